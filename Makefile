@@ -1,0 +1,27 @@
+# Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
+.PHONY: run test build setup asan format clean
+JOBS ?= $(shell nproc)
+
+setup:
+	@bash scripts/setup.sh
+
+build: setup
+	@[ -f build/build.ninja ] || cmake --preset release > build-configure.log 2>&1 || { tail -20 build-configure.log; exit 1; }
+	@cmake --build build -j $(JOBS)
+
+run: build
+	@bash scripts/run.sh
+
+test: build
+	@bash scripts/test.sh
+
+asan: setup
+	@cmake --preset asan
+	@cmake --build build-asan -j $(JOBS)
+	@ctest --test-dir build-asan --output-on-failure
+
+format: setup
+	@bash scripts/check_format.sh --fix
+
+clean:
+	rm -rf build build-asan build-debug

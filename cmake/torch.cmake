@@ -1,0 +1,40 @@
+# libtorch as one interface target, rl_torch.
+#
+# Own target instead of find_package(Torch): the CUDA wheel's own configuration insists on a CUDA toolkit and probes for
+# a GPU at configure time, and RefreshLab must build on machines with neither. -DTorch_DIR=<...>/share/cmake/Torch wins
+# over the private venv, as it would for find_package.
+if(Torch_DIR)
+    get_filename_component(REFRESHLAB_TORCH_ROOT "${Torch_DIR}/../../.." ABSOLUTE)
+else()
+    file(GLOB _torch_roots "${REFRESHLAB_DEPS}/venv/lib/python3*/site-packages/torch")
+    if(_torch_roots)
+        list(GET _torch_roots 0 REFRESHLAB_TORCH_ROOT)
+    endif()
+endif()
+if(NOT EXISTS "${REFRESHLAB_TORCH_ROOT}/include/ATen/ATen.h")
+    message(FATAL_ERROR "libtorch not found. Run scripts/setup.sh, or pass -DTorch_DIR=<libtorch>/share/cmake/Torch.")
+endif()
+message(STATUS "libtorch: ${REFRESHLAB_TORCH_ROOT}")
+
+add_library(rl_torch INTERFACE)
+target_include_directories(rl_torch SYSTEM INTERFACE "${REFRESHLAB_TORCH_ROOT}/include")
+target_link_directories(rl_torch INTERFACE "${REFRESHLAB_TORCH_ROOT}/lib")
+target_link_libraries(rl_torch INTERFACE torch_cpu c10)
+target_link_options(rl_torch INTERFACE "-Wl,-rpath,${REFRESHLAB_TORCH_ROOT}/lib")
+
+if(REFRESHLAB_CUDA)
+    set(CMAKE_CUDA_COMPILER "${REFRESHLAB_NVCC}" CACHE FILEPATH "")
+    # nvcc 13 speaks C++20; CMake 3.25 does not know that yet.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+        set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120) # the last one as PTX as well, for what comes later
+    endif()
+    enable_language(CUDA)
+    set(CMAKE_CUDA_STANDARD 20)
+    find_package(CUDAToolkit REQUIRED)
+    # Registration by static initialisers: the linker must not drop the library although no symbol of it is named.
+    target_link_options(rl_torch INTERFACE "-Wl,--push-state,--no-as-needed,-l:libtorch_cuda.so,-l:libc10_cuda.so,--pop-state")
+    target_include_directories(rl_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_definitions(rl_torch INTERFACE REFRESHLAB_CUDA=1)
+endif()

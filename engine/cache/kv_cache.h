@@ -1,0 +1,82 @@
+#pragma once
+
+#include "engine/cache/origin.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace refreshlab {
+
+/// Keys and values of one model, addressed by absolute position (prompt included, from 0).
+///
+/// Storage  K, V: [layers, kv_heads, capacity, head_dim], dtype and device of the model; allocated once, never moved.
+///          Keys are stored after RoPE of their own position. In builds without NDEBUG, positions >= length() hold NaN.
+/// Threads  owned by the decode thread; const reads from elsewhere are not safe either.
+/// Copying  deleted; clone() says what it costs.
+/// Source   reference/refresh.md, section 9 (cache contract).
+class KvCache {
+public:
+    KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t head_dim, at::ScalarType dtype, at::Device device);
+    KvCache(const KvCache&) = delete;
+    KvCache& operator=(const KvCache&) = delete;
+    ~KvCache();
+
+    [[nodiscard]] int64_t num_layers() const;
+    [[nodiscard]] int64_t num_kv_heads() const;
+    [[nodiscard]] int64_t head_dim() const;
+    [[nodiscard]] int64_t capacity() const;
+    [[nodiscard]] int64_t length() const;
+    [[nodiscard]] at::ScalarType dtype() const;
+    [[nodiscard]] at::Device device() const;
+
+    /// One layer's whole storage, [kv_heads, capacity, head_dim]; a view.
+    [[nodiscard]] at::Tensor keys(int64_t layer) const;
+    [[nodiscard]] at::Tensor values(int64_t layer) const;
+    /// Columns [first_pos, first_pos + n) of all layers, [layers, kv_heads, n, head_dim]; a view.
+    [[nodiscard]] at::Tensor keys(int64_t first_pos, int64_t n) const;
+    [[nodiscard]] at::Tensor values(int64_t first_pos, int64_t n) const;
+
+    /// Writes one layer's columns at [length(), length() + n), without moving the length: all layers of a pass write
+    /// first, then commit() moves it once. k, v: [n, kv_heads, head_dim], any float dtype (rounded on store).
+    void write(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+    /// Every layer has written n columns: length() += n, with this origin.
+    void commit(int64_t n, Origin origin);
+
+    /// Overwrites positions [first_pos, first_pos + n) with those of `teacher` (same positions, all layers, K and V),
+    /// origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
+    /// Copies bits; devices may differ. first_pos + n <= length() and <= teacher.length()                (asserted)
+    /// Cost: one pass over 2 * layers * kv_heads * n * head_dim elements.
+    void splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
+    /// Marks [first_pos, first_pos + n), student-made, as passed over by a windowed splice (journalled as well).
+    void mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
+    /// Copies columns [0, n) of `other` into an empty cache, with their origins (the hand-over of OverFill).
+    void adopt_prefix(const KvCache& other, int64_t n);
+
+    /// Drops positions >= new_length. Does not undo splices.
+    void truncate(int64_t new_length);
+    /// Undoes every journalled change marked with a step > `step`, newest first, then truncates to new_length: the
+    /// columns are again those that step `step` left behind, bit for bit.
+    void rewind(int64_t step, int64_t new_length);
+    /// Forgets the journal (then rewind() past a splice is an InvariantError).
+    void clear_journal();
+
+    [[nodiscard]] Origin origin(int64_t position) const;
+    [[nodiscard]] std::span<const Origin> origins() const;          ///< [length()]
+    [[nodiscard]] std::span<const int32_t> refresh_ids() const;     ///< [length()], -1 = never spliced
+    [[nodiscard]] int64_t bytes_reserved() const;
+    [[nodiscard]] int64_t bytes_used() const;
+    [[nodiscard]] int64_t journal_bytes() const;
+
+    /// A deep copy, journal included. Cost: bytes_reserved() + journal_bytes().
+    [[nodiscard]] std::unique_ptr<KvCache> clone() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
+} // namespace refreshlab

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace refreshlab {
+
+/// What goes down to the decode thread. Plain data that serialises: a trace logs it, a socket could carry it. Commands
+/// are applied between steps; those marked * change the recording and are logged with the step at which they act.
+namespace command {
+struct StartRun { RunConfig config; };              ///< loads models if they changed, prefills, decodes (or waits, see paused)
+struct Pause {};
+struct Resume {};
+struct Step { int32_t steps = 1; };                 ///< makes exactly this many records, then pauses again
+struct Stop {};                                     ///< ends the run; what it recorded stays
+struct RefreshNow {};                               ///< * at the next boundary
+struct Rewind { int64_t step = 0; };                ///< continues, paused, from the state of step k as a new branch
+struct SetParameter { std::string key, value; };    ///< * from the next step on; a later value of the same key replaces
+struct SetPolicy { RefreshPolicy policy; };         ///< * the whole policy at once (presets, cards added and removed)
+struct RequestAttention { int64_t position = 0; bool teacher = false; }; ///< fills the recording's attention store
+} // namespace command
+
+using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
+                             command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
+                             command::RequestAttention>;
+
+[[nodiscard]] nlohmann::json to_json(const Command& command);
+[[nodiscard]] Command command_from_json(const nlohmann::json& json, const std::string& what);
+
+/// Commands with the same non-empty key replace each other while they wait ("set:entropy.threshold", "policy").
+[[nodiscard]] std::string coalesce_key(const Command& command);
+
+} // namespace refreshlab

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "engine/control/command.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+class Recording;
+
+enum class EngineState : uint8_t { idle, loading, prefilling, running, paused, finished, failed };
+[[nodiscard]] const char* to_string(EngineState s);
+
+/// What a person must always see about a model.
+struct ModelSummary {
+    std::string name, dir, device, dtype;
+    int64_t parameters = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab_size = 0, max_position = 0;
+    int64_t weight_bytes = 0;
+    bool mc_calibrated = false; ///< declares a dropout it was trained with
+    bool stand_in = false;      ///< random weights
+};
+
+/// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
+struct EngineStatus {
+    EngineState state = EngineState::idle;
+    std::string message;          ///< progress ("loading teacher") or the error that led to `failed`
+    double progress = 0;          ///< 0..1 while loading or prefilling
+    uint64_t revision = 0;        ///< rises with every applied command
+    RunConfig applied;            ///< configuration as the engine uses it now
+    ModelSummary teacher, student; ///< empty names while nothing is loaded
+    std::string note;             ///< what a person must know about the pair ("stand-in pair with random weights")
+    double tokens_per_second = 0; ///< decode TPS over the last ~64 tokens; 0 while unknown
+    double prefill_ms = 0, ttft_ms = 0;
+    size_t queued_commands = 0;
+    int64_t cache_bytes_used = 0, cache_bytes_reserved = 0; ///< both models
+    std::string stop_reason;      ///< once finished: max_tokens | stop_token | context_limit | cancelled
+    std::string trace_error;      ///< recording to disk has stopped because of this
+};
+
+/// What the window knows of the engine: commands down, status and recording up. Today it is a thread in this process
+/// (SessionWorker); nothing here stops it from being a socket.
+class EngineLink {
+public:
+    virtual ~EngineLink() = default;
+    /// Any thread; never blocks for a step.
+    virtual void send(Command command) = 0;
+    /// Any thread; cheap.
+    [[nodiscard]] virtual std::shared_ptr<const EngineStatus> status() const = 0;
+    /// The current run (a rewind or a new run replaces it); null before the first. Any thread; cheap.
+    [[nodiscard]] virtual std::shared_ptr<const Recording> recording() const = 0;
+    /// Called from the decode thread when there is news, at most once until the UI has taken it (see
+    /// reference/ui.md, 6). Set before the first command.
+    virtual void on_news(std::function<void()> wake) = 0;
+};
+
+} // namespace refreshlab

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "engine/refresh/policy.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab {
+
+/// Who prefills and who decodes (reference/refresh.md, section 1).
+enum class Mode : uint8_t {
+    teacher,  ///< teacher prefills and decodes
+    student,  ///< student prefills the prompt itself and decodes
+    overfill, ///< teacher prefills, its cache is copied, student decodes; refresh policies act here
+};
+enum class Dtype : uint8_t { f32, bf16, f16 };
+
+struct SamplerConfig {
+    double temperature = 0; ///< 0 = greedy
+    int32_t top_k = 0;      ///< 0 = off
+    double top_p = 1;       ///< 1 = off
+    double min_p = 0;       ///< 0 = off
+    friend bool operator==(const SamplerConfig&, const SamplerConfig&) = default;
+};
+
+/// MC dropout rows. Negative p: the checkpoint's training value, or 0.1 (labelled "uncalibrated") where it has none.
+struct McConfig {
+    bool measure = false;  ///< also without an mc trigger
+    int32_t samples = 8;   ///< Nmc >= 2
+    double p = -1;
+    int32_t stride = 16;   ///< measured when t mod stride == 0
+    friend bool operator==(const McConfig&, const McConfig&) = default;
+};
+
+struct CaptureConfig {
+    bool attention = true;           ///< keep the decoding model's attention rows
+    std::vector<int32_t> layers;     ///< empty = all
+    int64_t attention_megabytes = 256; ///< in memory; the oldest rows go first
+    int32_t top_k = 8;               ///< candidates kept per step
+    friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;
+};
+
+/// Everything that determines a run, apart from the commands given while it goes on. Plain data, JSON both ways.
+struct RunConfig {
+    std::string teacher_dir, student_dir;
+    std::string device = "auto";                 ///< auto | cpu | cuda[:i], for both models
+    std::string teacher_device, student_device;  ///< override `device` when not empty
+    Dtype dtype = Dtype::f32;
+    int32_t threads = 0;                         ///< 0 = all cores
+
+    Mode mode = Mode::overfill;
+    std::string prompt;
+    bool raw_prompt = false;                     ///< skip the chat template
+    int32_t max_tokens = 256;                    ///< N
+    bool ignore_stop = false;                    ///< timing runs: the end token does not stop
+    uint64_t seed = 0;
+    SamplerConfig sampler;
+    RefreshPolicy policy;
+    bool shadow = false;                         ///< teacher runs every step: a complete live KL curve
+    McConfig mc;
+    CaptureConfig capture;
+
+    friend bool operator==(const RunConfig&, const RunConfig&) = default;
+};
+
+[[nodiscard]] nlohmann::json to_json(const RunConfig& config);
+[[nodiscard]] RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what);
+[[nodiscard]] std::string_view to_string(Mode m);
+[[nodiscard]] std::string_view to_string(Dtype d);
+
+} // namespace refreshlab

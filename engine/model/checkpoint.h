@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// The safetensors files of a checkpoint folder (one file, or an index with shards), mapped read-only. Every header
+/// field is checked before use: header length against file size, JSON, dtypes, shapes against byte ranges, ranges
+/// inside the file, without overlap or hole. Errors name file and tensor. Source: safetensors format description.
+class Checkpoint {
+public:
+    [[nodiscard]] static Checkpoint open(const std::filesystem::path& folder);
+    Checkpoint(Checkpoint&&) noexcept;
+    Checkpoint& operator=(Checkpoint&&) noexcept;
+    ~Checkpoint();
+
+    [[nodiscard]] bool contains(const std::string& name) const;
+    [[nodiscard]] std::vector<std::string> names() const;
+    /// A copy on the CPU, in the stored dtype (f64, f32, bf16, f16). Throws Error naming file and tensor when it is
+    /// missing or its shape is another one.
+    [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape) const;
+    [[nodiscard]] int64_t total_bytes() const;
+
+private:
+    struct Impl;
+    explicit Checkpoint(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> m_impl;
+};
+
+} // namespace refreshlab

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "engine/model/model_config.h"
+#include "kernels/dropout.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+class KvCache;
+
+/// Which attention probabilities a forward keeps: those of its last row, for the layers asked for.
+struct AttentionCapture {
+    std::vector<int32_t> layers; ///< empty = all
+    at::Tensor rows;             ///< out: [layers asked, heads, n] fp32 CPU
+};
+
+/// MC dropout rows of one step (reference/refresh.md, 6.3).
+struct McRequest {
+    int32_t passes = 0; ///< 0 = none
+    uint64_t seed = 0;
+    float p = 0.0F;
+    bool attention = true, attention_output = false, mlp_output = false; ///< sites
+};
+
+/// How loading goes on; return false to cancel (Error "cancelled" is thrown).
+using LoadProgress = std::function<bool(double fraction, const std::string& what)>;
+
+/// Weights and forward pass of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU MLP.
+///
+/// dtype   weights and KV have the dtype asked for (f32, bf16, f16). On the CPU activations are fp32 (kernels/dense.h).
+/// Threads owned by the decode thread. Forward allocates its activations.
+/// Parity  logits within 1e-4 of `transformers` in fp32.
+class LlamaModel {
+public:
+    [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& folder, at::Device device,
+                                                          at::ScalarType dtype, const LoadProgress& progress = {});
+    /// A model from given weights (name -> tensor, Hugging Face names), for tests and stand-ins.
+    [[nodiscard]] static std::unique_ptr<LlamaModel> from_weights(
+        const ModelConfig& config, const std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>& weight,
+        at::Device device, at::ScalarType dtype);
+    ~LlamaModel();
+
+    [[nodiscard]] const ModelConfig& config() const;
+    [[nodiscard]] at::Device device() const;
+    [[nodiscard]] at::ScalarType dtype() const;
+    [[nodiscard]] int64_t weight_bytes() const;
+
+    /// A cache of this model's geometry, dtype and device.
+    [[nodiscard]] std::unique_ptr<KvCache> make_cache(int64_t capacity) const;
+
+    enum class Rows { none, last, all };
+
+    /// Feeds tokens at positions cache.length(), ... and appends their columns (origin given). Chunked inside; exact.
+    /// Rows::none skips the head and what follows the last layer's K/V.
+    /// \return logits [1 or tokens, vocab] fp32 on the model's device; undefined for Rows::none
+    at::Tensor extend(KvCache& cache, std::span<const int32_t> tokens, Rows rows, uint8_t origin,
+                      AttentionCapture* capture = nullptr) const;
+
+    /// One decode step: feeds `token` at position cache.length(), appends its column. With mc.passes = N, N more rows
+    /// ride along with dropout: they see the prefix columns and a column of their own, and never touch the cache. Row 0
+    /// has the same bits with and without them.
+    struct StepRows {
+        at::Tensor row; ///< [vocab] fp32, device
+        at::Tensor mc;  ///< [N, vocab] fp32, device; undefined without MC
+    };
+    StepRows step(KvCache& cache, int32_t token, uint8_t origin, const McRequest& mc = {},
+                  AttentionCapture* capture = nullptr) const;
+
+    /// Runs `token` at `position` again without writing: it attends the cache's own columns [0, position] as they are.
+    /// Used by on_fire = redraw and to look again at an old step. \return [vocab] fp32
+    [[nodiscard]] at::Tensor read_only_step(const KvCache& cache, int32_t token, int64_t position,
+                                            AttentionCapture* capture = nullptr) const;
+
+private:
+    struct Impl;
+    explicit LlamaModel(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> m_impl;
+};
+
+/// A checkpoint folder's random stand-in: same code path, weights N(0, 0.02) from a seed. For machines without the pair.
+[[nodiscard]] std::unique_ptr<LlamaModel> random_llama(const ModelConfig& config, uint64_t seed, at::Device device,
+                                                       at::ScalarType dtype);
+
+} // namespace refreshlab

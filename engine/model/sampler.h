@@ -1,0 +1,23 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace refreshlab {
+
+struct Choice {
+    int32_t token_id = -1;
+    double logprob = 0; ///< ln p(token) under the raw row (temperature 1, no filters)
+};
+
+/// Draws the token of `position` from one row of logits. temperature 0 = arg max (ties to the lower id). Otherwise, in
+/// the order of transformers 5: divide by the temperature, keep the top k, keep top-p (the smallest set of most likely
+/// tokens whose probability reaches top_p), keep min-p (p >= min_p * max p), renormalise, and draw by one Philox number
+/// keyed by (seed, position): earlier draws have no influence.
+/// Sources: top-p Holtzman et al. 2020; min-p Nguyen et al. 2024.
+[[nodiscard]] Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed, int64_t position);
+
+} // namespace refreshlab

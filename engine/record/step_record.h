@@ -1,0 +1,100 @@
+#pragma once
+
+#include "engine/refresh/planner.h"
+#include "engine/signals/registry.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+enum class Producer : uint8_t { teacher, student };
+
+/// Parts of a step's time, in the order of the Performance panel.
+enum class Part : uint8_t { model, attention, signals, mc, sample, teacher_pass, splice, redraw, other };
+inline constexpr size_t num_parts = 9;
+[[nodiscard]] constexpr const char* part_name(Part p) {
+    constexpr const char* names[num_parts] = {"model",        "attention", "signals", "mc",   "sample",
+                                              "teacher_pass", "splice",    "redraw",  "other"};
+    return names[static_cast<size_t>(p)];
+}
+
+inline constexpr size_t max_top_k = 16;
+
+/// One step t: the token y_t was fed at `position` = L + t - 1, its row gave the signals (those about the next token)
+/// and the choice of y_{t+1}; then came the boundary t with its probe or refresh. The last record of a finished run
+/// holds y_N, which is never fed: it has no row, and its signals about the next token are absent.
+/// Index conventions: reference/refresh.md, section 2; docs/design.md, "Which step a number belongs to".
+struct StepRecord {
+    int64_t step = 0;           ///< t, from 1
+    int64_t position = 0;       ///< absolute
+    int32_t token_id = -1;      ///< y_t
+    int32_t next_token_id = -1; ///< y_{t+1} as it stood behind the boundary (after on_fire); -1 in the last record
+    Producer producer = Producer::student;      ///< whose row y_t was drawn from
+    Producer next_producer = Producer::student; ///< whose row y_{t+1} was drawn from
+    bool fed = true;            ///< false: the last record of a finished run
+    uint8_t top_k = 0;          ///< candidates of y_{t+1}, most likely first, before temperature and filters
+    std::array<int32_t, max_top_k> top_ids{};
+    std::array<float, max_top_k> top_probs{};
+    std::array<float, max_signals> signals{};   ///< by signal id; absent() where not measured; may be back-filled later
+    std::array<float, num_parts> part_ms{};     ///< wall clock; not part of what must be equal in a replay
+    double arrival_ms = 0;      ///< when y_{t+1} was known on the host, since the run was submitted; not compared
+};
+
+/// A refresh: a splice at boundary `step`.
+struct RefreshEvent {
+    int64_t step = 0;            ///< t
+    int32_t id = 0;              ///< from 0, also in the cache's refresh ids
+    std::vector<TriggerHit> hits;
+    bool automatic = true;
+    int64_t delta = 0;           ///< student-made columns since the last splice, S.len - P
+    int64_t first_pos = 0;       ///< first spliced position
+    int64_t spliced = 0;         ///< k = min(window, delta); 0 with window 0
+    int64_t pass_tokens = 0;     ///< tokens the teacher read for it at this boundary (0: a probe had read them)
+    OnFire on_fire = OnFire::keep;
+    int32_t token_before = -1, token_after = -1; ///< pending token before and after on_fire
+    float kl_nats = absent();    ///< at the last delta position
+    float mean_drift = absent();
+    double teacher_ms = 0, splice_ms = 0, redraw_ms = 0;
+};
+
+/// A teacher pass over generated tokens: of a probe, a refresh, or shadow mode.
+struct PassEvent {
+    int64_t step = 0;            ///< boundary
+    int64_t first_pos = 0, tokens = 0;
+    bool probe = false;          ///< asked for by a KL trigger
+    bool shadow = false;
+    float kl_nats = absent();    ///< at the last position
+    double ms = 0;
+};
+
+/// A command that changed the run, with the step before which it was applied (0 = before the first step).
+struct CommandEvent {
+    int64_t step = 0;
+    std::string json;            ///< command.h's JSON form
+};
+
+/// Drift of one refresh: [layers, positions], K and V apart (reference/refresh.md, 6.2).
+struct DriftMap {
+    int64_t step = 0;
+    int32_t refresh_id = 0;
+    int64_t first_pos = 0, positions = 0, layers = 0;
+    std::vector<float> k, v;         ///< relative distance, [layers * positions], layer-major
+    std::vector<float> k_max, v_max; ///< largest absolute difference, same shape
+};
+
+/// Attention of one query token: probabilities before dropout.
+struct AttentionRows {
+    int64_t position = 0;            ///< of the query
+    int64_t step = 0;                ///< t; 0 or less = a prompt token
+    bool teacher = false;            ///< whose attention
+    int64_t heads = 0, keys = 0;     ///< keys = position + 1
+    std::vector<int32_t> layers;     ///< which layers are here
+    std::vector<uint16_t> weights;   ///< IEEE half, [layers, heads, keys]
+};
+[[nodiscard]] float half_to_float(uint16_t half);
+[[nodiscard]] uint16_t float_to_half(float value); ///< round to nearest even
+
+} // namespace refreshlab

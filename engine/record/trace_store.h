@@ -1,0 +1,44 @@
+#pragma once
+
+#include "engine/record/recording.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace refreshlab {
+
+/// Writes recordings to one SQLite file while they grow (WAL; schema version and application id inside) on a thread of
+/// its own. Killing the process loses at most the step in flight.
+///
+/// Threads  All methods: the decode thread (or any one thread). The writer thread reads the recordings and owns the
+///          database. A full disk or a locked file stops writing, not the decode: error() tells.
+/// File     tables meta, runs, steps, signals, topk, refreshes, passes, commands, drift, attention, tokens;
+///          documented in docs/trace-format.md.
+class TraceStore {
+public:
+    /// Throws Error{bad_input} if the path cannot be written or holds something that is no trace of ours (an existing
+    /// trace is replaced only when `overwrite`).
+    [[nodiscard]] static std::unique_ptr<TraceStore> create(const std::filesystem::path& path, bool overwrite = true);
+    ~TraceStore(); ///< flushes and joins
+
+    /// Adds a run (a rewind makes another one, with the same root). Written from now on whenever notify() is called.
+    void attach(std::shared_ptr<const Recording> recording);
+    void notify();                       ///< something was appended; never blocks
+    void flush();                        ///< returns when everything appended so far is in the file (or error() is set)
+    [[nodiscard]] std::string error() const; ///< empty while all is well
+
+private:
+    struct Impl;
+    explicit TraceStore(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> m_impl;
+};
+
+/// All runs of a trace, the newest last. Throws Error{bad_input}: no such file, "not a RefreshLab trace", "written by a
+/// newer version (schema 7, this program reads up to 1)", damaged. Opens read-only; a live WAL is read up to now.
+[[nodiscard]] std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path);
+
+/// Saves one finished or paused recording (and its ancestors' shared steps) as a trace.
+void save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording);
+
+} // namespace refreshlab

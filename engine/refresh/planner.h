@@ -1,0 +1,59 @@
+#pragma once
+
+#include "engine/refresh/policy.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// What the planner knows at boundary t. Plain data, so the what-if preview asks the same code as the live decode.
+struct Boundary {
+    int64_t step = 0;                      ///< t, the index of the token fed last
+    int64_t tokens_since_splice = 0;       ///< S.len - P
+    int64_t tokens_since_pass = 0;         ///< tokens fed since the last teacher pass of a probe or refresh (S.len - T.len
+                                           ///< without shadow mode)
+    std::optional<int64_t> last_splice_step; ///< of any cause; the prefill is none
+    std::span<const int64_t> automatic_steps; ///< boundaries of automatic refreshes so far, ascending
+    std::span<const float> signals;        ///< by signal id; absent() where not measured. kl_nats is absent until probed
+    bool manual = false;                   ///< a person asked for a refresh
+};
+
+/// One trigger that was above its threshold at a boundary, for the record.
+struct TriggerHit {
+    int32_t trigger = -1; ///< index in the policy, -1 = by hand
+    std::string signal;   ///< "" by hand
+    double value = 0, threshold = 0;
+    char letter = 'H';    ///< of the marker
+};
+
+struct Decision {
+    enum class Kind : uint8_t {
+        none,
+        probe,   ///< a teacher pass is needed to know kl_nats; ask again with it filled in
+        refresh,
+    } kind = Kind::none;
+    std::vector<TriggerHit> hits; ///< all triggers above their thresholds, in policy order; "by hand" first
+    bool automatic = false;       ///< counts against the budget (some trigger fired, not only a person)
+    bool budget_blocked = false;  ///< would have fired, but the budget is used up
+};
+
+/// Decides at one boundary (reference/refresh.md, section 5). Stateless: everything is in the arguments.
+/// Rules. Stride binds free and MC signals by t mod every == 0; kl_nats by tokens_since_pass >= every. Cool-down counts
+/// from the last splice of any cause. Budget binds automatic triggers only. A NaN or infinite value never fires.
+/// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when the
+/// others hold. A probe that is due under `any` runs even when another trigger fires (its pass is the refresh's).
+[[nodiscard]] Decision decide(const RefreshPolicy& policy, const Boundary& boundary);
+
+/// Which costly signals this policy wants at boundary t (before they are computed): MC rows due at step t?
+[[nodiscard]] bool wants_mc(const RefreshPolicy& policy, int64_t step);
+
+/// One word for a marker, CSV and summary: "entropy_bits", "kl_nats+entropy_bits", "manual".
+[[nodiscard]] std::string reason_text(std::span<const TriggerHit> hits);
+/// The marker's letter: the trigger's own, 'H' by hand, '+' several.
+[[nodiscard]] char reason_letter(std::span<const TriggerHit> hits);
+
+} // namespace refreshlab

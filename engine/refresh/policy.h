@@ -1,0 +1,79 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab {
+
+enum class Comparison : uint8_t { above, at_least, below, at_most };
+enum class Combine : uint8_t { any, all };
+
+/// What happens to the pending token y_{t+1} when a refresh fires at boundary t (reference/refresh.md, section 3).
+enum class OnFire : uint8_t {
+    keep,          ///< nothing; it was emitted already
+    teacher_token, ///< drawn again from the teacher's last row
+    redraw,        ///< y_t is run again over the refreshed columns; drawn from that row
+};
+
+/// signal + comparison + threshold + stride + cool-down.
+struct Trigger {
+    std::string signal;       ///< name in the registry
+    Comparison comparison = Comparison::above;
+    double threshold = 0;
+    int32_t every = 1;        ///< free and MC signals: eligible when t mod every == 0. kl_nats: every this many tokens
+                              ///< since the last teacher pass, a probe
+    int32_t cooldown = 0;     ///< eligible when t - (step of the last splice, any cause) >= cooldown; 0 = none
+    bool enabled = true;      ///< a card that is switched off keeps its numbers
+
+    friend bool operator==(const Trigger&, const Trigger&) = default;
+};
+
+/// At most `refreshes` automatic refreshes at boundaries in (t - per_tokens, t]. Manual ones are not counted.
+struct Budget {
+    std::optional<int32_t> refreshes; ///< nothing = unlimited
+    int32_t per_tokens = 1000;
+
+    friend bool operator==(const Budget&, const Budget&) = default;
+};
+
+/// When to refresh and how much to splice: data, not code. JSON form in docs/design.md, section 4:
+/// {"name": "entropy", "when": {"any": [{"signal": "entropy_bits", "above": 6.0, "every": 16, "cooldown": 32}]},
+///  "do": {"refresh": {"window": null}}, "on_fire": "keep", "budget": {"refreshes": 3, "per_tokens": 1000}}
+struct RefreshPolicy {
+    std::string name = "none";
+    Combine combine = Combine::any;
+    std::vector<Trigger> triggers; ///< none enabled: never refreshes by itself
+    std::optional<int32_t> window; ///< splice at most the newest W columns of delta; nothing = all; 0 = teacher reads,
+                                   ///< nothing is spliced
+    OnFire on_fire = OnFire::keep;
+    Budget budget;
+
+    friend bool operator==(const RefreshPolicy&, const RefreshPolicy&) = default;
+};
+
+/// Both throw Error{bad_input}, naming `what` and the field: unknown keys, unknown signal (with the nearest names), a
+/// threshold that is NaN or infinite, negative stride, cool-down, window or budget.
+[[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what);
+void check_policy(const RefreshPolicy& policy, const std::string& what);
+[[nodiscard]] nlohmann::json policy_to_json(const RefreshPolicy& policy);
+
+/// The presets: none, periodic, window, entropy, kl, burst, mc, with the defaults of reference/refresh.md, section 5.
+struct Preset {
+    std::string_view name, label, description;
+};
+[[nodiscard]] const std::vector<Preset>& presets();
+/// Throws Error{bad_input} listing the presets.
+[[nodiscard]] RefreshPolicy preset_policy(std::string_view name);
+/// True when `policy` differs from the preset of its name (shown as "modified").
+[[nodiscard]] bool is_modified_preset(const RefreshPolicy& policy);
+
+[[nodiscard]] std::string_view to_string(Comparison c);
+[[nodiscard]] std::string_view to_string(OnFire f);
+[[nodiscard]] std::optional<OnFire> on_fire_from_string(std::string_view s);
+
+} // namespace refreshlab

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "engine/refresh/planner.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace refreshlab {
+
+/// Recorded signals of a run, as the preview needs them.
+struct RecordedRun {
+    int64_t steps = 0;                                      ///< boundaries 1 .. steps
+    std::function<float(int64_t step, size_t signal)> signal; ///< absent() where not measured
+    std::vector<int64_t> automatic_fires, manual_fires;     ///< recorded boundaries, ascending
+    double refresh_ms = 0;  ///< mean cost of one refresh, passes included; 0 = unknown
+    double decode_ms = 0;   ///< decode time without refreshes
+};
+
+/// "at 5.2 bits: 7 refreshes, +11 % time (estimate)".
+struct WhatIf {
+    std::vector<int64_t> fires;             ///< boundaries at which the policy would have fired on the recorded values
+    std::optional<int64_t> exact_until;     ///< first difference from the recorded fires: exact up to and including it
+    std::optional<double> overhead_percent; ///< estimate; nothing while costs are unknown
+    int64_t missing = 0;                    ///< boundaries whose needed signal was not measured
+};
+
+/// Replays recorded signals with another policy (reference/refresh.md, "Threshold preview"). steps_since_refresh and
+/// probe strides follow the predicted fires, not the recorded ones. Cost O(steps * triggers).
+[[nodiscard]] WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run);
+
+} // namespace refreshlab

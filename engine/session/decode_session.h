@@ -1,0 +1,79 @@
+#pragma once
+
+#include "engine/control/command.h"
+#include "engine/model/llama_model.h"
+#include "engine/record/recording.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace refreshlab {
+
+class ChatTemplate;
+class Tokenizer;
+
+/// A loaded teacher/student pair with its text side. Shared by sessions, never changed by them.
+struct ModelPair {
+    std::shared_ptr<const LlamaModel> teacher, student; ///< either may be null in a mode that does not need it
+    std::shared_ptr<const Tokenizer> tokenizer;
+    std::shared_ptr<const ChatTemplate> chat_template;  ///< may be null
+    std::string teacher_dir, student_dir;
+    std::string note;            ///< shown everywhere it matters: stand-in, rebuild mode
+    bool same_geometry = true;   ///< false: no splices, rebuild mode
+};
+
+/// Loads what config.mode needs (both models whenever both folders are given). Throws Error{bad_input}: missing folder,
+/// different vocabularies, no such device, ...
+[[nodiscard]] std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress = {});
+
+/// One run, one step at a time; single-threaded and deterministic: configuration + seed + commands with their steps give
+/// the same recording again, bit for bit, on the same device, dtype and thread count (which on the CPU does not matter).
+/// Step order, watermarks and what a refresh does: reference/refresh.md, sections 2 and 3.
+class DecodeSession {
+public:
+    /// Tokenizes, prefills, hands the cache over, chooses y_1. Throws Error{bad_input}: prompt empty, not UTF-8, longer
+    /// than the context, bad parameters.
+    DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
+                  const std::function<bool(double fraction)>& progress = {});
+    ~DecodeSession();
+    DecodeSession(const DecodeSession&) = delete;
+    DecodeSession& operator=(const DecodeSession&) = delete;
+
+    /// One step: exactly one record. False when the run is finished (the last record, y_N, was appended by the step
+    /// that chose it).
+    bool step();
+    [[nodiscard]] bool finished() const;
+
+    /// Applies a parameter or a policy from the next step on, or asks for a refresh at the next boundary; logged.
+    void apply(const command::SetParameter& c);
+    void apply(const command::SetPolicy& c);
+    void apply(const command::RefreshNow& c);
+    /// Ends the run here (stop_reason cancelled).
+    void stop();
+
+    /// Back to the state behind step k (0 = just prefilled): caches bit for bit, a forked recording with its own id.
+    /// Settings stay as they are now: what differs from the recorded ones is logged as commands at step k.
+    void rewind(int64_t step);
+
+    /// Attention of the query at `position` over the columns as they are now, for the panel; stored in the recording.
+    void capture_attention(int64_t position, bool teacher);
+    /// Teacher rows that are still missing, then teacher-PPL and tail log-prob into the recording's end.
+    void score();
+
+    [[nodiscard]] const RunConfig& config() const;
+    [[nodiscard]] std::shared_ptr<Recording> recording() const;
+    [[nodiscard]] const class KvCache* student_cache() const; ///< null in mode teacher
+    [[nodiscard]] const class KvCache* teacher_cache() const; ///< null in mode student without a teacher pass
+    [[nodiscard]] int64_t splice_watermark() const;           ///< P
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
+/// Runs a trace again from its configuration and command log; throws Error if the models are missing.
+[[nodiscard]] std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair);
+
+} // namespace refreshlab

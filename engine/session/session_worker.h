@@ -1,0 +1,31 @@
+#pragma once
+
+#include "engine/control/command_queue.h"
+#include "engine/control/engine_link.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace refreshlab {
+
+/// The decode thread: owns models, caches, device context and the current session, applies commands between steps,
+/// publishes status and recording. An exception in it becomes state `failed` with its message: the recording stays
+/// readable, and the next StartRun starts again.
+/// Shutdown  ~SessionWorker(): queue closed, the step in flight finishes, trace flushed, thread joined.
+class SessionWorker final : public EngineLink {
+public:
+    /// \param trace  when given, every run is recorded into this file from its first step
+    explicit SessionWorker(std::optional<std::filesystem::path> trace = {});
+    ~SessionWorker() override;
+    void send(Command command) override;
+    [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override;
+    [[nodiscard]] std::shared_ptr<const Recording> recording() const override;
+    void on_news(std::function<void()> wake) override;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
+} // namespace refreshlab

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab {
+
+/// "Not computed at this step": a NaN with a payload of its own, so that a measured NaN stays something else
+/// (reference/ui.md, SG8). Copying and storing keep the payload; arithmetic does not: test before computing.
+inline constexpr uint32_t absent_bits = 0x7FC0AB5EU;
+[[nodiscard]] inline float absent() { return std::bit_cast<float>(absent_bits); }
+[[nodiscard]] inline bool is_absent(float v) { return std::bit_cast<uint32_t>(v) == absent_bits; }
+
+/// What a signal needs to be computed, hence what it costs.
+enum class SignalCost : uint8_t {
+    free,         ///< read off the row that exists anyway
+    teacher_pass, ///< a teacher pass over delta (a KL probe); comes with every refresh
+    mc_rows,      ///< N extra rows of the student's forward
+};
+
+/// What a value at step t speaks about.
+enum class SignalAbout : uint8_t {
+    next_token, ///< the row emitted after y_t was fed: the distribution of y_{t+1}
+    token,      ///< the token y_t itself
+    session,    ///< the state of the caches at boundary t
+};
+
+/// What a step offers to the signals. Absent parts are empty or NaN; plain numbers only.
+struct SignalInputs {
+    struct Row { double log_z, entropy_bits, top1_prob; bool finite; };
+    struct Mc { double variance, variance_sd, mutual_information_bits, mean_entropy_bits, mean_entropy_sd_bits; };
+    std::optional<Row> row;             ///< the decoding model's row
+    std::optional<Mc> mc;
+    std::optional<double> kl_nats;      ///< KL(teacher || student) of this position's rows
+    std::optional<double> logprob;      ///< ln p(y_t) under the row it was drawn from
+    std::optional<double> teacher_logprob; ///< ln p_T(y_t | x, y_<t), temperature 1
+    std::optional<double> teacher_agrees;  ///< 1 if the teacher's arg max is y_t, else 0
+    std::optional<double> drift;        ///< mean over layers of (eK + eV)/2 of this position at its refresh
+    int64_t steps_since_refresh = 0;    ///< S.len - P at boundary t, before a refresh there
+};
+
+/// One named number per step. A new signal is a new file in engine/signals/ and one line in registry.cpp; it can then
+/// be plotted, used as a trigger, coloured onto the text, exported and swept.
+struct Signal {
+    std::string_view name;        ///< snake_case, also in traces, CSV and policies
+    std::string_view label;       ///< sentence case, without unit
+    std::string_view unit;        ///< "bits", "nats", "logit^2", "tokens", ""
+    std::string_view description; ///< one sentence: definition and source
+    std::string_view cost_hint;   ///< shown beside the option; "free" or what is paid
+    SignalCost cost = SignalCost::free;
+    SignalAbout about = SignalAbout::next_token;
+    double min = 0, max = 0;      ///< usual range for sliders; max 0 = depends on the vocabulary (log2 V) or open
+    double default_threshold = 0;
+    char letter = 0;              ///< of refresh markers whose trigger uses it; 0 = cannot trigger
+    bool back_filled = false;     ///< may be written after its step's record was published
+    std::string_view band;        ///< name of the signal that is its +-1 sd band, or empty
+    std::optional<double> (*value)(const SignalInputs&) = nullptr;
+};
+
+/// All signals, in display order. The index is the signal's id inside one process (traces use names).
+[[nodiscard]] std::span<const Signal> signals();
+[[nodiscard]] std::optional<size_t> signal_id(std::string_view name);
+/// As signal_id, but throws Error{bad_input} naming the nearest known names.
+[[nodiscard]] size_t require_signal(std::string_view name, const std::string& where);
+
+inline constexpr size_t max_signals = 32; ///< room in a StepRecord
+
+/// Fills out[id] for every signal that these inputs define; the others keep what they had.
+void evaluate_signals(const SignalInputs& in, std::span<float> out);
+
+} // namespace refreshlab

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace refreshlab {
+
+/// Offset of the first byte that is not well-formed UTF-8 (Unicode 15, table 3-7), or nothing.
+[[nodiscard]] std::optional<size_t> first_invalid_utf8(std::string_view text);
+
+/// Unicode code points of text; each ill-formed byte counts as one.
+[[nodiscard]] int64_t count_code_points(std::string_view text);
+
+/// Turns token bytes into text as they come: holds back the bytes of an unfinished character, replaces bytes that can
+/// never become one by U+FFFD.
+class Utf8Stream {
+public:
+    [[nodiscard]] std::string push(std::string_view bytes); ///< the text that is complete now
+    [[nodiscard]] std::string finish();                     ///< what is left, unfinished bytes as U+FFFD
+
+private:
+    std::string m_pending;
+};
+
+/// For people: newlines, tabs, control bytes and bytes outside UTF-8 made visible ("\n", "\xE2"), at most max_chars.
+[[nodiscard]] std::string visible_text(std::string_view bytes, size_t max_chars = SIZE_MAX);
+
+} // namespace refreshlab

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+/// Dense layers of a Llama block. Every operation has one schema, a CPU version of our own, a plain-ATen version that
+/// runs anywhere (namespace `reference`) and, on a CUDA tensor, uses the ATen version.
+///
+/// Batch invariance (CPU): row r of a result has the same bits whatever other rows ride along and however many threads
+/// work. That is why a teacher equal to the student makes every refresh a bitwise no-op, why switching a probe on does
+/// not change the text, and why chunked and whole prefill agree bit for bit (reference/performance.md, fact 6).
+///
+/// dtypes: activations are fp32 everywhere on the CPU; weights fp32, bf16 or fp16, converted to fp32 as they are read;
+/// sums in fp32. On CUDA activations have the dtype of the weights, except where a line says fp32.
+namespace refreshlab::kernels {
+
+/// y[r, o] = sum_i x[r, i] * weight[o, i] (+ bias[o]).
+/// \param x       [rows, in], fp32 on the CPU
+/// \param weight  [out, in], row-major contiguous
+/// \param bias    [out] or undefined
+/// \return [rows, out], dtype of x
+[[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+
+/// y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c]; the mean divides by `width` (the true width of a
+/// zero-padded residual; 0 = number of columns). Source: Zhang and Sennrich 2019; padding: reference/refresh.md, 4.
+[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, int64_t width = 0);
+
+/// y = silu(gate) * up, element by element; silu(g) = g / (1 + exp(-g)).
+[[nodiscard]] at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up);
+
+/// Rotates x [rows, heads, head_dim] in place by the angles of its rows: channel pairs (i, i + head_dim/2), the layout
+/// of Hugging Face's Llama. cos, sin: [rows, head_dim/2], fp32. Source: Su et al. 2021 (RoFormer).
+void rope_(at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
+
+namespace reference {
+[[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, int64_t width = 0);
+[[nodiscard]] at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up);
+void rope_(at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
+} // namespace reference
+
+} // namespace refreshlab::kernels

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "engine/control/engine_link.h"
+#include "engine/record/recording.h"
+#include "ui/drafts.h"
+#include "ui/host.h"
+#include "ui/landmarks.h"
+#include "ui/theme.h"
+#include "ui/toasts.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace refreshlab::ui {
+
+/// What is selected, everywhere at once. Panels read it and never keep a copy.
+/// A step t is selected together with the token it chose, y_{t+1} (docs/design.md, "Which step a number belongs to").
+struct Selection {
+    std::optional<int64_t> step; ///< nothing = live: panels show the newest step
+    int32_t layer = 0, head = 0; ///< of the enlarged attention head
+    std::optional<int64_t> key_position; ///< held attention cell
+};
+
+/// The x axis that all time plots share.
+struct TimeView {
+    double x_min = 0, x_max = 100;
+    bool follow = true;      ///< keeps the newest step in sight until the person pans or zooms
+    int64_t seen_steps = 0;  ///< size when following stopped: the "End" button counts what came since
+    bool fit_request = false;
+};
+
+/// Everything a panel may use during a frame. Built by the shell at the start of each frame; the engine's snapshot does
+/// not change within a frame. UI thread only.
+struct UiContext {
+    EngineLink& engine;
+    Host& host;
+    std::shared_ptr<const EngineStatus> status;   ///< never null
+    std::shared_ptr<const Recording> recording;   ///< null before the first run
+    int64_t steps = 0;                            ///< recording->steps() at the start of the frame
+
+    Selection selection;
+    std::optional<int64_t> hovered_step;          ///< set by any panel in the last frame: shared crosshair
+    std::optional<int64_t> next_hovered_step;     ///< written by panels in this frame
+    TimeView time;
+    std::string coloured_signal = "entropy_bits"; ///< of the Text panel
+    Drafts drafts;
+    Theme theme;
+    Toasts toasts;
+    Landmarks landmarks;
+    bool present_mode = false;                    ///< layout Present: no menus, larger type
+    bool first_start_hints = false;
+
+    /// The step that panels show: selected, or the newest; 0 when there is none.
+    [[nodiscard]] int64_t shown_step() const { return selection.step ? std::min(*selection.step, steps) : steps; }
+    [[nodiscard]] bool live() const { return !selection.step.has_value(); }
+    void select_step(std::optional<int64_t> step) { selection.step = step; }
+};
+
+} // namespace refreshlab::ui

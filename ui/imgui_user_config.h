@@ -1,0 +1,6 @@
+#pragma once
+
+// Compiled into ImGui, ImPlot and everything that includes them (IMGUI_USER_CONFIG).
+#define ImDrawIdx unsigned int // more than 65,536 vertices in one list
+#define IMGUI_USE_WCHAR32      // emoji and other code points above U+FFFF in model text
+#define IMGUI_DISABLE_OBSOLETE_FUNCTIONS

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "ui/context.h"
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// One dockable panel: one file pair in ui/panels/ and one line in panels.cpp.
+class Panel {
+public:
+    virtual ~Panel() = default;
+    /// Window title and stable id ("Signals"); also its name in layouts and in pictures of one panel.
+    [[nodiscard]] virtual std::string_view title() const = 0;
+    /// Inside the panel's window. An exception ends this panel's frame with a message, not the program.
+    virtual void draw(UiContext& ctx) = 0;
+    /// When a new recording arrives (run started, rewound, opened): drop what was cached of the old one.
+    virtual void recording_changed(UiContext&) {}
+};
+
+/// All panels, in menu order.
+[[nodiscard]] std::vector<std::unique_ptr<Panel>> make_panels();
+
+// One factory per panel, each implemented in its own file.
+[[nodiscard]] std::unique_ptr<Panel> make_text_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_signals_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_policy_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_sampling_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_attention_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_cache_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_performance_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_log_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_timeline_panel();
+
+} // namespace refreshlab::ui
