@@ -4,7 +4,6 @@
 #include "engine/control/parameters.h"
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +13,14 @@ namespace refreshlab::ui {
 /// One owner per value: line, slider and typed entry edit the same draft of a parameter; a command carries it down; the
 /// engine answers with the applied value (EngineStatus::applied). While they differ the value is "pending" and its tag
 /// is drawn hollow. One undo entry per drag. No ImGui in here; UI thread only.
+///
+/// Keys  those of engine/control/parameters.h ("sampler.temperature"), which travel as SetParameter, and besides them
+///       "trigger/<index>/threshold|every|cooldown|enabled|comparison": a field of one card of the policy, which travels
+///       as SetPolicy. Every trigger has such keys, whatever its signal; trigger_key() makes them. A parameter key that
+///       names the same number ("entropy.threshold") shows the same draft.
+///
+/// The draft is the applied configuration with the edits still under way put on top, in the order in which the engine's
+/// queue will apply them (a later edit of the same key takes the earlier one's place at the end, as in CommandQueue).
 class Drafts {
 public:
     /// Start of a frame: learns what the engine has applied.
@@ -22,8 +29,11 @@ public:
     /// Value to draw: the draft while one is pending or being dragged, else the applied value; nothing if the running
     /// configuration has no such parameter.
     [[nodiscard]] std::optional<std::string> value(std::string_view key) const;
+    /// The same as a number; nothing where the value is no number ("none", "redraw"). Booleans are 0 and 1.
     [[nodiscard]] std::optional<double> number(std::string_view key) const;
     [[nodiscard]] bool pending(std::string_view key) const;
+    /// What the engine works with now, for a tag beside a pending value.
+    [[nodiscard]] std::optional<std::string> applied_value(std::string_view key) const;
 
     /// A drag: begin_edit once, then edit() every frame (each sends SetParameter, which coalesces), then commit() or
     /// cancel() (Esc: the value before begin_edit returns). An edit() without begin_edit is a commit by itself.
@@ -36,32 +46,56 @@ public:
     [[nodiscard]] const std::string& edited_key() const { return m_edited; } ///< "" when nothing is held
 
     /// Whole-policy changes (preset chosen, card added or removed): also one undo entry.
+    /// Throws Error{bad_input} from check_policy; nothing is sent then.
     void set_policy(EngineLink& engine, const RefreshPolicy& policy);
     [[nodiscard]] RefreshPolicy policy() const; ///< pending draft or applied, pending parameter drafts included
+    [[nodiscard]] bool policy_pending() const { return !(m_draft.policy == m_applied.policy); }
+    /// The whole configuration as it will be once everything sent has been applied.
+    [[nodiscard]] const RunConfig& config() const { return m_draft; }
 
     [[nodiscard]] bool can_undo() const { return m_next_undo > 0; }
     [[nodiscard]] bool can_redo() const { return m_next_undo < m_undo.size(); }
-    [[nodiscard]] std::string undo_label() const; ///< "Entropy threshold 6 -> 5.2 bits"
+    [[nodiscard]] std::string undo_label() const; ///< "Entropy threshold 6 -> 5.2 bits"; "" when there is nothing
     [[nodiscard]] std::string redo_label() const;
+    /// Both throw Error{bad_input} when the present run refuses the value (another policy since); the entry is dropped.
     void undo(EngineLink& engine);
     void redo(EngineLink& engine);
 
 private:
     struct Undo {
-        std::string key; ///< "" = policy
+        std::string key;           ///< "" = policy
         std::string before, after;
         RefreshPolicy policy_before, policy_after;
     };
+    /// One edit that was sent and is not yet known to be applied.
+    struct Sent {
+        std::string key;           ///< "" = policy
+        std::string value;
+        RefreshPolicy policy;
+        uint64_t revision = 0;     ///< of the engine just before it was sent
+    };
     void send(EngineLink& engine, const std::string& key, const std::string& value);
+    void send_policy(EngineLink& engine, const RefreshPolicy& policy);
+    void enqueue(EngineLink& engine, Sent sent);
+    void rebuild_draft();
     void remember(Undo entry);
+    void move_in_history(EngineLink& engine, size_t entry, bool back);
+    [[nodiscard]] static std::string label(const Undo& entry);
 
-    RunConfig m_applied;
-    uint64_t m_revision = 0;
-    std::map<std::string, std::string, std::less<>> m_pending; ///< key -> value sent and not yet applied
-    std::optional<RefreshPolicy> m_pending_policy;
+    RunConfig m_applied, m_draft;
+    std::vector<Sent> m_sent;      ///< in the order of the engine's queue
     std::string m_edited, m_edited_before;
+    RefreshPolicy m_edited_policy_before;
     std::vector<Undo> m_undo;
     size_t m_next_undo = 0;
 };
+
+/// Key of one field of the policy's trigger `index`: "trigger/1/threshold".
+[[nodiscard]] std::string trigger_key(size_t index, std::string_view field);
+
+/// Value of a key, the trigger/... keys included; nothing if the configuration has no such thing.
+[[nodiscard]] std::optional<std::string> draft_value(const RunConfig& config, std::string_view key);
+/// Sets it. Throws Error{bad_input}.
+void set_draft_value(RunConfig& config, std::string_view key, std::string_view value);
 
 } // namespace refreshlab::ui
