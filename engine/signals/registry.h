@@ -43,7 +43,8 @@ struct SignalInputs {
     std::optional<double> teacher_logprob; ///< ln p_T(y_t | x, y_<t), temperature 1
     std::optional<double> teacher_agrees;  ///< 1 if the teacher's arg max is y_t, else 0
     std::optional<double> drift;        ///< mean over layers of (eK + eV)/2 of this position at its refresh
-    int64_t steps_since_refresh = 0;    ///< S.len - P at boundary t, before a refresh there
+    int64_t steps_since_refresh = 0;    ///< S.len - P at boundary t, before a refresh there; negative: not defined (a
+                                        ///< back-fill of other values, a record without a boundary)
 };
 
 /// One named number per step. A new signal is a new file in engine/signals/ and one line in registry.cpp; it can then

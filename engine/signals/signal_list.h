@@ -1,0 +1,27 @@
+#pragma once
+
+#include "engine/signals/registry.h"
+
+/// Every signal, in display order: the one line that a new signal needs beside its own file.
+#define RL_SIGNALS(X)                                                                                        \
+    X(entropy_bits)                                                                                          \
+    X(kl_nats)                                                                                               \
+    X(mc_variance)                                                                                           \
+    X(mc_mutual_information_bits)                                                                            \
+    X(mc_entropy_bits)                                                                                       \
+    X(top1_surprisal_bits)                                                                                   \
+    X(top1_prob)                                                                                             \
+    X(logprob)                                                                                               \
+    X(teacher_logprob)                                                                                       \
+    X(teacher_agreement)                                                                                     \
+    X(drift)                                                                                                 \
+    X(steps_since_refresh)                                                                                   \
+    X(mc_variance_sd)                                                                                        \
+    X(mc_entropy_sd_bits)
+
+/// One function per signal, defined in the signal's own file.
+namespace refreshlab::signal_definition {
+#define RL_DECLARE_SIGNAL(name) [[nodiscard]] Signal name();
+RL_SIGNALS(RL_DECLARE_SIGNAL)
+#undef RL_DECLARE_SIGNAL
+} // namespace refreshlab::signal_definition
