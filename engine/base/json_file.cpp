@@ -252,20 +252,21 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
-    std::error_code ignored;
-    // Through a link the file behind it is replaced, not the link.
-    std::filesystem::path target =
-        std::filesystem::is_symlink(path, ignored) ? std::filesystem::canonical(path, ignored) : path;
-    if (target.empty()) target = path;
+    // Devices and pipes (a terminal, /dev/stdout whatever stands behind it) have nothing to preserve or to rename.
+    const std::string& name = path.native();
     struct stat old {};
-    const bool exists = ::stat(target.c_str(), &old) == 0;
+    const bool exists = ::stat(path.c_str(), &old) == 0;
     if (exists && S_ISDIR(old.st_mode)) throw Error("writing", path.string(), "is a folder, not a file");
-    if (exists && !S_ISREG(old.st_mode)) { // a terminal, a pipe: nothing to preserve and nothing to rename
-        const Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
+    if (exists && (!S_ISREG(old.st_mode) || name.starts_with("/dev/") || name.starts_with("/proc/"))) {
+        const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
         if (file.fd() < 0) fail_system("writing", path, errno);
         write_all(file.fd(), text, path);
         return;
     }
+    // Through a link the file behind it is replaced, not the link.
+    std::error_code unresolved;
+    std::filesystem::path target = exists ? std::filesystem::canonical(path, unresolved) : path;
+    if (unresolved) target = path;
     if (exists && ::access(target.c_str(), W_OK) != 0) fail_system("writing", path, errno);
     static std::atomic<unsigned> counter{
         0}; // two threads may write the same path: each has its own temporary file
