@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -14,7 +15,9 @@ namespace refreshlab::ui {
 struct Theme {
     std::string name = "dark";
     ImU32 accent = 0, accent_text = 0;      ///< "Refresh now", pending refreshes
+    ImU32 accent_ink = 0;                   ///< the accent as text on the window's background
     ImU32 text = 0, text_muted = 0, text_error = 0, text_ok = 0;
+    ImU32 card = 0;                         ///< background of a card in a panel
     ImU32 plot_background = 0, plot_border = 0, grid = 0, crosshair = 0, selection = 0;
     ImU32 origin_prefill = 0, origin_refresh = 0, origin_student = 0, origin_skipped = 0, absent_a = 0, absent_b = 0;
     bool dark = true;
@@ -32,6 +35,16 @@ struct Theme {
 [[nodiscard]] Theme load_theme(const std::filesystem::path& assets, const std::string& name);
 /// Sets ImGui's and ImPlot's styles from the theme's file; `scale` is user scale times display density (0.75-3 x 1-3).
 void apply_theme(const std::filesystem::path& assets, const Theme& theme, float scale);
+/// dark, light, print first, then others by name.
 [[nodiscard]] std::vector<std::string> theme_names(const std::filesystem::path& assets);
+
+/// The same colour with another opacity, 0-1.
+[[nodiscard]] ImU32 with_alpha(ImU32 colour, float alpha);
+/// `a` where share is 0, `b` where it is 1; opacity too.
+[[nodiscard]] ImU32 mix(ImU32 a, ImU32 b, float share);
+/// Black or white, whichever reads better on `background` (WCAG relative luminance).
+[[nodiscard]] ImU32 readable_on(ImU32 background);
+/// "#RRGGBB" or "#RRGGBBAA". Throws Error{bad_input} naming `what`.
+[[nodiscard]] ImU32 parse_colour(std::string_view text, const std::string& what);
 
 } // namespace refreshlab::ui
