@@ -70,9 +70,9 @@ struct PassEvent {
     double ms = 0;
 };
 
-/// A command that changed the run, with the step before which it was applied (0 = before the first step).
+/// A command that changed the run, with the first step that felt it (it was applied behind boundary step - 1).
 struct CommandEvent {
-    int64_t step = 0;
+    int64_t step = 1;
     std::string json;            ///< command.h's JSON form
 };
 
