@@ -15,14 +15,16 @@ struct Boundary {
     int64_t step = 0;                      ///< t, the index of the token fed last
     int64_t tokens_since_splice = 0;       ///< S.len - P
     int64_t tokens_since_pass = 0;         ///< tokens fed since the last teacher pass of a probe or refresh (S.len - T.len
-                                           ///< without shadow mode)
+                                           ///< without shadow mode). The same in both asks at one boundary
     std::optional<int64_t> last_splice_step; ///< of any cause; the prefill is none
     std::span<const int64_t> automatic_steps; ///< boundaries of automatic refreshes so far, ascending
-    std::span<const float> signals;        ///< by signal id; absent() where not measured. kl_nats is absent until probed
+    std::span<const float> signals;        ///< by signal id; absent() where not measured. kl_nats is absent until probed,
+                                           ///< in shadow mode too (so probes fall on the same boundaries there); NaN
+                                           ///< if a probe could not measure it
     bool manual = false;                   ///< a person asked for a refresh
 };
 
-/// One trigger that was above its threshold at a boundary, for the record.
+/// One trigger that held at a boundary (eligible by stride and cool-down, and beyond its threshold), for the record.
 struct TriggerHit {
     int32_t trigger = -1; ///< index in the policy, -1 = by hand
     std::string signal;   ///< "" by hand
@@ -36,7 +38,9 @@ struct Decision {
         probe,   ///< a teacher pass is needed to know kl_nats; ask again with it filled in
         refresh,
     } kind = Kind::none;
-    std::vector<TriggerHit> hits; ///< all triggers above their thresholds, in policy order; "by hand" first
+    /// Of a refresh: "by hand" first, then all triggers that held, in policy order. Of a blocked one: those that held.
+    /// Empty otherwise.
+    std::vector<TriggerHit> hits;
     bool automatic = false;       ///< counts against the budget (some trigger fired, not only a person)
     bool budget_blocked = false;  ///< would have fired, but the budget is used up
 };
@@ -45,15 +49,21 @@ struct Decision {
 /// Rules. Stride binds free and MC signals by t mod every == 0; kl_nats by tokens_since_pass >= every. Cool-down counts
 /// from the last splice of any cause. Budget binds automatic triggers only. A NaN or infinite value never fires.
 /// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when the
-/// others hold. A probe that is due under `any` runs even when another trigger fires (its pass is the refresh's).
+/// others hold. A probe that is due under `any` runs even when another trigger fires (its pass is the refresh's), and
+/// whether or not cool-down or budget would let it splice: probing is measuring.
+/// Nothing happens while tokens_since_splice is 0: an empty range is no refresh, by hand neither.
+/// By hand: ignores every limit; automatic only if triggers fire as well and the budget has room.
 [[nodiscard]] Decision decide(const RefreshPolicy& policy, const Boundary& boundary);
 
 /// Which costly signals this policy wants at boundary t (before they are computed): MC rows due at step t?
 [[nodiscard]] bool wants_mc(const RefreshPolicy& policy, int64_t step);
 
-/// One word for a marker, CSV and summary: "entropy_bits", "kl_nats+entropy_bits", "manual".
+/// The word for a trigger's signal: "entropy", "kl", "mc", "periodic" (steps_since_refresh), "manual" for "", else the
+/// signal's own name.
+[[nodiscard]] std::string_view reason_word(std::string_view signal);
+/// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy".
 [[nodiscard]] std::string reason_text(std::span<const TriggerHit> hits);
-/// The marker's letter: the trigger's own, 'H' by hand, '+' several.
+/// The marker's letter: the trigger's own, 'H' by hand, '+' several; 0 for no hits.
 [[nodiscard]] char reason_letter(std::span<const TriggerHit> hits);
 
 } // namespace refreshlab

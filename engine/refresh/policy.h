@@ -56,9 +56,23 @@ struct RefreshPolicy {
     friend bool operator==(const RefreshPolicy&, const RefreshPolicy&) = default;
 };
 
+/// Largest numbers that a policy file and the parameters accept.
+namespace policy_limits {
+inline constexpr int32_t every = 1'000'000, cooldown = 1'000'000, window = 1'000'000, refreshes = 1'000'000,
+                         per_tokens = 1'000'000;
+inline constexpr double threshold = 1e6;
+} // namespace policy_limits
+
+/// Which thresholds are read. A threshold below 0 is legal (it fires at every eligible boundary) and what the program
+/// wrote itself must be read again, but in a person's file it is a mistake.
+enum class Thresholds : uint8_t { not_negative, any_finite };
+
 /// Both throw Error{bad_input}, naming `what` and the field: unknown keys, unknown signal (with the nearest names), a
-/// threshold that is NaN or infinite, negative stride, cool-down, window or budget.
-[[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what);
+/// signal that cannot trigger, two triggers on one signal, a threshold that is NaN or infinite, stride below 1, negative
+/// cool-down, window or budget. policy_from_json also refuses negative thresholds unless told otherwise.
+/// A file without "name" is called "custom"; other absent keys mean the defaults above.
+[[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what,
+                                             Thresholds thresholds = Thresholds::not_negative);
 void check_policy(const RefreshPolicy& policy, const std::string& what);
 [[nodiscard]] nlohmann::json policy_to_json(const RefreshPolicy& policy);
 

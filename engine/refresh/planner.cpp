@@ -1,0 +1,147 @@
+#include "engine/refresh/planner.h"
+
+#include "engine/signals/registry.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab {
+
+namespace {
+
+bool compare(double value, Comparison comparison, double threshold) {
+    switch (comparison) {
+    case Comparison::above:
+        return value > threshold;
+    case Comparison::at_least:
+        return value >= threshold;
+    case Comparison::below:
+        return value < threshold;
+    case Comparison::at_most:
+        return value <= threshold;
+    }
+    return false;
+}
+
+bool is_probe(const Trigger& trigger) {
+    return trigger.signal == "kl_nats";
+}
+
+/// Value at this boundary; absent() where nothing was measured.
+double value_at(const Trigger& trigger, const Boundary& boundary) {
+    if (trigger.signal == "steps_since_refresh") return static_cast<double>(boundary.tokens_since_splice);
+    const std::optional<size_t> id = signal_id(trigger.signal);
+    if (!id || *id >= boundary.signals.size()) return std::numeric_limits<double>::quiet_NaN();
+    return static_cast<double>(boundary.signals[*id]);
+}
+
+bool on_stride(const Trigger& trigger, const Boundary& boundary) {
+    const int64_t every = std::max<int64_t>(1, trigger.every);
+    return is_probe(trigger) ? boundary.tokens_since_pass >= every : boundary.step % every == 0;
+}
+
+bool cooled_down(const Trigger& trigger, const Boundary& boundary) {
+    return trigger.cooldown <= 0 || !boundary.last_splice_step ||
+           boundary.step - *boundary.last_splice_step >= trigger.cooldown;
+}
+
+/// Eligible and beyond its threshold. NaN (absent too) and infinity never are.
+bool holds(const Trigger& trigger, const Boundary& boundary) {
+    if (!on_stride(trigger, boundary) || !cooled_down(trigger, boundary)) return false;
+    const double value = value_at(trigger, boundary);
+    return std::isfinite(value) && compare(value, trigger.comparison, trigger.threshold);
+}
+
+bool budget_left(const Budget& budget, const Boundary& boundary) {
+    if (!budget.refreshes) return true;
+    const auto& steps = boundary.automatic_steps;
+    const auto first = std::upper_bound(steps.begin(), steps.end(), boundary.step - budget.per_tokens);
+    const auto last = std::upper_bound(first, steps.end(), boundary.step);
+    return last - first < *budget.refreshes;
+}
+
+/// A teacher pass is due and its KL is not known yet.
+bool wants_probe(const RefreshPolicy& policy, const Boundary& boundary) {
+    const auto probe = std::find_if(policy.triggers.begin(), policy.triggers.end(),
+                                    [](const Trigger& t) { return t.enabled && is_probe(t); });
+    if (probe == policy.triggers.end() || !on_stride(*probe, boundary)) return false;
+    const std::optional<size_t> id = signal_id("kl_nats");
+    if (*id < boundary.signals.size() && !is_absent(boundary.signals[*id])) return false;
+    if (policy.combine == Combine::any) return true;
+    return std::all_of(policy.triggers.begin(), policy.triggers.end(),
+                       [&](const Trigger& t) { return !t.enabled || is_probe(t) || holds(t, boundary); });
+}
+
+char letter_of(const Trigger& trigger) {
+    const std::optional<size_t> id = signal_id(trigger.signal);
+    return id ? signals()[*id].letter : char{0};
+}
+
+} // namespace
+
+Decision decide(const RefreshPolicy& policy, const Boundary& boundary) {
+    Decision decision;
+    if (boundary.tokens_since_splice <= 0) return decision; // an empty range is no refresh, by hand neither
+    if (wants_probe(policy, boundary)) {
+        decision.kind = Decision::Kind::probe;
+        return decision;
+    }
+
+    if (boundary.manual) decision.hits.push_back(TriggerHit{});
+    size_t enabled = 0, held = 0;
+    for (size_t i = 0; i < policy.triggers.size(); ++i) {
+        const Trigger& trigger = policy.triggers[i];
+        if (!trigger.enabled) continue;
+        ++enabled;
+        if (!holds(trigger, boundary)) continue;
+        ++held;
+        decision.hits.push_back({.trigger = static_cast<int32_t>(i),
+                                 .signal = trigger.signal,
+                                 .value = value_at(trigger, boundary),
+                                 .threshold = trigger.threshold,
+                                 .letter = letter_of(trigger)});
+    }
+    const bool fires = held > 0 && (policy.combine == Combine::any || held == enabled);
+    decision.automatic = fires && budget_left(policy.budget, boundary);
+    decision.budget_blocked = fires && !decision.automatic;
+    if (decision.automatic || boundary.manual) {
+        decision.kind = Decision::Kind::refresh;
+    } else if (!decision.budget_blocked) {
+        decision.hits.clear(); // `all`, and not all of them hold
+    }
+    return decision;
+}
+
+bool wants_mc(const RefreshPolicy& policy, int64_t step) {
+    return std::any_of(policy.triggers.begin(), policy.triggers.end(), [step](const Trigger& trigger) {
+        if (!trigger.enabled) return false;
+        const std::optional<size_t> id = signal_id(trigger.signal);
+        return id && signals()[*id].cost == SignalCost::mc_rows &&
+               step % std::max<int64_t>(1, trigger.every) == 0;
+    });
+}
+
+std::string_view reason_word(std::string_view signal) {
+    if (signal.empty()) return "manual";
+    if (signal == "entropy_bits") return "entropy";
+    if (signal == "kl_nats") return "kl";
+    if (signal == "mc_variance") return "mc";
+    if (signal == "steps_since_refresh") return "periodic";
+    return signal;
+}
+
+std::string reason_text(std::span<const TriggerHit> hits) {
+    std::string text;
+    for (const TriggerHit& hit : hits) {
+        if (!text.empty()) text += '+';
+        text += reason_word(hit.signal);
+    }
+    return text;
+}
+
+char reason_letter(std::span<const TriggerHit> hits) {
+    if (hits.empty()) return 0;
+    return hits.size() > 1 ? '+' : hits.front().letter;
+}
+
+} // namespace refreshlab

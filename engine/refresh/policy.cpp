@@ -1,0 +1,258 @@
+#include "engine/refresh/policy.h"
+
+#include "engine/base/error.h"
+#include "engine/refresh/json_fields.h"
+#include "engine/signals/registry.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> comparison_names = {"above", "at_least", "below", "at_most"};
+constexpr std::array<std::string_view, 3> on_fire_names = {"keep", "teacher_token", "redraw"};
+
+Trigger read_trigger(const nlohmann::json& json, const std::string& what, const std::string& path,
+                     Thresholds thresholds) {
+    JsonFields fields(json, what, path);
+    Trigger trigger;
+    fields.text("signal", trigger.signal);
+    std::optional<size_t> comparison;
+    size_t comparisons = 0;
+    for (size_t c = 0; c < comparison_names.size(); ++c) {
+        if (fields.find(comparison_names[c]) == nullptr) continue;
+        comparison = c;
+        ++comparisons;
+    }
+    fields.integer("every", trigger.every, 1, policy_limits::every);
+    fields.integer("cooldown", trigger.cooldown, 0, policy_limits::cooldown);
+    fields.boolean("enabled", trigger.enabled);
+    fields.finish(); // first the misspelt key, then what is missing because of it
+
+    if (trigger.signal.empty()) fields.fail("signal", "missing", "the name of the signal to compare");
+    static_cast<void>(require_signal(trigger.signal, what + ", " + fields.path("signal")));
+    if (comparisons != 1) {
+        throw Error("reading", what,
+                    fmt::format("{}: needs exactly one of above, at_least, below, at_most; it has {}", path,
+                                comparisons));
+    }
+    trigger.comparison = static_cast<Comparison>(*comparison);
+    const std::string_view key = comparison_names[*comparison];
+    const nlohmann::json& value = *fields.find(key);
+    if (!value.is_number() || !std::isfinite(value.get<double>())) {
+        fields.fail(key, fmt::format("threshold must be a finite number, not {}", shown(value)));
+    }
+    trigger.threshold = value.get<double>();
+    if (thresholds == Thresholds::not_negative && trigger.threshold < 0) {
+        fields.fail(key, fmt::format("threshold must not be negative, it is {}", trigger.threshold));
+    }
+    return trigger;
+}
+
+void read_when(const nlohmann::json& json, const std::string& what, RefreshPolicy& policy,
+               Thresholds thresholds) {
+    JsonFields fields(json, what, "when");
+    const nlohmann::json* any = fields.find("any");
+    const nlohmann::json* all = fields.find("all");
+    fields.finish();
+    if ((any == nullptr) == (all == nullptr)) {
+        throw Error("reading", what, "when: needs exactly one of any, all");
+    }
+    policy.combine = any != nullptr ? Combine::any : Combine::all;
+    const std::string path = any != nullptr ? "when.any" : "when.all";
+    const nlohmann::json& list = any != nullptr ? *any : *all;
+    if (!list.is_array()) {
+        throw Error("reading", what,
+                    fmt::format("{}: must be a list of triggers [...], not {}", path, shown(list)));
+    }
+    for (size_t i = 0; i < list.size(); ++i) {
+        policy.triggers.push_back(read_trigger(list[i], what, fmt::format("{}[{}]", path, i), thresholds));
+    }
+}
+
+void read_action(const nlohmann::json& json, const std::string& what, RefreshPolicy& policy) {
+    JsonFields fields(json, what, "do");
+    const nlohmann::json* refresh = fields.find("refresh");
+    fields.finish();
+    if (refresh == nullptr) throw Error("reading", what, "do: needs refresh");
+    JsonFields action(*refresh, what, "do.refresh");
+    action.optional_integer("window", policy.window, 0, policy_limits::window);
+    action.finish();
+}
+
+Trigger trigger_of(std::string_view signal, Comparison comparison, double threshold, int32_t every,
+                   int32_t cooldown) {
+    return {.signal = std::string(signal),
+            .comparison = comparison,
+            .threshold = threshold,
+            .every = every,
+            .cooldown = cooldown,
+            .enabled = true};
+}
+
+} // namespace
+
+RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what, Thresholds thresholds) {
+    RefreshPolicy policy;
+    policy.name = "custom";
+    JsonFields fields(json, what);
+    fields.text("name", policy.name);
+    const nlohmann::json* when = fields.find("when");
+    const nlohmann::json* action = fields.find("do");
+    const nlohmann::json* budget = fields.find("budget");
+    if (const auto fire = fields.choice("on_fire", {on_fire_names.begin(), on_fire_names.end()})) {
+        policy.on_fire = static_cast<OnFire>(*fire);
+    }
+    fields.finish();
+    if (when != nullptr) read_when(*when, what, policy, thresholds);
+    if (action != nullptr) read_action(*action, what, policy);
+    if (budget != nullptr) {
+        JsonFields limits(*budget, what, "budget");
+        limits.optional_integer("refreshes", policy.budget.refreshes, 0, policy_limits::refreshes);
+        limits.integer("per_tokens", policy.budget.per_tokens, 1, policy_limits::per_tokens);
+        limits.finish();
+    }
+    check_policy(policy, what);
+    return policy;
+}
+
+void check_policy(const RefreshPolicy& policy, const std::string& what) {
+    const auto refuse = [&what](const std::string& problem, const std::string& hint = {}) {
+        throw Error("checking the refresh policy of", what, problem, hint);
+    };
+    if (policy.name.empty()) refuse("its name is empty");
+    for (size_t i = 0; i < policy.triggers.size(); ++i) {
+        const Trigger& trigger = policy.triggers[i];
+        const Signal& signal =
+            signals()[require_signal(trigger.signal, fmt::format("{}, trigger {}", what, i + 1))];
+        if (signal.letter == 0) {
+            std::vector<std::string_view> able;
+            for (const Signal& s : signals()) {
+                if (s.letter != 0) able.push_back(s.name);
+            }
+            refuse(fmt::format("signal {} cannot trigger a refresh", signal.name),
+                   fmt::format("signals that can: {}", fmt::join(able, ", ")));
+        }
+        if (!std::isfinite(trigger.threshold)) {
+            refuse(fmt::format("threshold of {} must be a finite number, not {}", signal.name,
+                               trigger.threshold));
+        }
+        if (trigger.every < 1)
+            refuse(fmt::format("every of {} must be at least 1, not {}", signal.name, trigger.every));
+        if (trigger.cooldown < 0) {
+            refuse(
+                fmt::format("cooldown of {} must not be negative, it is {}", signal.name, trigger.cooldown));
+        }
+        for (size_t j = 0; j < i; ++j) {
+            if (policy.triggers[j].signal == trigger.signal) {
+                refuse(fmt::format("two triggers on signal {}", signal.name),
+                       "a policy has at most one per signal");
+            }
+        }
+    }
+    if (policy.window && *policy.window < 0)
+        refuse(fmt::format("window must not be negative, it is {}", *policy.window));
+    if (policy.budget.refreshes && *policy.budget.refreshes < 0) {
+        refuse(fmt::format("budget.refreshes must not be negative, it is {}", *policy.budget.refreshes));
+    }
+    if (policy.budget.per_tokens < 1) {
+        refuse(fmt::format("budget.per_tokens must be at least 1, not {}", policy.budget.per_tokens));
+    }
+}
+
+nlohmann::json policy_to_json(const RefreshPolicy& policy) {
+    nlohmann::json triggers = nlohmann::json::array();
+    for (const Trigger& trigger : policy.triggers) {
+        nlohmann::json t = {{"signal", trigger.signal},
+                            {std::string(to_string(trigger.comparison)), trigger.threshold},
+                            {"every", trigger.every},
+                            {"cooldown", trigger.cooldown}};
+        if (!trigger.enabled) t["enabled"] = false;
+        triggers.push_back(std::move(t));
+    }
+    nlohmann::json window, refreshes; // null: no limit
+    if (policy.window) window = *policy.window;
+    if (policy.budget.refreshes) refreshes = *policy.budget.refreshes;
+    return {{"name", policy.name},
+            {"when", {{policy.combine == Combine::any ? "any" : "all", std::move(triggers)}}},
+            {"do", {{"refresh", {{"window", std::move(window)}}}}},
+            {"on_fire", to_string(policy.on_fire)},
+            {"budget", {{"refreshes", std::move(refreshes)}, {"per_tokens", policy.budget.per_tokens}}}};
+}
+
+const std::vector<Preset>& presets() {
+    static const std::vector<Preset> all = {
+        {"none", "None", "The teacher prefills, the student decodes; no refresh but by hand."},
+        {"periodic", "Periodic", "A refresh every 64 tokens."},
+        {"window", "Sliding window", "A refresh every 64 tokens that splices only the newest 32."},
+        {"entropy", "Entropy gate", "A refresh where the student's next-token entropy exceeds 6 bits."},
+        {"kl", "KL probe",
+         "A teacher pass every 64 tokens, a refresh where KL(teacher || student) exceeds 0.5 nats."},
+        {"burst", "Speculative burst", "A refresh of the newest 8 tokens every 8 tokens."},
+        {"mc", "MC-dropout variance", "A refresh where the student's logits vary under dropout."},
+    };
+    return all;
+}
+
+RefreshPolicy preset_policy(std::string_view name) {
+    // Strides, cool-downs and thresholds: reference/refresh.md, section 5, "defaults".
+    constexpr int32_t stride = 16, cooldown = 32;
+    RefreshPolicy policy;
+    policy.name = name;
+    const auto with_default = [](std::string_view signal) {
+        return signals()[require_signal(signal, "the presets")].default_threshold;
+    };
+    if (name == "none") {
+        // no trigger
+    } else if (name == "periodic") {
+        policy.triggers = {trigger_of("steps_since_refresh", Comparison::at_least, 64, 1, 0)};
+    } else if (name == "window") {
+        policy.triggers = {trigger_of("steps_since_refresh", Comparison::at_least, 64, 1, 0)};
+        policy.window = 32;
+    } else if (name == "entropy") {
+        policy.triggers = {
+            trigger_of("entropy_bits", Comparison::above, with_default("entropy_bits"), stride, cooldown)};
+    } else if (name == "kl") {
+        policy.triggers = {trigger_of("kl_nats", Comparison::above, with_default("kl_nats"), 64, cooldown)};
+    } else if (name == "burst") {
+        policy.triggers = {trigger_of("steps_since_refresh", Comparison::at_least, 8, 1, 0)};
+        policy.window = 8;
+    } else if (name == "mc") {
+        policy.triggers = {
+            trigger_of("mc_variance", Comparison::above, with_default("mc_variance"), stride, cooldown)};
+    } else {
+        std::vector<std::string_view> names;
+        for (const Preset& preset : presets())
+            names.push_back(preset.name);
+        throw Error("choosing a refresh policy", "", fmt::format("no preset is called \"{}\"", name),
+                    fmt::format("presets: {}; or give a .json file", fmt::join(names, ", ")));
+    }
+    return policy;
+}
+
+bool is_modified_preset(const RefreshPolicy& policy) {
+    for (const Preset& preset : presets()) {
+        if (preset.name == policy.name) return policy != preset_policy(preset.name);
+    }
+    return false;
+}
+
+std::string_view to_string(Comparison c) {
+    return comparison_names[static_cast<size_t>(c)];
+}
+std::string_view to_string(OnFire f) {
+    return on_fire_names[static_cast<size_t>(f)];
+}
+
+std::optional<OnFire> on_fire_from_string(std::string_view s) {
+    for (size_t i = 0; i < on_fire_names.size(); ++i) {
+        if (on_fire_names[i] == s) return static_cast<OnFire>(i);
+    }
+    return std::nullopt;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,101 @@
+#include "engine/refresh/what_if.h"
+
+#include "engine/signals/registry.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace refreshlab {
+
+namespace {
+
+/// Which signals the policy reads, looked up once.
+struct Reads {
+    std::vector<size_t> direct; ///< of enabled triggers, without kl_nats and steps_since_refresh
+    size_t kl = 0;
+
+    explicit Reads(const RefreshPolicy& policy) {
+        const std::string where = "the threshold preview";
+        kl = require_signal("kl_nats", where);
+        const size_t steps = require_signal("steps_since_refresh", where);
+        for (const Trigger& trigger : policy.triggers) {
+            const size_t id = require_signal(trigger.signal, where);
+            if (trigger.enabled && id != kl && id != steps) direct.push_back(id);
+        }
+    }
+};
+
+/// A trigger would look at its signal at this boundary, and there is no value.
+bool misses_value(const RefreshPolicy& policy, const Boundary& at) {
+    for (const Trigger& trigger : policy.triggers) {
+        if (!trigger.enabled || trigger.signal == "kl_nats" || trigger.signal == "steps_since_refresh")
+            continue;
+        if (at.step % std::max<int64_t>(1, trigger.every) != 0) continue;
+        if (trigger.cooldown > 0 && at.last_splice_step && at.step - *at.last_splice_step < trigger.cooldown)
+            continue;
+        const std::optional<size_t> id = signal_id(trigger.signal);
+        if (id && is_absent(at.signals[*id])) return true;
+    }
+    return false;
+}
+
+std::optional<int64_t> first_difference(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    if (x == a.end() && y == b.end()) return std::nullopt;
+    if (x == a.end()) return *y;
+    if (y == b.end()) return *x;
+    return std::min(*x, *y);
+}
+
+} // namespace
+
+WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
+    const Reads reads(policy);
+    WhatIf result;
+    std::vector<float> values(signals().size(), absent());
+    std::optional<int64_t> last_splice;
+    int64_t last_pass = 0;
+    int64_t paid_passes = 0; // of the policy: its refreshes, and probes that did not fire
+    auto manual = run.manual_fires.begin();
+
+    for (int64_t t = 1; t <= run.steps; ++t) {
+        for (const size_t id : reads.direct)
+            values[id] = run.signal(t, id);
+        values[reads.kl] = absent();
+        while (manual != run.manual_fires.end() && *manual < t)
+            ++manual;
+        const Boundary boundary = {.step = t,
+                                   .tokens_since_splice = t - last_splice.value_or(0),
+                                   .tokens_since_pass = t - last_pass,
+                                   .last_splice_step = last_splice,
+                                   .automatic_steps = result.fires,
+                                   .signals = values,
+                                   .manual = manual != run.manual_fires.end() && *manual == t};
+        bool missing = misses_value(policy, boundary);
+        Decision decision = decide(policy, boundary);
+        bool passed = false;
+        if (decision.kind == Decision::Kind::probe) {
+            const float kl = run.signal(t, reads.kl);
+            missing = missing || is_absent(kl);
+            values[reads.kl] = is_absent(kl) ? std::numeric_limits<float>::quiet_NaN() : kl;
+            decision = decide(policy, boundary); // sees the new value: the span is of `values`
+            last_pass = t;
+            passed = true;
+        }
+        if (decision.kind == Decision::Kind::refresh) {
+            last_splice = last_pass = t;
+            if (decision.automatic) result.fires.push_back(t);
+            passed = decision.automatic || passed;
+        }
+        paid_passes += passed ? 1 : 0;
+        result.missing += missing ? 1 : 0;
+    }
+
+    result.exact_until = first_difference(result.fires, run.automatic_fires);
+    if (run.refresh_ms > 0 && run.decode_ms > 0) {
+        result.overhead_percent = 100.0 * static_cast<double>(paid_passes) * run.refresh_ms / run.decode_ms;
+    }
+    return result;
+}
+
+} // namespace refreshlab
