@@ -38,6 +38,8 @@ struct EngineStatus {
     size_t queued_commands = 0;
     int64_t cache_bytes_used = 0, cache_bytes_reserved = 0; ///< both models
     std::string stop_reason;      ///< once finished: max_tokens | stop_token | context_limit | cancelled
+    std::string error;            ///< the newest command that could not be carried out, one line
+    uint64_t errors = 0;          ///< how many there were: a rise means `error` is news
     std::string trace_error;      ///< recording to disk has stopped because of this
 };
 

@@ -1,32 +1,16 @@
 #pragma once
 
 #include "engine/control/command.h"
-#include "engine/model/llama_model.h"
 #include "engine/record/recording.h"
+#include "engine/session/model_pair.h"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 namespace refreshlab {
 
-class ChatTemplate;
-class Tokenizer;
-
-/// A loaded teacher/student pair with its text side. Shared by sessions, never changed by them.
-struct ModelPair {
-    std::shared_ptr<const LlamaModel> teacher, student; ///< either may be null in a mode that does not need it
-    std::shared_ptr<const Tokenizer> tokenizer;
-    std::shared_ptr<const ChatTemplate> chat_template;  ///< may be null
-    std::string teacher_dir, student_dir;
-    std::string note;            ///< shown everywhere it matters: stand-in, rebuild mode
-    bool same_geometry = true;   ///< false: no splices, rebuild mode
-};
-
-/// Loads what config.mode needs (both models whenever both folders are given). Throws Error{bad_input}: missing folder,
-/// different vocabularies, no such device, ...
-[[nodiscard]] std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress = {});
+class KvCache;
 
 /// One run, one step at a time; single-threaded and deterministic: configuration + seed + commands with their steps give
 /// the same recording again, bit for bit, on the same device, dtype and thread count (which on the CPU does not matter).
@@ -41,8 +25,8 @@ public:
     DecodeSession(const DecodeSession&) = delete;
     DecodeSession& operator=(const DecodeSession&) = delete;
 
-    /// One step: exactly one record. False when the run is finished (the last record, y_N, was appended by the step
-    /// that chose it).
+    /// One step: exactly one record. False, and nothing happens, when the run is finished. The last step of a run of N
+    /// tokens only records y_N; a run that draws an end token ends with the step that drew it.
     bool step();
     [[nodiscard]] bool finished() const;
 
@@ -64,9 +48,9 @@ public:
 
     [[nodiscard]] const RunConfig& config() const;
     [[nodiscard]] std::shared_ptr<Recording> recording() const;
-    [[nodiscard]] const class KvCache* student_cache() const; ///< null in mode teacher
-    [[nodiscard]] const class KvCache* teacher_cache() const; ///< null in mode student without a teacher pass
-    [[nodiscard]] int64_t splice_watermark() const;           ///< P
+    [[nodiscard]] const KvCache* student_cache() const; ///< null in mode teacher
+    [[nodiscard]] const KvCache* teacher_cache() const; ///< null in mode student without a teacher pass
+    [[nodiscard]] int64_t splice_watermark() const;     ///< P
 
 private:
     struct Impl;
@@ -74,6 +58,7 @@ private:
 };
 
 /// Runs a trace again from its configuration and command log; throws Error if the models are missing.
-[[nodiscard]] std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair);
+[[nodiscard]] std::shared_ptr<Recording> replay(const Recording& recorded,
+                                                std::shared_ptr<const ModelPair> pair);
 
 } // namespace refreshlab

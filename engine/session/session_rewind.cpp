@@ -1,0 +1,96 @@
+#include "engine/base/error.h"
+#include "engine/control/parameters.h"
+#include "engine/session/run_identity.h"
+#include "engine/session/session_state.h"
+#include "kernels/check.h"
+
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace refreshlab {
+
+namespace {
+
+/// The configuration as the recorded commands left it behind the recording's last step.
+RunConfig config_by_log(const Recording& recording) {
+    RunConfig config = recording.info().config;
+    for (size_t i = 0; i < recording.commands().size(); ++i) {
+        const Command c = command_from_json(nlohmann::json::parse(recording.commands()[i].json),
+                                            "the recording's commands");
+        if (const auto* set = std::get_if<command::SetParameter>(&c))
+            set_parameter(config, set->key, set->value);
+        if (const auto* policy = std::get_if<command::SetPolicy>(&c)) config.policy = policy->policy;
+    }
+    return config;
+}
+
+} // namespace
+
+void DecodeSession::Impl::rewind(int64_t step) {
+    const c10::InferenceMode guard;
+    const int64_t newest = finished && t > 0 && !recording->step(t).fed ? t - 1 : t;
+    if (step < 0 || step > newest) {
+        throw Error("rewinding to step", std::to_string(step),
+                    fmt::format("the run has steps 0 to {}", newest));
+    }
+    const Watermarks& then = history[static_cast<size_t>(step)];
+    const int64_t length = prompt_length() + step;
+    if (student_cache) student_cache->rewind(step, length);
+    if (teacher_cache) teacher_cache->truncate(std::min(then.teacher_len, teacher_cache->length()));
+
+    recording = recording->fork(step, new_run_id());
+    marks = then;
+    t = step;
+    finished = false;
+    refresh_requested = false;
+    automatic_steps.resize(marks.automatic_refreshes);
+    history.resize(static_cast<size_t>(step) + 1);
+    active_ms = marks.active_ms;
+
+    if (ring) {
+        // Student rows that the next teacher pass will want. Columns of delta were not touched since they were written,
+        // so running their tokens again gives the same rows.
+        ring->drop_from(0);
+        const int64_t first = std::max(marks.teacher_len, prompt_length());
+        for (int64_t p = first; p < length; ++p) {
+            ring->put(p, pair->student->read_only_step(*student_cache, token_at(p), p));
+        }
+    }
+
+    // Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.
+    const RunConfig recorded = config_by_log(*recording);
+    if (!(recorded.policy == config.policy)) log_command(command::SetPolicy{config.policy});
+    for (const Parameter& parameter : parameters()) {
+        if (!parameter.live) continue;
+        RunConfig with_policy = recorded;
+        with_policy.policy = config.policy;
+        const auto before = parameter_value(with_policy, parameter.key),
+                   now = parameter_value(config, parameter.key);
+        if (now && before != now) log_command(command::SetParameter{std::string(parameter.key), *now});
+    }
+}
+
+void DecodeSession::Impl::capture_attention(int64_t position, bool teacher) {
+    const c10::InferenceMode guard;
+    const LlamaModel* model = teacher ? pair->teacher.get() : pair->student.get();
+    const KvCache* cache = teacher ? teacher_cache.get() : student_cache.get();
+    const std::string who = teacher ? "the teacher" : "the student";
+    if (model == nullptr || cache == nullptr)
+        throw Error("reading attention", who, "is not part of this run");
+    if (position < 0 || position >= cache->length()) {
+        throw Error("reading attention", fmt::format("position {}", position),
+                    fmt::format("{}'s cache holds positions 0 to {}", who, cache->length() - 1),
+                    teacher ? "the teacher has read up to the last probe or refresh" : "");
+    }
+    if (recording->attention(position, teacher)) return; // what was kept at its own step stays
+    log_command(command::RequestAttention{position, teacher});
+    AttentionCapture capture{config.capture.layers, {}};
+    static_cast<void>(model->read_only_step(*cache, token_at(position), position, &capture));
+    recording->add_attention(make_attention_rows(capture, position, position - prompt_length() + 1, teacher,
+                                                 model->config().num_layers));
+}
+
+} // namespace refreshlab

@@ -1,0 +1,299 @@
+#include "engine/session/session_worker.h"
+
+#include "engine/base/error.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/record/trace_store.h"
+#include "engine/session/decode_session.h"
+#include "kernels/check.h"
+
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+
+namespace refreshlab {
+
+struct SessionWorker::Impl {
+    // --- shared; the mutex protects the two pointers and the callback, held for a copy ---
+    mutable std::mutex mutex;
+    std::shared_ptr<const EngineStatus> published = std::make_shared<EngineStatus>();
+    std::shared_ptr<const Recording> published_recording;
+    std::function<void()> wake;
+    CommandQueue queue;
+    // Set by send(Stop) and by the destructor, read by the progress callbacks of a start that is under way.
+    std::atomic<bool> cancel{false}, closing{false};
+
+    // --- decode thread only ---
+    std::unique_ptr<TraceStore> trace;
+    std::shared_ptr<const ModelPair> pair;
+    std::unique_ptr<DecodeSession> session;
+    EngineStatus now;
+    bool running = false;
+    int64_t steps_left = 0; ///< of a Step command; 0 = until paused
+    std::thread thread;
+
+    void loop();
+    void handle(const Command& command);
+    void start_run(const RunConfig& config);
+    void make_step();
+    void attach_recording();
+    void set_state(EngineState state, std::string message = {}, double progress = 0);
+    void publish();
+    void report(const std::string& error);
+    void update_speed();
+};
+
+void SessionWorker::Impl::publish() {
+    now.queued_commands = queue.size();
+    if (trace) now.trace_error = trace->error();
+    if (session) {
+        now.applied = session->config();
+        now.cache_bytes_used = now.cache_bytes_reserved = 0;
+        for (const KvCache* cache : {session->teacher_cache(), session->student_cache()}) {
+            if (cache == nullptr) continue;
+            now.cache_bytes_used += cache->bytes_used();
+            now.cache_bytes_reserved += cache->bytes_reserved();
+        }
+        const auto end = session->recording()->end();
+        now.stop_reason = end ? end->stop_reason : "";
+    }
+    auto snapshot = std::make_shared<const EngineStatus>(now);
+    std::function<void()> call;
+    {
+        const std::lock_guard lock(mutex);
+        published = std::move(snapshot);
+        call = wake;
+    }
+    if (call) call();
+}
+
+void SessionWorker::Impl::set_state(EngineState state, std::string message, double progress) {
+    now.state = state;
+    now.message = std::move(message);
+    now.progress = progress;
+    publish();
+}
+
+void SessionWorker::Impl::report(const std::string& error) {
+    now.error = error;
+    ++now.errors;
+    publish();
+}
+
+void SessionWorker::Impl::attach_recording() {
+    const auto recording = session->recording();
+    {
+        const std::lock_guard lock(mutex);
+        published_recording = recording;
+    }
+    if (trace) trace->attach(recording);
+}
+
+void SessionWorker::Impl::update_speed() {
+    const Recording& recording = *session->recording();
+    const int64_t last = recording.steps(), first = std::max<int64_t>(1, last - 64);
+    now.tokens_per_second = 0;
+    if (last <= first) return;
+    const double ms = recording.step(last).arrival_ms - recording.step(first).arrival_ms;
+    if (ms > 0) now.tokens_per_second = 1000.0 * static_cast<double>(last - first) / ms;
+}
+
+void SessionWorker::Impl::start_run(const RunConfig& config) {
+    // What runs now is given up only when the new run stands: a cancelled or failed start restores it.
+    const EngineState before = now.state;
+    const RunConfig applied_before = now.applied;
+    cancel = false;
+    try {
+        std::shared_ptr<const ModelPair> next_pair = pair;
+        now.applied = config;
+        if (!next_pair || !pair_serves(*next_pair, config)) {
+            set_state(EngineState::loading, "loading models");
+            next_pair = load_pair(config, [this](double fraction, const std::string& what) {
+                set_state(EngineState::loading, what, fraction);
+                return !cancel.load() && !closing.load();
+            });
+        }
+        set_state(EngineState::prefilling, "prefilling the prompt");
+        auto next = std::make_unique<DecodeSession>(next_pair, config, [this](double fraction) {
+            set_state(EngineState::prefilling, "prefilling the prompt", fraction);
+            return !cancel.load() && !closing.load();
+        });
+        pair = std::move(next_pair);
+        session = std::move(next);
+    } catch (...) {
+        now.applied = applied_before;
+        now.state =
+            session ? (before == EngineState::running ? EngineState::paused : before) : EngineState::idle;
+        now.message.clear();
+        running = false;
+        throw;
+    }
+    now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
+    now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
+    const RunInfo& info = session->recording()->info();
+    now.note = info.note;
+    now.prefill_ms = info.prefill_ms;
+    now.ttft_ms = info.ttft_ms;
+    now.tokens_per_second = 0;
+    attach_recording();
+    running = !session->finished();
+    steps_left = 0;
+    if (session->finished()) session->score();
+    set_state(running ? EngineState::running : EngineState::finished);
+}
+
+void SessionWorker::Impl::handle(const Command& command) {
+    const auto need_session = [this](const char* doing) {
+        if (!session) throw Error(doing, {}, "there is no run yet", "start one first");
+    };
+    const auto go = [&](int64_t steps) {
+        need_session("running");
+        if (session->finished())
+            throw Error("running", {}, "the run has ended", "rewind it or start a new one");
+        running = true;
+        steps_left = steps;
+        now.state = EngineState::running;
+    };
+    std::visit(
+        [&](const auto& c) {
+            using C = std::decay_t<decltype(c)>;
+            if constexpr (std::is_same_v<C, command::StartRun>) {
+                start_run(c.config);
+            } else if constexpr (std::is_same_v<C, command::Pause>) {
+                running = false;
+                if (now.state == EngineState::running) now.state = EngineState::paused;
+            } else if constexpr (std::is_same_v<C, command::Resume>) {
+                go(0);
+            } else if constexpr (std::is_same_v<C, command::Step>) {
+                if (c.steps < 1) throw Error("stepping", std::to_string(c.steps), "must be at least 1 step");
+                go(c.steps);
+            } else if constexpr (std::is_same_v<C, command::Stop>) {
+                need_session("stopping");
+                session->stop();
+                session->score();
+                running = false;
+                now.state = EngineState::finished;
+                if (trace) trace->notify();
+            } else if constexpr (std::is_same_v<C, command::Rewind>) {
+                need_session("rewinding");
+                session->rewind(c.step);
+                attach_recording();
+                running = false;
+                now.state = EngineState::paused;
+            } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
+                need_session("reading attention");
+                session->capture_attention(c.position, c.teacher);
+                if (trace) trace->notify();
+            } else {
+                need_session("changing a run");
+                session->apply(c);
+                if (trace) trace->notify();
+            }
+        },
+        command);
+    ++now.revision;
+}
+
+void SessionWorker::Impl::make_step() {
+    session->step();
+    if (trace) trace->notify();
+    update_speed();
+    if (session->finished()) {
+        session->score();
+        if (trace) trace->notify();
+        running = false;
+        now.state = EngineState::finished;
+    } else if (steps_left > 0 && --steps_left == 0) {
+        running = false;
+        now.state = EngineState::paused;
+    }
+    publish();
+}
+
+void SessionWorker::Impl::loop() {
+    const c10::InferenceMode inference; // per thread
+    while (true) {
+        std::optional<Command> command = running ? queue.try_pop() : queue.wait_pop();
+        if (!command && !running) break; // closed
+        // Each error is handled here, once: a bad command is reported and the run goes on; a failing step ends the run,
+        // its recording stays readable, and the next StartRun begins afresh.
+        const bool is_step = !command;
+        std::string problem;
+        bool was_bad_input = false;
+        try {
+            if (command) {
+                handle(*command);
+                publish();
+            } else {
+                make_step();
+            }
+            continue;
+        } catch (const Error& e) {
+            problem = e.what();
+            was_bad_input = e.kind() == ErrorKind::bad_input;
+        } catch (const c10::Error& e) {
+            problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
+        } catch (const std::bad_alloc&) {
+            problem = "out of memory; try a shorter context or a smaller model";
+        } catch (const std::exception& e) {
+            problem = std::string("internal error: ") + e.what();
+        }
+        std::replace(problem.begin(), problem.end(), '\n', ' ');
+        if (is_step || !was_bad_input) {
+            running = false;
+            session.reset();
+            pair.reset(); // weights on a faulted device are of no use
+            now.state = EngineState::failed;
+            now.message = problem;
+        }
+        report(problem);
+    }
+    if (trace) trace->flush();
+}
+
+SessionWorker::SessionWorker(std::optional<std::filesystem::path> trace)
+    : m_impl(std::make_unique<Impl>()) {
+    if (trace)
+        m_impl->trace = TraceStore::create(*trace); // an unwritable path is the caller's error, at once
+    m_impl->thread = std::thread([this] { m_impl->loop(); });
+}
+
+SessionWorker::~SessionWorker() {
+    m_impl->closing = true;
+    m_impl->queue.push(command::Pause{});
+    m_impl->queue.close();
+    m_impl->thread.join();
+}
+
+void SessionWorker::send(Command command) {
+    if (std::holds_alternative<command::Stop>(command)) {
+        const auto state = status()->state;
+        if (state == EngineState::loading || state == EngineState::prefilling) {
+            m_impl->cancel = true; // the start that is under way gives up; there is nothing else to stop
+            return;
+        }
+    }
+    m_impl->queue.push(std::move(command));
+}
+
+std::shared_ptr<const EngineStatus> SessionWorker::status() const {
+    const std::lock_guard lock(m_impl->mutex);
+    return m_impl->published;
+}
+
+std::shared_ptr<const Recording> SessionWorker::recording() const {
+    const std::lock_guard lock(m_impl->mutex);
+    return m_impl->published_recording;
+}
+
+void SessionWorker::on_news(std::function<void()> wake) {
+    const std::lock_guard lock(m_impl->mutex);
+    m_impl->wake = std::move(wake);
+}
+
+} // namespace refreshlab
