@@ -3,6 +3,7 @@
 #include "engine/control/engine_link.h"
 #include "engine/record/recording.h"
 #include "ui/drafts.h"
+#include "ui/fonts.h"
 #include "ui/host.h"
 #include "ui/landmarks.h"
 #include "ui/theme.h"
@@ -10,9 +11,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace refreshlab::ui {
 
@@ -52,6 +55,9 @@ struct UiContext {
     Landmarks landmarks;
     bool present_mode = false;                    ///< layout Present: no menus, larger type
     bool first_start_hints = false;
+    Fonts fonts;
+    /// Runs an action of the table by its id ("run.new"), as an empty panel offers it; does nothing while it is disabled.
+    std::function<void(std::string_view id)> run_action;
 
     /// The step that panels show: selected, or the newest; 0 when there is none.
     [[nodiscard]] int64_t shown_step() const { return selection.step ? std::min(*selection.step, steps) : steps; }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// Docking layouts as text: Dear ImGui's settings format, with one section of ours on top that lists the open panels
+/// ("[RefreshLab][Panels]" / "Open=Text,Signals"). Dear ImGui skips sections that it does not know. No ImGui in here.
+
+/// Bundled layouts, in menu order; each is assets/layouts/<name in lower case>.ini, drawn up for 1600 x 1000.
+[[nodiscard]] const std::vector<std::string>& layout_names();
+
+struct Layout {
+    std::vector<std::string> open_panels;
+    std::string ini;                     ///< what Dear ImGui reads
+};
+/// Throws Error{bad_input} naming the file.
+[[nodiscard]] Layout read_layout(const std::filesystem::path& file);
+/// Splits one text into the two parts. A text without our section opens nothing and is kept as it is.
+[[nodiscard]] Layout parse_layout(std::string_view text);
+[[nodiscard]] std::string layout_text(const Layout& layout);
+/// The bundled file of a layout.
+[[nodiscard]] std::filesystem::path bundled_layout(const std::filesystem::path& assets, std::string_view name);
+/// The person's own arrangement of that layout.
+[[nodiscard]] std::filesystem::path user_layout(const std::filesystem::path& user_folder, std::string_view name);
+
+} // namespace refreshlab::ui

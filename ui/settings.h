@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace refreshlab::ui {
+
+/// What the window remembers of a person: one JSON file in Host::user_folder(), apart from layout and traces. No ImGui.
+struct Settings {
+    std::string theme = "dark";
+    std::string layout = "Explore";
+    float user_scale = 1.0F;         ///< 0.75 .. 3
+    bool layout_locked = false;
+    bool hints_seen = false;         ///< the card of the first start has been shown and answered
+    int steps_at_once = 16;          ///< N of "Step N"
+};
+
+/// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so in
+/// `problem` (one line): settings must never keep the window from opening. Out-of-range values are brought into range.
+[[nodiscard]] Settings load_settings(const std::filesystem::path& folder, std::string& problem);
+/// Makes the folder if needed. Throws Error.
+void store_settings(const std::filesystem::path& folder, const Settings& settings);
+
+inline constexpr float min_user_scale = 0.75F, max_user_scale = 3.0F;
+/// The next step of the user's scale, up or down: 75, 90, 100, 110, 125, 150, 175, 200, 250, 300 %.
+[[nodiscard]] float next_scale(float scale, bool up);
+
+} // namespace refreshlab::ui
