@@ -7,6 +7,24 @@
 
 namespace refreshlab {
 
+/// What stands at one place of a byte string.
+struct Utf8Step {
+    enum class Kind {
+        character, ///< a well-formed sequence of `length` bytes
+        truncated, ///< the end of the text cuts a sequence that could become well-formed; `length` is what there is
+        ill_formed ///< can never become a character; `length` is the maximal subpart (1 to 3 bytes), one U+FFFD
+    };
+    Kind kind;
+    size_t length;
+    char32_t code_point; ///< U+FFFD unless kind == character
+};
+
+/// \param offset  < text.size()
+[[nodiscard]] Utf8Step utf8_step(std::string_view text, size_t offset);
+
+/// \param code_point  a Unicode scalar value
+void append_utf8(std::string& out, char32_t code_point);
+
 /// Offset of the first byte that is not well-formed UTF-8 (Unicode 15, table 3-7), or nothing.
 [[nodiscard]] std::optional<size_t> first_invalid_utf8(std::string_view text);
 
