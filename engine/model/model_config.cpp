@@ -1,0 +1,351 @@
+#include "engine/model/model_config.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace refreshlab {
+
+namespace {
+
+using nlohmann::json;
+
+/// What one family of checkpoints has that others have not. The forward pass reads the fields of ModelConfig only, so
+/// a new family of the same block is one more row here (and new ModelConfig fields where its block differs).
+struct Family {
+    std::string_view model_type;
+    // What the family's reference configuration assumes where config.json is silent.
+    double rms_norm_eps;
+    double rope_theta;
+    bool tied_head;
+    bool attention_bias; ///< on q, k, v and o, unless the key attention_bias says otherwise
+    bool mlp_bias;
+};
+
+constexpr std::array<Family, 1> families = {{
+    {.model_type = "llama",
+     .rms_norm_eps = 1e-6,
+     .rope_theta = 10000.0,
+     .tied_head = false,
+     .attention_bias = false,
+     .mlp_bias = false},
+}};
+
+// Upper limits far above any published model; with them no product of sizes (elements, bytes, cache bytes) can leave
+// int64: layers * kv_heads * max_position * head_dim * 8 bytes * 2 <= 2^(10+12+24+12+4) = 2^62.
+constexpr int64_t max_layers = 1 << 10;
+constexpr int64_t max_heads = 1 << 12;
+constexpr int64_t max_head_dim = 1 << 12;
+constexpr int64_t max_context = 1 << 24;
+constexpr int64_t max_width = 1 << 20; // hidden and intermediate
+constexpr int64_t max_vocab = 1 << 24;
+
+std::string short_dump(const json& value) {
+    std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+    constexpr size_t longest = 60;
+    if (text.size() > longest) {
+        text.resize(longest - 3);
+        text += "...";
+    }
+    return text;
+}
+
+/// One JSON object of a file, with the messages that name both. Absent and null mean the same.
+class Fields {
+public:
+    Fields(const json& object, std::string file, std::string prefix = {})
+        : m_object(object)
+        , m_file(std::move(file))
+        , m_prefix(std::move(prefix)) {}
+
+    [[noreturn]] void fail(const std::string& key, const std::string& problem,
+                           const std::string& hint = {}) const {
+        throw Error("reading", m_file, m_prefix + key + " " + problem, hint);
+    }
+
+    [[nodiscard]] const json* find(const std::string& key) const {
+        const auto it = m_object.find(key);
+        return it == m_object.end() || it->is_null() ? nullptr : &*it;
+    }
+
+    [[nodiscard]] int64_t integer(const std::string& key, const json& value, int64_t low,
+                                  int64_t high) const {
+        if (!value.is_number_integer()) fail(key, "must be an integer, not " + short_dump(value));
+        // Values beyond int64 are stored unsigned; they are above every limit.
+        const bool huge = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(high);
+        if (huge || value.get<int64_t>() < low || value.get<int64_t>() > high) {
+            fail(key, fmt::format("must be in {} .. {}, not {}", low, high, short_dump(value)));
+        }
+        return value.get<int64_t>();
+    }
+
+    [[nodiscard]] int64_t size(const std::string& key, int64_t high) const {
+        const json* value = find(key);
+        if (value == nullptr) fail(key, "is missing", "is this the config.json of a language model?");
+        return integer(key, *value, 1, high);
+    }
+
+    [[nodiscard]] std::optional<int64_t> optional_size(const std::string& key, int64_t high) const {
+        const json* value = find(key);
+        if (value == nullptr) return std::nullopt;
+        return integer(key, *value, 1, high);
+    }
+
+    [[nodiscard]] std::optional<double> optional_number(const std::string& key, double low,
+                                                        double high) const {
+        const json* value = find(key);
+        if (value == nullptr) return std::nullopt;
+        if (!value->is_number()) fail(key, "must be a number, not " + short_dump(*value));
+        const double number = value->get<double>();
+        if (!(number >= low && number <= high)) {
+            fail(key, fmt::format("must be in {} .. {}, not {}", low, high, short_dump(*value)));
+        }
+        return number;
+    }
+
+    [[nodiscard]] double number(const std::string& key, double low, double high) const {
+        const auto value = optional_number(key, low, high);
+        if (!value) fail(key, "is missing");
+        return *value;
+    }
+
+    [[nodiscard]] bool flag(const std::string& key, bool fallback) const {
+        const json* value = find(key);
+        if (value == nullptr) return fallback;
+        if (!value->is_boolean()) fail(key, "must be true or false, not " + short_dump(*value));
+        return value->get<bool>();
+    }
+
+    [[nodiscard]] std::optional<std::string> text(const std::string& key) const {
+        const json* value = find(key);
+        if (value == nullptr) return std::nullopt;
+        if (!value->is_string()) fail(key, "must be a string, not " + short_dump(*value));
+        return value->get<std::string>();
+    }
+
+    /// One id or a list of ids.
+    [[nodiscard]] std::vector<int32_t> ids(const std::string& key, int64_t vocab_size) const {
+        const json* value = find(key);
+        if (value == nullptr) return {};
+        std::vector<int32_t> result;
+        const auto add = [&](const json& id) {
+            const auto checked = static_cast<int32_t>(integer(key, id, 0, vocab_size - 1));
+            if (std::find(result.begin(), result.end(), checked) == result.end()) result.push_back(checked);
+        };
+        if (value->is_array()) {
+            std::for_each(value->begin(), value->end(), add);
+        } else {
+            add(*value);
+        }
+        return result;
+    }
+
+    [[nodiscard]] const std::string& file() const { return m_file; }
+
+private:
+    const json& m_object;
+    std::string m_file, m_prefix;
+};
+
+const Family& find_family(const Fields& fields) {
+    const auto model_type = fields.text("model_type");
+    if (!model_type) fields.fail("model_type", "is missing", "is this the config.json of a language model?");
+    for (const Family& family : families) {
+        if (family.model_type == *model_type) return family;
+    }
+    std::string known;
+    for (const Family& family : families)
+        known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+    fields.fail("model_type", short_dump(json(*model_type)) + " is not supported", "supported: " + known);
+}
+
+/// The scaling block under its two spellings: `rope_scaling` beside rope_theta, and the newer `rope_parameters` that
+/// holds rope_theta as well. Where a file has both, the older one wins, as in transformers.
+void read_rope(const Fields& fields, ModelConfig& config, double default_theta) {
+    constexpr double max_theta = 1e15;
+    config.rope_theta = fields.optional_number("rope_theta", 1.0, max_theta).value_or(default_theta);
+    const json* block = nullptr;
+    std::string name;
+    for (const char* key : {"rope_scaling", "rope_parameters"}) {
+        const json* found = fields.find(key);
+        if (found == nullptr) continue;
+        if (!found->is_object()) fields.fail(key, "must be an object, not " + short_dump(*found));
+        if (block == nullptr && !found->empty()) {
+            block = found;
+            name = key;
+        }
+    }
+    const auto refuse_partial = [](const Fields& where) {
+        const auto part = where.optional_number("partial_rotary_factor", 0.0, 1.0);
+        if (part && *part < 1.0) where.fail("partial_rotary_factor", "below 1 is not supported");
+    };
+    refuse_partial(fields);
+    if (block == nullptr) return;
+
+    const Fields rope(*block, fields.file(), name + ".");
+    refuse_partial(rope);
+    if (const auto theta = rope.optional_number("rope_theta", 1.0, max_theta)) config.rope_theta = *theta;
+    const std::string key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
+    const std::string type = rope.text(key).value_or("default");
+    RopeScaling& scaling = config.rope_scaling;
+    if (type == "default") return;
+    if (type == "linear") {
+        scaling.kind = RopeScaling::Kind::linear;
+        scaling.factor = rope.number("factor", 1.0, 1e6);
+    } else if (type == "llama3") {
+        scaling.kind = RopeScaling::Kind::llama3;
+        scaling.factor = rope.number("factor", 1.0, 1e6);
+        scaling.low_freq_factor = rope.number("low_freq_factor", 1e-6, 1e6);
+        scaling.high_freq_factor = rope.number("high_freq_factor", 1e-6, 1e6);
+        if (scaling.high_freq_factor <= scaling.low_freq_factor) {
+            rope.fail("high_freq_factor", "must be above low_freq_factor");
+        }
+        scaling.original_max_position =
+            fields.optional_size("original_max_position_embeddings", max_context)
+                .value_or(rope.optional_size("original_max_position_embeddings", max_context)
+                              .value_or(config.max_position));
+    } else {
+        rope.fail(key, short_dump(json(type)) + " is not supported", "supported: default, linear, llama3");
+    }
+}
+
+void read_attention_shape(const Fields& fields, ModelConfig& config) {
+    config.num_heads = fields.size("num_attention_heads", max_heads);
+    config.num_kv_heads = fields.optional_size("num_key_value_heads", max_heads).value_or(config.num_heads);
+    if (config.num_heads % config.num_kv_heads != 0) {
+        fields.fail("num_attention_heads", fmt::format("({}) must be a multiple of num_key_value_heads ({})",
+                                                       config.num_heads, config.num_kv_heads));
+    }
+    if (const auto explicit_dim = fields.optional_size("head_dim", max_head_dim)) {
+        config.head_dim = *explicit_dim;
+    } else {
+        if (config.hidden_size % config.num_heads != 0) {
+            fields.fail("hidden_size",
+                        fmt::format("({}) must be a multiple of num_attention_heads ({}) where head_dim "
+                                    "is absent",
+                                    config.hidden_size, config.num_heads));
+        }
+        config.head_dim = config.hidden_size / config.num_heads;
+        if (config.head_dim > max_head_dim) {
+            fields.fail("hidden_size",
+                        fmt::format("gives a head size of {}, above {}", config.head_dim, max_head_dim));
+        }
+    }
+    if (config.head_dim % 2 != 0) {
+        fields.fail("head_dim",
+                    fmt::format("({}) must be even: rotary embedding turns pairs", config.head_dim));
+    }
+}
+
+} // namespace
+
+ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
+    if (!object.is_object()) throw Error("reading", file, "must hold a JSON object");
+    const Fields fields(object, file);
+    const Family& family = find_family(fields);
+    if (fields.find("quantization_config") != nullptr) {
+        fields.fail("quantization_config", "is set: quantised checkpoints are not supported",
+                    "take the f32, bf16 or f16 checkpoint of the model");
+    }
+
+    ModelConfig config;
+    config.model_type = family.model_type;
+    config.vocab_size = fields.size("vocab_size", max_vocab);
+    config.hidden_size = fields.size("hidden_size", max_width);
+    config.intermediate_size = fields.size("intermediate_size", max_width);
+    config.num_layers = fields.size("num_hidden_layers", max_layers);
+    config.max_position = fields.size("max_position_embeddings", max_context);
+    read_attention_shape(fields, config);
+    const std::string activation = fields.text("hidden_act").value_or("silu");
+    if (activation != "silu" && activation != "swish") {
+        fields.fail("hidden_act", short_dump(json(activation)) + " is not supported", "supported: silu");
+    }
+    config.rms_norm_eps = fields.optional_number("rms_norm_eps", 1e-30, 1.0).value_or(family.rms_norm_eps);
+    read_rope(fields, config, family.rope_theta);
+    config.tied_head = fields.flag("tie_word_embeddings", family.tied_head);
+    config.attention_bias = fields.flag("attention_bias", family.attention_bias);
+    config.mlp_bias = fields.flag("mlp_bias", family.mlp_bias);
+
+    config.eos_ids = fields.ids("eos_token_id", config.vocab_size);
+    const std::vector<int32_t> bos = fields.ids("bos_token_id", config.vocab_size);
+    if (!bos.empty()) config.bos_id = bos.front();
+    const auto dtype = fields.text("torch_dtype");
+    config.stored_dtype = dtype ? *dtype : fields.text("dtype").value_or("");
+    constexpr double below_one = 0.999;
+    config.attention_dropout = fields.optional_number("attention_dropout", 0.0, below_one);
+    config.resid_dropout = fields.optional_number("resid_dropout", 0.0, below_one);
+    return config;
+}
+
+ModelConfig ModelConfig::load(const std::filesystem::path& folder) {
+    const std::filesystem::path path = folder / "config.json";
+    constexpr size_t max_bytes = size_t{16} << 20;
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(folder, ignored)) {
+        throw Error("reading", folder.string(), "there is no such model folder",
+                    "a model is a folder with config.json, tokenizer.json and *.safetensors");
+    }
+    ModelConfig config = parse(read_json_file(path, max_bytes), path.string());
+
+    const std::filesystem::path generation = folder / "generation_config.json";
+    if (std::filesystem::exists(generation, ignored)) {
+        const json object = read_json_file(generation, max_bytes);
+        if (!object.is_object()) throw Error("reading", generation.string(), "must hold a JSON object");
+        const Fields fields(object, generation.string());
+        if (fields.find("eos_token_id") != nullptr)
+            config.eos_ids = fields.ids("eos_token_id", config.vocab_size);
+    }
+    return config;
+}
+
+int64_t ModelConfig::num_parameters() const {
+    const int64_t q_width = num_heads * head_dim;
+    const int64_t kv_width = num_kv_heads * head_dim;
+    int64_t layer =
+        hidden_size * (2 * q_width + 2 * kv_width) + 3 * hidden_size * intermediate_size + 2 * hidden_size;
+    if (attention_bias) layer += q_width + 2 * kv_width + hidden_size;
+    if (mlp_bias) layer += 2 * intermediate_size + hidden_size;
+    return num_layers * layer + (tied_head ? 1 : 2) * vocab_size * hidden_size + hidden_size;
+}
+
+std::optional<std::string> geometry_difference(const ModelConfig& teacher, const ModelConfig& student) {
+    std::optional<std::string> difference;
+    const auto compare = [&](const char* field, auto a, auto b) {
+        if (!difference && a != b) difference = fmt::format("{}: teacher {}, student {}", field, a, b);
+    };
+    const auto kind_name = [](RopeScaling::Kind kind) -> std::string_view {
+        switch (kind) {
+        case RopeScaling::Kind::none:
+            return "none";
+        case RopeScaling::Kind::linear:
+            return "linear";
+        case RopeScaling::Kind::llama3:
+            return "llama3";
+        }
+        return "none";
+    };
+    compare("num_layers", teacher.num_layers, student.num_layers);
+    compare("num_kv_heads", teacher.num_kv_heads, student.num_kv_heads);
+    compare("head_dim", teacher.head_dim, student.head_dim);
+    compare("rope_theta", teacher.rope_theta, student.rope_theta);
+    const RopeScaling& a = teacher.rope_scaling;
+    const RopeScaling& b = student.rope_scaling;
+    compare("rope scaling", kind_name(a.kind), kind_name(b.kind));
+    if (a.kind != RopeScaling::Kind::none) compare("rope scaling factor", a.factor, b.factor);
+    if (a.kind == RopeScaling::Kind::llama3) {
+        compare("rope low_freq_factor", a.low_freq_factor, b.low_freq_factor);
+        compare("rope high_freq_factor", a.high_freq_factor, b.high_freq_factor);
+        compare("rope original_max_position", a.original_max_position, b.original_max_position);
+    }
+    compare("max_position", teacher.max_position, student.max_position);
+    return difference;
+}
+
+} // namespace refreshlab

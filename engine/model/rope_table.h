@@ -1,0 +1,40 @@
+#pragma once
+
+#include "engine/model/model_config.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace refreshlab {
+
+/// Inverse frequencies of the head's channel pairs, [head_dim / 2], scaling applied. Computed in double and rounded to
+/// fp32 once, because the checkpoints were trained with fp32 frequencies.
+/// Source: Su et al. 2021 (RoFormer); "linear" Chen et al. 2023; "llama3" the Llama 3.1 release.
+[[nodiscard]] std::vector<float> rope_frequencies(const ModelConfig& config);
+
+/// Cosines and sines of the rotation angle of every position, grown on demand (a context of 16M positions is never
+/// allocated because a config.json says so).
+///
+/// The angle is the fp32 product position * frequency, as in `transformers`: at position 10^4 the rounding of that
+/// product moves an angle by 10^-3 and the model was trained with it. Its cosine and sine are taken in double.
+/// Threads  one owner; rows() may grow the table.
+class RopeTable {
+public:
+    RopeTable() = default;
+    RopeTable(const ModelConfig& config, at::Device device);
+
+    /// cos and sin of positions [first_pos, first_pos + n), [n, head_dim/2] fp32 on the device, contiguous views.
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rows(int64_t first_pos, int64_t n);
+
+private:
+    void grow(int64_t positions);
+
+    std::vector<float> m_frequencies;
+    at::Device m_device = at::kCPU;
+    at::Tensor m_cos, m_sin; ///< [positions so far, head_dim/2]
+};
+
+} // namespace refreshlab
