@@ -29,10 +29,13 @@ using Command = std::variant<command::StartRun, command::Pause, command::Resume,
                              command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
                              command::RequestAttention>;
 
+/// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);
+/// Throws Error{bad_input} naming `what` and the key.
 [[nodiscard]] Command command_from_json(const nlohmann::json& json, const std::string& what);
 
-/// Commands with the same non-empty key replace each other while they wait ("set:entropy.threshold", "policy").
+/// Commands with the same non-empty key replace each other while they wait: "set:entropy.threshold" (the parameter, in
+/// whichever spelling), "policy", "attention:teacher", "attention:student" (only what a person looks at now is worth it).
 [[nodiscard]] std::string coalesce_key(const Command& command);
 
 } // namespace refreshlab

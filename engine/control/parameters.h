@@ -23,22 +23,30 @@ struct Parameter {
     double slider_min = 0, slider_max = 0; ///< usual range
     std::vector<std::string_view> choices; ///< Kind::choice
     bool live = true;           ///< may change between steps; false: only before a run
-    bool optional = false;      ///< accepts "none" (unlimited): window.size, budget.refreshes
+    bool optional = false;      ///< accepts "none": unlimited (window.size, budget.refreshes), the checkpoint's own (mc.p)
+    bool of_policy = false;     ///< part of RunConfig::policy, so a whole new policy replaces it
+    std::string_view signal;    ///< of a trigger's field: the signal; empty else
 };
 
-/// All parameters. Policy keys (`periodic.every`, `window.size`, `entropy.threshold|stride|cooldown`,
-/// `kl.every|threshold|cooldown`, `burst.every`, `mc.threshold|samples|p|stride|cooldown`, `budget.refreshes`,
-/// `budget.per_tokens`, `on_fire`, ...) act on the policy's trigger of that signal.
+/// All parameters, each once. Policy keys (`periodic.every`, `window.size`, `entropy.threshold|stride|cooldown|enabled`,
+/// `kl.every|threshold|cooldown|enabled`, `burst.every`, `mc.threshold|samples|p|stride|cooldown|enabled`, `mi.*`,
+/// `surprisal.*`, `budget.refreshes`, `budget.per_tokens`, `on_fire`, `combine`) act on the policy's trigger of that signal;
+/// signals without a short word go by their name (`top1_prob.threshold`).
+/// periodic.every and burst.every are the threshold of the steps_since_refresh trigger; in the preset burst, burst.every
+/// sets the window too (R = W = k). mc.stride is both the measuring stride and the `every` of the mc_variance trigger.
 [[nodiscard]] std::span<const Parameter> parameters();
+/// Null if there is none. Takes every spelling of a trigger's field: the general `<signal>.threshold|stride|cooldown|
+/// enabled`, and `every` for `stride`; the result's `key` is the spelling of the list.
 [[nodiscard]] const Parameter* find_parameter(std::string_view key);
 
 /// Value as text ("6", "none", "redraw"); nothing if the configuration has no such thing (no entropy trigger).
 [[nodiscard]] std::optional<std::string> parameter_value(const RunConfig& config, std::string_view key);
 
 /// Sets one parameter from text. Throws Error{bad_input} naming key, value and range: unknown key (with the nearest),
-/// not a number, NaN, out of range, or a policy that has no such trigger ("policy periodic has no entropy trigger").
+/// not a number, NaN, out of range (negative thresholds are), or a policy that has no such trigger ("policy periodic has
+/// no entropy trigger"). The configuration is as before then.
 void set_parameter(RunConfig& config, std::string_view key, std::string_view value);
-/// "KEY=VALUE".
+/// "KEY=VALUE"; spaces around either do not count.
 void set_parameter(RunConfig& config, std::string_view assignment);
 
 } // namespace refreshlab

@@ -69,7 +69,11 @@ struct RunConfig {
 };
 
 [[nodiscard]] nlohmann::json to_json(const RunConfig& config);
+/// Throws Error{bad_input} naming `what` and the key: unknown keys, wrong types, numbers outside the ranges of
+/// control/parameters.h. Absent keys keep their defaults. Reads all that to_json writes, so negative thresholds too.
 [[nodiscard]] RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what);
+/// Throws Error{bad_input} naming the key of the first value outside its range; for configurations made in code.
+void check_run_config(const RunConfig& config, const std::string& what);
 [[nodiscard]] std::string_view to_string(Mode m);
 [[nodiscard]] std::string_view to_string(Dtype d);
 

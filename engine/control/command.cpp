@@ -1,0 +1,128 @@
+#include "engine/control/command.h"
+
+#include "engine/control/parameters.h"
+#include "engine/refresh/json_fields.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace refreshlab {
+
+namespace {
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+    using Visitors::operator()...;
+};
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+/// JSON names, in the order of the variant's alternatives.
+const std::vector<std::string_view> command_names = {
+    "start_run",   "pause",  "resume",        "step",       "stop",
+    "refresh_now", "rewind", "set_parameter", "set_policy", "request_attention"};
+static_assert(std::variant_size_v<Command> == 10, "command_names lists them all");
+
+constexpr int64_t most = std::numeric_limits<int32_t>::max();
+
+void require(JsonFields& fields, std::string_view key) {
+    if (fields.find(key) == nullptr) fields.fail(key, "missing");
+}
+
+/// Reads the fields of one alternative; finish() is the caller's.
+Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
+    switch (index) {
+    case 0: {
+        require(fields, "config");
+        return command::StartRun{run_config_from_json(*fields.find("config"), what)};
+    }
+    case 1:
+        return command::Pause{};
+    case 2:
+        return command::Resume{};
+    case 3: {
+        command::Step step;
+        fields.integer("steps", step.steps, 1, most);
+        return step;
+    }
+    case 4:
+        return command::Stop{};
+    case 5:
+        return command::RefreshNow{};
+    case 6: {
+        command::Rewind rewind;
+        require(fields, "step");
+        fields.integer("step", rewind.step, 0, std::numeric_limits<int64_t>::max());
+        return rewind;
+    }
+    case 7: {
+        command::SetParameter set;
+        require(fields, "key");
+        require(fields, "value");
+        fields.text("key", set.key);
+        fields.text("value", set.value);
+        return set;
+    }
+    case 8: {
+        require(fields, "policy");
+        return command::SetPolicy{policy_from_json(*fields.find("policy"), what, Thresholds::any_finite)};
+    }
+    default: {
+        command::RequestAttention request;
+        require(fields, "position");
+        fields.integer("position", request.position, 0, std::numeric_limits<int64_t>::max());
+        fields.boolean("teacher", request.teacher);
+        return request;
+    }
+    }
+}
+
+} // namespace
+
+nlohmann::json to_json(const Command& command) {
+    nlohmann::json json = {{"command", command_names[command.index()]}};
+    std::visit(Overloaded{
+                   [&](const command::StartRun& c) { json["config"] = to_json(c.config); },
+                   [&](const command::Step& c) { json["steps"] = c.steps; },
+                   [&](const command::Rewind& c) { json["step"] = c.step; },
+                   [&](const command::SetParameter& c) {
+                       json["key"] = c.key;
+                       json["value"] = c.value;
+                   },
+                   [&](const command::SetPolicy& c) { json["policy"] = policy_to_json(c.policy); },
+                   [&](const command::RequestAttention& c) {
+                       json["position"] = c.position;
+                       json["teacher"] = c.teacher;
+                   },
+                   [](const command::Pause&) {},
+                   [](const command::Resume&) {},
+                   [](const command::Stop&) {},
+                   [](const command::RefreshNow&) {},
+               },
+               command);
+    return json;
+}
+
+Command command_from_json(const nlohmann::json& json, const std::string& what) {
+    JsonFields fields(json, what);
+    const std::optional<size_t> index = fields.choice("command", command_names);
+    if (!index) fields.fail("command", "missing");
+    Command command = read_fields(fields, *index, what);
+    fields.finish();
+    return command;
+}
+
+std::string coalesce_key(const Command& command) {
+    if (const auto* set = std::get_if<command::SetParameter>(&command)) {
+        const Parameter* parameter = find_parameter(set->key);
+        return fmt::format("set:{}", parameter != nullptr ? parameter->key : std::string_view(set->key));
+    }
+    if (std::holds_alternative<command::SetPolicy>(command)) return "policy";
+    if (const auto* request = std::get_if<command::RequestAttention>(&command)) {
+        return request->teacher ? "attention:teacher" : "attention:student";
+    }
+    return {};
+}
+
+} // namespace refreshlab

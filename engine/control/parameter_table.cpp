@@ -1,0 +1,418 @@
+#include "engine/control/parameter_table.h"
+
+#include "engine/record/step_record.h"
+#include "engine/signals/registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <deque>
+
+namespace refreshlab {
+
+namespace {
+
+using Kind = Parameter::Kind;
+
+/// Short words of the signals that presets are made of.
+struct Word {
+    std::string_view word, signal;
+};
+constexpr std::array<Word, 7> words = {{{"entropy", "entropy_bits"},
+                                        {"kl", "kl_nats"},
+                                        {"mc", "mc_variance"},
+                                        {"mi", "mc_mutual_information_bits"},
+                                        {"surprisal", "top1_surprisal_bits"},
+                                        {"periodic", "steps_since_refresh"},
+                                        {"burst", "steps_since_refresh"}}};
+
+std::string_view word_of(std::string_view signal) {
+    const auto it =
+        std::find_if(words.begin(), words.end(), [&](const Word& w) { return w.signal == signal; });
+    return it == words.end() ? signal : it->word;
+}
+
+std::string_view signal_of(std::string_view word) {
+    const auto it = std::find_if(words.begin(), words.end(), [&](const Word& w) { return w.word == word; });
+    return it == words.end() ? word : it->signal;
+}
+
+/// Texts made here must outlive the table's string_views.
+std::string_view keep(std::string text) {
+    static std::deque<std::string> texts;
+    return texts.emplace_back(std::move(text));
+}
+
+std::string to_text(double value) {
+    return fmt::format("{}", value);
+}
+std::string to_text(bool value) {
+    return value ? "true" : "false";
+}
+template <std::integral T>
+std::string to_text(T value) {
+    return fmt::format("{}", value);
+}
+
+/// A plain field: `field` is a generic accessor, so that one lambda serves reading and writing.
+template <typename Field>
+ParameterEntry plain(Parameter parameter, Field field) {
+    ParameterEntry entry;
+    entry.parameter = std::move(parameter);
+    entry.get = [field](const RunConfig& config) -> std::optional<std::string> {
+        return to_text(field(config));
+    };
+    entry.set = [field](RunConfig& config, const ParameterValue& value) {
+        auto& target = field(config);
+        using T = std::remove_reference_t<decltype(target)>;
+        if constexpr (std::is_same_v<T, bool>) {
+            target = value.flag;
+        } else if constexpr (std::is_integral_v<T>) {
+            target = static_cast<T>(value.whole);
+        } else {
+            target = value.number;
+        }
+    };
+    return entry;
+}
+
+/// An optional whole number of the policy, "none" = no limit.
+template <typename Field>
+ParameterEntry limit(Parameter parameter, Field field) {
+    ParameterEntry entry;
+    entry.parameter = std::move(parameter);
+    entry.parameter.optional = true;
+    entry.parameter.of_policy = true;
+    entry.get = [field](const RunConfig& config) -> std::optional<std::string> {
+        const auto& value = field(config);
+        return value ? to_text(*value) : "none";
+    };
+    entry.set = [field](RunConfig& config, const ParameterValue& value) {
+        auto& target = field(config);
+        if (value.none) {
+            target.reset();
+        } else {
+            target = static_cast<int32_t>(value.whole);
+        }
+    };
+    return entry;
+}
+
+Parameter real(std::string_view key, std::string_view label, std::string_view unit, std::string_view help,
+               double min, double max, double slider_min, double slider_max) {
+    Parameter p;
+    p.key = key;
+    p.label = label;
+    p.unit = unit;
+    p.help = help;
+    p.kind = Kind::real;
+    p.min = min;
+    p.max = max;
+    p.slider_min = slider_min;
+    p.slider_max = slider_max;
+    return p;
+}
+
+Parameter integer(std::string_view key, std::string_view label, std::string_view unit, std::string_view help,
+                  double min, double max, double slider_min, double slider_max) {
+    Parameter p = real(key, label, unit, help, min, max, slider_min, slider_max);
+    p.kind = Kind::integer;
+    return p;
+}
+
+Parameter boolean(std::string_view key, std::string_view label, std::string_view help) {
+    Parameter p = real(key, label, "", help, 0, 1, 0, 1);
+    p.kind = Kind::boolean;
+    return p;
+}
+
+Parameter choice(std::string_view key, std::string_view label, std::string_view help,
+                 std::vector<std::string_view> choices) {
+    Parameter p;
+    p.key = key;
+    p.label = label;
+    p.help = help;
+    p.kind = Kind::choice;
+    p.choices = std::move(choices);
+    p.max = p.slider_max = static_cast<double>(p.choices.size() - 1);
+    return p;
+}
+
+/// The list is the order in which --help and the window show it: the run, then the policy, then measuring.
+void add_run(std::vector<ParameterEntry>& table) {
+    table.push_back(plain(
+        real("sampler.temperature", "Temperature", "",
+             "Divides the logits before a token is drawn; 0 always takes the likeliest.", 0, 100, 0, 2),
+        [](auto& c) -> auto& { return c.sampler.temperature; }));
+    table.push_back(plain(
+        integer("sampler.top_k", "Top-k", "tokens", "Draws from the k likeliest tokens; 0 = off.", 0, 1e6, 0,
+                100),
+        [](auto& c) -> auto& { return c.sampler.top_k; }));
+    table.push_back(plain(
+        real("sampler.top_p", "Top-p", "",
+             "Draws from the fewest tokens whose probability reaches p; 1 = off.", 0, 1, 0, 1),
+        [](auto& c) -> auto& { return c.sampler.top_p; }));
+    table.push_back(plain(
+        real("sampler.min_p", "Min-p", "",
+             "Drops tokens below this share of the likeliest one's probability; 0 = off.", 0, 1, 0, 1),
+        [](auto& c) -> auto& { return c.sampler.min_p; }));
+    // Up to 2^64 - 1; the double above it is exact, and whole numbers are parsed as such.
+    table.push_back(plain(
+        integer("seed", "Seed", "", "Random numbers are keyed by seed and position.", 0,
+                18446744073709551616.0, 0, 1000),
+        [](auto& c) -> auto& { return c.seed; }));
+    Parameter max_tokens = integer("max_tokens", "Tokens", "tokens",
+                                   "How many tokens a run generates at most.", 1, 1e6, 1, 2048);
+    max_tokens.live = false;
+    table.push_back(plain(
+        max_tokens, [](auto& c) -> auto& { return c.max_tokens; }));
+    table.push_back(plain(
+        boolean("ignore_stop", "Ignore the end token", "The end token does not stop the run (timing)."),
+        [](auto& c) -> auto& { return c.ignore_stop; }));
+}
+
+void add_policy(std::vector<ParameterEntry>& table) {
+    ParameterEntry on_fire;
+    on_fire.parameter =
+        choice("on_fire", "On fire",
+               "What a refresh does to the token already chosen: keep it, draw it from the teacher's row, "
+               "or draw it again over the refreshed cache.",
+               {to_string(OnFire::keep), to_string(OnFire::teacher_token), to_string(OnFire::redraw)});
+    on_fire.parameter.of_policy = true;
+    on_fire.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return std::string(to_string(c.policy.on_fire));
+    };
+    on_fire.set = [](RunConfig& c, const ParameterValue& v) {
+        c.policy.on_fire = static_cast<OnFire>(v.choice);
+    };
+    table.push_back(std::move(on_fire));
+
+    ParameterEntry combine;
+    combine.parameter =
+        choice("combine", "Combine triggers", "Refresh when any trigger holds, or only when all of them do.",
+               {"any", "all"});
+    combine.parameter.of_policy = true;
+    combine.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return c.policy.combine == Combine::any ? "any" : "all";
+    };
+    combine.set = [](RunConfig& c, const ParameterValue& v) {
+        c.policy.combine = static_cast<Combine>(v.choice);
+    };
+    table.push_back(std::move(combine));
+
+    table.push_back(limit(
+        integer("window.size", "Window", "tokens",
+                "A refresh splices at most the newest W columns; none = all of them, 0 = the teacher "
+                "reads and nothing is spliced.",
+                0, policy_limits::window, 0, 256),
+        [](auto& c) -> auto& { return c.policy.window; }));
+    table.push_back(limit(
+        integer("budget.refreshes", "Budget", "refreshes",
+                "At most so many automatic refreshes within budget.per_tokens; none = unlimited.", 0,
+                policy_limits::refreshes, 0, 50),
+        [](auto& c) -> auto& { return c.policy.budget.refreshes; }));
+    ParameterEntry per_tokens = plain(
+        integer("budget.per_tokens", "Budget window", "tokens",
+                "The stretch of newest tokens in which budget.refreshes are counted.", 1,
+                policy_limits::per_tokens, 100, 2000),
+        [](auto& c) -> auto& { return c.policy.budget.per_tokens; });
+    per_tokens.parameter.of_policy = true;
+    table.push_back(std::move(per_tokens));
+}
+
+/// A field of the trigger of `signal`; `field` is a generic accessor of a Trigger.
+template <typename Field>
+ParameterEntry of_trigger(Parameter parameter, std::string_view word, std::string_view signal, Field field) {
+    ParameterEntry entry;
+    entry.parameter = std::move(parameter);
+    entry.parameter.of_policy = true;
+    entry.parameter.signal = signal;
+    entry.word = word;
+    entry.get = [signal, field](const RunConfig& config) -> std::optional<std::string> {
+        const Trigger* trigger = find_trigger(config.policy, signal);
+        if (trigger == nullptr) return std::nullopt;
+        return to_text(field(*trigger));
+    };
+    entry.set = [signal, field](RunConfig& config, const ParameterValue& value) {
+        auto& target = field(*find_trigger(config.policy, signal));
+        using T = std::remove_reference_t<decltype(target)>;
+        if constexpr (std::is_same_v<T, bool>) {
+            target = value.flag;
+        } else if constexpr (std::is_integral_v<T>) {
+            target = static_cast<T>(value.whole);
+        } else {
+            target = value.number; // whole numbers too: thresholds of steps_since_refresh
+        }
+    };
+    return entry;
+}
+
+constexpr auto threshold_of = [](auto& t) -> auto& {
+    return t.threshold;
+};
+constexpr auto every_of = [](auto& t) -> auto& {
+    return t.every;
+};
+constexpr auto cooldown_of = [](auto& t) -> auto& {
+    return t.cooldown;
+};
+constexpr auto enabled_of = [](auto& t) -> auto& {
+    return t.enabled;
+};
+
+/// periodic.every and burst.every: the threshold of the steps_since_refresh trigger, in whole tokens.
+void add_periodic(std::vector<ParameterEntry>& table, std::string_view signal) {
+    table.push_back(
+        of_trigger(integer("periodic.every", "Refresh every", "tokens",
+                           "Periodic refresh: this many tokens after the last splice of any cause.", 1,
+                           policy_limits::every, 1, 256),
+                   "periodic", signal, threshold_of));
+    ParameterEntry burst =
+        of_trigger(integer("burst.every", "Burst of", "tokens",
+                           "Speculative burst: refresh every k tokens; in the preset burst the window "
+                           "is k as well.",
+                           1, policy_limits::every, 1, 64),
+                   "burst", signal, threshold_of);
+    burst.set = [set = burst.set](RunConfig& config, const ParameterValue& value) {
+        set(config, value);
+        if (config.policy.name == "burst")
+            config.policy.window = static_cast<int32_t>(value.whole); // R = W = k
+    };
+    table.push_back(std::move(burst));
+}
+
+void add_trigger(std::vector<ParameterEntry>& table, const Signal& signal) {
+    const std::string_view word = word_of(signal.name);
+    const auto key = [&](std::string_view field) { return keep(fmt::format("{}.{}", word, field)); };
+    const auto label = [&](std::string_view field) {
+        return keep(fmt::format("{} {}", signal.label, field));
+    };
+    const bool probe = signal.cost == SignalCost::teacher_pass,
+               periodic = signal.name == "steps_since_refresh";
+
+    if (periodic) {
+        add_periodic(table, signal.name);
+    } else {
+        // 16 bits: above log2 V of common vocabularies a gate never fires.
+        const double slider_max = signal.max > 0 ? signal.max : 16;
+        table.push_back(
+            of_trigger(real(key("threshold"), label("threshold"), signal.unit,
+                            keep(fmt::format("Refresh where it is beyond this. {}", signal.description)), 0,
+                            policy_limits::threshold, std::max(0.0, signal.min), slider_max),
+                       word, signal.name, threshold_of));
+    }
+    if (probe) {
+        table.push_back(of_trigger(integer(key("every"), label("probe every"), "tokens",
+                                           "A teacher pass is made this many tokens after the last one.", 1,
+                                           policy_limits::every, 1, 256),
+                                   word, signal.name, every_of));
+    } else if (word != "mc") { // mc.stride is also the measuring stride: add_measuring
+        table.push_back(of_trigger(integer(key("stride"), label("stride"), "tokens",
+                                           "Looked at when the step is a multiple of this.", 1,
+                                           policy_limits::every, 1, 64),
+                                   word, signal.name, every_of));
+    }
+    table.push_back(
+        of_trigger(integer(key("cooldown"), label("cool-down"), "tokens",
+                           "Does not fire within this many tokens of the last splice of any cause.", 0,
+                           policy_limits::cooldown, 0, 256),
+                   word, signal.name, cooldown_of));
+    table.push_back(of_trigger(boolean(key("enabled"), label("trigger"),
+                                       "A trigger that is switched off keeps its numbers and never fires."),
+                               word, signal.name, enabled_of));
+}
+
+void add_measuring(std::vector<ParameterEntry>& table) {
+    table.push_back(plain(
+        boolean("shadow", "Shadow KL",
+                "The teacher runs at every step: a complete KL curve, about three times the time."),
+        [](auto& c) -> auto& { return c.shadow; }));
+    table.push_back(plain(
+        boolean("mc.measure", "Measure MC dropout", "Measures the MC signals also without an mc trigger."),
+        [](auto& c) -> auto& { return c.mc.measure; }));
+    table.push_back(plain(
+        integer("mc.samples", "MC passes", "passes", "Rows with dropout per measurement (Nmc).", 2, 64, 2,
+                32),
+        [](auto& c) -> auto& { return c.mc.samples; }));
+
+    ParameterEntry p = plain(
+        real("mc.p", "MC dropout probability", "",
+             "Share of elements that dropout removes; none = the checkpoint's training value, or 0.1 "
+             "(uncalibrated) where it has none.",
+             0, 0.95, 0, 0.5),
+        [](auto& c) -> auto& { return c.mc.p; });
+    p.parameter.optional = true;
+    p.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return c.mc.p < 0 ? "none" : to_text(c.mc.p);
+    };
+    p.set = [](RunConfig& c, const ParameterValue& v) { c.mc.p = v.none ? -1 : v.number; };
+    table.push_back(std::move(p));
+
+    ParameterEntry stride = plain(
+        integer("mc.stride", "MC stride", "tokens",
+                "MC signals are measured, and the mc trigger looks, when the step is a multiple "
+                "of this.",
+                1, policy_limits::every, 1, 64),
+        [](auto& c) -> auto& { return c.mc.stride; });
+    stride.set = [set = stride.set](RunConfig& config, const ParameterValue& value) {
+        set(config, value);
+        if (Trigger* trigger = find_trigger(config.policy, "mc_variance")) trigger->every = config.mc.stride;
+    };
+    table.push_back(std::move(stride));
+
+    table.push_back(plain(
+        boolean("capture.attention", "Keep attention", "Keeps the decoding model's attention rows."),
+        [](auto& c) -> auto& { return c.capture.attention; }));
+    table.push_back(plain(
+        integer("capture.top_k", "Candidates kept", "tokens",
+                "How many of the likeliest next tokens each step records.", 0, max_top_k, 0, max_top_k),
+        [](auto& c) -> auto& { return c.capture.top_k; }));
+}
+
+} // namespace
+
+const std::vector<ParameterEntry>& parameter_table() {
+    static const std::vector<ParameterEntry> table = [] {
+        std::vector<ParameterEntry> entries;
+        add_run(entries);
+        add_policy(entries);
+        for (const Signal& signal : signals()) {
+            if (signal.letter != 0) add_trigger(entries, signal);
+        }
+        add_measuring(entries);
+        return entries;
+    }();
+    return table;
+}
+
+Trigger* find_trigger(RefreshPolicy& policy, std::string_view signal) {
+    const auto it = std::find_if(policy.triggers.begin(), policy.triggers.end(),
+                                 [&](const Trigger& t) { return t.signal == signal; });
+    return it == policy.triggers.end() ? nullptr : &*it;
+}
+
+const Trigger* find_trigger(const RefreshPolicy& policy, std::string_view signal) {
+    return find_trigger(const_cast<RefreshPolicy&>(policy), signal); // not written through
+}
+
+std::string listed_key(std::string_view key) {
+    const size_t dot = key.rfind('.');
+    if (dot == std::string_view::npos) return std::string(key);
+    const std::string_view head = key.substr(0, dot), signal = signal_of(head), word = word_of(signal);
+    std::string_view field = key.substr(dot + 1);
+    const std::optional<size_t> id = signal_id(signal);
+    if (!id || signals()[*id].letter == 0) return std::string(key);
+    if (signal == "steps_since_refresh") {
+        if (head == "burst" && field == "every") return std::string(key);
+        if (field == "threshold") field = "every";
+    } else if (signals()[*id].cost == SignalCost::teacher_pass) {
+        if (field == "stride") field = "every";
+    } else if (field == "every") {
+        field = "stride";
+    }
+    return fmt::format("{}.{}", word, field);
+}
+
+} // namespace refreshlab

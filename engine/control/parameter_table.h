@@ -1,0 +1,42 @@
+#pragma once
+
+#include "engine/control/parameters.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// A value that was parsed and found in range.
+struct ParameterValue {
+    bool none = false;  ///< "none" of an optional parameter
+    double number = 0;  ///< real, integer
+    uint64_t whole = 0; ///< integer, exact (a seed has 64 bits)
+    bool flag = false;  ///< boolean
+    size_t choice = 0;  ///< index in Parameter::choices
+};
+
+/// A parameter and how it is read from and written to a configuration.
+struct ParameterEntry {
+    Parameter parameter;
+    std::string word; ///< of a trigger's field: what its trigger is called in messages, "entropy"
+    std::function<std::optional<std::string>(const RunConfig&)>
+        get; ///< nothing: the configuration has no such thing
+    std::function<void(RunConfig&, const ParameterValue&)> set; ///< only called when get gives something
+};
+
+/// In the order of the list; never moves.
+[[nodiscard]] const std::vector<ParameterEntry>& parameter_table();
+
+/// The trigger of a signal, or null; a policy has at most one.
+[[nodiscard]] Trigger* find_trigger(RefreshPolicy& policy, std::string_view signal);
+[[nodiscard]] const Trigger* find_trigger(const RefreshPolicy& policy, std::string_view signal);
+
+/// The key of the list for any spelling of a trigger's field ("kl_nats.stride" -> "kl.every"); others come back as they
+/// are.
+[[nodiscard]] std::string listed_key(std::string_view key);
+
+} // namespace refreshlab

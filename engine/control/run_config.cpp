@@ -1,0 +1,156 @@
+#include "engine/control/run_config.h"
+
+#include "engine/base/error.h"
+#include "engine/control/parameters.h"
+#include "engine/refresh/json_fields.h"
+
+#include <array>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> mode_names = {"teacher", "student", "overfill"};
+constexpr std::array<std::string_view, 3> dtype_names = {"f32", "bf16", "f16"};
+
+constexpr int64_t max_threads = 4096, max_layers = 4096, max_attention_megabytes = 1 << 20;
+
+/// Ranges stand once, in the parameter table.
+template <std::integral T>
+void read_whole(JsonFields& fields, std::string_view key, std::string_view parameter, T& out) {
+    const Parameter& p = *find_parameter(parameter);
+    fields.integer(key, out, static_cast<int64_t>(p.min), static_cast<int64_t>(p.max));
+}
+
+void read_real(JsonFields& fields, std::string_view key, std::string_view parameter, double& out) {
+    const Parameter& p = *find_parameter(parameter);
+    fields.real(key, out, p.min, p.max);
+}
+
+void read_sampler(const nlohmann::json& json, const std::string& what, SamplerConfig& sampler) {
+    JsonFields fields(json, what, "sampler");
+    read_real(fields, "temperature", "sampler.temperature", sampler.temperature);
+    read_whole(fields, "top_k", "sampler.top_k", sampler.top_k);
+    read_real(fields, "top_p", "sampler.top_p", sampler.top_p);
+    read_real(fields, "min_p", "sampler.min_p", sampler.min_p);
+    fields.finish();
+}
+
+void read_mc(const nlohmann::json& json, const std::string& what, McConfig& mc) {
+    JsonFields fields(json, what, "mc");
+    fields.boolean("measure", mc.measure);
+    read_whole(fields, "samples", "mc.samples", mc.samples);
+    fields.real("p", mc.p, -1, find_parameter("mc.p")->max); // negative: the checkpoint's own
+    read_whole(fields, "stride", "mc.stride", mc.stride);
+    fields.finish();
+}
+
+void read_capture(const nlohmann::json& json, const std::string& what, CaptureConfig& capture) {
+    JsonFields fields(json, what, "capture");
+    fields.boolean("attention", capture.attention);
+    fields.integer("attention_megabytes", capture.attention_megabytes, 0, max_attention_megabytes);
+    read_whole(fields, "top_k", "capture.top_k", capture.top_k);
+    if (const nlohmann::json* layers = fields.find("layers")) {
+        if (!layers->is_array())
+            fields.fail("layers", "must be a list of layers [...], not " + shown(*layers));
+        capture.layers.clear();
+        for (const nlohmann::json& layer : *layers) {
+            const bool good =
+                layer.is_number_integer() && layer.get<int64_t>() >= 0 && layer.get<int64_t>() < max_layers;
+            if (!good) fields.fail("layers", "must hold layer numbers from 0, not " + shown(layer));
+            capture.layers.push_back(layer.get<int32_t>());
+        }
+    }
+    fields.finish();
+}
+
+} // namespace
+
+nlohmann::json to_json(const RunConfig& config) {
+    return {{"teacher_dir", config.teacher_dir},
+            {"student_dir", config.student_dir},
+            {"device", config.device},
+            {"teacher_device", config.teacher_device},
+            {"student_device", config.student_device},
+            {"dtype", to_string(config.dtype)},
+            {"threads", config.threads},
+            {"mode", to_string(config.mode)},
+            {"prompt", config.prompt},
+            {"raw_prompt", config.raw_prompt},
+            {"max_tokens", config.max_tokens},
+            {"ignore_stop", config.ignore_stop},
+            {"seed", config.seed},
+            {"sampler",
+             {{"temperature", config.sampler.temperature},
+              {"top_k", config.sampler.top_k},
+              {"top_p", config.sampler.top_p},
+              {"min_p", config.sampler.min_p}}},
+            {"policy", policy_to_json(config.policy)},
+            {"shadow", config.shadow},
+            {"mc",
+             {{"measure", config.mc.measure},
+              {"samples", config.mc.samples},
+              {"p", config.mc.p},
+              {"stride", config.mc.stride}}},
+            {"capture",
+             {{"attention", config.capture.attention},
+              {"layers", config.capture.layers},
+              {"attention_megabytes", config.capture.attention_megabytes},
+              {"top_k", config.capture.top_k}}}};
+}
+
+RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what) {
+    RunConfig config;
+    JsonFields fields(json, what);
+    fields.text("teacher_dir", config.teacher_dir);
+    fields.text("student_dir", config.student_dir);
+    fields.text("device", config.device);
+    fields.text("teacher_device", config.teacher_device);
+    fields.text("student_device", config.student_device);
+    if (const auto dtype = fields.choice("dtype", {dtype_names.begin(), dtype_names.end()})) {
+        config.dtype = static_cast<Dtype>(*dtype);
+    }
+    fields.integer("threads", config.threads, 0, max_threads);
+    if (const auto mode = fields.choice("mode", {mode_names.begin(), mode_names.end()})) {
+        config.mode = static_cast<Mode>(*mode);
+    }
+    fields.text("prompt", config.prompt);
+    fields.boolean("raw_prompt", config.raw_prompt);
+    read_whole(fields, "max_tokens", "max_tokens", config.max_tokens);
+    fields.boolean("ignore_stop", config.ignore_stop);
+    fields.unsigned_integer("seed", config.seed);
+    if (const nlohmann::json* sampler = fields.find("sampler")) read_sampler(*sampler, what, config.sampler);
+    if (const nlohmann::json* policy = fields.find("policy")) {
+        config.policy = policy_from_json(*policy, what + ", policy", Thresholds::any_finite);
+    }
+    fields.boolean("shadow", config.shadow);
+    if (const nlohmann::json* mc = fields.find("mc")) read_mc(*mc, what, config.mc);
+    if (const nlohmann::json* capture = fields.find("capture")) read_capture(*capture, what, config.capture);
+    fields.finish();
+    return config;
+}
+
+void check_run_config(const RunConfig& config, const std::string& what) {
+    check_policy(config.policy, what);
+    RunConfig copy = config;
+    for (const Parameter& parameter : parameters()) {
+        if (parameter.of_policy) continue;
+        // A value that its own parameter would not take is out of range.
+        if (const std::optional<std::string> value = parameter_value(config, parameter.key)) {
+            set_parameter(copy, parameter.key, *value);
+        }
+    }
+    if (config.threads < 0 || config.threads > max_threads) {
+        throw Error("checking the configuration of", what, "threads is out of range",
+                    "0 (all cores) to 4096");
+    }
+}
+
+std::string_view to_string(Mode m) {
+    return mode_names[static_cast<size_t>(m)];
+}
+std::string_view to_string(Dtype d) {
+    return dtype_names[static_cast<size_t>(d)];
+}
+
+} // namespace refreshlab
