@@ -1,0 +1,111 @@
+#pragma once
+
+#include "app/window/frame_buffer.h"
+#include "app/window/gl_textures.h"
+#include "app/window/platform.h"
+#include "app/window/waiter.h"
+#include "engine/control/engine_link.h"
+#include "ui/frame_governor.h"
+#include "ui/host.h"
+#include "ui/shell.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// The window: contexts of GLFW, OpenGL, ImGui and ImPlot around a ui::Shell, one explicit frame at a time. run() is the
+/// program's loop; the GUI tests call frame() themselves with the ImGui Test Engine beside it.
+///
+/// Threads   UI thread only; the engine's on_news wakes it from any thread.
+/// Shutdown  Shell, then textures and frame buffers, then ImGui's backends and contexts, then the GL context. The engine
+///           must outlive the window, or at least not call on_news any more.
+class AppWindow final : public ui::Host {
+public:
+    struct Options {
+        std::string title = "RefreshLab";
+        bool headless = false; ///< no display: draws into an own buffer
+        int width = 1600, height = 1000;
+        std::string theme = "dark", layout = "Explore";
+        float user_scale = 1.0F;
+        bool restore_user_layout = true;
+        bool first_start_hints = true;
+        std::filesystem::path user_folder; ///< settings and layout; empty = keep nothing
+        std::string command_line;          ///< into pictures
+    };
+    /// Throws Error{failure} when there is no display (or no EGL).
+    AppWindow(EngineLink& engine, const Options& options);
+    ~AppWindow() override;
+
+    /// One whole frame: takes input, draws, swaps, calls post_swap, then saves the pictures that were asked for. Never
+    /// waits. An exception of the frame becomes a toast.
+    void frame();
+    /// Frames as the governor wants them, until somebody closes the window or `until` says so (asked after each wait).
+    void run(const std::function<bool()>& until = {});
+    /// Waits for input, news of the engine or `seconds`.
+    void wait(double seconds) { m_waiter->wait(seconds); }
+    [[nodiscard]] bool open() const { return !m_platform->close_requested(); }
+
+    [[nodiscard]] ui::Shell& shell() { return *m_shell; }
+    [[nodiscard]] ui::UiContext& context() { return m_shell->context(); }
+    [[nodiscard]] EngineLink& engine() { return m_engine; }
+
+    /// After each swap, before pictures are saved; for the test engine.
+    std::function<void()> post_swap;
+    /// Pixels of the last frame (0xAABBGGRR, rows from the top, left-top corner x, y). Only without a display: elsewhere
+    /// the buffer behind the window is undefined after the swap. False if the rectangle is not inside.
+    [[nodiscard]] bool capture(int x, int y, int width, int height, uint32_t* pixels) const;
+    /// Draws the interface again at the scale of the picture and saves it now; not within a frame. Throws Error.
+    void write_picture(const Picture& picture);
+
+    // ui::Host
+    ImTextureID texture(const std::string& key, int width, int height, std::span<const uint32_t> rgba,
+                        uint64_t revision) override;
+    void save_picture(const Picture& picture) override;
+    void quit() override;
+    void set_window_title(const std::string& title) override;
+    [[nodiscard]] std::filesystem::path assets() const override;
+    [[nodiscard]] std::filesystem::path user_folder() const override;
+    void keep_awake(double seconds) override;
+    [[nodiscard]] int64_t memory_bytes() const override;
+    [[nodiscard]] FrameStats frame_stats() const override;
+
+private:
+    void install_input_callbacks();
+    void build_frame(float density); ///< NewFrame to Render
+    void draw_to(FrameBuffer* target, int width, int height);
+    void check_gl(const char* where);
+    void mirror_log();
+    [[nodiscard]] ui::FrameGovernor::Situation situation() const;
+    void remember_cost(double cpu_ms, double gl_ms, double began);
+
+    EngineLink& m_engine;
+    Options m_options;
+    std::unique_ptr<Platform> m_platform;
+    std::unique_ptr<Waiter> m_waiter;
+    struct Contexts; ///< ImGui's and ImPlot's, with their backends
+    std::unique_ptr<Contexts> m_contexts;
+    std::unique_ptr<GlTextures> m_textures;
+    std::unique_ptr<FrameBuffer> m_screen; ///< without a display
+    std::unique_ptr<ui::Shell> m_shell;
+    ui::FrameGovernor m_governor;
+
+    std::vector<Picture> m_pictures; ///< asked for in this frame
+    float m_display_scale = 1;
+    double m_last_input = 0, m_last_news = 0, m_awake_until = 0, m_last_time = 0;
+    bool m_decoding = false;
+    size_t m_logged_lines = 0;
+    std::vector<unsigned> m_logged_gl_errors;
+    struct Cost {
+        double cpu_ms, gl_ms, began;
+    };
+    std::vector<Cost> m_costs; ///< ring
+    size_t m_next_cost = 0;
+};
+
+} // namespace refreshlab

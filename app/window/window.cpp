@@ -1,0 +1,96 @@
+#include "app/window/window.h"
+
+#include "app/window/app_window.h"
+#include "engine/base/error.h"
+#include "engine/record/recording.h"
+#include "engine/record/trace_store.h"
+#include "engine/session/session_worker.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+
+namespace refreshlab {
+namespace {
+
+/// For pictures: true once the wanted state is reached and the engine stands still.
+bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
+    if (!options.start) return true; // a trace, or the empty window
+    const auto status = engine.status();
+    if (status->state == EngineState::finished || status->state == EngineState::failed) return true;
+    const auto recording = engine.recording();
+    return options.after_steps > 0 && status->state == EngineState::paused && recording &&
+           recording->steps() >= options.after_steps;
+}
+
+} // namespace
+
+bool has_display() {
+    const char* display = std::getenv("DISPLAY");
+    return display != nullptr && *display != '\0';
+}
+
+std::filesystem::path default_user_folder() {
+    if (const char* config = std::getenv("XDG_CONFIG_HOME"); config != nullptr && *config != '\0')
+        return std::filesystem::path(config) / "refreshlab";
+    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+        return std::filesystem::path(home) / ".config" / "refreshlab";
+    return {};
+}
+
+int run_window(const WindowOptions& options) {
+    std::shared_ptr<const Recording> opened;
+    if (options.trace) {
+        const auto runs = load_trace(*options.trace);
+        if (runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
+        opened = runs.back();
+    }
+    const bool picture = options.screenshot.has_value();
+
+    // Order of destruction: the window lets go of the engine before the engine stops.
+    SessionWorker engine(options.record);
+    AppWindow::Options window_options;
+    window_options.title = options.title;
+    window_options.headless = options.headless || (picture && !has_display());
+    window_options.width = options.width;
+    window_options.height = options.height;
+    window_options.theme = options.theme;
+    window_options.layout = options.layout;
+    window_options.user_scale = options.user_scale;
+    window_options.restore_user_layout = !picture;
+    window_options.first_start_hints = !picture;
+    if (!picture) window_options.user_folder = default_user_folder();
+    window_options.command_line = options.command_line;
+    AppWindow window(engine, window_options);
+    if (opened) window.shell().show_recording(opened);
+
+    if (options.start) {
+        engine.send(command::StartRun{*options.start});
+        // A picture shows exactly so many steps, whatever the speed of the machine.
+        const bool exact = picture && options.after_steps > 0;
+        if (exact || !options.autostart) engine.send(command::Pause{});
+        if (exact) engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
+    }
+    if (!picture) {
+        window.run();
+        window.shell().save_settings();
+        return 0;
+    }
+
+    window.frame();
+    while (window.open() && !picture_is_due(engine, options))
+        window.wait(1.0);
+    // Docking settles over the first frames, and panels ask for what they need to show (attention of the teacher).
+    for (int i = 0; i < 8; ++i)
+        window.frame();
+    window.write_picture({*options.screenshot, options.panel, options.scale});
+    spdlog::info("saved {}", options.screenshot->string());
+    const auto status = engine.status();
+    if (status->state == EngineState::failed) {
+        spdlog::error("{}", status->message);
+        return 1;
+    }
+    return 0;
+}
+
+} // namespace refreshlab

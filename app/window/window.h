@@ -1,0 +1,41 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace refreshlab {
+
+/// What `refreshlab gui` was asked for.
+struct WindowOptions {
+    std::optional<std::filesystem::path> trace; ///< opened and shown; its newest run
+    std::optional<RunConfig> start;             ///< started at once (also beside an opened trace)
+    bool autostart = true;                      ///< false: the run waits, paused, behind its prefill
+    bool headless = false;           ///< no display needed; implied by screenshot when there is none
+    int width = 1600, height = 1000; ///< window units
+    std::optional<std::filesystem::path> screenshot; ///< saved, then quit
+    int64_t after_steps = 0; ///< of the picture: exactly so many records (fewer if the run ends before);
+                             ///< 0 = when the run has ended
+    int scale = 1;           ///< of the picture, 1-4
+    std::string panel;       ///< of the picture: one panel by its title; empty = the whole window
+    std::string theme = "dark", layout = "Explore";
+    float user_scale = 1.0F; ///< 0.75-3
+    std::string title = "RefreshLab";
+    std::optional<std::filesystem::path> record; ///< every run goes into this trace
+    std::string command_line;                    ///< into pictures
+};
+
+/// Opens the window (or draws the picture) and returns the exit status: 0, or 1 when the decode failed before the
+/// picture. Throws Error: no display, unreadable trace, unwritable record or picture.
+int run_window(const WindowOptions& options);
+
+/// True when there is a display to open a window on.
+[[nodiscard]] bool has_display();
+
+/// $XDG_CONFIG_HOME/refreshlab or ~/.config/refreshlab; empty when neither variable is set.
+[[nodiscard]] std::filesystem::path default_user_folder();
+
+} // namespace refreshlab
