@@ -1,1 +1,67 @@
-int main() { return 0; }
+#include "app/cli/commands.h"
+#include "engine/base/error.h"
+#include "kernels/check.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+namespace {
+
+std::string one_line(std::string text) {
+    for (char& c : text) {
+        if (c == '\n' || c == '\r') c = ' ';
+    }
+    return text;
+}
+
+int fail(const std::string& text, int status) {
+    fmt::print(stderr, "refreshlab: {}\n", one_line(text));
+    return status;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of the write, not the end of the program
+    CLI::App app{"RefreshLab: an oscilloscope with knobs for KV-cache refresh", "refreshlab"};
+    app.set_version_flag("--version", "refreshlab " RL_VERSION);
+    app.require_subcommand(1);
+    app.fallthrough(false);
+    std::vector<std::pair<CLI::App*, refreshlab::app::Command>> commands;
+    const auto add = [&](refreshlab::app::Command (*make)(CLI::App&)) {
+        refreshlab::app::Command command = make(app);
+        commands.emplace_back(app.get_subcommands({}).back(), std::move(command));
+    };
+    add(refreshlab::app::add_gui_command);
+    add(refreshlab::app::add_run_command);
+    add(refreshlab::app::add_export_command);
+    add(refreshlab::app::add_doctor_command);
+
+    // Exit status: 0, 2 for bad input, 1 for a failure. One line each.
+    try {
+        app.parse(argc, argv);
+        for (const auto& [subcommand, command] : commands) {
+            if (subcommand->parsed()) return command();
+        }
+        return 0;
+    } catch (const CLI::Success& e) {
+        return app.exit(e); // --help, --version
+    } catch (const CLI::ParseError& e) {
+        return fail(std::string(e.what()) + "; try --help", 2);
+    } catch (const refreshlab::Error& e) {
+        return fail(e.what(), e.kind() == refreshlab::ErrorKind::bad_input ? 2 : 1);
+    } catch (const refreshlab::InvariantError& e) {
+        return fail(std::string("internal error, please report it: ") + e.what(), 1);
+    } catch (const c10::Error& e) {
+        return fail(std::string("the device or libtorch failed: ") + e.what_without_backtrace(), 1);
+    } catch (const std::bad_alloc&) {
+        return fail("out of memory; try a shorter context or a smaller model", 1);
+    } catch (const std::exception& e) {
+        return fail(e.what(), 1);
+    }
+}

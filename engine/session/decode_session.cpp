@@ -117,13 +117,7 @@ McRequest DecodeSession::Impl::mc_request(int64_t step) const {
 void DecodeSession::Impl::start(const std::function<bool(double)>& progress) {
     const c10::InferenceMode guard;
     kernels::set_num_threads(config.threads);
-    check_policy(config.policy, "the run's policy");
-    if (config.max_tokens < 1) throw Error("starting a run", "max_tokens", "must be at least 1");
-    if (config.prompt.empty()) throw Error("starting a run", "the prompt", "is empty", "give some text");
-    if (const auto offset = first_invalid_utf8(config.prompt)) {
-        throw Error("reading the prompt", {}, fmt::format("not UTF-8 at byte {}", *offset),
-                    "save the text as UTF-8");
-    }
+    check_run(config);
     const bool templated = !config.raw_prompt && pair->chat_template;
     const std::string rendered =
         templated ? pair->chat_template->render({{"user", config.prompt}}) : config.prompt;
@@ -349,6 +343,16 @@ bool DecodeSession::Impl::step() {
 
 void DecodeSession::Impl::log_command(const Command& command) {
     recording->add_command({t + 1, to_json(command).dump()});
+}
+
+void check_run(const RunConfig& config) {
+    check_policy(config.policy, "the run's policy");
+    if (config.max_tokens < 1) throw Error("starting a run", "max_tokens", "must be at least 1");
+    if (config.prompt.empty()) throw Error("starting a run", "the prompt", "is empty", "give some text");
+    if (const auto offset = first_invalid_utf8(config.prompt)) {
+        throw Error("reading the prompt", {}, fmt::format("not UTF-8 at byte {}", *offset),
+                    "save the text as UTF-8");
+    }
 }
 
 // --- public face -----------------------------------------------------------------------------------------------------

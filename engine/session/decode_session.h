@@ -12,6 +12,10 @@ namespace refreshlab {
 
 class KvCache;
 
+/// What can be said about a run before anything is loaded: prompt not empty and UTF-8, max_tokens, policy. Throws
+/// Error{bad_input}.
+void check_run(const RunConfig& config);
+
 /// One run, one step at a time; single-threaded and deterministic: configuration + seed + commands with their steps give
 /// the same recording again, bit for bit, on the same device, dtype and thread count (which on the CPU does not matter).
 /// Step order, watermarks and what a refresh does: reference/refresh.md, sections 2 and 3.

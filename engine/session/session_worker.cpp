@@ -109,6 +109,7 @@ void SessionWorker::Impl::start_run(const RunConfig& config) {
     const RunConfig applied_before = now.applied;
     cancel = false;
     try {
+        check_run(config);
         std::shared_ptr<const ModelPair> next_pair = pair;
         now.applied = config;
         if (!next_pair || !pair_serves(*next_pair, config)) {

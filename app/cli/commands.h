@@ -1,0 +1,16 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace refreshlab::app {
+
+/// A subcommand registers its options and returns what to run when it was chosen; the result is the exit status.
+using Command = std::function<int()>;
+[[nodiscard]] Command add_run_command(CLI::App& app);
+[[nodiscard]] Command add_export_command(CLI::App& app);
+[[nodiscard]] Command add_doctor_command(CLI::App& app);
+[[nodiscard]] Command add_gui_command(CLI::App& app); ///< in a build without the window it says so and fails
+
+} // namespace refreshlab::app

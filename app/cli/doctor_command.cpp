@@ -1,0 +1,169 @@
+#include "app/cli/assets.h"
+#include "app/cli/commands.h"
+#include "engine/base/error.h"
+#include "engine/model/checkpoint.h"
+#include "engine/model/model_config.h"
+#include "engine/session/model_pair.h"
+#include "engine/session/run_identity.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer.h"
+#include "kernels/isa.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace refreshlab::app {
+
+namespace {
+
+constexpr double mebibyte = 1024.0 * 1024.0;
+
+/// Prints one finding; what is wrong says what to do and makes the exit status 1.
+class Report {
+public:
+    void good(const std::string& what, const std::string& text) {
+        fmt::print("  ok    {:<14} {}\n", what, text);
+    }
+    void note(const std::string& what, const std::string& text) {
+        fmt::print("  note  {:<14} {}\n", what, text);
+    }
+    void bad(const std::string& what, const std::string& text) {
+        fmt::print("  BAD   {:<14} {}\n", what, text);
+        m_faults = true;
+    }
+    /// Runs a check; its Error becomes the finding.
+    bool check(const std::string& what, const std::function<std::string()>& body) {
+        try {
+            good(what, body());
+            return true;
+        } catch (const Error& e) {
+            bad(what, e.what());
+            return false;
+        }
+    }
+    [[nodiscard]] bool faults() const { return m_faults; }
+
+private:
+    bool m_faults = false;
+};
+
+struct Model {
+    std::string folder;
+    ModelConfig config;
+    std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+std::optional<Model> check_model(Report& report, const std::string& folder) {
+    fmt::print("\n{}\n", folder);
+    Model model{folder, {}, {}};
+    bool fine = report.check("config.json", [&] {
+        if (!std::filesystem::is_directory(folder)) throw Error("reading", folder, "no such folder");
+        model.config = ModelConfig::load(folder);
+        const ModelConfig& c = model.config;
+        return fmt::format("{}, {:.2f} M parameters, {} layers, {} heads on {} KV heads of {}, context {}",
+                           c.model_type, static_cast<double>(c.num_parameters()) / 1e6, c.num_layers,
+                           c.num_heads, c.num_kv_heads, c.head_dim, c.max_position);
+    });
+    if (!fine) return std::nullopt;
+    fine = report.check("weights", [&] {
+        const Checkpoint checkpoint = Checkpoint::open(folder);
+        return fmt::format("{} tensors, {:.1f} MiB", checkpoint.names().size(),
+                           static_cast<double>(checkpoint.total_bytes()) / mebibyte);
+    }) && fine;
+    fine = report.check("tokenizer", [&] {
+        model.tokenizer = Tokenizer::load(folder);
+        if (model.tokenizer->vocab_size() > model.config.vocab_size) {
+            throw Error("reading", folder,
+                        fmt::format("tokenizer.json has ids up to {}, the model {} rows",
+                                    model.tokenizer->vocab_size() - 1, model.config.vocab_size));
+        }
+        return fmt::format("{} ids, {}", model.tokenizer->vocab_size(),
+                           ChatTemplate::load(folder) ? "with a chat template"
+                                                      : "no chat template: prompts are used as they are");
+    }) && fine;
+    const ModelConfig& c = model.config;
+    const double per_token = 2.0 * static_cast<double>(c.num_layers * c.num_kv_heads * c.head_dim) * 4.0;
+    report.note("memory", fmt::format("f32: {:.1f} MiB of weights, {:.0f} B of cache per token ({:.1f} MiB "
+                                      "for the whole context); half of it in bf16 and f16",
+                                      static_cast<double>(c.num_parameters()) * 4.0 / mebibyte, per_token,
+                                      per_token * static_cast<double>(c.max_position) / mebibyte));
+    if (c.attention_dropout.value_or(0) <= 0) {
+        report.note("MC dropout", "not trained with attention dropout: MC signals are labelled uncalibrated");
+    }
+    return fine ? std::optional(model) : std::nullopt;
+}
+
+int doctor(const std::vector<std::string>& folders) {
+    Report report;
+    fmt::print("RefreshLab\n");
+    for (const auto& [name, version] : version_list())
+        report.good(name, version);
+    struct sysinfo memory {};
+    sysinfo(&memory);
+    report.good(
+        "CPU", fmt::format("{} cores, {:.1f} GiB of memory; kernels: {}", std::thread::hardware_concurrency(),
+                           static_cast<double>(memory.totalram) * memory.mem_unit / (mebibyte * 1024.0),
+                           kernels::to_string(kernels::isa())));
+    if (at::hasCUDA()) {
+        report.good("CUDA",
+                    fmt::format("{} device(s)", static_cast<int>(at::detail::getCUDAHooks().deviceCount())));
+    } else {
+#if REFRESHLAB_CUDA
+        report.note("CUDA", "built in, but this machine shows no device: everything runs on the CPU");
+#else
+        report.note("CUDA", "not built in (no nvcc when this was configured): everything runs on the CPU");
+#endif
+    }
+    report.check("assets", [] { return find_assets().string(); });
+
+    std::vector<std::string> wanted = folders;
+    if (wanted.empty()) {
+        const RunConfig bundled = first_start_config(find_assets());
+        wanted = {bundled.teacher_dir, bundled.student_dir};
+    }
+    std::vector<std::optional<Model>> models;
+    for (const std::string& folder : wanted)
+        models.push_back(check_model(report, folder));
+    if (models.size() == 2 && models[0] && models[1]) {
+        fmt::print("\nteacher and student\n");
+        report.check("vocabulary", [&] {
+            if (models[0]->tokenizer->fingerprint() != models[1]->tokenizer->fingerprint() ||
+                models[0]->config.vocab_size != models[1]->config.vocab_size) {
+                throw Error("comparing", wanted[1], "teacher and student have different vocabularies",
+                            "both must use one tokenizer");
+            }
+            return std::string("the same ids for the same text");
+        });
+        if (const auto difference = geometry_difference(models[0]->config, models[1]->config)) {
+            report.note("KV geometry", *difference + ": rebuild mode, teacher entries are never copied and a "
+                                                     "refresh recomputes the student's own");
+        } else {
+            report.good("KV geometry", "equal: teacher entries can be spliced into the student's cache");
+        }
+    }
+    return report.faults() ? 1 : 0;
+}
+
+} // namespace
+
+Command add_doctor_command(CLI::App& app) {
+    auto folders = std::make_shared<std::vector<std::string>>();
+    CLI::App* command = app.add_subcommand(
+        "doctor", "Checks device, libraries and model folders; says what is missing and what to do");
+    command
+        ->add_option(
+            "MODEL", *folders,
+            "Checkpoint folders; two are compared as teacher and student (default: the bundled pair)")
+        ->type_name("DIR");
+    return [folders] { return doctor(*folders); };
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,183 @@
+#include "app/cli/assets.h"
+#include "app/cli/commands.h"
+#include "app/cli/run_options.h"
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/record/export.h"
+#include "engine/record/trace_store.h"
+#include "engine/session/decode_session.h"
+#include "engine/text/tokenizer.h"
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace refreshlab::app {
+
+namespace {
+
+std::atomic<bool> interrupted{
+    false}; // set by SIGINT and SIGTERM, read between steps: the run ends and is kept
+
+/// Generated text on stdout, nothing else. A reader that goes away ends the run and not the program.
+class TextOut {
+public:
+    explicit TextOut(const TokenTable& tokens)
+        : m_tokens(tokens) {}
+    void token(int32_t id) {
+        if (id >= 0 && !m_tokens.is_special(id)) write(m_stream.push(m_tokens.token_bytes(id)));
+    }
+    void finish() { write(m_stream.finish()); }
+    [[nodiscard]] bool gone() const { return m_gone; }
+
+private:
+    void write(const std::string& text) {
+        if (text.empty() || m_gone) return;
+        m_gone = std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0;
+    }
+    const TokenTable& m_tokens;
+    Utf8Stream m_stream;
+    bool m_gone = false;
+};
+
+/// One line on stderr that overwrites itself; nothing where stderr is no terminal.
+class Progress {
+public:
+    void show(const std::string& text) {
+        if (!m_terminal) return;
+        fmt::print(stderr, "\r\033[K{}", text);
+        m_shown = true;
+    }
+    ~Progress() {
+        if (m_shown) fmt::print(stderr, "\r\033[K");
+    }
+
+private:
+    bool m_terminal = isatty(fileno(stderr)) != 0 && isatty(fileno(stdout)) == 0;
+    bool m_shown = false;
+};
+
+void require_writable_folder(const std::string& file, const std::string& option) {
+    std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    if (folder.empty()) folder = ".";
+    if (!std::filesystem::is_directory(folder)) throw Error("writing " + option, file, "no such folder");
+    if (std::filesystem::is_directory(file)) throw Error("writing " + option, file, "is a folder");
+    if (access(folder.c_str(), W_OK) != 0)
+        throw Error("writing " + option, file, "the folder is not writable");
+}
+
+struct Options {
+    RunOptions run;
+    std::string record, summary, replay;
+};
+
+int replay_trace(const Options& options) {
+    const auto runs = load_trace(options.replay);
+    if (runs.empty()) throw Error("replaying", options.replay, "the trace holds no run");
+    const Recording& recorded = *runs.back();
+    const auto pair = load_pair(options.run.with_models(recorded.info().config));
+    const auto again = replay(recorded, pair);
+    TextOut out(again->tokens());
+    for (const int32_t id : again->token_ids())
+        out.token(id);
+    out.finish();
+    if (!options.summary.empty()) write_file(options.summary, summary_json(*again).dump(2) + "\n");
+    fmt::print(stderr, "\n{}", summary_table(*again));
+    if (const auto difference = first_difference(recorded, *again)) {
+        fmt::print(stderr, "replay: differs from {}: {}\n", options.replay, *difference);
+        return 1;
+    }
+    fmt::print(stderr, "replay: identical to {} ({} steps)\n", options.replay, recorded.steps());
+    return 0;
+}
+
+int run(const Options& options) {
+    if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
+    if (!options.replay.empty()) return replay_trace(options);
+    RunConfig base = first_start_config(find_assets());
+    base.prompt.clear();
+    base.max_tokens = 256;
+    base.policy = RefreshPolicy{};
+    const RunConfig config = options.run.config(std::move(base));
+    if (!options.run.has_prompt())
+        throw Error("starting a run", {}, "no prompt", "give --prompt TEXT or --prompt-file FILE");
+    check_run(config);
+    std::unique_ptr<TraceStore> trace;
+    if (!options.record.empty())
+        trace = TraceStore::create(options.record); // fails before anything is loaded
+
+    Progress progress;
+    const auto pair = load_pair(config, [&](double fraction, const std::string& what) {
+        progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
+        return !interrupted.load();
+    });
+    DecodeSession session(pair, config, [&](double fraction) {
+        progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
+        return !interrupted.load();
+    });
+    const auto recording = session.recording();
+    if (trace) trace->attach(recording);
+    TextOut out(recording->tokens());
+    int64_t written = 0;
+    const auto write_new = [&] {
+        for (; written < recording->num_tokens(); ++written)
+            out.token(recording->token(written + 1));
+    };
+    write_new();
+    while (!session.finished()) {
+        if (interrupted || out.gone()) {
+            session.stop();
+            break;
+        }
+        session.step();
+        write_new();
+        if (trace) trace->notify();
+        progress.show(fmt::format("step {}/{}, {} refreshes", recording->steps(), config.max_tokens,
+                                  recording->refreshes().size()));
+    }
+    out.finish();
+    session.score();
+    if (trace) {
+        trace->notify();
+        trace->flush();
+    }
+    progress.show("");
+    fmt::print(stderr, "\n{}", summary_table(*recording));
+    if (!options.summary.empty()) write_file(options.summary, summary_json(*recording).dump(2) + "\n");
+    if (trace && !trace->error().empty()) {
+        throw Error("recording to", options.record, trace->error(), "the run itself went on",
+                    ErrorKind::failure);
+    }
+    return 0;
+}
+
+} // namespace
+
+Command add_run_command(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command =
+        app.add_subcommand("run", "One decode without a window: text on stdout, summary on stderr");
+    options->run.add_to(*command);
+    command->add_option("--record", options->record, "Record the run into this trace file while it goes on")
+        ->type_name("FILE");
+    command->add_option("--summary", options->summary, "Write the summary as JSON")->type_name("FILE");
+    command
+        ->add_option("--replay", options->replay,
+                     "Run a trace again from its configuration and commands, and compare")
+        ->type_name("TRACE");
+    return [options] {
+        std::signal(SIGINT, [](int) { interrupted = true; });
+        std::signal(SIGTERM, [](int) { interrupted = true; });
+        return run(*options);
+    };
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,148 @@
+#include "app/cli/run_options.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/control/parameters.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace refreshlab::app {
+
+namespace {
+
+template <class Enum, size_t N>
+Enum named(const std::string& option, const std::string& value, const Enum (&values)[N]) {
+    std::string known;
+    for (const Enum v : values) {
+        if (to_string(v) == value) return v;
+        known += (known.empty() ? "" : ", ") + std::string(to_string(v));
+    }
+    throw Error("reading", option, "'" + value + "' is not one of " + known);
+}
+
+RefreshPolicy policy_of(const std::string& name) {
+    for (const Preset& preset : presets()) {
+        if (preset.name == name) return preset_policy(name);
+    }
+    if (std::filesystem::is_regular_file(name)) return policy_from_json(read_json_file(name), name);
+    if (name.ends_with(".json")) throw Error("reading --policy", name, "no such file");
+    return preset_policy(name); // throws, naming the presets
+}
+
+std::string number(double v) {
+    return fmt::format("{:g}", v);
+}
+
+} // namespace
+
+bool RunOptions::has_prompt() const {
+    return m_prompt_option->count() > 0 || !m_prompt_file.empty();
+}
+
+void RunOptions::add_to(CLI::App& command) {
+    m_prompt_option = command.add_option("--prompt", m_prompt, "Prompt text")->type_name("TEXT");
+    command.add_option("--prompt-file", m_prompt_file, "Read the prompt from a UTF-8 file")
+        ->type_name("FILE")
+        ->excludes(m_prompt_option);
+    command.add_flag("--raw-prompt", m_raw_prompt,
+                     "Use the prompt as it is, without the model's chat template");
+    command.add_option("--teacher", m_teacher, "Teacher checkpoint folder (default: the bundled teacher)")
+        ->type_name("DIR");
+    command.add_option("--student", m_student, "Student checkpoint folder (default: the bundled student)")
+        ->type_name("DIR");
+    command
+        .add_option(
+            "--mode", m_mode,
+            "Who prefills and decodes: teacher, student, overfill (teacher prefills, student decodes)")
+        ->type_name("MODE");
+    command
+        .add_option("--policy", m_policy,
+                    "When to refresh: none, periodic, window, entropy, kl, burst, mc, or a JSON file")
+        ->type_name("PRESET|FILE");
+    command.add_option("--set", m_set, "Set one parameter; may be repeated. Keys are listed below")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
+    command.add_option("--max-tokens", m_max_tokens, "Tokens to generate")->type_name("N");
+    command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy")->type_name("T");
+    command.add_option("--top-k", m_top_k, "Keep the k most likely tokens; 0 = off")->type_name("K");
+    command.add_option("--top-p", m_top_p, "Nucleus sampling; 1 = off")->type_name("P");
+    command
+        .add_option("--min-p", m_min_p, "Drop tokens below this share of the best one's probability; 0 = off")
+        ->type_name("P");
+    command.add_option("--seed", m_seed, "Seed of every random number of the run")->type_name("S");
+    command.add_flag("--ignore-stop", m_ignore_stop, "Do not stop at the end token (timing runs)");
+    command.add_flag("--shadow", m_shadow,
+                     "Run the teacher every step: a complete KL curve, at the teacher's cost");
+    command.add_option("--device", m_device, "Device of both models: auto, cpu, cuda, cuda:N")
+        ->type_name("DEVICE");
+    command.add_option("--teacher-device", m_teacher_device, "Device of the teacher, if another")
+        ->type_name("DEVICE");
+    command.add_option("--student-device", m_student_device, "Device of the student, if another")
+        ->type_name("DEVICE");
+    command.add_option("--dtype", m_dtype, "Weights and caches: f32, bf16, f16")->type_name("DTYPE");
+    command.add_option("--threads", m_threads, "CPU threads; 0 = all cores. Results do not depend on it")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+    command.footer(parameter_help());
+}
+
+RunConfig RunOptions::with_models(RunConfig base) const {
+    const std::pair<std::string&, const std::string&> given[] = {
+        {base.teacher_dir, m_teacher},
+        {base.student_dir, m_student},
+        {base.device, m_device},
+        {base.teacher_device, m_teacher_device},
+        {base.student_device, m_student_device},
+    };
+    for (const auto& [field, value] : given) {
+        if (!value.empty()) field = value;
+    }
+    return base;
+}
+
+RunConfig RunOptions::config(RunConfig base) const {
+    RunConfig config = with_models(std::move(base));
+    if (m_prompt_option->count() > 0) config.prompt = m_prompt;
+    if (!m_prompt_file.empty()) config.prompt = read_file(m_prompt_file, size_t{1} << 26);
+    if (m_raw_prompt) config.raw_prompt = true;
+    if (!m_mode.empty())
+        config.mode = named("--mode", m_mode, {Mode::teacher, Mode::student, Mode::overfill});
+    if (!m_dtype.empty()) config.dtype = named("--dtype", m_dtype, {Dtype::f32, Dtype::bf16, Dtype::f16});
+    if (m_threads > 0) config.threads = m_threads;
+    if (m_ignore_stop) config.ignore_stop = true;
+    if (m_shadow) config.shadow = true;
+    if (!m_policy.empty()) config.policy = policy_of(m_policy);
+    const std::pair<const char*, const std::string&> plain[] = {
+        {"max_tokens", m_max_tokens}, {"sampler.temperature", m_temperature},
+        {"sampler.top_k", m_top_k},   {"sampler.top_p", m_top_p},
+        {"sampler.min_p", m_min_p},   {"seed", m_seed},
+    };
+    for (const auto& [key, value] : plain) {
+        if (!value.empty()) set_parameter(config, key, value);
+    }
+    for (const std::string& assignment : m_set)
+        set_parameter(config, assignment);
+    return config;
+}
+
+std::string parameter_help() {
+    std::string text = "Keys of --set:\n";
+    for (const Parameter& p : parameters()) {
+        std::string range;
+        if (p.kind == Parameter::Kind::choice) {
+            for (const auto& choice : p.choices)
+                range += (range.empty() ? "" : "|") + std::string(choice);
+        } else if (p.kind == Parameter::Kind::boolean) {
+            range = "true|false";
+        } else {
+            range = number(p.min) + ".." + number(p.max) + (p.optional ? " or none" : "");
+        }
+        text += fmt::format("  {:<24} {}{}{} [{}]\n", p.key, p.help, p.unit.empty() ? "" : " Unit: ", p.unit,
+                            range);
+    }
+    return text;
+}
+
+} // namespace refreshlab::app

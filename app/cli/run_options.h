@@ -1,0 +1,38 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace refreshlab::app {
+
+/// The options of a run, the same for `run` and `gui`. Values go through set_parameter(), so that ranges and messages
+/// are those of --set, JSON and the window.
+class RunOptions {
+public:
+    void add_to(CLI::App& command);
+
+    /// `base` with what was given on the command line on top: models and prompt, then the policy, then --set in order.
+    /// Throws Error{bad_input}.
+    [[nodiscard]] RunConfig config(RunConfig base) const;
+    /// `base` with only the model folders and devices given on the command line: a trace from another machine.
+    [[nodiscard]] RunConfig with_models(RunConfig base) const;
+    [[nodiscard]] bool has_prompt() const;
+
+private:
+    std::string m_prompt, m_prompt_file, m_teacher, m_student, m_mode, m_policy, m_device, m_teacher_device,
+        m_student_device, m_dtype;
+    std::string m_max_tokens, m_temperature, m_top_k, m_top_p, m_min_p, m_seed;
+    std::vector<std::string> m_set;
+    int m_threads = 0;
+    bool m_raw_prompt = false, m_ignore_stop = false, m_shadow = false;
+    CLI::Option* m_prompt_option = nullptr;
+};
+
+/// The text below an option list: every --set key with unit, range and meaning.
+[[nodiscard]] std::string parameter_help();
+
+} // namespace refreshlab::app

@@ -1,0 +1,106 @@
+#include "app/cli/assets.h"
+#include "app/cli/commands.h"
+#include "app/cli/run_options.h"
+#include "engine/base/error.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#if REFRESHLAB_UI
+#include "app/window/window.h"
+#endif
+
+namespace refreshlab::app {
+
+#if REFRESHLAB_UI
+
+namespace {
+
+struct Options {
+    RunOptions run;
+    WindowOptions window;
+    std::string trace, screenshot, size = "1600x1000", record;
+    bool paused = false;
+};
+
+std::pair<int, int> parse_size(const std::string& text) {
+    int width = 0, height = 0;
+    const size_t cross = text.find('x');
+    const char* data = text.data();
+    const bool well_formed =
+        cross != std::string::npos && std::from_chars(data, data + cross, width).ptr == data + cross &&
+        std::from_chars(data + cross + 1, data + text.size(), height).ptr == data + text.size();
+    if (!well_formed || width < 320 || height < 240 || width > 7680 || height > 4320) {
+        throw Error("reading", "--size", "'" + text + "' is not WxH between 320x240 and 7680x4320");
+    }
+    return {width, height};
+}
+
+int run_gui(Options& options) {
+    WindowOptions& window = options.window;
+    std::tie(window.width, window.height) = parse_size(options.size);
+    if (!options.trace.empty()) window.trace = options.trace;
+    if (!options.screenshot.empty()) window.screenshot = options.screenshot;
+    if (!options.record.empty()) window.record = options.record;
+    if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
+    // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
+    if (!window.trace || options.run.has_prompt())
+        window.start = options.run.config(first_start_config(find_assets()));
+    window.autostart = !options.paused;
+    if (!has_display() && !window.screenshot && !window.headless) {
+        throw Error("opening the window", {}, "there is no display (DISPLAY and WAYLAND_DISPLAY are not set)",
+                    "use `refreshlab run` for the same run as text, or --screenshot FILE.png for a picture",
+                    ErrorKind::failure);
+    }
+    return run_window(window);
+}
+
+} // namespace
+
+Command add_gui_command(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command =
+        app.add_subcommand("gui", "The window; with --screenshot a picture of it, no display needed");
+    command->add_option("TRACE", options->trace, "A trace to open");
+    options->run.add_to(*command);
+    command->add_option("--record", options->record, "Record every run of this window into a trace file")
+        ->type_name("FILE");
+    command->add_flag("--paused", options->paused, "Prefill, then wait for a person to press play");
+    command->add_option("--screenshot", options->screenshot, "Save a PNG of the window, then quit")
+        ->type_name("FILE.png");
+    command
+        ->add_option("--after-steps", options->window.after_steps,
+                     "Take the picture after so many steps; 0 = when the run has ended")
+        ->type_name("N");
+    command->add_option("--size", options->size, "Size of the window")->type_name("WxH");
+    command->add_option("--scale", options->window.scale, "Picture at 1 to 4 times the size")
+        ->type_name("K")
+        ->check(CLI::Range(1, 4));
+    command
+        ->add_option("--panel", options->window.panel,
+                     "Picture of one panel by its title (Signals, Text, ...)")
+        ->type_name("TITLE");
+    command->add_option("--theme", options->window.theme, "dark, light or print")->type_name("NAME");
+    command->add_option("--layout", options->window.layout, "Explore, Tune or Present")->type_name("NAME");
+    command->add_option("--ui-scale", options->window.user_scale, "Size of everything, 0.75 to 3")
+        ->type_name("X")
+        ->check(CLI::Range(0.75, 3.0));
+    return [options] { return run_gui(*options); };
+}
+
+#else
+
+Command add_gui_command(CLI::App& app) {
+    app.add_subcommand("gui", "The window (not part of this build)");
+    return []() -> int {
+        throw Error("opening the window", {}, "this build has no window (REFRESHLAB_UI=OFF)",
+                    "use `refreshlab run`", ErrorKind::failure);
+    };
+}
+
+#endif
+
+} // namespace refreshlab::app
