@@ -1,0 +1,146 @@
+// The decode loop written down plainly: the teacher prefills the whole text anew at every refresh, columns are copied by
+// hand, every decision is an if. DecodeSession must give the same text, refreshes and signals.
+#include "engine/cache/kv_cache.h"
+#include "engine/session/decode_session.h"
+#include "tests/engine/session/tiny_pair.h"
+
+#include <ATen/ATen.h>
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <random>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+
+namespace {
+
+struct Gate {
+    double entropy_above = 1e300;
+    int64_t stride = 1, cooldown = 0, periodic = 0, window = -1;
+    OnFire on_fire = OnFire::keep;
+};
+
+struct Naive {
+    std::vector<int32_t> text; ///< generated
+    std::vector<int64_t> refreshes;
+    std::vector<double> entropy;
+};
+
+int32_t arg_max(const at::Tensor& row) {
+    return static_cast<int32_t>(row.argmax().item<int64_t>());
+}
+
+double entropy_bits(const at::Tensor& row) {
+    const at::Tensor lp = at::log_softmax(row.to(at::kDouble), -1);
+    return -(lp.exp() * lp).sum().item<double>() / std::log(2.0);
+}
+
+Naive decode(const ModelPair& pair, const std::vector<int32_t>& prompt, int64_t n, const Gate& gate) {
+    Naive out;
+    const auto length = static_cast<int64_t>(prompt.size());
+    const auto teacher_over = [&](const std::vector<int32_t>& ids, at::Tensor* last) {
+        auto cache = pair.teacher->make_cache(length + n);
+        *last = pair.teacher->extend(*cache, ids, LlamaModel::Rows::last, 1)[0];
+        return cache;
+    };
+    at::Tensor row;
+    auto student = pair.student->make_cache(length + n);
+    {
+        const auto teacher = teacher_over(prompt, &row);
+        student->adopt_prefix(*teacher, length);
+    }
+    int32_t pending = arg_max(row);
+    out.text.push_back(pending);
+    std::vector<int32_t> fed = prompt;
+    int64_t spliced_to = length, last = 0;
+    bool any = false;
+    for (int64_t t = 1; t < n; ++t) {
+        row = pair.student->step(*student, pending, 3).row;
+        fed.push_back(pending);
+        const int32_t token = pending;
+        out.entropy.push_back(entropy_bits(row));
+        pending = arg_max(row);
+        const bool by_entropy = out.entropy.back() > gate.entropy_above && t % gate.stride == 0 &&
+                                (!any || t - last >= gate.cooldown);
+        const bool by_count = gate.periodic > 0 && length + t - spliced_to >= gate.periodic;
+        const bool last_choice = t + 1 == n && gate.on_fire == OnFire::keep;
+        if ((by_entropy || by_count) && !last_choice) {
+            at::Tensor teacher_row;
+            const auto teacher = teacher_over(fed, &teacher_row);
+            const int64_t end = length + t;
+            const int64_t k = gate.window < 0 ? end - spliced_to : std::min(gate.window, end - spliced_to);
+            for (int64_t layer = 0; layer < student->num_layers(); ++layer) {
+                student->keys(layer)
+                    .slice(1, end - k, end)
+                    .copy_(teacher->keys(layer).slice(1, end - k, end));
+                student->values(layer)
+                    .slice(1, end - k, end)
+                    .copy_(teacher->values(layer).slice(1, end - k, end));
+            }
+            spliced_to = end;
+            last = t;
+            any = true;
+            out.refreshes.push_back(t);
+            if (gate.on_fire == OnFire::teacher_token) pending = arg_max(teacher_row);
+            if (gate.on_fire == OnFire::redraw)
+                pending = arg_max(pair.student->read_only_step(*student, token, end - 1));
+        }
+        out.text.push_back(pending);
+    }
+    return out;
+}
+
+} // namespace
+
+TEST_CASE("the session agrees with the loop written down plainly", "[session]") {
+    std::mt19937 random(31);
+    const auto pick = [&](int low, int high) {
+        return std::uniform_int_distribution<int>(low, high)(random);
+    };
+    size_t fires = 0;
+    for (int round = 0; round < 25; ++round) {
+        const auto pair = tiny_pair(100 + static_cast<uint64_t>(round), 200 + static_cast<uint64_t>(round));
+        Gate gate;
+        gate.on_fire = static_cast<OnFire>(pick(0, 2));
+        if (pick(0, 1) == 1) gate.window = pick(1, 9);
+        const int kind = pick(0, 2);
+        if (kind != 0) {
+            gate.entropy_above = pick(1, 40) * 0.1;
+            gate.stride = pick(1, 4);
+            gate.cooldown = pick(0, 8);
+        }
+        if (kind != 1) gate.periodic = pick(2, 20);
+        RunConfig config = tiny_run(45);
+        std::vector<Trigger> triggers;
+        if (kind != 0) {
+            triggers.push_back(trigger("entropy_bits", Comparison::above, gate.entropy_above,
+                                       static_cast<int32_t>(gate.stride),
+                                       static_cast<int32_t>(gate.cooldown)));
+        }
+        if (kind != 1)
+            triggers.push_back(
+                trigger("steps_since_refresh", Comparison::at_least, static_cast<double>(gate.periodic)));
+        config.policy = policy_of(
+            triggers, gate.window < 0 ? std::nullopt : std::optional(static_cast<int32_t>(gate.window)),
+            gate.on_fire);
+        DecodeSession session(pair, config);
+        while (session.step()) {
+        }
+        const Recording& r = *session.recording();
+        const Naive naive = decode(*pair, r.info().prompt_ids, 45, gate);
+        CAPTURE(round, policy_to_json(config.policy).dump());
+        CHECK(r.token_ids() == naive.text);
+        REQUIRE(r.refreshes().size() == naive.refreshes.size());
+        for (size_t i = 0; i < naive.refreshes.size(); ++i)
+            CHECK(r.refreshes()[i].step == naive.refreshes[i]);
+        const size_t entropy = require_signal("entropy_bits", "test");
+        for (int64_t t = 1; t < 45; ++t) {
+            CHECK(std::abs(static_cast<double>(r.signal(t, entropy)) -
+                           naive.entropy[static_cast<size_t>(t) - 1]) < 1e-5);
+        }
+        CHECK(is_absent(r.signal(45, entropy))); // y_N is never fed
+        fires += naive.refreshes.size();
+    }
+    CHECK(fires > 50);
+}

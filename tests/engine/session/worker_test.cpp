@@ -1,0 +1,240 @@
+// The decode thread: commands from another thread at any time, failures, pause and step.
+#include "engine/base/error.h"
+#include "engine/record/trace_store.h"
+#include "engine/session/decode_session.h"
+#include "engine/session/session_worker.h"
+#include "tests/engine/session/tiny_pair.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <random>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Waits for news of the worker, never for time.
+class Watcher {
+public:
+    explicit Watcher(SessionWorker& worker)
+        : m_worker(worker) {
+        worker.on_news([this] {
+            const std::lock_guard lock(m_mutex);
+            ++m_news;
+            m_changed.notify_all();
+        });
+    }
+    ~Watcher() { m_worker.on_news({}); }
+    template <class Condition>
+    std::shared_ptr<const EngineStatus> until(Condition condition) {
+        std::unique_lock lock(m_mutex);
+        while (true) {
+            const uint64_t seen = m_news;
+            lock.unlock();
+            auto status = m_worker.status();
+            if (condition(*status)) return status;
+            lock.lock();
+            m_changed.wait(lock, [&] { return m_news != seen; });
+        }
+    }
+    std::shared_ptr<const EngineStatus> until_state(EngineState state) {
+        return until([state](const EngineStatus& s) { return s.state == state; });
+    }
+
+private:
+    SessionWorker& m_worker;
+    std::mutex m_mutex;
+    std::condition_variable m_changed;
+    uint64_t m_news = 0;
+};
+
+RunConfig bundled(int32_t max_tokens) {
+    RunConfig config;
+    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    config.student_dir = RL_SOURCE_DIR "/assets/models/llama-tales-student";
+    config.prompt = "Write a chronicle of 6 companies.";
+    config.max_tokens = max_tokens;
+    config.policy = preset_policy("entropy");
+    config.policy.triggers[0].every = 1;
+    config.policy.triggers[0].cooldown = 4;
+    config.threads = 2;
+    return config;
+}
+
+} // namespace
+
+TEST_CASE("play, pause, step and stop", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    worker.send(command::StartRun{bundled(60)});
+    worker.send(command::Pause{});
+    watch.until_state(EngineState::paused);
+    const auto recording = worker.recording();
+    REQUIRE(recording);
+    const int64_t before = recording->steps();
+    for (const int32_t n : {1, 5}) {
+        const int64_t from = recording->steps();
+        const uint64_t revision = worker.status()->revision;
+        worker.send(command::Step{n});
+        watch.until(
+            [&](const EngineStatus& s) { return s.revision > revision && s.state == EngineState::paused; });
+        CHECK(recording->steps() == from + n);
+    }
+    CHECK(recording->steps() == before + 6);
+    worker.send(command::Resume{});
+    watch.until_state(EngineState::finished);
+    CHECK(recording->steps() == 60);
+    CHECK(worker.status()->stop_reason == "max_tokens");
+    CHECK(recording->end()->teacher_ppl);
+}
+
+TEST_CASE("commands at any time give a recording that replays bit for bit", "[worker]") {
+    std::mt19937 random(3);
+    const auto pair = load_pair(bundled(1));
+    for (int round = 0; round < 3; ++round) {
+        SessionWorker worker;
+        Watcher watch(worker);
+        worker.send(command::StartRun{bundled(150)});
+        watch.until([](const EngineStatus& s) {
+            return s.state == EngineState::running || s.state == EngineState::finished;
+        });
+        const auto recording = worker.recording();
+        for (int64_t at = 10; at < 140; at += std::uniform_int_distribution<int64_t>(3, 25)(random)) {
+            watch.until([&](const EngineStatus& s) {
+                return recording->steps() >= at || s.state == EngineState::finished;
+            });
+            switch (std::uniform_int_distribution<int>(0, 3)(random)) {
+            case 0:
+                worker.send(command::SetParameter{
+                    "entropy.threshold", std::to_string(std::uniform_int_distribution<int>(2, 8)(random))});
+                break;
+            case 1:
+                worker.send(command::RefreshNow{});
+                break;
+            case 2:
+                worker.send(command::SetParameter{"on_fire", "redraw"});
+                break;
+            default:
+                worker.send(command::SetParameter{"sampler.temperature", "0.5"});
+                break;
+            }
+        }
+        watch.until_state(EngineState::finished);
+        CHECK(recording->commands().size() > 2);
+        CHECK(first_difference(*recording, *replay(*recording, pair)).value_or("") == "");
+    }
+}
+
+TEST_CASE("a refresh by hand in mid-generation fires once, at the next boundary", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    RunConfig config = bundled(80);
+    config.policy = RefreshPolicy{};
+    worker.send(command::StartRun{config});
+    worker.send(command::Pause{});
+    watch.until_state(EngineState::paused);
+    const auto recording = worker.recording();
+    worker.send(command::Step{20});
+    watch.until(
+        [&](const EngineStatus& s) { return s.state == EngineState::paused && recording->steps() >= 20; });
+    const int64_t at = recording->steps();
+    worker.send(command::RefreshNow{});
+    worker.send(command::Resume{});
+    watch.until_state(EngineState::finished);
+    REQUIRE(recording->refreshes().size() == 1);
+    CHECK(recording->refreshes()[0].step == at + 1);
+    CHECK(reason_text(recording->refreshes()[0].hits) == "manual");
+}
+
+TEST_CASE("rewind makes a branch that repeats the run", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    worker.send(command::StartRun{bundled(70)});
+    watch.until_state(EngineState::finished);
+    const auto first = worker.recording();
+    worker.send(command::Rewind{33});
+    watch.until([](const EngineStatus& s) { return s.state == EngineState::paused; });
+    const auto branch = worker.recording();
+    CHECK(branch != first);
+    CHECK(branch->info().parent_id == first->info().id);
+    CHECK(branch->info().fork_step == 33);
+    worker.send(command::Resume{});
+    watch.until_state(EngineState::finished);
+    CHECK(first_difference(*first, *branch).value_or("") == "");
+}
+
+TEST_CASE("a bad command is reported once and the run goes on", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    worker.send(command::Resume{}); // nothing to resume yet
+    auto status = watch.until([](const EngineStatus& s) { return s.errors == 1; });
+    CHECK_THAT(status->error, ContainsSubstring("no run"));
+    worker.send(command::StartRun{bundled(40)});
+    worker.send(command::SetParameter{"entropy.threshold", "-3"});
+    watch.until_state(EngineState::finished);
+    CHECK(worker.status()->errors == 2);
+    CHECK(worker.recording()->steps() == 40);
+
+    // A start that fails leaves what was there.
+    RunConfig missing = bundled(40);
+    missing.student_dir = "no/such/folder";
+    worker.send(command::StartRun{missing});
+    status = watch.until([](const EngineStatus& s) { return s.errors == 3; });
+    CHECK_THAT(status->error, ContainsSubstring("no/such/folder"));
+    CHECK(status->state == EngineState::finished);
+    CHECK(status->applied.student_dir == bundled(1).student_dir);
+    CHECK(worker.recording()->steps() == 40);
+    worker.send(command::StartRun{bundled(5)});
+    watch.until([&](const EngineStatus& s) {
+        return s.state == EngineState::finished && worker.recording()->steps() == 5;
+    });
+}
+
+TEST_CASE("a live trace holds the run and its rewound branch", "[worker]") {
+    const std::filesystem::path file = std::filesystem::path(RL_BUILD_DIR) / "worker_test.rlt";
+    std::shared_ptr<const Recording> first, branch;
+    {
+        SessionWorker worker(file);
+        Watcher watch(worker);
+        worker.send(command::StartRun{bundled(50)});
+        watch.until_state(EngineState::finished);
+        first = worker.recording();
+        worker.send(command::Rewind{20});
+        worker.send(command::SetParameter{"entropy.threshold", "3"});
+        worker.send(command::Resume{});
+        watch.until([&](const EngineStatus& s) {
+            return s.state == EngineState::finished && worker.recording() != first;
+        });
+        branch = worker.recording();
+        CHECK(worker.status()->trace_error.empty());
+    }
+    const auto loaded = load_trace(file);
+    REQUIRE(loaded.size() == 2);
+    CHECK(first_difference(*first, *loaded[0]).value_or("") == "");
+    CHECK(first_difference(*branch, *loaded[1]).value_or("") == "");
+    const auto pair = load_pair(bundled(1));
+    CHECK(first_difference(*loaded[1], *replay(*loaded[1], pair)).value_or("") == "");
+    std::filesystem::remove(file);
+}
+
+TEST_CASE("an unwritable trace is refused before the thread starts", "[worker]") {
+    CHECK_THROWS_AS(SessionWorker(std::filesystem::path("/no/such/folder/run.rlt")), Error);
+}
+
+TEST_CASE("closing while a run is loading or decoding ends at once", "[worker]") {
+    for (int i = 0; i < 4; ++i) {
+        SessionWorker worker;
+        worker.send(command::StartRun{bundled(300)});
+        if (i % 2 == 0) {
+            Watcher watch(worker);
+            watch.until_state(EngineState::running);
+        }
+    }
+    SUCCEED("the destructors returned");
+}
