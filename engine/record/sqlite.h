@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace refreshlab::sqlite {
+
+/// What SQLite said, with its primary result code. Inside this room only: trace_store.cpp and trace_load.cpp turn it into
+/// a refreshlab::Error or a message.
+class SqlError : public std::runtime_error {
+public:
+    SqlError(int code, const std::string& message)
+        : std::runtime_error(message)
+        , m_code(code & 0xFF) {}
+    [[nodiscard]] int code() const { return m_code; }
+
+private:
+    int m_code;
+};
+
+enum class Open : uint8_t { read_only, read_write, create };
+
+/// One connection, used by one thread at a time. Throws SqlError.
+class Database {
+public:
+    Database(const std::filesystem::path& path, Open mode);
+    ~Database();
+    Database(const Database&) = delete;
+    Database& operator=(const Database&) = delete;
+
+    void exec(const char* sql);
+    [[nodiscard]] int64_t integer(const char* sql);   ///< first column of the first row
+    [[nodiscard]] std::string text(const char* sql);  ///< the same as text
+    void busy_timeout(int ms);                        ///< how long a locked file is waited for
+    [[nodiscard]] bool read_only() const;
+    /// Replaces this connection by a private copy in memory; the file is not touched any more.
+    void detach_into_memory();
+    [[nodiscard]] sqlite3* handle() const { return m_db; }
+
+private:
+    sqlite3* m_db = nullptr;
+};
+
+/// A prepared statement. Parameters and columns count from 0. Throws SqlError.
+class Statement {
+public:
+    Statement(Database& db, std::string_view sql);
+    ~Statement();
+    Statement(const Statement&) = delete;
+    Statement& operator=(const Statement&) = delete;
+
+    void bind(int i, int64_t value);
+    void bind(int i, std::string_view text);
+    void bind_null(int i);
+    /// Bits are kept (columns without affinity); NaN becomes NULL, SQLite has none.
+    void bind_real(int i, double value);
+    /// NaN as the text 'nan', so that NULL stays free for "absent".
+    void bind_number(int i, double value);
+    void bind_number(int i, float value); ///< absent() becomes NULL
+    void bind_number(int i, const std::optional<double>& value);
+    void bind_blob(int i, std::span<const std::byte> bytes); ///< must live until step()
+
+    bool step();  ///< true: there is a row
+    void run();   ///< step() to the end, reset, bindings cleared
+    void reset();
+
+    [[nodiscard]] bool is_null(int i) const;
+    [[nodiscard]] int64_t integer(int i) const;             ///< SqlError unless it is an integer
+    [[nodiscard]] double real(int i) const;                 ///< NULL is NaN; SqlError for text and blobs
+    [[nodiscard]] std::optional<double> number(int i) const; ///< inverse of bind_number
+    [[nodiscard]] std::string text(int i) const;            ///< SqlError unless it is text
+    [[nodiscard]] std::span<const std::byte> blob(int i) const; ///< until the next step(); SqlError unless it is a blob
+
+private:
+    void check(int code) const;
+    Database& m_db;
+    sqlite3_stmt* m_statement = nullptr;
+};
+
+} // namespace refreshlab::sqlite

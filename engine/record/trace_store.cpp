@@ -1,0 +1,264 @@
+#include "engine/record/trace_store.h"
+
+#include "engine/base/error.h"
+#include "engine/record/sqlite.h"
+#include "engine/record/trace_schema.h"
+#include "engine/record/trace_writer.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr int busy_ms =
+    2000; ///< how long the writer thread (never the decode) waits for another program's lock
+constexpr auto doing = "writing trace";
+
+const char* hint_for(int code) {
+    switch (code) {
+    case SQLITE_FULL:
+        return "free some space and record to another file";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return "close the program that holds it";
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+        return "check the folder and its permissions";
+    default:
+        return "";
+    }
+}
+
+Error to_error(const std::filesystem::path& path, const sqlite::SqlError& e) {
+    return {doing, path.string(), e.what(), hint_for(e.code())};
+}
+
+/// The main file's companions: the WAL, its index, the rollback journal.
+void remove_companions(const std::filesystem::path& path) {
+    for (const char* suffix : {"-wal", "-shm", "-journal"}) {
+        std::error_code ignored; // what cannot be removed makes opening fail, with a message
+        std::filesystem::remove(path.string() + suffix, ignored);
+    }
+}
+
+/// Throws unless a trace may be written to path.
+void check_target(const std::filesystem::path& path, bool overwrite) {
+    switch (trace::file_kind(path)) {
+    case trace::FileKind::missing:
+    case trace::FileKind::empty:
+        return;
+    case trace::FileKind::folder:
+        throw Error(doing, path.string(), "this is a folder", "give a file name");
+    case trace::FileKind::special:
+        throw Error(doing, path.string(), "this is not a regular file");
+    case trace::FileKind::foreign:
+    case trace::FileKind::foreign_sqlite:
+        throw Error(doing, path.string(), "the file exists and is not a RefreshLab trace",
+                    "choose another name");
+    case trace::FileKind::trace:
+        break;
+    }
+    if (!overwrite) throw Error(doing, path.string(), "the file exists already", "choose another name");
+    try {
+        // Leaving WAL needs the file for itself alone: fails while another program records into it or shows it.
+        sqlite::Database old(path, sqlite::Open::read_write);
+        old.busy_timeout(0);
+        old.exec("PRAGMA journal_mode = DELETE");
+    } catch (const sqlite::SqlError& e) {
+        if (e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED) {
+            throw Error(doing, path.string(), "another program is using this trace",
+                        "close it or choose another name");
+        }
+        // Damaged: being replaced is the best that can happen to it.
+    }
+}
+
+} // namespace
+
+/// Threads  The owner of the TraceStore attaches and notifies; m_thread writes and owns m_db and m_writer from start to
+///          join. The mutex protects the members below it and is held for moments, never while a file is written.
+struct TraceStore::Impl {
+    Impl(const std::filesystem::path& file, std::unique_ptr<sqlite::Database> database)
+        : m_path(file)
+        , m_db(std::move(database))
+        , m_writer(std::make_unique<trace::TraceWriter>(*m_db)) {
+        m_thread = std::thread([this] { loop(); });
+    }
+
+    ~Impl() {
+        {
+            const std::scoped_lock lock(m_mutex);
+            m_stop = true;
+        }
+        m_changed.notify_all();
+        m_thread.join();
+    }
+
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+
+    void attach(std::shared_ptr<const Recording> recording) {
+        {
+            const std::scoped_lock lock(m_mutex);
+            m_attached.push_back(std::move(recording));
+            ++m_wanted;
+        }
+        m_changed.notify_all();
+    }
+
+    void notify() {
+        {
+            const std::scoped_lock lock(m_mutex);
+            ++m_wanted;
+        }
+        m_changed.notify_all();
+    }
+
+    void flush() {
+        std::unique_lock lock(m_mutex);
+        const uint64_t ticket = ++m_wanted;
+        m_changed.notify_all();
+        m_changed.wait(lock, [&] { return m_written >= ticket || !m_error.empty(); });
+    }
+
+    [[nodiscard]] std::string error() const {
+        const std::scoped_lock lock(m_mutex);
+        return m_error;
+    }
+
+private:
+    void loop() {
+        std::unique_lock lock(m_mutex);
+        while (true) {
+            m_changed.wait(lock, [&] { return m_written < m_wanted || m_stop; });
+            const bool last = m_stop;
+            const uint64_t ticket = m_wanted;
+            const auto attached = std::exchange(m_attached, {});
+            lock.unlock();
+            std::string problem = m_failed ? std::string() : write(attached);
+            if (last) {
+                close();
+                return;
+            }
+            lock.lock();
+            m_written = ticket;
+            if (!problem.empty()) m_error = std::move(problem);
+            m_changed.notify_all();
+        }
+    }
+
+    /// One round. \return what went wrong, or ""; after an error nothing is written any more
+    std::string write(const std::vector<std::shared_ptr<const Recording>>& attached) {
+        try {
+            for (const auto& recording : attached)
+                m_writer->add_run(recording);
+            m_writer->write_new();
+            return {};
+        } catch (const sqlite::SqlError& e) {
+            m_failed = true;
+            return to_error(m_path, e).what();
+        } catch (const std::exception& e) { // memory, a broken invariant: the decode goes on all the same
+            m_failed = true;
+            return Error(doing, m_path.string(), e.what()).what();
+        }
+    }
+
+    /// Leaves one file: everything out of the WAL, the WAL gone.
+    void close() {
+        m_writer.reset(); // its statements first
+        try {
+            if (m_failed && sqlite3_get_autocommit(m_db->handle()) == 0) m_db->exec("ROLLBACK");
+            m_db->busy_timeout(0); // a reader that has the file open keeps it in WAL form, which is as good
+            m_db->exec("PRAGMA wal_checkpoint(TRUNCATE)");
+            m_db->exec("PRAGMA journal_mode = DELETE");
+        } catch (const std::exception&) {
+            // The trace is complete without this; the WAL is read by whoever opens it.
+        }
+        m_db.reset();
+    }
+
+    const std::filesystem::path m_path;
+    std::unique_ptr<sqlite::Database> m_db;
+    std::unique_ptr<trace::TraceWriter> m_writer;
+    bool m_failed = false; ///< the writer thread's own copy of "there is an error"
+    std::thread m_thread;
+
+    mutable std::mutex m_mutex;
+    std::condition_variable m_changed; ///< work for the writer, or work done for flush()
+    std::vector<std::shared_ptr<const Recording>> m_attached;
+    uint64_t m_wanted = 0, m_written = 0;
+    bool m_stop = false;
+    std::string m_error;
+};
+
+std::unique_ptr<TraceStore> TraceStore::create(const std::filesystem::path& path, bool overwrite) {
+    try {
+        check_target(path, overwrite);
+        std::error_code ignored; // what cannot be removed cannot be opened for writing either
+        std::filesystem::remove(path, ignored);
+        remove_companions(path);
+        auto db = std::make_unique<sqlite::Database>(path, sqlite::Open::create);
+        if (db->read_only()) throw Error(doing, path.string(), "the file is read-only");
+        db->busy_timeout(busy_ms);
+        trace::create_tables(*db);
+        return std::unique_ptr<TraceStore>(new TraceStore(std::make_unique<Impl>(path, std::move(db))));
+    } catch (const sqlite::SqlError& e) {
+        throw to_error(path, e);
+    }
+}
+
+TraceStore::TraceStore(std::unique_ptr<Impl> impl)
+    : m_impl(std::move(impl)) {}
+TraceStore::~TraceStore() = default;
+
+void TraceStore::attach(std::shared_ptr<const Recording> recording) {
+    m_impl->attach(std::move(recording));
+}
+void TraceStore::notify() {
+    m_impl->notify();
+}
+void TraceStore::flush() {
+    m_impl->flush();
+}
+std::string TraceStore::error() const {
+    return m_impl->error();
+}
+
+void save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording) {
+    try {
+        check_target(path, true);
+    } catch (const sqlite::SqlError& e) {
+        throw to_error(path, e);
+    }
+    // Beside the target and renamed at the end, so that a failure leaves what was there.
+    const std::filesystem::path partial = path.string() + ".partial";
+    std::string problem;
+    {
+        const auto store = TraceStore::create(partial);
+        store->attach(recording);
+        store->flush();
+        problem = store->error();
+    }
+    std::error_code error;
+    if (problem.empty()) {
+        remove_companions(path);
+        std::filesystem::rename(partial, path, error);
+        if (!error) return;
+        problem = Error(doing, path.string(), error.message()).what();
+    }
+    std::filesystem::remove(partial, error);
+    remove_companions(partial);
+    throw Error("saving trace", path.string(), problem, {}, ErrorKind::failure);
+}
+
+} // namespace refreshlab
