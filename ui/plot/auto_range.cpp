@@ -1,0 +1,58 @@
+#include "ui/plot/auto_range.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+double round_up_nice(double value) {
+    if (!(value > 0) || !std::isfinite(value)) return 1;
+    const double power = std::pow(10.0, std::floor(std::log10(value)));
+    for (const double step : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0})
+        if (value <= step * power * (1 + 1e-12)) return step * power;
+    return 10 * power;
+}
+
+ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> thresholds, ValueRange usual) {
+    ValueRange r = data.value_or(usual);
+    if (!(r.max >= r.min)) r = {0, 1};
+    // One value alone has no extent: then its distance from the usual minimum is the scale.
+    double extent = r.max - r.min;
+    if (!(extent > 0)) extent = std::max({std::fabs(r.max - usual.min), std::fabs(r.max) * 0.1, 1e-9});
+    const ValueRange before = r;
+    for (const double y : thresholds) {
+        if (!std::isfinite(y)) continue;
+        const double away = std::max({before.min - y, y - before.max, 0.0});
+        if (data && away > 3 * extent) continue;
+        r.min = std::min(r.min, y);
+        r.max = std::max(r.max, y);
+    }
+    // Signals that are never negative start at their natural zero, unless all data is far above it.
+    const bool from_floor = r.min >= usual.min && r.min - usual.min <= 2 * std::max(r.max - r.min, extent);
+    if (from_floor) {
+        const double top = (r.max - usual.min) * 1.06;
+        return {usual.min, usual.min + (top > 0 ? round_up_nice(top) : 1.0)};
+    }
+    const double room = std::max(r.max - r.min, extent) * 0.08;
+    // Rounded outward to tenths of the nice span: round numbers at both ends, not more than a tenth wasted.
+    const double quantum = round_up_nice(r.max - r.min + 2 * room) / 10;
+    return {std::floor((r.min - room) / quantum) * quantum, std::ceil((r.max + room) / quantum) * quantum};
+}
+
+void ColourRange::include(double value) {
+    if (!std::isfinite(value)) return;
+    m_min = m_any ? std::min(m_min, value) : value;
+    m_max = m_any ? std::max(m_max, value) : value;
+    m_any = true;
+}
+
+ValueRange ColourRange::range() const {
+    if (!m_any) return {0, 1};
+    ValueRange r;
+    r.max = m_max > 0 ? round_up_nice(m_max) : 0;
+    r.min = m_min < 0 ? -round_up_nice(-m_min) : 0;
+    if (!(r.max > r.min)) r.max = r.min + 1;
+    return r;
+}
+
+} // namespace refreshlab::ui

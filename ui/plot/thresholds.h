@@ -1,0 +1,40 @@
+#pragma once
+
+#include "engine/refresh/policy.h"
+#include "ui/drafts.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// A threshold line of one signal's plot: one trigger of the policy.
+struct ThresholdLine {
+    size_t trigger = 0;      ///< index in the policy
+    std::string key;         ///< what Drafts edits: "entropy.threshold" where such a parameter exists and names this
+                             ///< trigger, else trigger_key(index, "threshold")
+    double value = 0;        ///< the draft
+    Comparison comparison = Comparison::above;
+    bool enabled = true;
+    bool pending = false;    ///< sent and not yet applied
+};
+
+/// Lines of one signal, in policy order.
+[[nodiscard]] std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_view signal);
+
+/// "entropy" of entropy_bits: the short name of a signal in parameter keys, or the signal's own name.
+[[nodiscard]] std::string_view parameter_alias(std::string_view signal);
+
+/// Limits of a threshold while it is dragged: the parameter's range where it has one, else the signal's natural floor.
+struct DragLimits {
+    double min, max;
+};
+[[nodiscard]] DragLimits drag_limits(const ThresholdLine& line, std::string_view signal);
+
+/// A trigger of this signal with the registry's default threshold, for "Add a threshold".
+[[nodiscard]] Trigger default_trigger(std::string_view signal);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "ui/context.h"
+
+#include <cstdint>
+
+namespace refreshlab::ui {
+
+/// What the shared x axis does (TimeView of ui/context.h). Step t is drawn at x = t. No ImGui in here.
+
+/// Start of a frame, before the plots: fits on request, and moves on with the newest step while following. A view that
+/// shows the run from its start grows in chunks of about a tenth, so that the scale changes seldom; a narrower one
+/// scrolls by whole steps at its width.
+void advance_time_view(TimeView& view, int64_t steps);
+
+/// After EndPlot: when the linked limits are not those that were set, a person panned or zoomed. Following stops there,
+/// and the steps that come from then on are counted. True when that happened.
+bool note_user_view(TimeView& view, double set_min, double set_max, int64_t steps);
+
+void fit_time_view(TimeView& view, int64_t steps);       ///< the whole run; follows again
+void follow_newest(TimeView& view, int64_t steps);       ///< End: at the present width
+void set_time_range(TimeView& view, double x_min, double x_max, int64_t steps); ///< by hand, clamped to the run
+void pan_time_view(TimeView& view, double by_steps, int64_t steps);
+void zoom_time_view(TimeView& view, double factor, double about, int64_t steps); ///< factor < 1 zooms in; `about` stays
+/// Brings a step into sight when it is outside; the width stays. True when something moved.
+bool reveal_step(TimeView& view, int64_t step, int64_t steps);
+
+[[nodiscard]] int64_t new_steps(const TimeView& view, int64_t steps); ///< since following stopped; 0 while following
+/// Right end of a view that shows a whole run of this many steps.
+[[nodiscard]] double fitted_max(int64_t steps);
+
+inline constexpr double min_time_width = 8;   ///< steps; closer is of no use
+inline constexpr double min_fit_width = 40;   ///< a fitted view is at least this wide
+
+} // namespace refreshlab::ui

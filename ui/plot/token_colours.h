@@ -1,0 +1,37 @@
+#pragma once
+
+#include "ui/theme.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace refreshlab::ui {
+
+/// WCAG 2 contrast ratio of two opaque colours, 1 .. 21.
+[[nodiscard]] double contrast(uint32_t a, uint32_t b);
+
+/// Colours of tokens for one map on one background: a tint that leaves the text readable (contrast at least 4.5), and
+/// the map's own colour for the underline, so that values can also be compared exactly.
+class TokenColours {
+public:
+    struct Entry {
+        uint32_t background, text, underline;
+    };
+    /// \param map         256 entries, 0xAABBGGRR
+    /// \param background  of the panel, opaque
+    /// \param text        preferred text colour
+    void build(std::span<const uint32_t> map, uint32_t background, uint32_t text);
+    /// \param fraction  0..1, clamped
+    [[nodiscard]] const Entry& at(double fraction) const;
+    [[nodiscard]] bool matches(const uint32_t* map, uint32_t background, uint32_t text) const {
+        return m_map == map && m_background == background && m_text == text;
+    }
+
+private:
+    std::array<Entry, 256> m_entries{};
+    const uint32_t* m_map = nullptr;
+    uint32_t m_background = 0, m_text = 0;
+};
+
+} // namespace refreshlab::ui

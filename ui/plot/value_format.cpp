@@ -1,0 +1,48 @@
+#include "ui/plot/value_format.h"
+
+#include "engine/signals/registry.h"
+#include "ui/format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+std::string format_signal(float value) {
+    return is_absent(value) ? "-" : format_number(static_cast<double>(value));
+}
+
+std::string format_signal(float value, std::string_view unit) {
+    if (is_absent(value) || !std::isfinite(value) || unit.empty()) return format_signal(value);
+    return fmt::format("{} {}", format_signal(value), unit);
+}
+
+std::string format_thousands(int64_t value) {
+    const std::string digits = fmt::format("{}", value < 0 ? -value : value);
+    std::string text(value < 0 ? 1 : 0, '-');
+    for (size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+        text += digits[i];
+    }
+    return text;
+}
+
+std::string with_unit(std::string_view label, std::string_view unit) {
+    return unit.empty() ? std::string(label) : fmt::format("{} ({})", label, unit);
+}
+
+double drag_quantum(double range, double pixels) {
+    const double two_pixels = 2 * std::fabs(range) / std::max(pixels, 1.0);
+    if (!(two_pixels > 0) || !std::isfinite(two_pixels)) return 1e-3;
+    return std::pow(10.0, std::floor(std::log10(two_pixels)));
+}
+
+double round_to(double value, double quantum) {
+    // Dividing by the inverse keeps 5.2 from becoming 5.2000000000000002 for the powers of ten below one.
+    return quantum < 1 ? std::round(value / quantum) / std::round(1 / quantum)
+                       : std::round(value / quantum) * quantum;
+}
+
+} // namespace refreshlab::ui

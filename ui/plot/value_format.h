@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace refreshlab::ui {
+
+// Numbers beside plots and tokens, on top of ui/format.h. No ImGui in here.
+
+/// A signal's value as recorded, three significant digits: "5.2"; not measured is "-", a measured NaN "nan".
+[[nodiscard]] std::string format_signal(float value);
+/// "5.2 bits"; the unit only where there is a number.
+[[nodiscard]] std::string format_signal(float value, std::string_view unit);
+/// "12,300".
+[[nodiscard]] std::string format_thousands(int64_t value);
+/// "Entropy (bits)", "Top-1 probability".
+[[nodiscard]] std::string with_unit(std::string_view label, std::string_view unit);
+
+/// Step of a dragged value that covers `range` over `pixels`: a power of ten not larger than two pixels, so that the
+/// mouse reaches round numbers.
+[[nodiscard]] double drag_quantum(double range, double pixels);
+[[nodiscard]] double round_to(double value, double quantum);
+
+} // namespace refreshlab::ui
