@@ -7,3 +7,4 @@ find_package(CLI11 2.1 REQUIRED)
 find_package(SQLite3 3.38 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc) # NFC for tokenizers

@@ -1,0 +1,294 @@
+#include "engine/text/tokenizer.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/text/added_tokens.h"
+#include "engine/text/bpe.h"
+#include "engine/text/byte_alphabet.h"
+#include "engine/text/digest.h"
+#include "engine/text/json_fields.h"
+#include "engine/text/normalizer.h"
+#include "engine/text/pre_tokenizer.h"
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr size_t max_file_bytes = size_t{256} << 20;
+constexpr size_t max_text_bytes = size_t{1} << 30; // places in a word are 32-bit numbers
+constexpr const char* reading = "reading tokenizer.json of";
+
+/// The `post_processor`: ids around the text's own. Steps of a sequence nest from the inside out.
+class PostProcessor {
+public:
+    PostProcessor() = default;
+    PostProcessor(const JsonFields& fields, int64_t vocab_size) { add(fields, vocab_size, 0); }
+
+    [[nodiscard]] std::vector<int32_t> apply(std::vector<int32_t> ids) const {
+        for (const std::vector<Part>& single : m_templates) {
+            std::vector<int32_t> out;
+            for (const Part& part : single) {
+                const std::vector<int32_t>& from = part.is_text ? ids : part.ids;
+                out.insert(out.end(), from.begin(), from.end());
+            }
+            ids = std::move(out);
+        }
+        return ids;
+    }
+
+private:
+    struct Part {
+        bool is_text;
+        std::vector<int32_t> ids;
+    };
+
+    void add(const JsonFields& fields, int64_t vocab_size, int depth) {
+        const std::string type = fields.text("type");
+        if (type == "ByteLevel") return; // moves offsets, not ids
+        if (type == "Sequence" && depth < 8) {
+            const size_t count = fields.array("processors").size();
+            for (size_t i = 0; i < count; ++i)
+                add(fields.element("processors", i), vocab_size, depth + 1);
+        } else if (type == "TemplateProcessing") {
+            if (m_templates.size() == 4) fields.fail("", "more than 4 templates");
+            m_templates.push_back(read_template(fields, vocab_size));
+        } else {
+            fields.fail("type", fmt::format("post-processor {} is not supported", visible_text(type, 60)),
+                        "supported are ByteLevel, TemplateProcessing and Sequence");
+        }
+    }
+
+    static std::vector<Part> read_template(const JsonFields& fields, int64_t vocab_size) {
+        std::vector<Part> parts;
+        size_t texts = 0;
+        const size_t count = fields.array("single").size();
+        if (count > 64) fields.fail("single", "more than 64 parts");
+        for (size_t i = 0; i < count; ++i) {
+            const JsonFields entry = fields.element("single", i);
+            if (entry.find("Sequence") != nullptr) {
+                if (entry.object("Sequence").text("id") != "A")
+                    entry.fail("Sequence", "only A stands in a single text");
+                if (++texts > 1) entry.fail("Sequence", "the text appears twice");
+                parts.push_back({true, {}});
+                continue;
+            }
+            const std::string name = entry.object("SpecialToken").text("id");
+            const JsonFields tokens = fields.object("special_tokens");
+            if (tokens.find(name.c_str()) == nullptr) {
+                tokens.fail("", fmt::format("\"{}\" missing", visible_text(name, 60)));
+            }
+            Part part{false, {}};
+            const JsonFields token = tokens.object(name.c_str());
+            for (const nlohmann::json& id : token.array("ids")) {
+                if (!id.is_number_integer() || id < 0 || id >= vocab_size) {
+                    token.fail("ids", fmt::format("ids from 0 to {} expected", vocab_size - 1));
+                }
+                part.ids.push_back(id.get<int32_t>());
+            }
+            parts.push_back(std::move(part));
+        }
+        return parts;
+    }
+
+    std::vector<std::vector<Part>> m_templates;
+};
+
+void check_decoder(const JsonFields& fields, int depth = 0) {
+    const std::string type = fields.text("type");
+    if (type == "ByteLevel") return;
+    if (type != "Sequence" || depth == 8) {
+        fields.fail("type", fmt::format("decoder {} is not supported", visible_text(type, 60)),
+                    "ByteLevel is");
+    }
+    const size_t count = fields.array("decoders").size();
+    for (size_t i = 0; i < count; ++i)
+        check_decoder(fields.element("decoders", i), depth + 1);
+}
+
+} // namespace
+
+struct Tokenizer::Impl {
+    Normalizer normalizer;
+    std::optional<PreTokenizer> pre_tokenizer;
+    std::optional<Bpe> bpe;
+    AddedTokens added;
+    PostProcessor post_processor;
+    std::string bytes;             ///< of all tokens, one behind the other
+    std::vector<uint32_t> offsets; ///< by id, and one more: where in `bytes`
+    std::unordered_map<std::string, int32_t> added_ids;
+    std::unordered_set<int32_t> special;
+    std::string fingerprint;
+
+    explicit Impl(const JsonFields& root);
+    void make_byte_table();
+    void make_fingerprint(const JsonFields& root);
+    [[nodiscard]] int32_t vocab_size() const { return static_cast<int32_t>(offsets.size()) - 1; }
+    [[nodiscard]] std::string_view token_bytes(int32_t id) const {
+        if (id < 0 || id >= vocab_size()) return {};
+        const auto i = static_cast<size_t>(id);
+        return std::string_view(bytes).substr(offsets[i], offsets[i + 1] - offsets[i]);
+    }
+};
+
+Tokenizer::Impl::Impl(const JsonFields& root) {
+    bpe.emplace(root.object("model"));
+    if (root.find("normalizer") != nullptr) normalizer = Normalizer(root.object("normalizer"));
+    if (root.find("pre_tokenizer") == nullptr) {
+        root.fail("pre_tokenizer", "missing; only byte-level BPE is supported",
+                  "this looks like a SentencePiece model (Llama 2, Mistral 7B)");
+    }
+    pre_tokenizer.emplace(root.object("pre_tokenizer"));
+    added = AddedTokens(root, *bpe, normalizer);
+    if (root.find("decoder") != nullptr) check_decoder(root.object("decoder"));
+    make_byte_table();
+    if (root.find("post_processor") != nullptr) {
+        post_processor = PostProcessor(root.object("post_processor"), vocab_size());
+    }
+    make_fingerprint(root);
+}
+
+void Tokenizer::Impl::make_byte_table() {
+    const int32_t largest =
+        std::max(bpe->largest_id(), added.by_id().empty() ? -1 : added.by_id().rbegin()->first);
+    std::vector<const std::string*> pieces(static_cast<size_t>(largest) + 1, nullptr);
+    for (const auto& [piece, id] : bpe->vocab())
+        pieces[static_cast<size_t>(id)] = &piece;
+    offsets.reserve(pieces.size() + 1);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        offsets.push_back(
+            static_cast<uint32_t>(bytes.size())); // the file is smaller than 4 GiB, and so is this
+        const auto found = added.by_id().find(static_cast<int32_t>(i));
+        if (found != added.by_id().end()) { // as it stands in the text
+            bytes += found->second.content;
+        } else if (pieces[i] != nullptr) {
+            // A piece with characters outside the alphabet can only be a name; it stands for itself.
+            bytes += ByteAlphabet::bytes(*pieces[i]).value_or(*pieces[i]);
+        }
+    }
+    offsets.push_back(static_cast<uint32_t>(bytes.size()));
+    for (const auto& [id, token] : added.by_id()) {
+        added_ids.emplace(token.content, id);
+        if (token.special) special.insert(id);
+    }
+}
+
+void Tokenizer::Impl::make_fingerprint(const JsonFields& root) {
+    Digest digest;
+    std::map<std::string_view, int32_t> vocab(bpe->vocab().begin(), bpe->vocab().end());
+    for (const auto& [piece, id] : vocab) {
+        digest.add(piece);
+        digest.add(static_cast<uint64_t>(id));
+    }
+    std::map<uint64_t, Bpe::Merge> merges(bpe->merges().begin(), bpe->merges().end());
+    for (const auto& [pair, merge] : merges) {
+        digest.add(pair);
+        digest.add(static_cast<uint64_t>(merge.rank));
+    }
+    digest.add(uint64_t{bpe->ignore_merges()});
+    digest.add(uint64_t{bpe->fuse_unknown()});
+    digest.add(bpe->unknown_id() ? static_cast<uint64_t>(*bpe->unknown_id()) + 1 : 0);
+    for (const AddedToken& token : added.listed()) {
+        digest.add(token.content);
+        digest.add(static_cast<uint64_t>(token.id));
+        for (const bool flag :
+             {token.single_word, token.lstrip, token.rstrip, token.normalized, token.special}) {
+            digest.add(uint64_t{flag});
+        }
+    }
+    for (const char* key : {"normalizer", "pre_tokenizer", "post_processor"}) {
+        const nlohmann::json* section = root.find(key);
+        digest.add(section == nullptr ? std::string("null") : section->dump());
+    }
+    fingerprint = digest.hex();
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<Impl> impl)
+    : m_impl(std::move(impl)) {}
+
+Tokenizer::~Tokenizer() = default;
+
+std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
+    const std::filesystem::path file = folder / "tokenizer.json";
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored) &&
+        std::filesystem::exists(folder / "tokenizer.model", ignored)) {
+        throw Error(reading, folder.string(), "no such file; is this a SentencePiece model?",
+                    "only byte-level BPE is supported (GPT-2, Llama 3, Qwen)");
+    }
+    const nlohmann::json json = read_json_file(file, max_file_bytes);
+    return std::shared_ptr<const Tokenizer>(
+        new Tokenizer(std::make_unique<Impl>(JsonFields(json, reading, folder.string(), ""))));
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
+    if (text.size() > max_text_bytes) {
+        throw Error("tokenizing text", {}, fmt::format("longer than {} bytes", max_text_bytes));
+    }
+    if (const auto offset = first_invalid_utf8(text)) {
+        throw Error("tokenizing text", {}, fmt::format("not UTF-8 at byte {}", *offset));
+    }
+    std::vector<int32_t> ids;
+    // Words repeat: within one text each is merged once. Its own table per call keeps the tokenizer free of locks.
+    std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
+        known; // where in ids a word's first result stands
+    const auto word = [&](std::string_view bytes) {
+        constexpr size_t longest_known = 64;
+        if (bytes.size() < 2 || bytes.size() > longest_known) {
+            m_impl->bpe->encode_word(bytes, ids);
+            return;
+        }
+        const auto begin = static_cast<uint32_t>(ids.size());
+        const auto [entry, fresh] = known.try_emplace(std::string(bytes));
+        if (fresh) {
+            m_impl->bpe->encode_word(bytes, ids);
+            entry->second = {begin, static_cast<uint32_t>(ids.size()) - begin};
+            return;
+        }
+        const auto [from, count] = entry->second;
+        for (uint32_t i = 0; i < count; ++i)
+            ids.push_back(ids[from + i]);
+    };
+    m_impl->added.split(
+        text, m_impl->normalizer, [&](int32_t id) { ids.push_back(id); },
+        [&](std::string_view piece) { m_impl->pre_tokenizer->split(piece, word); });
+    return add_special_tokens ? m_impl->post_processor.apply(std::move(ids)) : ids;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
+    std::string text;
+    for (const int32_t id : ids) {
+        if (!skip_special || !is_special(id)) text += m_impl->token_bytes(id);
+    }
+    return text;
+}
+
+int32_t Tokenizer::vocab_size() const {
+    return m_impl->vocab_size();
+}
+
+std::string_view Tokenizer::token_bytes(int32_t id) const {
+    return m_impl->token_bytes(id);
+}
+
+bool Tokenizer::is_special(int32_t id) const {
+    return m_impl->special.contains(id);
+}
+
+std::optional<int32_t> Tokenizer::id_of(std::string_view added_token) const {
+    const auto found = m_impl->added_ids.find(std::string(added_token));
+    return found == m_impl->added_ids.end() ? std::nullopt : std::optional<int32_t>(found->second);
+}
+
+const std::string& Tokenizer::fingerprint() const {
+    return m_impl->fingerprint;
+}
+
+} // namespace refreshlab
