@@ -1,0 +1,175 @@
+// Bad input: exit status 2 (1 for a failure), one line that says what, nothing written over, no crash.
+#include "engine/base/json_file.h"
+#include "tests/app/program.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace fs = std::filesystem;
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+void refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts,
+             int status = 2) {
+    const Outcome outcome = refreshlab_cli(arguments);
+    CAPTURE(arguments, outcome.err);
+    CHECK(outcome.status == status);
+    CHECK(outcome.out.empty());
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK_THAT(outcome.err, Catch::Matchers::StartsWith("refreshlab: "));
+    for (const std::string& part : parts)
+        CHECK_THAT(outcome.err, ContainsSubstring(part));
+}
+
+std::vector<std::string> run_with(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"run", "--prompt", "Hello", "--max-tokens", "8"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+}
+
+void write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// A copy of the bundled student that a test may damage.
+std::string student_copy(const Scratch& scratch) {
+    const std::string folder = scratch / "model";
+    fs::remove_all(folder);
+    fs::copy(RL_SOURCE_DIR "/assets/models/llama-tales-student", folder);
+    return folder;
+}
+
+} // namespace
+
+TEST_CASE("command lines that make no sense", "[bad-input]") {
+    refused({}, {"subcommand"});
+    refused({"fly"}, {"fly"});
+    refused({"run"}, {"no prompt"});
+    refused(run_with({"--mode", "both"}), {"--mode", "both", "overfill"});
+    refused(run_with({"--dtype", "int4"}), {"--dtype", "int4"});
+    refused(run_with({"--no-such-option"}), {"--no-such-option"});
+    refused(run_with({"--max-tokens", "0"}), {"max_tokens"});
+    refused(run_with({"--temperature", "-1"}), {"temperature"});
+    refused(run_with({"--top-p", "nan"}), {"top_p"});
+    refused(run_with({"--seed", "x"}), {"seed"});
+    refused({"gui", "--screenshot", "x.png", "--size", "10x10"}, {"--size"});
+    refused({"gui"}, {"no display", "refreshlab run"}, 1);
+}
+
+TEST_CASE("prompts that cannot be used", "[bad-input]") {
+    const Scratch scratch("prompt");
+    refused({"run", "--prompt", ""}, {"prompt", "empty"});
+    refused({"run", "--prompt", "ab\xFF"}, {"UTF-8", "byte 2"});
+    write(scratch / "latin1.txt", "caf\xE9");
+    refused({"run", "--prompt-file", scratch / "latin1.txt"}, {"UTF-8"});
+    refused({"run", "--prompt-file", scratch / "missing.txt"}, {"missing.txt"});
+    std::string tale;
+    for (int i = 0; i < 4000; ++i)
+        tale += "once more ";
+    write(scratch / "long.txt", tale);
+    refused({"run", "--prompt-file", scratch / "long.txt"}, {"tokens", "2048"});
+}
+
+TEST_CASE("policies and parameters that cannot be used", "[bad-input]") {
+    const Scratch scratch("policy");
+    refused(run_with({"--policy", "sometimes"}), {"sometimes", "entropy"});
+    refused(run_with({"--policy", scratch / "missing.json"}), {"missing.json"});
+    refused(run_with({"--policy", "entropy", "--set", "entropy.threshold=nan"}), {"entropy.threshold"});
+    refused(run_with({"--policy", "entropy", "--set", "entropy.threshold=-1"}), {"entropy.threshold"});
+    refused(run_with({"--policy", "periodic", "--set", "entropy.threshold=4"}), {"entropy"});
+    refused(run_with({"--set", "no.such=1"}), {"no.such"});
+    refused(run_with({"--set", "nonsense"}), {"nonsense"});
+    refused(run_with({"--set", "on_fire=burn"}), {"on_fire", "redraw"});
+    write(scratch / "broken.json", "{\n  \"name\": \"x\",\n  \"when\": {\"any\": [}\n}\n");
+    refused(run_with({"--policy", scratch / "broken.json"}), {"broken.json", "line 3", "column"});
+    write(scratch / "signal.json",
+          R"({"name": "x", "when": {"any": [{"signal": "entropy_bit", "above": 3}]}})");
+    refused(run_with({"--policy", scratch / "signal.json"}), {"entropy_bit", "entropy_bits"});
+    write(scratch / "negative.json",
+          R"({"name": "x", "when": {"any": [{"signal": "entropy_bits", "above": -3}]}})");
+    refused(run_with({"--policy", scratch / "negative.json"}), {"-3"});
+}
+
+TEST_CASE("model folders that cannot be used", "[bad-input]") {
+    const Scratch scratch("model");
+    refused(run_with({"--student", scratch / "nowhere"}), {"nowhere", "no such folder"});
+    std::string model = student_copy(scratch);
+    const std::string weights = model + "/model.safetensors";
+    fs::resize_file(weights, fs::file_size(weights) / 2);
+    refused(run_with({"--student", model}), {"model.safetensors"});
+
+    std::string bytes(8, '\xFF');
+    write(weights, bytes + "{}");
+    refused(run_with({"--student", model}), {"model.safetensors", "header"});
+    const std::string overlapping =
+        R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})";
+    std::string header(8, '\0');
+    header[0] = static_cast<char>(overlapping.size());
+    write(weights, header + overlapping + std::string(12, '\0'));
+    refused(run_with({"--student", model}), {"model.safetensors", "overlap"});
+
+    model = student_copy(scratch);
+    nlohmann::json config = read_json_file(model + "/config.json");
+    config.erase("num_hidden_layers");
+    write(model + "/config.json", config.dump());
+    refused(run_with({"--student", model}), {"config.json", "num_hidden_layers"});
+    write(model + "/config.json", "{\"model_type\": ");
+    refused(run_with({"--student", model}), {"config.json", "line 1"});
+
+    model = student_copy(scratch);
+    nlohmann::json tokenizer = read_json_file(model + "/tokenizer.json");
+    nlohmann::json other = tokenizer;
+    tokenizer["model"].erase("merges");
+    write(model + "/tokenizer.json", tokenizer.dump());
+    refused(run_with({"--student", model}), {"tokenizer.json", "merges"});
+
+    // Two ids change places: the same size, another vocabulary.
+    auto& vocab = other["model"]["vocab"];
+    std::vector<std::string> keys;
+    for (const auto& [key, id] : vocab.items()) {
+        if (id.get<int>() > 300) keys.push_back(key);
+    }
+    std::swap(vocab[keys[0]], vocab[keys[1]]);
+    write(model + "/tokenizer.json", other.dump());
+    refused(run_with({"--student", model}), {"different vocabularies"});
+}
+
+TEST_CASE("devices and files that are not there", "[bad-input]") {
+    const Scratch scratch("files");
+    if (!fs::exists("/dev/nvidia0")) refused(run_with({"--device", "cuda"}), {"cuda", "no CUDA device"});
+    refused(run_with({"--device", "tpu"}), {"tpu"});
+    refused(run_with({"--record", "/no/such/folder/run.rlt"}), {"/no/such/folder"});
+    refused(run_with({"--summary", "/no/such/folder/s.json"}), {"/no/such/folder"});
+    refused(run_with({"--record", scratch / ""}), {"scratch"});
+}
+
+TEST_CASE("files that are no trace", "[bad-input]") {
+    const Scratch scratch("trace");
+    refused({"export", scratch / "missing.rlt", "--csv", scratch / "out"}, {"missing.rlt"});
+    write(scratch / "text.rlt",
+          "this is a letter and no trace, and it goes on for a while so that it has some length\n");
+    refused({"export", scratch / "text.rlt", "--csv", scratch / "out"}, {"not a RefreshLab trace"});
+    refused({"run", "--replay", scratch / "text.rlt"}, {"not a RefreshLab trace"});
+    refused({"gui", scratch / "text.rlt", "--screenshot", scratch / "x.png"}, {"not a RefreshLab trace"});
+    CHECK(read_file(scratch / "text.rlt").starts_with("this is a letter")); // nothing lost
+
+    REQUIRE(refreshlab_cli(run_with({"--record", scratch / "newer.rlt"})).status == 0);
+    // SQLite keeps user_version, our schema number, at byte 60 of the file, big-endian.
+    std::string bytes = read_file(scratch / "newer.rlt");
+    bytes[62] = 3;
+    write(scratch / "newer.rlt", bytes);
+    refused({"export", scratch / "newer.rlt", "--csv", scratch / "out"}, {"newer version"});
+    CHECK_FALSE(fs::exists(scratch / "out"));
+
+    // Recording never replaces what is no trace.
+    refused(run_with({"--record", scratch / "text.rlt"}), {"text.rlt"});
+    CHECK(read_file(scratch / "text.rlt").starts_with("this is a letter"));
+}

@@ -1,0 +1,149 @@
+// `run`, `export`, `doctor`, `gui` as a shell sees them.
+#include "engine/base/json_file.h"
+#include "tests/app/program.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::vector<std::string> short_run(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{
+        "run", "--prompt", "Tell a story about a fox.", "--max-tokens", "40", "--device", "cpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+}
+
+} // namespace
+
+TEST_CASE("the text alone goes to stdout, progress and summary to stderr", "[cli]") {
+    const Outcome a = refreshlab_cli(short_run({}));
+    REQUIRE(a.status == 0);
+    CHECK(a.out.size() > 20);
+    CHECK_THAT(a.err, ContainsSubstring("tokens") && !ContainsSubstring("\033"));
+    CHECK_THAT(a.out, !ContainsSubstring("<|"));
+    const Outcome b = refreshlab_cli(short_run({"--threads", "1"}));
+    CHECK(b.out == a.out);
+    const Outcome c = refreshlab_cli(short_run({"--temperature", "0.9", "--seed", "4"}));
+    const Outcome d =
+        refreshlab_cli(short_run({"--temperature", "0.9", "--seed", "4", "--set", "mc.measure=true"}));
+    CHECK(c.out != a.out);
+    CHECK(c.out == d.out);
+}
+
+TEST_CASE("the summary holds what it promises", "[cli]") {
+    const Scratch scratch("summary");
+    const Outcome run = refreshlab_cli(short_run({"--policy", "burst", "--summary", scratch / "s.json"}));
+    REQUIRE(run.status == 0);
+    const nlohmann::json s = read_json_file(scratch / "s.json");
+    for (const char* key : {"mode", "policy", "tokens", "stop_reason", "refreshes", "ttft_ms", "decode_tps",
+                            "end_to_end_tps", "total_s", "mean_entropy_bits", "teacher_ppl", "tail_logprob",
+                            "repetition3", "characters", "device", "dtype", "threads", "seed", "versions"}) {
+        CAPTURE(key);
+        CHECK(s.contains(key));
+    }
+    CHECK(s["mode"] == "overfill");
+    CHECK(s["tokens"] == 40);
+    CHECK(s["stop_reason"] == "max_tokens");
+    CHECK(s["refreshes"].size() == 4);
+    for (const auto& refresh : s["refreshes"]) {
+        for (const char* key : {"step", "reason", "delta", "spliced", "teacher_ms", "splice_ms"})
+            CHECK(refresh.contains(key));
+        CHECK(refresh["spliced"] == 8);
+    }
+    CHECK(s["ttft_ms"].get<double>() > 0);
+    CHECK(s["total_s"].get<double>() * 1000 >= s["ttft_ms"].get<double>());
+    CHECK(s["teacher_ppl"].get<double>() > 1);
+    CHECK(s["tail_logprob"].get<double>() < 0);
+    CHECK(s["device"] == "cpu");
+    CHECK(s["dtype"] == "f32");
+}
+
+TEST_CASE("steps.csv leaves empty what was not measured", "[cli]") {
+    const Scratch scratch("csv");
+    REQUIRE(refreshlab_cli(short_run({"--policy", "kl", "--set", "kl.every=10", "--set", "kl.threshold=1000",
+                                      "--record", scratch / "r.rlt"}))
+                .status == 0);
+    REQUIRE(refreshlab_cli({"export", scratch / "r.rlt", "--csv", scratch / "out"}).status == 0);
+    for (const char* file : {"steps.csv", "topk.csv", "events.csv", "drift.csv", "meta.json"}) {
+        CHECK(std::filesystem::exists(scratch / (std::string("out/") + file)));
+    }
+    const Table steps = read_csv(scratch / "out/steps.csv");
+    REQUIRE(steps.rows.size() == 40);
+    const std::vector<std::string> first(steps.header.begin(), steps.header.begin() + 5);
+    CHECK(first == std::vector<std::string>{"step", "position", "token_id", "text", "logprob"});
+    CHECK(steps.header.back() == "reason");
+    const nlohmann::json meta = read_json_file(scratch / "out/meta.json");
+    for (size_t i = 0; i < 40; ++i) {
+        CHECK(steps.at(i, "step") == std::to_string(i + 1));
+        CHECK(steps.at(i, "mc_variance").empty());
+        CHECK(steps.at(i, "kl_nats").empty() ==
+              (i >= 30)); // probes at 10, 20, 30; nothing is refreshed at the end
+        CHECK(steps.at(i, "entropy_bits").empty() == (i == 39)); // y_N is never fed
+        CHECK_FALSE(steps.at(i, "teacher_logprob").empty());     // scored by the closing pass
+        CHECK(steps.at(i, "refreshed") == "0");
+    }
+    CHECK(meta.dump().find("prompt") != std::string::npos);
+}
+
+TEST_CASE("a recorded run replays from its file", "[cli]") {
+    const Scratch scratch("replay");
+    const Outcome run = refreshlab_cli(
+        short_run({"--temperature", "0.7", "--policy", "mc", "--set", "mc.threshold=0.01", "--set",
+                   "mc.stride=4", "--set", "mc.cooldown=4", "--record", scratch / "r.rlt"}));
+    REQUIRE(run.status == 0);
+    const Outcome again = refreshlab_cli({"run", "--replay", scratch / "r.rlt"});
+    CHECK(again.status == 0);
+    CHECK(again.out == run.out);
+    CHECK_THAT(again.err, ContainsSubstring("identical"));
+}
+
+TEST_CASE("the chat template is used unless --raw-prompt says no", "[cli]") {
+    const Scratch scratch("template");
+    REQUIRE(refreshlab_cli(short_run({"--record", scratch / "chat.rlt"})).status == 0);
+    REQUIRE(refreshlab_cli(short_run({"--raw-prompt", "--record", scratch / "raw.rlt"})).status == 0);
+    const auto ids = [&](const std::string& name) {
+        REQUIRE(refreshlab_cli({"export", scratch / (name + ".rlt"), "--csv", scratch / name}).status == 0);
+        return read_file(scratch / (name + "/meta.json"));
+    };
+    CHECK_THAT(ids("chat"), ContainsSubstring("<|begin|><|user|>Tell a story about a fox.<|assistant|>"));
+    CHECK_THAT(ids("raw"), !ContainsSubstring("<|user|>"));
+}
+
+TEST_CASE("reduced precision runs and stays near f32", "[cli]") {
+    const Scratch scratch("dtype");
+    nlohmann::json f32, other;
+    REQUIRE(refreshlab_cli(short_run({"--summary", scratch / "a.json"})).status == 0);
+    f32 = read_json_file(scratch / "a.json");
+    for (const char* dtype : {"bf16", "f16"}) {
+        REQUIRE(refreshlab_cli(short_run({"--dtype", dtype, "--summary", scratch / "b.json"})).status == 0);
+        other = read_json_file(scratch / "b.json");
+        CHECK(other["dtype"] == dtype);
+        CHECK(std::abs(other["mean_entropy_bits"].get<double>() - f32["mean_entropy_bits"].get<double>()) <
+              1.5);
+    }
+}
+
+TEST_CASE("help is complete and doctor finds the bundled pair well", "[cli]") {
+    for (const char* command : {"run", "gui", "export", "doctor"}) {
+        const Outcome help = refreshlab_cli({command, "--help"});
+        CHECK(help.status == 0);
+        CHECK(help.out.size() > 100);
+    }
+    CHECK_THAT(refreshlab_cli({"run", "--help"}).out, ContainsSubstring("entropy.threshold") &&
+                                                          ContainsSubstring("budget.refreshes") &&
+                                                          ContainsSubstring("--record"));
+    CHECK(refreshlab_cli({"--help"}).status == 0);
+    CHECK(refreshlab_cli({"--version"}).status == 0);
+    const Outcome doctor = refreshlab_cli({"doctor"});
+    CHECK(doctor.status == 0);
+    CHECK_THAT(doctor.out, ContainsSubstring("KV geometry") && ContainsSubstring("equal"));
+}

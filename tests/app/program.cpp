@@ -1,0 +1,140 @@
+#include "tests/app/program.h"
+
+#include "engine/base/json_file.h"
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+namespace refreshlab::test {
+
+namespace fs = std::filesystem;
+
+Outcome refreshlab_cli(const std::vector<std::string>& arguments) {
+    static int calls = 0;
+    const fs::path base =
+        fs::path(RL_BUILD_DIR) / ("cli-" + std::to_string(getpid()) + "-" + std::to_string(calls++));
+    const std::string out = base.string() + ".out", err = base.string() + ".err",
+                      program = RL_BUILD_DIR "/refreshlab";
+    std::vector<char*> argv{const_cast<char*>(program.c_str())};
+    for (const std::string& a : arguments)
+        argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int out_fd = open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+        const int err_fd = open(err.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+        dup2(out_fd, STDOUT_FILENO);
+        dup2(err_fd, STDERR_FILENO);
+        unsetenv("DISPLAY");
+        unsetenv("WAYLAND_DISPLAY");
+        if (chdir(RL_SOURCE_DIR) != 0) _exit(126);
+        execv(program.c_str(), argv.data());
+        _exit(127);
+    }
+    int state = 0;
+    waitpid(child, &state, 0);
+    Outcome outcome;
+    outcome.status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    outcome.out = read_file(out);
+    outcome.err = read_file(err);
+    fs::remove(out);
+    fs::remove(err);
+    return outcome;
+}
+
+Scratch::Scratch(const std::string& name)
+    : m_folder(fs::path(RL_BUILD_DIR) / ("scratch-" + name + "-" + std::to_string(getpid()))) {
+    fs::remove_all(m_folder);
+    fs::create_directories(m_folder);
+}
+
+Scratch::~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(m_folder, ignored);
+}
+
+const std::string& Table::at(size_t row, const std::string& column) const {
+    const auto found = std::find(header.begin(), header.end(), column);
+    if (found == header.end()) throw std::out_of_range("no column " + column);
+    return rows.at(row).at(static_cast<size_t>(found - header.begin()));
+}
+
+Table read_csv(const std::string& path) {
+    const std::string text = read_file(path);
+    std::vector<std::vector<std::string>> rows(1);
+    std::string field;
+    bool quoted = false;
+    const auto end_field = [&] {
+        rows.back().push_back(field);
+        field.clear();
+    };
+    for (size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quoted) {
+            if (c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
+                field += '"';
+                ++i;
+            } else if (c == '"') {
+                quoted = false;
+            } else {
+                field += c;
+            }
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == ',') {
+            end_field();
+        } else if (c == '\n') {
+            end_field();
+            rows.emplace_back();
+        } else if (c != '\r') {
+            field += c;
+        }
+    }
+    if (rows.back().empty()) rows.pop_back();
+    Table table;
+    table.header = rows.at(0);
+    table.rows.assign(rows.begin() + 1, rows.end());
+    return table;
+}
+
+Score score_chronicle(const std::string& text) {
+    const nlohmann::json almanac = read_json_file(RL_SOURCE_DIR "/assets/prompts/almanac.json");
+    const std::map<std::string, std::string> kinds{
+        {"Homes", "home"}, {"Colors", "colour"}, {"Animals", "animal"}};
+    std::map<std::string, std::string> company; // role -> name
+    Score score;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t colon = line.find(": ");
+        if (colon == std::string::npos) continue;
+        const std::string head = line.substr(0, colon);
+        const bool names = head.ends_with("company");
+        if (!names && !kinds.contains(head)) continue;
+        if (names) company.clear();
+        std::istringstream items(line.substr(colon + 2));
+        for (std::string item; std::getline(items, item, ',');) {
+            std::istringstream words(item);
+            std::string role, value;
+            words >> role >> value;
+            const bool whole = !value.empty() && (value.back() == '.' || items.good());
+            if (!value.empty() && value.back() == '.') value.pop_back();
+            if (!whole) continue; // cut off by the token limit
+            if (names) {
+                company[role] = value;
+            } else if (company.contains(role) && almanac.contains(company[role])) {
+                ++score.total;
+                score.right += almanac[company[role]][kinds.at(head)] == value ? 1 : 0;
+            }
+        }
+    }
+    return score;
+}
+
+} // namespace refreshlab::test

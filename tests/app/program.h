@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace refreshlab::test {
+
+struct Outcome {
+    int status = -1; ///< exit status; 128 + signal when it died of one
+    std::string out, err;
+};
+
+/// Runs the built program with these arguments in the repository's folder and without a display.
+[[nodiscard]] Outcome refreshlab_cli(const std::vector<std::string>& arguments);
+
+/// An empty folder under the build folder for one test; removed when the object goes.
+class Scratch {
+public:
+    explicit Scratch(const std::string& name);
+    ~Scratch();
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    [[nodiscard]] std::string operator/(const std::string& file) const { return (m_folder / file).string(); }
+
+private:
+    std::filesystem::path m_folder;
+};
+
+/// A CSV file: header and rows, RFC 4180.
+struct Table {
+    std::vector<std::string> header;
+    std::vector<std::vector<std::string>> rows;
+    [[nodiscard]] const std::string& at(size_t row, const std::string& column) const;
+};
+[[nodiscard]] Table read_csv(const std::string& path);
+
+/// Attributes of a chronicle that agree with the almanac, and how many there are.
+struct Score {
+    int right = 0, total = 0;
+};
+[[nodiscard]] Score score_chronicle(const std::string& text);
+
+} // namespace refreshlab::test
