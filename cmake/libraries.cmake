@@ -1,10 +1,26 @@
-# Debian's libraries, one look-up each.
+# Debian's libraries, one look-up each. REFRESHLAB_STATIC links the small ones into the binaries, so that these run on a
+# machine that has libtorch and nothing else of ours (scripts/gpu_check.sh).
+option(REFRESHLAB_STATIC "Link SQLite, PCRE2 and fmt statically" OFF)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog 1.10 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(SQLite3 3.38 REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc) # NFC for tokenizers
+find_package(ZLIB REQUIRED)
+
+# rl_library(NAME LIBRARY): an interface target, the static archive where REFRESHLAB_STATIC asks for it.
+function(rl_library name library)
+    if(REFRESHLAB_STATIC)
+        find_library(${name}_FILE NAMES lib${library}.a REQUIRED)
+    else()
+        find_library(${name}_FILE NAMES ${library} REQUIRED)
+    endif()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE ${${name}_FILE} ${CMAKE_DL_LIBS} Threads::Threads)
+endfunction()
+rl_library(rl_sqlite sqlite3)
+target_include_directories(rl_sqlite SYSTEM INTERFACE ${SQLite3_INCLUDE_DIRS})
+rl_library(rl_pcre2 pcre2-8)
+rl_library(rl_fmt fmt)
+rl_library(rl_utf8proc utf8proc)
