@@ -24,3 +24,8 @@ target_include_directories(rl_sqlite SYSTEM INTERFACE ${SQLite3_INCLUDE_DIRS})
 rl_library(rl_pcre2 pcre2-8)
 rl_library(rl_fmt fmt)
 rl_library(rl_utf8proc utf8proc)
+# libtorch ships the headers of another fmt in its include folder. Ours, the one that is linked, must be found first.
+find_path(RL_FMT_INCLUDE fmt/core.h REQUIRED NO_CMAKE_PATH)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fmt-include)
+file(CREATE_LINK ${RL_FMT_INCLUDE}/fmt ${CMAKE_BINARY_DIR}/fmt-include/fmt SYMBOLIC)
+target_include_directories(rl_fmt SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/fmt-include)
