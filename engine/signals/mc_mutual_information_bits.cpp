@@ -13,8 +13,9 @@ Signal mc_mutual_information_bits() {
             .cost = SignalCost::mc_rows,
             .about = SignalAbout::next_token,
             .min = 0,
-            .max = 2,
-            .default_threshold = 0.5,
+            .max = 0.5,
+            .default_threshold =
+                0.12, // 96 % quantile on the bundled pair: 0.11 on chronicles, 0.15 on stories
             .letter = 'M',
             .back_filled = false,
             .band = {},

@@ -1,0 +1,276 @@
+#include "engine/base/error.h"
+#include "engine/refresh/policy.h"
+#include "tests/engine/refresh/random_policy.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+
+using namespace refreshlab;
+using namespace refreshlab::testing;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+/// The one line of the error that reading `text` gives; "" when it is accepted.
+std::string error_of(const json& value, Thresholds thresholds = Thresholds::not_negative) {
+    try {
+        static_cast<void>(policy_from_json(value, "gate.json", thresholds));
+    } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::bad_input);
+        const std::string text = error.what();
+        CHECK_THAT(text, ContainsSubstring("gate.json"));
+        CHECK(text.find('\n') == std::string::npos);
+        return text;
+    }
+    return {};
+}
+
+std::string error_of_text(const char* text) {
+    return error_of(json::parse(text));
+}
+
+std::string check_error(const RefreshPolicy& policy) {
+    try {
+        check_policy(policy, "this test");
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return {};
+}
+
+} // namespace
+
+TEST_CASE("the presets have the defaults of the reference", "[refresh]") {
+    std::vector<std::string> names;
+    for (const Preset& preset : presets()) {
+        names.emplace_back(preset.name);
+        CHECK_FALSE(preset.label.empty());
+        CHECK_FALSE(preset.description.empty());
+        const RefreshPolicy policy = preset_policy(preset.name);
+        CHECK(policy.name == preset.name);
+        CHECK(check_error(policy).empty());
+        CHECK(policy.on_fire == OnFire::keep);
+        CHECK_FALSE(policy.budget.refreshes);
+    }
+    CHECK(names == std::vector<std::string>{"none", "periodic", "window", "entropy", "kl", "burst", "mc"});
+
+    CHECK(preset_policy("none") == RefreshPolicy{});
+    CHECK(preset_policy("periodic").triggers ==
+          std::vector<Trigger>{{"steps_since_refresh", Comparison::at_least, 64, 1, 0, true}});
+    CHECK(preset_policy("window").triggers == preset_policy("periodic").triggers);
+    CHECK(preset_policy("window").window == 32);
+    CHECK(preset_policy("entropy").triggers ==
+          std::vector<Trigger>{{"entropy_bits", Comparison::above, 6, 16, 32, true}});
+    CHECK(preset_policy("kl").triggers ==
+          std::vector<Trigger>{{"kl_nats", Comparison::above, 0.5, 64, 32, true}});
+    CHECK(preset_policy("burst").triggers ==
+          std::vector<Trigger>{{"steps_since_refresh", Comparison::at_least, 8, 1, 0, true}});
+    CHECK(preset_policy("burst").window == 8);
+    CHECK(preset_policy("mc").triggers.at(0).signal == "mc_variance");
+    CHECK(preset_policy("mc").triggers.at(0).every == 16);
+    CHECK(preset_policy("mc").triggers.at(0).cooldown == 32);
+}
+
+TEST_CASE("an unknown preset is refused with the list", "[refresh]") {
+    try {
+        static_cast<void>(preset_policy("entropyy"));
+        FAIL("accepted");
+    } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::bad_input);
+        CHECK_THAT(error.what(), ContainsSubstring("\"entropyy\""));
+        CHECK_THAT(error.what(), ContainsSubstring("none, periodic, window, entropy, kl, burst, mc"));
+    }
+}
+
+TEST_CASE("an edited preset says so, a policy of another name does not", "[refresh]") {
+    for (const Preset& preset : presets()) {
+        RefreshPolicy policy = preset_policy(preset.name);
+        CHECK_FALSE(is_modified_preset(policy));
+        policy.budget.per_tokens = 999;
+        CHECK(is_modified_preset(policy));
+        policy.name = "my own";
+        CHECK_FALSE(is_modified_preset(policy));
+    }
+}
+
+TEST_CASE("policies survive JSON text exactly", "[refresh]") {
+    const uint32_t seed = 51;
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::vector<RefreshPolicy> policies;
+    for (const Preset& preset : presets())
+        policies.push_back(preset_policy(preset.name));
+    for (int i = 0; i < 500; ++i) {
+        policies.push_back(random_policy(random));
+        // Thresholds with all their digits.
+        for (Trigger& trigger : policies.back().triggers)
+            trigger.threshold += std::ldexp(random(), -40);
+    }
+    for (const RefreshPolicy& policy : policies) {
+        const std::string text = policy_to_json(policy).dump();
+        INFO(text);
+        CHECK(policy_from_json(json::parse(text), "itself", Thresholds::any_finite) == policy);
+    }
+}
+
+TEST_CASE("the form of the design page is read, and absent keys are the defaults", "[refresh]") {
+    const RefreshPolicy policy = policy_from_json(json::parse(R"({"name": "entropy gate",
+        "budget": {"refreshes": 3, "per_tokens": 1000},
+        "when": {"any": [{"signal": "entropy_bits", "above": 6.0, "every": 1, "cooldown": 32}]},
+        "do": {"refresh": {"window": null}}})"),
+                                                  "gate.json");
+    CHECK(policy.name == "entropy gate");
+    CHECK(policy.budget == Budget{3, 1000});
+    CHECK(policy.triggers == std::vector<Trigger>{{"entropy_bits", Comparison::above, 6, 1, 32, true}});
+    CHECK_FALSE(policy.window);
+    CHECK(policy.on_fire == OnFire::keep);
+
+    RefreshPolicy empty;
+    empty.name = "custom";
+    CHECK(policy_from_json(json::object(), "gate.json") == empty);
+
+    const RefreshPolicy all = policy_from_json(
+        json::parse(R"({"when": {"all": [{"signal": "top1_prob", "at_most": 0.25, "enabled": false}]},
+                        "do": {"refresh": {"window": 5}}, "on_fire": "redraw", "budget": {"refreshes": null}})"),
+        "gate.json");
+    CHECK(all.combine == Combine::all);
+    CHECK(all.triggers == std::vector<Trigger>{{"top1_prob", Comparison::at_most, 0.25, 1, 0, false}});
+    CHECK(all.window == 5);
+    CHECK(all.on_fire == OnFire::redraw);
+}
+
+TEST_CASE("misspelt keys are named with the nearest and with their place", "[refresh]") {
+    CHECK_THAT(error_of_text(R"({"whn": {"any": []}})"),
+               ContainsSubstring("whn: unknown key; did you mean when?"));
+    CHECK_THAT(error_of_text(R"({"when": {"some": []}})"), ContainsSubstring("when.some: unknown key"));
+    CHECK_THAT(error_of_text(R"({"when": {"any": [{"signal": "entropy_bits", "abov": 6}]}})"),
+               ContainsSubstring("when.any[0].abov: unknown key; did you mean above?"));
+    CHECK_THAT(
+        error_of_text(
+            R"({"when": {"all": [{"signal": "kl_nats", "above": 1}, {"signal": "top1_prob", "below": 1, "evry": 2}]}})"),
+        ContainsSubstring("when.all[1].evry: unknown key; did you mean every?"));
+    CHECK_THAT(error_of_text(R"({"do": {"refresh": {"windw": 3}}})"),
+               ContainsSubstring("do.refresh.windw: unknown key; did you mean window?"));
+    CHECK_THAT(error_of_text(R"({"budget": {"refresh": 3}})"),
+               ContainsSubstring("budget.refresh: unknown key"));
+    CHECK_THAT(error_of_text(R"({"zzzz": 1})"),
+               ContainsSubstring("known keys: name, when, do, budget, on_fire"));
+}
+
+TEST_CASE("unknown signals and signals that cannot trigger are refused", "[refresh]") {
+    const std::string unknown =
+        error_of_text(R"({"when": {"any": [{"signal": "entrpy_bits", "above": 6}]}})");
+    CHECK_THAT(unknown, ContainsSubstring("when.any[0].signal"));
+    CHECK_THAT(unknown, ContainsSubstring("unknown signal \"entrpy_bits\"; did you mean entropy_bits"));
+    CHECK_THAT(error_of_text(R"({"when": {"any": [{"signal": "drift", "above": 6}]}})"),
+               ContainsSubstring("signal drift cannot trigger"));
+    CHECK_THAT(error_of_text(R"({"when": {"any": [{"above": 6}]}})"),
+               ContainsSubstring("when.any[0].signal: missing"));
+    CHECK_THAT(
+        error_of_text(
+            R"({"when": {"any": [{"signal": "kl_nats", "above": 1}, {"signal": "kl_nats", "below": 3}]}})"),
+        ContainsSubstring("two triggers on signal kl_nats"));
+}
+
+TEST_CASE("a trigger has exactly one comparison, a condition exactly one of any and all", "[refresh]") {
+    CHECK_THAT(
+        error_of_text(R"({"when": {"any": [{"signal": "entropy_bits"}]}})"),
+        ContainsSubstring("when.any[0]: needs exactly one of above, at_least, below, at_most; it has 0"));
+    CHECK_THAT(error_of_text(R"({"when": {"any": [{"signal": "entropy_bits", "above": 6, "below": 8}]}})"),
+               ContainsSubstring("it has 2"));
+    CHECK_THAT(error_of_text(R"({"when": {}})"), ContainsSubstring("when: needs exactly one of any, all"));
+    CHECK_THAT(error_of_text(R"({"when": {"any": [], "all": []}})"),
+               ContainsSubstring("exactly one of any, all"));
+}
+
+TEST_CASE("thresholds that are no finite number, or negative, are refused", "[refresh]") {
+    json policy = json::parse(R"({"when": {"any": [{"signal": "entropy_bits", "above": 6}]}})");
+    json& threshold = policy["when"]["any"][0]["above"];
+    for (const json& bad :
+         {json(std::numeric_limits<double>::quiet_NaN()), json(std::numeric_limits<double>::infinity()),
+          json(-std::numeric_limits<double>::infinity()), json("6"), json(nullptr), json(true),
+          json::array({6})}) {
+        threshold = bad;
+        CHECK_THAT(error_of(policy),
+                   ContainsSubstring("when.any[0].above: threshold must be a finite number"));
+        CHECK_THAT(error_of(policy, Thresholds::any_finite), ContainsSubstring("finite number"));
+    }
+    threshold = -0.5;
+    CHECK_THAT(error_of(policy),
+               ContainsSubstring("when.any[0].above: threshold must not be negative, it is -0.5"));
+    // What the program wrote itself is read again: a policy made in code may have kappa = -1.
+    CHECK(error_of(policy, Thresholds::any_finite).empty());
+    threshold = 0;
+    CHECK(error_of(policy).empty());
+}
+
+TEST_CASE("numbers out of their range and wrong types are refused with the key", "[refresh]") {
+    const auto trigger = [](const char* more) {
+        return std::string(R"({"when": {"any": [{"signal": "entropy_bits", "above": 6, )") + more + "}]}}";
+    };
+    CHECK_THAT(error_of_text(trigger(R"("every": 0)").c_str()),
+               ContainsSubstring("when.any[0].every: must be a whole number from 1 to 1000000, not 0"));
+    CHECK_THAT(error_of_text(trigger(R"("every": 1.5)").c_str()), ContainsSubstring("not 1.5"));
+    CHECK_THAT(error_of_text(trigger(R"("every": 18446744073709551615)").c_str()),
+               ContainsSubstring("whole number"));
+    CHECK_THAT(error_of_text(trigger(R"("cooldown": -1)").c_str()),
+               ContainsSubstring("when.any[0].cooldown"));
+    CHECK_THAT(error_of_text(trigger(R"("enabled": 1)").c_str()), ContainsSubstring("must be true or false"));
+    CHECK_THAT(
+        error_of_text(R"({"do": {"refresh": {"window": -1}}})"),
+        ContainsSubstring("do.refresh.window: must be a whole number from 0 to 1000000 or null, not -1"));
+    CHECK_THAT(error_of_text(R"({"do": {}})"), ContainsSubstring("do: needs refresh"));
+    CHECK_THAT(error_of_text(R"({"budget": {"refreshes": -2}})"), ContainsSubstring("budget.refreshes"));
+    CHECK_THAT(error_of_text(R"({"budget": {"per_tokens": 0}})"), ContainsSubstring("budget.per_tokens"));
+    CHECK_THAT(error_of_text(R"({"budget": {"per_tokens": null}})"), ContainsSubstring("budget.per_tokens"));
+    CHECK_THAT(error_of_text(R"({"on_fire": "kep"})"),
+               ContainsSubstring("on_fire: must be one of keep, teacher_token, redraw, not \"kep\""));
+    CHECK_THAT(error_of_text(R"({"name": 3})"), ContainsSubstring("name: must be a text"));
+    CHECK_THAT(error_of_text(R"({"name": ""})"), ContainsSubstring("name is empty"));
+    CHECK_THAT(error_of_text("[]"), ContainsSubstring("must be an object"));
+    CHECK_THAT(error_of_text(R"({"when": {"any": {}}})"), ContainsSubstring("when.any: must be a list"));
+    CHECK_THAT(error_of_text(R"({"when": {"any": [6]}})"),
+               ContainsSubstring("when.any[0]: must be an object"));
+}
+
+TEST_CASE("a policy made in code is checked for what no run could use", "[refresh]") {
+    RefreshPolicy policy = preset_policy("kl");
+    policy.triggers[0].threshold = -1;
+    CHECK(check_error(policy).empty()); // legal: fires at every probe
+    policy.triggers[0].threshold = std::numeric_limits<double>::quiet_NaN();
+    CHECK_THAT(check_error(policy), ContainsSubstring("threshold of kl_nats"));
+    policy.triggers[0].threshold = std::numeric_limits<double>::infinity();
+    CHECK_THAT(check_error(policy), ContainsSubstring("finite"));
+    policy = preset_policy("kl");
+    policy.triggers[0].every = 0;
+    CHECK_THAT(check_error(policy), ContainsSubstring("every of kl_nats"));
+    policy = preset_policy("kl");
+    policy.triggers[0].cooldown = -1;
+    CHECK_THAT(check_error(policy), ContainsSubstring("cooldown of kl_nats"));
+    policy = preset_policy("kl");
+    policy.triggers.push_back(policy.triggers[0]);
+    CHECK_THAT(check_error(policy), ContainsSubstring("two triggers"));
+    policy = preset_policy("kl");
+    policy.triggers[0].signal = "nothing";
+    CHECK_THAT(check_error(policy), ContainsSubstring("unknown signal"));
+    policy = preset_policy("kl");
+    policy.window = -3;
+    CHECK_THAT(check_error(policy), ContainsSubstring("window"));
+    policy.window.reset();
+    policy.budget = {.refreshes = -1, .per_tokens = 5};
+    CHECK_THAT(check_error(policy), ContainsSubstring("budget.refreshes"));
+    policy.budget = {.refreshes = 1, .per_tokens = 0};
+    CHECK_THAT(check_error(policy), ContainsSubstring("budget.per_tokens"));
+}
+
+TEST_CASE("names of on_fire go both ways", "[refresh]") {
+    for (const OnFire fire : {OnFire::keep, OnFire::teacher_token, OnFire::redraw}) {
+        CHECK(on_fire_from_string(to_string(fire)) == fire);
+    }
+    CHECK_FALSE(on_fire_from_string("Keep"));
+}
