@@ -11,7 +11,8 @@ namespace {
 ImFont* add(const std::filesystem::path& path, bool merge, std::vector<std::string>& problems) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error)) { // ImGui would assert on a missing file
-        problems.push_back(fmt::format("loading fonts: {} is missing; some text will look plain", path.string()));
+        problems.push_back(
+            fmt::format("loading fonts: {} is missing; some text will look plain", path.string()));
         return nullptr;
     }
     ImFontConfig config;
@@ -24,13 +25,13 @@ ImFont* add(const std::filesystem::path& path, bool merge, std::vector<std::stri
 /// Noto Sans CJK or another font with Chinese, Japanese and Korean, where the person has one installed.
 std::filesystem::path find_cjk_font() {
     const char* const folders[] = {"/usr/share/fonts", "/usr/local/share/fonts"};
-    const char* const names[] = {"NotoSansCJK-Regular", "NotoSansCJKsc-Regular", "NotoSansSC-Regular", "wqy-microhei",
-                                 "DroidSansFallbackFull"};
+    const char* const names[] = {"NotoSansCJK-Regular", "NotoSansCJKsc-Regular", "NotoSansSC-Regular",
+                                 "wqy-microhei", "DroidSansFallbackFull"};
     std::error_code error;
     for (const char* folder : folders) {
         const auto options = std::filesystem::directory_options::skip_permission_denied;
-        for (std::filesystem::recursive_directory_iterator it(folder, options, error), end; !error && it != end;
-             it.increment(error)) {
+        for (std::filesystem::recursive_directory_iterator it(folder, options, error), end;
+             !error && it != end; it.increment(error)) {
             const std::string stem = it->path().stem().string();
             for (const char* name : names)
                 if (stem == name) return it->path();

@@ -14,7 +14,8 @@ constexpr std::string_view open_key = "Open=";
 
 std::string file_name(std::string_view name) {
     std::string lower(name);
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::ranges::transform(lower, lower.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return lower + ".ini";
 }
 
@@ -52,7 +53,8 @@ Layout parse_layout(std::string_view text) {
 std::string layout_text(const Layout& layout) {
     std::string text(section);
     text.append("\n").append(open_key);
-    for (size_t i = 0; i < layout.open_panels.size(); ++i) text.append(i ? "," : "").append(layout.open_panels[i]);
+    for (size_t i = 0; i < layout.open_panels.size(); ++i)
+        text.append(i ? "," : "").append(layout.open_panels[i]);
     return text.append("\n\n").append(layout.ini);
 }
 

@@ -14,7 +14,8 @@ std::filesystem::path file_of(const std::filesystem::path& folder) {
     return folder / "settings.json";
 }
 
-template <class T> void read(const nlohmann::json& json, const char* key, T& target) {
+template <class T>
+void read(const nlohmann::json& json, const char* key, T& target) {
     const auto found = json.find(key);
     if (found != json.end()) target = found->get<T>();
 }
@@ -42,8 +43,8 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
     } catch (const Error& e) {
         problem = e.what();
     } catch (const nlohmann::json::exception&) {
-        problem = Error("reading settings", file_of(folder).string(), "a value has another type than expected",
-                        "the defaults are used")
+        problem = Error("reading settings", file_of(folder).string(),
+                        "a value has another type than expected", "the defaults are used")
                       .what();
     }
     return {};
@@ -52,12 +53,10 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
 void store_settings(const std::filesystem::path& folder, const Settings& settings) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    const nlohmann::json json = {{"theme", settings.theme},
-                                 {"layout", settings.layout},
-                                 {"user_scale", settings.user_scale},
-                                 {"layout_locked", settings.layout_locked},
-                                 {"hints_seen", settings.hints_seen},
-                                 {"steps_at_once", settings.steps_at_once}};
+    const nlohmann::json json = {
+        {"theme", settings.theme},           {"layout", settings.layout},
+        {"user_scale", settings.user_scale}, {"layout_locked", settings.layout_locked},
+        {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once}};
     write_file(file_of(folder), json.dump(2) + "\n");
 }
 

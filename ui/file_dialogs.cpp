@@ -1,0 +1,219 @@
+#include "engine/base/error.h"
+#include "engine/record/export.h"
+#include "engine/record/trace_store.h"
+#include "ui/dialog.h"
+#include "ui/panels/panel.h"
+#include "ui/path_picker.h"
+#include "ui/shell_state.h"
+#include "ui/widgets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace refreshlab::ui {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Reason and the two buttons at the foot of a dialog. \return 1 to go on, -1 to close, 0 for neither
+int dialog_buttons(const UiContext& ctx, const char* go, const std::string& problem, bool enter) {
+    const ImGuiStyle& style = ImGui::GetStyle();
+    const float em = ImGui::GetFontSize(), width = std::max(em * 5, ImGui::CalcTextSize(go).x + em * 1.6F);
+    const float cancel = em * 5, end = content_right();
+    ImGui::Dummy(ImVec2(0, em * 0.2F));
+    if (!problem.empty()) {
+        ImGui::AlignTextToFramePadding();
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        ImGui::TextUnformatted(problem.c_str());
+        ImGui::PopStyleColor();
+        ImGui::SameLine();
+    }
+    ImGui::SetCursorPosX(end - width - cancel - style.ItemSpacing.x);
+    if (ImGui::Button("Cancel", ImVec2(cancel, 0))) return -1;
+    ImGui::SameLine();
+    ImGui::BeginDisabled(!problem.empty());
+    ImGui::PushStyleColor(ImGuiCol_Button, ctx.theme.accent);
+    ImGui::PushStyleColor(ImGuiCol_ButtonHovered, mix(ctx.theme.accent, IM_COL32_WHITE, 0.15F));
+    ImGui::PushStyleColor(ImGuiCol_ButtonActive, mix(ctx.theme.accent, IM_COL32_BLACK, 0.12F));
+    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_text);
+    const bool pressed = ImGui::Button(go, ImVec2(width, 0));
+    ImGui::PopStyleColor(4);
+    ImGui::EndDisabled();
+    return (pressed || enter) && problem.empty() ? 1 : 0;
+}
+
+class PictureDialog final : public Dialog {
+public:
+    explicit PictureDialog(ShellState& state)
+        : m_picker(PathPicker::Want::save_file, start_folder() / "refreshlab.png", ".png") {
+        for (const auto& panel : state.panels)
+            if (state.panel_open[std::string(panel->title())]) m_panels.emplace_back(panel->title());
+    }
+    const char* title() const override { return "Save picture"; }
+    bool draw(ShellState& state) override {
+        const float em = ImGui::GetFontSize(), label = em * 6;
+        ImGui::AlignTextToFramePadding();
+        ImGui::TextUnformatted("Of");
+        ImGui::SameLine(label);
+        ImGui::SetNextItemWidth(em * 12);
+        if (ImGui::BeginCombo("##of", m_panel.empty() ? "the whole window" : m_panel.c_str())) {
+            if (ImGui::Selectable("the whole window", m_panel.empty())) m_panel.clear();
+            for (const std::string& panel : m_panels)
+                if (ImGui::Selectable(panel.c_str(), m_panel == panel)) m_panel = panel;
+            ImGui::EndCombo();
+        }
+        ImGui::AlignTextToFramePadding();
+        ImGui::TextUnformatted("Size");
+        ImGui::SameLine(label);
+        for (int scale = 1; scale <= 4; ++scale) {
+            if (scale > 1) ImGui::SameLine();
+            ImGui::RadioButton(fmt::format("{}x", scale).c_str(), &m_scale, scale);
+        }
+        const bool enter = m_picker.draw(state.ctx, em * 10);
+        std::string problem = m_picker.problem();
+        if (problem.empty() && m_picker.path().extension() != ".png") problem = "The name must end in .png";
+        const int answer =
+            dialog_buttons(state.ctx, m_picker.would_overwrite() ? "Replace" : "Save", problem, enter);
+        if (answer == 1) state.ctx.host.save_picture({m_picker.path(), m_panel, m_scale});
+        return answer == 0;
+    }
+
+private:
+    PathPicker m_picker;
+    std::vector<std::string> m_panels;
+    std::string m_panel;
+    int m_scale = 2;
+};
+
+/// Writes into a folder beside the target first, so that cancelling or a full disk leaves what was there.
+void export_through_temporary(const Recording& recording, const fs::path& folder,
+                              const std::atomic<bool>& cancelled) {
+    fs::path plain = folder;
+    if (!plain.has_filename()) plain = plain.parent_path();
+    const fs::path temporary = plain.parent_path() / (plain.filename().string() + ".partial");
+    std::error_code error;
+    fs::remove_all(temporary, error);
+    try {
+        export_csv(recording, temporary);
+        if (!cancelled) {
+            fs::create_directories(plain);
+            for (const auto& entry : fs::directory_iterator(temporary))
+                fs::rename(entry.path(), plain / entry.path().filename());
+        }
+        fs::remove_all(temporary, error);
+    } catch (const fs::filesystem_error& e) {
+        fs::remove_all(temporary, error);
+        throw Error("exporting CSV", plain.string(), e.code().message(), "", ErrorKind::failure);
+    } catch (...) {
+        fs::remove_all(temporary, error);
+        throw;
+    }
+}
+
+class CsvDialog final : public Dialog {
+public:
+    CsvDialog()
+        : m_picker(PathPicker::Want::folder, start_folder() / "refreshlab-csv") {}
+    const char* title() const override { return "Export CSV"; }
+    bool draw(ShellState& state) override {
+        muted_text(state.ctx,
+                   "steps.csv, topk.csv, events.csv, drift.csv and meta.json go into this folder:");
+        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 10);
+        std::string problem = m_picker.problem();
+        if (problem.empty() && !state.ctx.recording) problem = "There is no recording yet";
+        const int answer = dialog_buttons(state.ctx, "Export", problem, enter);
+        if (answer == 1) {
+            const fs::path folder = m_picker.path();
+            state.start_job("Exporting CSV",
+                            [folder, recording = state.ctx.recording,
+                             &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
+                                export_through_temporary(*recording, folder, cancelled);
+                                return [folder, &state] {
+                                    state.say(Toasts::Level::info, "CSV written to " + folder.string());
+                                };
+                            });
+        }
+        return answer == 0;
+    }
+
+private:
+    PathPicker m_picker;
+};
+
+class OpenTraceDialog final : public Dialog {
+public:
+    OpenTraceDialog()
+        : m_picker(PathPicker::Want::open_file, start_folder() / "") {}
+    const char* title() const override { return "Open trace"; }
+    bool draw(ShellState& state) override {
+        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 14);
+        const int answer = dialog_buttons(state.ctx, "Open", m_picker.problem(), enter);
+        if (answer == 1) {
+            const fs::path path = m_picker.path();
+            state.start_job("Opening " + path.filename().string(),
+                            [path, &state](const std::atomic<bool>&) -> std::function<void()> {
+                                const auto runs = load_trace(path);
+                                if (runs.empty())
+                                    throw Error("opening a trace", path.string(), "it holds no run");
+                                return [path, run = runs.back(), &state] {
+                                    state.trace = run;
+                                    state.trace_name = path.filename().string();
+                                    state.ctx.select_step(std::nullopt);
+                                };
+                            });
+        }
+        return answer == 0;
+    }
+
+private:
+    PathPicker m_picker;
+};
+
+class SaveTraceDialog final : public Dialog {
+public:
+    SaveTraceDialog()
+        : m_picker(PathPicker::Want::save_file, start_folder() / "run.rltrace") {}
+    const char* title() const override { return "Save trace"; }
+    bool draw(ShellState& state) override {
+        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 12);
+        std::string problem = m_picker.problem();
+        // A recording that still grows has its own file (--record); a copy needs a fixed end.
+        if (problem.empty() && !state.trace && state.running()) problem = "Pause the run first";
+        const int answer =
+            dialog_buttons(state.ctx, m_picker.would_overwrite() ? "Replace" : "Save", problem, enter);
+        if (answer == 1) {
+            const fs::path path = m_picker.path();
+            state.start_job("Saving " + path.filename().string(),
+                            [path, recording = state.ctx.recording,
+                             &state](const std::atomic<bool>&) -> std::function<void()> {
+                                save_trace(path, recording);
+                                return [path, &state] {
+                                    state.say(Toasts::Level::info, "Trace saved as " + path.string());
+                                };
+                            });
+        }
+        return answer == 0;
+    }
+
+private:
+    PathPicker m_picker;
+};
+
+} // namespace
+
+std::unique_ptr<Dialog> make_picture_dialog(ShellState& state) {
+    return std::make_unique<PictureDialog>(state);
+}
+std::unique_ptr<Dialog> make_csv_dialog(ShellState&) {
+    return std::make_unique<CsvDialog>();
+}
+std::unique_ptr<Dialog> make_open_trace_dialog(ShellState&) {
+    return std::make_unique<OpenTraceDialog>();
+}
+std::unique_ptr<Dialog> make_save_trace_dialog(ShellState&) {
+    return std::make_unique<SaveTraceDialog>();
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,104 @@
+#pragma once
+
+#include "ui/action.h"
+#include "ui/context.h"
+#include "ui/settings.h"
+#include "ui/shell.h"
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+class Dialog;
+class Panel;
+
+/// Long work beside the frame (opening a trace, writing CSV): runs on a thread of its own on a snapshot, and hands back
+/// what is to be done with its result on the UI thread. A cancelled job's result is thrown away, and it must leave
+/// nothing half-written behind; `cancelled` lets it know. Destruction waits for the thread.
+struct Job {
+    std::string label;                                  ///< "Opening run.trace"
+    std::shared_ptr<std::atomic<bool>> cancelled;       ///< written by the UI thread, read by the job
+    std::future<std::function<void()>> result;          ///< throws Error
+    double started_s = 0;
+};
+
+/// What the parts of the shell share: menus, run bar, dialogs, actions. Internal to ui/; panels see only UiContext.
+/// UI thread only.
+struct ShellState {
+    ShellState(EngineLink& engine, Host& host, Shell::Options shell_options);
+    ~ShellState();
+    ShellState(const ShellState&) = delete;
+    ShellState& operator=(const ShellState&) = delete;
+
+    UiContext ctx;
+    Shell::Options options;
+    Settings settings;
+    std::vector<Action> actions;
+    std::vector<std::unique_ptr<Panel>> panels;
+    std::map<std::string, bool, std::less<>> panel_open; ///< by title
+
+    // Wishes, carried out at the start of the next frame.
+    std::string wanted_theme;
+    std::string wanted_layout;
+    bool wanted_layout_bundled = false; ///< "Reset layout": not the person's own arrangement
+    std::map<std::string, std::string, std::less<>> arrangements; ///< layout texts of this session, by layout
+    std::string focus_panel;            ///< title of a panel to bring to the front
+
+    float display_scale = 1;
+    std::unique_ptr<Dialog> dialog;      ///< the one dialog that is open, or null
+    std::vector<Job> jobs;
+
+    std::shared_ptr<const Recording> trace; ///< shown instead of the engine's recording
+    std::string trace_name;
+
+    /// What play/pause was last set to, until the engine shows it: the button must answer within one frame.
+    std::optional<bool> wanted_running;
+    /// Refreshes that existed when "Refresh now" was last pressed; the button shows that one is on its way.
+    std::optional<size_t> refreshes_when_asked;
+    int64_t counted_steps = 0;           ///< steps whose times are in the two sums below
+    double decode_ms = 0, refresh_ms = 0; ///< of the shown recording: everything else; passes, splices and redraws
+    double busy_since_s = -1;            ///< loading or prefilling began (ImGui time)
+
+    [[nodiscard]] bool running() const;  ///< as shown: the wish, or the engine's state
+    [[nodiscard]] const Action* find_action(std::string_view id) const;
+    [[nodiscard]] static bool enabled(const Action& action, const UiContext& ctx);
+    /// Runs it unless it is disabled; an Error becomes a toast.
+    void run(const Action& action);
+    void run(std::string_view id);
+
+    void say(Toasts::Level level, std::string text, bool toast = true);
+    /// Calls work(); an exception becomes one toast and log line.
+    void guarded(const std::function<void()>& work);
+    void start_job(std::string label, std::function<std::function<void()>(const std::atomic<bool>& cancelled)> work);
+    /// Stores settings and the present layout; problems become a log line.
+    void save_all();
+    void store_layout();
+};
+
+/// "Ctrl+Shift+E" for people.
+[[nodiscard]] std::string shortcut_text(ImGuiKeyChord chord);
+
+/// The one action table (reference/ui.md, section 2). The functions keep a reference to `state`.
+[[nodiscard]] std::vector<Action> make_actions(ShellState& state);
+
+/// Checks that ids are unique, labels begin with a capital and have no final full stop, shortcuts do not collide, and
+/// that whatever can be disabled says why. \return problems, one per line; empty when all is well
+[[nodiscard]] std::vector<std::string> check_actions(const std::vector<Action>& actions);
+
+void draw_menu_bar(ShellState& state);
+/// Fixed strip under the menu. \return its height in pixels
+float draw_run_bar(ShellState& state, float y);
+void draw_toasts(ShellState& state);
+void draw_hint_card(ShellState& state);
+/// One menu line: label, shortcut, check mark; the reason as tooltip while disabled.
+void action_menu_item(ShellState& state, std::string_view id);
+
+} // namespace refreshlab::ui
