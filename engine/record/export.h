@@ -5,13 +5,26 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <filesystem>
+#include <string>
 
 namespace refreshlab {
 
 /// Writes steps.csv, topk.csv, events.csv, drift.csv and meta.json into folder (made if missing). RFC 4180 quoting; a
 /// field that was not measured is empty, never 0; a measured NaN is "nan", infinity "inf" / "-inf"; floats round-trip.
-/// steps.csv: step, position, token_id, text, logprob, <every other scalar signal by name>, refreshed, reason.
+///   steps.csv   step, position, token_id, text, logprob, <every other scalar signal by name>, refreshed, reason: one row
+///               per record, so the pending token of a run that goes on is none. `refreshed` is 1 when the refresh of
+///               that boundary spliced at least one column.
+///   topk.csv    step, rank (from 1), token_id, text, prob: candidates for the token that step chose.
+///   events.csv  step, kind (command | pass | refresh), reason, automatic, delta, first_pos, spliced, pass_tokens, on_fire,
+///               token_before, token_after, kl_nats, mean_drift, teacher_ms, splice_ms, redraw_ms, detail (JSON).
+///   drift.csv   refresh, step, layer, position, k_relative, v_relative, k_max_abs, v_max_abs.
+///   meta.json   prompt and its token ids, full configuration, generated text and ids, commands, versions, ...
+/// Text of a token: its bytes, those that are not UTF-8 by themselves as \xHH.
+/// Throws Error{bad_input} if the folder or a file cannot be written.
 void export_csv(const Recording& recording, const std::filesystem::path& folder);
+
+/// Decoded y without special tokens, valid UTF-8 (ill-formed bytes as U+FFFD).
+[[nodiscard]] std::string generated_text(const Recording& recording);
 
 /// The summary of a run (docs/summary.md has every key with its unit): mode, policy, tokens, stop_reason, refreshes
 /// [{step, reason, delta, spliced, teacher_ms, splice_ms, ...}], ttft_ms, decode_tps, end_to_end_tps, total_s,

@@ -1,4 +1,5 @@
 #include "engine/base/error.h"
+#include "engine/base/json_file.h"
 #include "engine/record/sqlite.h"
 #include "engine/record/trace_schema.h"
 #include "engine/record/trace_store.h"
@@ -326,8 +327,12 @@ private:
         rows.bind(0, m_run);
         while (rows.step()) {
             check_order(rows, recording.commands().size());
-            recording.add_command(
-                {within(rows.integer(2), 0, max_steps + 1, "step of a command"), rows.text(3)});
+            CommandEvent e;
+            e.step = within(rows.integer(2), 0, max_steps + 1, "step of a command");
+            e.json = rows.text(3);
+            (void)parse_json(e.json,
+                             fmt::format("a command of run {} of {}", m_run, m_file)); // readers trust it
+            recording.add_command(std::move(e));
         }
     }
 
