@@ -88,12 +88,18 @@ ParameterValue parse_value(const Parameter& p, std::string_view text) {
     return value;
 }
 
-const ParameterEntry* find_entry(std::string_view key) {
+std::optional<size_t> find_index(std::string_view key) {
     const std::string listed = listed_key(key);
-    for (const ParameterEntry& entry : parameter_table()) {
-        if (entry.parameter.key == listed) return &entry;
+    const std::vector<ParameterEntry>& table = parameter_table();
+    for (size_t i = 0; i < table.size(); ++i) {
+        if (table[i].parameter.key == listed) return i;
     }
-    return nullptr;
+    return std::nullopt;
+}
+
+const ParameterEntry* find_entry(std::string_view key) {
+    const std::optional<size_t> index = find_index(key);
+    return index ? &parameter_table()[*index] : nullptr;
 }
 
 } // namespace
@@ -109,8 +115,8 @@ std::span<const Parameter> parameters() {
 }
 
 const Parameter* find_parameter(std::string_view key) {
-    const ParameterEntry* entry = find_entry(key);
-    return entry == nullptr ? nullptr : &entry->parameter;
+    const std::optional<size_t> index = find_index(key);
+    return index ? &parameters()[*index] : nullptr;
 }
 
 std::optional<std::string> parameter_value(const RunConfig& config, std::string_view key) {
