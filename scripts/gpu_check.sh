@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Checks RefreshLab on the GPU of this machine: engine and kernel suites, CPU against CUDA recordings of the bundled pair,
+# tokens/s of plain decode. Writes one JSON report.
+#
+#   scripts/gpu_check.sh [--build DIR] [--out REPORT.json] [--no-build] [-- CMAKE OPTIONS]
+#
+# With --no-build the binaries in DIR are taken as they are (made elsewhere with -DREFRESHLAB_STATIC=ON against the same
+# libtorch; LD_LIBRARY_PATH names this machine's libtorch). Exit status: 0 all well, 1 something failed, 2 no GPU here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=build-gpu out=gpu-check.json make_it=1
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --build) build=$2; shift 2 ;;
+        --out) out=$2; shift 2 ;;
+        --no-build) make_it=0; shift ;;
+        --) shift; break ;;
+        *) echo "gpu_check: unknown option $1" >&2; exit 2 ;;
+    esac
+done
+if [ "$make_it" = 1 ]; then
+    cmake -S . -B "$build" -G Ninja -DREFRESHLAB_CUDA=ON -DREFRESHLAB_UI=OFF "$@"
+    cmake --build "$build" --target refreshlab test_kernels test_model test_cache test_session
+fi
+exec python3 scripts/gpu_check.py --build "$build" --out "$out"
