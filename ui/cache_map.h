@@ -1,0 +1,41 @@
+#pragma once
+
+#include "engine/cache/origin.h"
+#include "engine/record/recording.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// The decoding model's cache as it stood behind boundary `step`, told from the recording alone: so scrubbing, rewound
+/// runs and files all work. No ImGui in here.
+struct CacheColumns {
+    int64_t step = 0, prompt_length = 0;
+    std::vector<Origin> origin;      ///< [length], by position
+    std::vector<int32_t> refresh;    ///< id of the refresh that wrote or skipped the column, -1 = none
+    std::vector<int64_t> written_at; ///< step that wrote it; 0 = the prefill
+    [[nodiscard]] int64_t length() const { return static_cast<int64_t>(origin.size()); }
+    /// Steps since the column was written.
+    [[nodiscard]] int64_t age(int64_t position) const {
+        return step - written_at[static_cast<size_t>(position)];
+    }
+};
+
+/// \param step  0 .. recording.steps(): 0 is the state behind the prefill
+[[nodiscard]] CacheColumns cache_columns(const Recording& recording, int64_t step);
+
+/// The latest drift of each layer and position among refreshes at or before `step`; absent() where nothing measured it.
+struct DriftColumns {
+    int64_t layers = 0, length = 0;
+    std::vector<float> k, v, k_max, v_max; ///< [layers * length], layer-major
+    [[nodiscard]] size_t index(int64_t layer, int64_t position) const {
+        return static_cast<size_t>(layer * length + position);
+    }
+};
+[[nodiscard]] DriftColumns drift_columns(const Recording& recording, int64_t step, int64_t length);
+
+/// Words of the legend: "teacher prefill", "refreshed", "student", "skipped", ...
+[[nodiscard]] const char* origin_label(Origin origin);
+
+} // namespace refreshlab::ui

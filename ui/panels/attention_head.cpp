@@ -1,0 +1,348 @@
+// The enlarged head of the Attention panel: title, strip of the shown query, map of the queries before it.
+#include "ui/format.h"
+#include "ui/panels/attention_frame.h"
+#include "ui/panels/attention_panel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+using namespace attention;
+
+void AttentionPanel::draw_head(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size) {
+    const float em = f.em;
+    if (size.x < 8 * em || size.y < 5 * em) return;
+    const int32_t layer = ctx.selection.layer, head = ctx.selection.head;
+
+    // The shown query's weights over its keys.
+    if (m_row_query != f.query || m_row_layer != layer || m_row_head != head || m_row_teacher != m_teacher ||
+        m_row.empty()) {
+        m_row = attention_row(*f.recording, f.query, m_teacher, layer, head);
+        m_top = top_keys(m_row, 6);
+        m_row_query = f.query;
+        m_row_layer = layer;
+        m_row_head = head;
+        m_row_teacher = m_teacher;
+    }
+
+    const float line = ImGui::GetTextLineHeight() + std::round(em * 0.2F);
+    draw_head_title(ctx, f, at, size.x);
+    const float top = at.y + 2 * line + std::round(em * 0.15F);
+    if (m_row.empty()) {
+        ImGui::SetCursorScreenPos(ImVec2(at.x, at.y + line));
+        draw_missing(ctx, f);
+    }
+    const float axis = std::round(1.25F * em), left = std::round(2.9F * em);
+    const float strip_height = std::round(std::clamp(size.y * 0.2F, 2.0F * em, 4.5F * em));
+    const float bottom = at.y + size.y;
+    const ImVec2 strip_min(at.x + left, top), strip_max(at.x + size.x, top + strip_height);
+    f.map_min = ImVec2(strip_min.x, strip_max.y + std::round(em * 0.3F));
+    f.map_max = ImVec2(strip_max.x, bottom - axis);
+    f.query_keys = std::max<int64_t>(1, m_window.keys());
+    if (f.map_max.y - f.map_min.y < 2 * em) return;
+    if (!m_row.empty()) draw_strip(ctx, f, strip_min, strip_max);
+    draw_map(ctx, f, f.map_min, f.map_max);
+    draw_axes(ctx, f, f.map_min, f.map_max, bottom);
+}
+
+void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float width) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float line = ImGui::GetTextLineHeight() + std::round(f.em * 0.2F);
+    list->PushClipRect(at, ImVec2(at.x + width, at.y + 2 * line), true);
+    const std::string name = fmt::format("Layer {}, head {}", ctx.selection.layer, ctx.selection.head);
+    text_at(list, at, ctx.theme.text, name);
+    const std::string query =
+        fmt::format("step {}, {}", f.query - f.prompt + 1, label_at(*f.recording, f.query));
+    text_at(list, ImVec2(at.x + text_width(name) + f.em, at.y), ctx.theme.text_muted, query);
+    // What people read first: which tokens this one looks at.
+    float x = at.x;
+    if (!m_row.empty()) {
+        text_at(list, ImVec2(x, at.y + line), ctx.theme.text_muted, "reads");
+        x += text_width("reads") + f.em * 0.5F;
+    }
+    for (const TopKey& key : m_top) {
+        const std::string token = label_at(*f.recording, key.position, 14),
+                          weight = format_number(static_cast<double>(key.weight));
+        const float needs = text_width(token) + f.em * 0.35F + text_width(weight);
+        if (x + needs > at.x + width) break;
+        text_at(list, ImVec2(x, at.y + line), ctx.theme.text, token);
+        x += text_width(token) + f.em * 0.35F;
+        text_at(list, ImVec2(x, at.y + line), ctx.theme.text_muted, weight);
+        x += text_width(weight) + f.em * 0.9F;
+    }
+    list->PopClipRect();
+}
+
+void AttentionPanel::hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t key, bool clicked) {
+    if (key < 0 || key > query) return;
+    const int64_t step = query - f.prompt + 1;
+    if (step >= 1) ctx.next_hovered_step = step;
+    const auto row = query == m_row_query ? m_row
+                                          : attention_row(*f.recording, query, m_teacher, ctx.selection.layer,
+                                                          ctx.selection.head);
+    const std::string weight = static_cast<size_t>(key) < row.size()
+                                   ? format_number(static_cast<double>(row[static_cast<size_t>(key)]))
+                                   : "not recorded";
+    ImGui::SetTooltip("Query %s, step %lld, position %lld\nKey %s, position %lld\nWeight %s",
+                      label_at(*f.recording, query).c_str(), static_cast<long long>(step),
+                      static_cast<long long>(query), label_at(*f.recording, key).c_str(),
+                      static_cast<long long>(key), weight.c_str());
+    if (!clicked) return;
+    const bool same = query == f.query && ctx.selection.key_position == key;
+    if (same) {
+        ctx.selection.key_position.reset();
+        return;
+    }
+    ctx.selection.key_position = key;
+    if (query != f.query || ctx.live())
+        ctx.select_step(std::max<int64_t>(1, step)); // a held cell must not run away
+}
+
+void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    list->AddRectFilled(min, max, ctx.theme.plot_background);
+    // Position 0 would often squeeze all others; then it is cut off and marked.
+    const size_t from = m_without_first && m_row.size() > 1 ? 1 : 0;
+    float top = 0;
+    for (size_t k = from; k < m_row.size(); ++k)
+        if (std::isfinite(m_row[k])) top = std::max(top, m_row[k]);
+    const float height = max.y - min.y - 2;
+    const auto pixels = static_cast<int>(max.x - min.x);
+    const double keys_per_pixel = static_cast<double>(f.query_keys) / std::max(1, pixels);
+    const auto value_of = [&](int64_t first, int64_t last) {
+        float value = -1;
+        for (int64_t k = first; k < std::min<int64_t>(last, static_cast<int64_t>(m_row.size())); ++k)
+            value = std::max(value, m_row[static_cast<size_t>(k)]);
+        return value;
+    };
+    const auto bar = [&](float x0, float x1, float value, ImU32 colour) {
+        if (value < 0 || top <= 0) return;
+        const float h = std::round(std::min(1.0F, value / top) * height);
+        if (h > 0) list->AddRectFilled(ImVec2(x0, max.y - 1 - h), ImVec2(x1, max.y - 1), colour);
+        if (value > top * 1.001F) // beyond the scale
+            list->AddTriangleFilled(ImVec2(x0, min.y + f.em * 0.3F),
+                                    ImVec2(x0 + f.em * 0.5F, min.y + f.em * 0.3F),
+                                    ImVec2(x0 + f.em * 0.25F, min.y), ctx.theme.text);
+    };
+    const ImU32 colour = ctx.theme.dark ? 0xFFE9B456U : 0xFFB27200U; // Okabe-Ito sky blue, blue on white
+    if (keys_per_pixel >= 0.5) {
+        for (int i = 0; i < pixels; ++i) {
+            const auto first = static_cast<int64_t>(static_cast<double>(i) * keys_per_pixel);
+            const auto last =
+                std::max(first + 1, static_cast<int64_t>(static_cast<double>(i + 1) * keys_per_pixel));
+            bar(min.x + static_cast<float>(i), min.x + static_cast<float>(i + 1), value_of(first, last),
+                colour);
+        }
+    } else {
+        for (int64_t k = 0; k < static_cast<int64_t>(m_row.size()); ++k)
+            bar(std::round(f.key_x(static_cast<double>(k))),
+                std::round(f.key_x(static_cast<double>(k + 1))) - 1, m_row[static_cast<size_t>(k)], colour);
+    }
+    list->AddRect(min, max, ctx.theme.plot_border);
+    const std::string label = format_number(static_cast<double>(top));
+    text_at(list, ImVec2(min.x - text_width(label) - f.em * 0.3F, min.y - f.em * 0.1F), ctx.theme.text_muted,
+            label);
+    if (const auto held = ctx.selection.key_position; held && *held < static_cast<int64_t>(m_row.size())) {
+        const float x = std::round(f.key_x(static_cast<double>(*held) + 0.5));
+        list->AddLine(ImVec2(x, min.y), ImVec2(x, max.y), ctx.theme.selection);
+    }
+    ctx.landmarks.set("attention/strip", {min.x, min.y, max.x - min.x, max.y - min.y});
+    ImGui::SetCursorScreenPos(min);
+    const bool clicked = ImGui::InvisibleButton("strip", ImVec2(max.x - min.x, max.y - min.y));
+    if (ImGui::IsItemHovered()) {
+        // Where several keys share a pixel, the one that made the bar.
+        const double place = static_cast<double>((ImGui::GetIO().MousePos.x - min.x) / (max.x - min.x)) *
+                             static_cast<double>(f.query_keys);
+        auto key = static_cast<int64_t>(place);
+        for (auto k = key + 1; k < std::min<int64_t>(static_cast<int64_t>(place + keys_per_pixel),
+                                                     static_cast<int64_t>(m_row.size()));
+             ++k)
+            if (m_row[static_cast<size_t>(k)] > m_row[static_cast<size_t>(key)]) key = k;
+        hover_key(ctx, f, f.query, key, clicked);
+    }
+}
+
+void AttentionPanel::draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float width = max.x - min.x, height = max.y - min.y;
+    AttentionMap::Shape shape{m_teacher, m_window, {ctx.selection.layer}, {ctx.selection.head}, 64, 64};
+    while (static_cast<float>(shape.texels_x) * 2 <= width)
+        shape.texels_x *= 2;
+    while (static_cast<float>(shape.texels_y) * 2 <= height)
+        shape.texels_y *= 2;
+    const bool changed = m_head.update(*f.recording, shape);
+    const int64_t rows = m_head.rows(), columns = m_head.columns();
+    list->AddRectFilled(min, max, ctx.theme.plot_background);
+    const auto row_y = [&](double query) {
+        return min.y + static_cast<float>((query - static_cast<double>(m_window.first_query)) /
+                                          static_cast<double>(m_window.rows())) *
+                           height;
+    };
+    for (int64_t q = m_window.first_query; q <= m_window.last_query;) {
+        if (m_head.has_row(q)) {
+            ++q;
+            continue;
+        }
+        const int64_t first = q;
+        while (q <= m_window.last_query && !m_head.has_row(q))
+            ++q;
+        draw_absent(list, ctx.theme, ImVec2(min.x, row_y(static_cast<double>(first))),
+                    ImVec2(f.key_x(static_cast<double>(q)), row_y(static_cast<double>(q))));
+    }
+    if (rows > 0 && columns > 0) {
+        const auto index = [](const std::vector<int32_t>& all, int32_t one) {
+            return static_cast<size_t>(std::ranges::find(all, one) - all.begin());
+        };
+        const ColourScale scale =
+            head_scale(index(f.layers, ctx.selection.layer), index(f.heads, ctx.selection.head));
+        std::string look = fmt::format("{} {} {} {}", m_colours, scale.log, scale.min, scale.max);
+        if (changed || look != m_head_look) {
+            m_head_look = std::move(look);
+            m_head_rgba.resize(static_cast<size_t>(rows * columns));
+            colour_cells(m_head.cells(0, 0), scale, m_head_rgba);
+            m_head_size = {static_cast<int>(columns), static_cast<int>(rows)};
+            ++m_head_revision;
+        }
+        const ImTextureID texture =
+            ctx.host.texture("attention/head", m_head_size[0], m_head_size[1], m_head_rgba, m_head_revision);
+        const double block = static_cast<double>(rows * m_head.query_factor());
+        draw_cells(
+            list, texture, min, max,
+            ImVec2(0, static_cast<float>(static_cast<double>(m_window.first_query - m_head.first_aligned()) /
+                                         block)),
+            ImVec2(static_cast<float>(static_cast<double>(m_window.keys()) /
+                                      static_cast<double>(columns * m_head.key_factor())),
+                   static_cast<float>(static_cast<double>(m_window.last_query + 1 - m_head.first_aligned()) /
+                                      block)));
+    }
+    list->AddRect(min, max, ctx.theme.plot_border);
+    ctx.landmarks.set("attention/head", {min.x, min.y, width, height});
+
+    // Prompt on the left of the line, generated text on its right.
+    const float prompt_x = std::round(f.key_x(static_cast<double>(f.prompt)));
+    list->AddLine(ImVec2(prompt_x, min.y), ImVec2(prompt_x, max.y), faded(ctx.theme.text_muted, 0.55F));
+    const auto mark_row = [&](int64_t query, ImU32 colour) {
+        if (!m_window.contains(query)) return;
+        const float y0 = row_y(static_cast<double>(query)), y1 = row_y(static_cast<double>(query + 1));
+        list->AddRect(ImVec2(min.x, y0 - 0.5F),
+                      ImVec2(f.key_x(static_cast<double>(query + 1)), std::max(y1, y0 + 2) + 0.5F), colour);
+    };
+    if (ctx.hovered_step) mark_row(f.prompt + *ctx.hovered_step - 1, faded(ctx.theme.crosshair, 0.8F));
+    if (!ctx.live()) mark_row(f.query, ctx.theme.selection);
+    if (const auto held = ctx.selection.key_position; held && *held < f.query_keys) {
+        const float x = std::round(f.key_x(static_cast<double>(*held) + 0.5));
+        list->AddLine(ImVec2(x, min.y), ImVec2(x, max.y), faded(ctx.theme.selection, 0.7F));
+    }
+    ImGui::SetCursorScreenPos(min);
+    const bool clicked = ImGui::InvisibleButton("map", ImVec2(width, height));
+    if (ImGui::IsItemHovered()) {
+        const ImVec2 mouse = ImGui::GetIO().MousePos;
+        const auto key = static_cast<int64_t>(static_cast<double>((mouse.x - min.x) / width) *
+                                              static_cast<double>(f.query_keys));
+        const auto query =
+            m_window.first_query + static_cast<int64_t>(static_cast<double>((mouse.y - min.y) / height) *
+                                                        static_cast<double>(m_window.rows()));
+        hover_key(ctx, f, std::clamp(query, m_window.first_query, m_window.last_query), key, clicked);
+    }
+}
+
+void AttentionPanel::draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 map_max, float bottom) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float em = f.em;
+    const auto fit = [](float room, float one) {
+        return std::max<int64_t>(2, static_cast<int64_t>(room / one));
+    };
+    // y: steps, their text right of the panel's edge and left of the map.
+    const int64_t first_step = m_window.first_query - f.prompt + 1, last_step = first_step + m_window.rows();
+    for (const int64_t step : whole_ticks(first_step, last_step, fit(map_max.y - map_min.y, 1.6F * em))) {
+        const std::string label = fmt::format("{}", step);
+        const float y = map_min.y + (static_cast<float>(step - first_step) + 0.5F) /
+                                        static_cast<float>(m_window.rows()) * (map_max.y - map_min.y);
+        list->AddLine(ImVec2(map_min.x - em * 0.2F, std::round(y)), ImVec2(map_min.x, std::round(y)),
+                      ctx.theme.plot_border);
+        text_at(list,
+                ImVec2(map_min.x - em * 0.35F - text_width(label), std::min(y - em * 0.5F, map_max.y - em)),
+                ctx.theme.text_muted, label);
+    }
+    // The line below: what is held, or the axis.
+    const float y = bottom - em * 1.15F;
+    if (const auto held = ctx.selection.key_position; held && static_cast<size_t>(*held) < m_row.size()) {
+        const std::string text = fmt::format(
+            "{} reads {} at {}: {}", label_at(*f.recording, f.query), label_at(*f.recording, *held), *held,
+            format_number(static_cast<double>(m_row[static_cast<size_t>(*held)])));
+        list->PushClipRect(ImVec2(map_min.x - 2.9F * em, y), ImVec2(map_max.x, bottom + 1), true);
+        text_at(list, ImVec2(map_min.x, y), ctx.theme.text, text);
+        list->PopClipRect();
+        return;
+    }
+    std::string title = "key position";
+    if (m_head.key_factor() * m_head.query_factor() > 1)
+        title += fmt::format(", max of {} x {}", m_head.query_factor(), m_head.key_factor());
+    const float title_x = map_max.x - text_width(title);
+    float free_from = map_min.x - em;
+    for (const int64_t tick : whole_ticks(0, f.query_keys, fit(map_max.x - map_min.x, 4.0F * em))) {
+        const std::string label = fmt::format("{}", tick);
+        const float x = std::round(f.key_x(static_cast<double>(tick) + 0.5)), w = text_width(label);
+        list->AddLine(ImVec2(x, map_max.y), ImVec2(x, map_max.y + em * 0.2F), ctx.theme.plot_border);
+        if (x - w * 0.5F < free_from || x + w * 0.5F > title_x - em * 0.5F) continue;
+        text_at(list, ImVec2(x - w * 0.5F, y), ctx.theme.text_muted, label);
+        free_from = x + w * 0.5F + em * 0.5F;
+    }
+    text_at(list, ImVec2(title_x, y), ctx.theme.text_muted, title);
+}
+
+void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
+    const Recording& recording = *f.recording;
+    const EngineStatus& status = *ctx.status;
+    const char* who = m_teacher ? "teacher" : "student";
+    // The teacher has read the text up to its last pass only.
+    int64_t held = f.prompt;
+    if (m_teacher && recording.info().config.mode == Mode::overfill) {
+        const auto& passes = recording.passes();
+        for (size_t i = 0, n = passes.size(); i < n; ++i)
+            held = std::max(held, passes[i].first_pos + passes[i].tokens);
+    } else {
+        held = f.query + 1;
+    }
+    if (m_asked == f.query && status.errors != m_asked_errors) m_asked.reset();
+
+    std::string why = fmt::format("The {}'s attention at this step was not kept.", who);
+    if (!m_teacher && !recording.info().config.capture.attention)
+        why = "Keeping attention is switched off for this run.";
+    if (m_teacher && f.query >= held)
+        why = held > f.prompt ? fmt::format("The teacher has read up to step {} only.", held - f.prompt)
+                              : "The teacher has read the prompt only: no probe or refresh yet.";
+    ImGui::TextDisabled("%s", why.c_str());
+    ImGui::SameLine();
+    if (m_teacher && f.query >= held) {
+        if (held > f.prompt && ImGui::SmallButton("Go there")) ctx.select_step(held - f.prompt);
+        return;
+    }
+    const bool busy = m_asked == f.query;
+    ImGui::BeginDisabled(!f.live_engine || busy);
+    if (ImGui::SmallButton(busy ? "Reading..." : "Read it")) {
+        ctx.engine.send(command::RequestAttention{f.query, m_teacher});
+        m_asked = f.query;
+        m_asked_errors = status.errors;
+    }
+    ImGui::EndDisabled();
+    if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+        ImGui::SetTooltip(
+            "%s",
+            f.live_engine
+                ? fmt::format("One pass of the {} over this token, on the columns as they are now.", who)
+                      .c_str()
+                : "This run comes from a file; its models are not loaded.");
+    if (!m_teacher || !f.live_engine) return;
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Read all shown")) {
+        for (int64_t q = m_window.first_query; q <= std::min(m_window.last_query, held - 1); ++q)
+            if (!recording.attention(q, m_teacher)) ctx.engine.send(command::RequestAttention{q, m_teacher});
+    }
+    ImGui::SetItemTooltip("One pass of the teacher for each row of the map.");
+}
+
+} // namespace refreshlab::ui
