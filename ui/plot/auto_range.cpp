@@ -28,15 +28,23 @@ ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> th
         r.max = std::max(r.max, y);
     }
     // Signals that are never negative start at their natural zero, unless all data is far above it.
-    const bool from_floor = r.min >= usual.min && r.min - usual.min <= 2 * std::max(r.max - r.min, extent);
+    const bool from_floor =
+        usual.min >= 0 && r.min >= usual.min && r.min - usual.min <= 2 * std::max(r.max - r.min, extent);
+    // A natural ceiling (1 of a probability, 0 of a logarithm) keeps only a little room above it.
+    const auto under_ceiling = [&](ValueRange result) {
+        if (usual.max > usual.min && r.max <= usual.max && result.max > usual.max)
+            result.max = usual.max + 0.04 * (usual.max - result.min);
+        return result;
+    };
     if (from_floor) {
         const double top = (r.max - usual.min) * 1.06;
-        return {usual.min, usual.min + (top > 0 ? round_up_nice(top) : 1.0)};
+        return under_ceiling({usual.min, usual.min + (top > 0 ? round_up_nice(top) : 1.0)});
     }
     const double room = std::max(r.max - r.min, extent) * 0.08;
     // Rounded outward to tenths of the nice span: round numbers at both ends, not more than a tenth wasted.
     const double quantum = round_up_nice(r.max - r.min + 2 * room) / 10;
-    return {std::floor((r.min - room) / quantum) * quantum, std::ceil((r.max + room) / quantum) * quantum};
+    return under_ceiling(
+        {std::floor((r.min - room) / quantum) * quantum, std::ceil((r.max + room) / quantum) * quantum});
 }
 
 void ColourRange::include(double value) {

@@ -2,21 +2,17 @@
 
 #include "engine/signals/registry.h"
 
-#include <fmt/format.h>
-
-#include <array>
 #include <limits>
 #include <utility>
 
 namespace refreshlab::ui {
 
-std::string_view parameter_alias(std::string_view signal) {
-    // The short names of engine/control/parameters.h.
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> aliases = {
-        {{"entropy_bits", "entropy"}, {"kl_nats", "kl"}, {"mc_variance", "mc"}}};
-    for (const auto& [name, alias] : aliases)
-        if (name == signal) return alias;
-    return signal;
+std::string_view threshold_parameter(std::string_view signal) {
+    for (const Parameter& p : parameters()) {
+        // The threshold of the periodic trigger goes by another name.
+        if (p.signal == signal && (p.key.ends_with(".threshold") || p.key == "periodic.every")) return p.key;
+    }
+    return {};
 }
 
 std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_view signal) {
@@ -28,8 +24,9 @@ std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_vie
         ThresholdLine line;
         line.trigger = i;
         // The parameter speaks about the first trigger of its signal.
-        line.key = fmt::format("{}.threshold", parameter_alias(signal));
-        if (!lines.empty() || !drafts.number(line.key)) line.key = trigger_key(i, "threshold");
+        line.key = threshold_parameter(signal);
+        if (!lines.empty() || line.key.empty() || !drafts.number(line.key))
+            line.key = trigger_key(i, "threshold");
         line.value = drafts.number(line.key).value_or(trigger.threshold);
         line.comparison = trigger.comparison;
         line.enabled = trigger.enabled;

@@ -25,8 +25,9 @@ struct ThresholdLine {
 /// Lines of one signal, in policy order.
 [[nodiscard]] std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_view signal);
 
-/// "entropy" of entropy_bits: the short name of a signal in parameter keys, or the signal's own name.
-[[nodiscard]] std::string_view parameter_alias(std::string_view signal);
+/// Key of the parameter that is the threshold of the first trigger of this signal ("entropy.threshold",
+/// "periodic.every"); empty where the signal has none.
+[[nodiscard]] std::string_view threshold_parameter(std::string_view signal);
 
 /// Limits of a threshold while it is dragged: the parameter's range where it has one, else the signal's natural floor.
 struct DragLimits {

@@ -1,0 +1,226 @@
+#include "ui/format.h"
+#include "ui/panels/panel.h"
+#include "ui/plot/signal_plot.h"
+#include "ui/plot/time_view.h"
+#include "ui/plot/value_format.h"
+
+#include <fmt/format.h>
+#include <implot.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+namespace refreshlab::ui {
+namespace {
+
+/// Stacked plots of chosen signals on one time axis, with the refreshes in a lane above them.
+class SignalsPanel final : public Panel {
+public:
+    SignalsPanel() {
+        for (const auto name : {"entropy_bits", "kl_nats", "mc_variance"})
+            if (const auto id = signal_id(name)) m_shown[*id] = true;
+    }
+    [[nodiscard]] std::string_view title() const override { return "Signals"; }
+    void recording_changed(UiContext& ctx) override {
+        for (auto& plot : m_plots)
+            if (plot) plot->forget_run();
+        m_preview.clear();
+        // A rewound run keeps the view; one that is shorter than the view's start begins again.
+        if (ctx.time.follow || ctx.time.x_min > static_cast<double>(ctx.steps)) ctx.time.fit_request = true;
+    }
+    void draw(UiContext& ctx) override;
+
+private:
+    void draw_toolbar(UiContext& ctx);
+    void draw_signal_list(UiContext& ctx);
+    void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height);
+
+    std::array<bool, max_signals> m_shown{};
+    std::array<std::optional<SignalPlot>, max_signals> m_plots;
+    SeriesSet m_series;
+    WhatIfPreview m_preview;
+    std::string m_held_key;
+    float m_left = 0, m_width = 0; ///< of the plot areas in the last frame: the lane stands above them
+};
+
+void SignalsPanel::draw_signal_list(UiContext& ctx) {
+    if (ImGui::Button("Choose signals")) ImGui::OpenPopup("##signals");
+    if (!ImGui::BeginPopup("##signals")) return;
+    for (size_t id = 0; id < signals().size(); ++id) {
+        const Signal& signal = signals()[id];
+        const float size = ImGui::GetFontSize() * 0.5F;
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        ImGui::GetWindowDrawList()->AddRectFilled(
+            {at.x, at.y + ImGui::GetFrameHeight() / 2 - size / 2},
+            {at.x + size, at.y + ImGui::GetFrameHeight() / 2 + size / 2}, ctx.theme.signal(signal.name),
+            size * 0.2F);
+        ImGui::Dummy({size, size});
+        ImGui::SameLine();
+        ImGui::PushID(static_cast<int>(id));
+        ImGui::Checkbox(with_unit(signal.label, signal.unit).c_str(), &m_shown[id]);
+        ImGui::SetItemTooltip("%s\nCost: %s", std::string(signal.description).c_str(),
+                              std::string(signal.cost_hint).c_str());
+        ImGui::PopID();
+    }
+    ImGui::EndPopup();
+}
+
+void SignalsPanel::draw_toolbar(UiContext& ctx) {
+    draw_signal_list(ctx);
+    // What the numbers beside the plots belong to.
+    const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
+    const int64_t fresh = new_steps(ctx.time, ctx.steps);
+    const std::string end =
+        fresh > 0 ? fmt::format("End, {} new {}", format_thousands(fresh), fresh == 1 ? "step" : "steps")
+                  : "End";
+    const float padding = 2 * ImGui::GetStyle().FramePadding.x, spacing = ImGui::GetStyle().ItemSpacing.x;
+    const float fit_width = ImGui::CalcTextSize("Fit").x + padding,
+                end_width = ImGui::CalcTextSize(end.c_str()).x + padding;
+    const float buttons = right - fit_width - (ctx.time.follow ? 0 : end_width + spacing);
+    if (ctx.recording && ctx.steps > 0) {
+        ImGui::SameLine();
+        ImGui::AlignTextToFramePadding();
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        const int64_t step = std::clamp<int64_t>(ctx.hovered_step.value_or(ctx.shown_step()), 0, ctx.steps);
+        ImGui::PushClipRect(at, {buttons - spacing, at.y + ImGui::GetFrameHeight()}, true);
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        ImGui::TextUnformatted(step_caption(*ctx.recording, ctx.steps, step).c_str());
+        ImGui::PopStyleColor();
+        ImGui::PopClipRect();
+    }
+    ImGui::SameLine();
+    ImGui::SetCursorScreenPos({buttons, ImGui::GetCursorScreenPos().y});
+    if (!ctx.time.follow) {
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);
+        if (ImGui::Button(fmt::format("{}###end", end).c_str())) follow_newest(ctx.time, ctx.steps);
+        ImGui::PopStyleColor();
+        ImGui::SetItemTooltip("Follow the newest step again (End)");
+        ImGui::SameLine();
+    }
+    if (ImGui::Button("Fit")) ctx.time.fit_request = true;
+    ImGui::SetItemTooltip("Show the whole run (F, or a double click on a plot)");
+}
+
+void SignalsPanel::draw(UiContext& ctx) {
+    m_series.begin_frame(ctx.recording, ctx.steps);
+    PlotStack stack{m_series, m_preview};
+    stack.fit = ctx.time.fit_request;
+    stack.held_key = m_held_key;
+    stack.left = m_left;
+    stack.width = m_width;
+    advance_time_view(ctx.time, ctx.steps);
+    draw_toolbar(ctx);
+    if (!ctx.recording || ctx.steps == 0)
+        offer_run(ctx,
+                  "The signals of a run appear here, one plot each, as soon as it makes its first step.");
+
+    std::vector<SignalPlot*> plots;
+    float weights = 0;
+    const auto weight_of = [&](SignalPlot& plot) {
+        return ctx.steps == 0 || plot.has_data(m_series) ? 1.0F : 0.6F;
+    };
+    for (size_t id = 0; id < signals().size(); ++id) {
+        if (!m_shown[id]) continue;
+        if (!m_plots[id]) m_plots[id].emplace(id);
+        plots.push_back(&*m_plots[id]);
+        weights += weight_of(*m_plots[id]);
+    }
+    if (plots.empty()) {
+        ImGui::TextDisabled("No signal is chosen.");
+        return;
+    }
+    // The threshold that is moved may be held here or on its card: the count is the same.
+    const bool threshold_moves = std::ranges::any_of(plots, [&](const SignalPlot* plot) {
+        return std::ranges::any_of(threshold_lines(ctx.drafts, plot->info().name),
+                                   [&](const ThresholdLine& l) { return l.key == ctx.drafts.edited_key(); });
+    });
+    if (threshold_moves && ctx.recording) {
+        m_preview.ask(ctx.recording, ctx.steps, ctx.drafts.policy());
+        if (m_preview.busy()) ctx.host.keep_awake(0.2);
+    } else {
+        m_preview.clear();
+    }
+
+    const float font = ImGui::GetFontSize(), lane_height = std::round(font * 1.25F);
+    const ImVec2 lane = ImGui::GetCursorScreenPos();
+    ImGui::SetCursorScreenPos({lane.x, lane.y + lane_height});
+    if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground)) {
+        const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the last plot
+        const float least = SignalPlot::header_height() + font * 4;
+        const float unit = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1) / weights;
+        ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {ImGui::GetStyle().ItemSpacing.x, 0});
+        if (ImPlot::BeginAlignedPlots("##aligned", true)) {
+            for (SignalPlot* plot : plots) {
+                const bool last = plot == plots.back();
+                plot->draw(ctx, stack,
+                           std::max(least, std::floor(unit * weight_of(*plot))) + (last ? labels : 0), last);
+                if (plot->wants_hiding()) {
+                    m_shown[plot->signal()] = false;
+                    m_plots[plot->signal()].reset(); // `plot` is not used again
+                    break;
+                }
+            }
+            ImPlot::EndAlignedPlots();
+        }
+        ImGui::PopStyleVar();
+        ImGui::GetWindowDrawList()->AddText(
+            {stack.left - ImGui::CalcTextSize("step").x - 12, stack.bottom + 4}, ctx.theme.text_muted,
+            "step");
+    }
+    ImGui::EndChild();
+    m_held_key = stack.held_key;
+    m_left = stack.left;
+    m_width = stack.width;
+    draw_lane(ctx, stack, lane, lane_height);
+    // A line whose trigger was taken away under the mouse must not stay held.
+    if (!m_held_key.empty() && !ImGui::IsMouseDown(ImGuiMouseButton_Left)) m_held_key.clear();
+}
+
+void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height) {
+    if (stack.width <= 0) return;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float left = stack.left, right = stack.left + stack.width, middle = at.y + height / 2;
+    const char* name = "refreshes";
+    const float name_x = std::max(at.x, left - ImGui::CalcTextSize(name).x - 8);
+    list->AddText({name_x, middle - ImGui::GetTextLineHeight() / 2}, ctx.theme.text_muted, name);
+    if (!ctx.recording) return;
+    const RefreshMarks marks =
+        refreshes_in_sight(*ctx.recording, ctx.steps, ctx.time.x_min, ctx.time.x_max,
+                           static_cast<double>(left), static_cast<double>(stack.width));
+    const float badge = std::round(ImGui::GetFontSize() * 1.0F);
+    // Badges merge where they would cover each other; the lines below stay apart down to 3 pixels.
+    const auto groups = merge_markers(marks.x_px, static_cast<double>(badge) + 2);
+    const bool over = ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows);
+    const ImVec2 mouse = ImGui::GetMousePos();
+    list->PushClipRect({left - badge, at.y}, {right + badge, at.y + height}, true);
+    for (const MarkerGroup& group : groups) {
+        const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
+        const char letter = group_letter(
+            group, [&](size_t i) { return marker_letter(ctx.recording->refreshes()[marks.events[i]]); });
+        const std::string text =
+            group.count() == 1 ? std::string(1, letter) : fmt::format("{} {}", letter, group.count());
+        const auto box = draw_badge(list, {static_cast<float>(group.x()), middle}, badge, colour, text);
+        for (size_t i = group.first; i <= group.last; ++i)
+            ctx.landmarks.set(fmt::format("signals/marker/{}", marks.events[i]), box);
+        const bool on_badge = over && mouse.x >= box.x && mouse.x < box.x + box.width && mouse.y >= at.y &&
+                              mouse.y < at.y + height;
+        if (!on_badge) continue;
+        refresh_tooltip(ctx, marks, group);
+        const int64_t step = ctx.recording->refreshes()[marks.events[group.first]].step;
+        ctx.next_hovered_step = step;
+        if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
+    }
+    list->PopClipRect();
+    if (stack.hovered_marks && m_held_key.empty() && !ImGui::IsMouseDown(ImGuiMouseButton_Left))
+        refresh_tooltip(ctx, marks, *stack.hovered_marks);
+}
+
+} // namespace
+
+std::unique_ptr<Panel> make_signals_panel() {
+    return std::make_unique<SignalsPanel>();
+}
+
+} // namespace refreshlab::ui

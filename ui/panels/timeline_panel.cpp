@@ -1,0 +1,339 @@
+#include "ui/panels/panel.h"
+#include "ui/plot/auto_range.h"
+#include "ui/plot/refresh_marks.h"
+#include "ui/plot/series_set.h"
+#include "ui/plot/time_view.h"
+#include "ui/plot/value_format.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace refreshlab::ui {
+namespace {
+
+/// Distance of axis labels: 1, 2 or 5 times a power of ten, whole steps.
+int64_t tick_distance(double steps_per_label) {
+    int64_t power = 1;
+    while (static_cast<double>(power * 10) <= steps_per_label)
+        power *= 10;
+    for (const int64_t times : {1, 2, 5})
+        if (static_cast<double>(power * times) >= steps_per_label) return power * times;
+    return power * 10;
+}
+
+/// The whole run in one strip: entropy, refreshes, the selected step to drag, the visible range to drag.
+class TimelinePanel final : public Panel {
+public:
+    [[nodiscard]] std::string_view title() const override { return "Timeline"; }
+    void recording_changed(UiContext&) override { m_colour_range.reset(); }
+    void draw(UiContext& ctx) override;
+
+private:
+    /// Where things are in this frame, pixels.
+    struct Strip {
+        float left, right, marks, chart, axis, bottom; ///< tops of the three rows
+        double x_max;                                  ///< step at the right end; the left end is step 0
+        [[nodiscard]] float x(double step) const {
+            return left + static_cast<float>(step / x_max) * (right - left);
+        }
+        [[nodiscard]] double step(float px) const {
+            return static_cast<double>((px - left) / (right - left)) * x_max;
+        }
+    };
+    void draw_caption(UiContext& ctx, ImVec2 at, float height);
+    void draw_live_button(UiContext& ctx, ImVec2 at, float width, float height);
+    void draw_chart(UiContext& ctx, const Strip& strip);
+    void draw_axis(UiContext& ctx, const Strip& strip);
+    void draw_marks(UiContext& ctx, const Strip& strip, bool hovered);
+    void draw_cursor(UiContext& ctx, const Strip& strip);
+    void scrub(UiContext& ctx, const Strip& strip);
+    void drag_range(UiContext& ctx, const Strip& strip);
+
+    enum class Grip : uint8_t { none, left, right, body };
+    SeriesSet m_series;
+    ColourRange m_colour_range; ///< height of the chart: widens at once, never jumps back within a run
+    std::vector<double> m_x, m_low, m_high;
+    Grip m_grip = Grip::none;
+    double m_grip_offset = 0;
+    bool m_on_mark = false;
+};
+
+void TimelinePanel::draw(UiContext& ctx) {
+    m_series.begin_frame(ctx.recording, ctx.steps);
+    advance_time_view(ctx.time, ctx.steps);
+    if (!ctx.recording) {
+        offer_run(ctx, "The whole run appears here, from its first step to its newest.");
+        return;
+    }
+    const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
+    const float font = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();
+    const float caption = std::max(ImGui::CalcTextSize("step 10,000 of 10,000").x, font * 9) + font;
+    const float button = ImGui::CalcTextSize("Live").x + 3 * ImGui::GetStyle().FramePadding.x + font;
+    const float height = std::max(room.y, font * 3);
+    Strip strip{};
+    strip.left = at.x + caption;
+    strip.right = std::max(strip.left + 50, at.x + room.x - button - font * 0.75F);
+    strip.bottom = at.y + height;
+    strip.axis = strip.bottom - line - 2;
+    strip.marks = at.y;
+    // The row of letters is dropped where the strip is very low; the marks then stand in the chart.
+    strip.chart = height > font * 4 ? at.y + std::round(font * 1.05F) : at.y;
+    strip.x_max = fitted_max(ctx.steps);
+    draw_caption(ctx, at, height);
+    draw_live_button(ctx, {strip.right + font * 0.75F, strip.chart}, button, strip.axis - strip.chart);
+    ctx.landmarks.set("timeline/bar",
+                      {strip.left, strip.chart, strip.right - strip.left, strip.axis - strip.chart});
+
+    ImGui::SetCursorScreenPos({strip.left, strip.marks});
+    ImGui::InvisibleButton("##scrub", {strip.right - strip.left, strip.axis - strip.marks});
+    const bool hovered = ImGui::IsItemHovered(), active = ImGui::IsItemActive();
+    if (hovered && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) ctx.time.fit_request = true;
+    draw_chart(ctx, strip);
+    m_on_mark = false;
+    draw_marks(ctx, strip, hovered && !active);
+    if (hovered || active) scrub(ctx, strip);
+    draw_cursor(ctx, strip);
+
+    ImGui::SetCursorScreenPos({strip.left, strip.axis});
+    ImGui::InvisibleButton("##range", {strip.right - strip.left, strip.bottom - strip.axis});
+    drag_range(ctx, strip);
+    draw_axis(ctx, strip);
+    ImGui::SetCursorScreenPos(at);
+    ImGui::Dummy(room);
+}
+
+void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float line = ImGui::GetTextLineHeight();
+    const auto& info = ctx.recording->info();
+    std::vector<std::pair<ImU32, std::string>> rows;
+    rows.emplace_back(ctx.theme.text, fmt::format("step {} of {}", format_thousands(ctx.shown_step()),
+                                                  format_thousands(ctx.steps)));
+    rows.emplace_back(ctx.theme.text_muted,
+                      fmt::format("prompt {} tokens", format_thousands(ctx.recording->prompt_length())));
+    if (info.fork_step > 0)
+        rows.emplace_back(ctx.theme.text_muted,
+                          fmt::format("branch at step {}", format_thousands(info.fork_step)));
+    else if (const auto end = ctx.recording->end())
+        rows.emplace_back(ctx.theme.text_muted, fmt::format("ended: {}", end->stop_reason));
+    else
+        rows.emplace_back(ctx.theme.text_muted, "Entropy (bits)");
+    float y = at.y;
+    for (const auto& [ink, text] : rows) {
+        if (y + line > at.y + height + 1) break;
+        list->AddText({at.x, y}, ink, text.c_str());
+        y += line + 2;
+    }
+}
+
+void TimelinePanel::draw_live_button(UiContext& ctx, ImVec2 at, float width, float height) {
+    ImGui::SetCursorScreenPos(at);
+    const float h = std::min(height, ImGui::GetFrameHeight());
+    const bool live = ctx.live() && ctx.time.follow;
+    ImGui::PushStyleColor(ImGuiCol_Text, live ? ctx.theme.text_ok : ctx.theme.accent_ink);
+    ImGui::BeginDisabled(live);
+    if (ImGui::Button("Live", {width, h})) {
+        ctx.select_step(std::nullopt);
+        follow_newest(ctx.time, ctx.steps);
+    }
+    ImGui::EndDisabled();
+    ImGui::PopStyleColor();
+    ImGui::SetItemTooltip(live ? "Every panel shows the newest step" : "Show the newest step again (End)");
+    ctx.landmarks.set("timeline/live", {at.x, at.y, width, h});
+}
+
+void TimelinePanel::draw_chart(UiContext& ctx, const Strip& strip) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const ImVec2 min(strip.left, strip.chart), max(strip.right, strip.axis);
+    list->AddRectFilled(min, max, ctx.theme.plot_background);
+    const auto id = signal_id("entropy_bits");
+    if (id && ctx.steps > 0) {
+        const SignalSeries& series = m_series.series(*id);
+        const SeriesSummary all = series.summary(1, series.size());
+        if (all.finite > 0) m_colour_range.include(static_cast<double>(all.max));
+        const double top = m_colour_range.range().max;
+        envelope(series, series, 0, strip.x_max, static_cast<double>(strip.right - strip.left), m_x, m_low,
+                 m_high);
+        const double half = m_x.size() > 1 ? 0.5 * (m_x[1] - m_x[0]) : 0.5;
+        const ImU32 colour = ctx.theme.signal("entropy_bits");
+        const float height = strip.axis - strip.chart - 2;
+        const auto y = [&](double v) {
+            return strip.axis - std::max(1.0F, static_cast<float>(std::clamp(v / top, 0.0, 1.0)) * height);
+        };
+        for (size_t i = 0; i < m_x.size(); ++i) {
+            if (!std::isfinite(m_high[i])) continue;
+            const float x0 = std::max(strip.left, strip.x(m_x[i] - half));
+            const float x1 = std::max(x0 + 0.75F, strip.x(m_x[i] + half));
+            // Light up to the column's largest value, full up to its smallest: both extremes of each column show.
+            list->AddRectFilled({x0, y(m_high[i])}, {x1, strip.axis}, with_alpha(colour, 0.45F));
+            if (m_low[i] < m_high[i])
+                list->AddRectFilled({x0, y(m_low[i])}, {x1, strip.axis}, with_alpha(colour, 0.55F));
+        }
+    }
+    // What the other time plots do not show is dimmed.
+    const float from = std::clamp(strip.x(ctx.time.x_min), strip.left, strip.right);
+    const float to = std::clamp(strip.x(ctx.time.x_max), strip.left, strip.right);
+    const ImU32 veil = with_alpha(ImGui::GetColorU32(ImGuiCol_WindowBg), 0.62F);
+    if (from > strip.left) list->AddRectFilled(min, {from, max.y}, veil);
+    if (to < strip.right) list->AddRectFilled({to, min.y}, max, veil);
+    list->AddRect({from, min.y}, {to, max.y}, ctx.theme.plot_border);
+    // A branch shares everything left of this line with its parent.
+    const auto& info = ctx.recording->info();
+    if (info.fork_step > 0) {
+        const float x = std::round(strip.x(static_cast<double>(info.fork_step))) + 0.5F;
+        for (float y = min.y; y < max.y; y += 6)
+            list->AddLine({x, y}, {x, std::min(y + 3, max.y)}, ctx.theme.text, 1.5F);
+        list->AddText({x + 4, min.y + 1}, ctx.theme.text_muted, "branch");
+    }
+}
+
+void TimelinePanel::draw_axis(UiContext& ctx, const Strip& strip) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float spacing = ImGui::CalcTextSize("100,000").x * 1.6F;
+    const int64_t distance =
+        tick_distance(strip.x_max * static_cast<double>(spacing / std::max(1.0F, strip.right - strip.left)));
+    for (int64_t step = 0; static_cast<double>(step) <= strip.x_max; step += distance) {
+        const std::string text = format_thousands(step);
+        const float x = std::round(strip.x(static_cast<double>(step))),
+                    width = ImGui::CalcTextSize(text.c_str()).x;
+        list->AddLine({x + 0.5F, strip.axis}, {x + 0.5F, strip.axis + 4}, ctx.theme.text_muted);
+        const float text_x = std::clamp(x - width / 2, strip.left + 3, strip.right - width);
+        list->AddText({text_x, strip.axis + 3}, ctx.theme.text_muted, text.c_str());
+    }
+}
+
+void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const RefreshMarks marks =
+        refreshes_in_sight(*ctx.recording, ctx.steps, 0, strip.x_max, static_cast<double>(strip.left),
+                           static_cast<double>(strip.right - strip.left));
+    const float badge = std::round(ImGui::GetFontSize() * 0.9F);
+    const bool letters = strip.chart > strip.marks;
+    for (const MarkerGroup& group : merge_markers(marks.x_px, 3)) {
+        const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
+        const float x0 = std::round(static_cast<float>(group.x_min)),
+                    x1 = std::round(static_cast<float>(group.x_max));
+        list->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.axis}, with_alpha(colour, 0.85F));
+    }
+    const ImVec2 mouse = ImGui::GetMousePos();
+    for (const MarkerGroup& group :
+         merge_markers(marks.x_px, letters ? static_cast<double>(badge) + 2 : 6.0)) {
+        float left = static_cast<float>(group.x_min) - 3, right = static_cast<float>(group.x_max) + 4;
+        if (letters) {
+            const char letter = group_letter(
+                group, [&](size_t i) { return marker_letter(ctx.recording->refreshes()[marks.events[i]]); });
+            const std::string text =
+                group.count() == 1 ? std::string(1, letter) : fmt::format("{} {}", letter, group.count());
+            const auto box = draw_badge(list, {static_cast<float>(group.x()), strip.marks + badge / 2}, badge,
+                                        group_colour(ctx.theme, *ctx.recording, marks, group), text);
+            left = std::min(left, box.x);
+            right = std::max(right, box.x + box.width);
+            for (size_t i = group.first; i <= group.last; ++i)
+                ctx.landmarks.set(fmt::format("timeline/marker/{}", marks.events[i]), box);
+        }
+        const bool over_row = !letters || mouse.y < strip.chart;
+        if (hovered && over_row && mouse.x >= left && mouse.x < right) {
+            m_on_mark = true;
+            refresh_tooltip(ctx, marks, group);
+        }
+    }
+}
+
+void TimelinePanel::draw_cursor(UiContext& ctx, const Strip& strip) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    if (ctx.hovered_step && *ctx.hovered_step <= ctx.steps) {
+        const float x = std::round(strip.x(static_cast<double>(*ctx.hovered_step))) + 0.5F;
+        list->AddLine({x, strip.chart}, {x, strip.axis}, ctx.theme.crosshair);
+    }
+    const bool live = ctx.live();
+    const ImU32 colour = live ? ctx.theme.text_ok : ctx.theme.selection | IM_COL32_A_MASK;
+    const float x = std::round(strip.x(static_cast<double>(ctx.shown_step()))) + 0.5F;
+    const float size = ImGui::GetFontSize() * 0.32F;
+    list->AddLine({x, strip.chart}, {x, strip.axis}, colour, 2);
+    list->AddTriangleFilled({x, strip.axis - size * 1.2F}, {x + size, strip.axis + size * 0.6F},
+                            {x - size, strip.axis + size * 0.6F}, colour);
+    ctx.landmarks.set("timeline/cursor", {x - size, strip.chart, 2 * size, strip.axis - strip.chart});
+}
+
+void TimelinePanel::scrub(UiContext& ctx, const Strip& strip) {
+    if (ctx.steps == 0) return;
+    const float mouse = ImGui::GetMousePos().x;
+    const auto step = static_cast<int64_t>(std::llround(strip.step(mouse)));
+    if (ImGui::IsItemActive()) {
+        // Dragged past the newest step: live again.
+        const bool past = mouse > strip.x(static_cast<double>(ctx.steps)) + ImGui::GetFontSize();
+        if (past) {
+            ctx.select_step(std::nullopt);
+        } else {
+            ctx.select_step(std::clamp<int64_t>(step, 1, ctx.steps));
+            if (!ctx.time.follow) reveal_step(ctx.time, *ctx.selection.step, ctx.steps);
+        }
+        ctx.host.keep_awake(0.3);
+        return;
+    }
+    if (step >= 1 && step <= ctx.steps) {
+        ctx.next_hovered_step = step;
+        if (!m_on_mark) step_tooltip(ctx, step);
+    }
+}
+
+void TimelinePanel::drag_range(UiContext& ctx, const Strip& strip) {
+    const bool hovered = ImGui::IsItemHovered(), active = ImGui::IsItemActive();
+    const float from = strip.x(ctx.time.x_min), to = strip.x(ctx.time.x_max),
+                grip = ImGui::GetFontSize() * 0.4F;
+    const float mouse = ImGui::GetMousePos().x;
+    Grip under = Grip::body;
+    if (std::fabs(mouse - from) < grip) under = Grip::left;
+    if (std::fabs(mouse - to) < grip) under = Grip::right;
+    if (ImGui::IsItemActivated()) {
+        m_grip = under;
+        m_grip_offset = strip.step(mouse) - (under == Grip::right ? ctx.time.x_max : ctx.time.x_min);
+        // A press outside of the range brings its middle there.
+        if (under == Grip::body && (mouse < from || mouse > to))
+            m_grip_offset = 0.5 * (ctx.time.x_max - ctx.time.x_min);
+    }
+    if (active && m_grip != Grip::none && ImGui::IsMouseDragging(ImGuiMouseButton_Left, 2)) {
+        const double at = strip.step(mouse) - m_grip_offset, width = ctx.time.x_max - ctx.time.x_min;
+        if (m_grip == Grip::left)
+            set_time_range(ctx.time, std::min(at, ctx.time.x_max - min_time_width), ctx.time.x_max,
+                           ctx.steps);
+        if (m_grip == Grip::right)
+            set_time_range(ctx.time, ctx.time.x_min, std::max(at, ctx.time.x_min + min_time_width),
+                           ctx.steps);
+        if (m_grip == Grip::body) set_time_range(ctx.time, at, at + width, ctx.steps);
+        ctx.host.keep_awake(0.3);
+    }
+    if (!active) m_grip = Grip::none;
+    if (hovered || active) {
+        const Grip shown = active ? m_grip : under;
+        ImGui::SetMouseCursor(shown == Grip::body ? ImGuiMouseCursor_Hand : ImGuiMouseCursor_ResizeEW);
+        if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) ctx.time.fit_request = true;
+        if (!active)
+            ImGui::SetTooltip("Drag to move what the plots show, its ends to widen it; double click fits");
+    }
+    // The handle: a bar behind the numbers, brighter where it can be taken.
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float left = std::clamp(strip.x(ctx.time.x_min), strip.left, strip.right);
+    const float right = std::clamp(strip.x(ctx.time.x_max), left + 2, strip.right + 2);
+    const ImU32 bar = ImGui::GetColorU32(active    ? ImGuiCol_ScrollbarGrabActive
+                                         : hovered ? ImGuiCol_ScrollbarGrabHovered
+                                                   : ImGuiCol_ScrollbarGrab,
+                                         0.55F);
+    list->AddRectFilled({left, strip.axis + 1}, {right, strip.bottom}, bar, 3);
+    for (const float x : {left, right - 3})
+        list->AddRectFilled({x, strip.axis + 1}, {x + 3, strip.bottom},
+                            ImGui::GetColorU32(ImGuiCol_ScrollbarGrabActive), 1);
+    ctx.landmarks.set("timeline/range", {left, strip.axis, right - left, strip.bottom - strip.axis});
+}
+
+} // namespace
+
+std::unique_ptr<Panel> make_timeline_panel() {
+    return std::make_unique<TimelinePanel>();
+}
+
+} // namespace refreshlab::ui

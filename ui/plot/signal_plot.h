@@ -1,0 +1,77 @@
+#pragma once
+
+#include "ui/context.h"
+#include "ui/plot/auto_range.h"
+#include "ui/plot/refresh_marks.h"
+#include "ui/plot/series_set.h"
+#include "ui/plot/thresholds.h"
+#include "ui/plot/what_if_preview.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// What the stacked plots of one frame share.
+struct PlotStack {
+    SeriesSet& series;
+    WhatIfPreview& preview;
+    bool fit = false;              ///< y ranges go back to automatic
+    std::string held_key = {};     ///< threshold under the mouse button: the other lines take no input
+    float left = 0, width = 0;     ///< of the plot areas, pixels; set by the plots
+    float top = 0, bottom = 0;     ///< of the whole stack
+    bool pressed_on_line = false;  ///< this press belongs to a threshold line
+    std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
+};
+
+/// One plot of the Signals panel: header line with the value at the step that is looked at, the curve, its band, its
+/// threshold lines. Drawn with ImPlot; everything it decides is in the ImGui-free files beside it.
+class SignalPlot {
+public:
+    explicit SignalPlot(size_t signal) : m_signal(signal) {}
+
+    [[nodiscard]] size_t signal() const { return m_signal; }
+    [[nodiscard]] const Signal& info() const { return signals()[m_signal]; }
+    /// Something to show: a value, or at least a threshold.
+    [[nodiscard]] bool has_data(SeriesSet& series) const { return series.series(m_signal).any_measured(); }
+    [[nodiscard]] static float header_height();
+    /// \param height  of header and plot together
+    void draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels);
+    [[nodiscard]] bool wants_hiding() const { return m_hide; }
+    void forget_run(); ///< another recording: ranges start anew
+
+private:
+    void draw_header(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines);
+    void draw_curve(UiContext& ctx, PlotStack& stack, double width_px);
+    void draw_refresh_lines(UiContext& ctx, PlotStack& stack);
+    void draw_step_lines(UiContext& ctx);
+    void draw_thresholds(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines);
+    void drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y, bool held);
+    void draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lines);
+    void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
+    void handle_mouse(UiContext& ctx, PlotStack& stack);
+    void draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lines);
+    void draw_empty_hint(UiContext& ctx);
+    [[nodiscard]] ValueRange wanted_range(const UiContext& ctx, PlotStack& stack,
+                                          const std::vector<ThresholdLine>& lines) const;
+
+    size_t m_signal;
+    bool m_locked = false, m_hide = false;
+    bool m_auto_y = true;
+    double m_y_min = 0, m_y_max = 1;
+    bool m_held = false, m_cancelled = false; ///< a line of this plot is under the button; Esc ended that drag
+    double m_last_sent = 0;
+    bool m_pressed = false;                    ///< the button went down on this plot, beside its lines
+    TimeView m_view_at_press;
+    std::optional<int64_t> m_selection_before_click;
+    Landmarks::Box m_box;                      ///< plot area of the last frame
+    PlotPath m_path;
+    std::vector<double> m_band_x, m_band_low, m_band_high;
+};
+
+/// The usual range of a signal: the registry's, log2 V bits where it depends on the vocabulary.
+[[nodiscard]] ValueRange usual_range(const Signal& signal, int64_t vocab_size);
+
+} // namespace refreshlab::ui
