@@ -1,0 +1,131 @@
+#include "engine/text/chat_template.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/text/jinja_ast.h"
+#include "engine/text/jinja_runner.h"
+#include "engine/text/json_fields.h"
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+using Variables = std::vector<std::pair<std::string, jinja::Value>>;
+
+constexpr size_t max_file_bytes = size_t{64} << 20;
+
+[[noreturn]] void fail(const std::string& doing, const std::string& object, const jinja::Problem& problem) {
+    const std::string what = visible_text(problem.what(), 500);
+    throw Error(doing, object, problem.line > 0 ? fmt::format("line {}: {}", problem.line, what) : what);
+}
+
+/// The special tokens that templates name: bos_token, eos_token, ... Each is a text or {"content": text}.
+Variables special_tokens(const JsonFields& config) {
+    Variables found;
+    for (const auto& [key, value] : config.json().items()) {
+        if (!key.ends_with("_token") || key.starts_with("add_")) continue;
+        if (value.is_string()) {
+            found.emplace_back(key, jinja::Value::text(value.get<std::string>()));
+        } else if (value.is_object()) {
+            found.emplace_back(key, jinja::Value::text(config.object(key.c_str()).text("content")));
+        }
+    }
+    return found;
+}
+
+/// The template in tokenizer_config.json: a text, or several with names, of which "default" counts.
+std::optional<std::string> template_in(const JsonFields& config) {
+    const nlohmann::json* entry = config.find("chat_template");
+    if (entry == nullptr) return std::nullopt;
+    if (!entry->is_array()) return config.text("chat_template");
+    for (size_t i = 0; i < entry->size(); ++i) {
+        const JsonFields named = config.element("chat_template", i);
+        if (named.text("name") == "default") return named.text("template");
+    }
+    config.fail("chat_template", "several templates, and none is named default");
+}
+
+} // namespace
+
+struct ChatTemplate::Impl {
+    std::string object; ///< for messages
+    Variables tokens;
+    jinja::Body body;
+
+    Impl(std::string_view source, std::string name, Variables special)
+        : object(std::move(name))
+        , tokens(std::move(special)) {
+        if (const auto offset = first_invalid_utf8(source)) {
+            throw Error("reading the chat template", object, fmt::format("not UTF-8 at byte {}", *offset));
+        }
+        try {
+            body = jinja::parse_template(source);
+        } catch (const jinja::Problem& problem) {
+            fail("reading the chat template", object, problem);
+        }
+    }
+};
+
+ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl)
+    : m_impl(std::move(impl)) {}
+
+ChatTemplate::~ChatTemplate() = default;
+
+std::shared_ptr<const ChatTemplate> ChatTemplate::load(const std::filesystem::path& folder) {
+    const std::filesystem::path config_file = folder / "tokenizer_config.json";
+    const std::filesystem::path own_file = folder / "chat_template.jinja";
+    std::error_code ignored;
+    std::optional<std::string> source;
+    std::string object = config_file.string();
+    Variables tokens;
+    if (std::filesystem::exists(config_file, ignored)) {
+        const nlohmann::json json = read_json_file(config_file, max_file_bytes);
+        const JsonFields config(json, "reading", config_file.string(), "");
+        tokens = special_tokens(config);
+        if (!std::filesystem::exists(own_file, ignored)) source = template_in(config);
+    }
+    if (std::filesystem::exists(own_file, ignored)) { // the newer place wins
+        source = read_file(own_file, max_file_bytes);
+        object = own_file.string();
+    }
+    if (!source) return nullptr;
+    return std::shared_ptr<const ChatTemplate>(
+        new ChatTemplate(std::make_unique<Impl>(*source, std::move(object), std::move(tokens))));
+}
+
+std::shared_ptr<const ChatTemplate> ChatTemplate::parse(std::string_view source, std::string bos_token,
+                                                        std::string eos_token) {
+    Variables tokens = {{"bos_token", jinja::Value::text(std::move(bos_token))},
+                        {"eos_token", jinja::Value::text(std::move(eos_token))}};
+    return std::shared_ptr<const ChatTemplate>(
+        new ChatTemplate(std::make_unique<Impl>(source, "", std::move(tokens))));
+}
+
+std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, bool add_generation_prompt) const {
+    using jinja::Value;
+    std::vector<Value> list;
+    list.reserve(messages.size());
+    for (const ChatMessage& message : messages) {
+        list.push_back(Value::dict({{Value::text("role"), Value::text(message.role)},
+                                    {Value::text("content"), Value::text(message.content)}}));
+    }
+    Variables context = m_impl->tokens;
+    context.emplace_back("messages", Value::list(std::move(list)));
+    context.emplace_back("add_generation_prompt", Value::boolean(add_generation_prompt));
+    // The reference defines these two even when nobody gives them.
+    context.emplace_back("tools", Value::none());
+    context.emplace_back("documents", Value::none());
+    try {
+        return jinja::Runner(std::move(context)).run(m_impl->body);
+    } catch (const jinja::Problem& problem) {
+        fail("running the chat template", m_impl->object, problem);
+    }
+}
+
+} // namespace refreshlab
