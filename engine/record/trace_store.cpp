@@ -69,17 +69,19 @@ void check_target(const std::filesystem::path& path, bool overwrite) {
         break;
     }
     if (!overwrite) throw Error(doing, path.string(), "the file exists already", "choose another name");
+    bool in_use = false;
     try {
-        // Leaving WAL needs the file for itself alone: fails while another program records into it or shows it.
+        // Leaving WAL needs the file for itself alone: while another connection records into it or shows it, SQLite
+        // stays in WAL or says that it is locked.
         sqlite::Database old(path, sqlite::Open::read_write);
         old.busy_timeout(0);
-        old.exec("PRAGMA journal_mode = DELETE");
-    } catch (const sqlite::SqlError& e) {
-        if (e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED) {
-            throw Error(doing, path.string(), "another program is using this trace",
-                        "close it or choose another name");
-        }
-        // Damaged: being replaced is the best that can happen to it.
+        in_use = old.text("PRAGMA journal_mode = DELETE") == "wal";
+    } catch (const sqlite::SqlError& e) { // anything but a lock is damage: being replaced can only help it
+        in_use = e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED;
+    }
+    if (in_use) {
+        throw Error(doing, path.string(), "another program is using this trace",
+                    "close it or choose another name");
     }
 }
 

@@ -40,6 +40,8 @@ void create_tables(sqlite::Database& db) {
     db.exec(
         "PRAGMA journal_mode = WAL"); // where the file system has none, the rollback journal does, with more waiting
     db.exec("PRAGMA synchronous = NORMAL");
+    (void)db.integer(
+        "SELECT count(*) FROM runs"); // opens the WAL: from now on others can tell that the file is in use
 }
 
 TraceWriter::TraceWriter(sqlite::Database& db)

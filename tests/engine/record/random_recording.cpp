@@ -139,7 +139,7 @@ void Grower::boundary(Recording& recording, int64_t t) {
         }
         recording.add_drift(std::move(drift));
     }
-    if (uniform(0, 2) == 0) {
+    if (attention && uniform(0, 2) == 0) {
         auto rows = std::make_shared<AttentionRows>();
         rows->position = length + uniform(0, t) - 1;
         rows->step = rows->position - length + 1;

@@ -44,6 +44,7 @@ public:
 
     std::vector<Written> written; ///< of the recording that grows, in order
     std::mt19937_64 random;
+    bool attention = true; ///< rows of any position up to the step, so later ones may replace earlier ones
 
 private:
     [[nodiscard]] int64_t uniform(int64_t low, int64_t high);

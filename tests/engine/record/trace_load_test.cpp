@@ -1,0 +1,218 @@
+#include "engine/base/error.h"
+#include "engine/record/export.h"
+#include "engine/record/sqlite.h"
+#include "engine/record/trace_store.h"
+#include "tests/engine/record/random_recording.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <iterator>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const std::filesystem::path& path, const std::string& bytes) {
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file << bytes;
+}
+
+/// The one line of the error that loading gives, or "" if it loads.
+std::string load_error(const std::filesystem::path& path) {
+    try {
+        for (const auto& recording : load_trace(path))
+            (void)summary_json(*recording); // and it can be used
+        return {};
+    } catch (const Error& e) {
+        const std::string line = e.what();
+        CHECK(e.kind() == ErrorKind::bad_input);
+        CHECK(line.find('\n') == std::string::npos);
+        CHECK_THAT(line, ContainsSubstring(path.string()));
+        return line;
+    }
+}
+
+/// A trace with a root and a branch, and every kind of row in it.
+void make_trace(const std::filesystem::path& path) {
+    Grower grower(21);
+    const auto root = grower.start();
+    grower.grow(*root, 40);
+    const auto branch = root->fork(20, "branch");
+    grower.grow(*branch, 20);
+    grower.finish(*branch);
+    REQUIRE(root->refreshes().size() > 1);
+    REQUIRE(root->commands().size() > 1);
+    REQUIRE(branch->passes().size() > branch->inherited().passes);
+    const auto store = TraceStore::create(path);
+    store->attach(root);
+    store->attach(branch);
+}
+
+} // namespace
+
+TEST_CASE("what is no trace is refused in one line", "[record]") {
+    TemporaryFolder folder;
+    CHECK_THAT(load_error(folder / "missing.trace"), ContainsSubstring("no such file"));
+    CHECK_THAT(load_error(folder.path()), ContainsSubstring("folder"));
+    CHECK_THAT(load_error("/dev/null"), ContainsSubstring("not a regular file"));
+    write(folder / "empty.trace", "");
+    CHECK_THAT(load_error(folder / "empty.trace"), ContainsSubstring("empty"));
+    for (const size_t size : {size_t{1}, size_t{15}, size_t{99}, size_t{600}, size_t{9000}}) {
+        write(folder / "text.trace", std::string(size, 'a'));
+        CHECK_THAT(load_error(folder / "text.trace"), ContainsSubstring("not a RefreshLab trace"));
+    }
+    sqlite::Database(folder / "foreign.db", sqlite::Open::create).exec("CREATE TABLE runs (run)");
+    CHECK_THAT(load_error(folder / "foreign.db"), ContainsSubstring("not a RefreshLab trace"));
+}
+
+TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
+    TemporaryFolder folder;
+    const auto file = folder / "version.trace";
+    make_trace(file);
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 7");
+    CHECK_THAT(load_error(file),
+               ContainsSubstring("written by a newer version (schema 7, this program reads up to 1)"));
+    for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
+        sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
+        CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
+    }
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 1");
+    CHECK(load_error(file).empty());
+}
+
+TEST_CASE("impossible contents are damage, not a crash", "[record]") {
+    TemporaryFolder folder;
+    const auto good = folder / "good.trace";
+    make_trace(good);
+    REQUIRE(load_error(good).empty());
+    const std::string bytes = contents(good);
+    const auto bad = folder / "bad.trace";
+    const char* const attacks[] = {
+        "UPDATE steps SET step = -5 WHERE step = 3",
+        "DELETE FROM steps WHERE step = 3",
+        "UPDATE steps SET position = 1000000000000 WHERE step = 3",
+        "UPDATE steps SET token_id = 300 WHERE step = 3",
+        "UPDATE steps SET next_token_id = 4294967297 WHERE step = 3",
+        "UPDATE steps SET producer = 2 WHERE step = 3",
+        "UPDATE steps SET fed = 'yes' WHERE step = 3",
+        "UPDATE steps SET arrival_ms = x'00' WHERE step = 3",
+        "UPDATE steps SET mc_ms = 'soon' WHERE step = 3",
+        "INSERT INTO topk SELECT run, step, 16, 1, 0.5 FROM steps",
+        "UPDATE topk SET rank = -1 WHERE rank = 0",
+        "UPDATE topk SET token_id = -2",
+        "UPDATE topk SET step = step + 77",
+        "UPDATE signals SET known = step - 1 WHERE known = step AND step = 4",
+        "UPDATE signals SET known = known + 1000 WHERE known > step",
+        "UPDATE signals SET step = 9223372036854775807, known = 9223372036854775807 WHERE step = 4 AND known "
+        "= step",
+        "UPDATE signals SET value = 'much'",
+        "UPDATE refreshes SET step = -1",
+        "UPDATE refreshes SET step = 1000 - n",
+        "UPDATE refreshes SET n = n + 1000",
+        "UPDATE refreshes SET on_fire = 'explode'",
+        "UPDATE refreshes SET hits = '[{'",
+        "UPDATE refreshes SET hits = '{}}'",
+        "UPDATE refreshes SET hits = '[{\"trigger\": 99999999999999999999}]'",
+        "UPDATE refreshes SET kl_nats = 'not a number'",
+        "UPDATE refreshes SET spliced = NULL",
+        "UPDATE passes SET tokens = -1",
+        "UPDATE passes SET first_pos = 1e300",
+        "UPDATE commands SET json = 'rm -rf'",
+        "UPDATE commands SET json = NULL",
+        "UPDATE commands SET json = replace(hex(zeroblob(100000)), '00', '[')",
+        "UPDATE drift SET layers = 2147483647, positions = 2147483647",
+        "UPDATE drift SET layers = 4294967296, positions = 4294967296",
+        "UPDATE drift SET k = x'0011'",
+        "UPDATE drift SET v_max = NULL",
+        "UPDATE attention SET heads = 65536, keys = 9223372036854775807",
+        "UPDATE attention SET position = -1, keys = 0",
+        "UPDATE attention SET weights = x''",
+        "UPDATE attention SET layers = x'01020304'",
+        "UPDATE tokens SET bytes = 17",
+        "UPDATE tokens SET id = id - 1000",
+        "UPDATE runs SET id = 'same'",
+        "UPDATE runs SET parent = 'nobody' WHERE first_step > 1",
+        "UPDATE runs SET parent = 'branch' WHERE first_step > 1",
+        "UPDATE runs SET fork_step = 41, first_step = 42 WHERE first_step > 1",
+        "UPDATE runs SET fork_step = -1 WHERE first_step > 1",
+        "UPDATE runs SET first_step = 30 WHERE first_step > 1",
+        "UPDATE runs SET inherited_passes = -1 WHERE first_step > 1",
+        "UPDATE runs SET info = '{'",
+        "UPDATE runs SET info = '[]'",
+        "UPDATE runs SET info = '{}'",
+        "UPDATE runs SET info = json_set(info, '$.prompt_ids', 5)",
+        "UPDATE runs SET info = json_set(info, '$.prompt_ids[0]', -1)",
+        "UPDATE runs SET info = json_set(info, '$.prompt_ids[0]', 300)",
+        "UPDATE runs SET info = json_set(info, '$.vocab_size', 1e30)",
+        "UPDATE runs SET info = json_set(info, '$.layers', -1)",
+        "UPDATE runs SET info = json_set(info, '$.threads', 99999999999)",
+        "UPDATE runs SET info = json_set(info, '$.first_token', 12345)",
+        "UPDATE runs SET info = json_set(info, '$.first_logprob', 'low')",
+        "UPDATE runs SET info = json_set(info, '$.config', 3)",
+        "UPDATE runs SET info = json_set(info, '$.config.policy.when', 'never')",
+        "UPDATE runs SET stop_reason = 5.5, total_ms = 'x'",
+        "UPDATE runs SET run = 50 - run",
+        "DROP TABLE tokens",
+        "ALTER TABLE steps RENAME TO paces",
+        "ALTER TABLE topk DROP COLUMN prob",
+        "DROP TABLE passes; CREATE VIEW passes AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 "
+        "FROM c) SELECT "
+        "1, x, 1, 1, 1, 1, 1, 1.0, 1.0 FROM c",
+    };
+    for (const char* attack : attacks) {
+        INFO(attack);
+        write(bad, bytes);
+        sqlite::Database(bad, sqlite::Open::read_write).exec(attack);
+        CHECK_THAT(load_error(bad), ContainsSubstring("damaged"));
+    }
+}
+
+TEST_CASE("a signal that this program does not know is left out", "[record]") {
+    TemporaryFolder folder;
+    const auto file = folder / "signal.trace";
+    make_trace(file);
+    const auto before = load_trace(file);
+    sqlite::Database(file, sqlite::Open::read_write)
+        .exec("INSERT INTO signals VALUES (1, 3, 'of_the_future', 3, 1.5)");
+    const auto after = load_trace(file);
+    CHECK(first_difference(*before[0], *after[0]) == std::nullopt);
+}
+
+TEST_CASE("cut and flipped bytes never crash the reader", "[record]") {
+    const uint64_t seed = std::random_device{}();
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    TemporaryFolder folder;
+    make_trace(folder / "good.trace");
+    const std::string good = contents(folder / "good.trace");
+    const auto bad = folder / "bad.trace";
+    int refused = 0;
+    for (int i = 0; i < 150; ++i) {
+        std::string bytes = good;
+        if (i % 5 == 0) {
+            bytes.resize(random() % bytes.size());
+        } else if (i % 5 == 1) { // a whole page
+            const size_t page = random() % (bytes.size() / 4096);
+            for (size_t k = 0; k < 4096; ++k)
+                bytes[page * 4096 + k] = static_cast<char>(random());
+        } else {
+            for (uint64_t k = 0; k <= random() % 40; ++k)
+                bytes[random() % bytes.size()] = static_cast<char>(random());
+        }
+        write(bad, bytes);
+        if (!load_error(bad).empty())
+            ++refused; // a changed number may pass: it is one that could have been written
+    }
+    CHECK(refused > 30);
+}

@@ -1,0 +1,371 @@
+#include "engine/base/error.h"
+#include "engine/record/sqlite.h"
+#include "engine/record/trace_store.h"
+#include "tests/engine/record/random_recording.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+void check_equal(const Recording& loaded, const Recording& original) {
+    const auto difference = first_difference(loaded, original);
+    INFO(difference.value_or("no difference"));
+    REQUIRE_FALSE(difference);
+    // What first_difference leaves out.
+    const RunInfo& a = loaded.info();
+    const RunInfo& b = original.info();
+    CHECK(a.id == b.id);
+    CHECK(a.parent_id == b.parent_id);
+    CHECK(a.fork_step == b.fork_step);
+    CHECK(a.config == b.config);
+    CHECK(a.ttft_ms == b.ttft_ms);
+    CHECK(a.prefill_ms == b.prefill_ms);
+    CHECK(a.device == b.device);
+    CHECK(a.dtype == b.dtype);
+    CHECK(a.threads == b.threads);
+    CHECK(a.started_at == b.started_at);
+    CHECK(a.versions == b.versions);
+    CHECK(a.note == b.note);
+    CHECK(loaded.token_ids() == original.token_ids());
+    for (int64_t t = 1; t <= original.steps(); ++t) {
+        REQUIRE(loaded.step(t).arrival_ms == original.step(t).arrival_ms);
+        REQUIRE(loaded.step(t).part_ms == original.step(t).part_ms);
+    }
+    for (size_t i = 0; i < original.refreshes().size(); ++i) {
+        REQUIRE(loaded.refreshes()[i].teacher_ms == original.refreshes()[i].teacher_ms);
+        REQUIRE(loaded.refreshes()[i].splice_ms == original.refreshes()[i].splice_ms);
+    }
+    if (original.end()) CHECK(loaded.end()->total_ms == original.end()->total_ms);
+    for (const int32_t id : original.token_ids()) {
+        REQUIRE(loaded.tokens().token_bytes(id) == original.tokens().token_bytes(id));
+        REQUIRE(loaded.tokens().is_special(id) == original.tokens().is_special(id));
+    }
+}
+
+/// Runs `work` in a child process. \return its wait status
+template <class Work>
+int in_child(Work work) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        work();
+        _exit(3); // work ends the process itself
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+} // namespace
+
+TEST_CASE("a saved recording comes back the same, bit for bit", "[record]") {
+    const uint64_t seed = std::random_device{}();
+    INFO("seed " << seed);
+    TemporaryFolder folder;
+    for (uint64_t i = 0; i < 8; ++i) {
+        Grower grower(seed + i);
+        const auto recording = grower.start();
+        grower.grow(*recording, static_cast<int64_t>(i * i));
+        if (i % 3 != 0) grower.finish(*recording, i % 3 == 1);
+        const auto file = folder / "run.trace";
+        save_trace(file, recording);
+        CHECK(folder.files() == std::vector<std::string>{"run.trace"});
+        const auto loaded = load_trace(file);
+        REQUIRE(loaded.size() == 1);
+        check_equal(*loaded[0], *recording);
+        // What was known when is kept too: forks of both agree everywhere.
+        for (int64_t k = 0; k <= recording->steps(); k += 3) {
+            const auto difference = first_difference(*loaded[0]->fork(k, "x"), *recording->fork(k, "x"));
+            INFO("fork " << k << ": " << difference.value_or("no difference"));
+            REQUIRE_FALSE(difference);
+        }
+    }
+}
+
+TEST_CASE("a store follows a run and its branches, and leaves one file", "[record]") {
+    const uint64_t seed = std::random_device{}();
+    INFO("seed " << seed);
+    TemporaryFolder folder;
+    const auto file = folder / "live.trace";
+    Grower grower(seed);
+    grower.attention =
+        false; // a fork shares rows that its parent gets afterwards only in memory order; see below
+    const auto root = grower.start();
+    std::vector<std::shared_ptr<Recording>> all{root};
+    {
+        const auto store = TraceStore::create(file);
+        store->attach(root);
+        for (int i = 0; i < 40; ++i) {
+            grower.grow(*root, 1);
+            store->notify();
+        }
+        for (const int64_t k : {int64_t{25}, int64_t{40}, int64_t{0}, int64_t{12}}) {
+            const auto& parent = all[all.size() / 2]; // branches of branches as well
+            const int64_t step = std::min(k, parent->steps());
+            all.push_back(parent->fork(step, "branch" + std::to_string(all.size())));
+            store->attach(all.back());
+            for (int i = 0; i < 10; ++i) {
+                grower.grow(*all.back(), 1);
+                store->notify();
+            }
+            // A live file can be read at any time.
+            store->flush();
+            REQUIRE(store->error().empty());
+            const auto live = load_trace(file);
+            REQUIRE(live.size() == all.size());
+            check_equal(*live.back(), *all.back());
+        }
+        grower.finish(*all.back());
+    }
+    CHECK(folder.files() == std::vector<std::string>{"live.trace"});
+    const auto loaded = load_trace(file);
+    REQUIRE(loaded.size() == all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+        INFO("run " << i);
+        check_equal(*loaded[i], *all[i]);
+    }
+    // Shared steps are in the file once.
+    sqlite::Database db(file, sqlite::Open::read_only);
+    int64_t own = 0;
+    for (const auto& run : all)
+        own += run->steps() - run->info().fork_step;
+    CHECK(db.integer("SELECT count(*) FROM steps") == own);
+}
+
+TEST_CASE("attention in the file is what memory holds, for branches too", "[record]") {
+    TemporaryFolder folder;
+    const auto file = folder / "attention.trace";
+    Grower grower(11);
+    const auto root = grower.start(1);
+    const auto add = [](Recording& r, int64_t t, bool teacher) {
+        auto rows = std::make_shared<AttentionRows>();
+        rows->position = r.prompt_length() + t - 1;
+        rows->step = t;
+        rows->teacher = teacher;
+        rows->heads = 100;
+        rows->keys = rows->position + 1;
+        rows->layers = {0, 1, 2};
+        rows->weights.assign(static_cast<size_t>(3 * 100 * rows->keys), static_cast<uint16_t>(t));
+        r.add_attention(std::move(rows));
+    };
+    const auto decode = [&](Recording& r, TraceStore& store, int64_t steps) {
+        grower.attention = false;
+        for (int64_t i = 0; i < steps; ++i) {
+            grower.grow(r, 1);
+            add(r, r.steps(), false);
+            if (r.steps() % 4 == 0) add(r, r.steps(), true);
+            store.notify();
+        }
+    };
+    std::shared_ptr<Recording> branch;
+    {
+        const auto store = TraceStore::create(file);
+        store->attach(root);
+        decode(*root, *store, 60);
+        branch = root->fork(50, "branch");
+        store->attach(branch);
+        decode(*branch, *store, 45); // enough to drop what it shares with its parent
+        store->flush();
+        REQUIRE(store->error().empty());
+    }
+    REQUIRE_FALSE(root->attention(root->prompt_length(), false)); // the limit was felt
+    REQUIRE_FALSE(branch->attention_rows().empty());
+    const auto loaded = load_trace(file);
+    REQUIRE(loaded.size() == 2);
+    check_equal(*loaded[0], *root);
+    check_equal(*loaded[1], *branch);
+    const auto alone = folder / "branch.trace"; // a branch saved without its parent is complete
+    save_trace(alone, branch);
+    check_equal(*load_trace(alone).at(0), *branch);
+}
+
+TEST_CASE("a back-fill that comes after its step was written is in the file", "[record]") {
+    TemporaryFolder folder;
+    Grower grower(12);
+    const auto recording = grower.start();
+    grower.grow(*recording, 5);
+    const auto store = TraceStore::create(folder / "fill.trace");
+    store->attach(recording);
+    store->flush();
+    const size_t id = *signal_id("kl_nats");
+    const float values[] = {0.5F, 0.25F};
+    recording->back_fill(id, 2, values);
+    store->flush();
+    const auto loaded = load_trace(folder / "fill.trace");
+    CHECK(loaded[0]->signal(2, id) == 0.5F);
+    CHECK(loaded[0]->signal(3, id) == 0.25F);
+}
+
+TEST_CASE("runs with different vocabularies keep their own tokens", "[record]") {
+    struct Other final : TokenTable {
+        [[nodiscard]] std::string_view token_bytes(int32_t) const override { return "other"; }
+        [[nodiscard]] bool is_special(int32_t) const override { return true; }
+    };
+    TemporaryFolder folder;
+    Grower grower(13);
+    const auto first = grower.start();
+    RunInfo info = first->info();
+    info.id = "second";
+    const auto second = std::make_shared<Recording>(info, std::make_shared<Other>());
+    {
+        const auto store = TraceStore::create(folder / "two.trace");
+        store->attach(first);
+        store->attach(second);
+    }
+    const auto loaded = load_trace(folder / "two.trace");
+    REQUIRE(loaded.size() == 2);
+    check_equal(*loaded[0], *first);
+    CHECK(loaded[1]->tokens().token_bytes(info.first_token) == "other");
+    CHECK(loaded[1]->tokens().is_special(info.first_token));
+    CHECK(loaded[0]->tokens().token_bytes(vocab + 1).empty());
+}
+
+TEST_CASE("a killed process leaves a readable trace without the step in flight at most", "[record]") {
+    const uint64_t seed = std::random_device{}();
+    INFO("seed " << seed);
+    TemporaryFolder folder;
+    const auto file = folder / "killed.trace";
+    constexpr int64_t flushed = 30;
+    const int status = in_child([&] {
+        Grower grower(seed);
+        const auto recording = grower.start();
+        const auto store = TraceStore::create(file);
+        store->attach(recording);
+        for (int64_t t = 0; t < flushed; ++t) {
+            grower.grow(*recording, 1);
+            store->notify();
+        }
+        store->flush();
+        grower.grow(*recording, 1);
+        store->notify();
+        kill(getpid(), SIGKILL);
+    });
+    REQUIRE(WIFSIGNALED(status));
+    REQUIRE(WTERMSIG(status) == SIGKILL);
+    const auto loaded = load_trace(file);
+    REQUIRE(loaded.size() == 1);
+    REQUIRE(loaded[0]->steps() >= flushed);
+    REQUIRE(loaded[0]->steps() <= flushed + 1);
+    Grower again(seed);
+    const auto expected = again.start();
+    again.grow(*expected, loaded[0]->steps());
+    check_equal(*loaded[0], *expected);
+    // The next recording may take its place.
+    CHECK_NOTHROW(TraceStore::create(file));
+    CHECK(load_trace(file).empty());
+}
+
+TEST_CASE("a full disk stops writing with a message and not the decode", "[record]") {
+    TemporaryFolder folder;
+    const auto file = folder / "full.trace";
+    const int status = in_child([&] { // the limit on file sizes is the process's
+        signal(SIGXFSZ, SIG_IGN);
+        Grower grower(14);
+        const auto recording = grower.start();
+        const auto store = TraceStore::create(file);
+        store->attach(recording);
+        grower.grow(*recording, 2);
+        store->flush();
+        if (!store->error().empty()) _exit(10);
+        const rlimit limit{400 * 1024, RLIM_INFINITY};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(11);
+        for (int i = 0; i < 200 && store->error().empty(); ++i) {
+            grower.grow(*recording, 10);
+            store->flush();
+        }
+        if (store->error().find(file.string()) == std::string::npos) _exit(12);
+        const int64_t steps = recording->steps();
+        grower.grow(*recording, 10);
+        store->notify();
+        store->attach(grower.start());
+        store->flush(); // returns although nothing is written
+        _exit(recording->steps() == steps + 10 ? 0 : 13);
+    });
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+    const auto loaded = load_trace(file); // what came before is whole
+    REQUIRE(loaded.size() == 1);
+    CHECK(loaded[0]->steps() >= 2);
+    Grower again(14);
+    const auto expected = again.start();
+    again.grow(*expected, 2);
+    while (expected->steps() < loaded[0]->steps())
+        again.grow(*expected, 10);
+    CHECK(first_difference(*loaded[0], *expected) == std::nullopt);
+}
+
+TEST_CASE("a locked file stops writing with a message and not the decode", "[record]") {
+    TemporaryFolder folder;
+    const auto file = folder / "locked.trace";
+    Grower grower(15);
+    const auto recording = grower.start();
+    const auto store = TraceStore::create(file);
+    store->attach(recording);
+    grower.grow(*recording, 3);
+    store->flush();
+    REQUIRE(store->error().empty());
+    {
+        sqlite::Database other(file, sqlite::Open::read_write);
+        other.exec("BEGIN EXCLUSIVE");
+        grower.grow(*recording, 3);
+        store->flush();
+        CHECK_THAT(store->error(), ContainsSubstring("locked") && ContainsSubstring(file.string()));
+        other.exec("ROLLBACK");
+    }
+    CHECK(load_trace(file).at(0)->steps() == 3);
+    CHECK(recording->steps() == 6);
+}
+
+TEST_CASE("a trace is created only where it harms nothing", "[record]") {
+    TemporaryFolder folder;
+    const auto fails = [](const std::filesystem::path& path, const char* part, bool overwrite = true) {
+        try {
+            (void)TraceStore::create(path, overwrite);
+            FAIL("no error for " << path);
+        } catch (const Error& e) {
+            CHECK(e.kind() == ErrorKind::bad_input);
+            CHECK_THAT(e.what(), ContainsSubstring(part) && ContainsSubstring(path.string()));
+            CHECK(std::string(e.what()).find('\n') == std::string::npos);
+        }
+    };
+    fails(folder / "no/such/folder.trace", "unable to open");
+    fails(folder.path(), "folder");
+    fails("/dev/full", "not a regular file");
+    const auto text = folder / "notes.txt";
+    std::ofstream(text) << "not a trace, and longer than the header of one: " << std::string(200, 'x');
+    fails(text, "not a RefreshLab trace");
+    const auto foreign = folder / "foreign.db";
+    sqlite::Database(foreign, sqlite::Open::create).exec("CREATE TABLE precious (x)");
+    fails(foreign, "not a RefreshLab trace");
+    CHECK(sqlite::Database(foreign, sqlite::Open::read_only).integer("SELECT count(*) FROM precious") == 0);
+
+    const auto file = folder / "ours.trace";
+    std::ofstream(file).close(); // an empty file is free to take
+    {
+        const auto store = TraceStore::create(file);
+        fails(file, "another program is using");
+        fails(file, "exists already", false);
+    }
+    fails(file, "exists already", false);
+    Grower grower(16);
+    const auto recording = grower.start();
+    grower.grow(*recording, 3);
+    save_trace(file, recording);
+    CHECK(load_trace(file).size() == 1);
+    CHECK_THROWS_AS(save_trace(text, recording), Error);
+    CHECK_THROWS_AS(save_trace(folder / "no/such/folder.trace", recording), Error);
+    CHECK_NOTHROW(TraceStore::create(file));
+    CHECK(load_trace(file).empty());
+    CHECK(folder.files() == std::vector<std::string>{"foreign.db", "notes.txt", "ours.trace"});
+}
