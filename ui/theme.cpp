@@ -29,15 +29,6 @@ uint32_t stable_hash(std::string_view text) {
     return hash;
 }
 
-double luminance(ImU32 colour) {
-    const auto channel = [&](int shift) {
-        const double c = static_cast<double>((colour >> shift) & 0xFFU) / 255.0;
-        return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
-    };
-    return 0.2126 * channel(IM_COL32_R_SHIFT) + 0.7152 * channel(IM_COL32_G_SHIFT) +
-           0.0722 * channel(IM_COL32_B_SHIFT);
-}
-
 } // namespace
 
 ImU32 with_alpha(ImU32 colour, float alpha) {
@@ -53,11 +44,6 @@ ImU32 mix(ImU32 a, ImU32 b, float share) {
         result |= static_cast<ImU32>(std::lround(x + (y - x) * s)) << shift;
     }
     return result;
-}
-
-ImU32 readable_on(ImU32 background) {
-    // 0.179: where the contrast ratios against black and white are equal.
-    return luminance(background) > 0.179 ? IM_COL32(16, 18, 22, 255) : IM_COL32(255, 255, 255, 255);
 }
 
 ImU32 parse_colour(std::string_view text, const std::string& what) {

@@ -42,7 +42,7 @@ void apply_theme(const std::filesystem::path& assets, const Theme& theme, float 
 [[nodiscard]] ImU32 with_alpha(ImU32 colour, float alpha);
 /// `a` where share is 0, `b` where it is 1; opacity too.
 [[nodiscard]] ImU32 mix(ImU32 a, ImU32 b, float share);
-/// Black or white, whichever reads better on `background` (WCAG relative luminance).
+/// Black or white, whichever reads better on `background` (defined in colour_maps.cpp, which has the luminance).
 [[nodiscard]] ImU32 readable_on(ImU32 background);
 /// "#RRGGBB" or "#RRGGBBAA". Throws Error{bad_input} naming `what`.
 [[nodiscard]] ImU32 parse_colour(std::string_view text, const std::string& what);
