@@ -1,6 +1,7 @@
 #include "ui/colour_maps.h"
 
 #include "engine/base/error.h"
+#include "ui/theme.h"
 
 #include <fmt/format.h>
 #include <implot.h>

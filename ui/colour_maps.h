@@ -1,7 +1,5 @@
 #pragma once
 
-#include "ui/theme.h"
-
 #include <imgui.h>
 
 #include <cstdint>
@@ -10,6 +8,8 @@
 #include <string_view>
 
 namespace refreshlab::ui {
+
+struct Theme;
 
 /// The project's colour maps: 256 entries each, 0xAABBGGRR (ImU32, and RGBA8 in memory), from the lowest value to the
 /// highest. viridis (default), cividis (colour vision deficiencies), rdbu (signed: blue below zero, red above), greys
