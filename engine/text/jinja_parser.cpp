@@ -180,6 +180,8 @@ private:
             expect(TokenKind::block_end);
             return made;
         }
+        if (word.starts_with("end") || word == "else" || word == "elif")
+            fail(fmt::format("unexpected '{}'", word));
         fail(fmt::format("block {} is not supported", shown(peek())));
     }
 
