@@ -276,11 +276,14 @@ TEST_CASE("mutated safetensors files are read or refused, never anything else", 
         try {
             const Checkpoint checkpoint = Checkpoint::open(folder.path());
             for (const std::string& name : checkpoint.names()) {
-                for (const at::IntArrayRef shape : {at::IntArrayRef{2, 2}, at::IntArrayRef{4}}) {
+                for (const std::vector<int64_t>& shape :
+                     {std::vector<int64_t>{2, 2}, std::vector<int64_t>{4}}) {
+                    at::Tensor tensor;
                     try {
-                        REQUIRE(checkpoint.read(name, shape).numel() == 4);
-                    } catch (const Error&) {
+                        tensor = checkpoint.read(name, shape);
+                    } catch (const Error&) { // another shape, or no dtype of a weight
                     }
+                    if (tensor.defined()) CHECK(tensor.numel() == 4);
                 }
             }
             ++accepted;

@@ -53,9 +53,9 @@ TEST_CASE("config.json: null means absent for every optional key", "[model]") {
     const ModelConfig plain = ModelConfig::parse(llama(), "config.json");
     json nulls = llama();
     for (const char* key :
-         {"head_dim", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters",
-          "tie_word_embeddings", "attention_bias", "mlp_bias", "hidden_act", "eos_token_id", "bos_token_id",
-          "torch_dtype", "dtype", "attention_dropout", "resid_dropout", "quantization_config"}) {
+         {"head_dim", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "tie_word_embeddings",
+          "attention_bias", "mlp_bias", "hidden_act", "eos_token_id", "bos_token_id", "torch_dtype", "dtype",
+          "attention_dropout", "resid_dropout", "quantization_config"}) {
         nulls[key] = nullptr;
     }
     const ModelConfig config = ModelConfig::parse(nulls, "config.json");

@@ -5,7 +5,7 @@ usage: transformers_reference.py OUT_DIR NAME=CHECKPOINT...
 For every random configuration below, OUT_DIR/<name>/ becomes a checkpoint folder (save_pretrained); for every
 NAME=CHECKPOINT given, that folder is used as it is. Beside each, OUT_DIR/<name>-reference/model.safetensors holds, all
 as floating-point tensors: tokens, logits, keys, values and attention rows of a prefill followed by 32 cached steps in fp32, and the
-logits of the same tokens in bf16.
+logits of the same tokens in bf16, and in fp32 with the weights rounded to bf16.
 """
 
 import pathlib
@@ -75,6 +75,8 @@ def reference(folder: pathlib.Path, seed: int) -> dict[str, torch.Tensor]:
 
     half = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager").eval()
     out["bf16_logits"] = half(tokens, use_cache=False).logits[0].float()
+    # The same rounded weights, computed without rounding: what a bf16 row approximates.
+    out["rounded_logits"] = half.float()(tokens, use_cache=False).logits[0]
     return {key: value.contiguous().clone() for key, value in out.items()}
 
 
