@@ -60,11 +60,9 @@ void follow_drag(UiContext& ctx, const std::string& key, bool changed, double va
     }
 }
 
-/// Digits behind the point that show three significant ones, for ImGui's own formatting.
+/// Three significant digits without trailing zeros, for ImGui's own formatting.
 std::string number_format(double value, bool integer) {
-    if (integer || value == 0 || !std::isfinite(value)) return integer ? "%.0f" : "%.2f";
-    const int decimals = std::clamp(2 - static_cast<int>(std::floor(std::log10(std::abs(value)))), 0, 6);
-    return fmt::format("%.{}f", decimals);
+    return integer || std::abs(value) >= 1000 ? "%.0f" : "%.3g";
 }
 
 /// A slider's step: three significant digits of its range, so that nobody gets 5.2371853.
@@ -216,7 +214,8 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
         const float unit = ImGui::CalcTextSize(std::string(parameter->unit).c_str()).x + em * 0.8F;
         const float slider =
             ImGui::GetContentRegionAvail().x - entry - unit - ImGui::GetStyle().ItemSpacing.x;
-        if (slider > em * 3) {
+        // A random seed is typed, not slid.
+        if (slider > em * 3 && key != "seed") {
             number_slider(ctx, "slider", key, std::min(slider, em * 14), style);
             ImGui::SameLine();
         }

@@ -1,0 +1,177 @@
+#include "ui/format.h"
+#include "ui/panels/panel.h"
+#include "ui/widgets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace refreshlab::ui {
+
+namespace {
+
+constexpr int64_t mean_over = 64; // steps: smooth enough to read, short enough to follow a change
+
+/// Names of the parts for people, in the order of Part.
+constexpr std::array<const char*, num_parts> part_labels = {
+    "model", "attention rows", "signals", "MC rows", "sampling", "teacher pass", "splice", "redraw", "other"};
+
+class PerformancePanel final : public Panel {
+public:
+    std::string_view title() const override { return "Performance"; }
+
+    void draw(UiContext& ctx) override {
+        if (ctx.steps > 0) {
+            draw_parts(ctx);
+            draw_refreshes(ctx);
+            ImGui::Separator();
+        } else {
+            muted_text(ctx, "Times per part appear with the first step");
+            if (ctx.run_action && ctx.status->state == EngineState::idle && ImGui::Button("New run..."))
+                ctx.run_action("run.new");
+        }
+        draw_numbers(ctx);
+    }
+
+private:
+    static void draw_parts(UiContext& ctx) {
+        const bool one = !ctx.live();
+        const int64_t last = ctx.shown_step(),
+                      first = one ? last : std::max<int64_t>(1, last - mean_over + 1);
+        std::array<double, num_parts> ms{};
+        for (int64_t t = first; t <= last; ++t)
+            for (size_t part = 0; part < num_parts; ++part)
+                ms[part] += static_cast<double>(ctx.recording->step(t).part_ms[part]);
+        double total = 0, longest = 0;
+        for (double& value : ms) {
+            value /= static_cast<double>(last - first + 1);
+            total += value;
+            longest = std::max(longest, value);
+        }
+        const float em = ImGui::GetFontSize(), start = ImGui::GetCursorPosX();
+        const float column = em * 6.7F, number = ImGui::CalcTextSize("00.00 ms").x + em * 0.4F;
+        ImGui::TextDisabled("%s", one ? fmt::format("step {}", last).c_str()
+                                      : fmt::format("mean of {} steps", last - first + 1).c_str());
+        ImGui::SameLine();
+        const float right = content_right();
+        text_right_aligned(fmt::format("{} ms", format_number(total, true)), right);
+        // The bar keeps clear of the number's column, whatever the panel's width.
+        const float room = std::max(em, right - start - column - number);
+        for (size_t part = 0; part < num_parts; ++part) {
+            const auto which = static_cast<Part>(part);
+            const bool refresh =
+                which == Part::teacher_pass || which == Part::splice || which == Part::redraw;
+            ImGui::TextUnformatted(part_labels[part]);
+            ImGui::SameLine(start + column);
+            const ImVec2 at = ImGui::GetCursorScreenPos();
+            const float width = longest > 0 ? room * static_cast<float>(ms[part] / longest) : 0;
+            const float height = em * 0.62F, top = at.y + (em - height) * 0.5F;
+            ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(at.x, top), ImVec2(at.x + room, top + height),
+                                                      with_alpha(ctx.theme.text_muted, 0.10F), 2);
+            if (width > 0)
+                ImGui::GetWindowDrawList()->AddRectFilled(
+                    ImVec2(at.x, top), ImVec2(at.x + std::max(1.5F, width), top + height),
+                    refresh ? ctx.theme.accent : ctx.theme.signal("entropy_bits"), 2);
+            ImGui::PushStyleColor(ImGuiCol_Text, ms[part] > 0 ? ctx.theme.text : ctx.theme.text_muted);
+            text_right_aligned(ms[part] > 0 ? fmt::format("{} ms", format_number(ms[part], true)) : "-",
+                               right);
+            ImGui::PopStyleColor();
+        }
+    }
+
+    static void draw_refreshes(UiContext& ctx) {
+        const auto& refreshes = ctx.recording->refreshes();
+        const size_t count = refreshes.size();
+        if (count == 0) return;
+        const float em = ImGui::GetFontSize();
+        double sum = 0, worst = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const double ms = refreshes[i].teacher_ms + refreshes[i].splice_ms + refreshes[i].redraw_ms;
+            sum += ms;
+            worst = std::max(worst, ms);
+        }
+        ImGui::Separator();
+        ImGui::TextUnformatted("Refresh spikes");
+        ImGui::SameLine();
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        text_right_aligned(fmt::format("mean {} ms, worst {} ms",
+                                       format_number(sum / static_cast<double>(count)), format_number(worst)),
+                           content_right());
+        ImGui::PopStyleColor();
+        const float rows =
+            std::min<float>(static_cast<float>(count), 4) * ImGui::GetTextLineHeightWithSpacing();
+        if (ImGui::BeginChild("spikes", ImVec2(0, rows))) {
+            ImGuiListClipper clipper;
+            clipper.Begin(static_cast<int>(count));
+            while (clipper.Step()) {
+                for (int row = clipper.DisplayStart; row < clipper.DisplayEnd; ++row) {
+                    const RefreshEvent& event =
+                        refreshes[count - 1 - static_cast<size_t>(row)]; // newest first
+                    const char letter = event.hits.size() > 1 ? '+'
+                                        : event.hits.empty()  ? 'H'
+                                                              : event.hits[0].letter;
+                    const std::string signal = event.hits.empty() ? std::string() : event.hits[0].signal;
+                    ImGui::PushID(row);
+                    const bool selected = ctx.selection.step == event.step;
+                    const float start = ImGui::GetCursorPosX();
+                    if (ImGui::Selectable("##spike", selected)) ctx.select_step(event.step);
+                    ImGui::SameLine(start);
+                    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.marker(signal, letter));
+                    ImGui::Text("%c", letter);
+                    ImGui::PopStyleColor();
+                    ImGui::SameLine(start + em * 1.4F);
+                    ImGui::TextUnformatted(fmt::format("step {}", event.step).c_str());
+                    ImGui::SameLine(start + em * 6.7F);
+                    ImGui::TextDisabled("%s", fmt::format("{} columns", event.spliced).c_str());
+                    ImGui::SameLine();
+                    text_right_aligned(
+                        fmt::format("{} ms", format_number(
+                                                 event.teacher_ms + event.splice_ms + event.redraw_ms, true)),
+                        content_right());
+                    ImGui::PopID();
+                }
+            }
+        }
+        ImGui::EndChild();
+    }
+
+    static void draw_numbers(UiContext& ctx) {
+        const Host::FrameStats frame = ctx.host.frame_stats();
+        const EngineStatus& status = *ctx.status;
+        const int64_t now = ctx.recording ? ctx.recording->steps() : 0;
+        row(ctx, "Frame CPU",
+            fmt::format("{} ms, p99 {} ms", format_number(frame.cpu_ms_median),
+                        format_number(frame.cpu_ms_p99)));
+        row(ctx, "Frame rate", fmt::format("{} frames/s", format_number(frame.frames_per_second)));
+        if (status.tokens_per_second > 0)
+            row(ctx, "Decode", fmt::format("{} tokens/s", format_number(status.tokens_per_second)));
+        if (status.ttft_ms > 0)
+            row(ctx, "First token",
+                fmt::format("{} ms, prefill {} ms", format_number(status.ttft_ms),
+                            format_number(status.prefill_ms)));
+        row(ctx, "Queue", fmt::format("{} commands", status.queued_commands));
+        row(ctx, "Not yet drawn", fmt::format("{} steps", now - ctx.steps));
+        row(ctx, "Memory", format_bytes(ctx.host.memory_bytes()));
+        if (status.cache_bytes_reserved > 0)
+            row(ctx, "Caches",
+                fmt::format("{} of {}", format_bytes(status.cache_bytes_used),
+                            format_bytes(status.cache_bytes_reserved)));
+    }
+
+    static void row(const UiContext& ctx, const char* label, const std::string& value) {
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        ImGui::TextUnformatted(label);
+        ImGui::PopStyleColor();
+        ImGui::SameLine();
+        text_right_aligned(value, content_right());
+    }
+};
+
+} // namespace
+
+std::unique_ptr<Panel> make_performance_panel() {
+    return std::make_unique<PerformancePanel>();
+}
+
+} // namespace refreshlab::ui

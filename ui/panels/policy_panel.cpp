@@ -1,0 +1,433 @@
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/signals/registry.h"
+#include "ui/format.h"
+#include "ui/panels/panel.h"
+#include "ui/path_picker.h"
+#include "ui/plot/thresholds.h"
+#include "ui/widgets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+namespace {
+
+struct Wording {
+    Comparison comparison;
+    const char* text;
+};
+constexpr Wording wordings[] = {{Comparison::above, "above"},
+                                {Comparison::at_least, "at least"},
+                                {Comparison::below, "below"},
+                                {Comparison::at_most, "at most"}};
+
+struct FireWording {
+    OnFire on_fire;
+    const char *label, *help;
+};
+constexpr FireWording fire_wordings[] = {
+    {OnFire::keep, "keep", "The token already chosen stays: costs nothing, traces stay comparable"},
+    {OnFire::teacher_token, "teacher's token",
+     "The token is drawn again from the teacher's last row: costs nothing more"},
+    {OnFire::redraw, "redraw", "The token is drawn again over the refreshed cache: costs one student step"},
+};
+
+/// State of a card: "armed", "off", or what holds it back at the newest step.
+struct CardState {
+    std::string text;
+    bool armed = false;
+};
+
+class PolicyPanel final : public Panel {
+public:
+    std::string_view title() const override { return "Policy"; }
+
+    void draw(UiContext& ctx) override {
+        const RefreshPolicy policy = ctx.drafts.policy();
+        draw_preset(ctx, policy);
+        if (ctx.status->applied.mode != Mode::overfill && ctx.recording)
+            muted_text(
+                ctx,
+                "No refreshes in this mode: they need the teacher's and the student's cache (mode OverFill)");
+        const std::vector<CardState> states = card_states(ctx, policy);
+        for (size_t i = 0; i < policy.triggers.size(); ++i)
+            draw_card(ctx, policy, i, states[i]);
+        if (policy.triggers.empty())
+            muted_text(ctx, "No trigger: nothing refreshes by itself, \"Refresh now\" still does");
+        draw_add(ctx, policy);
+        draw_combine(ctx, policy);
+        draw_action(ctx, policy);
+        draw_budget(ctx, policy);
+        heading(ctx, "Cache policy");
+        const float column = ImGui::GetFontSize() * 6.5F;
+        for (const char* model : {"Teacher", "Student"}) {
+            ImGui::TextUnformatted(model);
+            ImGui::SameLine(ImGui::GetCursorStartPos().x + column);
+            ImGui::TextDisabled("full: every position is attended");
+        }
+    }
+
+private:
+    void draw_preset(UiContext& ctx, const RefreshPolicy& policy) {
+        const float em = ImGui::GetFontSize(), start = ImGui::GetCursorPosX();
+        std::string shown = policy.name;
+        for (const Preset& preset : presets())
+            if (preset.name == policy.name) shown = preset.label;
+        const bool known =
+            std::ranges::any_of(presets(), [&](const Preset& p) { return p.name == policy.name; });
+        if (known && is_modified_preset(policy)) shown += " (modified)";
+        ImGui::AlignTextToFramePadding();
+        ImGui::TextUnformatted("Preset");
+        ImGui::SameLine(start + em * 4);
+        const float menu = ImGui::GetFrameHeight();
+        ImGui::SetNextItemWidth(ImGui::GetContentRegionAvail().x - menu - ImGui::GetStyle().ItemSpacing.x);
+        if (ImGui::BeginCombo("##preset", shown.c_str(), ImGuiComboFlags_HeightLarge)) {
+            for (const Preset& preset : presets()) {
+                const std::string label(preset.label), help(preset.description);
+                if (ImGui::Selectable(label.c_str(), preset.name == policy.name))
+                    try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, preset_policy(preset.name)); });
+                ImGui::SetItemTooltip("%s", help.c_str());
+            }
+            ImGui::EndCombo();
+        }
+        if (ctx.drafts.policy_pending())
+            ImGui::GetWindowDrawList()->AddRect(ImGui::GetItemRectMin(), ImGui::GetItemRectMax(),
+                                                ctx.theme.accent, ImGui::GetStyle().FrameRounding);
+        ImGui::SameLine();
+        if (ImGui::Button("...##policy file", ImVec2(menu, 0))) ImGui::OpenPopup("policy file menu");
+        ImGui::SetItemTooltip("Load or save the policy as JSON");
+        bool load = false, save = false;
+        if (ImGui::BeginPopup("policy file menu")) {
+            load = ImGui::MenuItem("Load policy...");
+            save = ImGui::MenuItem("Save policy...");
+            ImGui::EndPopup();
+        }
+        if (load || save) {
+            m_saving = save;
+            m_picker =
+                std::make_unique<PathPicker>(save ? PathPicker::Want::save_file : PathPicker::Want::open_file,
+                                             start_folder() / (save ? "policy.json" : ""), ".json");
+            ImGui::OpenPopup("policy file");
+        }
+        draw_file_popup(ctx, policy);
+    }
+
+    void draw_file_popup(UiContext& ctx, const RefreshPolicy& policy) {
+        ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * 30, 0));
+        if (!ImGui::BeginPopup("policy file")) return;
+        ImGui::PushFont(ctx.fonts.medium, 0);
+        ImGui::TextUnformatted(m_saving ? "Save policy" : "Load policy");
+        ImGui::PopFont();
+        const bool enter = m_picker->draw(ctx, ImGui::GetFontSize() * 12);
+        const std::string problem = m_picker->problem();
+        ImGui::BeginDisabled(!problem.empty());
+        const char* verb = !m_saving ? "Load" : m_picker->would_overwrite() ? "Replace" : "Save";
+        const bool go = ImGui::Button(verb) || enter;
+        ImGui::EndDisabled();
+        if (!problem.empty()) {
+            ImGui::SameLine();
+            ImGui::TextDisabled("%s", problem.c_str());
+        }
+        if (go && problem.empty()) {
+            const auto path = m_picker->path();
+            try_edit(ctx, [&] {
+                if (m_saving) {
+                    write_file(path, policy_to_json(policy).dump(2) + "\n");
+                    ctx.toasts.add(Toasts::Level::info, "Policy saved as " + path.string(), ImGui::GetTime());
+                } else {
+                    ctx.drafts.set_policy(ctx.engine,
+                                          policy_from_json(read_json_file(path, 1 << 20), path.string()));
+                }
+            });
+            ImGui::CloseCurrentPopup();
+        }
+        ImGui::EndPopup();
+    }
+
+    /// What the planner would say of each card at the next boundary, as far as it is known now.
+    static std::vector<CardState> card_states(const UiContext& ctx, const RefreshPolicy& policy) {
+        std::vector<CardState> states;
+        const int64_t next = ctx.steps + 1;
+        std::optional<int64_t> last;
+        int64_t in_budget = 0;
+        if (ctx.recording) {
+            const auto& refreshes = ctx.recording->refreshes();
+            for (size_t i = refreshes.size(); i-- > 0;) {
+                const RefreshEvent& event = refreshes[i];
+                if (!last) last = event.step;
+                if (event.step <= next - policy.budget.per_tokens) break;
+                in_budget += event.automatic ? 1 : 0;
+            }
+        }
+        const bool spent = policy.budget.refreshes && in_budget >= *policy.budget.refreshes;
+        for (const Trigger& trigger : policy.triggers) {
+            const int64_t wait = last ? *last + trigger.cooldown - next : 0;
+            if (!trigger.enabled)
+                states.push_back({"off"});
+            else if (spent)
+                states.push_back({"budget used up"});
+            else if (wait > 0)
+                states.push_back({fmt::format("cools down, {} left", wait)});
+            else
+                states.push_back({"armed", true});
+        }
+        return states;
+    }
+
+    static void draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t index, const CardState& card) {
+        const Trigger& trigger = policy.triggers[index];
+        const auto id = signal_id(trigger.signal);
+        const ImU32 colour = trigger.enabled ? ctx.theme.signal(trigger.signal)
+                                             : mix(ctx.theme.signal(trigger.signal), ctx.theme.card, 0.45F);
+        const float em = ImGui::GetFontSize();
+        const ImGuiStyle& style = ImGui::GetStyle();
+        ImGui::PushID(static_cast<int>(index));
+        ImGui::PushStyleColor(ImGuiCol_ChildBg, ctx.theme.card);
+        ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(em * 0.75F, em * 0.45F));
+        ImGui::BeginChild("card", ImVec2(0, 0), ImGuiChildFlags_Borders | ImGuiChildFlags_AutoResizeY,
+                          ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+        const ImVec2 low = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+        ImGui::GetWindowDrawList()->AddRectFilled(low, ImVec2(low.x + em * 0.22F, low.y + size.y), colour,
+                                                  style.ChildRounding,
+                                                  ImDrawFlags_RoundTopLeft | ImDrawFlags_RoundBottomLeft);
+        ctx.landmarks.set("policy/card/" + std::to_string(index), {low.x, low.y, size.x, size.y});
+
+        const std::string name = id ? std::string(signals()[*id].label) : trigger.signal;
+        switch_box(ctx, "##enabled", trigger_key(index, "enabled"));
+        ImGui::SetItemTooltip("%s", trigger.enabled ? "Switch this trigger off; it keeps its numbers"
+                                                    : "Switch this trigger on");
+        ImGui::SameLine(0, style.ItemInnerSpacing.x);
+        ImGui::PushFont(ctx.fonts.medium, 0);
+        ImGui::TextUnformatted(name.c_str());
+        ImGui::PopFont();
+        if (id) ImGui::SetItemTooltip("%s", std::string(signals()[*id].description).c_str());
+        ImGui::SameLine(0, style.ItemInnerSpacing.x);
+        draw_comparison(ctx, index, trigger);
+        ImGui::SameLine();
+        const float close = em * 1.3F, right = content_right();
+        ImGui::AlignTextToFramePadding();
+        ImGui::PushStyleColor(ImGuiCol_Text, card.armed ? ctx.theme.text_ok : ctx.theme.text_muted);
+        text_right_aligned(card.text, right - close);
+        ImGui::PopStyleColor();
+        ImGui::SameLine();
+        ImGui::SetCursorPosX(right - close + em * 0.2F);
+        if (remove_button(ctx)) {
+            RefreshPolicy changed = policy;
+            changed.triggers.erase(changed.triggers.begin() + static_cast<std::ptrdiff_t>(index));
+            try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
+        }
+        draw_numbers(ctx, index, trigger, id, colour);
+        const std::string cost = cost_of(ctx, trigger, id);
+        if (!cost.empty()) muted_text(ctx, cost);
+        ImGui::EndChild();
+        ImGui::PopStyleVar();
+        ImGui::PopStyleColor();
+        ImGui::PopID();
+    }
+
+    static bool remove_button(const UiContext& ctx) {
+        const float size = ImGui::GetFrameHeight() * 0.75F;
+        const bool pressed = ImGui::InvisibleButton("remove", ImVec2(size, ImGui::GetFrameHeight()));
+        const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+        const ImVec2 c((low.x + high.x) * 0.5F, (low.y + high.y) * 0.5F);
+        const float h = size * 0.2F;
+        const ImU32 ink = ImGui::IsItemHovered() ? ctx.theme.text : ctx.theme.text_muted;
+        ImGui::GetWindowDrawList()->AddLine(ImVec2(c.x - h, c.y - h), ImVec2(c.x + h, c.y + h), ink, 1.5F);
+        ImGui::GetWindowDrawList()->AddLine(ImVec2(c.x - h, c.y + h), ImVec2(c.x + h, c.y - h), ink, 1.5F);
+        ImGui::SetItemTooltip("Remove this trigger");
+        return pressed;
+    }
+
+    static void draw_comparison(UiContext& ctx, size_t index, const Trigger& trigger) {
+        const auto* shown = std::ranges::find(wordings, trigger.comparison, &Wording::comparison);
+        ImGui::PushStyleColor(ImGuiCol_FrameBg, IM_COL32_BLACK_TRANS);
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(2, ImGui::GetStyle().FramePadding.y));
+        ImGui::SetNextItemWidth(ImGui::CalcTextSize(shown->text).x + 8);
+        const bool open = ImGui::BeginCombo("##comparison", shown->text, ImGuiComboFlags_NoArrowButton);
+        ImGui::PopStyleVar();
+        ImGui::PopStyleColor(2);
+        if (!open) {
+            ImGui::SetItemTooltip("Click for above, at least, below, at most");
+            return;
+        }
+        for (const Wording& wording : wordings)
+            if (ImGui::Selectable(wording.text, wording.comparison == trigger.comparison))
+                try_edit(ctx, [&] {
+                    ctx.drafts.edit(ctx.engine, trigger_key(index, "comparison"),
+                                    to_string(wording.comparison));
+                });
+        ImGui::EndCombo();
+    }
+
+    static void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, std::optional<size_t> id,
+                             ImU32 colour) {
+        const float em = ImGui::GetFontSize(), entry = em * 4.2F;
+        std::string unit, key = trigger_key(index, "threshold");
+        for (const ThresholdLine& line : threshold_lines(ctx.drafts, trigger.signal))
+            if (line.trigger == index) key = line.key; // the very key that the line on the plot edits
+        NumberStyle style;
+        style.colour = colour;
+        style.integer = trigger.signal == "steps_since_refresh";
+        if (id) {
+            const Signal& signal = signals()[*id];
+            unit = signal.unit;
+            style.slider_min = signal.min;
+            const double vocabulary =
+                ctx.recording ? static_cast<double>(ctx.recording->info().vocab_size) : 4096;
+            style.slider_max = signal.max > signal.min ? signal.max : std::log2(std::max(2.0, vocabulary));
+            if (signal.unit != "bits" && signal.max <= signal.min)
+                style.slider_max = signal.default_threshold * 4;
+            style.default_value = exact_number(signal.default_threshold);
+        }
+        const float unit_width =
+            unit.empty() ? 0 : ImGui::CalcTextSize(unit.c_str()).x + ImGui::GetStyle().ItemSpacing.x;
+        const float slider =
+            ImGui::GetContentRegionAvail().x - entry - unit_width - ImGui::GetStyle().ItemSpacing.x;
+        number_slider(ctx, "slider", key, std::max(em * 3, slider), style);
+        ImGui::SameLine();
+        number_entry(ctx, "threshold", key, entry, style);
+        if (!unit.empty()) {
+            ImGui::SameLine();
+            ImGui::TextDisabled("%s", unit.c_str());
+        }
+        if (trigger.signal == "steps_since_refresh")
+            return; // its threshold is the stride; the rest has no meaning
+        NumberStyle whole;
+        whole.integer = true;
+        whole.slider_max = 200;
+        whole.max = 1e6;
+        whole.min = 1;
+        const float small = em * 3;
+        ImGui::AlignTextToFramePadding();
+        ImGui::TextDisabled("every");
+        ImGui::SetItemTooltip("%s", trigger.signal == "kl_nats"
+                                        ? "Tokens between two probes"
+                                        : "The signal is looked at every so many tokens");
+        ImGui::SameLine(0, em * 0.4F);
+        number_entry(ctx, "every", trigger_key(index, "every"), small, whole);
+        ImGui::SameLine(0, em * 0.8F);
+        ImGui::TextDisabled("cool-down");
+        ImGui::SetItemTooltip("Tokens after any refresh during which this trigger rests");
+        ImGui::SameLine(0, em * 0.4F);
+        whole.min = 0;
+        number_entry(ctx, "cooldown", trigger_key(index, "cooldown"), small, whole);
+        ImGui::SameLine(0, em * 0.4F);
+        ImGui::TextDisabled("tokens");
+    }
+
+    static std::string cost_of(const UiContext& ctx, const Trigger& trigger, std::optional<size_t> id) {
+        if (!id) return {};
+        const Signal& signal = signals()[*id];
+        const RunConfig& config = ctx.drafts.config();
+        switch (signal.cost) {
+        case SignalCost::free:
+            return "free until it fires";
+        case SignalCost::teacher_pass:
+            return fmt::format("one teacher pass every {} tokens", trigger.every);
+        case SignalCost::mc_rows: {
+            std::string text = fmt::format("{} extra rows every {} tokens", config.mc.samples, trigger.every);
+            if (!ctx.status->student.name.empty() && !ctx.status->student.mc_calibrated)
+                text += "; uncalibrated";
+            return text;
+        }
+        }
+        return {};
+    }
+
+    static void draw_add(UiContext& ctx, const RefreshPolicy& policy) {
+        if (ImGui::Button("Add trigger")) ImGui::OpenPopup("add trigger");
+        if (!ImGui::BeginPopup("add trigger")) return;
+        for (const Signal& signal : signals()) {
+            if (signal.letter == 0) continue;
+            const std::string label(signal.label), hint(signal.cost_hint), help(signal.description);
+            ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text);
+            if (ImGui::MenuItem(label.c_str(), hint.c_str())) {
+                RefreshPolicy changed = policy;
+                changed.triggers.push_back(default_trigger(signal.name));
+                try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
+            }
+            ImGui::PopStyleColor();
+            ImGui::SetItemTooltip("%s", help.c_str());
+        }
+        ImGui::EndPopup();
+    }
+
+    static void draw_combine(UiContext& ctx, const RefreshPolicy& policy) {
+        if (policy.triggers.size() < 2) return;
+        ImGui::SameLine(0, ImGui::GetFontSize() * 1.2F);
+        ImGui::TextDisabled("Fires when");
+        for (const auto& [combine, label] :
+             {std::pair{Combine::any, "any"}, std::pair{Combine::all, "all"}}) {
+            ImGui::SameLine();
+            if (ImGui::RadioButton(label, policy.combine == combine) && policy.combine != combine) {
+                RefreshPolicy changed = policy;
+                changed.combine = combine;
+                try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
+            }
+            ImGui::SetItemTooltip("%s", combine == Combine::any
+                                            ? "One trigger is enough"
+                                            : "Every trigger that is on must hold at once");
+        }
+    }
+
+    static void draw_action(UiContext& ctx, const RefreshPolicy& policy) {
+        heading(ctx, "Then refresh");
+        const float em = ImGui::GetFontSize(), column = em * 6.5F, start = ImGui::GetCursorPosX();
+        ImGui::AlignTextToFramePadding();
+        ImGui::TextUnformatted("Chosen token");
+        ImGui::SameLine(start + column);
+        const auto* shown = std::ranges::find(fire_wordings, policy.on_fire, &FireWording::on_fire);
+        ImGui::SetNextItemWidth(-1);
+        if (ImGui::BeginCombo("##on fire", shown->label)) {
+            for (const FireWording& wording : fire_wordings) {
+                if (ImGui::Selectable(wording.label, wording.on_fire == policy.on_fire))
+                    try_edit(ctx,
+                             [&] { ctx.drafts.edit(ctx.engine, "on_fire", to_string(wording.on_fire)); });
+                ImGui::SetItemTooltip("%s", wording.help);
+            }
+            ImGui::EndCombo();
+        }
+        muted_text(ctx, shown->help);
+        parameter_row(ctx, "window.size", column, "", "Splice at most");
+    }
+
+    static void draw_budget(UiContext& ctx, const RefreshPolicy& policy) {
+        heading(ctx, "Budget");
+        const float em = ImGui::GetFontSize(), column = em * 6.5F;
+        parameter_row(ctx, "budget.refreshes", column, "", "At most");
+        if (!policy.budget.refreshes) return;
+        parameter_row(ctx, "budget.per_tokens", column, "", "Within");
+        int64_t used = 0;
+        if (ctx.recording) {
+            const auto& refreshes = ctx.recording->refreshes();
+            for (size_t i = refreshes.size();
+                 i-- > 0 && refreshes[i].step > ctx.steps - policy.budget.per_tokens;)
+                used += refreshes[i].automatic ? 1 : 0;
+        }
+        const int32_t all = *policy.budget.refreshes;
+        const float share =
+            all > 0 ? std::min(1.0F, static_cast<float>(used) / static_cast<float>(all)) : 1.0F;
+        ImGui::PushStyleColor(ImGuiCol_PlotHistogram, ctx.theme.accent);
+        ImGui::ProgressBar(share, ImVec2(-1, em * 0.45F), "");
+        ImGui::PopStyleColor();
+        muted_text(
+            ctx, fmt::format("{} used, {} left in the last {} tokens", used, std::max<int64_t>(0, all - used),
+                             std::min<int64_t>(policy.budget.per_tokens, std::max<int64_t>(ctx.steps, 0))));
+    }
+
+    std::unique_ptr<PathPicker> m_picker;
+    bool m_saving = false;
+};
+
+} // namespace
+
+std::unique_ptr<Panel> make_policy_panel() {
+    return std::make_unique<PolicyPanel>();
+}
+
+} // namespace refreshlab::ui
