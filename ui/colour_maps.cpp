@@ -86,7 +86,7 @@ std::string three_digits(double value) {
 }
 
 void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit) {
-    const std::string low = three_digits(scale.min);
+    const std::string low = fmt::format("{:.2g}", scale.min);
     const std::string high =
         unit.empty() ? three_digits(scale.max) : fmt::format("{} {}", three_digits(scale.max), unit);
     const float line = ImGui::GetFrameHeight(), gap = ImGui::GetStyle().ItemInnerSpacing.x;

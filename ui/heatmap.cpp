@@ -38,10 +38,7 @@ HalfCell to_cell(uint16_t half) {
 
 int64_t reduction_factor(int64_t cells, int64_t texels) {
     texels = std::max<int64_t>(texels, 1);
-    int64_t factor = 1;
-    while (reduced_size(cells, factor) > texels)
-        factor *= 2;
-    return factor;
+    return std::max<int64_t>(1, reduced_size(cells, texels));
 }
 
 void merge_max(std::span<const uint16_t> weights, int64_t factor, std::span<HalfCell> out) {

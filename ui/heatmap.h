@@ -18,8 +18,8 @@ using HalfCell = int16_t;
 inline constexpr HalfCell no_cell = INT16_MIN;         ///< outside: a key behind its query
 inline constexpr HalfCell absent_cell = INT16_MIN + 1; ///< exists, but was not recorded
 
-/// Smallest power of two f with ceil(cells / f) <= texels. A power of two, so that a growing map is halved now and then
-/// and does not shimmer at each step.
+/// Smallest f with ceil(cells / f) <= texels. Blocks begin at multiples of f, so a growing map stands still until its
+/// factor changes.
 [[nodiscard]] int64_t reduction_factor(int64_t cells, int64_t texels);
 [[nodiscard]] constexpr int64_t reduced_size(int64_t cells, int64_t factor) {
     return (cells + factor - 1) / factor;

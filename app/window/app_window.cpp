@@ -94,10 +94,11 @@ AppWindow::AppWindow(EngineLink& engine, const Options& options)
     m_shell = std::make_unique<ui::Shell>(engine, *this, shell_options);
     m_display_scale = m_platform->content_scale();
     m_shell->set_display_scale(m_display_scale);
-    m_engine.on_news([waiter = m_waiter.get()] { waiter->wake(); });
+    m_engine.on_news([waiter = m_waiter] { waiter->wake(); });
 }
 
 AppWindow::~AppWindow() {
+    m_waiter->wake(); // pending from now on: a late call from the decode thread does not reach GLFW any more
     m_engine.on_news({});
     m_shell.reset(); // panels may hold what belongs to the contexts
 }
@@ -215,6 +216,11 @@ void AppWindow::run(const std::function<bool()>& until) {
         // Woken early by news while the governor still holds the frame back: the loop comes round and waits again.
         wait(std::max(m_governor.wait_s(s), 0.0005));
     }
+}
+
+void AppWindow::wait_without_frame(double seconds) {
+    m_waiter->wait(seconds);
+    if (m_waiter->take_news()) m_last_news = now_s();
 }
 
 ui::FrameGovernor::Situation AppWindow::situation() const {

@@ -49,6 +49,8 @@ public:
     void run(const std::function<bool()>& until = {});
     /// Waits for input, news of the engine or `seconds`.
     void wait(double seconds) { m_waiter->wait(seconds); }
+    /// The same where no frame follows: takes the news, so that the next one ends the next wait.
+    void wait_without_frame(double seconds);
     [[nodiscard]] bool open() const { return !m_platform->close_requested(); }
 
     [[nodiscard]] ui::Shell& shell() { return *m_shell; }
@@ -87,8 +89,8 @@ private:
     EngineLink& m_engine;
     Options m_options;
     std::unique_ptr<Platform> m_platform;
-    std::unique_ptr<Waiter> m_waiter;
-    struct Contexts; ///< ImGui's and ImPlot's, with their backends
+    std::shared_ptr<Waiter> m_waiter; ///< also held by on_news, which may be running while the window goes
+    struct Contexts;                  ///< ImGui's and ImPlot's, with their backends
     std::unique_ptr<Contexts> m_contexts;
     std::unique_ptr<GlTextures> m_textures;
     std::unique_ptr<FrameBuffer> m_screen; ///< without a display

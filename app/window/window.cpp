@@ -18,6 +18,7 @@ bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
     if (!options.start) return true; // a trace, or the empty window
     const auto status = engine.status();
     if (status->state == EngineState::finished || status->state == EngineState::failed) return true;
+    if (status->state == EngineState::idle && status->errors > 0) return true; // the run was refused
     const auto recording = engine.recording();
     return options.after_steps > 0 && status->state == EngineState::paused && recording &&
            recording->steps() >= options.after_steps;
@@ -79,13 +80,17 @@ int run_window(const WindowOptions& options) {
 
     window.frame();
     while (window.open() && !picture_is_due(engine, options))
-        window.wait(1.0);
+        window.wait_without_frame(1.0);
     // Docking settles over the first frames, and panels ask for what they need to show (attention of the teacher).
     for (int i = 0; i < 8; ++i)
         window.frame();
+    const auto status = engine.status();
+    if (options.start && status->state == EngineState::idle && status->errors > 0) {
+        spdlog::error("{}", status->error);
+        return 2; // bad input: no run, no picture
+    }
     window.write_picture({*options.screenshot, options.panel, options.scale});
     spdlog::info("saved {}", options.screenshot->string());
-    const auto status = engine.status();
     if (status->state == EngineState::failed) {
         spdlog::error("{}", status->message);
         return 1;

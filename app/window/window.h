@@ -28,8 +28,8 @@ struct WindowOptions {
     std::string command_line;                    ///< into pictures
 };
 
-/// Opens the window (or draws the picture) and returns the exit status: 0, or 1 when the decode failed before the
-/// picture. Throws Error: no display, unreadable trace, unwritable record or picture.
+/// Opens the window (or draws the picture) and returns the exit status: 0; 1 when the decode failed before the
+/// picture; 2 when the run was refused. Throws Error: no display, unreadable trace, unwritable record or picture.
 int run_window(const WindowOptions& options);
 
 /// True when there is a display to open a window on.

@@ -63,16 +63,24 @@ void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float 
         text_at(list, ImVec2(x, at.y + line), ctx.theme.text_muted, "reads");
         x += text_width("reads") + f.em * 0.5F;
     }
-    for (const TopKey& key : m_top) {
+    const auto held = ctx.selection.key_position;
+    const auto chip = [&](const TopKey& key) {
         const std::string token = label_at(*f.recording, key.position, 14),
                           weight = format_number(static_cast<double>(key.weight));
         const float needs = text_width(token) + f.em * 0.35F + text_width(weight);
-        if (x + needs > at.x + width) break;
+        if (x + needs > at.x + width) return false;
+        if (key.position == held) // the held cell, with the colour of its line in strip and map
+            list->AddLine(ImVec2(x, at.y + 2 * line - 1), ImVec2(x + needs, at.y + 2 * line - 1),
+                          ctx.theme.selection);
         text_at(list, ImVec2(x, at.y + line), ctx.theme.text, token);
         x += text_width(token) + f.em * 0.35F;
         text_at(list, ImVec2(x, at.y + line), ctx.theme.text_muted, weight);
         x += text_width(weight) + f.em * 0.9F;
-    }
+        return true;
+    };
+    if (held && *held < static_cast<int64_t>(m_row.size())) chip({*held, m_row[static_cast<size_t>(*held)]});
+    for (const TopKey& key : m_top)
+        if (key.position != held && !chip(key)) break;
     list->PopClipRect();
 }
 
@@ -168,11 +176,12 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
 void AttentionPanel::draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float width = max.x - min.x, height = max.y - min.y;
-    AttentionMap::Shape shape{m_teacher, m_window, {ctx.selection.layer}, {ctx.selection.head}, 64, 64};
-    while (static_cast<float>(shape.texels_x) * 2 <= width)
-        shape.texels_x *= 2;
-    while (static_cast<float>(shape.texels_y) * 2 <= height)
-        shape.texels_y *= 2;
+    const AttentionMap::Shape shape{m_teacher,
+                                    m_window,
+                                    {ctx.selection.layer},
+                                    {ctx.selection.head},
+                                    static_cast<int64_t>(width),
+                                    static_cast<int64_t>(height)};
     const bool changed = m_head.update(*f.recording, shape);
     const int64_t rows = m_head.rows(), columns = m_head.columns();
     list->AddRectFilled(min, max, ctx.theme.plot_background);
@@ -267,17 +276,7 @@ void AttentionPanel::draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 
                 ImVec2(map_min.x - em * 0.35F - text_width(label), std::min(y - em * 0.5F, map_max.y - em)),
                 ctx.theme.text_muted, label);
     }
-    // The line below: what is held, or the axis.
     const float y = bottom - em * 1.15F;
-    if (const auto held = ctx.selection.key_position; held && static_cast<size_t>(*held) < m_row.size()) {
-        const std::string text = fmt::format(
-            "{} reads {} at {}: {}", label_at(*f.recording, f.query), label_at(*f.recording, *held), *held,
-            format_number(static_cast<double>(m_row[static_cast<size_t>(*held)])));
-        list->PushClipRect(ImVec2(map_min.x - 2.9F * em, y), ImVec2(map_max.x, bottom + 1), true);
-        text_at(list, ImVec2(map_min.x, y), ctx.theme.text, text);
-        list->PopClipRect();
-        return;
-    }
     std::string title = "key position";
     if (m_head.key_factor() * m_head.query_factor() > 1)
         title += fmt::format(", max of {} x {}", m_head.query_factor(), m_head.key_factor());

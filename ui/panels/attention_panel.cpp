@@ -226,14 +226,10 @@ void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size)
     const float gap = std::max(1.0F, std::round(em * 0.2F));
     const float cell_x = std::max(4.0F, std::floor((size.x - left) / heads) - gap);
     const float cell_y =
-        std::max(4.0F, std::min(std::floor((size.y - bottom) / layers) - gap, std::round(cell_x * 1.15F)));
+        std::max(4.0F, std::min(std::floor((size.y - bottom) / layers) - gap, std::round(cell_x * 1.3F)));
 
-    AttentionMap::Shape shape{m_teacher, m_window, f.layers, f.heads, 64, 64};
-    // Texels follow the cell's pixels in steps, so that resizing does not read everything again with each pixel.
-    while (shape.texels_x > 8 && static_cast<float>(shape.texels_x) > cell_x * 1.5F)
-        shape.texels_x /= 2;
-    while (shape.texels_y > 8 && static_cast<float>(shape.texels_y) > cell_y * 1.5F)
-        shape.texels_y /= 2;
+    AttentionMap::Shape shape{
+        m_teacher, m_window, f.layers, f.heads, static_cast<int64_t>(cell_x), static_cast<int64_t>(cell_y)};
     bool changed = m_grid.update(*f.recording, shape);
     follow_range(f);
 
@@ -328,13 +324,14 @@ void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size)
     // Below the grid, when there is room: what the cells are.
     const float line = under + bottom + em * 0.2F;
     if (line + em < at.y + size.y) {
-        const std::string what = m_grid.key_factor() * m_grid.query_factor() > 1
-                                     ? fmt::format("queries down, keys right, max of {} x {}",
-                                                   m_grid.query_factor(), m_grid.key_factor())
-                                     : std::string("queries down, keys right");
-        list->PushClipRect(at, ImVec2(at.x + size.x, at.y + size.y), true);
+        const std::string reduced =
+            m_grid.key_factor() * m_grid.query_factor() > 1
+                ? fmt::format("max of {} x {}", m_grid.query_factor(), m_grid.key_factor())
+                : std::string();
+        std::string what = "queries down, keys right";
+        if (!reduced.empty()) what += ", " + reduced;
+        if (text_width(what) > size.x - left) what = reduced;
         text_at(list, ImVec2(at.x + left, line), ctx.theme.text_muted, what);
-        list->PopClipRect();
     }
 }
 

@@ -302,7 +302,6 @@ void CachePanel::draw_drift(UiContext& ctx, Frame& f) {
                        min.y + (static_cast<float>(layer) + 0.5F) * row - f.em * 0.5F),
                 ctx.theme.text_muted, label);
     }
-    text_at(list, ImVec2(f.lanes_min.x, f.drift_y1 + f.em * 0.1F), ctx.theme.text_muted, "Drift");
 }
 
 void CachePanel::draw_lines(UiContext& ctx, Frame& f) {
@@ -361,15 +360,28 @@ void CachePanel::draw_bytes(UiContext& ctx, Frame& f) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const EngineStatus& status = *ctx.status;
     const RunInfo& info = f.recording->info();
+    // A model's columns at this step times its bytes a column. The teacher holds what its last pass has read.
+    int64_t teacher_held = f.recording->prompt_length();
+    const auto& passes = f.recording->passes();
+    for (size_t i = 0, n = passes.size(); i < n && passes[i].step <= m_columns.step; ++i)
+        teacher_held = std::max(teacher_held, passes[i].first_pos + passes[i].tokens);
+    const int64_t width = info.dtype == "f32" ? 4 : 2;
+    const auto column = [&](const ModelSummary& model) {
+        return model.name.empty() ? int64_t{0} : 2 * model.layers * model.kv_heads * model.head_dim * width;
+    };
+    const Mode mode = info.config.mode;
     std::string text;
-    // Per model: columns held times bytes a column; a recording from a file has no live caches.
-    const int64_t held = m_columns.length() * info.cache_bytes_per_token;
+    if (const int64_t student = column(status.student); student > 0 && mode != Mode::teacher)
+        text = fmt::format("Student {}", format_bytes(student * m_columns.length()));
+    if (const int64_t teacher = column(status.teacher); teacher > 0 && mode != Mode::student)
+        text +=
+            fmt::format("{} {}", text.empty() ? "Teacher" : ", teacher",
+                        format_bytes(teacher * (mode == Mode::teacher ? m_columns.length() : teacher_held)));
+    // A recording from a file has no live caches.
+    if (text.empty()) text = format_bytes(m_columns.length() * info.cache_bytes_per_token);
     if (ctx.engine.recording().get() == f.recording && status.cache_bytes_reserved > 0)
-        text = fmt::format("{} of {} reserved", format_bytes(status.cache_bytes_used),
-                           format_bytes(status.cache_bytes_reserved));
-    else
-        text = fmt::format("{} at {} positions", format_bytes(held), m_columns.length());
-    if (m_columns.length() > 0) text += fmt::format(", {} a token", format_bytes(info.cache_bytes_per_token));
+        text += fmt::format(", full caches {}", format_bytes(status.cache_bytes_reserved));
+    text += fmt::format(", {} a token", format_bytes(info.cache_bytes_per_token));
     list->PushClipRect(ImVec2(f.lanes_min.x, f.axis_y), ImVec2(f.x1, f.bottom + 2), true);
     text_at(list, ImVec2(f.lanes_min.x, f.bottom - ImGui::GetTextLineHeight()), ctx.theme.text, text);
     list->PopClipRect();
