@@ -380,3 +380,29 @@ TEST_CASE("a hit carries value, threshold and the marker's letter", "[refresh]")
     CHECK(decision.hits[0].letter == 'E');
     CHECK(decision.automatic);
 }
+
+TEST_CASE("a decision that is neither refresh nor blocked carries no hits", "[refresh]") {
+    const uint32_t seed = 77005;
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    int none = 0;
+    for (int i = 0; i < 3000; ++i) {
+        const RefreshPolicy policy = random_policy(random);
+        const NaiveTrace trace = random_trace(random);
+        std::vector<float> values(signals().size(), absent());
+        const int64_t t = 1 + static_cast<int64_t>(random()) % trace.steps;
+        for (const std::string& name : trace.names)
+            values[*signal_id(name)] = *trace.at(name, t);
+        const Decision decision = decide(policy, {.step = t,
+                                                  .tokens_since_splice = t,
+                                                  .tokens_since_pass = t,
+                                                  .last_splice_step = {},
+                                                  .automatic_steps = {},
+                                                  .signals = values,
+                                                  .manual = false});
+        const bool acts = decision.kind == Decision::Kind::refresh || decision.budget_blocked;
+        REQUIRE(acts == !decision.hits.empty());
+        none += acts ? 0 : 1;
+    }
+    CHECK(none > 500);
+}

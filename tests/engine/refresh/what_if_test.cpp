@@ -171,6 +171,11 @@ TEST_CASE("the overhead is an estimate from known costs only", "[refresh]") {
     // Probes that do not fire cost their pass as well.
     CHECK(*what_if(preset_policy("kl"), record).overhead_percent == Catch::Approx(5.0));
     CHECK(*what_if(preset_policy("none"), record).overhead_percent == 0.0);
+    // A refresh by hand is not the policy's cost, but a probe at the same boundary is.
+    record.manual_fires = {64, 70};
+    CHECK(*what_if(preset_policy("none"), record).overhead_percent == 0.0);
+    CHECK(*what_if(preset_policy("kl"), record).overhead_percent ==
+          Catch::Approx(2.5)); // 64; the next would be 134
 }
 
 TEST_CASE("an empty recording predicts nothing", "[refresh]") {
