@@ -43,6 +43,7 @@ private:
     WhatIfPreview m_preview;
     std::string m_held_key;
     float m_left = 0, m_width = 0; ///< of the plot areas in the last frame: the lane stands above them
+    float m_gutter = 0;            ///< only ever grows: plots that follow do not shift sideways
 };
 
 void SignalsPanel::draw_signal_list(UiContext& ctx) {
@@ -110,6 +111,7 @@ void SignalsPanel::draw(UiContext& ctx) {
     stack.held_key = m_held_key;
     stack.left = m_left;
     stack.width = m_width;
+    stack.gutter = m_gutter;
     advance_time_view(ctx.time, ctx.steps);
     draw_toolbar(ctx);
     if (!ctx.recording || ctx.steps == 0)
@@ -165,14 +167,13 @@ void SignalsPanel::draw(UiContext& ctx) {
             ImPlot::EndAlignedPlots();
         }
         ImGui::PopStyleVar();
-        ImGui::GetWindowDrawList()->AddText(
-            {stack.left - ImGui::CalcTextSize("step").x - 12, stack.bottom + 4}, ctx.theme.text_muted,
-            "step");
+        ImGui::GetWindowDrawList()->AddText({lane.x, stack.bottom + 4}, ctx.theme.text_muted, "step");
     }
     ImGui::EndChild();
     m_held_key = stack.held_key;
     m_left = stack.left;
     m_width = stack.width;
+    m_gutter = stack.gutter;
     draw_lane(ctx, stack, lane, lane_height);
     // A line whose trigger was taken away under the mouse must not stay held.
     if (!m_held_key.empty() && !ImGui::IsMouseDown(ImGuiMouseButton_Left)) m_held_key.clear();
@@ -182,9 +183,6 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
     if (stack.width <= 0) return;
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float left = stack.left, right = stack.left + stack.width, middle = at.y + height / 2;
-    const char* name = "refreshes";
-    const float name_x = std::max(at.x, left - ImGui::CalcTextSize(name).x - 8);
-    list->AddText({name_x, middle - ImGui::GetTextLineHeight() / 2}, ctx.theme.text_muted, name);
     if (!ctx.recording) return;
     const RefreshMarks marks =
         refreshes_in_sight(*ctx.recording, ctx.steps, ctx.time.x_min, ctx.time.x_max,
@@ -194,6 +192,10 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
     const auto groups = merge_markers(marks.x_px, static_cast<double>(badge) + 2);
     const bool over = ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows);
     const ImVec2 mouse = ImGui::GetMousePos();
+    const char* name = "refreshes";
+    const float name_end = at.x + ImGui::CalcTextSize(name).x;
+    if (groups.empty() || static_cast<float>(groups.front().x_min) - badge > name_end)
+        list->AddText({at.x, middle - ImGui::GetTextLineHeight() / 2}, ctx.theme.text_muted, name);
     list->PushClipRect({left - badge, at.y}, {right + badge, at.y + height}, true);
     for (const MarkerGroup& group : groups) {
         const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
@@ -213,8 +215,12 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
         if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
     }
     list->PopClipRect();
-    if (stack.hovered_marks && m_held_key.empty() && !ImGui::IsMouseDown(ImGuiMouseButton_Left))
+    if (!stack.hovered_marks || !m_held_key.empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
+    if (stack.hovered_marks->count() == 1) {
+        step_tooltip(ctx, ctx.recording->refreshes()[marks.events[stack.hovered_marks->first]].step);
+    } else {
         refresh_tooltip(ctx, marks, *stack.hovered_marks);
+    }
 }
 
 } // namespace

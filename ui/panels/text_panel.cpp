@@ -25,8 +25,8 @@ namespace {
 constexpr const char* map_name = "viridis";
 
 /// Prompt and generated tokens, coloured by a signal. Step t is tied to the token it chose, y_{t+1}; so token y_t is
-/// coloured by record t-1, and clicking it selects step t-1 (y_1: the prefill, step 0). Signals about y_t itself
-/// (logprob) colour it by record t.
+/// coloured by record t-1, and clicking it selects step t-1 (y_1, chosen by the prefill: step 1, which read it). Signals
+/// about y_t itself (logprob) colour it by record t.
 class TextPanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Text"; }
@@ -70,6 +70,7 @@ private:
     std::optional<int64_t> m_seen_selection; ///< to notice a selection made elsewhere
     bool m_was_live = true, m_at_end = true;
     int64_t m_hovered_token = 0;
+    bool m_first_token = false; ///< step 1 was selected by a click on y_1: the frame stays there
 };
 
 void TextPanel::forget() {
@@ -158,14 +159,25 @@ void TextPanel::draw(UiContext& ctx) {
 void TextPanel::draw_toolbar(UiContext& ctx) {
     const auto id = signal_id(ctx.coloured_signal);
     const float row = ImGui::GetContentRegionAvail().x, font = ImGui::GetFontSize();
-    ImGui::AlignTextToFramePadding();
-    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
-    ImGui::TextUnformatted("Colour by");
-    ImGui::PopStyleColor();
-    ImGui::SameLine();
-    const float bar = std::clamp(row * 0.2F, font * 3, font * 7);
-    ImGui::SetNextItemWidth(std::clamp(
-        row - bar - ImGui::CalcTextSize("Colour by 0.1 100 logit^2").x - 4 * font, font * 7, font * 15));
+    const float spacing = ImGui::GetStyle().ItemSpacing.x, inner = ImGui::GetStyle().ItemInnerSpacing.x;
+    // The bar with its numbers keeps its width; the list takes what is left, the caption goes first where room is short.
+    const std::string unit = id ? std::string(signals()[*id].unit) : std::string();
+    const float numbers = ImGui::CalcTextSize(format_value(m_scale.min, "").c_str()).x +
+                          ImGui::CalcTextSize(format_value(m_scale.max, unit).c_str()).x + 2 * inner;
+    const float bar = std::clamp(row * 0.18F, font * 2.5F, font * 7);
+    const char* caption = "Colour by";
+    const float caption_width = ImGui::CalcTextSize(caption).x + spacing;
+    const bool with_caption = row - bar - numbers - spacing - caption_width > font * 9;
+    if (with_caption) {
+        ImGui::AlignTextToFramePadding();
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        ImGui::TextUnformatted(caption);
+        ImGui::PopStyleColor();
+        ImGui::SameLine();
+    }
+    const float left_over = row - bar - numbers - spacing - (with_caption ? caption_width : 0);
+    const bool beside = left_over > font * 6;
+    ImGui::SetNextItemWidth(beside ? std::min(left_over, font * 15) : row);
     const std::string current =
         id ? with_unit(signals()[*id].label, signals()[*id].unit) : ctx.coloured_signal;
     if (ImGui::BeginCombo("##signal", current.c_str(), ImGuiComboFlags_HeightLarge)) {
@@ -199,7 +211,7 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
     m_scale.map = colour_map(map_name);
     m_scale.min = m_range.range().min;
     m_scale.max = m_range.range().max;
-    ImGui::SameLine();
+    if (beside) ImGui::SameLine();
     draw_colour_bar("##range", m_scale, bar, signals()[*id].unit);
     if (ImGui::IsItemHovered()) {
         ImGui::SetTooltip(
@@ -302,7 +314,9 @@ void TextPanel::draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, fl
         if (step >= 0 && step < static_cast<int64_t>(m_text.num_tokens()))
             draw_frame(ctx, m, step + 1, origin, colour, thickness);
     };
-    if (ctx.selection.step) frame(*ctx.selection.step, ctx.theme.selection | IM_COL32_A_MASK, 2);
+    if (ctx.selection.step != 1) m_first_token = false;
+    if (ctx.selection.step)
+        frame(m_first_token ? 0 : *ctx.selection.step, ctx.theme.selection | IM_COL32_A_MASK, 2);
     if (ctx.hovered_step) frame(*ctx.hovered_step, ctx.theme.crosshair, 1);
 
     if (!hovered) return;
@@ -314,7 +328,9 @@ void TextPanel::draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, fl
     m_hovered_token = index + 1;
     if (index >= 1) ctx.next_hovered_step = index;
     if (clicked) {
-        ctx.select_step(index);
+        // y_1 was chosen by the prefill, which has no record: the step that read it stands for it.
+        m_first_token = index == 0;
+        if (ctx.steps > 0) ctx.select_step(std::max<int64_t>(1, index));
         m_seen_selection = ctx.selection.step; // made here: no scrolling
     }
 }

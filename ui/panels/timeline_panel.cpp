@@ -73,18 +73,18 @@ void TimelinePanel::draw(UiContext& ctx) {
     const float font = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();
     const float caption = std::max(ImGui::CalcTextSize("step 10,000 of 10,000").x, font * 9) + font;
     const float button = ImGui::CalcTextSize("Live").x + 3 * ImGui::GetStyle().FramePadding.x + font;
-    const float height = std::max(room.y, font * 3);
+    const float height = std::max(room.y, font);
     Strip strip{};
     strip.left = at.x + caption;
     strip.right = std::max(strip.left + 50, at.x + room.x - button - font * 0.75F);
     strip.bottom = at.y + height;
-    strip.axis = strip.bottom - line - 2;
+    // A very low strip goes without its axis, then without the row of letters: the marks stand in the chart anyway.
+    strip.axis = height > font * 2.2F ? strip.bottom - line - 2 : strip.bottom;
     strip.marks = at.y;
-    // The row of letters is dropped where the strip is very low; the marks then stand in the chart.
-    strip.chart = height > font * 4 ? at.y + std::round(font * 1.05F) : at.y;
+    strip.chart = height > font * 3.3F ? at.y + std::round(font * 1.05F) : at.y;
     strip.x_max = fitted_max(ctx.steps);
     draw_caption(ctx, at, height);
-    draw_live_button(ctx, {strip.right + font * 0.75F, strip.chart}, button, strip.axis - strip.chart);
+    draw_live_button(ctx, {strip.right + font * 0.75F, at.y}, button, height);
     ctx.landmarks.set("timeline/bar",
                       {strip.left, strip.chart, strip.right - strip.left, strip.axis - strip.chart});
 
@@ -98,12 +98,14 @@ void TimelinePanel::draw(UiContext& ctx) {
     if (hovered || active) scrub(ctx, strip);
     draw_cursor(ctx, strip);
 
-    ImGui::SetCursorScreenPos({strip.left, strip.axis});
-    ImGui::InvisibleButton("##range", {strip.right - strip.left, strip.bottom - strip.axis});
-    drag_range(ctx, strip);
-    draw_axis(ctx, strip);
+    if (strip.axis < strip.bottom) {
+        ImGui::SetCursorScreenPos({strip.left, strip.axis});
+        ImGui::InvisibleButton("##range", {strip.right - strip.left, strip.bottom - strip.axis});
+        drag_range(ctx, strip);
+        draw_axis(ctx, strip);
+    }
     ImGui::SetCursorScreenPos(at);
-    ImGui::Dummy(room);
+    ImGui::Dummy({room.x, height});
 }
 
 void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {
@@ -201,7 +203,7 @@ void TimelinePanel::draw_axis(UiContext& ctx, const Strip& strip) {
         const float x = std::round(strip.x(static_cast<double>(step))),
                     width = ImGui::CalcTextSize(text.c_str()).x;
         list->AddLine({x + 0.5F, strip.axis}, {x + 0.5F, strip.axis + 4}, ctx.theme.text_muted);
-        const float text_x = std::clamp(x - width / 2, strip.left + 3, strip.right - width);
+        const float text_x = std::clamp(x - width / 2, strip.left + 7, strip.right - width - 6);
         list->AddText({text_x, strip.axis + 3}, ctx.theme.text_muted, text.c_str());
     }
 }

@@ -35,8 +35,24 @@ void edit_or_toast(UiContext& ctx, const std::function<void()>& work) {
     }
 }
 
-bool inside(const Landmarks::Box& box, ImVec2 p) {
-    return p.x >= box.x && p.x < box.x + box.width && p.y >= box.y && p.y < box.y + box.height;
+/// Three digits, padded on the left to at least the width that threshold tags need: the gutter is never too narrow.
+int value_label(double value, char* buffer, int size, void* least_width) {
+    std::string text = format_number(value);
+    const float missing = *static_cast<const float*>(least_width) - ImGui::CalcTextSize(text.c_str()).x;
+    if (missing > 0)
+        text.insert(0, static_cast<size_t>(std::ceil(missing / ImGui::CalcTextSize(" ").x)), ' ');
+    return std::snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
+}
+
+/// Size of a threshold's tag left of the plot: text, room around it, the arrow's length.
+float tag_width(double value) {
+    return ImGui::CalcTextSize(format_number(value).c_str()).x + 8;
+}
+float tag_half_height() {
+    return ImGui::GetTextLineHeight() / 2 + 1;
+}
+float tag_arrow() {
+    return tag_half_height() * 0.7F;
 }
 
 constexpr float click_slop = 4; // pixels the mouse may move within a click
@@ -84,6 +100,8 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     ImGui::PushID(static_cast<int>(m_signal));
     const std::vector<ThresholdLine> lines = threshold_lines(ctx.drafts, info().name);
     draw_header(ctx, stack, lines);
+    for (const ThresholdLine& line : lines)
+        stack.gutter = std::max(stack.gutter, tag_width(line.value) + tag_arrow());
 
     if (stack.fit) m_auto_y = true;
     if (m_auto_y && !m_held) {
@@ -93,14 +111,15 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     }
     // The y axis moves only under the mouse on its own labels; a drag on the curve pans time alone.
     const ImVec2 mouse = ImGui::GetMousePos();
-    const bool on_labels = mouse.x < m_box.x && mouse.x > m_box.x - 10 * ImGui::GetFontSize() &&
-                           mouse.y >= m_box.y && mouse.y < m_box.y + m_box.height;
+    const bool on_labels = ImGui::IsWindowHovered() && mouse.x < m_box.x &&
+                           mouse.x > m_box.x - 10 * ImGui::GetFontSize() && mouse.y >= m_box.y &&
+                           mouse.y < m_box.y + m_box.height;
     const ImPlotAxisFlags common =
         ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoInitialFit;
     const double set_min = ctx.time.x_min, set_max = ctx.time.x_max, set_low = m_y_min, set_high = m_y_max;
-    bool menu = false;
+    bool menu = false, hovered = false;
 
-    ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(6, 5));
+    ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(10, 5));
     ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
     const ImVec2 size(-1, height - header_height());
     if (ImPlot::BeginPlot("##plot", size,
@@ -114,6 +133,7 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         ImPlot::SetupAxisLinks(ImAxis_X1, &ctx.time.x_min, &ctx.time.x_max);
         ImPlot::SetupAxisLinks(ImAxis_Y1, &m_y_min, &m_y_max);
         ImPlot::SetupAxisFormat(ImAxis_X1, step_label, nullptr);
+        ImPlot::SetupAxisFormat(ImAxis_Y1, value_label, &stack.gutter);
         ImPlot::SetupAxisZoomConstraints(ImAxis_X1, min_time_width, 1e9);
 
         const ImVec2 pos = ImPlot::GetPlotPos(), area = ImPlot::GetPlotSize();
@@ -128,16 +148,17 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         draw_step_lines(ctx);
         draw_thresholds(ctx, stack, lines);
         handle_mouse(ctx, stack);
-        menu = ImPlot::IsPlotHovered() && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
+        hovered = ImPlot::IsPlotHovered();
+        menu = hovered && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
                ImGui::GetIO().MouseDragMaxDistanceSqr[ImGuiMouseButton_Right] < click_slop * click_slop;
         ImPlot::EndPlot();
     }
     ImPlot::PopStyleVar(2);
 
-    if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left) && (inside(m_box, mouse) || on_labels)) {
+    if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left) && (hovered || on_labels)) {
         // Both axes: the whole run, automatic range. ImPlot's own fit sees only what was drawn and is overruled here.
         m_auto_y = true;
-        if (inside(m_box, mouse)) ctx.time.fit_request = true;
+        if (hovered) ctx.time.fit_request = true;
         ctx.time.x_min = set_min;
         ctx.time.x_max = set_max;
         if (m_pressed) ctx.selection.step = m_selection_before_click;
@@ -231,7 +252,7 @@ void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
                  m_band_high);
         ImPlotSpec fill;
         fill.FillColor = rgba(colour);
-        fill.FillAlpha = 0.22F;
+        fill.FillAlpha = 0.32F;
         // One piece per run of measured columns; a lone one becomes a whisker, which is all that is known there.
         for (size_t i = 0; i < m_band_x.size();) {
             size_t end = i;
@@ -302,7 +323,7 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
         if (near) stack.hovered_marks = group;
         if (group.count() == 1) {
             list->AddLine({std::round(left) + 0.5F, top}, {std::round(left) + 0.5F, bottom},
-                          with_alpha(colour, near ? 1.0F : 0.55F), near ? 2.0F : 1.0F);
+                          with_alpha(colour, near ? 1.0F : 0.42F), near ? 2.0F : 1.0F);
         } else {
             list->AddRectFilled({left - 1, top}, {right + 1, bottom},
                                 with_alpha(colour, near ? 0.5F : 0.28F));
@@ -427,7 +448,7 @@ void SignalPlot::draw_prediction(UiContext& ctx, PlotStack& stack, const Thresho
 
 void SignalPlot::draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lines) {
     ImDrawList* list = ImGui::GetWindowDrawList();
-    const float line_height = ImGui::GetTextLineHeight(), half = line_height / 2 + 1, arrow = half * 0.7F;
+    const float line_height = ImGui::GetTextLineHeight(), half = tag_half_height(), arrow = tag_arrow();
     for (const ThresholdLine& line : lines) {
         if (!std::isfinite(line.value)) continue;
         const ImU32 colour =
@@ -438,7 +459,7 @@ void SignalPlot::draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lin
         y = std::round(
             std::clamp(y, m_box.y + (above ? half : 0), m_box.y + m_box.height - (below ? half : 0)));
         const std::string text = format_number(line.value);
-        const float width = ImGui::CalcTextSize(text.c_str()).x + 8;
+        const float width = tag_width(line.value);
         const float tip = m_box.x - 1, right = tip - arrow, left = right - width;
         const ImVec2 shape[] = {
             {left, y - half}, {right, y - half}, {tip, y}, {right, y + half}, {left, y + half}};

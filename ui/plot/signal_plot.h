@@ -21,7 +21,8 @@ struct PlotStack {
     bool fit = false;              ///< y ranges go back to automatic
     std::string held_key = {};     ///< threshold under the mouse button: the other lines take no input
     float left = 0, width = 0;     ///< of the plot areas, pixels; set by the plots
-    float top = 0, bottom = 0;     ///< of the whole stack
+    float bottom = 0;              ///< of the lowest plot so far
+    float gutter = 0;              ///< least width of the y labels, so that every threshold's tag fits beside them
     bool pressed_on_line = false;  ///< this press belongs to a threshold line
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
 };

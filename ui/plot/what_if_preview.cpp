@@ -86,7 +86,10 @@ std::string what_if_text(const WhatIf& answer, double threshold, std::string_vie
     std::string text =
         fmt::format("at {}: {} {}", format_value(threshold, unit), format_thousands(static_cast<int64_t>(n)),
                     n == 1 ? "refresh" : "refreshes");
-    if (answer.overhead_percent) text += fmt::format(", +{} % time", format_number(*answer.overhead_percent));
+    // Whole percents from ten on: an estimate has no more digits.
+    if (const auto& percent = answer.overhead_percent)
+        text += fmt::format(", +{} % time", format_number(*percent < 10 ? std::round(*percent * 10) / 10
+                                                                        : std::round(*percent)));
     return text + " (estimate)";
 }
 
@@ -95,7 +98,8 @@ std::string what_if_detail(const WhatIf& answer) {
                            ? fmt::format("exact to step {}", format_thousands(*answer.exact_until))
                            : std::string("as recorded");
     if (answer.missing > 0)
-        text += fmt::format(", not measured at {} steps", format_thousands(answer.missing));
+        text += fmt::format(", not measured at {} {}", format_thousands(answer.missing),
+                            answer.missing == 1 ? "step" : "steps");
     return text;
 }
 
