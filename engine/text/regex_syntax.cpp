@@ -61,9 +61,16 @@ constexpr Addition additions[] = {
 };
 // clang-format on
 
-/// Han characters among them.
-constexpr std::pair<char32_t, char32_t> han_additions[] = {
-    {0x2B739, 0x2B739}, {0x2EBF0, 0x2EE5D}, {0x31350, 0x323AF}};
+/// The same for the scripts that patterns name (Scripts.txt).
+struct ScriptAddition {
+    std::string_view script; ///< lower case
+    char32_t first, last;
+};
+constexpr ScriptAddition script_additions[] = {{"han", 0x2B739, 0x2B739},
+                                               {"han", 0x2EBF0, 0x2EE5D},
+                                               {"han", 0x31350, 0x323AF},
+                                               {"hiragana", 0x1B132, 0x1B132},
+                                               {"katakana", 0x1B155, 0x1B155}};
 
 constexpr std::string_view categories[] = {
     "L",  "Lu", "Ll", "Lt", "Lm", "Lo", "M",  "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P",  "Pc", "Pd",
@@ -73,6 +80,10 @@ constexpr std::pair<std::string_view, std::string_view> long_names[] = {
     {"letter", "L"},      {"uppercaseletter", "Lu"}, {"lowercaseletter", "Ll"},
     {"mark", "M"},        {"number", "N"},           {"decimalnumber", "Nd"},
     {"punctuation", "P"}, {"symbol", "S"},           {"separator", "Z"}};
+
+std::string range_items(char32_t first, char32_t last) {
+    return fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", static_cast<uint32_t>(first), static_cast<uint32_t>(last));
+}
 
 /// Items for the inside of a PCRE2 class: the characters of a general category in Unicode 16.
 std::string category_items(std::string_view category) {
@@ -264,19 +275,16 @@ private:
         for (const std::string_view category : categories) {
             if (name == category) items = category_items(category);
         }
-        if (items.empty() && key == "han") {
-            items = "\\p{sc:Han}"; // PCRE2's plain \p{Han} means script extensions
-            for (const auto& [first, last] : han_additions) {
-                items += fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", static_cast<uint32_t>(first),
-                                     static_cast<uint32_t>(last));
-            }
-        }
         const bool unassigned = key == "c" || key == "cn" || key == "other" || key == "unassigned";
         if (items.empty() && !unassigned) {
+            // A script by name is the script here; PCRE2's plain \p{Han} would mean script extensions.
             for (const char* form : {"\\p{sc:%}", "\\p{%}"}) {
                 std::string candidate = form;
                 candidate.replace(candidate.find('%'), 1, key);
                 if (items.empty() && compiles(candidate)) items = candidate;
+            }
+            for (const ScriptAddition& added : script_additions) {
+                if (added.script == key) items += range_items(added.first, added.last);
             }
         }
         if (items.empty()) refuse(fmt::format("property {} is not supported", name));
@@ -352,14 +360,17 @@ private:
     }
 
     static std::string word_items() {
-        return "\\p{Alphabetic}" + category_items("L") + category_items("M") + category_items("N") +
+        return "\\p{Alphabetic}" + category_items("L") + category_items("M") + category_items("Nd") +
                "\\p{Pc}";
     }
+
+    /// Outside of classes Oniguruma goes by its Latin-1 table, which calls the superscripts and fractions letters.
+    static std::string lone_word_items() { return word_items() + "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"; }
 
     void escape() {
         ++m_at;
         if (m_at == m_in.size()) refuse("nothing behind '\\'");
-        const std::string word = "[" + word_items() + "]";
+        const std::string word = "[" + lone_word_items() + "]";
         switch (m_in[m_at]) {
         case 'A':
         case 'z':
@@ -377,7 +388,9 @@ private:
         default:
             break;
         }
-        const Escaped what = escaped();
+        const bool is_word = next_is("w") || next_is("W");
+        Escaped what = escaped();
+        if (is_word) what.items = lone_word_items();
         atom(what.is_set ? (what.negative ? "[^" : "[") + what.items + "]" : what.items);
     }
 

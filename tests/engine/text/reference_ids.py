@@ -2,7 +2,8 @@
 
 usage: reference_ids.py OUT_DIR SOURCE_DIR SEED
 Writes OUT_DIR/NAME/tokenizer.json for each variant, OUT_DIR/NAME/cases.json = [[text, ids, ids with special tokens,
-decoded text], ...], and OUT_DIR/classes.json = {pattern: [[first, last], ...]}: which code points a pattern matches.
+decoded text], ...], and OUT_DIR/classes.json = {pattern: [[first, last], ...]}: which code points
+matches of the pattern cover.
 """
 import copy
 import json
@@ -37,7 +38,7 @@ EDGES = [
     "I'll've it'S they'RE 'TIS 'll 'LL", "it'\u017f done'\u017f", "'\u212a \u212a\u212alvin", "\u017fong", "don\u2019t", "\u0130stanbul \u0131", "\u01c5", "stra\u00dfe",
     "0 12 123 1234 12345678901", "\u0661\u0662\u0663\u0664 \u00b2\u00bd\u2163", "3.14e-10", "x=1;y=2", "!!!???...", "---\n===\r\n", "@@ ##\n\n\n", "http://a.b/c?d=e&f",
     "<|begin|>", "<|begin|> hi <|end|>", "<|be", "<|begin|", "<<|begin|>>", "<|end|><|end|>", "a<|user|>b", "  <|user|>  ", "<|USER|>", "\u2581under\u0120G",
-    "MASK", " MASK ", "xMASKx", "MASK!", "\u00e9MASK", "<lstrip>", "a  <lstrip>  b", "a <rstrip> \n b", "<both> \t<both>", "caf\u00e9", "cafe\u0301 cafe\u0301s",
+    "a zebra wordxword x wordxword", "    z", "!?!?", "MASK", " MASK ", "xMASKx", "MASK!", "\u00e9MASK", "<lstrip>", "a  <lstrip>  b", "a <rstrip> \n b", "<both> \t<both>", "caf\u00e9", "cafe\u0301 cafe\u0301s",
     "wordword", "\U00010d40\U0001c000\u1c89\ua7da", "\U0002ebf0\U00031350\u9fff", "\U000e0001", "a" * 300, "ab" * 200, " " * 300, "\n" * 70, "\u00e9" * 100, "!" * 200, "1" * 50,
 ]
 
@@ -85,19 +86,24 @@ def random_strings(seed, count):
     return made
 
 
-def matched(pattern, text):
-    """Code points of `text` (each occurs once) that single-character matches of the pattern cover."""
-    kept = set()
-    for _, (begin, end) in pre_tokenizers.Split(Regex(pattern), "removed").pre_tokenize_str(text):
-        kept.update(range(begin, end))
+def matched(pattern):
+    """Code points that matches of the pattern cover, in texts of 4096 neighbouring code points each."""
+    splitter = pre_tokenizers.Split(Regex(pattern), "removed")
     ranges = []
-    for index, character in enumerate(text):
-        if index not in kept:
-            if ranges and ranges[-1][2] == index - 1:
-                ranges[-1][1:] = [ord(character), index]
-            else:
-                ranges.append([ord(character), ord(character), index])
-    return [[first, last] for first, last, _ in ranges]
+    for start in [*range(0, 0x40000, 4096), *range(0xE0000, 0xE1000, 4096)]:  # the rest is unassigned or private
+        points = [c for c in range(start, start + 4096) if not 0xD800 <= c < 0xE000]
+        if not points:
+            continue
+        left = set()
+        for _, (begin, end) in splitter.pre_tokenize_str("".join(map(chr, points))):
+            left.update(range(begin, end))
+        for index, point in enumerate(points):
+            if index not in left:
+                if ranges and ranges[-1][1] == point - 1:
+                    ranges[-1][1] = point
+                else:
+                    ranges.append([point, point])
+    return ranges
 
 
 def split(pattern, behavior="Isolated", invert=False, kind="Regex"):
@@ -112,8 +118,8 @@ def byte_level(prefix=False, regex=False):
     return {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": regex}
 
 
-def added(ident, content, **flags):
-    entry = {"id": ident, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
+def added(content, **flags):
+    entry = {"id": -1, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
     entry.update(flags)
     return entry
 
@@ -131,8 +137,12 @@ def variants(texts):
 
     def variant(name, pre, normalizer=None, tokens=(), post=None, **model):
         made[name] = copy.deepcopy(base)
-        made[name].update({"pre_tokenizer": pre, "normalizer": normalizer, "added_tokens": list(tokens), "post_processor": post})
+        made[name].update({"pre_tokenizer": pre, "normalizer": normalizer, "added_tokens": copy.deepcopy(list(tokens)), "post_processor": copy.deepcopy(post)})
         made[name]["model"].update(model)
+        following = size  # tokens that the vocabulary has already keep their id, as the library numbers them
+        for entry in made[name]["added_tokens"]:
+            entry["id"] = base["model"]["vocab"].get(entry["content"], following)
+            following += entry["id"] == following
         return made[name]["model"]
 
     template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|begin|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
@@ -140,7 +150,7 @@ def variants(texts):
                 "special_tokens": {"<|begin|>": {"id": "<|begin|>", "ids": [size], "tokens": ["<|begin|>"]},
                                    "two": {"id": "two", "ids": [size + 1, 5], "tokens": ["<|end|>", "x"]}}}
     template["pair"] = template["single"] + [{"Sequence": {"id": "B", "type_id": 1}}]
-    specials = [added(size + i, text, normalized=False, special=True) for i, text in enumerate(["<|begin|>", "<|end|>", "<|user|>"])]
+    specials = [added(text, normalized=False, special=True) for text in ["<|begin|>", "<|end|>", "<|user|>"]]
 
     model = variant("gpt2", byte_level(True, True), post=byte_level())
     model["merges"] = ["#version: 0.2"] + [" ".join(pair) for pair in model["merges"]]
@@ -148,18 +158,18 @@ def variants(texts):
 
     model = variant("llama3", sequence(split(LLAMA3), byte_level()), tokens=specials, ignore_merges=True,
                     post={"type": "Sequence", "processors": [byte_level(), template]})
-    for i, word in enumerate(["\u0120zebra", "wordword", "\u0120\u0120\u0120\u0120a", "!!!!"]):  # whole words without merges
-        model["vocab"][word] = size + i
+    whole = ["\u0120zebra", "wordxword", "\u0120\u0120\u0120\u0120z", "!?!?"]  # words that merges do not make
+    model["vocab"].update({word: size + i for i, word in enumerate(whole)})
     for entry in made["llama3"]["added_tokens"]:
-        entry["id"] += 4
-    for entry in template["special_tokens"].values():
-        entry["ids"] = [i + 4 if i >= size else i for i in entry["ids"]]
+        entry["id"] += len(whole)
+    for entry in made["llama3"]["post_processor"]["processors"][1]["special_tokens"].values():
+        entry["ids"] = [i + len(whole) if i >= size else i for i in entry["ids"]]
 
     mixed = specials + [
-        added(size + 3, "<lstrip>", lstrip=True, special=True, normalized=False), added(size + 4, "<rstrip>", rstrip=True),
-        added(size + 5, "<both>", lstrip=True, rstrip=True, normalized=False), added(size + 6, "MASK", single_word=True),
-        added(size + 7, "caf\u00e9"), added(size + 8, "cafe\u0301s", normalized=False), added(size + 9, "s\u0323\u0307"), added(size + 10, "<|us", normalized=False),
-        added(size + 11, "  ", normalized=False, rstrip=True)]
+        added("<lstrip>", lstrip=True, special=True, normalized=False), added("<rstrip>", rstrip=True),
+        added("<both>", lstrip=True, rstrip=True, normalized=False), added("MASK", single_word=True),
+        added("caf\u00e9"), added("cafe\u0301s", normalized=False), added("s\u0323\u0307"), added("<|us", normalized=False),
+        added("  ", normalized=False, rstrip=True)]
     variant("qwen", sequence(split(QWEN2), byte_level()), normalizer={"type": "NFC"}, tokens=mixed)
     variant("prefixed", sequence(split(GPT2), byte_level(True)), tokens=mixed,
             normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Prepend", "prepend": "_"},
@@ -185,8 +195,7 @@ def main():
     out, source, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])
     texts = prompts(source / "assets" / "prompts")
     rng = random.Random(seed)
-    everything = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-    classes = {pattern: matched(pattern, "".join(everything)) for pattern in CLASSES}
+    classes = {pattern: matched(pattern) for pattern in CLASSES}
     # Each mark before, behind and between marks of known classes: what a normaliser may reorder or compose.
     marks = [chr(c) for first, last in classes[r"\p{M}"] for c in range(first, last + 1)]
     marks_texts = [f"a{mark}\u0323 a\u0345{mark} a{mark}\u0334 a\u0301{mark}" for mark in marks]
