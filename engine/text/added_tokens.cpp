@@ -81,14 +81,14 @@ WordTrie::Found WordTrie::longest(std::string_view text, size_t offset) const {
     return best;
 }
 
-AddedTokens::AddedTokens(const JsonFields& root, const Bpe& bpe, const Normalizer& normalizer) {
+AddedTokens::AddedTokens(const FileFields& root, const Bpe& bpe, const Normalizer& normalizer) {
     if (root.find("added_tokens") == nullptr) return;
     const size_t count = root.array("added_tokens").size();
     std::unordered_map<std::string, int32_t> ids;
     const auto vocab_size = static_cast<int64_t>(bpe.vocab().size());
     int64_t largest = -1;
     for (size_t i = 0; i < count; ++i) {
-        const JsonFields fields = root.element("added_tokens", i);
+        const FileFields fields = root.element("added_tokens", i);
         AddedToken token;
         token.content = fields.text("content");
         token.special = fields.boolean("special", false);

@@ -49,7 +49,7 @@ public:
     AddedTokens() = default;
     /// \param root   the whole file; `added_tokens` may be missing
     /// Throws Error{bad_input} naming the entry, also for ids that the library would number differently.
-    AddedTokens(const JsonFields& root, const Bpe& bpe, const Normalizer& normalizer);
+    AddedTokens(const FileFields& root, const Bpe& bpe, const Normalizer& normalizer);
 
     /// Calls token(id) and text(piece) in order of the text; pieces are normalised and never empty.
     void split(std::string_view text, const Normalizer& normalizer, const std::function<void(int32_t)>& token,

@@ -42,7 +42,7 @@ struct Candidate {
 
 } // namespace
 
-Bpe::Bpe(const JsonFields& fields) {
+Bpe::Bpe(const FileFields& fields) {
     const std::string type = fields.text("type", "BPE");
     if (type == "Unigram") {
         fields.fail("type", "Unigram is not supported",
@@ -81,8 +81,8 @@ Bpe::Bpe(const JsonFields& fields) {
     }
 }
 
-void Bpe::read_vocab(const JsonFields& fields) {
-    const JsonFields vocab = fields.object("vocab");
+void Bpe::read_vocab(const FileFields& fields) {
+    const FileFields vocab = fields.object("vocab");
     if (vocab.json().empty()) fields.fail("vocab", "empty");
     m_vocab.reserve(vocab.json().size());
     for (const auto& [piece, value] : vocab.json().items()) {
@@ -106,7 +106,7 @@ void Bpe::read_vocab(const JsonFields& fields) {
     }
 }
 
-void Bpe::read_merges(const JsonFields& fields) {
+void Bpe::read_merges(const FileFields& fields) {
     if (fields.find("merges") == nullptr) {
         fields.fail("", "merges missing; is this a SentencePiece model?",
                     "only byte-level BPE is supported (GPT-2, Llama 3, Qwen)");
@@ -134,7 +134,7 @@ void Bpe::read_merges(const JsonFields& fields) {
     }
 }
 
-void Bpe::add_merge(const JsonFields& fields, size_t rank, const std::string& left,
+void Bpe::add_merge(const FileFields& fields, size_t rank, const std::string& left,
                     const std::string& right) {
     const auto id_of = [&](const std::string& piece) {
         const auto found = m_vocab.find(piece);

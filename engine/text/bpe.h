@@ -20,7 +20,7 @@ inline constexpr int64_t max_token_id = (int64_t{1} << 24) - 1;
 class Bpe {
 public:
     /// Throws Error{bad_input} naming what is missing or not supported.
-    explicit Bpe(const JsonFields& fields);
+    explicit Bpe(const FileFields& fields);
 
     /// Appends the ids of one word (raw bytes). O(n log n) in its length.
     void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
@@ -45,9 +45,9 @@ public:
     [[nodiscard]] bool fuse_unknown() const { return m_fuse_unknown; }
 
 private:
-    void read_vocab(const JsonFields& fields);
-    void read_merges(const JsonFields& fields);
-    void add_merge(const JsonFields& fields, size_t rank, const std::string& left, const std::string& right);
+    void read_vocab(const FileFields& fields);
+    void read_merges(const FileFields& fields);
+    void add_merge(const FileFields& fields, size_t rank, const std::string& left, const std::string& right);
 
     std::unordered_map<std::string, int32_t> m_vocab; ///< in the file's spelling
     std::unordered_map<std::string, int32_t> m_whole; ///< by raw bytes; only with ignore_merges

@@ -26,7 +26,7 @@ constexpr size_t max_file_bytes = size_t{64} << 20;
 }
 
 /// The special tokens that templates name: bos_token, eos_token, ... Each is a text or {"content": text}.
-Variables special_tokens(const JsonFields& config) {
+Variables special_tokens(const FileFields& config) {
     Variables found;
     for (const auto& [key, value] : config.json().items()) {
         if (!key.ends_with("_token") || key.starts_with("add_")) continue;
@@ -40,12 +40,12 @@ Variables special_tokens(const JsonFields& config) {
 }
 
 /// The template in tokenizer_config.json: a text, or several with names, of which "default" counts.
-std::optional<std::string> template_in(const JsonFields& config) {
+std::optional<std::string> template_in(const FileFields& config) {
     const nlohmann::json* entry = config.find("chat_template");
     if (entry == nullptr) return std::nullopt;
     if (!entry->is_array()) return config.text("chat_template");
     for (size_t i = 0; i < entry->size(); ++i) {
-        const JsonFields named = config.element("chat_template", i);
+        const FileFields named = config.element("chat_template", i);
         if (named.text("name") == "default") return named.text("template");
     }
     config.fail("chat_template", "several templates, and none is named default");
@@ -86,7 +86,7 @@ std::shared_ptr<const ChatTemplate> ChatTemplate::load(const std::filesystem::pa
     Variables tokens;
     if (std::filesystem::exists(config_file, ignored)) {
         const nlohmann::json json = read_json_file(config_file, max_file_bytes);
-        const JsonFields config(json, "reading", config_file.string(), "");
+        const FileFields config(json, "reading", config_file.string(), "");
         tokens = special_tokens(config);
         if (!std::filesystem::exists(own_file, ignored)) source = template_in(config);
     }

@@ -12,10 +12,10 @@ namespace refreshlab {
 
 /// Checked look-ups in one JSON object of a file, so that a field of the wrong kind is a message and not an exception
 /// of the JSON library. Private to engine/text.
-class JsonFields {
+class FileFields {
 public:
     /// \param where  place in the file, for messages: "pre_tokenizer.pretokenizers[0]"
-    JsonFields(const nlohmann::json& object, std::string doing, std::string file, std::string where)
+    FileFields(const nlohmann::json& object, std::string doing, std::string file, std::string where)
         : m_json(&object)
         , m_doing(std::move(doing))
         , m_file(std::move(file))
@@ -59,14 +59,14 @@ public:
         return *value;
     }
 
-    [[nodiscard]] JsonFields object(const char* key) const {
+    [[nodiscard]] FileFields object(const char* key) const {
         const nlohmann::json* value = find(key);
         if (value == nullptr) fail(key, "missing");
         return {*value, m_doing, m_file, m_where.empty() ? std::string(key) : m_where + "." + key};
     }
 
     /// The object at place i of the array `key`.
-    [[nodiscard]] JsonFields element(const char* key, size_t i) const {
+    [[nodiscard]] FileFields element(const char* key, size_t i) const {
         return {array(key).at(i), m_doing, m_file,
                 fmt::format("{}{}{}[{}]", m_where, m_where.empty() ? "" : ".", key, i)};
     }

@@ -71,11 +71,11 @@ std::string nfc(std::string_view text) {
     return out;
 }
 
-Normalizer::Normalizer(const JsonFields& fields) {
+Normalizer::Normalizer(const FileFields& fields) {
     add(fields, 0);
 }
 
-void Normalizer::add(const JsonFields& fields, int depth) {
+void Normalizer::add(const FileFields& fields, int depth) {
     const std::string type = fields.text("type");
     if (type == "NFC") {
         m_steps.push_back({Kind::nfc, {}, {}});
@@ -127,7 +127,7 @@ std::string Normalizer::apply(std::string_view text) const {
     return now;
 }
 
-Regex read_pattern(const JsonFields& fields) {
+Regex read_pattern(const FileFields& fields) {
     const std::string what = fields.file() + ", " + fields.where();
     if (fields.find("Regex") != nullptr) return {fields.text("Regex"), what};
     return Regex::literal(fields.text("String"), what);

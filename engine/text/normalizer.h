@@ -19,7 +19,7 @@ class Normalizer {
 public:
     Normalizer() = default; ///< leaves text as it is
     /// Throws Error{bad_input} naming the kind that is not supported.
-    explicit Normalizer(const JsonFields& fields);
+    explicit Normalizer(const FileFields& fields);
 
     [[nodiscard]] bool is_identity() const { return m_steps.empty(); }
     [[nodiscard]] std::string apply(std::string_view text) const;
@@ -31,11 +31,11 @@ private:
         std::string text;           ///< what is put in
         std::vector<Regex> pattern; ///< of replace: exactly one
     };
-    void add(const JsonFields& fields, int depth);
+    void add(const FileFields& fields, int depth);
     std::vector<Step> m_steps;
 };
 
 /// The `pattern` object of Split and Replace: {"Regex": ...} or {"String": ...}.
-[[nodiscard]] Regex read_pattern(const JsonFields& fields);
+[[nodiscard]] Regex read_pattern(const FileFields& fields);
 
 } // namespace refreshlab

@@ -84,7 +84,7 @@ std::vector<Piece> join_runs(const std::vector<Piece>& pieces) {
 
 } // namespace
 
-PreTokenizer::PreTokenizer(const JsonFields& fields) {
+PreTokenizer::PreTokenizer(const FileFields& fields) {
     add(fields, 0);
     if (m_steps.empty() || !m_steps.back().byte_level) {
         fields.fail("", "ByteLevel missing at the end; only byte-level BPE is supported");
@@ -94,7 +94,7 @@ PreTokenizer::PreTokenizer(const JsonFields& fields) {
     }
 }
 
-void PreTokenizer::add(const JsonFields& fields, int depth) {
+void PreTokenizer::add(const FileFields& fields, int depth) {
     const std::string type = fields.text("type");
     if (m_steps.size() == 64) fields.fail("", "more than 64 steps");
     Step step;

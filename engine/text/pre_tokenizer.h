@@ -14,7 +14,7 @@ namespace refreshlab {
 class PreTokenizer {
 public:
     /// Throws Error{bad_input} naming what is missing or not supported.
-    explicit PreTokenizer(const JsonFields& fields);
+    explicit PreTokenizer(const FileFields& fields);
 
     /// Calls word(bytes) for every word in order; the bytes live only during the call.
     /// \param text  well-formed UTF-8, not empty
@@ -29,7 +29,7 @@ private:
         bool add_prefix_space = false; ///< ByteLevel: every piece starts with a space
         bool byte_level = false;
     };
-    void add(const JsonFields& fields, int depth);
+    void add(const FileFields& fields, int depth);
     void run(size_t step, std::string_view text, const std::function<void(std::string_view)>& word) const;
 
     std::vector<Step> m_steps;

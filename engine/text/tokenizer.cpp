@@ -30,7 +30,7 @@ constexpr const char* reading = "reading tokenizer.json of";
 class PostProcessor {
 public:
     PostProcessor() = default;
-    PostProcessor(const JsonFields& fields, int64_t vocab_size) { add(fields, vocab_size, 0); }
+    PostProcessor(const FileFields& fields, int64_t vocab_size) { add(fields, vocab_size, 0); }
 
     [[nodiscard]] std::vector<int32_t> apply(std::vector<int32_t> ids) const {
         for (const std::vector<Part>& single : m_templates) {
@@ -50,7 +50,7 @@ private:
         std::vector<int32_t> ids;
     };
 
-    void add(const JsonFields& fields, int64_t vocab_size, int depth) {
+    void add(const FileFields& fields, int64_t vocab_size, int depth) {
         const std::string type = fields.text("type");
         if (type == "ByteLevel") return; // moves offsets, not ids
         if (type == "Sequence" && depth < 8) {
@@ -66,13 +66,13 @@ private:
         }
     }
 
-    static std::vector<Part> read_template(const JsonFields& fields, int64_t vocab_size) {
+    static std::vector<Part> read_template(const FileFields& fields, int64_t vocab_size) {
         std::vector<Part> parts;
         size_t texts = 0;
         const size_t count = fields.array("single").size();
         if (count > 64) fields.fail("single", "more than 64 parts");
         for (size_t i = 0; i < count; ++i) {
-            const JsonFields entry = fields.element("single", i);
+            const FileFields entry = fields.element("single", i);
             if (entry.find("Sequence") != nullptr) {
                 if (entry.object("Sequence").text("id") != "A")
                     entry.fail("Sequence", "only A stands in a single text");
@@ -81,12 +81,12 @@ private:
                 continue;
             }
             const std::string name = entry.object("SpecialToken").text("id");
-            const JsonFields tokens = fields.object("special_tokens");
+            const FileFields tokens = fields.object("special_tokens");
             if (tokens.find(name.c_str()) == nullptr) {
                 tokens.fail("", fmt::format("\"{}\" missing", visible_text(name, 60)));
             }
             Part part{false, {}};
-            const JsonFields token = tokens.object(name.c_str());
+            const FileFields token = tokens.object(name.c_str());
             for (const nlohmann::json& id : token.array("ids")) {
                 if (!id.is_number_integer() || id < 0 || id >= vocab_size) {
                     token.fail("ids", fmt::format("ids from 0 to {} expected", vocab_size - 1));
@@ -101,7 +101,7 @@ private:
     std::vector<std::vector<Part>> m_templates;
 };
 
-void check_decoder(const JsonFields& fields, int depth = 0) {
+void check_decoder(const FileFields& fields, int depth = 0) {
     const std::string type = fields.text("type");
     if (type == "ByteLevel") return;
     if (type != "Sequence" || depth == 8) {
@@ -127,9 +127,9 @@ struct Tokenizer::Impl {
     std::unordered_set<int32_t> special;
     std::string fingerprint;
 
-    explicit Impl(const JsonFields& root);
+    explicit Impl(const FileFields& root);
     void make_byte_table();
-    void make_fingerprint(const JsonFields& root);
+    void make_fingerprint(const FileFields& root);
     [[nodiscard]] int32_t vocab_size() const { return static_cast<int32_t>(offsets.size()) - 1; }
     [[nodiscard]] std::string_view token_bytes(int32_t id) const {
         if (id < 0 || id >= vocab_size()) return {};
@@ -138,7 +138,7 @@ struct Tokenizer::Impl {
     }
 };
 
-Tokenizer::Impl::Impl(const JsonFields& root) {
+Tokenizer::Impl::Impl(const FileFields& root) {
     bpe.emplace(root.object("model"));
     if (root.find("normalizer") != nullptr) normalizer = Normalizer(root.object("normalizer"));
     if (root.find("pre_tokenizer") == nullptr) {
@@ -180,7 +180,7 @@ void Tokenizer::Impl::make_byte_table() {
     }
 }
 
-void Tokenizer::Impl::make_fingerprint(const JsonFields& root) {
+void Tokenizer::Impl::make_fingerprint(const FileFields& root) {
     Digest digest;
     std::map<std::string_view, int32_t> vocab(bpe->vocab().begin(), bpe->vocab().end());
     for (const auto& [piece, id] : vocab) {
@@ -225,7 +225,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
     }
     const nlohmann::json json = read_json_file(file, max_file_bytes);
     return std::shared_ptr<const Tokenizer>(
-        new Tokenizer(std::make_unique<Impl>(JsonFields(json, reading, folder.string(), ""))));
+        new Tokenizer(std::make_unique<Impl>(FileFields(json, reading, folder.string(), ""))));
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
