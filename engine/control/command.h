@@ -13,16 +13,37 @@ namespace refreshlab {
 /// What goes down to the decode thread. Plain data that serialises: a trace logs it, a socket could carry it. Commands
 /// are applied between steps; those marked * change the recording and are logged with the step at which they act.
 namespace command {
-struct StartRun { RunConfig config; };              ///< loads models if they changed, prefills, decodes (or waits, see paused)
+/// Loads models if they changed, prefills, decodes (or waits, see paused).
+struct StartRun {
+    RunConfig config;
+};
 struct Pause {};
 struct Resume {};
-struct Step { int32_t steps = 1; };                 ///< makes exactly this many records, then pauses again
-struct Stop {};                                     ///< ends the run; what it recorded stays
-struct RefreshNow {};                               ///< * at the next boundary
-struct Rewind { int64_t step = 0; };                ///< continues, paused, from the state of step k as a new branch
-struct SetParameter { std::string key, value; };    ///< * from the next step on; a later value of the same key replaces
-struct SetPolicy { RefreshPolicy policy; };         ///< * the whole policy at once (presets, cards added and removed)
-struct RequestAttention { int64_t position = 0; bool teacher = false; }; ///< fills the recording's attention store
+/// Makes exactly this many records, then pauses again.
+struct Step {
+    int32_t steps = 1;
+};
+/// Ends the run; what it recorded stays.
+struct Stop {};
+/// * At the next boundary.
+struct RefreshNow {};
+/// Continues, paused, from the state of step k as a new branch.
+struct Rewind {
+    int64_t step = 0;
+};
+/// * From the next step on; a later value of the same key replaces.
+struct SetParameter {
+    std::string key, value;
+};
+/// * The whole policy at once (presets, cards added and removed).
+struct SetPolicy {
+    RefreshPolicy policy;
+};
+/// Fills the recording's attention store.
+struct RequestAttention {
+    int64_t position = 0;
+    bool teacher = false;
+};
 } // namespace command
 
 using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,

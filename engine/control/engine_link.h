@@ -18,7 +18,8 @@ enum class EngineState : uint8_t { idle, loading, prefilling, running, paused, f
 /// What a person must always see about a model.
 struct ModelSummary {
     std::string name, dir, device, dtype;
-    int64_t parameters = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab_size = 0, max_position = 0;
+    int64_t parameters = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab_size = 0,
+            max_position = 0;
     int64_t weight_bytes = 0;
     bool mc_calibrated = false; ///< declares a dropout it was trained with
     bool stand_in = false;      ///< random weights
@@ -27,20 +28,20 @@ struct ModelSummary {
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
 struct EngineStatus {
     EngineState state = EngineState::idle;
-    std::string message;          ///< progress ("loading teacher") or the error that led to `failed`
-    double progress = 0;          ///< 0..1 while loading or prefilling
-    uint64_t revision = 0;        ///< rises with every applied command
-    RunConfig applied;            ///< configuration as the engine uses it now
+    std::string message;           ///< progress ("loading teacher") or the error that led to `failed`
+    double progress = 0;           ///< 0..1 while loading or prefilling
+    uint64_t revision = 0;         ///< rises with every applied command
+    RunConfig applied;             ///< configuration as the engine uses it now
     ModelSummary teacher, student; ///< empty names while nothing is loaded
-    std::string note;             ///< what a person must know about the pair ("stand-in pair with random weights")
+    std::string note; ///< what a person must know about the pair ("stand-in pair with random weights")
     double tokens_per_second = 0; ///< decode TPS over the last ~64 tokens; 0 while unknown
     double prefill_ms = 0, ttft_ms = 0;
     size_t queued_commands = 0;
     int64_t cache_bytes_used = 0, cache_bytes_reserved = 0; ///< both models
-    std::string stop_reason;      ///< once finished: max_tokens | stop_token | context_limit | cancelled
-    std::string error;            ///< the newest command that could not be carried out, one line
-    uint64_t errors = 0;          ///< how many there were: a rise means `error` is news
-    std::string trace_error;      ///< recording to disk has stopped because of this
+    std::string stop_reason; ///< once finished: max_tokens | stop_token | context_limit | cancelled
+    std::string error;       ///< the newest command that could not be carried out, one line
+    uint64_t errors = 0;     ///< how many there were: a rise means `error` is news
+    std::string trace_error; ///< recording to disk has stopped because of this
 };
 
 /// What the window knows of the engine: commands down, status and recording up. Today it is a thread in this process

@@ -14,18 +14,18 @@ namespace refreshlab {
 /// One option, listed once for command line (--set KEY=VALUE), JSON and window.
 struct Parameter {
     enum class Kind : uint8_t { boolean, integer, real, choice };
-    std::string_view key;       ///< "entropy.threshold", "sampler.temperature", "on_fire", ...
-    std::string_view label;     ///< for people, sentence case
-    std::string_view unit;      ///< "bits", "tokens", ""
-    std::string_view help;      ///< one sentence
+    std::string_view key;   ///< "entropy.threshold", "sampler.temperature", "on_fire", ...
+    std::string_view label; ///< for people, sentence case
+    std::string_view unit;  ///< "bits", "tokens", ""
+    std::string_view help;  ///< one sentence
     Kind kind = Kind::real;
-    double min = 0, max = 0;    ///< inclusive range accepted
+    double min = 0, max = 0;               ///< inclusive range accepted
     double slider_min = 0, slider_max = 0; ///< usual range
     std::vector<std::string_view> choices; ///< Kind::choice
-    bool live = true;           ///< may change between steps; false: only before a run
-    bool optional = false;      ///< accepts "none": unlimited (window.size, budget.refreshes), the checkpoint's own (mc.p)
-    bool of_policy = false;     ///< part of RunConfig::policy, so a whole new policy replaces it
-    std::string_view signal;    ///< of a trigger's field: the signal; empty else
+    bool live = true;                      ///< may change between steps; false: only before a run
+    bool optional = false;   ///< accepts "none": unlimited (window.size), the checkpoint's own (mc.p)
+    bool of_policy = false;  ///< part of RunConfig::policy, so a whole new policy replaces it
+    std::string_view signal; ///< of a trigger's field: the signal; empty else
 };
 
 /// All parameters, each once. Policy keys (`periodic.every`, `window.size`, `entropy.threshold|stride|cooldown|enabled`,

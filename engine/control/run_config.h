@@ -30,38 +30,38 @@ struct SamplerConfig {
 
 /// MC dropout rows. Negative p: the checkpoint's training value, or 0.1 (labelled "uncalibrated") where it has none.
 struct McConfig {
-    bool measure = false;  ///< also without an mc trigger
-    int32_t samples = 8;   ///< Nmc >= 2
+    bool measure = false; ///< also without an mc trigger
+    int32_t samples = 8;  ///< Nmc >= 2
     double p = -1;
-    int32_t stride = 16;   ///< measured when t mod stride == 0
+    int32_t stride = 16; ///< measured when t mod stride == 0
     friend bool operator==(const McConfig&, const McConfig&) = default;
 };
 
 struct CaptureConfig {
-    bool attention = true;           ///< keep the decoding model's attention rows
-    std::vector<int32_t> layers;     ///< empty = all
+    bool attention = true;             ///< keep the decoding model's attention rows
+    std::vector<int32_t> layers;       ///< empty = all
     int64_t attention_megabytes = 256; ///< in memory; the oldest rows go first
-    int32_t top_k = 8;               ///< candidates kept per step
+    int32_t top_k = 8;                 ///< candidates kept per step
     friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;
 };
 
 /// Everything that determines a run, apart from the commands given while it goes on. Plain data, JSON both ways.
 struct RunConfig {
     std::string teacher_dir, student_dir;
-    std::string device = "auto";                 ///< auto | cpu | cuda[:i], for both models
-    std::string teacher_device, student_device;  ///< override `device` when not empty
+    std::string device = "auto";                ///< auto | cpu | cuda[:i], for both models
+    std::string teacher_device, student_device; ///< override `device` when not empty
     Dtype dtype = Dtype::f32;
-    int32_t threads = 0;                         ///< 0 = all cores
+    int32_t threads = 0; ///< 0 = all cores
 
     Mode mode = Mode::overfill;
     std::string prompt;
-    bool raw_prompt = false;                     ///< skip the chat template
-    int32_t max_tokens = 256;                    ///< N
-    bool ignore_stop = false;                    ///< timing runs: the end token does not stop
+    bool raw_prompt = false;  ///< skip the chat template
+    int32_t max_tokens = 256; ///< N
+    bool ignore_stop = false; ///< timing runs: the end token does not stop
     uint64_t seed = 0;
     SamplerConfig sampler;
     RefreshPolicy policy;
-    bool shadow = false;                         ///< teacher runs every step: a complete live KL curve
+    bool shadow = false; ///< teacher runs every step: a complete live KL curve
     McConfig mc;
     CaptureConfig capture;
 

@@ -12,16 +12,17 @@ namespace refreshlab {
 
 /// What the planner knows at boundary t. Plain data, so the what-if preview asks the same code as the live decode.
 struct Boundary {
-    int64_t step = 0;                      ///< t, the index of the token fed last
-    int64_t tokens_since_splice = 0;       ///< S.len - P
-    int64_t tokens_since_pass = 0;         ///< tokens fed since the last teacher pass of a probe or refresh (S.len - T.len
-                                           ///< without shadow mode). The same in both asks at one boundary
-    std::optional<int64_t> last_splice_step; ///< of any cause; the prefill is none
+    int64_t step = 0;                ///< t, the index of the token fed last
+    int64_t tokens_since_splice = 0; ///< S.len - P
+    /// Tokens fed since the last teacher pass of a probe or refresh (S.len - T.len without shadow mode). The same in
+    /// both asks at one boundary.
+    int64_t tokens_since_pass = 0;
+    std::optional<int64_t> last_splice_step;  ///< of any cause; the prefill is none
     std::span<const int64_t> automatic_steps; ///< boundaries of automatic refreshes so far, ascending
-    std::span<const float> signals;        ///< by signal id; absent() where not measured. kl_nats is absent until probed,
-                                           ///< in shadow mode too (so probes fall on the same boundaries there); NaN
-                                           ///< if a probe could not measure it
-    bool manual = false;                   ///< a person asked for a refresh
+    /// By signal id; absent() where not measured. kl_nats is absent until probed, in shadow mode too (so probes fall on
+    /// the same boundaries there); NaN if a probe could not measure it.
+    std::span<const float> signals;
+    bool manual = false; ///< a person asked for a refresh
 };
 
 /// One trigger that held at a boundary (eligible by stride and cool-down, and beyond its threshold), for the record.
@@ -29,20 +30,20 @@ struct TriggerHit {
     int32_t trigger = -1; ///< index in the policy, -1 = by hand
     std::string signal;   ///< "" by hand
     double value = 0, threshold = 0;
-    char letter = 'H';    ///< of the marker
+    char letter = 'H'; ///< of the marker
 };
 
 struct Decision {
     enum class Kind : uint8_t {
         none,
-        probe,   ///< a teacher pass is needed to know kl_nats; ask again with it filled in
+        probe, ///< a teacher pass is needed to know kl_nats; ask again with it filled in
         refresh,
     } kind = Kind::none;
     /// Of a refresh: "by hand" first, then all triggers that held, in policy order. Of a blocked one: those that held.
     /// Empty otherwise.
     std::vector<TriggerHit> hits;
-    bool automatic = false;       ///< counts against the budget (some trigger fired, not only a person)
-    bool budget_blocked = false;  ///< would have fired, but the budget is used up
+    bool automatic = false;      ///< counts against the budget (some trigger fired, not only a person)
+    bool budget_blocked = false; ///< would have fired, but the budget is used up
 };
 
 /// Decides at one boundary (reference/refresh.md, section 5). Stateless: everything is in the arguments.

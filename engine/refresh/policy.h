@@ -22,13 +22,14 @@ enum class OnFire : uint8_t {
 
 /// signal + comparison + threshold + stride + cool-down.
 struct Trigger {
-    std::string signal;       ///< name in the registry
+    std::string signal; ///< name in the registry
     Comparison comparison = Comparison::above;
     double threshold = 0;
-    int32_t every = 1;        ///< free and MC signals: eligible when t mod every == 0. kl_nats: every this many tokens
-                              ///< since the last teacher pass, a probe
-    int32_t cooldown = 0;     ///< eligible when t - (step of the last splice, any cause) >= cooldown; 0 = none
-    bool enabled = true;      ///< a card that is switched off keeps its numbers
+    /// Free and MC signals: eligible when t mod every == 0. kl_nats: every this many tokens since the last teacher pass,
+    /// a probe.
+    int32_t every = 1;
+    int32_t cooldown = 0; ///< eligible when t - (step of the last splice, any cause) >= cooldown; 0 = none
+    bool enabled = true;  ///< a card that is switched off keeps its numbers
 
     friend bool operator==(const Trigger&, const Trigger&) = default;
 };
@@ -48,8 +49,8 @@ struct RefreshPolicy {
     std::string name = "none";
     Combine combine = Combine::any;
     std::vector<Trigger> triggers; ///< none enabled: never refreshes by itself
-    std::optional<int32_t> window; ///< splice at most the newest W columns of delta; nothing = all; 0 = teacher reads,
-                                   ///< nothing is spliced
+    /// Splice at most the newest W columns of delta; nothing = all; 0 = the teacher reads, nothing is spliced.
+    std::optional<int32_t> window;
     OnFire on_fire = OnFire::keep;
     Budget budget;
 

@@ -11,17 +11,20 @@ namespace refreshlab {
 
 /// Recorded signals of a run, as the preview needs them.
 struct RecordedRun {
-    int64_t steps = 0;                                      ///< boundaries 1 .. steps
+    int64_t steps = 0;                                        ///< boundaries 1 .. steps
     std::function<float(int64_t step, size_t signal)> signal; ///< absent() where not measured
-    std::vector<int64_t> automatic_fires, manual_fires;     ///< recorded boundaries, ascending
-    double refresh_ms = 0;  ///< mean cost of one refresh, passes included; 0 = unknown
-    double decode_ms = 0;   ///< decode time without refreshes
+    /// Recorded boundaries, ascending; one that was by hand and by a trigger stands in both.
+    std::vector<int64_t> automatic_fires, manual_fires;
+    double refresh_ms = 0; ///< mean cost of one refresh, passes included; 0 = unknown
+    double decode_ms = 0;  ///< decode time without refreshes
 };
 
 /// "at 5.2 bits: 7 refreshes, +11 % time (estimate)".
 struct WhatIf {
-    std::vector<int64_t> fires;             ///< boundaries at which the policy would have fired on the recorded values
-    std::optional<int64_t> exact_until;     ///< first difference from the recorded fires: exact up to and including it
+    std::vector<int64_t> fires; ///< boundaries at which the policy would have fired on the recorded values
+    /// First difference from the recorded fires: exact up to and including it; nothing = no difference. Values that were
+    /// not measured (missing) make even that part a guess.
+    std::optional<int64_t> exact_until;
     std::optional<double> overhead_percent; ///< estimate; nothing while costs are unknown
     int64_t missing = 0;                    ///< boundaries whose needed signal was not measured
 };

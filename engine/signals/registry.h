@@ -15,8 +15,12 @@ namespace refreshlab {
 /// "Not computed at this step": a NaN with a payload of its own, so that a measured NaN stays something else
 /// (reference/ui.md, SG8). Copying and storing keep the payload; arithmetic does not: test before computing.
 inline constexpr uint32_t absent_bits = 0x7FC0AB5EU;
-[[nodiscard]] inline float absent() { return std::bit_cast<float>(absent_bits); }
-[[nodiscard]] inline bool is_absent(float v) { return std::bit_cast<uint32_t>(v) == absent_bits; }
+[[nodiscard]] inline float absent() {
+    return std::bit_cast<float>(absent_bits);
+}
+[[nodiscard]] inline bool is_absent(float v) {
+    return std::bit_cast<uint32_t>(v) == absent_bits;
+}
 
 /// What a signal needs to be computed, hence what it costs.
 enum class SignalCost : uint8_t {
@@ -34,17 +38,23 @@ enum class SignalAbout : uint8_t {
 
 /// What a step offers to the signals. Absent parts are empty or NaN; plain numbers only.
 struct SignalInputs {
-    struct Row { double log_z, entropy_bits, top1_prob; bool finite; };
-    struct Mc { double variance, variance_sd, mutual_information_bits, mean_entropy_bits, mean_entropy_sd_bits; };
-    std::optional<Row> row;             ///< the decoding model's row
+    struct Row {
+        double log_z, entropy_bits, top1_prob;
+        bool finite;
+    };
+    struct Mc {
+        double variance, variance_sd, mutual_information_bits, mean_entropy_bits, mean_entropy_sd_bits;
+    };
+    std::optional<Row> row; ///< the decoding model's row
     std::optional<Mc> mc;
-    std::optional<double> kl_nats;      ///< KL(teacher || student) of this position's rows
-    std::optional<double> logprob;      ///< ln p(y_t) under the row it was drawn from
+    std::optional<double> kl_nats;         ///< KL(teacher || student) of this position's rows
+    std::optional<double> logprob;         ///< ln p(y_t) under the row it was drawn from
     std::optional<double> teacher_logprob; ///< ln p_T(y_t | x, y_<t), temperature 1
     std::optional<double> teacher_agrees;  ///< 1 if the teacher's arg max is y_t, else 0
-    std::optional<double> drift;        ///< mean over layers of (eK + eV)/2 of this position at its refresh
-    int64_t steps_since_refresh = 0;    ///< S.len - P at boundary t, before a refresh there; negative: not defined (a
-                                        ///< back-fill of other values, a record without a boundary)
+    std::optional<double> drift; ///< mean over layers of (eK + eV)/2 of this position at its refresh
+    /// S.len - P at boundary t, before a refresh there; negative: not defined (a back-fill of other values, a record
+    /// without a boundary).
+    int64_t steps_since_refresh = 0;
 };
 
 /// One named number per step. A new signal is a new file in engine/signals/ and one line in registry.cpp; it can then
@@ -57,11 +67,11 @@ struct Signal {
     std::string_view cost_hint;   ///< shown beside the option; "free" or what is paid
     SignalCost cost = SignalCost::free;
     SignalAbout about = SignalAbout::next_token;
-    double min = 0, max = 0;      ///< usual range for sliders; max 0 = depends on the vocabulary (log2 V) or open
+    double min = 0, max = 0; ///< usual range for sliders; max 0 = depends on the vocabulary (log2 V) or open
     double default_threshold = 0;
-    char letter = 0;              ///< of refresh markers whose trigger uses it; 0 = cannot trigger
-    bool back_filled = false;     ///< may be written after its step's record was published
-    std::string_view band;        ///< name of the signal that is its +-1 sd band, or empty
+    char letter = 0;          ///< of refresh markers whose trigger uses it; 0 = cannot trigger
+    bool back_filled = false; ///< may be written after its step's record was published
+    std::string_view band;    ///< name of the signal that is its +-1 sd band, or empty
     std::optional<double> (*value)(const SignalInputs&) = nullptr;
 };
 
