@@ -48,7 +48,8 @@ public:
 
     /// Overwrites positions [first_pos, first_pos + n) with those of `teacher` (same positions, all layers, K and V),
     /// origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
-    /// Copies bits; devices may differ. first_pos + n <= length() and <= teacher.length()                (asserted)
+    /// Copies bits; devices may differ. first_pos + n <= length() and <= teacher.length(); `step` is never below that of
+    /// an entry still in the journal                                                                     (asserted)
     /// Cost: one pass over 2 * layers * kv_heads * n * head_dim elements.
     void splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
     /// Marks [first_pos, first_pos + n), student-made, as passed over by a windowed splice (journalled as well).
@@ -56,7 +57,8 @@ public:
     /// Copies columns [0, n) of `other` into an empty cache, with their origins (the hand-over of OverFill).
     void adopt_prefix(const KvCache& other, int64_t n);
 
-    /// Drops positions >= new_length. Does not undo splices.
+    /// Drops positions >= new_length, from the journal as well: a later rewind() does not bring them back. Does not undo
+    /// splices of the columns that stay.
     void truncate(int64_t new_length);
     /// Undoes every journalled change marked with a step > `step`, newest first, then truncates to new_length: the
     /// columns are again those that step `step` left behind, bit for bit.
@@ -71,7 +73,8 @@ public:
     [[nodiscard]] int64_t bytes_used() const;
     [[nodiscard]] int64_t journal_bytes() const;
 
-    /// A deep copy, journal included. Cost: bytes_reserved() + journal_bytes().
+    /// A deep copy, journal included. Cost: bytes_reserved() of memory, bytes_used() copied; journal entries never
+    /// change once written and are shared.
     [[nodiscard]] std::unique_ptr<KvCache> clone() const;
 
 private:

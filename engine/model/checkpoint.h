@@ -13,6 +13,8 @@ namespace refreshlab {
 /// The safetensors files of a checkpoint folder (one file, or an index with shards), mapped read-only. Every header
 /// field is checked before use: header length against file size, JSON, dtypes, shapes against byte ranges, ranges
 /// inside the file, without overlap or hole. Errors name file and tensor. Source: safetensors format description.
+/// model.safetensors wins over an index beside it, as in transformers. Shard names must be plain file names.
+/// Threads  reads may run concurrently. The files must not shrink while the object lives (they are mapped).
 class Checkpoint {
 public:
     [[nodiscard]] static Checkpoint open(const std::filesystem::path& folder);
