@@ -13,8 +13,8 @@ struct sqlite3_stmt;
 
 namespace refreshlab::sqlite {
 
-/// What SQLite said, with its primary result code. Inside this room only: trace_store.cpp and trace_load.cpp turn it into
-/// a refreshlab::Error or a message.
+/// What SQLite said, with its primary result code. Inside this room only: trace_store.cpp and trace_load.cpp turn it
+/// into a refreshlab::Error or a message.
 class SqlError : public std::runtime_error {
 public:
     SqlError(int code, const std::string& message)
@@ -37,9 +37,9 @@ public:
     Database& operator=(const Database&) = delete;
 
     void exec(const char* sql);
-    [[nodiscard]] int64_t integer(const char* sql);   ///< first column of the first row
-    [[nodiscard]] std::string text(const char* sql);  ///< the same as text
-    void busy_timeout(int ms);                        ///< how long a locked file is waited for
+    [[nodiscard]] int64_t integer(const char* sql);  ///< first column of the first row
+    [[nodiscard]] std::string text(const char* sql); ///< the same as text
+    void busy_timeout(int ms);                       ///< how long a locked file is waited for
     [[nodiscard]] bool read_only() const;
     /// Replaces this connection by a private copy in memory; the file is not touched any more.
     void detach_into_memory();
@@ -68,16 +68,17 @@ public:
     void bind_number(int i, const std::optional<double>& value);
     void bind_blob(int i, std::span<const std::byte> bytes); ///< must live until step()
 
-    bool step();  ///< true: there is a row
-    void run();   ///< step() to the end, reset, bindings cleared
+    bool step(); ///< true: there is a row
+    void run();  ///< step() to the end, reset, bindings cleared
     void reset();
 
     [[nodiscard]] bool is_null(int i) const;
-    [[nodiscard]] int64_t integer(int i) const;             ///< SqlError unless it is an integer
-    [[nodiscard]] double real(int i) const;                 ///< NULL is NaN; SqlError for text and blobs
+    [[nodiscard]] int64_t integer(int i) const;              ///< SqlError unless it is an integer
+    [[nodiscard]] double real(int i) const;                  ///< NULL is NaN; SqlError for text and blobs
     [[nodiscard]] std::optional<double> number(int i) const; ///< inverse of bind_number
-    [[nodiscard]] std::string text(int i) const;            ///< SqlError unless it is text
-    [[nodiscard]] std::span<const std::byte> blob(int i) const; ///< until the next step(); SqlError unless it is a blob
+    [[nodiscard]] std::string text(int i) const;             ///< SqlError unless it is text
+    /// Until the next step(); SqlError unless it is a blob.
+    [[nodiscard]] std::span<const std::byte> blob(int i) const;
 
 private:
     void check(int code) const;

@@ -31,49 +31,50 @@ struct StepRecord {
     int64_t step = 0;           ///< t, from 1
     int64_t position = 0;       ///< absolute
     int32_t token_id = -1;      ///< y_t
-    int32_t next_token_id = -1; ///< y_{t+1} as it stood behind the boundary (after on_fire); -1 in the last record
+    int32_t next_token_id = -1; ///< y_{t+1} behind the boundary (after on_fire); -1 in the last record
     Producer producer = Producer::student;      ///< whose row y_t was drawn from
     Producer next_producer = Producer::student; ///< whose row y_{t+1} was drawn from
-    bool fed = true;            ///< false: the last record of a finished run
-    uint8_t top_k = 0;          ///< candidates of y_{t+1}, most likely first, before temperature and filters
+    bool fed = true;                            ///< false: the last record of a finished run
+    uint8_t top_k = 0; ///< candidates of y_{t+1}, most likely first, before temperature and filters
     std::array<int32_t, max_top_k> top_ids{};
     std::array<float, max_top_k> top_probs{};
-    std::array<float, max_signals> signals{};   ///< by signal id; absent() where not measured; may be back-filled later
-    std::array<float, num_parts> part_ms{};     ///< wall clock; not part of what must be equal in a replay
-    double arrival_ms = 0;      ///< when y_{t+1} was known on the host, since the run was submitted; not compared
+    /// By signal id; absent() where not measured; may be back-filled later (Recording::signal() tells the current value).
+    std::array<float, max_signals> signals{};
+    std::array<float, num_parts> part_ms{}; ///< wall clock; not part of what must be equal in a replay
+    double arrival_ms = 0; ///< when y_{t+1} was known on the host, since the run was submitted; not compared
 };
 
 /// A refresh: a splice at boundary `step`.
 struct RefreshEvent {
-    int64_t step = 0;            ///< t
-    int32_t id = 0;              ///< from 0, also in the cache's refresh ids
+    int64_t step = 0; ///< t
+    int32_t id = 0;   ///< from 0, also in the cache's refresh ids
     std::vector<TriggerHit> hits;
     bool automatic = true;
-    int64_t delta = 0;           ///< student-made columns since the last splice, S.len - P
-    int64_t first_pos = 0;       ///< first spliced position
-    int64_t spliced = 0;         ///< k = min(window, delta); 0 with window 0
-    int64_t pass_tokens = 0;     ///< tokens the teacher read for it at this boundary (0: a probe had read them)
+    int64_t delta = 0;       ///< student-made columns since the last splice, S.len - P
+    int64_t first_pos = 0;   ///< first spliced position
+    int64_t spliced = 0;     ///< k = min(window, delta); 0 with window 0
+    int64_t pass_tokens = 0; ///< tokens the teacher read for it at this boundary (0: a probe had read them)
     OnFire on_fire = OnFire::keep;
     int32_t token_before = -1, token_after = -1; ///< pending token before and after on_fire
-    float kl_nats = absent();    ///< at the last delta position
+    float kl_nats = absent();                    ///< at the last delta position
     float mean_drift = absent();
     double teacher_ms = 0, splice_ms = 0, redraw_ms = 0;
 };
 
 /// A teacher pass over generated tokens: of a probe, a refresh, or shadow mode.
 struct PassEvent {
-    int64_t step = 0;            ///< boundary
+    int64_t step = 0; ///< boundary
     int64_t first_pos = 0, tokens = 0;
-    bool probe = false;          ///< asked for by a KL trigger
+    bool probe = false; ///< asked for by a KL trigger
     bool shadow = false;
-    float kl_nats = absent();    ///< at the last position
+    float kl_nats = absent(); ///< at the last position
     double ms = 0;
 };
 
 /// A command that changed the run, with the first step that felt it (it was applied behind boundary step - 1).
 struct CommandEvent {
     int64_t step = 1;
-    std::string json;            ///< command.h's JSON form
+    std::string json; ///< command.h's JSON form
 };
 
 /// Drift of one refresh: [layers, positions], K and V apart (reference/refresh.md, 6.2).
@@ -87,12 +88,12 @@ struct DriftMap {
 
 /// Attention of one query token: probabilities before dropout.
 struct AttentionRows {
-    int64_t position = 0;            ///< of the query
-    int64_t step = 0;                ///< t; 0 or less = a prompt token
-    bool teacher = false;            ///< whose attention
-    int64_t heads = 0, keys = 0;     ///< keys = position + 1
-    std::vector<int32_t> layers;     ///< which layers are here
-    std::vector<uint16_t> weights;   ///< IEEE half, [layers, heads, keys]
+    int64_t position = 0;          ///< of the query
+    int64_t step = 0;              ///< t; 0 or less = a prompt token
+    bool teacher = false;          ///< whose attention
+    int64_t heads = 0, keys = 0;   ///< keys = position + 1
+    std::vector<int32_t> layers;   ///< which layers are here
+    std::vector<uint16_t> weights; ///< IEEE half, [layers, heads, keys]
 };
 [[nodiscard]] float half_to_float(uint16_t half);
 [[nodiscard]] uint16_t float_to_half(float value); ///< round to nearest even

@@ -19,13 +19,14 @@ class TraceStore {
 public:
     /// Throws Error{bad_input} if the path cannot be written or holds something that is no trace of ours (an existing
     /// trace is replaced only when `overwrite`).
-    [[nodiscard]] static std::unique_ptr<TraceStore> create(const std::filesystem::path& path, bool overwrite = true);
+    [[nodiscard]] static std::unique_ptr<TraceStore> create(const std::filesystem::path& path,
+                                                            bool overwrite = true);
     ~TraceStore(); ///< flushes and joins
 
     /// Adds a run (a rewind makes another one, with the same root). Written from now on whenever notify() is called.
     void attach(std::shared_ptr<const Recording> recording);
-    void notify();                       ///< something was appended; never blocks
-    void flush();                        ///< returns when everything appended so far is in the file (or error() is set)
+    void notify(); ///< something was appended; never blocks
+    void flush();  ///< returns when everything appended so far is in the file (or error() is set)
     [[nodiscard]] std::string error() const; ///< empty while all is well
 
 private:

@@ -58,8 +58,9 @@ private:
     std::vector<std::shared_ptr<const TokenTable>> m_vocabularies; ///< index = vocabulary number
     std::vector<std::unordered_set<int32_t>> m_known_tokens;       ///< of each vocabulary
     int64_t m_next_number = 1;
-    sqlite::Statement m_insert_run, m_update_end, m_insert_step, m_insert_signal, m_insert_candidate, m_insert_refresh,
-        m_insert_pass, m_insert_command, m_insert_drift, m_insert_attention, m_delete_attention, m_insert_token;
+    sqlite::Statement m_insert_run, m_update_end, m_insert_step, m_insert_signal, m_insert_candidate,
+        m_insert_refresh, m_insert_pass, m_insert_command, m_insert_drift, m_insert_attention,
+        m_delete_attention, m_insert_token;
 };
 
 } // namespace refreshlab::trace
