@@ -19,11 +19,13 @@ struct AttentionInputs {
     std::span<const int64_t> num_visible;
 
     /// Optional: row r additionally sees this column of its own, as the last key, after the visible ones.
-    /// [rows, kv_heads, head_dim] or undefined. Used by MC rows, which must not write to the cache.
+    /// [rows, kv_heads, head_dim] or undefined. Used by MC rows, which must not write to the cache. Its position, in the
+    /// dropout key and in `probabilities`, is num_visible[r]. fp32, or the cache's dtype: a row repeats bit for bit what
+    /// it would get from the cache if the column holds the values that the cache would hold (rounded to its dtype).
     at::Tensor own_k, own_v;
 
     /// Optional: attended set. [kv_heads, m] int64 on the CPU, positions ascending per KV head, padded with -1; a row
-    /// sees the listed positions that are < num_visible[row]. Undefined = every visible position.
+    /// sees the listed positions that are < num_visible[row]; others are never read. Undefined = every visible position.
     at::Tensor attended;
 
     double scale = 0.0;   ///< usually 1 / sqrt(head_dim)
@@ -38,7 +40,7 @@ struct AttentionInputs {
 /// Softmax attention with grouped queries (query head h reads KV head h / (heads / kv_heads)).
 /// \param probabilities  when not null, set to the softmax before dropout, [rows, heads, max visible (+1 with own
 ///                       columns)] fp32; entries that a row does not attend are 0.
-/// \return [rows, heads, head_dim], dtype of q.
+/// \return [rows, heads, head_dim], dtype of q; zeros for a row that sees nothing.
 /// Scores, softmax and the weighted sum are fp32. CPU: batch-invariant (dense.h); sums run over positions ascending.
 /// Source: Vaswani et al. 2017; GQA: Ainslie et al. 2023.
 [[nodiscard]] at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities = nullptr);

@@ -14,6 +14,56 @@
 namespace refreshlab::kernels::cpu {
 namespace {
 
+/// High and low halves of eight 32 x 32-bit products.
+struct Products {
+    __m256i high, low;
+};
+RL_AVX2_INLINE Products multiply(__m256i a, __m256i b) {
+    const __m256i even = _mm256_mul_epu32(a, b);
+    const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
+    return {_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA),
+            _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA)};
+}
+
+RL_AVX2 void mask_factors(const shared::MaskStream& stream, uint32_t block, float scale, float* factor) {
+    const __m256i multiplier_0 = _mm256_set1_epi32(static_cast<int>(shared::philox_multiplier_0));
+    const __m256i multiplier_1 = _mm256_set1_epi32(static_cast<int>(shared::philox_multiplier_1));
+    // Draws and threshold are at most 65536: a signed "threshold > draw" tells the dropped ones.
+    const __m256i threshold = _mm256_set1_epi32(static_cast<int>(stream.threshold));
+    const __m256 kept = _mm256_set1_ps(scale);
+    for (int half = 0; half < 2; ++half) {
+        const int first = static_cast<int>(block * shared::mask_lanes) + 8 * half;
+        __m256i word[4] = {
+            _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first)),
+            _mm256_set1_epi32(static_cast<int>(stream.high)),
+            _mm256_set1_epi32(static_cast<int>(stream.position)),
+            _mm256_set1_epi32(static_cast<int>(stream.tag))};
+        uint32_t key_0 = stream.key_0;
+        uint32_t key_1 = stream.key_1;
+        for (int round = 0; round < shared::philox_rounds; ++round) {
+            const Products p0 = multiply(word[0], multiplier_0);
+            const Products p1 = multiply(word[2], multiplier_1);
+            word[0] = _mm256_xor_si256(_mm256_xor_si256(p1.high, word[1]),
+                                       _mm256_set1_epi32(static_cast<int>(key_0)));
+            word[1] = p1.low;
+            word[2] = _mm256_xor_si256(_mm256_xor_si256(p0.high, word[3]),
+                                       _mm256_set1_epi32(static_cast<int>(key_1)));
+            word[3] = p0.low;
+            key_0 += shared::philox_weyl_0;
+            key_1 += shared::philox_weyl_1;
+        }
+        for (int w = 0; w < 4; ++w) {
+            const __m256i low = _mm256_and_si256(word[w], _mm256_set1_epi32(0xFFFF));
+            const __m256i high = _mm256_srli_epi32(word[w], 16);
+            float* const out = factor + 32 * w + 8 * half;
+            const __m256 low_dropped = _mm256_castsi256_ps(_mm256_cmpgt_epi32(threshold, low));
+            const __m256 high_dropped = _mm256_castsi256_ps(_mm256_cmpgt_epi32(threshold, high));
+            _mm256_storeu_ps(out, _mm256_andnot_ps(low_dropped, kept));
+            _mm256_storeu_ps(out + 16, _mm256_andnot_ps(high_dropped, kept));
+        }
+    }
+}
+
 RL_DEFINE_LANE_KERNELS(RL_AVX2)
 
 RL_AVX2_INLINE __m256 load(const float* p) {

@@ -19,6 +19,48 @@
 namespace refreshlab::kernels::cpu {
 namespace {
 
+/// High and low halves of sixteen 32 x 32-bit products.
+struct Products {
+    __m512i high, low;
+};
+RL_AVX512_INLINE Products multiply(__m512i a, __m512i b) {
+    const __m512i even = _mm512_mul_epu32(a, b);
+    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
+    return {_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd),
+            _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32))};
+}
+
+RL_AVX512 void mask_factors(const shared::MaskStream& stream, uint32_t block, float scale, float* factor) {
+    const auto all = [](uint32_t value) { return static_cast<int>(value); };
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i multiplier_0 = _mm512_set1_epi32(all(shared::philox_multiplier_0));
+    const __m512i multiplier_1 = _mm512_set1_epi32(all(shared::philox_multiplier_1));
+    __m512i word[4] = {_mm512_add_epi32(lane, _mm512_set1_epi32(all(block * shared::mask_lanes))),
+                       _mm512_set1_epi32(all(stream.high)), _mm512_set1_epi32(all(stream.position)),
+                       _mm512_set1_epi32(all(stream.tag))};
+    uint32_t key_0 = stream.key_0;
+    uint32_t key_1 = stream.key_1;
+    for (int round = 0; round < shared::philox_rounds; ++round) {
+        const Products p0 = multiply(word[0], multiplier_0);
+        const Products p1 = multiply(word[2], multiplier_1);
+        word[0] = _mm512_xor_si512(_mm512_xor_si512(p1.high, word[1]), _mm512_set1_epi32(all(key_0)));
+        word[1] = p1.low;
+        word[2] = _mm512_xor_si512(_mm512_xor_si512(p0.high, word[3]), _mm512_set1_epi32(all(key_1)));
+        word[3] = p0.low;
+        key_0 += shared::philox_weyl_0;
+        key_1 += shared::philox_weyl_1;
+    }
+    const __m512i threshold = _mm512_set1_epi32(all(stream.threshold));
+    const __m512 kept = _mm512_set1_ps(scale);
+    for (int w = 0; w < 4; ++w) {
+        const __m512i low = _mm512_and_si512(word[w], _mm512_set1_epi32(0xFFFF));
+        const __m512i high = _mm512_srli_epi32(word[w], 16);
+        _mm512_storeu_ps(factor + 32 * w, _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(low, threshold), kept));
+        _mm512_storeu_ps(factor + 32 * w + 16,
+                         _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(high, threshold), kept));
+    }
+}
+
 RL_DEFINE_LANE_KERNELS(RL_AVX512)
 
 RL_AVX512_INLINE __m512 load(const float* p) {

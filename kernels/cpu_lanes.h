@@ -105,6 +105,17 @@ RL_INLINE double fold(const double (&lane)[double_width]) {
     return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
+/// sum[l] += the elements l, l + 8, l + 16, ...
+RL_INLINE void add_lanes(const double* __restrict x, int64_t n, double (&sum)[double_width]) {
+    const int64_t whole = n / double_width * double_width;
+    for (int64_t i = 0; i < whole; i += double_width) {
+        for (int64_t l = 0; l < double_width; ++l)
+            sum[l] += x[i + l];
+    }
+    for (int64_t i = whole; i < n; ++i)
+        sum[i - whole] += x[i];
+}
+
 RL_INLINE void softmax(float* __restrict s, int64_t n, float scale) {
     if (n <= 0) return;
     const int64_t padded = (n + width - 1) / width * width;
@@ -122,13 +133,12 @@ RL_INLINE void softmax(float* __restrict s, int64_t n, float scale) {
     float max = -INFINITY;
     for (int64_t l = 0; l < width; ++l)
         max = top[l] > max ? top[l] : max;
+    for (int64_t i = 0; i < padded; ++i)
+        s[i] = exp_one(s[i] * scale - max);
     float sum[width] = {};
     for (int64_t i = 0; i < padded; i += width) {
-        for (int64_t l = 0; l < width; ++l) {
-            const float e = exp_one(s[i + l] * scale - max);
-            s[i + l] = e;
-            sum[l] += e;
-        }
+        for (int64_t l = 0; l < width; ++l)
+            sum[l] += s[i + l];
     }
     const float inverse = 1.0F / fold(sum);
     for (int64_t i = 0; i < padded; i += width) {
@@ -165,12 +175,7 @@ RL_INLINE float silu_one(float g) {
 
 RL_INLINE void silu_mul(const float* __restrict gate, const float* __restrict up, int64_t n,
                         float* __restrict y) {
-    const int64_t whole = n / width * width;
-    for (int64_t i = 0; i < whole; i += width) {
-        for (int64_t l = 0; l < width; ++l)
-            y[i + l] = silu_one(gate[i + l]) * up[i + l];
-    }
-    for (int64_t i = whole; i < n; ++i)
+    for (int64_t i = 0; i < n; ++i)
         y[i] = silu_one(gate[i]) * up[i];
 }
 
@@ -195,13 +200,13 @@ RL_INLINE void rope(float* __restrict x, const float* __restrict cos, const floa
     }
 }
 
-/// Sixteen Philox calls side by side: 128 draws. factor[i] = kept ? scale : 0 for the elements
-/// [8 * first_call, 8 * first_call + 128).
-RL_INLINE void mask_factors(const shared::MaskStream& stream, uint32_t first_call, float scale,
+/// Sixteen Philox calls side by side: factor[i] = kept ? scale : 0 for the 128 elements of mask block `block`.
+/// Plain form; the instruction-set files have their own (compilers do not vectorise 32 x 32 -> 64 bit products well).
+RL_INLINE void mask_factors(const shared::MaskStream& stream, uint32_t block, float scale,
                             float* __restrict factor) {
     uint32_t w0[width], w1[width], w2[width], w3[width];
     for (uint32_t l = 0; l < width; ++l) {
-        w0[l] = first_call + l;
+        w0[l] = block * shared::mask_lanes + l;
         w1[l] = stream.high;
         w2[l] = stream.position;
         w3[l] = stream.tag;
@@ -212,11 +217,9 @@ RL_INLINE void mask_factors(const shared::MaskStream& stream, uint32_t first_cal
         for (int64_t l = 0; l < width; ++l) {
             const uint64_t p0 = static_cast<uint64_t>(shared::philox_multiplier_0) * w0[l];
             const uint64_t p1 = static_cast<uint64_t>(shared::philox_multiplier_1) * w2[l];
-            const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ w1[l] ^ k0;
-            const uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ w3[l] ^ k1;
-            w0[l] = n0;
+            w0[l] = static_cast<uint32_t>(p1 >> 32) ^ w1[l] ^ k0;
             w1[l] = static_cast<uint32_t>(p1);
-            w2[l] = n2;
+            w2[l] = static_cast<uint32_t>(p0 >> 32) ^ w3[l] ^ k1;
             w3[l] = static_cast<uint32_t>(p0);
         }
         k0 += shared::philox_weyl_0;
@@ -225,23 +228,27 @@ RL_INLINE void mask_factors(const shared::MaskStream& stream, uint32_t first_cal
     const uint32_t threshold = stream.threshold;
     const uint32_t* const words[4] = {w0, w1, w2, w3};
     for (int64_t w = 0; w < 4; ++w) {
-        for (int64_t l = 0; l < width; ++l) {
-            factor[l * 8 + 2 * w] = (words[w][l] & 0xFFFFU) >= threshold ? scale : 0.0F;
-            factor[l * 8 + 2 * w + 1] = (words[w][l] >> 16) >= threshold ? scale : 0.0F;
-        }
+        const uint32_t* const word = words[w];
+        float* const low = factor + 2 * w * width;
+        float* const high = low + width;
+        for (int64_t l = 0; l < width; ++l)
+            low[l] = (word[l] & 0xFFFFU) >= threshold ? scale : 0.0F;
+        for (int64_t l = 0; l < width; ++l)
+            high[l] = (word[l] >> 16) >= threshold ? scale : 0.0F;
     }
 }
 
+using MaskFactors = void (*)(const shared::MaskStream& stream, uint32_t block, float scale, float* factor);
+
 RL_INLINE void dropout(float* __restrict x, int64_t n, const shared::MaskStream& stream, uint32_t first,
-                       float scale) {
-    constexpr int64_t block = width * shared::draws_per_call;
-    alignas(64) float factor[block];
+                       float scale, MaskFactors factors) {
+    alignas(64) float factor[shared::mask_block];
     int64_t i = 0;
     while (i < n) {
         const uint32_t element = first + static_cast<uint32_t>(i);
-        const uint32_t skip = element % shared::draws_per_call;
-        mask_factors(stream, element / shared::draws_per_call, scale, factor);
-        const int64_t count = n - i < block - skip ? n - i : block - skip;
+        const int64_t skip = element % shared::mask_block;
+        factors(stream, element / shared::mask_block, scale, factor);
+        const int64_t count = n - i < shared::mask_block - skip ? n - i : shared::mask_block - skip;
         for (int64_t j = 0; j < count; ++j)
             x[i + j] *= factor[skip + j];
         i += count;
@@ -252,6 +259,7 @@ RL_INLINE void dropout(float* __restrict x, int64_t n, const shared::MaskStream&
 /// maximum. Lane l takes elements l, l + 8, ...
 RL_INLINE shared::SoftmaxSums softmax_sums(const float* __restrict z, int64_t n, int64_t first_id) {
     constexpr int64_t block = 512;
+    alignas(64) double e[block], weighted_e[block];
     shared::SoftmaxSums sums;
     for (int64_t start = 0; start < n; start += block) {
         const int64_t count = n - start < block ? n - start : block;
@@ -295,23 +303,15 @@ RL_INLINE shared::SoftmaxSums softmax_sums(const float* __restrict z, int64_t n,
             sums.max = reference;
             sums.argmax = part.argmax;
         }
+        for (int64_t i = 0; i < count; ++i) {
+            const double d = static_cast<double>(b[i]) - reference;
+            e[i] = exp_one(d);
+            weighted_e[i] = e[i] * d;
+        }
         double sum[double_width] = {};
         double weighted[double_width] = {};
-        const int64_t whole_double = count / double_width * double_width;
-        for (int64_t i = 0; i < whole_double; i += double_width) {
-            for (int64_t l = 0; l < double_width; ++l) {
-                const double d = static_cast<double>(b[i + l]) - reference;
-                const double e = exp_one(d);
-                sum[l] += e;
-                weighted[l] += e * d;
-            }
-        }
-        for (int64_t i = whole_double; i < count; ++i) {
-            const double d = static_cast<double>(b[i]) - reference;
-            const double e = exp_one(d);
-            sum[i - whole_double] += e;
-            weighted[i - whole_double] += e * d;
-        }
+        add_lanes(e, count, sum);
+        add_lanes(weighted_e, count, weighted);
         sums.sum += fold(sum);
         sums.weighted += fold(weighted);
     }
@@ -337,6 +337,7 @@ RL_INLINE float max(const float* __restrict z, int64_t n) {
 
 RL_INLINE shared::KlSums kl_sums(const float* __restrict p, const float* __restrict q, int64_t n) {
     constexpr int64_t block = 512;
+    alignas(64) double p_e[block], u_e[block], q_e[block];
     shared::KlSums sums;
     for (int64_t start = 0; start < n; start += block) {
         const int64_t count = n - start < block ? n - start : block;
@@ -353,26 +354,19 @@ RL_INLINE shared::KlSums kl_sums(const float* __restrict p, const float* __restr
         const double q_top = static_cast<double>(max(bq, count));
         if (p_top > sums.p_max) sums.rescale_p(p_top);
         if (q_top > sums.q_max) sums.rescale_q(q_top);
-        double p_sum[double_width] = {}, u[double_width] = {}, q_sum[double_width] = {};
-        const int64_t whole = count / double_width * double_width;
-        for (int64_t i = 0; i < whole; i += double_width) {
-            for (int64_t l = 0; l < double_width; ++l) {
-                const double zp = static_cast<double>(bp[i + l]);
-                const double zq = static_cast<double>(bq[i + l]);
-                const double e = exp_one(zp - sums.p_max);
-                p_sum[l] += e;
-                u[l] += e * (zp - zq);
-                q_sum[l] += exp_one(zq - sums.q_max);
-            }
-        }
-        for (int64_t i = whole; i < count; ++i) {
+        const double p_max = sums.p_max;
+        const double q_max = sums.q_max;
+        for (int64_t i = 0; i < count; ++i) {
             const double zp = static_cast<double>(bp[i]);
             const double zq = static_cast<double>(bq[i]);
-            const double e = exp_one(zp - sums.p_max);
-            p_sum[i - whole] += e;
-            u[i - whole] += e * (zp - zq);
-            q_sum[i - whole] += exp_one(zq - sums.q_max);
+            p_e[i] = exp_one(zp - p_max);
+            u_e[i] = p_e[i] * (zp - zq);
+            q_e[i] = exp_one(zq - q_max);
         }
+        double p_sum[double_width] = {}, u[double_width] = {}, q_sum[double_width] = {};
+        add_lanes(p_e, count, p_sum);
+        add_lanes(u_e, count, u);
+        add_lanes(q_e, count, q_sum);
         sums.p_sum += fold(p_sum);
         sums.u += fold(u);
         sums.q_sum += fold(q_sum);
@@ -380,61 +374,57 @@ RL_INLINE shared::KlSums kl_sums(const float* __restrict p, const float* __restr
     return sums;
 }
 
-/// The lane form of shared::push_mc_column, eight columns at a time; the last few columns take the scalar form.
+/// shared::push_mc_column over blocks of columns, pass by pass.
 RL_INLINE void mc_columns(const McColumns& c) {
+    constexpr int64_t block = 128;
+    alignas(64) double mean[block], top[block], w[block], t[block], squares[block];
     const double n = static_cast<double>(c.passes);
-    const int64_t whole = c.columns / double_width * double_width;
-    double disagreement[double_width] = {};
-    for (int64_t j = 0; j < whole; j += double_width) {
-        double mean[double_width] = {};
-        double top[double_width];
-        for (int64_t l = 0; l < double_width; ++l)
-            top[l] = -INFINITY;
+    for (int64_t start = 0; start < c.columns; start += block) {
+        const int64_t count = c.columns - start < block ? c.columns - start : block;
+        const float* const __restrict z0 = c.row0 + start;
+        for (int64_t j = 0; j < count; ++j) {
+            mean[j] = w[j] = t[j] = 0.0;
+            top[j] = -INFINITY;
+        }
         for (int64_t i = 0; i < c.passes; ++i) {
-            const float* const z = c.rows + i * c.row_stride + j;
+            const float* const __restrict z = c.rows + i * c.row_stride + start;
             const double log_z = c.log_z[i];
-            for (int64_t l = 0; l < double_width; ++l) {
-                mean[l] += static_cast<double>(z[l]) - static_cast<double>(c.row0[j + l]);
-                const double log_p = static_cast<double>(z[l]) - log_z;
-                top[l] = log_p > top[l] ? log_p : top[l];
+            for (int64_t j = 0; j < count; ++j) {
+                mean[j] += static_cast<double>(z[j]) - static_cast<double>(z0[j]);
+                const double log_p = static_cast<double>(z[j]) - log_z;
+                top[j] = log_p > top[j] ? log_p : top[j];
             }
         }
-        double w[double_width] = {};
-        double t[double_width] = {};
-        for (int64_t l = 0; l < double_width; ++l)
-            mean[l] /= n;
+        for (int64_t j = 0; j < count; ++j)
+            mean[j] /= n;
         for (int64_t i = 0; i < c.passes; ++i) {
-            const float* const z = c.rows + i * c.row_stride + j;
+            const float* const __restrict z = c.rows + i * c.row_stride + start;
             const double log_z = c.log_z[i];
-            double squares[double_width];
-            for (int64_t l = 0; l < double_width; ++l) {
-                const double d = (static_cast<double>(z[l]) - static_cast<double>(c.row0[j + l])) - mean[l];
-                squares[l] = d * d;
-                const double log_p = (static_cast<double>(z[l]) - log_z) - top[l];
+            for (int64_t j = 0; j < count; ++j) {
+                const double d = (static_cast<double>(z[j]) - static_cast<double>(z0[j])) - mean[j];
+                squares[j] = d * d;
+                const double log_p = (static_cast<double>(z[j]) - log_z) - top[j];
                 const double e = exp_one(log_p);
-                w[l] += e;
-                t[l] += e * log_p;
+                w[j] += e;
+                t[j] += e * log_p;
             }
-            c.squares[i] += fold(squares);
+            double sum[double_width] = {};
+            add_lanes(squares, count, sum);
+            c.squares[i] += fold(sum);
         }
-        for (int64_t l = 0; l < double_width; ++l) {
-            disagreement[l] += exp_one(top[l]) * (t[l] - w[l] * log_one(w[l] / n));
-        }
+        for (int64_t j = 0; j < count; ++j)
+            t[j] = exp_one(top[j]) * (t[j] - w[j] * log_one(w[j] / n));
+        double sum[double_width] = {};
+        add_lanes(t, count, sum);
+        *c.disagreement += fold(sum);
     }
-    double tail = 0;
-    for (int64_t j = whole; j < c.columns; ++j) {
-        const float* const column = c.rows + j;
-        const int64_t stride = c.row_stride;
-        tail += shared::push_mc_column([column, stride](int64_t i) { return column[i * stride]; },
-                                       static_cast<double>(c.row0[j]), c.log_z, c.passes, c.squares);
-    }
-    *c.disagreement += fold(disagreement) + tail;
 }
 
 } // namespace refreshlab::kernels::cpu::lanes
 
 /// Wraps every lane kernel in a function of the given target and lists them, in the order of CpuKernels after
-/// `weighted_sum`, as RL_LANE_KERNELS. Used once per instruction-set file, inside its anonymous namespace.
+/// `weighted_sum`, as RL_LANE_KERNELS. Used once per instruction-set file, inside its anonymous namespace, after that
+/// file's function `mask_factors`.
 #define RL_DEFINE_LANE_KERNELS(TARGET)                                                                       \
     TARGET void lane_softmax(float* s, int64_t n, float scale) {                                             \
         lanes::softmax(s, n, scale);                                                                         \
@@ -451,7 +441,7 @@ RL_INLINE void mc_columns(const McColumns& c) {
     }                                                                                                        \
     TARGET void lane_dropout(float* x, int64_t n, const shared::MaskStream& m, uint32_t first,               \
                              float scale) {                                                                  \
-        lanes::dropout(x, n, m, first, scale);                                                               \
+        lanes::dropout(x, n, m, first, scale, mask_factors);                                                 \
     }                                                                                                        \
     TARGET shared::SoftmaxSums lane_softmax_sums(const float* z, int64_t n, int64_t first_id) {              \
         return lanes::softmax_sums(z, n, first_id);                                                          \

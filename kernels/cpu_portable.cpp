@@ -11,6 +11,10 @@ namespace {
 
 typedef float Float4 __attribute__((vector_size(16), aligned(4), may_alias));
 
+void mask_factors(const shared::MaskStream& stream, uint32_t block, float scale, float* factor) {
+    lanes::mask_factors(stream, block, scale, factor);
+}
+
 RL_DEFINE_LANE_KERNELS()
 
 const float* widen(const void* rows, ElementType type, int64_t stride, int64_t row, int64_t n,

@@ -24,7 +24,8 @@ struct DropoutKey {
 };
 
 /// Kept? True with probability 1 - p. Philox4x32-10 (Salmon et al. 2011) keyed by (seed, position, layer, site, pass,
-/// element); shared/philox.h has the counter layout.
+/// element); shared/philox.h has the counter layout. p is rounded to a multiple of 2^-16 for the draw.
+/// 0 <= p < 1, layer < 4096, pass < 65536, 0 <= position < 2^32                                    (asserted)
 [[nodiscard]] bool dropout_keeps(const DropoutKey& key, DropoutSite site, uint64_t element, float p);
 
 /// Multiplies row r of x [rows, channels] in place by mask/(1-p), drawn for key with pass = passes[r]; rows with pass 0

@@ -36,22 +36,23 @@ RL_HOST_DEVICE inline Philox4 philox4x32(Philox4 counter, uint32_t key_0, uint32
 /// One row of a dropout mask: everything of the key but the low half of the element number. Layout:
 ///
 ///   key      = (seed low, seed high)
-///   counter  = word 0: e >> 3, e = low 32 bits of the element (key position, or channel)
+///   counter  = word 0: (e / 128) * 16 + e % 16, e = low 32 bits of the element (key position, or channel)
 ///              word 1: high 32 bits of the element (the head, for attention; else 0)
 ///              word 2: position of the query token
 ///              word 3: site (4 bits) << 28 | layer (12 bits) << 16 | pass (16 bits)
-///   draw     = the (e & 7)-th 16-bit half of the result, word 0 low half first
+///   draw     = the h-th 16-bit half of the result, h = (e / 16) % 8, word 0 low half first
 ///   kept     = draw >= round(p * 2^16)
 ///
 /// Sixteen bits per draw make eight draws of one call; p is rounded to a multiple of 2^-16 for it, far below what any
-/// mask can show.
+/// mask can show. Sixteen neighbouring elements are the same half of sixteen calls, so vector code needs no shuffles.
 struct MaskStream {
     uint32_t key_0 = 0, key_1 = 0;
     uint32_t high = 0, position = 0, tag = 0;
     uint32_t threshold = 0; ///< in [0, 65536]
 };
 
-inline constexpr uint32_t draws_per_call = 8;
+inline constexpr uint32_t mask_lanes = 16;  ///< calls side by side
+inline constexpr uint32_t mask_block = 128; ///< elements that they serve
 
 RL_HOST_DEVICE inline uint32_t mask_tag(uint32_t site, uint32_t layer, uint32_t pass) {
     return (site << 28) | (layer << 16) | pass;
@@ -62,9 +63,10 @@ RL_HOST_DEVICE inline uint32_t mask_threshold(float p) {
 }
 
 RL_HOST_DEVICE inline bool mask_keeps(const MaskStream& stream, uint32_t element) {
-    const Philox4 bits = philox4x32({{element / draws_per_call, stream.high, stream.position, stream.tag}},
-                                    stream.key_0, stream.key_1);
-    const uint32_t half = element % draws_per_call;
+    const uint32_t call = element / mask_block * mask_lanes + element % mask_lanes;
+    const Philox4 bits =
+        philox4x32({{call, stream.high, stream.position, stream.tag}}, stream.key_0, stream.key_1);
+    const uint32_t half = element / mask_lanes % 8;
     const uint32_t draw = (bits.word[half / 2] >> (16 * (half % 2))) & 0xFFFFU;
     return draw >= stream.threshold;
 }

@@ -41,10 +41,10 @@ TEST_CASE("Philox4x32-10 gives the published answers", "[kernels][dropout]") {
 
 TEST_CASE("a mask draw is where the counter layout says", "[kernels][dropout]") {
     const DropoutKey key{0x0123456789abcdefULL, 0x12345, 0x0ab, 0x0123};
-    const uint64_t element = (uint64_t{5} << 32) | 0x1003; // head 5, key position 4099: call 512, half 3
+    const uint64_t element = (uint64_t{5} << 32) | 0x1023; // head 5, key position 4131 = 32 * 128 + 35: call 515, half 2
     const kernels::shared::Philox4 bits =
-        kernels::shared::philox4x32({{0x200, 5, 0x12345, 0x00ab0123}}, 0x89abcdef, 0x01234567);
-    const double draw = bits.word[1] >> 16;
+        kernels::shared::philox4x32({{0x203, 5, 0x12345, 0x00ab0123}}, 0x89abcdef, 0x01234567);
+    const double draw = bits.word[1] & 0xFFFFU;
     const float below = static_cast<float>((draw - 0.25) / 65536.0); // rounds to the draw itself: kept
     const float above = static_cast<float>((draw + 0.75) / 65536.0); // rounds to the next threshold: dropped
     REQUIRE(kernels::dropout_keeps(key, DropoutSite::attention, element, below));
