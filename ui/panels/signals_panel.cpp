@@ -176,7 +176,10 @@ void SignalsPanel::draw(UiContext& ctx) {
     m_gutter = stack.gutter;
     draw_lane(ctx, stack, lane, lane_height);
     // A line whose trigger was taken away under the mouse must not stay held.
-    if (!m_held_key.empty() && !ImGui::IsMouseDown(ImGuiMouseButton_Left)) m_held_key.clear();
+    if (!m_held_key.empty() && !ImGui::IsMouseDown(ImGuiMouseButton_Left)) {
+        if (ctx.drafts.edited_key() == m_held_key) ctx.drafts.commit(m_held_key);
+        m_held_key.clear();
+    }
 }
 
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height) {

@@ -17,7 +17,8 @@ struct ValueRange {
 /// \param data        finite extent in sight; nothing = no data: the thresholds and `usual` alone
 /// \param thresholds  finite ones count
 /// \param usual       the signal's usual range; its minimum is kept when the data does not go below
-[[nodiscard]] ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> thresholds, ValueRange usual);
+[[nodiscard]] ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> thresholds,
+                                    ValueRange usual);
 
 /// Smallest of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten that is not below value (> 0).
 [[nodiscard]] double round_up_nice(double value);

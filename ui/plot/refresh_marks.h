@@ -18,8 +18,8 @@ struct RefreshMarks {
 };
 
 /// Refreshes in sight of a plot that shows [x_min, x_max] over [left_px, left_px + width_px]. Cost O(log n + in sight).
-[[nodiscard]] RefreshMarks refreshes_in_sight(const Recording& recording, int64_t steps, double x_min, double x_max,
-                                              double left_px, double width_px);
+[[nodiscard]] RefreshMarks refreshes_in_sight(const Recording& recording, int64_t steps, double x_min,
+                                              double x_max, double left_px, double width_px);
 /// The first refresh whose step is >= step, as an index; refreshes().size() where there is none.
 [[nodiscard]] size_t first_refresh_from(const Recording& recording, int64_t step);
 
@@ -30,7 +30,8 @@ struct RefreshMarks {
                                  const MarkerGroup& group);
 
 /// A small label with a letter or a count, centred; returns its box.
-Landmarks::Box draw_badge(ImDrawList* list, ImVec2 centre, float height, ImU32 colour, const std::string& text);
+Landmarks::Box draw_badge(ImDrawList* list, ImVec2 centre, float height, ImU32 colour,
+                          const std::string& text);
 [[nodiscard]] float badge_width(float height, const std::string& text);
 
 /// Fills an open tooltip: reason with value and threshold, delta, spliced, milliseconds, what happened to the token.

@@ -18,12 +18,12 @@ namespace refreshlab::ui {
 struct PlotStack {
     SeriesSet& series;
     WhatIfPreview& preview;
-    bool fit = false;              ///< y ranges go back to automatic
-    std::string held_key = {};     ///< threshold under the mouse button: the other lines take no input
-    float left = 0, width = 0;     ///< of the plot areas, pixels; set by the plots
-    float bottom = 0;              ///< of the lowest plot so far
-    float gutter = 0;              ///< least width of the y labels, so that every threshold's tag fits beside them
-    bool pressed_on_line = false;  ///< this press belongs to a threshold line
+    bool fit = false;             ///< y ranges go back to automatic
+    std::string held_key = {};    ///< threshold under the mouse button: the other lines take no input
+    float left = 0, width = 0;    ///< of the plot areas, pixels; set by the plots
+    float bottom = 0;             ///< of the lowest plot so far
+    float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
+    bool pressed_on_line = false; ///< this press belongs to a threshold line
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
 };
 
@@ -31,7 +31,8 @@ struct PlotStack {
 /// threshold lines. Drawn with ImPlot; everything it decides is in the ImGui-free files beside it.
 class SignalPlot {
 public:
-    explicit SignalPlot(size_t signal) : m_signal(signal) {}
+    explicit SignalPlot(size_t signal)
+        : m_signal(signal) {}
 
     [[nodiscard]] size_t signal() const { return m_signal; }
     [[nodiscard]] const Signal& info() const { return signals()[m_signal]; }
@@ -62,12 +63,13 @@ private:
     bool m_locked = false, m_hide = false;
     bool m_auto_y = true;
     double m_y_min = 0, m_y_max = 1;
-    bool m_held = false, m_cancelled = false; ///< a line of this plot is under the button; Esc ended that drag
+    bool m_held = false;      ///< a line of this plot is under the button
+    bool m_cancelled = false; ///< Esc ended that drag; the button is still down
     double m_last_sent = 0;
-    bool m_pressed = false;                    ///< the button went down on this plot, beside its lines
+    bool m_pressed = false; ///< the button went down on this plot, beside its lines
     TimeView m_view_at_press;
     std::optional<int64_t> m_selection_before_click;
-    Landmarks::Box m_box;                      ///< plot area of the last frame
+    Landmarks::Box m_box; ///< plot area of the last frame
     PlotPath m_path;
     std::vector<double> m_band_x, m_band_low, m_band_high;
 };

@@ -24,10 +24,10 @@ public:
         special, ///< <|end|>
     };
     struct Fragment {
-        int32_t token = 0;  ///< index in order of append()
+        int32_t token = 0; ///< index in order of append()
         int32_t line = 0;
         float x = 0, width = 0; ///< of the text
-        float gap = 0;      ///< of spaces before the text that belong to this token; [x - gap, x + width] is its box
+        float gap = 0;          ///< of this token's spaces before the text; [x - gap, x + width] is its box
         uint32_t begin = 0, size = 0; ///< text(), in bytes
         Kind kind = Kind::text;
         bool starts_token = false;
@@ -35,8 +35,8 @@ public:
     };
     using Measure = std::function<float(std::string_view)>;
     struct Style {
-        float width = 400;  ///< pixels of a line
-        float space = 4;    ///< width of a space
+        float width = 400;                      ///< pixels of a line
+        float space = 4;                        ///< width of a space
         std::string newline = "\\n", dot = "."; ///< marks of newlines and of single spaces
     };
 
@@ -49,7 +49,9 @@ public:
     [[nodiscard]] const std::vector<Fragment>& fragments() const { return m_fragments; }
     [[nodiscard]] std::string_view text(const Fragment& f) const { return {m_pool.data() + f.begin, f.size}; }
     /// Fragments [first, last) of a line, and of a token.
-    struct Range { size_t first, last; };
+    struct Range {
+        size_t first, last;
+    };
     [[nodiscard]] Range line(size_t index) const;
     [[nodiscard]] Range token(size_t index) const;
     /// Token whose box holds x on a line; -1 where there is none.
@@ -64,15 +66,15 @@ private:
 
     Style m_style;
     Measure m_measure;
-    std::string m_pool;                ///< texts of all fragments
+    std::string m_pool; ///< texts of all fragments
     std::vector<Fragment> m_fragments;
-    std::vector<size_t> m_line_first;  ///< first fragment of each line
+    std::vector<size_t> m_line_first; ///< first fragment of each line
     std::vector<size_t> m_token_first;
-    std::string m_unfinished;          ///< bytes of a character that is not complete yet
-    float m_x = 0;                     ///< pen
-    size_t m_word_first = 0;           ///< first fragment of the word under way
-    bool m_soft_line = false;          ///< the present line began by wrapping: its leading space is dropped
-    bool m_joined = false;             ///< the last fragment may be continued by the next without a break
+    std::string m_unfinished; ///< bytes of a character that is not complete yet
+    float m_x = 0;            ///< pen
+    size_t m_word_first = 0;  ///< first fragment of the word under way
+    bool m_soft_line = false; ///< the present line began by wrapping: its leading space is dropped
+    bool m_joined = false;    ///< the last fragment may be continued by the next without a break
 };
 
 } // namespace refreshlab::ui

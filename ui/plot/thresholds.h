@@ -13,13 +13,13 @@ namespace refreshlab::ui {
 
 /// A threshold line of one signal's plot: one trigger of the policy.
 struct ThresholdLine {
-    size_t trigger = 0;      ///< index in the policy
-    std::string key;         ///< what Drafts edits: "entropy.threshold" where such a parameter exists and names this
-                             ///< trigger, else trigger_key(index, "threshold")
-    double value = 0;        ///< the draft
+    size_t trigger = 0; ///< index in the policy
+    std::string key;  ///< what Drafts edits: "entropy.threshold" where such a parameter exists and names this
+                      ///< trigger, else trigger_key(index, "threshold")
+    double value = 0; ///< the draft
     Comparison comparison = Comparison::above;
     bool enabled = true;
-    bool pending = false;    ///< sent and not yet applied
+    bool pending = false; ///< sent and not yet applied
 };
 
 /// Lines of one signal, in policy order.

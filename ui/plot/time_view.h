@@ -17,19 +17,22 @@ void advance_time_view(TimeView& view, int64_t steps);
 /// and the steps that come from then on are counted. True when that happened.
 bool note_user_view(TimeView& view, double set_min, double set_max, int64_t steps);
 
-void fit_time_view(TimeView& view, int64_t steps);       ///< the whole run; follows again
-void follow_newest(TimeView& view, int64_t steps);       ///< End: at the present width
-void set_time_range(TimeView& view, double x_min, double x_max, int64_t steps); ///< by hand, clamped to the run
+void fit_time_view(TimeView& view, int64_t steps); ///< the whole run; follows again
+void follow_newest(TimeView& view, int64_t steps); ///< End: at the present width
+/// By hand: clamped to the run, and following stops.
+void set_time_range(TimeView& view, double x_min, double x_max, int64_t steps);
 void pan_time_view(TimeView& view, double by_steps, int64_t steps);
-void zoom_time_view(TimeView& view, double factor, double about, int64_t steps); ///< factor < 1 zooms in; `about` stays
+/// factor < 1 zooms in; step `about` stays where it is.
+void zoom_time_view(TimeView& view, double factor, double about, int64_t steps);
 /// Brings a step into sight when it is outside; the width stays. True when something moved.
 bool reveal_step(TimeView& view, int64_t step, int64_t steps);
 
-[[nodiscard]] int64_t new_steps(const TimeView& view, int64_t steps); ///< since following stopped; 0 while following
+/// Steps since following stopped; 0 while following.
+[[nodiscard]] int64_t new_steps(const TimeView& view, int64_t steps);
 /// Right end of a view that shows a whole run of this many steps.
 [[nodiscard]] double fitted_max(int64_t steps);
 
-inline constexpr double min_time_width = 8;   ///< steps; closer is of no use
-inline constexpr double min_fit_width = 40;   ///< a fitted view is at least this wide
+inline constexpr double min_time_width = 8; ///< steps; closer is of no use
+inline constexpr double min_fit_width = 40; ///< a fitted view is at least this wide
 
 } // namespace refreshlab::ui
