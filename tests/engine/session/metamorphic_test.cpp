@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <random>
@@ -232,9 +233,10 @@ TEST_CASE("10: a refresh by hand behind probes reads only what they have not rea
     CHECK(event.pass_tokens == 36);
     CHECK_FALSE(event.automatic);
     CHECK(reason_text(event.hits) == "manual");
-    REQUIRE(r.passes().size() == 2);
-    CHECK(r.passes()[0].step == 64);
-    CHECK(r.passes()[1].step == 164);
+    REQUIRE(r.passes().size() == 3);
+    CHECK((r.passes()[0].step == 64 && r.passes()[0].probe));
+    CHECK((r.passes()[1].step == 100 && !r.passes()[1].probe && r.passes()[1].tokens == 36));
+    CHECK((r.passes()[2].step == 164 && r.passes()[2].probe));
 }
 
 TEST_CASE("11: back-filled numbers are those of a separate scoring pass, whatever passes the policy made",

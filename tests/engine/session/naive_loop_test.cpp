@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <random>
