@@ -125,51 +125,50 @@ void DecodeSession::Impl::boundary(StepRecord& record, bool runs_on) {
             ms = teacher_pass(record);
             teacher_ms += static_cast<float>(ms);
             recording->add_pass({record.step, first, tokens, probe, shadow, record.signals[ids().kl], ms});
-            );
         }
-    } teacher_row_is_fresh = true;
-    return {tokens, ms};
-};
-if (config.shadow) run_pass(false, true);
+        teacher_row_is_fresh = true;
+        return {tokens, ms};
+    };
+    if (config.shadow) run_pass(false, true);
 
-const bool acts = runs_on || config.policy.on_fire != OnFire::keep;
-if (acts) {
-    // A probe is asked for at its own stride, also where shadow mode has measured the KL already.
-    std::array<float, max_signals> known = record.signals;
-    known[ids().kl] = absent();
-    Boundary state;
-    state.step = record.step;
-    state.tokens_since_splice = student_cache->length() - marks.splice;
-    state.tokens_since_pass = student_cache->length() - marks.last_pass;
-    state.last_splice_step = marks.last_splice_step;
-    state.automatic_steps = automatic_steps;
-    state.signals = known;
-    state.manual = std::exchange(refresh_requested, false);
-    Decision decision = decide(config.policy, state);
-    int64_t pass_tokens = 0;
-    double pass_ms = 0;
-    if (decision.kind == Decision::Kind::probe) {
-        std::tie(pass_tokens, pass_ms) = run_pass(true, false);
-        marks.last_pass = student_cache->length();
-        known[ids().kl] = record.signals[ids().kl];
-        decision = decide(config.policy, state);
-        RL_ASSERT(decision.kind != Decision::Kind::probe);
-    }
-    if (decision.kind == Decision::Kind::refresh) {
-        if (teacher_cache->length() < student_cache->length()) {
-            std::tie(pass_tokens, pass_ms) = run_pass(false, false);
-        } else {
-            teacher_row_is_fresh = true;
+    const bool acts = runs_on || config.policy.on_fire != OnFire::keep;
+    if (acts) {
+        // A probe is asked for at its own stride, also where shadow mode has measured the KL already.
+        std::array<float, max_signals> known = record.signals;
+        known[ids().kl] = absent();
+        Boundary state;
+        state.step = record.step;
+        state.tokens_since_splice = student_cache->length() - marks.splice;
+        state.tokens_since_pass = student_cache->length() - marks.last_pass;
+        state.last_splice_step = marks.last_splice_step;
+        state.automatic_steps = automatic_steps;
+        state.signals = known;
+        state.manual = std::exchange(refresh_requested, false);
+        Decision decision = decide(config.policy, state);
+        int64_t pass_tokens = 0;
+        double pass_ms = 0;
+        if (decision.kind == Decision::Kind::probe) {
+            std::tie(pass_tokens, pass_ms) = run_pass(true, false);
+            marks.last_pass = student_cache->length();
+            known[ids().kl] = record.signals[ids().kl];
+            decision = decide(config.policy, state);
+            RL_ASSERT(decision.kind != Decision::Kind::probe);
         }
-        marks.last_pass = student_cache->length();
-        refresh(record, decision, pass_tokens, pass_ms);
+        if (decision.kind == Decision::Kind::refresh) {
+            if (teacher_cache->length() < student_cache->length()) {
+                std::tie(pass_tokens, pass_ms) = run_pass(false, false);
+            } else {
+                teacher_row_is_fresh = true;
+            }
+            marks.last_pass = student_cache->length();
+            refresh(record, decision, pass_tokens, pass_ms);
+        }
     }
-}
-if (teacher_row_is_fresh) {
-    const kernels::RowStatistics s = kernels::row_statistics(last_teacher_row.unsqueeze(0))[0];
-    marks.pending.teacher_logprob = last_teacher_row[marks.pending.id].item<double>() - s.log_z;
-    marks.pending.teacher_agrees = s.top1_id == marks.pending.id ? 1 : 0;
-}
+    if (teacher_row_is_fresh) {
+        const kernels::RowStatistics s = kernels::row_statistics(last_teacher_row.unsqueeze(0))[0];
+        marks.pending.teacher_logprob = last_teacher_row[marks.pending.id].item<double>() - s.log_z;
+        marks.pending.teacher_agrees = s.top1_id == marks.pending.id ? 1 : 0;
+    }
 }
 
 void DecodeSession::Impl::refresh(StepRecord& record, const Decision& decision, int64_t pass_tokens,
