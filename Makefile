@@ -6,7 +6,8 @@ setup:
 	@bash scripts/setup.sh
 
 build: setup
-	@[ -f build/build.ninja ] || cmake --preset release > build-configure.log 2>&1 || { tail -20 build-configure.log; exit 1; }
+	@mkdir -p build
+	@[ -f build/build.ninja ] || cmake --preset release > build/configure.log 2>&1 || { tail -20 build/configure.log; exit 1; }
 	@cmake --build build -j $(JOBS)
 
 run: build

@@ -51,7 +51,7 @@ int run_gui(Options& options) {
         window.start = options.run.config(first_start_config(find_assets()));
     window.autostart = !options.paused;
     if (!has_display() && !window.screenshot && !window.headless) {
-        throw Error("opening the window", {}, "there is no display (DISPLAY and WAYLAND_DISPLAY are not set)",
+        throw Error("opening the window", {}, "there is no display (DISPLAY is not set)",
                     "use `refreshlab run` for the same run as text, or --screenshot FILE.png for a picture",
                     ErrorKind::failure);
     }

@@ -2,7 +2,7 @@
 # Opens the window with the bundled pair already decoding. Without a display: the same session headless.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then
+if [ -n "${DISPLAY:-}" ]; then
     exec build/refreshlab gui "$@"
 fi
 out="${REFRESHLAB_OUT:-build/first-run}"
