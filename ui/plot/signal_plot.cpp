@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 namespace refreshlab::ui {
 namespace {
@@ -109,6 +110,9 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         m_y_min = range.min;
         m_y_max = range.max;
     }
+    // ImPlot writes a linked axis back when a plot ends, so a range that a drag widened is set before the next one.
+    m_y_max += std::exchange(m_grow_up, 0.0);
+    m_y_min -= std::exchange(m_grow_down, 0.0);
     // The y axis moves only under the mouse on its own labels; a drag on the curve pans time alone.
     const ImVec2 mouse = ImGui::GetMousePos();
     const bool on_labels = ImGui::IsWindowHovered() && mouse.x < m_box.x &&
@@ -409,8 +413,8 @@ void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const Threshol
     const float mouse = ImGui::GetMousePos().y;
     const DragLimits limits = drag_limits(line, info().name);
     const double range = m_y_max - m_y_min;
-    if (mouse < m_box.y && m_y_max < limits.max) m_y_max += 0.015 * range;
-    if (mouse > m_box.y + m_box.height && m_y_min > limits.min) m_y_min -= 0.015 * range;
+    if (mouse < m_box.y && m_y_max < limits.max) m_grow_up = 0.02 * range;
+    if (mouse > m_box.y + m_box.height && m_y_min > limits.min) m_grow_down = 0.02 * range;
     double quantum = drag_quantum(range, static_cast<double>(m_box.height));
     if (info().unit == "tokens") quantum = std::max(1.0, quantum);
     const double low = std::max(limits.min, m_y_min), high = std::min(limits.max, m_y_max);
