@@ -199,19 +199,20 @@ float draw_right_end(ShellState& state, float x_end, bool measure) {
     const std::string live =
         ctx.live() ? (state.trace ? "Newest" : "Live") : fmt::format("Step {}", ctx.shown_step());
     const float live_width = ImGui::CalcTextSize("Step 00000").x + style.FramePadding.x * 2 + em;
-    const auto temperature = ctx.drafts.number("sampler.temperature");
-    const auto seed = ctx.drafts.value("seed");
+    // From the back of a room nobody reads them, and the numbers of the run need the place.
+    const bool plain = !ctx.present_mode && !state.trace;
+    const auto temperature = plain ? ctx.drafts.number("sampler.temperature") : std::nullopt;
+    const auto seed = plain ? ctx.drafts.value("seed") : std::nullopt;
     const std::string seed_text = seed ? fmt::format("seed {}", *seed) : std::string();
     const float entry = em * 3.4F;
     const float leave =
         ctx.present_mode ? ImGui::CalcTextSize("Leave Present").x + style.FramePadding.x * 2 + em : 0;
-    const float width = live_width + em + (temperature && !state.trace ? entry + em * 2.4F : 0) +
-                        (seed && !state.trace ? ImGui::CalcTextSize(seed_text.c_str()).x + em * 2 : 0) +
-                        leave;
+    const float width = live_width + em + (temperature ? entry + em * 2.4F : 0) +
+                        (seed ? ImGui::CalcTextSize(seed_text.c_str()).x + em * 2 : 0) + leave;
     if (measure) return width;
 
     ImGui::SetCursorPosX(x_end - width);
-    if (temperature && !state.trace) {
+    if (temperature) {
         ImGui::AlignTextToFramePadding();
         ImGui::TextDisabled("T");
         ImGui::SetItemTooltip("Temperature; 0 = always the most likely token");
@@ -223,7 +224,7 @@ float draw_right_end(ShellState& state, float x_end, bool measure) {
         number_entry(ctx, "temperature", "sampler.temperature", entry, number);
         ImGui::SameLine(0, em);
     }
-    if (seed && !state.trace) {
+    if (seed) {
         const float text = ImGui::CalcTextSize(seed_text.c_str()).x;
         if (ImGui::Selectable(seed_text.c_str(), false, 0, ImVec2(text, 0))) state.focus_panel = "Sampling";
         ImGui::SetItemTooltip("Opens Sampling");

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "ui/dialog.h"
+#include "ui/engine_log.h"
 #include "ui/layout.h"
 #include "ui/panels/panel.h"
 #include "ui/shell_state.h"
@@ -42,7 +43,8 @@ struct Shell::Impl {
     std::string last_trace_error, last_failure;
     EngineState last_state = EngineState::idle;
     std::map<std::string, std::string, std::less<>>
-        panel_problems; ///< message shown in the panel; logged once
+        panel_problems;         ///< message shown in the panel; logged once
+    size_t logged_commands = 0; ///< of the shown recording
     double saved_s = 0;
 };
 
@@ -179,7 +181,7 @@ void Shell::Impl::begin_frame() {
     // A rewind keeps what was selected as far as the branch has it; another run starts afresh.
     const bool branch =
         ctx.recording && last_recording && ctx.recording->info().parent_id == last_recording->info().id;
-    if (!branch)
+    if (!branch && last_recording)
         ctx.selection = {};
     else if (ctx.selection.step && *ctx.selection.step > ctx.steps)
         ctx.selection.step.reset();
@@ -188,6 +190,8 @@ void Shell::Impl::begin_frame() {
     ctx.time.seen_steps = 0;
     state.refreshes_when_asked.reset();
     state.counted_steps = 0;
+    // Commands that a branch shares with its parent are in the log already; those of an opened trace come too late.
+    logged_commands = ctx.recording && (branch || state.trace) ? ctx.recording->commands().size() : 0;
     state.decode_ms = state.refresh_ms = 0;
     last_recording = ctx.recording;
     for (const auto& panel : state.panels)
@@ -233,6 +237,11 @@ void Shell::Impl::watch_engine() {
                       false);
         }
         last_state = status.state;
+    }
+    if (state.ctx.recording) {
+        const auto& commands = state.ctx.recording->commands();
+        for (const size_t size = commands.size(); logged_commands < size; ++logged_commands)
+            state.say(Toasts::Level::info, describe(commands[logged_commands]), false);
     }
     if (status.trace_error != last_trace_error) {
         if (!status.trace_error.empty()) state.say(Toasts::Level::error, status.trace_error);

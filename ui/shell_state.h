@@ -89,10 +89,6 @@ struct ShellState {
 /// The one action table (reference/ui.md, section 2). The functions keep a reference to `state`.
 [[nodiscard]] std::vector<Action> make_actions(ShellState& state);
 
-/// Checks that ids are unique, labels begin with a capital and have no final full stop, shortcuts do not collide, and
-/// that whatever can be disabled says why. \return problems, one per line; empty when all is well
-[[nodiscard]] std::vector<std::string> check_actions(const std::vector<Action>& actions);
-
 void draw_menu_bar(ShellState& state);
 /// Fixed strip under the menu. \return its height in pixels
 float draw_run_bar(ShellState& state, float y);

@@ -207,7 +207,7 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
             }
             ImGui::SameLine();
             if (!limited) {
-                ImGui::TextDisabled("unlimited");
+                ImGui::TextDisabled("%s", key == "mc.p" ? "as in training" : "unlimited");
                 break;
             }
         }
@@ -219,7 +219,8 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
             number_slider(ctx, "slider", key, std::min(slider, em * 14), style);
             ImGui::SameLine();
         }
-        number_entry(ctx, "entry", key, entry, style);
+        const float left = ImGui::GetContentRegionAvail().x - unit;
+        number_entry(ctx, "entry", key, std::clamp(left, em * 2.5F, entry), style);
         if (!parameter->unit.empty()) {
             ImGui::SameLine();
             ImGui::TextDisabled("%s", std::string(parameter->unit).c_str());

@@ -22,19 +22,27 @@ public:
     std::string_view title() const override { return "Performance"; }
 
     void draw(UiContext& ctx) override {
+        ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing,
+                            ImVec2(ImGui::GetStyle().ItemSpacing.x, ImGui::GetFontSize() * 0.18F));
         if (ctx.steps > 0) {
             draw_parts(ctx);
-            draw_refreshes(ctx);
-            ImGui::Separator();
         } else {
             muted_text(ctx, "Times per part appear with the first step");
             if (ctx.run_action && ctx.status->state == EngineState::idle && ImGui::Button("New run..."))
                 ctx.run_action("run.new");
         }
+        ImGui::Separator();
         draw_numbers(ctx);
+        if (ctx.steps > 0) draw_refreshes(ctx);
+        ImGui::PopStyleVar();
     }
 
 private:
+    /// Two digits behind the point, in a column that does not jump; less than that is "< 0.01".
+    static std::string fixed_ms(double ms) {
+        return ms == 0 ? "-" : ms < 0.01 ? "< 0.01 ms" : fmt::format("{:.2f} ms", ms);
+    }
+
     static void draw_parts(UiContext& ctx) {
         const bool one = !ctx.live();
         const int64_t last = ctx.shown_step(),
@@ -50,12 +58,12 @@ private:
             longest = std::max(longest, value);
         }
         const float em = ImGui::GetFontSize(), start = ImGui::GetCursorPosX();
-        const float column = em * 6.7F, number = ImGui::CalcTextSize("00.00 ms").x + em * 0.4F;
+        const float column = em * 6.7F, number = ImGui::CalcTextSize("< 0.01 ms").x + em * 0.4F;
         ImGui::TextDisabled("%s", one ? fmt::format("step {}", last).c_str()
                                       : fmt::format("mean of {} steps", last - first + 1).c_str());
         ImGui::SameLine();
         const float right = content_right();
-        text_right_aligned(fmt::format("{} ms", format_number(total, true)), right);
+        text_right_aligned(fixed_ms(total), right);
         // The bar keeps clear of the number's column, whatever the panel's width.
         const float room = std::max(em, right - start - column - number);
         for (size_t part = 0; part < num_parts; ++part) {
@@ -74,8 +82,7 @@ private:
                     ImVec2(at.x, top), ImVec2(at.x + std::max(1.5F, width), top + height),
                     refresh ? ctx.theme.accent : ctx.theme.signal("entropy_bits"), 2);
             ImGui::PushStyleColor(ImGuiCol_Text, ms[part] > 0 ? ctx.theme.text : ctx.theme.text_muted);
-            text_right_aligned(ms[part] > 0 ? fmt::format("{} ms", format_number(ms[part], true)) : "-",
-                               right);
+            text_right_aligned(fixed_ms(ms[part]), right);
             ImGui::PopStyleColor();
         }
     }

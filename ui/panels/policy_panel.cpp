@@ -209,11 +209,17 @@ private:
         draw_comparison(ctx, index, trigger);
         ImGui::SameLine();
         const float close = em * 1.3F, right = content_right();
-        ImGui::AlignTextToFramePadding();
-        ImGui::PushStyleColor(ImGuiCol_Text, card.armed ? ctx.theme.text_ok : ctx.theme.text_muted);
-        text_right_aligned(card.text, right - close);
-        ImGui::PopStyleColor();
-        ImGui::SameLine();
+        // In a narrow panel the state goes to the last line instead.
+        const bool state_here =
+            ImGui::GetCursorPosX() + ImGui::CalcTextSize(card.text.c_str()).x < right - close;
+        const ImU32 state_colour = card.armed ? ctx.theme.text_ok : ctx.theme.text_muted;
+        if (state_here) {
+            ImGui::AlignTextToFramePadding();
+            ImGui::PushStyleColor(ImGuiCol_Text, state_colour);
+            text_right_aligned(card.text, right - close);
+            ImGui::PopStyleColor();
+            ImGui::SameLine();
+        }
         ImGui::SetCursorPosX(right - close + em * 0.2F);
         if (remove_button(ctx)) {
             RefreshPolicy changed = policy;
@@ -222,6 +228,11 @@ private:
         }
         draw_numbers(ctx, index, trigger, id, colour);
         const std::string cost = cost_of(ctx, trigger, id);
+        if (!state_here) {
+            ImGui::PushStyleColor(ImGuiCol_Text, state_colour);
+            ImGui::TextUnformatted(card.text.c_str());
+            ImGui::PopStyleColor();
+        }
         if (!cost.empty()) muted_text(ctx, cost);
         ImGui::EndChild();
         ImGui::PopStyleVar();
@@ -302,7 +313,9 @@ private:
         whole.slider_max = 200;
         whole.max = 1e6;
         whole.min = 1;
-        const float small = em * 3;
+        const float words = ImGui::CalcTextSize("everycool-downtokens").x + em * 2.0F;
+        const bool with_unit = ImGui::GetContentRegionAvail().x > words + em * 4.4F;
+        const float small = std::clamp((ImGui::GetContentRegionAvail().x - words) * 0.5F, em * 2.2F, em * 3);
         ImGui::AlignTextToFramePadding();
         ImGui::TextDisabled("every");
         ImGui::SetItemTooltip("%s", trigger.signal == "kl_nats"
@@ -316,6 +329,7 @@ private:
         ImGui::SameLine(0, em * 0.4F);
         whole.min = 0;
         number_entry(ctx, "cooldown", trigger_key(index, "cooldown"), small, whole);
+        if (!with_unit) return; // both have it in their tooltips
         ImGui::SameLine(0, em * 0.4F);
         ImGui::TextDisabled("tokens");
     }
@@ -359,7 +373,11 @@ private:
 
     static void draw_combine(UiContext& ctx, const RefreshPolicy& policy) {
         if (policy.triggers.size() < 2) return;
-        ImGui::SameLine(0, ImGui::GetFontSize() * 1.2F);
+        const float em = ImGui::GetFontSize();
+        const float width = ImGui::CalcTextSize("Fires whenanyall").x + ImGui::GetFrameHeight() * 2 + em * 3;
+        ImGui::SameLine(0, em * 1.2F);
+        if (ImGui::GetContentRegionAvail().x < width) ImGui::NewLine();
+        ImGui::AlignTextToFramePadding();
         ImGui::TextDisabled("Fires when");
         for (const auto& [combine, label] :
              {std::pair{Combine::any, "any"}, std::pair{Combine::all, "all"}}) {

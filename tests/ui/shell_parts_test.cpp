@@ -1,0 +1,260 @@
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/control/command.h"
+#include "ui/action.h"
+#include "ui/engine_log.h"
+#include "ui/format.h"
+#include "ui/fuzzy.h"
+#include "ui/layout.h"
+#include "ui/prompt_files.h"
+#include "ui/settings.h"
+#include "ui/toasts.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::filesystem::path assets = std::filesystem::path(RL_SOURCE_DIR) / "assets";
+
+struct Folder {
+    Folder()
+        : path(std::filesystem::path(RL_BUILD_DIR) / "shell-test") {
+        std::filesystem::remove_all(path);
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::filesystem::path path;
+};
+
+} // namespace
+
+TEST_CASE("numbers have three significant digits", "[ui]") {
+    CHECK(format_number(5.2) == "5.2");
+    CHECK(format_number(5.2, true) == "5.20");
+    CHECK(format_number(0) == "0");
+    CHECK(format_number(0.03124) == "0.0312");
+    CHECK(format_number(9.996) == "10");
+    CHECK(format_number(9.996, true) == "10.0");
+    CHECK(format_number(99.95, true) == "100");
+    CHECK(format_number(1234.4) == "1234");
+    CHECK(format_number(-2.5) == "-2.5");
+    CHECK(format_number(1.2e-5) == "1.20e-05");
+    CHECK(format_number(std::numeric_limits<double>::quiet_NaN()) == "nan");
+    CHECK(format_number(-std::numeric_limits<double>::infinity()) == "-inf");
+    CHECK(format_value(5.2, "bits") == "5.2 bits");
+    CHECK(format_value(5.2, "") == "5.2");
+    CHECK(format_bytes(620000) == "620 kB");
+    CHECK(format_bytes(5200000) == "5.2 MB");
+    CHECK(format_count(7460000) == "7.46 M");
+    CHECK(format_count(12) == "12");
+}
+
+TEST_CASE("a rounded number is within half a unit of its third digit, and an exact one is exact", "[ui]") {
+    const auto seed = GENERATE(range(1U, 4U));
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> exponent(-2.9, 5.9);
+    for (int i = 0; i < 2000; ++i) {
+        const double value = std::pow(10.0, exponent(random)) * (i % 2 ? 1 : -1);
+        CAPTURE(value);
+        const double error = std::abs(std::stod(format_number(value)) - value);
+        CHECK(error <= 0.5001 * std::pow(10.0, std::floor(std::log10(std::abs(value))) - 2));
+        CHECK(std::stod(exact_number(value)) == value);
+    }
+}
+
+TEST_CASE("the same message again counts up instead of filling the log", "[ui]") {
+    Toasts toasts;
+    toasts.add(Toasts::Level::error, "disk full", 1);
+    toasts.add(Toasts::Level::info, "run finished", 2);
+    toasts.add(Toasts::Level::error, "disk full", 3);
+    REQUIRE(toasts.lines().size() == 2);
+    CHECK(toasts.lines().back().text == "disk full");
+    CHECK(toasts.lines().back().repeats == 2);
+    CHECK(toasts.lines().back().time_s == 3);
+    toasts.add(Toasts::Level::warning, "disk full", 4); // another level is another message
+    CHECK(toasts.lines().size() == 3);
+    toasts.dismiss_all();
+    CHECK(toasts.dismissed_before() == 4);
+    toasts.add(Toasts::Level::info, "later", 5);
+    CHECK(toasts.lines().back().time_s > toasts.dismissed_before());
+}
+
+TEST_CASE("the log does not grow for ever", "[ui]") {
+    Toasts toasts;
+    for (int i = 0; i < 20000; ++i)
+        toasts.add(Toasts::Level::info, std::to_string(i), i, false);
+    CHECK(toasts.lines().size() <= 5000);
+    CHECK(toasts.lines().back().text == "19999");
+    CHECK_FALSE(toasts.lines().back().shown_as_toast);
+}
+
+TEST_CASE("settings come back as they were stored", "[ui]") {
+    const Folder folder;
+    Settings settings;
+    settings.theme = "light";
+    settings.layout = "Tune";
+    settings.user_scale = 1.5F;
+    settings.layout_locked = true;
+    settings.hints_seen = true;
+    settings.steps_at_once = 7;
+    store_settings(folder.path, settings);
+    std::string problem;
+    const Settings back = load_settings(folder.path, problem);
+    CHECK(problem.empty());
+    CHECK(back.theme == "light");
+    CHECK(back.layout == "Tune");
+    CHECK(back.user_scale == 1.5F);
+    CHECK(back.layout_locked);
+    CHECK(back.hints_seen);
+    CHECK(back.steps_at_once == 7);
+}
+
+TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {
+    const Folder folder;
+    std::filesystem::create_directories(folder.path);
+    const std::string text = GENERATE("{", "{\"theme\": 7}", "[]x");
+    write_file(folder.path / "settings.json", text);
+    std::string problem;
+    const Settings settings = load_settings(folder.path, problem);
+    CHECK(settings.theme == "dark");
+    CHECK_THAT(problem, ContainsSubstring("settings.json"));
+    CHECK(problem.find('\n') == std::string::npos);
+}
+
+TEST_CASE("absent settings are no problem, and absurd ones are brought into range", "[ui]") {
+    const Folder folder;
+    std::string problem;
+    CHECK(load_settings(folder.path, problem).layout == "Explore");
+    CHECK(load_settings({}, problem).layout == "Explore");
+    CHECK(problem.empty());
+    std::filesystem::create_directories(folder.path);
+    write_file(folder.path / "settings.json", "{\"user_scale\": 90, \"steps_at_once\": -4}");
+    const Settings settings = load_settings(folder.path, problem);
+    CHECK(settings.user_scale == max_user_scale);
+    CHECK(settings.steps_at_once == 1);
+}
+
+TEST_CASE("the scale walks from 75 to 300 percent and back", "[ui]") {
+    float scale = min_user_scale;
+    int steps = 0;
+    for (; scale < max_user_scale; ++steps) {
+        const float next = next_scale(scale, true);
+        REQUIRE(next > scale);
+        CHECK(next_scale(next, false) == scale);
+        scale = next;
+    }
+    CHECK(steps >= 8);
+    CHECK(next_scale(max_user_scale, true) == max_user_scale);
+    CHECK(next_scale(min_user_scale, false) == min_user_scale);
+}
+
+TEST_CASE("every bundled layout opens known panels and docks each of them", "[ui]") {
+    for (const std::string& name : layout_names()) {
+        CAPTURE(name);
+        const Layout layout = read_layout(bundled_layout(assets, name));
+        CHECK(layout.open_panels.size() >= 2);
+        for (const std::string& panel : layout.open_panels) {
+            CAPTURE(panel);
+            CHECK_THAT(layout.ini, ContainsSubstring("[Window][" + panel + "]"));
+        }
+        CHECK_THAT(layout.ini, ContainsSubstring("DockSpace"));
+        CHECK_THAT(layout.ini, !ContainsSubstring("RefreshLab"));
+        const Layout again = parse_layout(layout_text(layout));
+        CHECK(again.open_panels == layout.open_panels);
+        CHECK_THAT(again.ini, ContainsSubstring(layout.ini));
+    }
+    CHECK_THROWS_AS(read_layout(bundled_layout(assets, "no such layout")), Error);
+}
+
+TEST_CASE("a layout text without our section is kept as it is", "[ui]") {
+    const Layout layout = parse_layout("[Window][Text]\r\nPos=1,2\n");
+    CHECK(layout.open_panels.empty());
+    CHECK(layout.ini == "[Window][Text]\nPos=1,2\n");
+    CHECK(parse_layout("").ini.empty());
+}
+
+TEST_CASE("fuzzy search wants the letters in order and prefers beginnings of words", "[ui]") {
+    CHECK(fuzzy_score("", "Refresh now") == 0);
+    CHECK(fuzzy_score("rn", "Refresh now").has_value());
+    CHECK(fuzzy_score("REF", "Refresh now").has_value());
+    CHECK_FALSE(fuzzy_score("nr", "Refresh now").has_value());
+    CHECK_FALSE(fuzzy_score("x", "").has_value());
+    CHECK(fuzzy_score("ref now", "Refresh now") > fuzzy_score("ref now", "Run: prefer no words"));
+    CHECK(fuzzy_score("step", "Run: Step") > fuzzy_score("step", "Starts the epoch"));
+}
+
+TEST_CASE("the bundled prompts are found, each file's own, and no line of them is broken", "[ui]") {
+    const auto prompts = read_bundled_prompts(assets / "prompts", 5);
+    CHECK(prompts.size() > 20);
+    std::map<std::string, int> per_file;
+    for (const BundledPrompt& prompt : prompts) {
+        CHECK_FALSE(prompt.text.empty());
+        ++per_file[prompt.file];
+    }
+    for (const auto& [file, count] : per_file)
+        CHECK(count <= 5);
+    CHECK(std::ranges::any_of(
+        prompts, [](const BundledPrompt& p) { return p.text == "Write a chronicle of 6 companies."; }));
+    CHECK(read_bundled_prompts(assets / "no such folder").empty());
+}
+
+TEST_CASE("a broken line of a prompt file is named", "[ui]") {
+    const Folder folder;
+    std::filesystem::create_directories(folder.path);
+    write_file(folder.path / "mine.jsonl", "{\"prompt\": \"a\"}\n\n{\"prompt\": \n");
+    try {
+        static_cast<void>(read_bundled_prompts(folder.path));
+        FAIL("nothing was thrown");
+    } catch (const Error& e) {
+        CHECK_THAT(e.what(), ContainsSubstring("mine.jsonl:3"));
+    }
+}
+
+TEST_CASE("the check of an action table finds each kind of fault", "[ui]") {
+    const auto good = [] {
+        return Action{"run.step", "Run", "Step", "Makes one step.", ImGuiKey_Period, [](UiContext&) {}};
+    };
+    CHECK(check_actions({good()}).empty());
+    const auto problem = [&](const Action& action) {
+        const auto problems = check_actions({good(), action});
+        return problems.empty() ? std::string() : problems.front();
+    };
+    Action other = good();
+    other.shortcut = 0;
+    CHECK_THAT(problem(other), ContainsSubstring("listed twice"));
+    other.id = "run.other";
+    CHECK(problem(other).empty());
+    other.shortcut = ImGuiKey_Period;
+    CHECK_THAT(problem(other), ContainsSubstring("same shortcut as run.step"));
+    other.shortcut = ImGuiMod_Shift | ImGuiKey_Period;
+    CHECK(problem(other).empty());
+    other.label = "step";
+    CHECK_THAT(problem(other), ContainsSubstring("capital"));
+    other.label = "Step.";
+    CHECK_THAT(problem(other), ContainsSubstring("full stop"));
+    other.label = "Step...";
+    CHECK(problem(other).empty());
+    other.enabled = [](const UiContext&) { return false; };
+    CHECK_THAT(problem(other), ContainsSubstring("why"));
+}
+
+TEST_CASE("applied commands are logged in words, and unknown ones as they stand", "[ui]") {
+    const auto line = [](const Command& command) { return describe({7, to_json(command).dump()}); };
+    CHECK(line(command::SetParameter{"entropy.threshold", "5.2"}) == "step 7: entropy.threshold = 5.2");
+    CHECK(line(command::RefreshNow{}) == "step 7: refresh by hand");
+    CHECK(line(command::SetPolicy{preset_policy("kl")}) == "step 7: policy kl");
+    CHECK(describe({7, "{\"of\": \"tomorrow\"}"}) == "step 7: {\"of\": \"tomorrow\"}");
+    CHECK(describe({7, "not json"}) == "step 7: not json");
+}
