@@ -1,10 +1,8 @@
 #include "ui/colour_maps.h"
 
 #include "engine/base/error.h"
-#include "ui/theme.h"
 
 #include <fmt/format.h>
-#include <implot.h>
 
 #include <algorithm>
 #include <array>
@@ -18,12 +16,9 @@ namespace {
 struct Entry {
     std::string_view name;
     std::span<const uint32_t> colours;
-    const char* implot_name; ///< ImPlot has its own, coarser "Viridis", "RdBu" and "Greys"
 };
-constexpr std::array<Entry, 4> entries{{{"viridis", viridis_table, "refreshlab viridis"},
-                                        {"cividis", cividis_table, "refreshlab cividis"},
-                                        {"rdbu", rdbu_table, "refreshlab rdbu"},
-                                        {"greys", greys_table, "refreshlab greys"}}};
+constexpr std::array<Entry, 4> entries{
+    {{"viridis", viridis_table}, {"cividis", cividis_table}, {"rdbu", rdbu_table}, {"greys", greys_table}}};
 constexpr std::array<std::string_view, 4> entry_names{entries[0].name, entries[1].name, entries[2].name,
                                                       entries[3].name};
 
@@ -83,58 +78,6 @@ std::string three_digits(double value) {
     if (value != 0 && std::isfinite(value) && std::abs(value) >= 1000 && std::abs(value) < 1e6)
         return fmt::format("{:.0f}", value);
     return fmt::format("{:.3g}", value);
-}
-
-void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit) {
-    const std::string low = fmt::format("{:.2g}", scale.min);
-    const std::string high =
-        unit.empty() ? three_digits(scale.max) : fmt::format("{} {}", three_digits(scale.max), unit);
-    const float line = ImGui::GetFrameHeight(), gap = ImGui::GetStyle().ItemInnerSpacing.x;
-    const float low_width = ImGui::CalcTextSize(low.c_str()).x,
-                high_width = ImGui::CalcTextSize(high.c_str()).x;
-    const ImVec2 at = ImGui::GetCursorScreenPos();
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float text_y = at.y + (line - ImGui::GetTextLineHeight()) * 0.5F;
-    const ImU32 text = ImGui::GetColorU32(ImGuiCol_TextDisabled);
-    list->AddText(ImVec2(at.x, text_y), text, low.c_str());
-    const float x0 = at.x + low_width + gap, height = std::round(ImGui::GetFontSize() * 0.75F);
-    const float y0 = std::round(at.y + (line - height) * 0.5F);
-    const int pieces = std::max(2, std::min(64, static_cast<int>(width)));
-    for (int i = 0; i < pieces; ++i) {
-        const float a = std::round(width * static_cast<float>(i) / static_cast<float>(pieces));
-        const float b = std::round(width * static_cast<float>(i + 1) / static_cast<float>(pieces));
-        list->AddRectFilled(ImVec2(x0 + a, y0), ImVec2(x0 + b, y0 + height),
-                            scale.colour((static_cast<double>(i) + 0.5) / pieces));
-    }
-    list->AddText(ImVec2(x0 + width + gap, text_y), text, high.c_str());
-    ImGui::PushID(id);
-    ImGui::InvisibleButton("bar", ImVec2(low_width + gap + width + gap + high_width, line));
-    if (ImGui::IsItemHovered()) {
-        const double f = std::clamp(static_cast<double>((ImGui::GetIO().MousePos.x - x0) / width), 0.0, 1.0);
-        ImGui::SetTooltip("%s %.*s%s", three_digits(scale.value_at(f)).c_str(), static_cast<int>(unit.size()),
-                          unit.data(), scale.log ? " (logarithmic)" : "");
-    }
-    ImGui::PopID();
-}
-
-void draw_absent(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max) {
-    if (max.x <= min.x || max.y <= min.y) return;
-    list->AddRectFilled(min, max, theme.absent_a);
-    list->PushClipRect(min, max, true);
-    const float height = max.y - min.y, step = std::max(5.0F, std::round(ImGui::GetFontSize() * 0.45F));
-    // Lines start on absolute multiples of the step, so that neighbouring hatches join without a seam.
-    const float first = std::floor((min.x - height) / step) * step;
-    for (float x = first; x < max.x; x += step)
-        list->AddLine(ImVec2(x, max.y), ImVec2(x + height, min.y), theme.absent_b, 1.0F);
-    list->PopClipRect();
-}
-
-int implot_colour_map(std::string_view name) {
-    const Entry& entry = require_entry(name);
-    const ImPlotColormap known = ImPlot::GetColormapIndex(entry.implot_name);
-    if (known >= 0) return known;
-    return ImPlot::AddColormap(entry.implot_name, entry.colours.data(),
-                               static_cast<int>(entry.colours.size()), false);
 }
 
 } // namespace refreshlab::ui

@@ -114,15 +114,6 @@ void colour_values(std::span<const float> values, const ColourScale& scale, std:
         rgba[i] = is_absent(values[i]) ? 0U : scale(static_cast<double>(values[i]));
 }
 
-void draw_cells(ImDrawList* list, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min, ImVec2 uv_max) {
-    const ImGuiPlatformIO& platform = ImGui::GetPlatformIO();
-    if (platform.DrawCallback_SetSamplerNearest != nullptr)
-        list->AddCallback(platform.DrawCallback_SetSamplerNearest, nullptr);
-    list->AddImage(texture, min, max, uv_min, uv_max);
-    if (platform.DrawCallback_SetSamplerLinear != nullptr)
-        list->AddCallback(platform.DrawCallback_SetSamplerLinear, nullptr);
-}
-
 std::vector<int64_t> whole_ticks(int64_t first, int64_t last, int64_t at_most) {
     std::vector<int64_t> ticks;
     if (last <= first || at_most < 1) return ticks;
