@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/cache/origin.h"
+#include "engine/base/origin.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -346,8 +346,7 @@ void DecodeSession::Impl::log_command(const Command& command) {
 }
 
 void check_run(const RunConfig& config) {
-    check_policy(config.policy, "the run's policy");
-    if (config.max_tokens < 1) throw Error("starting a run", "max_tokens", "must be at least 1");
+    check_run_config(config, "the run");
     if (config.prompt.empty()) throw Error("starting a run", "the prompt", "is empty", "give some text");
     if (const auto offset = first_invalid_utf8(config.prompt)) {
         throw Error("reading the prompt", {}, fmt::format("not UTF-8 at byte {}", *offset),

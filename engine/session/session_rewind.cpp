@@ -61,16 +61,16 @@ void DecodeSession::Impl::rewind(int64_t step) {
     }
 
     // Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.
-    const RunConfig recorded = config_by_log(*recording);
-    if (!(recorded.policy == config.policy)) log_command(command::SetPolicy{config.policy});
+    RunConfig reached = config_by_log(*recording);
     for (const Parameter& parameter : parameters()) {
-        if (!parameter.live) continue;
-        RunConfig with_policy = recorded;
-        with_policy.policy = config.policy;
-        const auto before = parameter_value(with_policy, parameter.key),
-                   now = parameter_value(config, parameter.key);
-        if (now && before != now) log_command(command::SetParameter{std::string(parameter.key), *now});
+        if (!parameter.live || parameter.of_policy) continue;
+        const auto wanted = parameter_value(config, parameter.key);
+        if (!wanted || parameter_value(reached, parameter.key) == wanted) continue;
+        set_parameter(reached, parameter.key, *wanted);
+        log_command(command::SetParameter{std::string(parameter.key), *wanted});
     }
+    // Last: a changed mc.stride has moved the MC trigger's stride as well.
+    if (!(reached.policy == config.policy)) log_command(command::SetPolicy{config.policy});
 }
 
 void DecodeSession::Impl::capture_attention(int64_t position, bool teacher) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/cache/origin.h"
+#include "engine/base/origin.h"
 #include "engine/record/recording.h"
 #include "ui/theme.h"
 

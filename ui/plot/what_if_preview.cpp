@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -27,7 +28,11 @@ RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int6
     for (size_t i = 0, n = refreshes.size(); i < n; ++i) {
         const RefreshEvent& event = refreshes[i];
         if (event.step > steps) break;
-        (event.automatic ? run.automatic_fires : run.manual_fires).push_back(event.step);
+        // A refresh that a person and a trigger asked for at once is both: moving the threshold leaves the person's.
+        const bool by_hand = std::any_of(event.hits.begin(), event.hits.end(),
+                                         [](const TriggerHit& h) { return h.trigger < 0; });
+        if (event.automatic) run.automatic_fires.push_back(event.step);
+        if (by_hand || !event.automatic) run.manual_fires.push_back(event.step);
         refresh_ms += event.teacher_ms + event.splice_ms + event.redraw_ms;
         ++counted;
     }
