@@ -260,8 +260,14 @@ int64_t LlamaModel::weight_bytes() const {
 
 std::unique_ptr<KvCache> LlamaModel::make_cache(int64_t capacity) const {
     const ModelConfig& config = m_impl->config;
-    return std::make_unique<KvCache>(config.num_layers, config.num_kv_heads, capacity, config.head_dim,
-                                     m_impl->dtype, m_impl->device);
+    try {
+        return std::make_unique<KvCache>(config.num_layers, config.num_kv_heads, capacity, config.head_dim,
+                                         m_impl->dtype, m_impl->device);
+    } catch (const c10::Error& error) {
+        throw Error("allocating a KV cache of", std::to_string(capacity) + " positions",
+                    error.what_without_backtrace(), "is there enough memory on " + m_impl->device.str() + "?",
+                    ErrorKind::failure);
+    }
 }
 
 at::Tensor LlamaModel::extend(KvCache& cache, std::span<const int32_t> tokens, Rows rows, uint8_t origin,

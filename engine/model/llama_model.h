@@ -54,7 +54,7 @@ public:
     [[nodiscard]] at::ScalarType dtype() const;
     [[nodiscard]] int64_t weight_bytes() const;
 
-    /// A cache of this model's geometry, dtype and device.
+    /// A cache of this model's geometry, dtype and device. Throws Error{failure} when the memory is not there.
     [[nodiscard]] std::unique_ptr<KvCache> make_cache(int64_t capacity) const;
 
     enum class Rows { none, last, all };

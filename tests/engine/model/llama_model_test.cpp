@@ -318,6 +318,17 @@ TEST_CASE("loading reports rising progress, stops when told to, and names what i
                ContainsSubstring("q_proj.bias"));
 }
 
+TEST_CASE("a cache that no memory can hold is one clear failure", "[model]") {
+    const auto model = lively_llama(tiny_config(), 2);
+    try {
+        (void)model->make_cache(int64_t{1} << 61); // beyond every allocator, so that none is asked
+        FAIL("exabytes were allocated");
+    } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::failure);
+        CHECK_THAT(error.what(), ContainsSubstring("KV cache") && ContainsSubstring("memory"));
+    }
+}
+
 TEST_CASE("what no caller may do is an InvariantError, and leaves the cache as it was", "[model]") {
     const auto model = lively_llama(tiny_config(), 2);
     const auto cache = model->make_cache(4);
