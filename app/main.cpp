@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -44,6 +45,13 @@ int main(int argc, char** argv) {
 
     // Exit status: 0, 2 for bad input, 1 for a failure. One line each.
     try {
+        const bool known = argc < 2 || argv[1][0] == '-' ||
+                           std::any_of(commands.begin(), commands.end(),
+                                       [&](const auto& c) { return c.first->get_name() == argv[1]; });
+        if (!known) {
+            return fail(fmt::format("no command '{}'; the commands are gui, run, export, doctor", argv[1]),
+                        2);
+        }
         app.parse(argc, argv);
         for (const auto& [subcommand, command] : commands) {
             if (subcommand->parsed()) return command();

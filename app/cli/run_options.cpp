@@ -42,6 +42,8 @@ bool RunOptions::has_prompt() const {
 }
 
 void RunOptions::add_to(CLI::App& command) {
+    // The last one wins, so that a script can append to a command line.
+    command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     m_prompt_option = command.add_option("--prompt", m_prompt, "Prompt text")->type_name("TEXT");
     command.add_option("--prompt-file", m_prompt_file, "Read the prompt from a UTF-8 file")
         ->type_name("FILE")
@@ -63,6 +65,7 @@ void RunOptions::add_to(CLI::App& command) {
         ->type_name("PRESET|FILE");
     command.add_option("--set", m_set, "Set one parameter; may be repeated. Keys are listed below")
         ->type_name("KEY=VALUE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
     command.add_option("--max-tokens", m_max_tokens, "Tokens to generate")->type_name("N");
     command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy")->type_name("T");

@@ -123,9 +123,8 @@ Score score_chronicle(const std::string& text) {
             std::istringstream words(item);
             std::string role, value;
             words >> role >> value;
-            const bool whole = !value.empty() && (value.back() == '.' || items.good());
             if (!value.empty() && value.back() == '.') value.pop_back();
-            if (!whole) continue; // cut off by the token limit
+            if (value.empty()) continue; // cut off by the token limit
             if (names) {
                 company[role] = value;
             } else if (company.contains(role) && almanac.contains(company[role])) {
