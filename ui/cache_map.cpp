@@ -68,6 +68,18 @@ CacheColumns cache_columns(const Recording& recording, int64_t step) {
     return columns;
 }
 
+int64_t teacher_length(const Recording& recording, int64_t step) {
+    int64_t length = recording.prompt_length();
+    if (recording.info().config.mode == Mode::student) return 0;
+    const auto& passes = recording.passes();
+    for (size_t i = 0, n = passes.size(); i < n && passes[i].step <= step; ++i)
+        length = std::max(length, passes[i].first_pos + passes[i].tokens);
+    const auto& refreshes = recording.refreshes(); // what was spliced had been read
+    for (size_t i = 0, n = refreshes.size(); i < n && refreshes[i].step <= step; ++i)
+        length = std::max(length, refreshes[i].first_pos + refreshes[i].spliced);
+    return length;
+}
+
 DriftColumns drift_columns(const Recording& recording, int64_t step, int64_t length) {
     DriftColumns drift;
     drift.length = length;

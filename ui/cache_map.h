@@ -35,6 +35,9 @@ struct DriftColumns {
 };
 [[nodiscard]] DriftColumns drift_columns(const Recording& recording, int64_t step, int64_t length);
 
+/// Positions that the teacher's own cache holds behind boundary `step`: the prompt, and what its passes have read.
+[[nodiscard]] int64_t teacher_length(const Recording& recording, int64_t step);
+
 /// Words of the legend: "teacher prefill", "refreshed", "student", "skipped", ...
 [[nodiscard]] const char* origin_label(Origin origin);
 

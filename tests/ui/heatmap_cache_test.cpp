@@ -164,3 +164,21 @@ TEST_CASE("where geometries differ, refreshed columns are the student's own", "[
           std::vector<Origin>{Origin::student_prefill, Origin::student_prefill, Origin::student});
     CHECK(columns.refresh == std::vector<int32_t>{-1, -1, 0});
 }
+
+TEST_CASE("the teacher's cache holds the prompt and what its passes and refreshes have read", "[ui]") {
+    const auto recording = empty_recording(Mode::overfill, 4);
+    for (int i = 0; i < 6; ++i)
+        append_step(*recording);
+    recording->add_pass({2, 4, 2, true, false, absent(), 0});
+    RefreshEvent event;
+    event.step = 5;
+    event.delta = event.spliced = 5;
+    event.first_pos = 4;
+    recording->add_refresh(event);
+    CHECK(teacher_length(*recording, 0) == 4);
+    CHECK(teacher_length(*recording, 1) == 4);
+    CHECK(teacher_length(*recording, 2) == 6);
+    CHECK(teacher_length(*recording, 4) == 6);
+    CHECK(teacher_length(*recording, 6) == 9);
+    CHECK(teacher_length(*empty_recording(Mode::student, 4), 0) == 0);
+}

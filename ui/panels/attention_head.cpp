@@ -1,4 +1,5 @@
 // The enlarged head of the Attention panel: title, strip of the shown query, map of the queries before it.
+#include "ui/cache_map.h"
 #include "ui/format.h"
 #include "ui/panels/attention_frame.h"
 #include "ui/panels/attention_panel.h"
@@ -112,6 +113,8 @@ void AttentionPanel::hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t 
 void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     list->AddRectFilled(min, max, ctx.theme.plot_background);
+    list->AddRect(min, max,
+                  ctx.theme.plot_border); // behind the bars: the newest key stands at its right edge
     // Position 0 would often squeeze all others; then it is cut off and marked.
     const size_t from = m_without_first && m_row.size() > 1 ? 1 : 0;
     float top = 0;
@@ -129,7 +132,10 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
     const auto bar = [&](float x0, float x1, float value, ImU32 colour) {
         if (value < 0 || top <= 0) return;
         const float h = std::round(std::min(1.0F, value / top) * height);
-        if (h > 0) list->AddRectFilled(ImVec2(x0, max.y - 1 - h), ImVec2(x1, max.y - 1), colour);
+        // At least two pixels wide, else a single strong key is lost; two neighbours then share one.
+        if (h > 0)
+            list->AddRectFilled(ImVec2(std::min(x0, max.x - 2), max.y - 1 - h),
+                                ImVec2(std::max(x1, x0 + 2), max.y - 1), colour);
         if (value > top * 1.001F) // beyond the scale
             list->AddTriangleFilled(ImVec2(x0, min.y + f.em * 0.3F),
                                     ImVec2(x0 + f.em * 0.5F, min.y + f.em * 0.3F),
@@ -149,7 +155,6 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
             bar(std::round(f.key_x(static_cast<double>(k))),
                 std::round(f.key_x(static_cast<double>(k + 1))) - 1, m_row[static_cast<size_t>(k)], colour);
     }
-    list->AddRect(min, max, ctx.theme.plot_border);
     const std::string label = format_number(static_cast<double>(top));
     text_at(list, ImVec2(min.x - text_width(label) - f.em * 0.3F, min.y - f.em * 0.1F), ctx.theme.text_muted,
             label);
@@ -298,14 +303,8 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
     const EngineStatus& status = *ctx.status;
     const char* who = m_teacher ? "teacher" : "student";
     // The teacher has read the text up to its last pass only.
-    int64_t held = f.prompt;
-    if (m_teacher && recording.info().config.mode == Mode::overfill) {
-        const auto& passes = recording.passes();
-        for (size_t i = 0, n = passes.size(); i < n; ++i)
-            held = std::max(held, passes[i].first_pos + passes[i].tokens);
-    } else {
-        held = f.query + 1;
-    }
+    const bool overfill = recording.info().config.mode == Mode::overfill;
+    const int64_t held = m_teacher && overfill ? teacher_length(recording, ctx.steps) : f.query + 1;
     if (m_asked == f.query && status.errors != m_asked_errors) m_asked.reset();
 
     std::string why = fmt::format("The {}'s attention at this step was not kept.", who);

@@ -360,11 +360,8 @@ void CachePanel::draw_bytes(UiContext& ctx, Frame& f) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const EngineStatus& status = *ctx.status;
     const RunInfo& info = f.recording->info();
-    // A model's columns at this step times its bytes a column. The teacher holds what its last pass has read.
-    int64_t teacher_held = f.recording->prompt_length();
-    const auto& passes = f.recording->passes();
-    for (size_t i = 0, n = passes.size(); i < n && passes[i].step <= m_columns.step; ++i)
-        teacher_held = std::max(teacher_held, passes[i].first_pos + passes[i].tokens);
+    // A model's columns at this step times its bytes a column. The teacher holds what its passes have read.
+    const int64_t teacher_held = teacher_length(*f.recording, m_columns.step);
     const int64_t width = info.dtype == "f32" ? 4 : 2;
     const auto column = [&](const ModelSummary& model) {
         return model.name.empty() ? int64_t{0} : 2 * model.layers * model.kv_heads * model.head_dim * width;
@@ -380,8 +377,9 @@ void CachePanel::draw_bytes(UiContext& ctx, Frame& f) {
     // A recording from a file has no live caches.
     if (text.empty()) text = format_bytes(m_columns.length() * info.cache_bytes_per_token);
     if (ctx.engine.recording().get() == f.recording && status.cache_bytes_reserved > 0)
-        text += fmt::format(", full caches {}", format_bytes(status.cache_bytes_reserved));
-    text += fmt::format(", {} a token", format_bytes(info.cache_bytes_per_token));
+        text += fmt::format(" of {}", format_bytes(status.cache_bytes_reserved));
+    const std::string more = fmt::format(", {} a token", format_bytes(info.cache_bytes_per_token));
+    if (text_width(text + more) <= f.x1 - f.lanes_min.x) text += more;
     list->PushClipRect(ImVec2(f.lanes_min.x, f.axis_y), ImVec2(f.x1, f.bottom + 2), true);
     text_at(list, ImVec2(f.lanes_min.x, f.bottom - ImGui::GetTextLineHeight()), ctx.theme.text, text);
     list->PopClipRect();
