@@ -41,7 +41,8 @@ TEST_CASE("Philox4x32-10 gives the published answers", "[kernels][dropout]") {
 
 TEST_CASE("a mask draw is where the counter layout says", "[kernels][dropout]") {
     const DropoutKey key{0x0123456789abcdefULL, 0x12345, 0x0ab, 0x0123};
-    const uint64_t element = (uint64_t{5} << 32) | 0x1023; // head 5, key position 4131 = 32 * 128 + 35: call 515, half 2
+    const uint64_t element =
+        (uint64_t{5} << 32) | 0x1023; // head 5, key position 4131 = 32 * 128 + 35: call 515, half 2
     const kernels::shared::Philox4 bits =
         kernels::shared::philox4x32({{0x203, 5, 0x12345, 0x00ab0123}}, 0x89abcdef, 0x01234567);
     const double draw = bits.word[1] & 0xFFFFU;
@@ -81,6 +82,30 @@ TEST_CASE("rows are dropped exactly where dropout_keeps says", "[kernels][dropou
                 kernels::dropout_rows_(x, key, passes, site, p);
                 REQUIRE(same_bits(x, expected));
             }
+        }
+    }
+}
+
+TEST_CASE("a draw equal to the threshold is kept, the next threshold drops it", "[kernels][dropout]") {
+    const DropoutKey key{7, 8, 9, 1};
+    const std::vector<int32_t> passes{1};
+    for (const Isa isa : test::own_isas()) {
+        const Setting setting(isa);
+        for (uint32_t c = 0; c < 256; c += 5) { // every half of the result, two blocks
+            const uint32_t call = c / 128 * 16 + c % 16;
+            const uint32_t half = c / 16 % 8;
+            const kernels::shared::Philox4 bits =
+                kernels::shared::philox4x32({{call, 0, 8, 0x20090001}}, 7, 0); // site mlp_output = 2
+            const uint32_t draw = (bits.word[half / 2] >> (16 * (half % 2))) & 0xFFFFU;
+            at::Tensor at_threshold = at::ones({1, 256});
+            kernels::dropout_rows_(at_threshold, key, passes, DropoutSite::mlp_output,
+                                   static_cast<float>(draw) / 65536.0F);
+            REQUIRE(at_threshold[0][c].item<float>() >= 1.0F);
+            if (draw == 0xFFFFU) continue; // the next threshold would be p = 1
+            at::Tensor above = at::ones({1, 256});
+            kernels::dropout_rows_(above, key, passes, DropoutSite::mlp_output,
+                                   static_cast<float>(draw + 1) / 65536.0F);
+            REQUIRE(above[0][c].item<float>() == 0.0F);
         }
     }
 }
