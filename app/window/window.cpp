@@ -47,6 +47,14 @@ int run_window(const WindowOptions& options) {
         opened = runs.back();
     }
     const bool picture = options.screenshot.has_value();
+    if (picture) { // said before the run, not after it
+        const std::filesystem::path folder = options.screenshot->parent_path();
+        if (!folder.empty() && !std::filesystem::is_directory(folder))
+            throw Error("saving a picture", options.screenshot->string(),
+                        "there is no folder " + folder.string());
+        if (std::filesystem::is_directory(*options.screenshot))
+            throw Error("saving a picture", options.screenshot->string(), "this is a folder");
+    }
 
     // Order of destruction: the window lets go of the engine before the engine stops.
     SessionWorker engine(options.record);

@@ -37,14 +37,16 @@ void AttentionPanel::draw_head(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size)
         draw_missing(ctx, f);
     }
     const float axis = std::round(1.25F * em), left = std::round(2.9F * em);
-    const float strip_height = std::round(std::clamp(size.y * 0.2F, 2.0F * em, 4.5F * em));
+    // A low panel has no room for the strip; the line of strongest keys says the most of it.
+    const float strip_height =
+        size.y < 9 * em ? 0.0F : std::round(std::clamp(size.y * 0.2F, 2.0F * em, 4.5F * em));
     const float bottom = at.y + size.y;
     const ImVec2 strip_min(at.x + left, top), strip_max(at.x + size.x, top + strip_height);
     f.map_min = ImVec2(strip_min.x, strip_max.y + std::round(em * 0.3F));
     f.map_max = ImVec2(strip_max.x, bottom - axis);
     f.query_keys = std::max<int64_t>(1, m_window.keys());
-    if (f.map_max.y - f.map_min.y < 2 * em) return;
-    if (!m_row.empty()) draw_strip(ctx, f, strip_min, strip_max);
+    if (f.map_max.y - f.map_min.y < 1.5F * em) return;
+    if (!m_row.empty() && strip_height > 0) draw_strip(ctx, f, strip_min, strip_max);
     draw_map(ctx, f, f.map_min, f.map_max);
     draw_axes(ctx, f, f.map_min, f.map_max, bottom);
 }
@@ -285,6 +287,7 @@ void AttentionPanel::draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 
     std::string title = "key position";
     if (m_head.key_factor() * m_head.query_factor() > 1)
         title += fmt::format(", max of {} x {}", m_head.query_factor(), m_head.key_factor());
+    if (text_width(title) > map_max.x - map_min.x) title = "key";
     const float title_x = map_max.x - text_width(title);
     float free_from = map_min.x - em;
     for (const int64_t tick : whole_ticks(0, f.query_keys, fit(map_max.x - map_min.x, 4.0F * em))) {

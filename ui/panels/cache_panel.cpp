@@ -155,7 +155,7 @@ void CachePanel::draw_toolbar(UiContext&, Frame& f) {
     ImGui::AlignTextToFramePadding();
     ImGui::TextUnformatted("Drift of");
     ImGui::SameLine();
-    ImGui::SetNextItemWidth(9 * f.em);
+    ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - 4.5F * f.em, 4 * f.em, 9 * f.em));
     if (ImGui::BeginCombo("##quantity", quantity_names[static_cast<size_t>(m_quantity)])) {
         for (size_t i = 0; i < std::size(quantity_names); ++i) {
             if (!ImGui::Selectable(quantity_names[i], i == static_cast<size_t>(m_quantity))) continue;
