@@ -60,8 +60,12 @@ TEST_CASE("command lines that make no sense", "[bad-input]") {
     refused(run_with({"--temperature", "-1"}), {"temperature"});
     refused(run_with({"--top-p", "nan"}), {"top_p"});
     refused(run_with({"--seed", "x"}), {"seed"});
+#if REFRESHLAB_UI
     refused({"gui", "--screenshot", "x.png", "--size", "10x10"}, {"--size"});
     refused({"gui"}, {"no display", "refreshlab run"}, 1);
+#else
+    refused({"gui"}, {"no window", "refreshlab run"}, 1);
+#endif
 }
 
 TEST_CASE("prompts that cannot be used", "[bad-input]") {
@@ -158,7 +162,9 @@ TEST_CASE("files that are no trace", "[bad-input]") {
           "this is a letter and no trace, and it goes on for a while so that it has some length\n");
     refused({"export", scratch / "text.rlt", "--csv", scratch / "out"}, {"not a RefreshLab trace"});
     refused({"run", "--replay", scratch / "text.rlt"}, {"not a RefreshLab trace"});
+#if REFRESHLAB_UI
     refused({"gui", scratch / "text.rlt", "--screenshot", scratch / "x.png"}, {"not a RefreshLab trace"});
+#endif
     CHECK(read_file(scratch / "text.rlt").starts_with("this is a letter")); // nothing lost
 
     REQUIRE(refreshlab_cli(run_with({"--record", scratch / "newer.rlt"})).status == 0);

@@ -136,7 +136,7 @@ TEST_CASE("help is complete and doctor finds the bundled pair well", "[cli]") {
     for (const char* command : {"run", "gui", "export", "doctor"}) {
         const Outcome help = refreshlab_cli({command, "--help"});
         CHECK(help.status == 0);
-        CHECK(help.out.size() > 100);
+        CHECK_THAT(help.out, ContainsSubstring("Usage"));
     }
     CHECK_THAT(refreshlab_cli({"run", "--help"}).out, ContainsSubstring("entropy.threshold") &&
                                                           ContainsSubstring("budget.refreshes") &&
