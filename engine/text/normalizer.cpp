@@ -128,7 +128,7 @@ std::string Normalizer::apply(std::string_view text) const {
 }
 
 Regex read_pattern(const FileFields& fields) {
-    const std::string what = fields.file() + ", " + fields.where();
+    const std::string what = "tokenizer.json of " + fields.file() + ", " + fields.where();
     if (fields.find("Regex") != nullptr) return {fields.text("Regex"), what};
     return Regex::literal(fields.text("String"), what);
 }

@@ -68,7 +68,7 @@ inline std::string mutated(std::string text, Random& random) {
 
 /// A folder of this suite in the build tree, empty.
 inline std::filesystem::path fresh_folder(const std::string& name) {
-    const std::filesystem::path folder = std::filesystem::path(RL_BUILD_DIR) / "test_text" / name;
+    const std::filesystem::path folder = std::filesystem::path(RL_BUILD_DIR) / "test-files" / "text" / name;
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     return folder;
