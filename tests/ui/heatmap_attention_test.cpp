@@ -87,6 +87,9 @@ TEST_CASE("a growing run's map equals the maximum over its blocks at every step"
         CHECK(map.update(*recording, {false, window, {0, 1, 2}, {1, 3}, 16, 8}));
         CHECK_FALSE(map.update(*recording, {false, window, {0, 1, 2}, {1, 3}, 16, 8}));
         CHECK(map.columns() <= 16);
+        CHECK(map.first_aligned() % map.query_factor() == 0); // a moving window must not shimmer
+        CHECK(map.first_aligned() <= window.first_query);
+        CHECK(map.first_aligned() + map.query_factor() > window.first_query);
         CHECK(map.rows() <= 9); // aligned blocks may need one more than the window alone
         if (t % 9 == 0 || t < 4) check_all(*recording, map);
     }
