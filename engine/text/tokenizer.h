@@ -25,8 +25,9 @@ public:
 /// identical to those of the `tokenizers` library. Immutable and thread-safe after load.
 ///
 /// Supported: model BPE (merges in both spellings, ignore_merges, byte_fallback refused with a clear message until it is
-/// there), pre-tokenizers ByteLevel, Split (regex via PCRE2, all behaviours), Digits, Sequence; normalizers NFC, none;
-/// added tokens with lstrip, rstrip, single_word, normalized. Anything else is refused by name.
+/// there), pre-tokenizers ByteLevel, Split (regex via PCRE2, all behaviours), Digits, Sequence; normalizers NFC, Prepend,
+/// Replace, Sequence, none; post-processors ByteLevel, TemplateProcessing, Sequence; added tokens with lstrip, rstrip,
+/// single_word, normalized. Anything else is refused by name. The file's truncation and padding are left aside.
 /// Source: Sennrich et al. 2016 (BPE); Radford et al. 2019 (byte level).
 class Tokenizer final : public TokenTable {
 public:
@@ -42,7 +43,8 @@ public:
     /// \param add_special_tokens  run the post-processor (adds e.g. a begin token); false behind a chat template
     [[nodiscard]] std::vector<int32_t> encode(std::string_view text, bool add_special_tokens = false) const;
 
-    /// Bytes of ids; special tokens skipped unless asked for. Invalid UTF-8 is kept as it is (see Utf8Stream).
+    /// Bytes of ids; special tokens skipped unless asked for. Invalid UTF-8 is kept as it is (see Utf8Stream). An added
+    /// token gives its content as it stands in the text (the library garbles letters beyond ASCII in one).
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
     [[nodiscard]] int32_t vocab_size() const; ///< largest id + 1, added tokens included
