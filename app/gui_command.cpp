@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #if REFRESHLAB_UI
@@ -39,8 +42,19 @@ std::pair<int, int> parse_size(const std::string& text) {
     return {width, height};
 }
 
+/// As the kernel keeps it; goes into pictures, so that one can be made again.
+std::string command_line() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    while (!text.empty() && text.back() == '\0')
+        text.pop_back();
+    std::replace(text.begin(), text.end(), '\0', ' ');
+    return text;
+}
+
 int run_gui(Options& options) {
     WindowOptions& window = options.window;
+    window.command_line = command_line();
     std::tie(window.width, window.height) = parse_size(options.size);
     if (!options.trace.empty()) window.trace = options.trace;
     if (!options.screenshot.empty()) window.screenshot = options.screenshot;
