@@ -41,6 +41,7 @@ struct Shell::Impl {
     ShellState state;
     std::shared_ptr<const Recording> last_recording;
     std::string last_trace_error, last_failure;
+    uint64_t last_errors = 0; ///< refused commands that have been told
     EngineState last_state = EngineState::idle;
     std::map<std::string, std::string, std::less<>>
         panel_problems;         ///< message shown in the panel; logged once
@@ -237,6 +238,12 @@ void Shell::Impl::watch_engine() {
                       false);
         }
         last_state = status.state;
+    }
+    if (status.errors != last_errors) {
+        // A failure of the engine was told above, with what helps; a refused command leaves its state as it was.
+        const bool told = status.state == EngineState::failed && status.error == status.message;
+        if (!told && !status.error.empty()) state.say(Toasts::Level::error, status.error);
+        last_errors = status.errors;
     }
     if (state.ctx.recording) {
         const auto& commands = state.ctx.recording->commands();

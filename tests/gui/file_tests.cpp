@@ -1,0 +1,160 @@
+#include "engine/record/recording.h"
+#include "tests/gui/robot.h"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace refreshlab::gui {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_all(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Share of the points along a row, between x0 and x1, whose colour is nearer to `mark` than to `ground`.
+double share_of(const Image& image, double y, double x0, double x1, uint32_t mark, uint32_t ground) {
+    int hits = 0, all = 0;
+    for (double x = x0; x < x1; x += 1) {
+        const uint32_t pixel = image.at(x, y);
+        hits += colour_distance(pixel, mark) < colour_distance(pixel, ground) ? 1 : 0;
+        ++all;
+    }
+    return all > 0 ? static_cast<double>(hits) / all : 0;
+}
+
+/// The threshold line is in the picture where the window has it, times the picture's scale, and not elsewhere.
+void check_threshold_line(Robot& r, const Image& picture, double scale, double left, double top) {
+    const auto plot = r.box("signals/plot/entropy_bits");
+    const auto line = r.box("signals/threshold/entropy_bits");
+    const uint32_t mark = r.ctx().theme.signal("entropy_bits"), ground = r.ctx().theme.plot_background;
+    const double x0 = (static_cast<double>(plot.x) - left + 4) * scale,
+                 x1 = (static_cast<double>(plot.x + plot.width) - left - 4) * scale;
+    const double y = (static_cast<double>(line.y + line.height / 2) - top) * scale;
+    double best = 0;
+    for (double dy = -1.5 * scale; dy <= 1.5 * scale; dy += 0.5)
+        best = std::max(best, share_of(picture, y + dy, x0, x1, mark, ground));
+    GUI_CHECK(best > 0.9);
+    GUI_CHECK(share_of(picture, y - 8 * scale, x0, x1, mark, ground) < 0.3);
+    GUI_CHECK(share_of(picture, y + 8 * scale, x0, x1, mark, ground) < 0.3);
+}
+
+void pictures_show_the_line(Robot& r) {
+    RunConfig run = r.config();
+    run.policy.triggers.at(0).threshold = 10.5; // above the curve
+    r.start(run, 40);
+    const int width = static_cast<int>(ImGui::GetIO().DisplaySize.x),
+              height = static_cast<int>(ImGui::GetIO().DisplaySize.y);
+    for (const int scale : {1, 2}) {
+        const fs::path path = r.scratch("window-" + std::to_string(scale) + "x.png");
+        fs::remove(path);
+        r.act("export.picture");
+        GUI_CHECK(r.dialog_open("Save picture"));
+        r.te->ItemClick(scale == 1 ? "//Save picture/1x" : "//Save picture/2x");
+        r.te->ItemInputValue("//Save picture/##path", path.string().c_str());
+        GUI_CHECK(
+            r.until([&] { return fs::exists(path) && r.count_log_lines("Saved " + path.string()) > 0; }, 60));
+        GUI_CHECK(!r.dialog_open("Save picture"));
+        const Image picture = read_png(path);
+        GUI_CHECK(picture.width == width * scale && picture.height == height * scale);
+        GUI_CHECK(picture.colours() > 50);
+        check_threshold_line(r, picture, scale, 0, 0);
+        // EX5: where it comes from is inside.
+        const std::string bytes = read_all(path);
+        GUI_CHECK(bytes.find("RefreshLab") != std::string::npos);
+        GUI_CHECK(bytes.find(r.recording()->info().id) != std::string::npos);
+        GUI_CHECK(bytes.find("test_gui") != std::string::npos);
+    }
+    // The window itself was not changed by it.
+    r.move_away();
+    r.ctx().toasts.dismiss_all();
+    r.frames(2);
+    check_threshold_line(r, r.look(), 1, 0, 0);
+}
+
+void a_panel_alone(Robot& r) {
+    RunConfig run = r.config();
+    run.policy.triggers.at(0).threshold = 10.5;
+    r.start(run, 40);
+    const auto panel = r.box("panel/Signals");
+    const fs::path path = r.scratch("signals-2x.png");
+    fs::remove(path);
+    r.window().save_picture({path, "Signals", 2});
+    GUI_CHECK(
+        r.until([&] { return fs::exists(path) && r.count_log_lines("Saved " + path.string()) > 0; }, 60));
+    const Image picture = read_png(path);
+    GUI_CHECK(std::abs(picture.width - static_cast<int>(panel.width * 2)) <= 2);
+    GUI_CHECK(std::abs(picture.height - static_cast<int>(panel.height * 2)) <= 2);
+    check_threshold_line(r, picture, 2, static_cast<double>(panel.x), static_cast<double>(panel.y));
+    // What cannot be written is an error line, and nothing else happens.
+    r.window().save_picture({r.scratch("no-such-folder") / "a.png", "", 1});
+    GUI_CHECK(r.until([&] { return r.count_log_lines("no-such-folder") == 1; }, 60));
+    r.window().save_picture({r.scratch("none.png"), "No such panel", 1});
+    GUI_CHECK(r.until([&] { return r.count_log_lines("No such panel") == 1; }, 60));
+    GUI_CHECK(!fs::exists(r.scratch("none.png")));
+}
+
+void traces_and_tables(Robot& r) {
+    r.start(r.config(), 30);
+    const auto live = r.recording();
+    const fs::path trace = r.scratch("run.rltrace"), csv = r.scratch("csv");
+    fs::remove_all(trace);
+    fs::remove_all(csv);
+    r.act("file.save_trace");
+    r.te->ItemInputValue("//Save trace/##path", trace.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + trace.string()) > 0; }));
+    r.act("export.csv");
+    r.te->ItemInputValue("//Export CSV/##path", csv.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("CSV written to " + csv.string()) > 0; }));
+    for (const char* name : {"steps.csv", "topk.csv", "events.csv", "drift.csv", "meta.json"})
+        GUI_CHECK(fs::file_size(csv / name) > 0);
+    std::istringstream lines(read_all(csv / "steps.csv"));
+    int rows = -1; // the first line is the head
+    for (std::string line; std::getline(lines, line);)
+        ++rows;
+    GUI_CHECK(rows == 30);
+
+    // The file shows what the run showed, in the same window, while the engine keeps its own.
+    GUI_CHECK(!r.enabled("file.close_trace"));
+    r.act("file.open_trace");
+    r.te->ItemInputValue("//Open trace/##path", trace.string().c_str());
+    GUI_CHECK(r.until([&] { return r.ctx().recording && r.ctx().recording != live; }));
+    const auto difference = first_difference(*live, *r.ctx().recording);
+    if (difference) r.te->LogError("%s", difference->c_str());
+    GUI_CHECK(!difference);
+    GUI_CHECK(r.recording() == live);
+    GUI_CHECK(!r.enabled("run.rewind"));
+    r.ctx().toasts.dismiss_all();
+    r.frames(2);
+    r.click(r.box("text/token/11"));
+    GUI_CHECK(r.ctx().selection.step == 10);
+    r.move_away();
+    r.act("file.close_trace");
+    GUI_CHECK(r.until([&] { return r.ctx().recording == live; }, 10));
+    // No trace: one line about it, and the run stays.
+    const fs::path other = r.scratch("not-a-trace.txt");
+    std::ofstream(other) << "hello";
+    r.act("file.open_trace");
+    r.te->ItemInputValue("//Open trace/##path", other.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("not-a-trace.txt") >= 1; }));
+    GUI_CHECK(r.ctx().recording == live);
+}
+
+} // namespace
+
+std::vector<Case> file_cases() {
+    return {
+        {"export", "EX1 EX5 a picture of the window shows the threshold line where it is, at 1x and 2x",
+         pictures_show_the_line},
+        {"export", "EX1 LG1 a picture of one panel, and of what is not there", a_panel_alone},
+        {"export", "EX4 HL3 a trace is saved and opened in the same view, tables are written",
+         traces_and_tables},
+    };
+}
+
+} // namespace refreshlab::gui

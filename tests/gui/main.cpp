@@ -1,0 +1,141 @@
+#include "engine/base/error.h"
+#include "tests/gui/robot.h"
+
+#include <imgui_te_exporters.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace refreshlab::gui {
+namespace {
+
+Stage* stage = nullptr; // the one of the tests that run now; the test engine's functions take no context
+
+void run_case(ImGuiTestContext* test) {
+    const Case& chosen = *static_cast<const Case*>(test->Test->UserData);
+    std::string problem;
+    try {
+        Robot robot(test, *stage);
+        chosen.run(robot);
+    } catch (const TestFailed&) {
+        return; // reported where it was noticed
+    } catch (const std::exception& e) {
+        problem = e.what();
+    } catch (...) {
+        problem = "unknown exception";
+    }
+    if (!problem.empty()) IM_ERRORF("exception: %s", problem.c_str());
+}
+
+/// Draws frames until the queue of tests is empty.
+void play(Stage& on, ImGuiTestEngine* engine) {
+    stage = &on;
+    on.window.post_swap = [&on, engine] {
+        ImGuiTestEngine_PostSwap(engine);
+        if (!on.picture_wanted) return;
+        const ImVec2 size = ImGui::GetIO().DisplaySize;
+        on.picture.width = static_cast<int>(size.x);
+        on.picture.height = static_cast<int>(size.y);
+        on.picture.pixels.resize(static_cast<size_t>(on.picture.width) *
+                                 static_cast<size_t>(on.picture.height));
+        if (on.window.capture(0, 0, on.picture.width, on.picture.height, on.picture.pixels.data()))
+            on.picture_wanted = false;
+    };
+    while (!ImGuiTestEngine_IsTestQueueEmpty(engine))
+        on.turn();
+    on.window.post_swap = {};
+    stage = nullptr;
+}
+
+bool is_first_start(const Case& test) {
+    return std::string(test.category) == "first start";
+}
+
+/// One window and all its tests. The hints of the first start are a property of the window, so they have their own.
+/// \param filter  part of the names of the tests to run; empty = all
+ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, bool first_start,
+                                         const std::string& filter) {
+    ImGuiTestEngine* engine = ImGuiTestEngine_CreateContext();
+    const std::string report =
+        std::string(RL_BUILD_DIR) + (first_start ? "/test_gui_first_start.xml" : "/test_gui.xml");
+    ImGuiTestEngineResultSummary result;
+    try {
+        Stage on(first_start);
+        ImGuiTestEngineIO& io = ImGuiTestEngine_GetIO(engine);
+        io.ConfigVerboseLevel = ImGuiTestVerboseLevel_Warning;
+        io.ConfigVerboseLevelOnError = ImGuiTestVerboseLevel_Info;
+        io.ConfigLogToTTY = true;
+        io.ConfigRunSpeed = ImGuiTestRunSpeed_Fast;
+        io.ConfigSavedSettings = false;
+        io.ConfigMouseDrawCursor = false; // it would stand in the pictures
+        io.ConfigFixedDeltaTime =
+            1.0F / 60; // the window's clock counts frames: nothing depends on the machine's speed
+        io.ConfigWatchdogWarning = 240;
+        io.ConfigWatchdogKillTest = 300; // seconds; a hung test ends here, the suite goes on
+        io.ScreenCaptureFunc = [](ImGuiID, int x, int y, int w, int h, unsigned* pixels, void* user) {
+            return static_cast<AppWindow*>(user)->capture(x, y, w, h, pixels);
+        };
+        io.ScreenCaptureUserData = &on.window;
+        io.ExportResultsFilename = report.c_str();
+        io.ExportResultsFormat = ImGuiTestEngineExportFormat_JUnitXml;
+        ImGuiTestEngine_Start(engine, ImGui::GetCurrentContext());
+        for (int i = 0; i < 4; ++i)
+            on.window.frame(); // docking settles
+        for (Case& test : cases) {
+            if (is_first_start(test) != first_start) continue;
+            if (std::string(test.name).find(filter) == std::string::npos) continue;
+            ImGuiTest* made =
+                ImGuiTestEngine_RegisterTest(engine, test.category, test.name, __FILE__, __LINE__);
+            made->UserData = &test;
+            made->TestFunc = run_case;
+            ImGuiTestEngine_QueueTest(engine, made, ImGuiTestRunFlags_RunFromCommandLine);
+        }
+        play(on, engine);
+        ImGuiTestEngine_GetResultSummary(engine, &result);
+        ImVector<ImGuiTest*> tests;
+        ImGuiTestEngine_GetTestList(engine, &tests);
+        for (const ImGuiTest* test : tests)
+            std::printf("%-6s %s\n", test->Output.Status == ImGuiTestStatus_Success ? "ok" : "FAILED",
+                        test->Name.c_str());
+        ImGuiTestEngine_Stop(engine); // writes the report
+    } catch (...) {
+        ImGuiTestEngine_DestroyContext(engine);
+        throw;
+    }
+    ImGuiTestEngine_DestroyContext(engine);
+    return result;
+}
+
+int run(const std::string& filter) {
+    std::vector<Case> cases;
+    for (auto* list : {&run_cases, &signal_cases, &panel_cases, &window_cases, &file_cases, &last_cases})
+        for (const Case& test : list())
+            cases.push_back(test);
+    int tested = 0, passed = 0, left = 0;
+    bool whole = true;
+    for (const bool first_start : {true, false}) {
+        const auto result = play_window(cases, first_start, filter);
+        tested += result.CountTested;
+        passed += result.CountSuccess;
+        left += result.CountInQueue;
+        whole = whole && (result.CountTested > 0 || !filter.empty());
+    }
+    std::printf("%d passed, %d failed\n", passed, tested - passed + left);
+    return whole && tested > 0 && passed == tested && left == 0 ? 0 : 1;
+}
+
+} // namespace
+} // namespace refreshlab::gui
+
+/// test_gui [PART]: all tests, or those with PART in their names.
+int main(int argc, char** argv) {
+    try {
+        return refreshlab::gui::run(argc > 1 ? argv[1] : "");
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "%s\n0 passed, 1 failed\n", e.what());
+        return 1;
+    }
+}

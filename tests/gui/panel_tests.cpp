@@ -1,0 +1,243 @@
+#include "engine/record/recording.h"
+#include "engine/signals/registry.h"
+#include "tests/gui/robot.h"
+#include "ui/plot/token_label.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::gui {
+
+namespace {
+
+float centre_x(const ui::Landmarks::Box& box) {
+    return box.x + box.width / 2;
+}
+
+void click_a_token(Robot& r) {
+    r.start(r.config(), 50);
+    GUI_CHECK(r.ctx().live());
+    const float newest = centre_x(r.box("timeline/cursor"));
+    r.click(r.box("text/token/21"));
+    // y_21 was chosen by step 20.
+    GUI_CHECK(r.ctx().selection.step == 20);
+    const float at_20 = centre_x(r.box("timeline/cursor"));
+    r.click(r.box("text/token/11"));
+    GUI_CHECK(r.ctx().selection.step == 10);
+    const float at_10 = centre_x(r.box("timeline/cursor"));
+    // Other panels follow: the timeline's cursor moves in proportion, the numbers are that step's.
+    GUI_CHECK(std::abs((newest - at_10) - 4 * (at_20 - at_10)) <= 4);
+    GUI_CHECK(r.shows("step 10"));
+    GUI_CHECK(r.find("attention/head") && r.find("cache/map"));
+    // y_1 was chosen by the prefill: the step that read it stands for it.
+    r.click(r.box("text/token/1"));
+    GUI_CHECK(r.ctx().selection.step == 1);
+    r.move_away();
+    r.act("select.live");
+    GUI_CHECK(r.ctx().live());
+    GUI_CHECK(std::abs(centre_x(r.box("timeline/cursor")) - newest) <= 1);
+}
+
+void arrows_walk(Robot& r) {
+    r.start(r.config(), 30);
+    r.act("select.previous");
+    GUI_CHECK(r.ctx().selection.step == 29);
+    // Again and again: the keys must not end up in the controls.
+    r.act("select.previous");
+    r.act("select.previous");
+    GUI_CHECK(r.ctx().selection.step == 27);
+    r.act("select.next");
+    GUI_CHECK(r.ctx().selection.step == 28);
+    r.act("select.next");
+    r.act("select.next");
+    GUI_CHECK(r.ctx().live()); // past the newest step is live again
+    r.ctx().select_step(1);
+    r.frames(2);
+    r.act("select.previous");
+    GUI_CHECK(r.ctx().selection.step == 1);
+    r.click(r.box("runbar/live"));
+    GUI_CHECK(r.ctx().live());
+    // While text is typed, keys are letters.
+    r.ctx().select_step(12);
+    r.frames(2);
+    r.te->ItemClick("//Run bar/##steps at once");
+    r.te->KeyPress(ImGuiKey_L);
+    r.te->KeyPress(ImGuiKey_R);
+    GUI_CHECK(r.ctx().selection.step == 12);
+    GUI_CHECK(r.recording()->refreshes().size() == 0 || r.recording()->steps() == 30);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+}
+
+void timeline_scrubs(Robot& r) {
+    r.start(r.config(), 80);
+    const auto bar = r.box("timeline/bar");
+    r.ctx().select_step(20);
+    r.frames(2);
+    const float x20 = centre_x(r.box("timeline/cursor"));
+    r.ctx().select_step(60);
+    r.frames(2);
+    const float x60 = centre_x(r.box("timeline/cursor"));
+    r.move(x20, bar.y + bar.height / 2);
+    r.te->MouseDown(0);
+    r.frames(2);
+    GUI_CHECK(std::abs(r.ctx().selection.step.value_or(-100) - 20) <= 1);
+    for (int i = 1; i <= 4; ++i) {
+        r.te->MouseMoveToPos(ImVec2(x20 + (x60 - x20) * static_cast<float>(i) / 4, bar.y + bar.height / 2));
+        r.frames(2);
+        GUI_CHECK(std::abs(r.ctx().selection.step.value_or(-100) - (20 + 10 * i)) <= 1);
+    }
+    // Past the newest step it is live again.
+    r.te->MouseMoveToPos(ImVec2(bar.x + bar.width - 1, bar.y + bar.height / 2));
+    r.frames(2);
+    GUI_CHECK(r.ctx().live());
+    r.te->MouseUp(0);
+    r.ctx().select_step(33);
+    r.frames(2);
+    r.click(r.box("timeline/live"));
+    GUI_CHECK(r.ctx().live() && r.ctx().time.follow);
+}
+
+void tokens_are_coloured_and_explained(Robot& r) {
+    r.start(r.config(), 40);
+    // Two tokens with very different entropies have different backgrounds.
+    const size_t entropy = signal_id("entropy_bits").value();
+    int64_t low = 1, high = 1;
+    for (int64_t t = 2; t <= 40; ++t) {
+        if (r.recording()->signal(t, entropy) < r.recording()->signal(low, entropy)) low = t;
+        if (r.recording()->signal(t, entropy) > r.recording()->signal(high, entropy)) high = t;
+    }
+    const Image seen = r.look();
+    const auto background = [&](int64_t step) {
+        const auto token = r.box("text/token/" + std::to_string(step + 1));
+        return seen.at(static_cast<double>(token.x + 1), static_cast<double>(token.y + token.height - 1.5F));
+    };
+    GUI_CHECK(colour_distance(background(low), background(high)) > 60);
+    // Hover: who wrote it, the candidates and what they are.
+    const auto token = r.box("text/token/" + std::to_string(high + 1));
+    r.move(token.x + token.width / 2, token.y + token.height / 2);
+    const std::string told = r.text();
+    GUI_CHECK(told.find("before temperature and filters") != std::string::npos);
+    GUI_CHECK(told.find(ui::token_label(r.recording()->tokens(), r.recording()->token(high + 1))) !=
+              std::string::npos);
+    GUI_CHECK(told.find("tudent") != std::string::npos || told.find("eacher") != std::string::npos);
+    // Another signal colours by its own values.
+    r.move_away();
+    r.ctx().coloured_signal = "top1_prob";
+    r.frames(3);
+    const Image other = r.look();
+    int changed = 0;
+    for (int64_t step = 1; step < 40; ++step) {
+        const auto box = r.find("text/token/" + std::to_string(step + 1));
+        if (!box) continue;
+        const double x = static_cast<double>(box->x + 1),
+                     y = static_cast<double>(box->y + box->height - 1.5F);
+        changed += colour_distance(seen.at(x, y), other.at(x, y)) > 30 ? 1 : 0;
+    }
+    GUI_CHECK(changed > 10);
+    r.ctx().coloured_signal = "entropy_bits";
+}
+
+void enlarge_a_head(Robot& r) {
+    r.start(r.config(), 30);
+    const int64_t layers = r.recording()->info().layers, heads = r.recording()->info().heads;
+    GUI_CHECK(layers == 5 && heads == 6);
+    for (int64_t l = 0; l < layers; ++l)
+        for (int64_t h = 0; h < heads; ++h)
+            GUI_CHECK(r.find("attention/grid/" + std::to_string(l) + "/" + std::to_string(h)));
+    r.click(r.box("attention/grid/2/5"));
+    GUI_CHECK(r.ctx().selection.layer == 2 && r.ctx().selection.head == 5);
+    r.move_away();
+    const auto head = r.box("attention/head");
+    const auto cut = [&](const Image& image) {
+        std::vector<uint32_t> part;
+        for (int y = static_cast<int>(head.y) + 2; y < static_cast<int>(head.y + head.height) - 2; ++y)
+            for (int x = static_cast<int>(head.x) + 2; x < static_cast<int>(head.x + head.width) - 2; ++x)
+                part.push_back(image.at(x, y));
+        return part;
+    };
+    const auto first = cut(r.look());
+    r.click(r.box("attention/grid/0/1"));
+    GUI_CHECK(r.ctx().selection.layer == 0 && r.ctx().selection.head == 1);
+    r.move_away();
+    const auto second = cut(r.look());
+    size_t different = 0;
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i)
+        different += first[i] != second[i] ? 1 : 0;
+    GUI_CHECK(different > first.size() / 20); // another head, another picture
+}
+
+void refresh_changes_its_columns_only(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    r.start(run, 24);
+    r.engine().send(command::RefreshNow{});
+    r.step(1);
+    r.step(12);
+    GUI_CHECK(r.recording()->refreshes().size() == 1);
+    const RefreshEvent event = r.recording()->refreshes()[0];
+    GUI_CHECK(event.step == 25 && event.spliced > 0);
+    const int64_t prompt = r.recording()->prompt_length();
+    const ui::Theme& theme = r.ctx().theme;
+    const auto check = [&](int64_t step) {
+        r.ctx().select_step(step);
+        r.frames(3);
+        r.move_away();
+        const auto lane = r.box("cache/origin");
+        const Image seen = r.look();
+        const int64_t length = prompt + step; // columns behind boundary `step`: y_1 .. y_step are fed
+        const double width = static_cast<double>(lane.width) / static_cast<double>(length);
+        GUI_CHECK(width >= 2);
+        for (int64_t p = 0; p < length; ++p) {
+            const bool refreshed =
+                step >= event.step && p >= event.first_pos && p < event.first_pos + event.spliced;
+            const uint32_t expected = p < prompt  ? theme.origin_prefill
+                                      : refreshed ? theme.origin_refresh
+                                                  : theme.origin_student;
+            // Upper and lower half, left and right of the middle: thin lines cross the lane at some columns.
+            int best = 765;
+            for (const double share : {0.35, 0.5, 0.65})
+                best = std::min(
+                    best, colour_distance(expected, seen.at(static_cast<double>(lane.x) +
+                                                                (static_cast<double>(p) + share) * width,
+                                                            static_cast<double>(lane.y + lane.height / 2))));
+            GUI_CHECK(best < 40);
+        }
+    };
+    check(24); // before: everything behind the prompt is the student's
+    check(25); // the refresh: exactly its columns
+    check(37); // later: those stay, the new ones are the student's again
+    r.ctx().select_step(std::nullopt);
+    // And the drift of the same columns was measured, layer by layer.
+    GUI_CHECK(r.recording()->drifts().size() == 1);
+    GUI_CHECK(r.recording()->drifts()[0]->first_pos == event.first_pos);
+}
+
+void performance_tells_its_numbers(Robot& r) {
+    r.start(r.config(), 20);
+    const std::string told = r.text();
+    for (const char* part : {"ms", "MB"})
+        GUI_CHECK(told.find(part) != std::string::npos);
+    r.te->WindowFocus("//Log");
+    r.frames(2);
+    GUI_CHECK(r.shows("Decoding:") || r.shows("policy entropy"));
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
+} // namespace
+
+std::vector<Case> panel_cases() {
+    return {
+        {"text", "TX5 TL1 click a token: every panel shows the step that chose it", click_a_token},
+        {"text", "TX1 TX2 TX4 tokens are coloured by a signal and tell their candidates on hover",
+         tokens_are_coloured_and_explained},
+        {"timeline", "TL1 arrow keys walk, Live returns, typing keeps its keys", arrows_walk},
+        {"timeline", "TL1 the timeline scrubs, past the newest step is live", timeline_scrubs},
+        {"attention", "AT1 AT2 click a cell of the grid: that head is enlarged", enlarge_a_head},
+        {"cache", "CA1 a refresh changes exactly its columns", refresh_changes_its_columns_only},
+        {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
+    };
+}
+
+} // namespace refreshlab::gui

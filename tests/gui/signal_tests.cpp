@@ -1,0 +1,282 @@
+#include "engine/record/recording.h"
+#include "engine/signals/registry.h"
+#include "tests/gui/robot.h"
+#include "ui/plot/refresh_marks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::gui {
+
+namespace {
+
+const std::string line_mark = "signals/threshold/entropy_bits", plot_mark = "signals/plot/entropy_bits";
+const std::string key = "entropy.threshold";
+
+float middle(const ui::Landmarks::Box& box) {
+    return box.y + box.height / 2;
+}
+
+double applied_threshold(Robot& r) {
+    return r.status()->applied.policy.triggers.at(0).threshold;
+}
+
+/// Puts the mouse on the threshold line, right of the middle of its plot.
+void grab_line(Robot& r) {
+    const auto plot = r.box(plot_mark);
+    r.move(plot.x + plot.width * 0.7F, middle(r.box(line_mark)));
+}
+
+RunConfig with_threshold(Robot& r, double bits) {
+    RunConfig run = r.config();
+    run.policy.triggers.at(0).threshold = bits;
+    return run;
+}
+
+void drag_the_entropy_line(Robot& r) {
+    r.start(with_threshold(r, 9), 40);
+    GUI_CHECK(r.recording()->refreshes().size() == 0);
+    const auto plot = r.box(plot_mark);
+    const float before = middle(r.box(line_mark));
+    grab_line(r);
+    r.drag_by(0, plot.height * 0.62F, 8);
+    GUI_CHECK(r.ctx().drafts.edited_key() == key);
+    const float mouse = ImGui::GetIO().MousePos.y;
+    GUI_CHECK(std::abs(middle(r.box(line_mark)) - mouse) <= 3); // the line is where the mouse is
+    // While it is held: the count of what it would have done, from recorded values.
+    GUI_CHECK(r.until([&] { return r.find("signals/what_if/entropy_bits").has_value(); }, 200));
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(r.ctx().drafts.edited_key().empty());
+    const double draft = r.ctx().drafts.number(key).value();
+    GUI_CHECK(draft < 6 && draft > 0);
+    GUI_CHECK(middle(r.box(line_mark)) > before + plot.height * 0.4F);
+    // The engine has the last value, and the recording tells from which step on.
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == draft; }));
+    GUI_CHECK(r.until([&] { return !r.ctx().drafts.pending(key); }, 50));
+    GUI_CHECK(r.recording()->commands().size() > 0);
+    GUI_CHECK(r.recording()->commands()[r.recording()->commands().size() - 1].step == 41);
+    // Refreshes follow, for this reason and no other.
+    r.step(60);
+    const auto& refreshes = r.recording()->refreshes();
+    GUI_CHECK(refreshes.size() > 0);
+    const size_t entropy = signal_id("entropy_bits").value();
+    for (size_t i = 0; i < refreshes.size(); ++i) {
+        GUI_CHECK(refreshes[i].automatic && refreshes[i].step > 40);
+        GUI_CHECK(ui::marker_letter(refreshes[i]) == 'E');
+        GUI_CHECK(static_cast<double>(r.recording()->signal(refreshes[i].step, entropy)) > draft);
+    }
+    // The card in Policy has the same number.
+    GUI_CHECK(static_cast<double>(r.te->ItemReadAsFloat("//Policy/**/threshold/##entry")) == draft);
+}
+
+void drag_sends_only_the_last_value(Robot& r) {
+    r.start(with_threshold(r, 8), 30);
+    const size_t commands = r.recording()->commands().size();
+    grab_line(r);
+    r.drag_by(0, 60, 12);
+    r.te->MouseUp(0);
+    r.frames(2);
+    const double draft = r.ctx().drafts.number(key).value();
+    GUI_CHECK(draft != 8);
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == draft; }));
+    r.step(10);
+    // Whatever was passed on the way: at most one setting felt by each step, the last one is the draft.
+    int at_this_step = 0;
+    for (size_t i = commands; i < r.recording()->commands().size(); ++i)
+        at_this_step += r.recording()->commands()[i].step == 31 ? 1 : 0;
+    GUI_CHECK(at_this_step >= 1);
+    GUI_CHECK(applied_threshold(r) == draft);
+    for (size_t i = 0; i < r.recording()->refreshes().size(); ++i)
+        for (const TriggerHit& hit : r.recording()->refreshes()[i].hits)
+            if (r.recording()->refreshes()[i].step > 30) GUI_CHECK(hit.threshold == draft);
+}
+
+void escape_restores(Robot& r) {
+    r.start(with_threshold(r, 7), 30);
+    const float before = middle(r.box(line_mark));
+    const std::string undo = r.ctx().drafts.undo_label();
+    grab_line(r);
+    r.drag_by(0, 50, 6);
+    GUI_CHECK(r.ctx().drafts.number(key) != 7.0);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    GUI_CHECK(r.ctx().drafts.number(key) == 7.0);
+    // The button is still down: what the mouse does now no longer counts.
+    r.te->MouseMoveToPos(ImVec2(ImGui::GetIO().MousePos.x, ImGui::GetIO().MousePos.y + 25));
+    r.frames(2);
+    GUI_CHECK(r.ctx().drafts.number(key) == 7.0);
+    r.te->MouseUp(0);
+    r.frames(2);
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 7.0 && !r.ctx().drafts.pending(key); }));
+    GUI_CHECK(std::abs(middle(r.box(line_mark)) - before) <= 1);
+    GUI_CHECK(r.ctx().drafts.undo_label() == undo); // a drag given up is no change
+}
+
+void one_undo_entry_per_drag(Robot& r) {
+    r.start(with_threshold(r, 7), 30);
+    grab_line(r);
+    r.drag_by(0, 45, 9);
+    r.te->MouseUp(0);
+    r.frames(2);
+    const double dragged = r.ctx().drafts.number(key).value();
+    GUI_CHECK(dragged < 7);
+    GUI_CHECK(r.ctx().drafts.undo_label().find("7 ->") != std::string::npos);
+    r.move_away();
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 7.0; }));
+    GUI_CHECK(r.ctx().drafts.number(key) == 7.0);
+    r.act("edit.redo");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == dragged; }));
+    // A number typed on the card is the line's number too, in the same unit.
+    r.te->ItemInputValue("//Policy/**/threshold/##entry", "5.25");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 5.25; }));
+    r.frames(3);
+    const float typed = middle(r.box(line_mark));
+    r.te->ItemInputValue("//Policy/**/threshold/##entry", "7");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 7.0; }));
+    r.frames(3);
+    GUI_CHECK(middle(r.box(line_mark)) < typed - 5);
+    // And so is what the slider says.
+    r.te->ItemDragWithDelta("//Policy/**/slider/##slider", ImVec2(-25, 0));
+    r.frames(2);
+    const double slid = r.ctx().drafts.number(key).value();
+    GUI_CHECK(slid != 7.0);
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == slid; }));
+    GUI_CHECK(static_cast<double>(r.te->ItemReadAsFloat("//Policy/**/threshold/##entry")) == slid);
+}
+
+void markers_stand_at_their_steps(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("periodic");
+    set_parameter(run, "periodic.every", "16");
+    r.start(run, 60);
+    const auto& refreshes = r.recording()->refreshes();
+    GUI_CHECK(refreshes.size() >= 3);
+    const auto plot = r.box(plot_mark);
+    const auto& view = r.ctx().time;
+    for (size_t i = 0; i < refreshes.size(); ++i) {
+        GUI_CHECK(ui::marker_letter(refreshes[i]) == 'P');
+        const auto badge = r.box("signals/marker/" + std::to_string(i));
+        const double share =
+            (static_cast<double>(refreshes[i].step) - view.x_min) / (view.x_max - view.x_min);
+        const float x = plot.x + static_cast<float>(share) * plot.width;
+        GUI_CHECK(std::abs(badge.x + badge.width / 2 - x) <= 2);
+    }
+    // Hovering one tells what happened; clicking it selects its step.
+    const auto second = r.box("signals/marker/1");
+    r.move(second.x + second.width / 2, second.y + second.height / 2);
+    const std::string told = r.text();
+    GUI_CHECK(told.find("spliced") != std::string::npos || told.find("Spliced") != std::string::npos);
+    GUI_CHECK(told.find("ms") != std::string::npos);
+    r.te->MouseClick(0);
+    r.frames(2);
+    GUI_CHECK(r.ctx().selection.step == refreshes[1].step);
+}
+
+void plots_follow_until_panned(Robot& r) {
+    r.start(r.config(), 60);
+    GUI_CHECK(r.ctx().time.follow);
+    const auto plot = r.box(plot_mark);
+    r.move(plot.x + plot.width * 0.5F, plot.y + plot.height * 0.25F);
+    r.te->MouseWheelY(3);
+    r.frames(3);
+    GUI_CHECK(!r.ctx().time.follow);
+    const double low = r.ctx().time.x_min, high = r.ctx().time.x_max;
+    GUI_CHECK(high - low < 60);
+    r.move_away();
+    r.step(40);
+    GUI_CHECK(r.ctx().time.x_min == low && r.ctx().time.x_max == high);
+    GUI_CHECK(r.shows("40 new steps"));
+    r.act("view.follow");
+    r.frames(3);
+    GUI_CHECK(r.ctx().time.follow && r.ctx().time.x_max >= 100);
+    r.act("view.fit");
+    r.frames(3);
+    GUI_CHECK(r.ctx().time.x_min <= 1 && r.ctx().time.x_max >= 100);
+    // Every plot of the stack has the same place for the same step.
+    for (const char* other : {"signals/plot/kl_nats", "signals/plot/mc_variance"})
+        GUI_CHECK(r.box(other).x == plot.x && r.box(other).width == plot.width);
+}
+
+void crosshair_is_shared(Robot& r) {
+    r.start(r.config(), 50);
+    const auto plot = r.box(plot_mark);
+    const auto& view = r.ctx().time;
+    const double share = (20 - view.x_min) / (view.x_max - view.x_min);
+    r.move(plot.x + static_cast<float>(share) * plot.width, plot.y + plot.height * 0.2F);
+    GUI_CHECK(r.ctx().hovered_step == 20);
+    GUI_CHECK(r.shows("step 20"));
+    // A token hovered in Text is the same step everywhere: y_13 was chosen by step 12.
+    const auto token = r.box("text/token/13");
+    r.move(token.x + token.width / 2, token.y + token.height / 2);
+    GUI_CHECK(r.ctx().hovered_step == 12);
+    GUI_CHECK(r.shows("step 12"));
+    r.move_away();
+    GUI_CHECK(!r.ctx().hovered_step);
+}
+
+void cards_and_presets(Robot& r) {
+    r.start(r.config(), 20);
+    GUI_CHECK(r.find("policy/card/0") && !r.find("policy/card/1"));
+    GUI_CHECK(r.shows("Entropy gate (modified)") || r.shows("(modified)"));
+    // Another trigger is another card with a line of its own.
+    r.te->ItemClick("//Policy/Add trigger");
+    const std::string label(signals()[signal_id("kl_nats").value()].label);
+    r.te->ItemClick(("//$FOCUSED/" + label).c_str());
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.triggers.size() == 2; }));
+    r.frames(3);
+    GUI_CHECK(r.find("policy/card/1") && r.find("signals/threshold/kl_nats"));
+    r.te->ItemClick("//Policy/all");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.combine == Combine::all; }));
+    r.te->ItemClick("//Policy/any");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.combine == Combine::any; }));
+    // A preset replaces the lot; touching it says "modified"; undo goes back through all of it.
+    for (const Preset& preset : presets()) {
+        if (preset.name == "none") continue;
+        r.te->ComboClick(("//Policy/##preset/" + std::string(preset.label)).c_str());
+        GUI_CHECK(r.until([&] { return r.status()->applied.policy == preset_policy(preset.name); }));
+        r.frames(2);
+        GUI_CHECK(!r.shows("(modified)"));
+    }
+    r.te->ComboClick(
+        ("//Policy/##preset/" +
+         std::string(std::ranges::find(presets(), std::string_view("entropy"), &Preset::name)->label))
+            .c_str());
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.name == "entropy"; }));
+    r.te->ItemInputValue("//Policy/**/threshold/##entry", "4.5");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.5; }));
+    GUI_CHECK(r.shows("(modified)"));
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy == preset_policy("entropy"); }));
+    r.frames(2);
+    GUI_CHECK(!r.shows("(modified)"));
+    // Costs stand beside what costs: the KL card counts its teacher passes.
+    r.te->ComboClick(("//Policy/##preset/" +
+                      std::string(std::ranges::find(presets(), std::string_view("kl"), &Preset::name)->label))
+                         .c_str());
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.name == "kl"; }));
+    r.frames(2);
+    GUI_CHECK(r.shows("one teacher pass every"));
+}
+
+} // namespace
+
+std::vector<Case> signal_cases() {
+    return {
+        {"signals", "SG1 SG3 PO1 the entropy line is dragged: draft, engine, card and refreshes agree",
+         drag_the_entropy_line},
+        {"signals", "SG1 a drag leaves its last value and nothing else behind",
+         drag_sends_only_the_last_value},
+        {"signals", "SG2 Esc in a drag gives the old threshold back", escape_restores},
+        {"signals", "SG2 PO5 line, typed number and slider are one value; one undo entry per drag",
+         one_undo_entry_per_drag},
+        {"signals", "SG4 refresh markers stand at their steps and tell their story",
+         markers_stand_at_their_steps},
+        {"signals", "SG5 plots follow until somebody zooms, End follows again", plots_follow_until_panned},
+        {"signals", "SG6 the crosshair is the same step in every panel", crosshair_is_shared},
+        {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},
+    };
+}
+
+} // namespace refreshlab::gui

@@ -1,0 +1,237 @@
+#include "engine/record/recording.h"
+#include "tests/gui/robot.h"
+#include "ui/shell_state.h"
+
+#include <algorithm>
+
+namespace refreshlab::gui {
+
+namespace {
+
+void hints_go_at_the_first_input(Robot& r) {
+    GUI_CHECK(r.ctx().first_start_hints);
+    const std::string told = r.text();
+    for (const char* hint : {"Drag", "Press R", "Click"})
+        GUI_CHECK(told.find(hint) != std::string::npos);
+    r.move_away(); // moving the mouse is not an answer yet
+    GUI_CHECK(r.ctx().first_start_hints);
+    const auto plot = r.box("panel/Signals");
+    r.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
+    r.te->MouseClick(0);
+    r.frames(2);
+    GUI_CHECK(!r.ctx().first_start_hints);
+    GUI_CHECK(!r.shows("Press R"));
+}
+
+void empty_panels_offer_a_run(Robot& r) {
+    // Before the first run: panels say what would fill them, and nothing that needs a run is enabled.
+    GUI_CHECK(!r.recording());
+    GUI_CHECK(r.shows("as soon as it makes its first step"));
+    for (const char* id : {"run.play_pause", "run.step", "run.refresh_now", "run.rewind", "run.stop",
+                           "run.restart", "file.save_trace", "export.csv", "select.previous"}) {
+        GUI_CHECK(!r.enabled(id));
+        GUI_CHECK(!r.action(id).why_disabled(r.ctx()).empty());
+    }
+}
+
+void themes(Robot& r) {
+    r.start(r.config(), 20);
+    const Image dark = r.look();
+    GUI_CHECK(r.checked("view.theme.dark"));
+    const auto plot = r.box("signals/plot/entropy_bits");
+    const auto corner = [&](const Image& image) {
+        return image.at(static_cast<double>(plot.x + 3), static_cast<double>(plot.y + plot.height - 3));
+    };
+    GUI_CHECK(colour_distance(corner(dark), r.ctx().theme.plot_background) < 30);
+    for (const char* name : {"light", "print"}) {
+        const std::string id = std::string("view.theme.") + name;
+        r.act(id);
+        r.frames(2);
+        GUI_CHECK(r.ctx().theme.name == name && r.checked(id) && !r.checked("view.theme.dark"));
+        GUI_CHECK(!r.ctx().theme.dark);
+        r.move_away();
+        const Image seen = r.look();
+        GUI_CHECK(colour_distance(corner(seen), r.ctx().theme.plot_background) < 30);
+        GUI_CHECK(colour_distance(corner(seen), corner(dark)) > 300); // paper instead of night
+    }
+    r.act("view.theme.dark");
+    r.frames(2);
+    r.move_away();
+    GUI_CHECK(corner(r.look()) == corner(dark));
+}
+
+void layouts(Robot& r) {
+    r.start(r.config(), 20);
+    const auto seen = [&](const char* panel) { return r.find(std::string("panel/") + panel).has_value(); };
+    for (const char* panel : {"Text", "Signals", "Policy", "Attention", "Cache", "Performance", "Timeline"})
+        GUI_CHECK(seen(panel));
+    GUI_CHECK(!r.ctx().present_mode);
+    const float signals = r.box("panel/Signals").height;
+    r.act("view.layout.tune");
+    r.frames(3);
+    GUI_CHECK(r.checked("view.layout.tune"));
+    GUI_CHECK(seen("Text") && seen("Signals") && seen("Policy") && !seen("Attention") && !seen("Cache"));
+    GUI_CHECK(r.box("panel/Signals").height > signals);
+    const float button = r.box("runbar/step").height;
+    r.act("view.layout.present");
+    r.frames(3);
+    GUI_CHECK(r.ctx().present_mode);
+    GUI_CHECK(seen("Text") && seen("Signals") && !seen("Policy") && !seen("Timeline"));
+    GUI_CHECK(r.box("runbar/step").height > button * 1.3F); // larger type
+    GUI_CHECK(r.box("panel/Run bar").y == 0);               // no menus
+    r.act("run.step");                                      // keys still work
+    GUI_CHECK(r.until([&] { return r.recording()->steps() == 21; }));
+    r.act("view.layout.explore");
+    r.frames(3);
+    GUI_CHECK(!r.ctx().present_mode && seen("Attention"));
+
+    // A panel that was closed is back after "Reset layout", and what was moved by hand stays when layouts change.
+    r.te->MenuClick("//##MainMenuBar/View/Panels/Attention");
+    r.frames(3);
+    GUI_CHECK(!seen("Attention"));
+    r.act("view.layout.tune");
+    r.frames(2);
+    r.act("view.layout.explore");
+    r.frames(3);
+    GUI_CHECK(!seen("Attention"));
+    r.act("view.layout.reset");
+    r.frames(3);
+    GUI_CHECK(seen("Attention"));
+    GUI_CHECK(!r.checked("view.layout.lock"));
+    r.act("view.layout.lock");
+    GUI_CHECK(r.checked("view.layout.lock"));
+    r.act("view.layout.lock");
+    GUI_CHECK(!r.checked("view.layout.lock"));
+}
+
+void user_scale(Robot& r) {
+    r.start(r.config(), 5);
+    const float normal = r.box("runbar/step").height;
+    r.act("view.scale_up");
+    r.frames(2);
+    const float larger = r.box("runbar/step").height;
+    GUI_CHECK(larger > normal);
+    r.act("view.scale_reset");
+    r.frames(2);
+    GUI_CHECK(r.box("runbar/step").height == normal);
+    r.act("view.scale_down");
+    r.frames(2);
+    GUI_CHECK(r.box("runbar/step").height < normal);
+    while (r.enabled("view.scale_down"))
+        r.act("view.scale_down");
+    GUI_CHECK(!r.action("view.scale_down").why_disabled(r.ctx()).empty());
+    r.act("view.scale_reset");
+    r.frames(2);
+    GUI_CHECK(r.box("runbar/step").height == normal);
+}
+
+void an_error_appears_once(Robot& r) {
+    r.start(r.config(), 8);
+    const auto before = r.recording();
+    RunConfig broken = r.config();
+    broken.teacher_dir = r.scratch("no-such-model").string();
+    const uint64_t errors = r.status()->errors;
+    r.engine().send(command::StartRun{broken});
+    GUI_CHECK(r.until([&] { return r.status()->errors == errors + 1; }));
+    r.frames(10);
+    GUI_CHECK(r.count_log_lines("no-such-model") == 1);
+    for (const ui::Toasts::Line& line : r.ctx().toasts.lines()) {
+        if (line.text.find("no-such-model") == std::string::npos) continue;
+        GUI_CHECK(line.level == ui::Toasts::Level::error && line.shown_as_toast && line.repeats == 1);
+        GUI_CHECK(line.text.find('\n') == std::string::npos);
+    }
+    GUI_CHECK(r.shows("no-such-model")); // the toast is on the screen
+    r.ctx().toasts.dismiss_all();
+    r.te->WindowFocus("//Log");
+    r.frames(2);
+    GUI_CHECK(r.shows("no-such-model")); // and the line in the log
+    r.te->WindowFocus("//Performance");
+    // Nothing is lost: the run that stood there goes on.
+    GUI_CHECK(r.recording() == before && r.status()->state == EngineState::paused);
+    r.step(2);
+    GUI_CHECK(r.recording()->steps() == 10);
+}
+
+void help_and_palette(Robot& r) {
+    r.start(r.config(), 5);
+    r.act("help.shortcuts");
+    GUI_CHECK(r.dialog_open("Shortcuts and gestures"));
+    r.frames(2);
+    const std::string sheet = r.text();
+    for (const ui::Action& action : r.window().shell().actions()) {
+        if (action.shortcut == 0) continue;
+        GUI_CHECK(sheet.find(action.label) != std::string::npos);
+        GUI_CHECK(sheet.find(ui::shortcut_text(action.shortcut)) != std::string::npos);
+    }
+    r.close_dialog("Shortcuts and gestures");
+    r.act("help.palette");
+    GUI_CHECK(r.dialog_open("Find a command"));
+    ImGuiWindow* hits = r.te->WindowInfo("//Find a command/hits").Window;
+    GUI_CHECK(hits != nullptr);
+    r.te->SetRef(hits);
+    for (const ui::Action& action : r.window().shell().actions())
+        if (action.id != "help.palette") GUI_CHECK(r.te->ItemExists(("###" + action.id).c_str()));
+    // Typing narrows it, Enter runs the first.
+    r.te->SetRef("");
+    const auto steps = r.recording()->steps();
+    r.te->ItemInputValue("//Find a command/##query", "Run: Step N");
+    r.frames(3);
+    GUI_CHECK(!r.dialog_open("Find a command"));
+    GUI_CHECK(r.until([&] { return r.recording()->steps() > steps + 1; }));
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::paused; }));
+    r.act("help.about");
+    GUI_CHECK(r.dialog_open("About RefreshLab"));
+    GUI_CHECK(r.shows("libtorch"));
+    r.close_dialog("About RefreshLab");
+    // Esc closes a dialog as well.
+    r.act("help.shortcuts");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(3);
+    GUI_CHECK(!r.dialog_open("Shortcuts and gestures"));
+}
+
+void menus_hold_the_table(Robot& r) {
+    r.start(r.config(), 5);
+    const int64_t steps = r.recording()->steps();
+    r.te->MenuClick("//##MainMenuBar/Run/###run.step");
+    GUI_CHECK(r.until([&] { return r.recording()->steps() == steps + 1; }));
+    r.te->MenuClick("//##MainMenuBar/View/Theme/###view.theme.light");
+    r.frames(3);
+    GUI_CHECK(r.ctx().theme.name == "light");
+    r.te->MenuClick("//##MainMenuBar/View/Theme/###view.theme.dark");
+    r.frames(3);
+    GUI_CHECK(r.ctx().theme.name == "dark");
+    GUI_CHECK(ui::check_actions(r.window().shell().actions()).empty());
+}
+
+void every_action_was_run(Robot& r) {
+    r.act("app.quit"); // last: from here on the window wants to close
+    GUI_CHECK(!r.window().open());
+    std::string missing;
+    for (const ui::Action& action : r.window().shell().actions())
+        if (!r.ran().contains(action.id)) missing += " " + action.id;
+    if (!missing.empty()) r.te->LogError("never run:%s", missing.c_str());
+    GUI_CHECK(missing.empty());
+}
+
+} // namespace
+
+std::vector<Case> window_cases() {
+    return {
+        {"first start", "the card of hints goes at the first input", hints_go_at_the_first_input},
+        {"first start", "empty panels say what would fill them", empty_panels_offer_a_run},
+        {"window", "WN2 themes change every colour and back", themes},
+        {"window", "WN1 layouts, closed panels, reset, lock", layouts},
+        {"window", "WN3 the user's scale", user_scale},
+        {"window", "LG1 an error appears once, as toast and log line, and the run lives on",
+         an_error_appears_once},
+        {"window", "WN5 help sheet and palette list every action", help_and_palette},
+        {"window", "WN4 menus run the same table", menus_hold_the_table},
+    };
+}
+
+std::vector<Case> last_cases() {
+    return {{"window", "WN4 every action has been run by a test", every_action_was_run}};
+}
+
+} // namespace refreshlab::gui
