@@ -33,7 +33,9 @@ void draw_dialog(ShellState& state) {
             state.say(Toasts::Level::error, e.what());
         }
         const bool focused = ImGui::IsWindowFocused(ImGuiFocusedFlags_RootAndChildWindows);
-        if (focused && ImGui::IsKeyPressed(ImGuiKey_Escape, false)) open = false;
+        // In a text entry the first Esc belongs to the entry: nobody wants to lose a prompt by it.
+        const bool escape = ImGui::IsKeyPressed(ImGuiKey_Escape, false) && !ImGui::GetIO().WantTextInput;
+        if (focused && escape) open = false;
     }
     ImGui::End();
     ImGui::PopStyleColor(3);

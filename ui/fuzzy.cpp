@@ -39,7 +39,7 @@ std::optional<int> fuzzy_score(std::string_view query, std::string_view text) {
             }
             for (size_t before = 0; before < i; ++before) {
                 if (best[before] == none) continue;
-                const int run = before + 1 == i ? 8 : 0;
+                const int run = before + 1 == i ? 12 : 0;
                 next[i] = std::max(next[i], best[before] + here + run);
             }
         }

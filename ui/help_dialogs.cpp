@@ -73,6 +73,7 @@ public:
         const bool enter = ImGui::InputTextWithHint("##query", "Name of a command", &m_query,
                                                     ImGuiInputTextFlags_EnterReturnsTrue);
         if (before != m_query) m_chosen = 0;
+        if (ImGui::IsKeyPressed(ImGuiKey_Escape, false)) return false;
 
         std::vector<std::pair<int, const Action*>> hits;
         for (const Action& action : state.actions) {

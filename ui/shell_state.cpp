@@ -99,7 +99,7 @@ void ShellState::store_layout() {
 
 void ShellState::save_all() {
     const auto folder = ctx.host.user_folder();
-    if (folder.empty()) return;
+    if (folder.empty() || !options.restore_user_layout) return; // pictures and tests leave no trace
     try {
         settings.theme = ctx.theme.name;
         store_settings(folder, settings);

@@ -34,6 +34,14 @@ void context_menu(UiContext& ctx, const std::string& key, const std::string& def
     ImGui::EndPopup();
 }
 
+/// A number being typed: half of it ("6" of "60") must not reach the engine, so it waits here until the entry is left.
+/// There is one keyboard, hence one of these; UI thread only.
+struct Typed {
+    ImGuiID item = 0;
+    double value = 0;
+};
+std::optional<Typed> typed;
+
 /// What slider and entry share: a drag is one edit, Esc gives the old value back and lets go of the mouse.
 /// `changed` and `value` are this frame's result of the control.
 void follow_drag(UiContext& ctx, const std::string& key, bool changed, double value, bool integer) {
@@ -49,6 +57,15 @@ void follow_drag(UiContext& ctx, const std::string& key, bool changed, double va
             ctx.drafts.cancel(ctx.engine);
             memory.SetBool(given_up, true); // the mouse is still down: what it says no longer counts
         }
+    }
+    if (changed && ImGui::GetIO().WantTextInput) {
+        typed = Typed{ImGui::GetItemID(), value};
+        changed = false;
+    }
+    if (ImGui::IsItemDeactivated() && typed && typed->item == ImGui::GetItemID()) {
+        value = typed->value;
+        changed = true;
+        typed.reset();
     }
     if (changed && !memory.GetBool(given_up)) {
         const double next = integer ? std::round(value) : value;
