@@ -22,12 +22,13 @@ public:
     /// Null when the folder has no template: then the prompt is used as it is.
     /// Throws Error{bad_input} naming file, line and what is not supported.
     [[nodiscard]] static std::shared_ptr<const ChatTemplate> load(const std::filesystem::path& folder);
-    [[nodiscard]] static std::shared_ptr<const ChatTemplate> parse(std::string_view source, std::string bos_token,
-                                                                   std::string eos_token);
+    [[nodiscard]] static std::shared_ptr<const ChatTemplate>
+    parse(std::string_view source, std::string bos_token, std::string eos_token);
     ~ChatTemplate();
 
     /// The exact text that is tokenized (without adding special tokens again).
-    [[nodiscard]] std::string render(const std::vector<ChatMessage>& messages, bool add_generation_prompt = true) const;
+    [[nodiscard]] std::string render(const std::vector<ChatMessage>& messages,
+                                     bool add_generation_prompt = true) const;
 
 private:
     struct Impl;

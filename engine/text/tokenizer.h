@@ -50,7 +50,8 @@ public:
     [[nodiscard]] int32_t vocab_size() const; ///< largest id + 1, added tokens included
     [[nodiscard]] std::string_view token_bytes(int32_t id) const override;
     [[nodiscard]] bool is_special(int32_t id) const override;
-    [[nodiscard]] std::optional<int32_t> id_of(std::string_view added_token) const; ///< exact content of an added token
+    [[nodiscard]] std::optional<int32_t>
+    id_of(std::string_view added_token) const; ///< exact content of an added token
 
     /// A digest of everything that maps text to ids: equal digests mean equal ids for equal text.
     [[nodiscard]] const std::string& fingerprint() const;

@@ -222,6 +222,8 @@ SMALL = [
     "{{ 1 if true }}|{{ 1 if false }}|{{ 'a' if 0 else 'b' if '' else 'c' }}|{{ not 1 == 2 }}|{{ 1 < 2 < 3 }}|{{ 1 < 3 < 2 }}|{{ 'a' < 'b' }}|{{ 1 == 1.0 }}|{{ true == 1 }}",
     "{{ none or 'x' }}{{ '' and 'y' }}{{ 1 and 2 }}{{ [] or {} }}{{ true and not false }}",
     "{{ 5 is divisibleby 5 }}{{ 4 is divisibleby(3) }}{{ 'a' is string and 1 is number }}{{ {} is mapping }}{{ 'a' is iterable }}{{ 1 is iterable }}{{ [] is sequence }}{{ none is none }}{{ 1 is not none }}{{ 1 is eq 1 }}{{ 'A' is upper }}{{ 2 is in [1,2] }}{{ 1 is sameas true }}{{ true is boolean }}{{ 1.0 is float }}{{ 1 is integer }}{{ true is integer }}",
+    "  {% if true %}x{% endif %}", "{% if true %}\n  {% if true %}x{% endif %}\n \t{# c #}\n  {{ 1 }} {% endif %}",
+    "{{ 1 }}  {% if true %}y{% endif %}", "{% if true -%} \n  {% if true %}x{% endif %}{% endif %}",
     "a\n  {% if true %}\n  b\n  {% endif %}\nc\n", "  {%+ if true %}x{% endif +%}\n y", "x {#- c -#} y {# c #}\nz", "a \n {{- 1 -}} \n b", "{{ 1 }}\n{{ 2 }}\n",
     "{% raw %}{{ x }} {% if %}{% endraw %}\n!", "a\r\nb\rc\n\n", "{%- set x = 1 -%}   \n  {{ x }}   {%- if x %} y {%- endif %}   ",
     "text {% if false %}a{% elif 1 %}b{% else %}c{% endif %} {{ {'items': 1}['items'] }} {{ {'x': {'y': [1, 2]}}.x.y[1] }} {{ {'a': 1}['get'] is callable }}",
