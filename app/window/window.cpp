@@ -2,6 +2,7 @@
 
 #include "app/window/app_window.h"
 #include "engine/base/error.h"
+#include "engine/record/last_config.h"
 #include "engine/record/recording.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/session_worker.h"
@@ -71,7 +72,11 @@ int run_window(const WindowOptions& options) {
     if (!picture) window_options.user_folder = default_user_folder();
     window_options.command_line = options.command_line;
     AppWindow window(engine, window_options);
-    if (opened) window.shell().show_recording(opened);
+    if (opened) {
+        window.shell().show_recording(opened);
+        // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
+        if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
+    }
 
     if (options.start) {
         engine.send(command::StartRun{*options.start});

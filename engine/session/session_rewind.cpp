@@ -1,33 +1,16 @@
 #include "engine/base/error.h"
 #include "engine/control/parameters.h"
+#include "engine/record/last_config.h"
 #include "engine/session/run_identity.h"
 #include "engine/session/session_state.h"
 #include "kernels/check.h"
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
 namespace refreshlab {
-
-namespace {
-
-/// The configuration as the recorded commands left it behind the recording's last step.
-RunConfig config_by_log(const Recording& recording) {
-    RunConfig config = recording.info().config;
-    for (size_t i = 0; i < recording.commands().size(); ++i) {
-        const Command c = command_from_json(nlohmann::json::parse(recording.commands()[i].json),
-                                            "the recording's commands");
-        if (const auto* set = std::get_if<command::SetParameter>(&c))
-            set_parameter(config, set->key, set->value);
-        if (const auto* policy = std::get_if<command::SetPolicy>(&c)) config.policy = policy->policy;
-    }
-    return config;
-}
-
-} // namespace
 
 void DecodeSession::Impl::rewind(int64_t step) {
     const c10::InferenceMode guard;
@@ -61,7 +44,7 @@ void DecodeSession::Impl::rewind(int64_t step) {
     }
 
     // Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.
-    RunConfig reached = config_by_log(*recording);
+    RunConfig reached = last_config(*recording);
     for (const Parameter& parameter : parameters()) {
         if (!parameter.live || parameter.of_policy) continue;
         const auto wanted = parameter_value(config, parameter.key);

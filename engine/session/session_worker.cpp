@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/control/parameters.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/decode_session.h"
 #include "kernels/check.h"
@@ -190,8 +191,19 @@ void SessionWorker::Impl::handle(const Command& command) {
                 need_session("reading attention");
                 session->capture_attention(c.position, c.teacher);
                 if (trace) trace->notify();
+            } else if constexpr (!std::is_same_v<C, command::RefreshNow>) {
+                // Without a run, settings are those that the next one will start with.
+                if (session) {
+                    session->apply(c);
+                } else if constexpr (std::is_same_v<C, command::SetParameter>) {
+                    set_parameter(now.applied, c.key, c.value);
+                } else {
+                    check_policy(c.policy, "the policy");
+                    now.applied.policy = c.policy;
+                }
+                if (trace) trace->notify();
             } else {
-                need_session("changing a run");
+                need_session("refreshing");
                 session->apply(c);
                 if (trace) trace->notify();
             }

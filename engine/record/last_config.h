@@ -1,0 +1,12 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+
+namespace refreshlab {
+
+class Recording;
+
+/// The configuration in force behind the recording's last step: the one it started with, and the logged commands on top.
+[[nodiscard]] RunConfig last_config(const Recording& recording);
+
+} // namespace refreshlab
