@@ -207,8 +207,9 @@ float draw_right_end(ShellState& state, float x_end, bool measure) {
     const float entry = em * 3.4F;
     const float leave =
         ctx.present_mode ? ImGui::CalcTextSize("Leave Present").x + style.FramePadding.x * 2 + em : 0;
-    const float width = live_width + em + (temperature ? entry + em * 2.4F : 0) +
-                        (seed ? ImGui::CalcTextSize(seed_text.c_str()).x + em * 2 : 0) + leave;
+    const float width = live_width + leave +
+                        (temperature ? ImGui::CalcTextSize("T").x + em * 0.4F + entry + em : 0) +
+                        (seed ? ImGui::CalcTextSize(seed_text.c_str()).x + em : 0);
     if (measure) return width;
 
     ImGui::SetCursorPosX(x_end - width);

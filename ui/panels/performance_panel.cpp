@@ -65,19 +65,21 @@ private:
         const float right = content_right();
         text_right_aligned(fixed_ms(total), right);
         // The bar keeps clear of the number's column, whatever the panel's width.
-        const float room = std::max(em, right - start - column - number);
+        const float room = right - start - column - number; // none left in a very narrow panel: numbers only
         for (size_t part = 0; part < num_parts; ++part) {
             const auto which = static_cast<Part>(part);
             const bool refresh =
                 which == Part::teacher_pass || which == Part::splice || which == Part::redraw;
             ImGui::TextUnformatted(part_labels[part]);
-            ImGui::SameLine(start + column);
+            ImGui::SameLine(std::min(start + column, right - number));
             const ImVec2 at = ImGui::GetCursorScreenPos();
             const float width = longest > 0 ? room * static_cast<float>(ms[part] / longest) : 0;
             const float height = em * 0.62F, top = at.y + (em - height) * 0.5F;
-            ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(at.x, top), ImVec2(at.x + room, top + height),
-                                                      with_alpha(ctx.theme.text_muted, 0.10F), 2);
-            if (width > 0)
+            if (room > em)
+                ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(at.x, top),
+                                                          ImVec2(at.x + room, top + height),
+                                                          with_alpha(ctx.theme.text_muted, 0.10F), 2);
+            if (width > 0 && room > em)
                 ImGui::GetWindowDrawList()->AddRectFilled(
                     ImVec2(at.x, top), ImVec2(at.x + std::max(1.5F, width), top + height),
                     refresh ? ctx.theme.accent : ctx.theme.signal("entropy_bits"), 2);

@@ -324,6 +324,9 @@ private:
         ImGui::SameLine(0, em * 0.4F);
         number_entry(ctx, "every", trigger_key(index, "every"), small, whole);
         ImGui::SameLine(0, em * 0.8F);
+        if (ImGui::GetContentRegionAvail().x < ImGui::CalcTextSize("cool-down").x + em * 0.4F + small)
+            ImGui::NewLine();
+        ImGui::AlignTextToFramePadding();
         ImGui::TextDisabled("cool-down");
         ImGui::SetItemTooltip("Tokens after any refresh during which this trigger rests");
         ImGui::SameLine(0, em * 0.4F);
