@@ -213,14 +213,33 @@ void refresh_changes_its_columns_only(Robot& r) {
     GUI_CHECK(r.recording()->drifts()[0]->first_pos == event.first_pos);
 }
 
+void hold_a_cell(Robot& r) {
+    r.start(r.config(), 30);
+    const auto map = r.box("attention/head");
+    r.move(map.x + map.width * 0.3F, map.y + map.height * 0.6F);
+    const std::string told = r.text();
+    for (const char* part : {"Query ", "Key ", "Weight ", "position"})
+        GUI_CHECK(told.find(part) != std::string::npos);
+    r.te->MouseClick(0);
+    r.frames(2);
+    GUI_CHECK(r.ctx().selection.key_position.has_value());
+    const int64_t key = *r.ctx().selection.key_position;
+    const int64_t keys = r.recording()->prompt_length() + 30;
+    GUI_CHECK(key > keys / 8 && key < keys / 2); // about three tenths of the way
+    r.move_away();
+    GUI_CHECK(r.ctx().selection.key_position == key); // held while the mouse is elsewhere
+}
+
 void performance_tells_its_numbers(Robot& r) {
     r.start(r.config(), 20);
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
     const std::string told = r.text();
-    for (const char* part : {"ms", "MB"})
+    for (const char* part : {"Frame CPU", "p99", "Queue", "Not yet drawn", "Memory"})
         GUI_CHECK(told.find(part) != std::string::npos);
     r.te->WindowFocus("//Log");
     r.frames(2);
-    GUI_CHECK(r.shows("Decoding:") || r.shows("policy entropy"));
+    GUI_CHECK(r.shows("steps asked for") || r.shows("policy entropy"));
     r.te->WindowFocus("//Performance");
     r.frames(2);
 }
@@ -235,6 +254,7 @@ std::vector<Case> panel_cases() {
         {"timeline", "TL1 arrow keys walk, Live returns, typing keeps its keys", arrows_walk},
         {"timeline", "TL1 the timeline scrubs, past the newest step is live", timeline_scrubs},
         {"attention", "AT1 AT2 click a cell of the grid: that head is enlarged", enlarge_a_head},
+        {"attention", "AT3 hover tells query, key and weight; a click holds the cell", hold_a_cell},
         {"cache", "CA1 a refresh changes exactly its columns", refresh_changes_its_columns_only},
         {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
     };
