@@ -18,7 +18,7 @@ public:
     float width() const override { return 760; }
     bool draw(ShellState& state) override {
         const float em = ImGui::GetFontSize();
-        if (ImGui::BeginTable("keys", 2, ImGuiTableFlags_SizingStretchProp)) {
+        if (ImGui::BeginTable("keys", 2, ImGuiTableFlags_SizingStretchSame)) {
             std::vector<const Action*> keyed;
             for (const Action& action : state.actions)
                 if (action.shortcut) keyed.push_back(&action);
