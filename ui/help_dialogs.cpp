@@ -56,7 +56,8 @@ private:
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);
         ImGui::TextUnformatted(key.c_str());
         ImGui::PopStyleColor();
-        ImGui::SameLine(start + column);
+        ImGui::SameLine();
+        ImGui::SetCursorPosX(start + column); // SameLine's own offset counts from the table's column
         ImGui::TextUnformatted(text.c_str());
         if (!help.empty()) ImGui::SetItemTooltip("%s", help.c_str());
     }
