@@ -30,7 +30,7 @@ struct EngineStatus {
     EngineState state = EngineState::idle;
     std::string message;           ///< progress ("loading teacher") or the error that led to `failed`
     double progress = 0;           ///< 0..1 while loading or prefilling
-    uint64_t revision = 0;         ///< rises with every applied command
+    uint64_t revision = 0;         ///< rises with every command that was answered, applied or refused
     RunConfig applied;             ///< configuration as the engine uses it now
     ModelSummary teacher, student; ///< empty names while nothing is loaded
     std::string note; ///< what a person must know about the pair ("stand-in pair with random weights")
