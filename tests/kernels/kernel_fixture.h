@@ -37,10 +37,10 @@ public:
     }
     at::Tensor normal(at::IntArrayRef shape, double sd = 1.0, at::ScalarType dtype = at::kFloat) {
         at::Tensor t = at::empty(shape, at::kFloat);
-        std::normal_distribution<float> draw(0.0F, static_cast<float>(sd));
+        std::normal_distribution<float> draw; // scaled afterwards: a distribution of width 0 is undefined
         float* const data = t.mutable_data_ptr<float>();
         for (int64_t i = 0; i < t.numel(); ++i)
-            data[i] = draw(m_engine);
+            data[i] = static_cast<float>(sd) * draw(m_engine);
         return t.to(dtype);
     }
 
