@@ -72,7 +72,11 @@ void follow_drag(UiContext& ctx, const std::string& key, bool changed, double va
         try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, key, next); });
     }
     if (ImGui::IsItemDeactivated()) {
-        ctx.drafts.commit(key);
+        // With keyboard navigation ImGui itself lets go of the item when Esc is pressed, before it is seen above.
+        if (ImGui::IsKeyPressed(ImGuiKey_Escape, false) && ctx.drafts.edited_key() == key)
+            ctx.drafts.cancel(ctx.engine);
+        else
+            ctx.drafts.commit(key);
         memory.SetBool(given_up, false);
     }
 }

@@ -3,6 +3,8 @@
 #include "engine/control/parameters.h"
 #include "engine/record/recording.h"
 
+#include <imgui_internal.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -82,6 +84,15 @@ RunConfig Robot::config(int32_t max_tokens) {
     return run;
 }
 
+RunConfig Robot::slow_config() {
+    RunConfig run = config(1900);
+    run.shadow = true;
+    run.mc.measure = true;
+    run.mc.stride = 1;
+    run.mc.samples = 16;
+    return run;
+}
+
 void Robot::start(const RunConfig& run, int32_t steps) {
     // What an earlier test left open is closed; the panels go back to their first places.
     te->KeyPress(ImGuiKey_Escape);
@@ -94,6 +105,9 @@ void Robot::start(const RunConfig& run, int32_t steps) {
     ctx().run_action("view.layout.explore");
     frames(2);
     ctx().run_action("view.layout.reset");
+    frames(2);
+    for (const char* front : {"//Policy", "//Performance"})
+        te->WindowFocus(front);
     move_away();
 
     const auto before = recording();
@@ -101,11 +115,16 @@ void Robot::start(const RunConfig& run, int32_t steps) {
     engine().send(command::StartRun{run});
     engine().send(command::Pause{});
     if (steps > 0) engine().send(command::Step{steps});
-    GUI_CHECK(until([&] {
+    const bool stands = until([&] {
         const auto now = recording();
         return now && now != before && now->steps() == steps && status()->state == EngineState::paused &&
                status()->queued_commands == 0;
-    }));
+    });
+    if (!stands)
+        te->LogError("the engine is %s behind %d of %d steps, %d commands wait; newest error: %s",
+                     to_string(status()->state), recording() ? static_cast<int>(recording()->steps()) : -1,
+                     steps, static_cast<int>(status()->queued_commands), status()->error.c_str());
+    GUI_CHECK(stands);
     ctx().select_step(std::nullopt);
     ctx().run_action("view.follow");
     GUI_CHECK(until([&] { return ctx().recording == recording() && ctx().steps == steps; }, 10));
@@ -121,7 +140,9 @@ void Robot::step(int32_t steps) {
 }
 
 bool Robot::until(const std::function<bool()>& condition, int max_frames) {
-    for (int i = 0; i < max_frames && !te->Abort; ++i) {
+    for (int i = 0; i < max_frames; ++i) {
+        if (te->IsError())
+            throw TestFailed{}; // a helper of the test engine has failed: nothing more to wait for
         if (condition()) return true;
         m_stage.waiting = true;
         te->Yield();
@@ -232,11 +253,14 @@ void Robot::drag_by(float dx, float dy, int moves) {
 // --- looking ---
 
 std::string Robot::text() {
-    // ImGui's own text log covers one frame: it ends with the window in which it began.
-    ImGui::LogToClipboard();
+    // ImGui's own text log, over one whole frame: it would end with the window in which it began, so it gets none.
+    ImGuiContext& context = *ImGui::GetCurrentContext();
+    ImGui::LogToBuffer();
+    context.LogWindow = nullptr;
     te->Yield();
-    const char* all = ImGui::GetClipboardText();
-    return all ? all : "";
+    std::string all = context.LogBuffer.c_str();
+    ImGui::LogFinish();
+    return all;
 }
 
 Image Robot::look() {

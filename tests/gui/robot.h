@@ -82,13 +82,19 @@ public:
     // --- the run ---
     /// Bundled pair, chronicle prompt, entropy gate as at the first start, one thread, ends after `max_tokens`.
     [[nodiscard]] RunConfig config(int32_t max_tokens = 1500);
+    /// The same with a teacher pass and MC rows at every step, and as long as the context allows: it is still running
+    /// when a test that plays it looks again.
+    [[nodiscard]] RunConfig slow_config();
     /// A new run that stands paused behind `steps` records, everything at its first place, the mouse out of the way.
     void start(const RunConfig& config, int32_t steps);
     /// Exactly so many more records, then paused.
     void step(int32_t steps);
     /// Frames until the condition holds. False when it does not within the limit.
-    bool until(const std::function<bool()>& condition, int max_frames = 3000);
-    void frames(int count) { te->Yield(count); }
+    bool until(const std::function<bool()>& condition, int max_frames = 600);
+    void frames(int count) {
+        te->Yield(count);
+        if (te->IsError()) throw TestFailed{};
+    }
 
     // --- actions ---
     [[nodiscard]] const ui::Action& action(std::string_view id);

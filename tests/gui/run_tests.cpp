@@ -22,7 +22,7 @@ std::vector<std::pair<int64_t, std::string>> settings_of(const Recording& record
 }
 
 void play_and_pause(Robot& r) {
-    r.start(r.config(), 4);
+    r.start(r.slow_config(), 4);
     GUI_CHECK(!r.checked("run.play_pause"));
     r.act_by_item("run.play_pause", "//Run bar/###run.play_pause");
     GUI_CHECK(r.until([&] { return r.status()->state == EngineState::running; }));
@@ -83,7 +83,7 @@ void steps_are_counted(Robot& r) {
 }
 
 void refresh_now_while_decoding(Robot& r) {
-    RunConfig run = r.config();
+    RunConfig run = r.slow_config();
     run.policy = preset_policy("none");
     r.start(run, 12);
     GUI_CHECK(r.recording()->refreshes().size() == 0);
@@ -148,7 +148,7 @@ void rewind_and_continue(Robot& r) {
 }
 
 void sampling_while_running(Robot& r) {
-    r.start(r.config(1900), 4);
+    r.start(r.slow_config(), 4);
     r.act("run.play_pause");
     GUI_CHECK(r.until([&] { return r.recording()->steps() >= 8; }));
     const int64_t before = r.recording()->steps();

@@ -398,7 +398,15 @@ void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const Threshol
     if (stack.held_key != line.key) return;
     if (!held) {
         stack.held_key.clear();
-        if (!m_cancelled) edit_or_toast(ctx, [&] { ctx.drafts.commit(line.key); });
+        if (m_cancelled) return;
+        // With keyboard navigation ImGui itself lets go of what is held when Esc is pressed, before it is seen here.
+        const bool escaped = ImGui::IsKeyPressed(ImGuiKey_Escape, false);
+        edit_or_toast(ctx, [&] {
+            if (escaped)
+                ctx.drafts.cancel(ctx.engine);
+            else
+                ctx.drafts.commit(line.key);
+        });
         return;
     }
     ctx.host.keep_awake(0.5);
