@@ -11,9 +11,10 @@ namespace refreshlab::kernels {
 
 /// Inputs of one attention call: `rows` query rows of one layer against one cache.
 struct AttentionInputs {
-    at::Tensor q;        ///< [rows, heads, head_dim], after RoPE
-    at::Tensor k_cache;  ///< [kv_heads, capacity, head_dim] of this layer, a view of the cache; columns >= n are never read
-    at::Tensor v_cache;  ///< same shape
+    at::Tensor q; ///< [rows, heads, head_dim], after RoPE
+    at::Tensor
+        k_cache; ///< [kv_heads, capacity, head_dim] of this layer, a view of the cache; columns >= n are never read
+    at::Tensor v_cache; ///< same shape
 
     /// Row r sees cache columns [0, num_visible[r]) (causal mask and length are one object).
     std::span<const int64_t> num_visible;
@@ -28,7 +29,7 @@ struct AttentionInputs {
     /// sees the listed positions that are < num_visible[row]; others are never read. Undefined = every visible position.
     at::Tensor attended;
 
-    double scale = 0.0;   ///< usually 1 / sqrt(head_dim)
+    double scale = 0.0; ///< usually 1 / sqrt(head_dim)
 
     /// Attention dropout of row r: pass = passes[r] (0 = none). Probabilities are masked and scaled by 1/(1-p) after
     /// the softmax. Empty = no dropout anywhere.

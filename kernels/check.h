@@ -18,15 +18,15 @@ public:
 } // namespace refreshlab
 
 /// Cheap checks, on in every build.
-#define RL_ASSERT(condition)                                                                                \
-    do {                                                                                                    \
-        if (!(condition)) ::refreshlab::invariant_failed(#condition, __FILE__, __LINE__);                   \
+#define RL_ASSERT(condition)                                                                                 \
+    do {                                                                                                     \
+        if (!(condition)) ::refreshlab::invariant_failed(#condition, __FILE__, __LINE__);                    \
     } while (false)
 
 /// Costly checks (whole tensors read), only in builds without NDEBUG.
 #ifdef NDEBUG
-#define RL_DEBUG_ASSERT(condition)                                                                          \
-    do {                                                                                                    \
+#define RL_DEBUG_ASSERT(condition)                                                                           \
+    do {                                                                                                     \
     } while (false)
 #else
 #define RL_DEBUG_ASSERT(condition) RL_ASSERT(condition)

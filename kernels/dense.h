@@ -24,7 +24,8 @@ namespace refreshlab::kernels {
 
 /// y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c]; the mean divides by `width` (the true width of a
 /// zero-padded residual; 0 = number of columns). Source: Zhang and Sennrich 2019; padding: reference/refresh.md, 4.
-[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, int64_t width = 0);
+[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps,
+                                  int64_t width = 0);
 
 /// y = silu(gate) * up, element by element; silu(g) = g / (1 + exp(-g)).
 [[nodiscard]] at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up);
@@ -35,7 +36,8 @@ void rope_(at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 
 namespace reference {
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
-[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, int64_t width = 0);
+[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps,
+                                  int64_t width = 0);
 [[nodiscard]] at::Tensor silu_mul(const at::Tensor& gate, const at::Tensor& up);
 void rope_(at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 } // namespace reference

@@ -30,6 +30,7 @@ struct DropoutKey {
 
 /// Multiplies row r of x [rows, channels] in place by mask/(1-p), drawn for key with pass = passes[r]; rows with pass 0
 /// and p == 0 are left untouched bit for bit. Any device; same masks everywhere.
-void dropout_rows_(at::Tensor& x, const DropoutKey& key, std::span<const int32_t> passes, DropoutSite site, float p);
+void dropout_rows_(at::Tensor& x, const DropoutKey& key, std::span<const int32_t> passes, DropoutSite site,
+                   float p);
 
 } // namespace refreshlab::kernels

@@ -35,8 +35,8 @@ struct TopK {
 
 /// Statistics over N Monte-Carlo dropout rows beside the deterministic row 0 (reference/refresh.md, 5 and 7).
 struct McStatistics {
-    double variance = 0;         ///< U = mean over the vocabulary of the unbiased variance of z_ij, logit^2
-    double variance_sd = 0;      ///< jackknife standard error of U over the passes; NaN for N < 3
+    double variance = 0;    ///< U = mean over the vocabulary of the unbiased variance of z_ij, logit^2
+    double variance_sd = 0; ///< jackknife standard error of U over the passes; NaN for N < 3
     double mutual_information_bits = 0; ///< H(mean_i p_i) - mean_i H(p_i), not below 0
     double mean_entropy_bits = 0;       ///< mean_i H(p_i)
     double mean_entropy_sd_bits = 0;    ///< standard deviation of H(p_i) over the passes (unbiased)

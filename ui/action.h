@@ -11,15 +11,15 @@ namespace refreshlab::ui {
 
 /// One thing a person can do. The table drives menu, button, shortcut, palette, help sheet and tests.
 struct Action {
-    std::string id;       ///< "run.refresh_now"
-    std::string menu;     ///< "Run"; empty = not in a menu
-    std::string label;    ///< sentence case, "..." when a dialog follows
-    std::string help;     ///< one sentence
+    std::string id;             ///< "run.refresh_now"
+    std::string menu;           ///< "Run"; empty = not in a menu
+    std::string label;          ///< sentence case, "..." when a dialog follows
+    std::string help;           ///< one sentence
     ImGuiKeyChord shortcut = 0; ///< ignored while text is typed
     std::function<void(UiContext&)> run;
-    std::function<bool(const UiContext&)> enabled = {};          ///< empty = always
+    std::function<bool(const UiContext&)> enabled = {};             ///< empty = always
     std::function<std::string(const UiContext&)> why_disabled = {}; ///< tooltip of a disabled item
-    std::function<bool(const UiContext&)> checked = {};          ///< for toggles
+    std::function<bool(const UiContext&)> checked = {};             ///< for toggles
 };
 
 /// Checks that ids are unique, labels begin with a capital and have no final full stop, shortcuts do not collide, and

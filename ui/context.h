@@ -22,16 +22,16 @@ namespace refreshlab::ui {
 /// What is selected, everywhere at once. Panels read it and never keep a copy.
 /// A step t is selected together with the token it chose, y_{t+1} (docs/design.md, "Which step a number belongs to").
 struct Selection {
-    std::optional<int64_t> step; ///< nothing = live: panels show the newest step
-    int32_t layer = 0, head = 0; ///< of the enlarged attention head
+    std::optional<int64_t> step;         ///< nothing = live: panels show the newest step
+    int32_t layer = 0, head = 0;         ///< of the enlarged attention head
     std::optional<int64_t> key_position; ///< held attention cell
 };
 
 /// The x axis that all time plots share.
 struct TimeView {
     double x_min = 0, x_max = 100;
-    bool follow = true;      ///< keeps the newest step in sight until the person pans or zooms
-    int64_t seen_steps = 0;  ///< size when following stopped: the "End" button counts what came since
+    bool follow = true;     ///< keeps the newest step in sight until the person pans or zooms
+    int64_t seen_steps = 0; ///< size when following stopped: the "End" button counts what came since
     bool fit_request = false;
 };
 
@@ -40,27 +40,29 @@ struct TimeView {
 struct UiContext {
     EngineLink& engine;
     Host& host;
-    std::shared_ptr<const EngineStatus> status;   ///< never null
-    std::shared_ptr<const Recording> recording;   ///< null before the first run
-    int64_t steps = 0;                            ///< recording->steps() at the start of the frame
+    std::shared_ptr<const EngineStatus> status; ///< never null
+    std::shared_ptr<const Recording> recording; ///< null before the first run
+    int64_t steps = 0;                          ///< recording->steps() at the start of the frame
 
     Selection selection;
-    std::optional<int64_t> hovered_step;          ///< set by any panel in the last frame: shared crosshair
-    std::optional<int64_t> next_hovered_step;     ///< written by panels in this frame
+    std::optional<int64_t> hovered_step;      ///< set by any panel in the last frame: shared crosshair
+    std::optional<int64_t> next_hovered_step; ///< written by panels in this frame
     TimeView time;
     std::string coloured_signal = "entropy_bits"; ///< of the Text panel
     Drafts drafts;
     Theme theme;
     Toasts toasts;
     Landmarks landmarks;
-    bool present_mode = false;                    ///< layout Present: no menus, larger type
+    bool present_mode = false; ///< layout Present: no menus, larger type
     bool first_start_hints = false;
     Fonts fonts;
     /// Runs an action of the table by its id ("run.new"), as an empty panel offers it; does nothing while it is disabled.
     std::function<void(std::string_view id)> run_action;
 
     /// The step that panels show: selected, or the newest; 0 when there is none.
-    [[nodiscard]] int64_t shown_step() const { return selection.step ? std::min(*selection.step, steps) : steps; }
+    [[nodiscard]] int64_t shown_step() const {
+        return selection.step ? std::min(*selection.step, steps) : steps;
+    }
     [[nodiscard]] bool live() const { return !selection.step.has_value(); }
     void select_step(std::optional<int64_t> step) { selection.step = step; }
 };

@@ -48,14 +48,16 @@ public:
     /// Whole-policy changes (preset chosen, card added or removed): also one undo entry.
     /// Throws Error{bad_input} from check_policy; nothing is sent then.
     void set_policy(EngineLink& engine, const RefreshPolicy& policy);
-    [[nodiscard]] RefreshPolicy policy() const; ///< pending draft or applied, pending parameter drafts included
+    [[nodiscard]] RefreshPolicy
+    policy() const; ///< pending draft or applied, pending parameter drafts included
     [[nodiscard]] bool policy_pending() const { return !(m_draft.policy == m_applied.policy); }
     /// The whole configuration as it will be once everything sent has been applied.
     [[nodiscard]] const RunConfig& config() const { return m_draft; }
 
     [[nodiscard]] bool can_undo() const { return m_next_undo > 0; }
     [[nodiscard]] bool can_redo() const { return m_next_undo < m_undo.size(); }
-    [[nodiscard]] std::string undo_label() const; ///< "Entropy threshold 6 -> 5.2 bits"; "" when there is nothing
+    [[nodiscard]] std::string
+    undo_label() const; ///< "Entropy threshold 6 -> 5.2 bits"; "" when there is nothing
     [[nodiscard]] std::string redo_label() const;
     /// Both throw Error{bad_input} when the present run refuses the value (another policy since); the entry is dropped.
     void undo(EngineLink& engine);
@@ -63,16 +65,16 @@ public:
 
 private:
     struct Undo {
-        std::string key;           ///< "" = policy
+        std::string key; ///< "" = policy
         std::string before, after;
         RefreshPolicy policy_before, policy_after;
     };
     /// One edit that was sent and is not yet known to be applied.
     struct Sent {
-        std::string key;           ///< "" = policy
+        std::string key; ///< "" = policy
         std::string value;
         RefreshPolicy policy;
-        uint64_t revision = 0;     ///< of the engine just before it was sent
+        uint64_t revision = 0; ///< of the engine just before it was sent
     };
     void send(EngineLink& engine, const std::string& key, const std::string& value);
     void send_policy(EngineLink& engine, const RefreshPolicy& policy);
@@ -83,7 +85,7 @@ private:
     [[nodiscard]] static std::string label(const Undo& entry);
 
     RunConfig m_applied, m_draft;
-    std::vector<Sent> m_sent;      ///< in the order of the engine's queue
+    std::vector<Sent> m_sent; ///< in the order of the engine's queue
     std::string m_edited, m_edited_before;
     RefreshPolicy m_edited_policy_before;
     std::vector<Undo> m_undo;

@@ -21,7 +21,11 @@ public:
 
     /// Saves a PNG of the whole window (panel empty) or of one panel's rectangle at 1-4 times the size, after this
     /// frame. Success and failure come as a toast and a log line.
-    struct Picture { std::filesystem::path path; std::string panel; int scale = 1; };
+    struct Picture {
+        std::filesystem::path path;
+        std::string panel;
+        int scale = 1;
+    };
     virtual void save_picture(const Picture& picture) = 0;
 
     virtual void quit() = 0;
@@ -36,7 +40,9 @@ public:
     [[nodiscard]] virtual int64_t memory_bytes() const = 0;
 
     /// Cost of drawing, for the Performance panel.
-    struct FrameStats { double cpu_ms_median = 0, cpu_ms_p99 = 0, gl_ms = 0, frames_per_second = 0; };
+    struct FrameStats {
+        double cpu_ms_median = 0, cpu_ms_p99 = 0, gl_ms = 0, frames_per_second = 0;
+    };
     [[nodiscard]] virtual FrameStats frame_stats() const = 0;
 };
 

@@ -12,7 +12,9 @@ namespace refreshlab::ui {
 /// "cache/map", "timeline/bar", "panel/Signals".
 class Landmarks {
 public:
-    struct Box { float x = 0, y = 0, width = 0, height = 0; };
+    struct Box {
+        float x = 0, y = 0, width = 0, height = 0;
+    };
     void set(std::string name, Box box) { m_boxes[std::move(name)] = box; }
     [[nodiscard]] std::optional<Box> find(const std::string& name) const {
         const auto it = m_boxes.find(name);

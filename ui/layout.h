@@ -15,7 +15,7 @@ namespace refreshlab::ui {
 
 struct Layout {
     std::vector<std::string> open_panels;
-    std::string ini;                     ///< what Dear ImGui reads
+    std::string ini; ///< what Dear ImGui reads
 };
 /// Throws Error{bad_input} naming the file.
 [[nodiscard]] Layout read_layout(const std::filesystem::path& file);
@@ -23,8 +23,10 @@ struct Layout {
 [[nodiscard]] Layout parse_layout(std::string_view text);
 [[nodiscard]] std::string layout_text(const Layout& layout);
 /// The bundled file of a layout.
-[[nodiscard]] std::filesystem::path bundled_layout(const std::filesystem::path& assets, std::string_view name);
+[[nodiscard]] std::filesystem::path bundled_layout(const std::filesystem::path& assets,
+                                                   std::string_view name);
 /// The person's own arrangement of that layout.
-[[nodiscard]] std::filesystem::path user_layout(const std::filesystem::path& user_folder, std::string_view name);
+[[nodiscard]] std::filesystem::path user_layout(const std::filesystem::path& user_folder,
+                                                std::string_view name);
 
 } // namespace refreshlab::ui

@@ -9,10 +9,10 @@ namespace refreshlab::ui {
 struct Settings {
     std::string theme = "dark";
     std::string layout = "Explore";
-    float user_scale = 1.0F;         ///< 0.75 .. 3
+    float user_scale = 1.0F; ///< 0.75 .. 3
     bool layout_locked = false;
-    bool hints_seen = false;         ///< the card of the first start has been shown and answered
-    int steps_at_once = 16;          ///< N of "Step N"
+    bool hints_seen = false; ///< the card of the first start has been shown and answered
+    int steps_at_once = 16;  ///< N of "Step N"
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so in

@@ -18,9 +18,9 @@ class Shell {
 public:
     struct Options {
         std::string theme = "dark";
-        std::string layout = "Explore"; ///< Explore, Tune, Present
-        float user_scale = 1.0F;        ///< 0.75 .. 3
-        bool restore_user_layout = true;///< false: pictures and tests start from the bundled layout
+        std::string layout = "Explore";  ///< Explore, Tune, Present
+        float user_scale = 1.0F;         ///< 0.75 .. 3
+        bool restore_user_layout = true; ///< false: pictures and tests start from the bundled layout
         bool first_start_hints = true;
     };
     Shell(EngineLink& engine, Host& host, Options options);
@@ -30,13 +30,14 @@ public:
     void draw();
 
     [[nodiscard]] UiContext& context();
-    [[nodiscard]] const std::vector<Action>& actions() const; ///< the one table behind menus, buttons, keys, palette, tests
-    void run_action(std::string_view id);                     ///< as if its key had been pressed; for tests and scripts
+    [[nodiscard]] const std::vector<Action>&
+    actions() const;                      ///< the one table behind menus, buttons, keys, palette, tests
+    void run_action(std::string_view id); ///< as if its key had been pressed; for tests and scripts
     /// Fonts and style for this display density (1.0 = 96 dpi); called once at start and when it changes.
     void set_display_scale(float scale);
     /// Shows a trace that was loaded from a file instead of the engine's recording (nothing = the engine's again).
     void show_recording(std::shared_ptr<const Recording> recording);
-    void save_settings();                                     ///< layout and settings into Host::user_folder()
+    void save_settings(); ///< layout and settings into Host::user_folder()
 
 private:
     struct Impl;

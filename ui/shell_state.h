@@ -24,9 +24,9 @@ class Panel;
 /// what is to be done with its result on the UI thread. A cancelled job's result is thrown away, and it must leave
 /// nothing half-written behind; `cancelled` lets it know. Destruction waits for the thread.
 struct Job {
-    std::string label;                                  ///< "Opening run.trace"
-    std::shared_ptr<std::atomic<bool>> cancelled;       ///< written by the UI thread, read by the job
-    std::future<std::function<void()>> result;          ///< throws Error
+    std::string label;                            ///< "Opening run.trace"
+    std::shared_ptr<std::atomic<bool>> cancelled; ///< written by the UI thread, read by the job
+    std::future<std::function<void()>> result;    ///< throws Error
     double started_s = 0;
 };
 
@@ -50,10 +50,10 @@ struct ShellState {
     std::string wanted_layout;
     bool wanted_layout_bundled = false; ///< "Reset layout": not the person's own arrangement
     std::map<std::string, std::string, std::less<>> arrangements; ///< layout texts of this session, by layout
-    std::string focus_panel;            ///< title of a panel to bring to the front
+    std::string focus_panel;                                      ///< title of a panel to bring to the front
 
     float display_scale = 1;
-    std::unique_ptr<Dialog> dialog;      ///< the one dialog that is open, or null
+    std::unique_ptr<Dialog> dialog; ///< the one dialog that is open, or null
     std::vector<Job> jobs;
 
     std::shared_ptr<const Recording> trace; ///< shown instead of the engine's recording
@@ -63,11 +63,12 @@ struct ShellState {
     std::optional<bool> wanted_running;
     /// Refreshes that existed when "Refresh now" was last pressed; the button shows that one is on its way.
     std::optional<size_t> refreshes_when_asked;
-    int64_t counted_steps = 0;           ///< steps whose times are in the two sums below
-    double decode_ms = 0, refresh_ms = 0; ///< of the shown recording: everything else; passes, splices and redraws
-    double busy_since_s = -1;            ///< loading or prefilling began (ImGui time)
+    int64_t counted_steps = 0; ///< steps whose times are in the two sums below
+    double decode_ms = 0,
+           refresh_ms = 0;    ///< of the shown recording: everything else; passes, splices and redraws
+    double busy_since_s = -1; ///< loading or prefilling began (ImGui time)
 
-    [[nodiscard]] bool running() const;  ///< as shown: the wish, or the engine's state
+    [[nodiscard]] bool running() const; ///< as shown: the wish, or the engine's state
     [[nodiscard]] const Action* find_action(std::string_view id) const;
     [[nodiscard]] static bool enabled(const Action& action, const UiContext& ctx);
     /// Runs it unless it is disabled; an Error becomes a toast.
@@ -77,7 +78,8 @@ struct ShellState {
     void say(Toasts::Level level, std::string text, bool toast = true);
     /// Calls work(); an exception becomes one toast and log line.
     void guarded(const std::function<void()>& work);
-    void start_job(std::string label, std::function<std::function<void()>(const std::atomic<bool>& cancelled)> work);
+    void start_job(std::string label,
+                   std::function<std::function<void()>(const std::atomic<bool>& cancelled)> work);
     /// Stores settings and the present layout; problems become a log line.
     void save_all();
     void store_layout();

@@ -14,12 +14,13 @@ namespace refreshlab::ui {
 /// (refresh); Okabe-Ito for signals, the same colour for a signal's line, threshold, card and markers.
 struct Theme {
     std::string name = "dark";
-    ImU32 accent = 0, accent_text = 0;      ///< "Refresh now", pending refreshes
-    ImU32 accent_ink = 0;                   ///< the accent as text on the window's background
+    ImU32 accent = 0, accent_text = 0; ///< "Refresh now", pending refreshes
+    ImU32 accent_ink = 0;              ///< the accent as text on the window's background
     ImU32 text = 0, text_muted = 0, text_error = 0, text_ok = 0;
-    ImU32 card = 0;                         ///< background of a card in a panel
+    ImU32 card = 0; ///< background of a card in a panel
     ImU32 plot_background = 0, plot_border = 0, grid = 0, crosshair = 0, selection = 0;
-    ImU32 origin_prefill = 0, origin_refresh = 0, origin_student = 0, origin_skipped = 0, absent_a = 0, absent_b = 0;
+    ImU32 origin_prefill = 0, origin_refresh = 0, origin_student = 0, origin_skipped = 0, absent_a = 0,
+          absent_b = 0;
     bool dark = true;
 
     /// Line colour of a signal, by name; stable, from Okabe-Ito (yellow last).

@@ -10,7 +10,13 @@ namespace refreshlab::ui {
 class Toasts {
 public:
     enum class Level : uint8_t { info, warning, error };
-    struct Line { double time_s = 0; Level level = Level::info; std::string text; bool shown_as_toast = false; int repeats = 1; };
+    struct Line {
+        double time_s = 0;
+        Level level = Level::info;
+        std::string text;
+        bool shown_as_toast = false;
+        int repeats = 1;
+    };
 
     /// The same text again within the last lines only counts up.
     void add(Level level, std::string text, double time_s, bool toast = true);

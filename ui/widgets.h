@@ -14,16 +14,18 @@ namespace refreshlab::ui {
 
 struct NumberStyle {
     double slider_min = 0, slider_max = 1;
-    double min = 0, max = 0;              ///< accepted range; max <= min = unbounded
+    double min = 0, max = 0; ///< accepted range; max <= min = unbounded
     bool integer = false;
-    ImU32 colour = 0;                     ///< of the grab; 0 = the style's
-    std::string default_value;            ///< offered on right click; "" = none
+    ImU32 colour = 0;          ///< of the grab; 0 = the style's
+    std::string default_value; ///< offered on right click; "" = none
 };
 
 /// A slider without text, `width` pixels wide. Linear.
-bool number_slider(UiContext& ctx, const char* id, const std::string& key, float width, const NumberStyle& style);
+bool number_slider(UiContext& ctx, const char* id, const std::string& key, float width,
+                   const NumberStyle& style);
 /// A typed entry, `width` pixels wide; dragging it sideways changes it too.
-bool number_entry(UiContext& ctx, const char* id, const std::string& key, float width, const NumberStyle& style);
+bool number_entry(UiContext& ctx, const char* id, const std::string& key, float width,
+                  const NumberStyle& style);
 /// Check box and combo box for switches and choices.
 bool switch_box(UiContext& ctx, const char* label, const std::string& key);
 bool choice_box(UiContext& ctx, const char* id, const std::string& key, float width);

@@ -14,7 +14,8 @@ namespace refreshlab {
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& what);
 
 /// Reads and parses a whole file (at most `max_bytes`). Throws Error{bad_input}.
-[[nodiscard]] nlohmann::json read_json_file(const std::filesystem::path& path, size_t max_bytes = size_t{1} << 30);
+[[nodiscard]] nlohmann::json read_json_file(const std::filesystem::path& path,
+                                            size_t max_bytes = size_t{1} << 30);
 
 /// Reads a whole file as bytes. Throws Error{bad_input} for a missing file, a folder, or more than max_bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, size_t max_bytes = size_t{1} << 30);

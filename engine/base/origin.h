@@ -17,13 +17,20 @@ enum class Origin : uint8_t {
 
 [[nodiscard]] constexpr const char* origin_name(Origin o) {
     switch (o) {
-    case Origin::none: return "none";
-    case Origin::teacher_prefill: return "teacher_prefill";
-    case Origin::teacher_refresh: return "teacher_refresh";
-    case Origin::student: return "student";
-    case Origin::student_prefill: return "student_prefill";
-    case Origin::teacher_decode: return "teacher_decode";
-    case Origin::skipped: return "skipped";
+    case Origin::none:
+        return "none";
+    case Origin::teacher_prefill:
+        return "teacher_prefill";
+    case Origin::teacher_refresh:
+        return "teacher_refresh";
+    case Origin::student:
+        return "student";
+    case Origin::student_prefill:
+        return "student_prefill";
+    case Origin::teacher_decode:
+        return "teacher_decode";
+    case Origin::skipped:
+        return "skipped";
     }
     return "none";
 }

@@ -20,7 +20,8 @@ namespace refreshlab {
 /// Source   reference/refresh.md, section 9 (cache contract).
 class KvCache {
 public:
-    KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t head_dim, at::ScalarType dtype, at::Device device);
+    KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t head_dim, at::ScalarType dtype,
+            at::Device device);
     KvCache(const KvCache&) = delete;
     KvCache& operator=(const KvCache&) = delete;
     ~KvCache();
@@ -67,8 +68,8 @@ public:
     void clear_journal();
 
     [[nodiscard]] Origin origin(int64_t position) const;
-    [[nodiscard]] std::span<const Origin> origins() const;          ///< [length()]
-    [[nodiscard]] std::span<const int32_t> refresh_ids() const;     ///< [length()], -1 = never spliced
+    [[nodiscard]] std::span<const Origin> origins() const;      ///< [length()]
+    [[nodiscard]] std::span<const int32_t> refresh_ids() const; ///< [length()], -1 = never spliced
     [[nodiscard]] int64_t bytes_reserved() const;
     [[nodiscard]] int64_t bytes_used() const;
     [[nodiscard]] int64_t journal_bytes() const;

@@ -41,12 +41,14 @@ using LoadProgress = std::function<bool(double fraction, const std::string& what
 /// Parity  logits within 1e-4 of `transformers` in fp32.
 class LlamaModel {
 public:
-    [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& folder, at::Device device,
-                                                          at::ScalarType dtype, const LoadProgress& progress = {});
+    [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& folder,
+                                                          at::Device device, at::ScalarType dtype,
+                                                          const LoadProgress& progress = {});
     /// A model from given weights (name -> tensor, Hugging Face names), for tests and stand-ins.
-    [[nodiscard]] static std::unique_ptr<LlamaModel> from_weights(
-        const ModelConfig& config, const std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>& weight,
-        at::Device device, at::ScalarType dtype);
+    [[nodiscard]] static std::unique_ptr<LlamaModel>
+    from_weights(const ModelConfig& config,
+                 const std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>& weight,
+                 at::Device device, at::ScalarType dtype);
     ~LlamaModel();
 
     [[nodiscard]] const ModelConfig& config() const;
@@ -87,7 +89,7 @@ private:
 };
 
 /// A checkpoint folder's random stand-in: same code path, weights N(0, 0.02) from a seed. For machines without the pair.
-[[nodiscard]] std::unique_ptr<LlamaModel> random_llama(const ModelConfig& config, uint64_t seed, at::Device device,
-                                                       at::ScalarType dtype);
+[[nodiscard]] std::unique_ptr<LlamaModel> random_llama(const ModelConfig& config, uint64_t seed,
+                                                       at::Device device, at::ScalarType dtype);
 
 } // namespace refreshlab

@@ -29,9 +29,9 @@ struct ModelConfig {
     double rms_norm_eps = 1e-6, rope_theta = 10000.0;
     RopeScaling rope_scaling;
     bool tied_head = false, attention_bias = false, mlp_bias = false;
-    std::vector<int32_t> eos_ids;        ///< from generation_config.json if present, else config.json
+    std::vector<int32_t> eos_ids; ///< from generation_config.json if present, else config.json
     std::optional<int32_t> bos_id;
-    std::string stored_dtype;            ///< torch_dtype / dtype, "" if absent
+    std::string stored_dtype; ///< torch_dtype / dtype, "" if absent
     /// Dropout the checkpoint was trained with; only declared keys are set (attention_dropout; resid_dropout is our own
     /// key). All absent or 0: MC variance is labelled "uncalibrated".
     std::optional<double> attention_dropout, resid_dropout;
@@ -43,6 +43,7 @@ struct ModelConfig {
 
 /// First field in which two KV geometries differ (layers, kv_heads, head_dim, rope...), or nothing: then a splice is
 /// allowed (reference/refresh.md, section 4).
-[[nodiscard]] std::optional<std::string> geometry_difference(const ModelConfig& teacher, const ModelConfig& student);
+[[nodiscard]] std::optional<std::string> geometry_difference(const ModelConfig& teacher,
+                                                             const ModelConfig& student);
 
 } // namespace refreshlab

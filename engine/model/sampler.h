@@ -18,6 +18,7 @@ struct Choice {
 /// tokens whose probability reaches top_p), keep min-p (p >= min_p * max p), renormalise, and draw by one Philox number
 /// keyed by (seed, position): earlier draws have no influence.
 /// Sources: top-p Holtzman et al. 2020; min-p Nguyen et al. 2024.
-[[nodiscard]] Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed, int64_t position);
+[[nodiscard]] Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed,
+                                  int64_t position);
 
 } // namespace refreshlab

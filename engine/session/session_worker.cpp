@@ -264,7 +264,8 @@ void SessionWorker::Impl::loop() {
             now.state = EngineState::failed;
             now.message = problem;
         }
-        if (!is_step) ++now.revision; // answered, though with a refusal: a draft that waits for it can stop waiting
+        if (!is_step)
+            ++now.revision; // answered, though with a refusal: a draft that waits for it can stop waiting
         report(problem);
     }
     if (trace) trace->flush();
