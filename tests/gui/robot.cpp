@@ -111,9 +111,15 @@ void Robot::start(const RunConfig& run, int32_t steps) {
     move_away();
 
     const auto before = recording();
-    // The three are queued before the first can be done: no step is made between them.
     engine().send(command::StartRun{run});
     engine().send(command::Pause{});
+    GUI_CHECK(until(
+        [&] { return recording() && recording() != before && status()->state == EngineState::paused; }));
+    // On a busy machine the decode thread may have made steps before the pause came.
+    if (const auto raced = recording(); raced->steps() > 0) {
+        engine().send(command::Rewind{0});
+        GUI_CHECK(until([&] { return recording() != raced && status()->state == EngineState::paused; }));
+    }
     if (steps > 0) engine().send(command::Step{steps});
     const bool stands = until([&] {
         const auto now = recording();
