@@ -40,7 +40,7 @@ struct Shell::Impl {
 
     ShellState state;
     std::shared_ptr<const Recording> last_recording;
-    std::string last_trace_error, last_failure;
+    std::string last_trace_error;
     uint64_t last_errors = 0; ///< refused commands that have been told
     EngineState last_state = EngineState::idle;
     std::map<std::string, std::string, std::less<>>
