@@ -35,7 +35,9 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
     switch (index) {
     case 0: {
         require(fields, "config");
-        return command::StartRun{run_config_from_json(*fields.find("config"), what)};
+        command::StartRun start{run_config_from_json(*fields.find("config"), what)};
+        fields.boolean("paused", start.paused);
+        return start;
     }
     case 1:
         return command::Pause{};
@@ -83,7 +85,10 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
 nlohmann::json to_json(const Command& command) {
     nlohmann::json json = {{"command", command_names[command.index()]}};
     std::visit(Overloaded{
-                   [&](const command::StartRun& c) { json["config"] = to_json(c.config); },
+                   [&](const command::StartRun& c) {
+                       json["config"] = to_json(c.config);
+                       json["paused"] = c.paused;
+                   },
                    [&](const command::Step& c) { json["steps"] = c.steps; },
                    [&](const command::Rewind& c) { json["step"] = c.step; },
                    [&](const command::SetParameter& c) {
@@ -120,7 +125,7 @@ std::string coalesce_key(const Command& command) {
     }
     if (std::holds_alternative<command::SetPolicy>(command)) return "policy";
     if (const auto* request = std::get_if<command::RequestAttention>(&command)) {
-        return request->teacher ? "attention:teacher" : "attention:student";
+        return fmt::format("attention:{}:{}", request->teacher ? "teacher" : "student", request->position);
     }
     return {};
 }

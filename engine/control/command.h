@@ -13,9 +13,10 @@ namespace refreshlab {
 /// What goes down to the decode thread. Plain data that serialises: a trace logs it, a socket could carry it. Commands
 /// are applied between steps; those marked * change the recording and are logged with the step at which they act.
 namespace command {
-/// Loads models if they changed, prefills, decodes (or waits, see paused).
+/// Loads models if they changed, prefills, then decodes, or waits paused behind the prefill.
 struct StartRun {
     RunConfig config;
+    bool paused = false;
 };
 struct Pause {};
 struct Resume {};
@@ -56,7 +57,7 @@ using Command = std::variant<command::StartRun, command::Pause, command::Resume,
 [[nodiscard]] Command command_from_json(const nlohmann::json& json, const std::string& what);
 
 /// Commands with the same non-empty key replace each other while they wait: "set:entropy.threshold" (the parameter, in
-/// whichever spelling), "policy", "attention:teacher", "attention:student" (only what a person looks at now is worth it).
+/// whichever spelling), "policy", "attention:teacher:17" (one row is read once, however often it was asked for).
 [[nodiscard]] std::string coalesce_key(const Command& command);
 
 } // namespace refreshlab

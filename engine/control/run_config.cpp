@@ -64,6 +64,14 @@ void read_capture(const nlohmann::json& json, const std::string& what, CaptureCo
     fields.finish();
 }
 
+void read_task(const nlohmann::json& json, const std::string& what, TaskConfig& task) {
+    JsonFields fields(json, what, "task");
+    fields.text("kind", task.kind);
+    fields.text("reference", task.reference);
+    fields.text("almanac", task.almanac);
+    fields.finish();
+}
+
 } // namespace
 
 nlohmann::json to_json(const RunConfig& config) {
@@ -77,6 +85,11 @@ nlohmann::json to_json(const RunConfig& config) {
             {"mode", to_string(config.mode)},
             {"prompt", config.prompt},
             {"raw_prompt", config.raw_prompt},
+            {"given_text", config.given_text},
+            {"task",
+             {{"kind", config.task.kind},
+              {"reference", config.task.reference},
+              {"almanac", config.task.almanac}}},
             {"max_tokens", config.max_tokens},
             {"ignore_stop", config.ignore_stop},
             {"seed", config.seed},
@@ -116,6 +129,8 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     }
     fields.text("prompt", config.prompt);
     fields.boolean("raw_prompt", config.raw_prompt);
+    fields.text("given_text", config.given_text);
+    if (const nlohmann::json* task = fields.find("task")) read_task(*task, what, config.task);
     read_whole(fields, "max_tokens", "max_tokens", config.max_tokens);
     fields.boolean("ignore_stop", config.ignore_stop);
     fields.unsigned_integer("seed", config.seed);

@@ -45,6 +45,14 @@ struct CaptureConfig {
     friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;
 };
 
+/// What a run is scored against token by token (engine/tasks; signal task_score). Empty kind: nothing.
+struct TaskConfig {
+    std::string kind;      ///< roll_call | company | chronicle | chain_of_key | ledger | table | retell
+    std::string reference; ///< the expected answer; kinds that are scored by exact match need it
+    std::string almanac;   ///< file of the facts; roll_call, company and chronicle need it
+    friend bool operator==(const TaskConfig&, const TaskConfig&) = default;
+};
+
 /// Everything that determines a run, apart from the commands given while it goes on. Plain data, JSON both ways.
 struct RunConfig {
     std::string teacher_dir, student_dir;
@@ -55,7 +63,11 @@ struct RunConfig {
 
     Mode mode = Mode::overfill;
     std::string prompt;
-    bool raw_prompt = false;  ///< skip the chat template
+    bool raw_prompt = false; ///< skip the chat template
+    /// When not empty, the continuation is read instead of drawn (teacher forcing): y_1, y_2, ... are this text's
+    /// tokens, one choice replaced by the given one each time. Signals, triggers and refreshes work as ever.
+    std::string given_text;
+    TaskConfig task;
     int32_t max_tokens = 256; ///< N
     bool ignore_stop = false; ///< timing runs: the end token does not stop
     uint64_t seed = 0;

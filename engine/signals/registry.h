@@ -51,6 +51,8 @@ struct SignalInputs {
     std::optional<double> logprob;         ///< ln p(y_t) under the row it was drawn from
     std::optional<double> teacher_logprob; ///< ln p_T(y_t | x, y_<t), temperature 1
     std::optional<double> teacher_agrees;  ///< 1 if the teacher's arg max is y_t, else 0
+    std::optional<double> top1_hit;        ///< 1 if y_t is the arg max of the row it was chosen by, else 0
+    std::optional<double> task_score;      ///< 1 right, 0 wrong; nothing where the task does not score y_t
     std::optional<double> drift; ///< mean over layers of (eK + eV)/2 of this position at its refresh
     /// S.len - P at boundary t, before a refresh there; negative: not defined (a back-fill of other values, a record
     /// without a boundary).

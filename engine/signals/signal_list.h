@@ -12,6 +12,8 @@
     X(top1_surprisal_bits)                                                                                   \
     X(top1_prob)                                                                                             \
     X(logprob)                                                                                               \
+    X(top1_hit)                                                                                              \
+    X(task_score)                                                                                            \
     X(teacher_logprob)                                                                                       \
     X(teacher_agreement)                                                                                     \
     X(drift)                                                                                                 \
