@@ -41,7 +41,7 @@ public:
             // Too long to be a key: wrong already, and so is every further token of this line.
             if (m_line.size() > longest_line) {
                 if (!m_group.given()) m_group.judge(false, verdicts);
-                m_group.clear();
+                m_group.drop_tokens();
             }
         }
         return verdicts;

@@ -9,16 +9,15 @@ namespace refreshlab {
 class TokenGroup {
 public:
     void add(int64_t token, std::optional<bool> hit) {
-        if (!m_tokens.empty() && m_tokens.back() == token) return;
+        if (token == m_last) return;
+        m_last = token;
         m_tokens.push_back(token);
         m_given = m_given || hit.has_value();
         m_hit = m_hit && hit.value_or(true);
     }
-    void clear() {
-        m_tokens.clear();
-        m_given = false;
-        m_hit = true;
-    }
+    void clear() { *this = TokenGroup(); }
+    /// Their verdict is out; what is known of the unit stays.
+    void drop_tokens() { m_tokens.clear(); }
     [[nodiscard]] bool given() const { return m_given; } ///< part of a given text
     [[nodiscard]] bool hit() const { return m_hit; }     ///< no token was missed
     void judge(bool right, std::vector<Verdict>& out) const {
@@ -28,6 +27,7 @@ public:
 
 private:
     std::vector<int64_t> m_tokens;
+    int64_t m_last = 0;
     bool m_given = false, m_hit = true;
 };
 
