@@ -19,6 +19,9 @@ void check(const AttentionInputs& in) {
     RL_ASSERT(static_cast<int64_t>(in.num_visible.size()) == rows);
     for (const int64_t n : in.num_visible)
         RL_ASSERT(n >= 0 && n <= in.k_cache.size(1));
+    RL_ASSERT(in.first_visible.empty() || static_cast<int64_t>(in.first_visible.size()) == rows);
+    for (const int64_t n : in.first_visible)
+        RL_ASSERT(n >= 0);
     RL_ASSERT(in.own_k.defined() == in.own_v.defined());
     if (in.own_k.defined()) {
         const at::IntArrayRef own = in.own_k.sizes();

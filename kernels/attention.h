@@ -16,8 +16,11 @@ struct AttentionInputs {
         k_cache; ///< [kv_heads, capacity, head_dim] of this layer, a view of the cache; columns >= n are never read
     at::Tensor v_cache; ///< same shape
 
-    /// Row r sees cache columns [0, num_visible[r]) (causal mask and length are one object).
+    /// Row r sees cache columns [first_visible[r], num_visible[r]): causal mask, length and sliding window are one object.
+    /// An empty first_visible is 0 for every row. 0 <= first_visible[r]; a row with first >= num_visible sees only its own
+    /// column, if it brings one. Columns below the smallest first_visible are never read.
     std::span<const int64_t> num_visible;
+    std::span<const int64_t> first_visible;
 
     /// Optional: row r additionally sees this column of its own, as the last key, after the visible ones.
     /// [rows, kv_heads, head_dim] or undefined. Used by MC rows, which must not write to the cache. Its position, in the
@@ -26,7 +29,7 @@ struct AttentionInputs {
     at::Tensor own_k, own_v;
 
     /// Optional: attended set. [kv_heads, m] int64 on the CPU, positions ascending per KV head, padded with -1; a row
-    /// sees the listed positions that are < num_visible[row]; others are never read. Undefined = every visible position.
+    /// sees the listed positions of its range; others are never read. Undefined = every visible position.
     at::Tensor attended;
 
     double scale = 0.0; ///< usually 1 / sqrt(head_dim)

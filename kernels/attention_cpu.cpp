@@ -12,7 +12,8 @@
 /// Story: a task is a block of query rows times some query heads of one KV head, so that a key is loaded once for all of
 /// them; scores are the dot products of kernels/dense.h with keys as weights, and the weighted sum runs over positions
 /// ascending, one chain per (row, head, channel). What a row attends to is a list of positions, in which its own column
-/// (MC rows) is the last: nothing depends on the other rows of a task, so blocks of any size give the same bits. A
+/// (MC rows) is the last and from whose first entry (a sliding window) the lanes of its sums count: nothing depends on the
+/// other rows of a task, so blocks of any size give the same bits. A
 /// decode step has few tasks; then the query heads of a KV head are split over tasks as well (the keys come from the
 /// cache the second time). Probabilities of one task stay in the second cache up to ~8k positions.
 namespace refreshlab::kernels::cpu {
@@ -47,8 +48,9 @@ Keys keys_of(const Problem& p, int64_t kv) {
     return {list, std::find(list, list + width, int64_t{-1}) - list};
 }
 
-/// Sets s[i], i < n, to 0 or s[i] / (1 - p), by the key positions of row r.
-void drop(const Problem& p, int64_t row, int64_t head, const Keys& keys, int64_t count, bool own, float* s) {
+/// Sets s[i], first <= i < count (and i = count with an own column), to 0 or s[i] / (1 - p), by the key positions of row r.
+void drop(const Problem& p, int64_t row, int64_t head, const Keys& keys, int64_t first, int64_t count,
+          bool own, float* s) {
     DropoutKey key = p.in.dropout_key;
     key.pass = p.in.passes[static_cast<size_t>(row)];
     if (key.pass == 0) return;
@@ -57,14 +59,14 @@ void drop(const Problem& p, int64_t row, int64_t head, const Keys& keys, int64_t
     const float scale = 1.0F / (1.0F - p.in.dropout_p);
     const int64_t visible = p.in.num_visible[static_cast<size_t>(row)];
     if (keys.list == nullptr) {
-        kernels().dropout(s, count + (own ? 1 : 0), stream, 0,
+        kernels().dropout(s + first, count - first + (own ? 1 : 0), stream, static_cast<uint32_t>(first),
                           scale); // the own column is at position `visible`
         return;
     }
     const auto apply = [&](float& value, int64_t position) {
         value *= shared::mask_keeps(stream, static_cast<uint32_t>(position)) ? scale : 0.0F;
     };
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = first; i < count; ++i)
         apply(s[i], keys.list[i]);
     if (own) apply(s[count], visible);
 }
@@ -78,15 +80,25 @@ void run_task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_
     const bool own = p.own_k.defined();
     const Keys keys = keys_of(p, kv);
 
+    // Row r reads the keys [firsts[r], counts[r]) of the list.
+    int64_t firsts[rows_per_task];
     int64_t counts[rows_per_task];
+    int64_t lowest = INT64_MAX; // of any row
     int64_t most = 0;
-    int64_t least = keys.count_below(p.in.num_visible[static_cast<size_t>(row)]);
+    int64_t latest = 0; // [latest, least): read by every row
+    int64_t least = INT64_MAX;
     for (int64_t r = 0; r < rows; ++r) {
-        counts[r] = keys.count_below(p.in.num_visible[static_cast<size_t>(row + r)]);
+        const auto at = static_cast<size_t>(row + r);
+        counts[r] = keys.count_below(p.in.num_visible[at]);
+        firsts[r] =
+            p.in.first_visible.empty() ? 0 : std::min(keys.count_below(p.in.first_visible[at]), counts[r]);
+        lowest = std::min(lowest, firsts[r]);
+        latest = std::max(latest, firsts[r]);
         most = std::max(most, counts[r]);
         least = std::min(least, counts[r]);
     }
-    const int64_t stride = (most + 1 + 15) / 16 * 16;
+    const int64_t stride =
+        (most + 1 + 31) / 16 * 16; // a softmax that starts anywhere writes up to 15 beyond its end
     queries.resize(static_cast<size_t>(rows * num_heads * d));
     scores.resize(static_cast<size_t>(rows * num_heads * stride));
     const float* const q = p.q.const_data_ptr<float>();
@@ -98,17 +110,19 @@ void run_task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_
     dots.x = queries.data();
     dots.x_stride = d;
     dots.rows = rows * num_heads;
-    dots.w = element(p.k, kv * p.k.stride(0));
+    // Without a list output o is column lowest + o, with one it is column list[lowest + o].
+    dots.w = element(p.k, kv * p.k.stride(0) + (keys.list == nullptr ? lowest * p.k.stride(1) : 0));
     dots.w_type = element_type(p.k);
     dots.w_stride = p.k.stride(1);
-    dots.w_index = keys.list;
-    dots.outs = most;
+    dots.w_index = keys.list == nullptr ? nullptr : keys.list + lowest;
+    dots.outs = most - lowest;
     dots.in = d;
-    dots.y = scores.data();
+    dots.y = scores.data() + lowest;
     dots.y_stride = stride;
     table.dots(dots);
 
     for (int64_t r = 0; r < rows; ++r) {
+        const int64_t first_key = firsts[r];
         const int64_t count = counts[r];
         float* const row_scores = scores.data() + r * num_heads * stride;
         if (own) {
@@ -122,22 +136,26 @@ void run_task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_
             one.y = row_scores + count;
             table.dots(one);
         }
-        const int64_t n = count + (own ? 1 : 0);
+        const int64_t n = count - first_key + (own ? 1 : 0);
         for (int64_t h = 0; h < num_heads; ++h) {
             float* const s = row_scores + h * stride;
-            table.softmax(s, n, static_cast<float>(p.in.scale));
+            table.softmax(s + first_key, n, static_cast<float>(p.in.scale));
             if (p.probabilities != nullptr) {
                 float* const to = p.probabilities + ((row + r) * p.heads + first + h) * p.probability_columns;
-                for (int64_t i = 0; i < count; ++i)
+                for (int64_t i = first_key; i < count; ++i)
                     to[keys.list != nullptr ? keys.list[i] : i] = s[i];
                 if (own) to[p.in.num_visible[static_cast<size_t>(row + r)]] = s[count];
             }
             if (p.in.dropout_p > 0.0F && !p.in.passes.empty())
-                drop(p, row + r, first + h, keys, count, own, s);
+                drop(p, row + r, first + h, keys, first_key, count, own, s);
         }
     }
 
-    // Positions that every row of the task sees, all rows at once; then the rest of each row.
+    // Each row's keys in ascending order: first what not all rows of the task see, then what all of them see, all rows at
+    // once, then the rest of each row.
+    const bool shared_keys = latest < least;
+    const int64_t shared_begin = shared_keys ? latest : 0;
+    const int64_t shared_end = shared_keys ? least : 0;
     WeightedSum sum;
     sum.p = scores.data();
     sum.p_stride = stride;
@@ -150,15 +168,23 @@ void run_task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_
     sum.acc = queries.data();
     sum.acc_stride = d;
     sum.rows = rows * num_heads;
-    sum.end = least;
-    table.weighted_sum(sum);
+    const auto of_row = [&](int64_t r, int64_t begin, int64_t end) {
+        WeightedSum part = sum;
+        part.p += r * num_heads * stride;
+        part.acc += r * num_heads * d;
+        part.rows = num_heads;
+        part.begin = begin;
+        part.end = end;
+        return part;
+    };
+    for (int64_t r = 0; r < rows && shared_keys; ++r) {
+        if (firsts[r] < shared_begin) table.weighted_sum(of_row(r, firsts[r], shared_begin));
+    }
+    sum.begin = shared_begin;
+    sum.end = shared_end;
+    if (shared_keys) table.weighted_sum(sum);
     for (int64_t r = 0; r < rows; ++r) {
-        WeightedSum rest = sum;
-        rest.p += r * num_heads * stride;
-        rest.acc += r * num_heads * d;
-        rest.rows = num_heads;
-        rest.begin = least;
-        rest.end = counts[r];
+        WeightedSum rest = of_row(r, shared_keys ? shared_end : firsts[r], counts[r]);
         table.weighted_sum(rest);
         if (own) {
             rest.p += counts[r];

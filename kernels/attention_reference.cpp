@@ -12,10 +12,13 @@ namespace {
 
 /// positions [kv_heads, m] on the CPU, -1 where the list is padded or lies beyond every row's sight.
 at::Tensor key_positions(const AttentionInputs& in, int64_t most_visible) {
+    const int64_t least = in.first_visible.empty() ? 0 : std::ranges::min(in.first_visible);
     if (!in.attended.defined()) {
-        return at::arange(most_visible, at::kLong).unsqueeze(0).expand({in.k_cache.size(0), most_visible});
+        const at::Tensor all = at::arange(std::min(least, most_visible), most_visible, at::kLong);
+        return all.unsqueeze(0).expand({in.k_cache.size(0), all.size(0)});
     }
-    return at::where(in.attended < most_visible, in.attended, at::full_like(in.attended, -1));
+    return at::where((in.attended >= least) & (in.attended < most_visible), in.attended,
+                     at::full_like(in.attended, -1));
 }
 
 /// [kv_heads, m, head_dim] fp32, zeros where the position is -1.
@@ -85,8 +88,13 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     at::Tensor scores = at::matmul(q.reshape({kv_heads, rows * group, head_dim}), k.transpose(1, 2))
                             .view({kv_heads, rows, group, -1});
     const at::Tensor device_visible = visible.to(device);
-    const at::Tensor hidden =
+    at::Tensor hidden =
         (positions.unsqueeze(1) < 0) | (positions.unsqueeze(1) >= device_visible.view({1, rows, 1}));
+    if (!in.first_visible.empty()) {
+        at::Tensor first = at::empty({rows}, at::kLong);
+        std::ranges::copy(in.first_visible, first.mutable_data_ptr<int64_t>());
+        hidden = hidden | (positions.unsqueeze(1) < first.to(device).view({1, rows, 1}));
+    }
     scores = scores.masked_fill(hidden.unsqueeze(2), -std::numeric_limits<double>::infinity());
     if (own) {
         const at::Tensor own_k =

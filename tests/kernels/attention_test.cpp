@@ -23,6 +23,7 @@ const std::vector<at::ScalarType> cache_types{at::kFloat, at::kBFloat16, at::kHa
 struct Problem {
     AttentionInputs in;
     std::vector<int64_t> num_visible;
+    std::vector<int64_t> first_visible;
     std::vector<int32_t> passes;
 
     Problem() = default;
@@ -31,6 +32,7 @@ struct Problem {
 
     void connect() {
         in.num_visible = num_visible;
+        in.first_visible = first_visible;
         in.passes = passes;
     }
 
@@ -42,6 +44,8 @@ struct Problem {
             in.own_v = in.own_v.narrow(0, first, n);
         }
         num_visible = {num_visible.begin() + first, num_visible.begin() + first + n};
+        if (!first_visible.empty())
+            first_visible = {first_visible.begin() + first, first_visible.begin() + first + n};
         if (!passes.empty()) passes = {passes.begin() + first, passes.begin() + first + n};
         connect();
     }
@@ -50,6 +54,7 @@ struct Problem {
 struct Wanted {
     bool attended = false, own = false, dropout = false;
     int64_t rows = 0; ///< 0: random
+    bool window = false;
 };
 
 void fill(Problem& p, Random& random, const Wanted& wanted) {
@@ -93,6 +98,15 @@ void fill(Problem& p, Random& random, const Wanted& wanted) {
             }
         }
     }
+    if (wanted.window) {
+        // (p - window, p] of the row's own position; what no row can see is poisoned.
+        const int64_t window = random.pick<int64_t>({1, 2, 7, 16, 33, random.between(1, length + 5)});
+        for (const int64_t visible : p.num_visible)
+            p.first_visible.push_back(std::max<int64_t>(visible - window + (wanted.own ? 1 : 0), 0));
+        const int64_t lowest = std::ranges::min(p.first_visible);
+        p.in.k_cache.narrow(1, 0, std::min(lowest, capacity)).fill_(test::nan);
+        p.in.v_cache.narrow(1, 0, std::min(lowest, capacity)).fill_(test::nan);
+    }
     if (wanted.dropout) {
         for (int64_t r = 0; r < rows; ++r)
             p.passes.push_back(static_cast<int32_t>(r));
@@ -112,17 +126,18 @@ void by_hand(const AttentionInputs& in, at::Tensor& out, at::Tensor& probabiliti
     probabilities = at::zeros({rows, heads, std::ranges::max(in.num_visible) + (own ? 1 : 0)}, at::kDouble);
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = in.num_visible[static_cast<size_t>(r)];
+        const int64_t lowest = in.first_visible.empty() ? 0 : in.first_visible[static_cast<size_t>(r)];
         for (int64_t h = 0; h < heads; ++h) {
             std::vector<int64_t> positions;
             if (in.attended.defined()) {
                 const at::Tensor list = in.attended[h / group];
                 for (int64_t i = 0; i < list.size(0); ++i)
                     positions.push_back(list[i].item<int64_t>());
-                std::erase_if(positions, [&](int64_t c) { return c < 0 || c >= visible; });
             } else {
                 positions.resize(static_cast<size_t>(visible));
                 std::iota(positions.begin(), positions.end(), 0);
             }
+            std::erase_if(positions, [&](int64_t c) { return c < lowest || c < 0 || c >= visible; });
             const at::Tensor index = at::tensor(positions, at::kLong);
             at::Tensor keys = in.k_cache[h / group].index_select(0, index).to(at::kDouble);
             at::Tensor values = in.v_cache[h / group].index_select(0, index).to(at::kDouble);
@@ -153,8 +168,8 @@ void by_hand(const AttentionInputs& in, at::Tensor& out, at::Tensor& probabiliti
 
 TEST_CASE("attention follows its definition in every combination of inputs", "[kernels][attention]") {
     Random random(11);
-    for (int round = 0; round < 24; ++round) {
-        const Wanted wanted{(round & 1) != 0, (round & 2) != 0, (round & 4) != 0};
+    for (int round = 0; round < 48; ++round) {
+        const Wanted wanted{(round & 1) != 0, (round & 2) != 0, (round & 4) != 0, 0, (round & 8) != 0};
         Problem p;
         fill(p, random, wanted);
         at::Tensor expected, expected_probabilities;
@@ -176,8 +191,9 @@ TEST_CASE("attention follows its definition in every combination of inputs", "[k
 
 TEST_CASE("an attention row has the same bits alone and in any company", "[kernels][attention]") {
     Random random(12);
-    for (int round = 0; round < 24; ++round) {
-        const Wanted wanted{(round & 1) != 0, (round & 2) != 0, (round & 4) != 0, random.between(2, 40)};
+    for (int round = 0; round < 48; ++round) {
+        const Wanted wanted{(round & 1) != 0, (round & 2) != 0, (round & 4) != 0, random.between(2, 40),
+                            (round & 8) != 0};
         Problem p;
         fill(p, random, wanted);
         for (const Isa isa : test::own_isas()) {
@@ -189,6 +205,7 @@ TEST_CASE("an attention row has the same bits alone and in any company", "[kerne
                 Problem part;
                 part.in = p.in;
                 part.num_visible = p.num_visible;
+                part.first_visible = p.first_visible;
                 part.passes = p.passes;
                 part.keep_rows(first, n);
                 REQUIRE(same_bits(kernels::attention(part.in), whole.narrow(0, first, n)));
@@ -199,9 +216,9 @@ TEST_CASE("an attention row has the same bits alone and in any company", "[kerne
 
 TEST_CASE("attention does not depend on the number of threads", "[kernels][attention]") {
     Random random(13);
-    for (int round = 0; round < 8; ++round) {
+    for (int round = 0; round < 16; ++round) {
         Problem p;
-        fill(p, random, {(round & 1) != 0, (round & 2) != 0, (round & 4) != 0});
+        fill(p, random, {(round & 1) != 0, (round & 2) != 0, (round & 4) != 0, 0, (round & 8) != 0});
         for (const Isa isa : test::own_isas()) {
             at::Tensor first;
             for (const int threads : {1, 2, 5}) {
@@ -221,10 +238,11 @@ TEST_CASE("an own column equals the same column in the cache, bit for bit", "[ke
         const Setting setting(isa);
         for (int round = 0; round < 6; ++round) {
             Problem cached;
-            fill(cached, random, {false, false, false, 1});
+            fill(cached, random, {false, false, false, 1, round % 2 == 1});
             const int64_t n = cached.num_visible[0];
             Problem own;
             own.in = cached.in;
+            own.first_visible = cached.first_visible;
             own.num_visible = {n - 1};
             own.in.own_k = cached.in.k_cache.narrow(1, n - 1, 1).permute({1, 0, 2}).to(at::kFloat);
             own.in.own_v = cached.in.v_cache.narrow(1, n - 1, 1).permute({1, 0, 2}).to(at::kFloat);
@@ -245,6 +263,30 @@ TEST_CASE("an attended list of every position changes no bit", "[kernels][attent
         const at::Tensor all = kernels::attention(p.in);
         p.in.attended = at::arange(p.in.k_cache.size(1), at::kLong).repeat({p.in.k_cache.size(0), 1});
         REQUIRE(same_bits(kernels::attention(p.in), all));
+    }
+}
+
+TEST_CASE("a window as long as the text changes no bit; a window of one leaves the own value",
+          "[kernels][attention]") {
+    Random random(19);
+    for (const Isa isa : kernels::available_isas()) {
+        const Setting setting(isa);
+        Problem p;
+        fill(p, random, {false, false, false, 12});
+        const at::Tensor all = kernels::attention(p.in);
+        p.first_visible.assign(12, 0);
+        p.connect();
+        REQUIRE(same_bits(kernels::attention(p.in), all));
+        for (size_t r = 0; r < 12; ++r)
+            p.first_visible[r] = p.num_visible[r] - 1;
+        p.connect();
+        const at::Tensor last = kernels::attention(p.in);
+        const int64_t group = p.in.q.size(1) / p.in.k_cache.size(0);
+        for (int64_t r = 0; r < 12; ++r) {
+            const at::Tensor value =
+                p.in.v_cache.select(1, p.num_visible[static_cast<size_t>(r)] - 1).to(at::kFloat);
+            REQUIRE(relative_error(last[r], value.repeat_interleave(group, 0)) < 1e-6);
+        }
     }
 }
 
@@ -292,6 +334,9 @@ TEST_CASE("attention refuses inputs that do not fit", "[kernels][attention]") {
     const std::vector<int64_t> too_far{1, p.in.k_cache.size(1) + 1};
     refused([&](AttentionInputs& in) { in.num_visible = too_far; });
     refused([&](AttentionInputs& in) { in.num_visible = in.num_visible.first(1); });
+    refused([&](AttentionInputs& in) { in.first_visible = std::span(too_far).first(1); });
+    const std::vector<int64_t> negative{0, -1};
+    refused([&](AttentionInputs& in) { in.first_visible = negative; });
     refused([](AttentionInputs& in) { in.own_v = at::Tensor(); });
     refused([](AttentionInputs& in) { in.passes = in.passes.first(1); });
     refused([](AttentionInputs& in) { in.dropout_p = 1.0F; });
