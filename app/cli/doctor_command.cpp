@@ -4,6 +4,7 @@
 #include "engine/model/checkpoint.h"
 #include "engine/model/model_config.h"
 #include "engine/session/model_pair.h"
+#include "engine/session/pair_check.h"
 #include "engine/session/run_identity.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
@@ -134,19 +135,31 @@ int doctor(const std::vector<std::string>& folders) {
         models.push_back(check_model(report, folder));
     if (models.size() == 2 && models[0] && models[1]) {
         fmt::print("\nteacher and student\n");
-        report.check("vocabulary", [&] {
-            if (models[0]->tokenizer->fingerprint() != models[1]->tokenizer->fingerprint() ||
-                models[0]->config.vocab_size != models[1]->config.vocab_size) {
-                throw Error("comparing", wanted[1], "teacher and student have different vocabularies",
-                            "both must use one tokenizer");
+        const PairCheck pair = check_pair(wanted[0], wanted[1]);
+        for (const PairFact& fact : pair.facts) {
+            const bool one = fact.teacher == fact.student;
+            const std::string text = one ? fact.teacher : fact.teacher + " | " + fact.student;
+            switch (fact.verdict) {
+            case PairFact::Verdict::equal:
+                report.good(fact.name, text);
+                break;
+            case PairFact::Verdict::free:
+                report.good(fact.name, text + (one ? "" : " (may differ)"));
+                break;
+            case PairFact::Verdict::differs:
+                report.note(fact.name, text + " (differs)");
+                break;
             }
-            return std::string("the same ids for the same text");
-        });
-        if (const auto difference = geometry_difference(models[0]->config, models[1]->config)) {
-            report.note("KV geometry", *difference + ": rebuild mode, teacher entries are never copied and a "
-                                                     "refresh recomputes the student's own");
+        }
+        if (!pair.same_tokenizer) {
+            report.bad("verdict",
+                       "teacher and student have different vocabularies: they cannot run as a pair");
+        } else if (pair.geometry_difference) {
+            report.note("verdict",
+                        "rebuild mode (" + *pair.geometry_difference +
+                            "): teacher entries are never copied, a refresh recomputes the student's own");
         } else {
-            report.good("KV geometry", "equal: teacher entries can be spliced into the student's cache");
+            report.good("verdict", "one tokenizer and one KV geometry: teacher entries can be spliced");
         }
     }
     return report.faults() ? 1 : 0;

@@ -48,6 +48,12 @@ void RunOptions::add_to(CLI::App& command) {
     command.add_option("--prompt-file", m_prompt_file, "Read the prompt from a UTF-8 file")
         ->type_name("FILE")
         ->excludes(m_prompt_option);
+    command
+        .add_option(
+            "--given-file", m_given_file,
+            "Read the continuation from a UTF-8 file instead of drawing it (teacher forcing): signals and "
+            "refreshes as ever, --max-tokens as a cap")
+        ->type_name("FILE");
     command.add_flag("--raw-prompt", m_raw_prompt,
                      "Use the prompt as it is, without the model's chat template");
     command.add_option("--teacher", m_teacher, "Teacher checkpoint folder (default: the bundled teacher)")
@@ -109,6 +115,10 @@ RunConfig RunOptions::config(RunConfig base) const {
     RunConfig config = with_models(std::move(base));
     if (m_prompt_option->count() > 0) config.prompt = m_prompt;
     if (!m_prompt_file.empty()) config.prompt = read_file(m_prompt_file, size_t{1} << 26);
+    if (!m_given_file.empty()) {
+        config.given_text = read_file(m_given_file, size_t{1} << 26);
+        if (config.given_text.empty()) throw Error("reading --given-file", m_given_file, "is empty");
+    }
     if (m_raw_prompt) config.raw_prompt = true;
     if (!m_mode.empty())
         config.mode = named("--mode", m_mode, {Mode::teacher, Mode::student, Mode::overfill});

@@ -23,8 +23,8 @@ public:
     [[nodiscard]] bool has_prompt() const;
 
 private:
-    std::string m_prompt, m_prompt_file, m_teacher, m_student, m_mode, m_policy, m_device, m_teacher_device,
-        m_student_device, m_dtype;
+    std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy, m_device,
+        m_teacher_device, m_student_device, m_dtype;
     std::string m_max_tokens, m_temperature, m_top_k, m_top_p, m_min_p, m_seed;
     std::vector<std::string> m_set;
     int m_threads = 0;

@@ -25,6 +25,16 @@ struct ModelSummary {
     bool stand_in = false;      ///< random weights
 };
 
+/// One line of the pair check: a field of teacher and student side by side.
+struct PairFact {
+    std::string name, teacher, student;
+    enum class Verdict : uint8_t {
+        equal,   ///< must be equal and is
+        differs, ///< must be equal for a splice and is not
+        free,    ///< may differ
+    } verdict = Verdict::equal;
+};
+
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
 struct EngineStatus {
     EngineState state = EngineState::idle;
@@ -33,14 +43,16 @@ struct EngineStatus {
     uint64_t revision = 0;         ///< rises with every command that was answered, applied or refused
     RunConfig applied;             ///< configuration as the engine uses it now
     ModelSummary teacher, student; ///< empty names while nothing is loaded
+    std::vector<PairFact> pair;    ///< of the loaded pair; empty with one model
     std::string note; ///< what a person must know about the pair ("stand-in pair with random weights")
     double tokens_per_second = 0; ///< decode TPS over the last ~64 tokens; 0 while unknown
     double prefill_ms = 0, ttft_ms = 0;
     size_t queued_commands = 0;
     int64_t cache_bytes_used = 0, cache_bytes_reserved = 0; ///< both models
-    std::string stop_reason; ///< once finished: max_tokens | stop_token | context_limit | cancelled
-    std::string error;       ///< the newest command that could not be carried out, one line
-    uint64_t errors = 0;     ///< how many there were: a rise means `error` is news
+    std::string
+        stop_reason;     ///< once finished: max_tokens | given_end | stop_token | context_limit | cancelled
+    std::string error;   ///< the newest command that could not be carried out, one line
+    uint64_t errors = 0; ///< how many there were: a rise means `error` is news
     std::string trace_error; ///< recording to disk has stopped because of this
 };
 
@@ -56,7 +68,8 @@ public:
     /// The current run (a rewind or a new run replaces it); null before the first. Any thread; cheap.
     [[nodiscard]] virtual std::shared_ptr<const Recording> recording() const = 0;
     /// Called from the decode thread when there is news, at most once until the UI has taken it (see
-    /// reference/ui.md, 6). Set before the first command.
+    /// reference/ui.md, 6). Set before the first command. Once on_news() has returned, the former callback neither runs
+    /// nor will be called again; a callback must not call on_news() itself.
     virtual void on_news(std::function<void()> wake) = 0;
 };
 

@@ -71,38 +71,55 @@ void filter(std::vector<Candidate>& candidates, const SamplerConfig& sampler) {
     candidates = std::move(kept);
 }
 
+/// A row of logits on the CPU, its arg max and normaliser.
+struct RawRow {
+    explicit RawRow(const at::Tensor& row)
+        : copy(row.to(at::TensorOptions().device(at::kCPU).dtype(at::kFloat)).contiguous())
+        , z(copy.const_data_ptr<float>())
+        , vocab(copy.size(0)) {
+        RL_ASSERT(row.dim() == 1 && vocab > 0);
+        for (int64_t i = 0; i < vocab; ++i) { // NaN is never chosen
+            if (!std::isnan(z[i]) && (best < 0 || z[i] > z[best])) best = i;
+        }
+        if (best < 0 || std::isinf(z[best])) {
+            throw Error("choosing a token", {}, "the model's logits are not finite numbers",
+                        "is the checkpoint damaged, or f16 too narrow for it?", ErrorKind::failure);
+        }
+        top = static_cast<double>(z[best]);
+        for (int64_t i = 0; i < vocab; ++i) {
+            if (!std::isnan(z[i])) total += std::exp(static_cast<double>(z[i]) - top);
+        }
+    }
+    [[nodiscard]] Choice choice(int64_t id) const {
+        return {static_cast<int32_t>(id), static_cast<double>(z[id]) - top - std::log(total),
+                static_cast<int32_t>(best)};
+    }
+
+    at::Tensor copy;
+    const float* z;
+    int64_t vocab, best = -1;
+    double top = 0, total = 0;
+};
+
 } // namespace
 
-Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed, int64_t position) {
-    RL_ASSERT(row.dim() == 1 && row.size(0) > 0 && position >= 0);
-    const at::Tensor copy = row.to(at::TensorOptions().device(at::kCPU).dtype(at::kFloat)).contiguous();
-    const auto* z = copy.const_data_ptr<float>();
-    const int64_t vocab = copy.size(0);
+Choice given_token(const at::Tensor& row, int32_t token) {
+    const RawRow raw(row);
+    RL_ASSERT(token >= 0 && token < raw.vocab);
+    return raw.choice(token);
+}
 
-    int64_t best = -1; // NaN is never chosen
-    for (int64_t i = 0; i < vocab; ++i) {
-        if (!std::isnan(z[i]) && (best < 0 || z[i] > z[best])) best = i;
-    }
-    if (best < 0 || std::isinf(z[best])) {
-        throw Error("choosing a token", {}, "the model's logits are not finite numbers",
-                    "is the checkpoint damaged, or f16 too narrow for it?", ErrorKind::failure);
-    }
-    const auto top = static_cast<double>(z[best]);
-    double total = 0;
-    for (int64_t i = 0; i < vocab; ++i) {
-        if (!std::isnan(z[i])) total += std::exp(static_cast<double>(z[i]) - top);
-    }
-    const auto choice = [&](int64_t id) {
-        return Choice{static_cast<int32_t>(id), static_cast<double>(z[id]) - top - std::log(total)};
-    };
-    if (sampler.temperature <= 0.0) return choice(best);
+Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed, int64_t position) {
+    RL_ASSERT(position >= 0);
+    const RawRow raw(row);
+    if (sampler.temperature <= 0.0) return raw.choice(raw.best);
 
     std::vector<Candidate> candidates;
-    candidates.reserve(static_cast<size_t>(vocab));
-    for (int64_t i = 0; i < vocab; ++i) {
-        if (std::isnan(z[i])) continue;
-        candidates.push_back(
-            {std::exp((static_cast<double>(z[i]) - top) / sampler.temperature), static_cast<int32_t>(i)});
+    candidates.reserve(static_cast<size_t>(raw.vocab));
+    for (int64_t i = 0; i < raw.vocab; ++i) {
+        if (std::isnan(raw.z[i])) continue;
+        candidates.push_back({std::exp((static_cast<double>(raw.z[i]) - raw.top) / sampler.temperature),
+                              static_cast<int32_t>(i)});
     }
     filter(candidates, sampler);
     // Ids ascending: filters that happen to keep everything then give the very draw that no filter gives.
@@ -122,7 +139,7 @@ Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_
         reached += c.weight;
         if (reached > target) break;
     }
-    return choice(drawn);
+    return raw.choice(drawn);
 }
 
 } // namespace refreshlab

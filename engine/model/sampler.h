@@ -10,7 +10,8 @@ namespace refreshlab {
 
 struct Choice {
     int32_t token_id = -1;
-    double logprob = 0; ///< ln p(token) under the raw row (temperature 1, no filters)
+    double logprob = 0;   ///< ln p(token) under the raw row (temperature 1, no filters)
+    int32_t top1_id = -1; ///< arg max of the raw row, ties to the lower id
 };
 
 /// Draws the token of `position` from one row of logits. temperature 0 = arg max (ties to the lower id). Otherwise, in
@@ -20,5 +21,9 @@ struct Choice {
 /// Sources: top-p Holtzman et al. 2020; min-p Nguyen et al. 2024.
 [[nodiscard]] Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed,
                                   int64_t position);
+
+/// What choose_token() would say of a token that was not drawn but given (teacher forcing).
+/// \param token  inside the row (asserted)
+[[nodiscard]] Choice given_token(const at::Tensor& row, int32_t token);
 
 } // namespace refreshlab

@@ -41,7 +41,7 @@ struct RunInfo {
 
 /// What is known once a run has ended.
 struct RunEnd {
-    std::string stop_reason; ///< max_tokens | stop_token | context_limit | cancelled | failed
+    std::string stop_reason; ///< max_tokens | given_end | stop_token | context_limit | cancelled | failed
     double total_ms = 0;     ///< t_N - t_submit
     std::optional<double> teacher_ppl, tail_logprob; ///< of the closing pass; nothing if there is no teacher
 };

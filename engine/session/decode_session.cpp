@@ -4,8 +4,8 @@
 #include "engine/control/parameters.h"
 #include "engine/model/sampler.h"
 #include "engine/session/run_identity.h"
+#include "engine/session/session_prompt.h"
 #include "engine/session/session_state.h"
-#include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/utf8.h"
 #include "kernels/check.h"
@@ -90,7 +90,24 @@ double DecodeSession::Impl::elapsed_ms() const {
 }
 
 bool DecodeSession::Impl::is_end(int32_t token) const {
-    return !config.ignore_stop && std::binary_search(end_ids.begin(), end_ids.end(), token);
+    return !config.ignore_stop && given.empty() && std::binary_search(end_ids.begin(), end_ids.end(), token);
+}
+
+int64_t DecodeSession::Impl::limit() const {
+    const int64_t wanted = config.max_tokens;
+    return given.empty() ? wanted : std::min(wanted, static_cast<int64_t>(given.size()));
+}
+
+PendingToken DecodeSession::Impl::choose(const at::Tensor& row, int64_t position, Producer producer) const {
+    const auto index = static_cast<size_t>(position - prompt_length());
+    const Choice choice = index < given.size() ? given_token(row, given[index])
+                                               : choose_token(row, config.sampler, config.seed, position);
+    PendingToken token;
+    token.id = choice.token_id;
+    token.producer = producer;
+    token.logprob = choice.logprob;
+    token.top1_hit = choice.top1_id == choice.token_id;
+    return token;
 }
 
 int32_t DecodeSession::Impl::token_at(int64_t position) const {
@@ -114,14 +131,14 @@ McRequest DecodeSession::Impl::mc_request(int64_t step) const {
     return request;
 }
 
-void DecodeSession::Impl::start(const std::function<bool(double)>& progress) {
+void DecodeSession::Impl::start(const std::function<bool(double)>& progress,
+                                const RenderedPrompt* known_prompt) {
     const c10::InferenceMode guard;
     kernels::set_num_threads(config.threads);
     check_run(config);
-    const bool templated = !config.raw_prompt && pair->chat_template;
-    const std::string rendered =
-        templated ? pair->chat_template->render({{"user", config.prompt}}) : config.prompt;
-    prompt = pair->tokenizer->encode(rendered, !templated);
+    if (!config.task.kind.empty()) scorer = TaskScorer::create(config.task, config.prompt);
+    const RenderedPrompt text = known_prompt ? *known_prompt : render_prompt(*pair, config);
+    prompt = text.ids;
     if (prompt.empty()) throw Error("starting a run", "the prompt", "gives no tokens");
     const int64_t context = pair->context();
     if (prompt_length() >= context) {
@@ -129,16 +146,18 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress) {
                     fmt::format("has {} tokens and the models' context is {}", prompt_length(), context),
                     "shorten it");
     }
+    given = given_ids(*pair, config, text);
     const int64_t vocab = decoder().config().vocab_size;
-    for (const int32_t id : prompt) {
-        if (id < 0 || id >= vocab) {
-            throw Error("starting a run", "the prompt",
+    for (const auto* ids : {&prompt, &given}) {
+        for (const int32_t id : *ids) {
+            if (id >= 0 && id < vocab) continue;
+            throw Error("starting a run", ids == &prompt ? "the prompt" : "the given text",
                         fmt::format("token id {} is outside the model's vocabulary of {}", id, vocab),
                         "tokenizer.json and config.json do not belong together");
         }
     }
     end_ids = pair->end_ids();
-    capacity = std::min<int64_t>(context, prompt_length() + config.max_tokens);
+    capacity = std::min<int64_t>(context, prompt_length() + limit());
 
     call_start = std::chrono::steady_clock::now(); // submit: ids are ready
     const auto prefill = [&](const LlamaModel& model, KvCache& cache, Origin origin, double first,
@@ -178,28 +197,26 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress) {
         }
     }
     const double prefill_ms = elapsed_ms();
-    const Choice first = choose_token(first_row, config.sampler, config.seed, prompt_length());
+    marks.pending = choose(first_row, prompt_length(), producer);
     const double ttft_ms = elapsed_ms();
 
     marks.splice = marks.last_pass = prompt_length();
     marks.teacher_len = config.mode == Mode::student ? 0 : prompt_length();
-    marks.pending = {first.token_id, producer, first.logprob, {}, {}};
     if (producer == Producer::teacher) {
         last_teacher_row = first_row;
-        marks.pending.teacher_logprob = first.logprob;
-        marks.pending.teacher_agrees =
-            kernels::row_statistics(first_row.unsqueeze(0))[0].top1_id == first.token_id ? 1 : 0;
+        marks.pending.teacher_logprob = marks.pending.logprob;
+        marks.pending.teacher_agrees = marks.pending.top1_hit ? 1 : 0;
     }
-    const bool ends_at_once = is_end(first.token_id);
+    const bool ends_at_once = is_end(marks.pending.id);
 
     RunInfo info;
     info.id = new_run_id();
     info.config = config;
-    info.rendered_prompt = rendered;
+    info.rendered_prompt = text.rendered;
     info.prompt_ids = prompt;
-    info.first_token = ends_at_once ? -1 : first.token_id;
+    info.first_token = ends_at_once ? -1 : marks.pending.id;
     info.first_producer = producer;
-    info.first_logprob = first.logprob;
+    info.first_logprob = marks.pending.logprob;
     const ModelConfig& shape = decoder().config();
     info.vocab_size = vocab;
     info.layers = shape.num_layers;
@@ -224,8 +241,27 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress) {
     if (ends_at_once) finish("stop_token");
 }
 
+std::vector<Verdict> DecodeSession::Impl::read_task_token(int32_t token, bool top1_hit) {
+    const TokenTable& table = *pair->tokenizer;
+    const std::string_view bytes = table.is_special(token) ? std::string_view() : table.token_bytes(token);
+    return scorer->advance(bytes, given.empty() ? std::nullopt : std::optional(top1_hit));
+}
+
+void DecodeSession::Impl::put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts) {
+    static const size_t id = require_signal("task_score", "session");
+    for (const Verdict& verdict : verdicts)
+        put_signal(in_flight, id, verdict.token, verdict.right ? 1 : 0);
+}
+
+void DecodeSession::Impl::score_task(StepRecord& record) {
+    if (!scorer) return;
+    static const size_t hit_id = require_signal("top1_hit", "session");
+    put_verdicts(&record, read_task_token(record.token_id, record.signals[hit_id] == 1.0F));
+}
+
 void DecodeSession::Impl::finish(std::string reason) {
     finished = true;
+    if (scorer) put_verdicts(nullptr, scorer->finish());
     RunEnd end;
     end.stop_reason = std::move(reason);
     end.total_ms = t > 0 ? recording->step(t).arrival_ms : recording->info().ttft_ms;
@@ -247,19 +283,22 @@ bool DecodeSession::Impl::step() {
     record.signals = absent_signals();
     SignalInputs inputs;
     inputs.logprob = marks.pending.logprob;
+    inputs.top1_hit = marks.pending.top1_hit ? 1 : 0;
     inputs.teacher_logprob = marks.pending.teacher_logprob;
     inputs.teacher_agrees = marks.pending.teacher_agrees;
 
-    const bool last_token = record.step == config.max_tokens;
+    const bool last_token = record.step == limit();
     if (last_token || record.position >= capacity) { // y_N is never fed
         record.fed = false;
         record.arrival_ms = t > 0 ? recording->step(t).arrival_ms : recording->info().ttft_ms;
         inputs.steps_since_refresh = record.position - marks.splice;
         evaluate_signals(inputs, record.signals);
+        score_task(record);
         recording->append(record);
         ++t;
         history.push_back(marks);
-        finish(last_token ? "max_tokens" : "context_limit");
+        const bool all_read = record.step == static_cast<int64_t>(given.size());
+        finish(!last_token ? "context_limit" : all_read ? "given_end" : "max_tokens");
         return true;
     }
     const auto part = [&record](Part p) -> float& { return record.part_ms[static_cast<size_t>(p)]; };
@@ -304,11 +343,10 @@ bool DecodeSession::Impl::step() {
 
     // --- choose the next token ---
     const Stopwatch sample_watch;
-    const Choice choice = choose_token(rows.row, config.sampler, config.seed, record.position + 1);
-    marks.pending = {choice.token_id, decoder_producer(), choice.logprob, {}, {}};
+    marks.pending = choose(rows.row, record.position + 1, decoder_producer());
     if (config.mode == Mode::teacher) {
-        marks.pending.teacher_logprob = choice.logprob;
-        marks.pending.teacher_agrees = statistics.top1_id == choice.token_id ? 1 : 0;
+        marks.pending.teacher_logprob = marks.pending.logprob;
+        marks.pending.teacher_agrees = marks.pending.top1_hit ? 1 : 0;
         marks.teacher_len = record.position + 1;
     }
     part(Part::sample) = static_cast<float>(sample_watch.ms());
@@ -317,10 +355,11 @@ bool DecodeSession::Impl::step() {
     // --- boundary ---
     if (overfill()) {
         // With `keep` the token is out already: behind the run's last choice a refresh could change nothing.
-        const bool runs_on = record.step + 1 < config.max_tokens && !is_end(choice.token_id);
+        const bool runs_on = record.step + 1 < limit() && !is_end(marks.pending.id);
         boundary(record, runs_on);
         if (config.policy.on_fire != OnFire::keep) record.arrival_ms = elapsed_ms();
     }
+    score_task(record);
     record.next_token_id = marks.pending.id;
     record.next_producer = marks.pending.producer;
 
@@ -348,18 +387,22 @@ void DecodeSession::Impl::log_command(const Command& command) {
 void check_run(const RunConfig& config) {
     check_run_config(config, "the run");
     if (config.prompt.empty()) throw Error("starting a run", "the prompt", "is empty", "give some text");
-    if (const auto offset = first_invalid_utf8(config.prompt)) {
-        throw Error("reading the prompt", {}, fmt::format("not UTF-8 at byte {}", *offset),
-                    "save the text as UTF-8");
+    for (const auto& [what, text] :
+         {std::pair{"the prompt", &config.prompt}, std::pair{"the given text", &config.given_text}}) {
+        if (const auto offset = first_invalid_utf8(*text)) {
+            throw Error(std::string("reading ") + what, {}, fmt::format("not UTF-8 at byte {}", *offset),
+                        "save the text as UTF-8");
+        }
     }
+    if (!config.task.kind.empty()) static_cast<void>(TaskScorer::create(config.task, config.prompt));
 }
 
 // --- public face -----------------------------------------------------------------------------------------------------
 
 DecodeSession::DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
-                             const std::function<bool(double)>& progress)
+                             const std::function<bool(double)>& progress, const RenderedPrompt* known_prompt)
     : m_impl(std::make_unique<Impl>(std::move(pair), std::move(config))) {
-    m_impl->start(progress);
+    m_impl->start(progress, known_prompt);
 }
 
 DecodeSession::~DecodeSession() = default;

@@ -11,6 +11,7 @@
 namespace refreshlab {
 
 class KvCache;
+struct RenderedPrompt;
 
 /// What can be said about a run before anything is loaded: prompt not empty and UTF-8, max_tokens, policy. Throws
 /// Error{bad_input}.
@@ -22,9 +23,11 @@ void check_run(const RunConfig& config);
 class DecodeSession {
 public:
     /// Tokenizes, prefills, hands the cache over, chooses y_1. Throws Error{bad_input}: prompt empty, not UTF-8, longer
-    /// than the context, bad parameters.
+    /// than the context, bad parameters; Error "cancelled" when progress says so.
+    /// \param known_prompt  feed exactly these ids (a replay: a template may print the date, a tokenizer may be newer)
     DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
-                  const std::function<bool(double fraction)>& progress = {});
+                  const std::function<bool(double fraction)>& progress = {},
+                  const RenderedPrompt* known_prompt = nullptr);
     ~DecodeSession();
     DecodeSession(const DecodeSession&) = delete;
     DecodeSession& operator=(const DecodeSession&) = delete;

@@ -1,6 +1,7 @@
 #include "engine/session/model_pair.h"
 
 #include "engine/base/error.h"
+#include "engine/session/pair_check.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 
@@ -106,30 +107,32 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
     pair->student_dir = config.student_dir;
 
     // The cheap checks come first: nobody should wait for weights to learn that the vocabularies differ.
-    const std::string text_dir = want_student ? config.student_dir : config.teacher_dir;
-    pair->tokenizer = Tokenizer::load(text_dir);
-    pair->chat_template = ChatTemplate::load(text_dir);
     const auto teacher_device =
         want_teacher ? resolve_device(device_of(config, config.teacher_device)) : at::Device(at::kCPU);
     const auto student_device =
         want_student ? resolve_device(device_of(config, config.student_device)) : at::Device(at::kCPU);
+    const std::string text_dir = want_student ? config.student_dir : config.teacher_dir;
     if (want_teacher && want_student) {
-        const ModelConfig t = ModelConfig::load(config.teacher_dir),
-                          s = ModelConfig::load(config.student_dir);
-        if (t.vocab_size != s.vocab_size) {
+        PairCheck check = check_pair(config.teacher_dir, config.student_dir);
+        if (check.teacher.vocab_size != check.student.vocab_size) {
             throw Error("loading models", config.student_dir,
                         fmt::format("teacher and student have different vocabularies ({} and {} tokens)",
-                                    t.vocab_size, s.vocab_size),
+                                    check.teacher.vocab_size, check.student.vocab_size),
                         "both must use one tokenizer");
         }
-        if (Tokenizer::load(config.teacher_dir)->fingerprint() != pair->tokenizer->fingerprint()) {
+        if (!check.same_tokenizer) {
             throw Error(
                 "loading models", config.student_dir,
                 "teacher and student have different vocabularies (their tokenizer.json give other ids)",
                 "both must use one tokenizer");
         }
-        pair->geometry_difference = geometry_difference(t, s);
+        pair->tokenizer = std::move(check.tokenizer);
+        pair->geometry_difference = std::move(check.geometry_difference);
+        pair->facts = std::move(check.facts);
+    } else {
+        pair->tokenizer = Tokenizer::load(text_dir);
     }
+    pair->chat_template = ChatTemplate::load(text_dir);
 
     const double teacher_share = want_teacher ? (want_student ? 0.7 : 1.0) : 0.0;
     const auto part = [&progress](double first, double share) -> LoadProgress {

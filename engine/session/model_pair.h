@@ -21,7 +21,8 @@ struct ModelPair {
     std::shared_ptr<const ChatTemplate> chat_template; ///< may be null
     std::string teacher_dir, student_dir;
     std::optional<std::string>
-        geometry_difference; ///< first field that differs; set: no splices, rebuild mode
+        geometry_difference;     ///< first field that differs; set: no splices, rebuild mode
+    std::vector<PairFact> facts; ///< the pair check, line by line; empty with one model
 
     [[nodiscard]] std::string note() const; ///< what a person must know; empty when all is ordinary
     [[nodiscard]] std::vector<int32_t> end_ids() const; ///< end tokens of both models

@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/session/decode_session.h"
+#include "engine/session/session_prompt.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,7 +10,8 @@
 namespace refreshlab {
 
 std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair) {
-    DecodeSession session(std::move(pair), recorded.info().config);
+    const RenderedPrompt prompt{recorded.info().rendered_prompt, recorded.info().prompt_ids};
+    DecodeSession session(std::move(pair), recorded.info().config, {}, &prompt);
     const auto& log = recorded.commands();
     size_t next = 0;
     // A command logged with step s was applied behind boundary s - 1.

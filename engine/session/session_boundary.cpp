@@ -242,9 +242,7 @@ void DecodeSession::Impl::refresh(StepRecord& record, const Decision& decision, 
         const at::Tensor row =
             redraw ? pair->student->read_only_step(*student_cache, record.token_id, record.position)
                    : last_teacher_row;
-        const Choice choice = choose_token(row, config.sampler, config.seed, record.position + 1);
-        marks.pending = {
-            choice.token_id, redraw ? Producer::student : Producer::teacher, choice.logprob, {}, {}};
+        marks.pending = choose(row, record.position + 1, redraw ? Producer::student : Producer::teacher);
         event.redraw_ms = redraw_watch.ms();
         record.part_ms[static_cast<size_t>(Part::redraw)] = static_cast<float>(event.redraw_ms);
     }

@@ -33,6 +33,12 @@ void DecodeSession::Impl::rewind(int64_t step) {
     history.resize(static_cast<size_t>(step) + 1);
     active_ms = marks.active_ms;
 
+    if (scorer) { // its verdicts on these tokens are in the recording already
+        scorer = TaskScorer::create(config.task, config.prompt);
+        const size_t hit_id = require_signal("top1_hit", "session");
+        for (int64_t i = 1; i <= step; ++i)
+            static_cast<void>(read_task_token(recording->token(i), recording->signal(i, hit_id) == 1.0F));
+    }
     if (ring) {
         // Student rows that the next teacher pass will want. Columns of delta were not touched since they were written,
         // so running their tokens again gives the same rows.

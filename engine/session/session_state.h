@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/refresh/planner.h"
 #include "engine/session/decode_session.h"
+#include "engine/tasks/task_scorer.h"
 #include "kernels/row_statistics.h"
 
 #include <ATen/core/Tensor.h>
@@ -33,7 +34,8 @@ private:
 struct PendingToken {
     int32_t id = -1;
     Producer producer = Producer::teacher;
-    double logprob = 0; ///< under the row it was drawn from
+    double logprob = 0;    ///< under the row it was drawn from
+    bool top1_hit = false; ///< it is the arg max of that row
     std::optional<double> teacher_logprob,
         teacher_agrees; ///< known when the teacher's row of that position exists
 };
@@ -56,9 +58,18 @@ struct DecodeSession::Impl {
     Impl(std::shared_ptr<const ModelPair> models, RunConfig run);
 
     // --- decode_session.cpp ---
-    void start(const std::function<bool(double)>& progress);
+    void start(const std::function<bool(double)>& progress, const RenderedPrompt* known_prompt);
     bool step();
     void finish(std::string reason);
+    /// The token of `position` by this row: drawn, or the given one where the run reads a given text.
+    [[nodiscard]] PendingToken choose(const at::Tensor& row, int64_t position, Producer producer) const;
+    /// Tells the task's scorer of y_t, record.token_id; verdicts become signal task_score of their tokens.
+    void score_task(StepRecord& record);
+    void put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts);
+    /// What y_t adds to the text, and whether a given y_t was the model's first choice.
+    [[nodiscard]] std::vector<Verdict> read_task_token(int32_t token, bool top1_hit);
+    [[nodiscard]] int64_t
+    limit() const; ///< N at most: max_tokens, or the given text's length if that is less
     void log_command(const Command& command);
     [[nodiscard]] bool is_end(int32_t token) const;
     [[nodiscard]] double elapsed_ms() const; ///< active time since submit: pauses between steps do not count
@@ -98,6 +109,7 @@ struct DecodeSession::Impl {
     std::shared_ptr<const ModelPair> pair;
     RunConfig config; ///< as it is now
     std::vector<int32_t> prompt, end_ids;
+    std::vector<int32_t> given; ///< y_1, y_2, ... of a given text; empty: tokens are drawn
     int64_t capacity = 0;
     std::unique_ptr<KvCache> teacher_cache, student_cache;
     std::shared_ptr<Recording> recording;
@@ -109,7 +121,8 @@ struct DecodeSession::Impl {
     std::vector<Watermarks> history; ///< [0] = behind the prefill, [k] = behind boundary k
     std::vector<int64_t> automatic_steps;
     std::optional<RowRing> ring;
-    at::Tensor last_teacher_row; ///< row of position T.len - 1, [vocab] fp32, the teacher's device
+    std::unique_ptr<TaskScorer> scorer; ///< null: the run belongs to no task
+    at::Tensor last_teacher_row;        ///< row of position T.len - 1, [vocab] fp32, the teacher's device
 
     double active_ms = 0; ///< of finished calls
     std::chrono::steady_clock::time_point call_start{};

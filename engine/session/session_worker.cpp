@@ -20,10 +20,11 @@
 namespace refreshlab {
 
 struct SessionWorker::Impl {
-    // --- shared; the mutex protects the two pointers and the callback, held for a copy ---
+    // --- shared; the mutex protects the two pointers, held for a copy ---
     mutable std::mutex mutex;
     std::shared_ptr<const EngineStatus> published = std::make_shared<EngineStatus>();
     std::shared_ptr<const Recording> published_recording;
+    std::mutex wake_mutex; ///< held while `wake` is called, so that on_news() can take it away for good
     std::function<void()> wake;
     CommandQueue queue;
     // Set by send(Stop) and by the destructor, read by the progress callbacks of a start that is under way.
@@ -40,7 +41,7 @@ struct SessionWorker::Impl {
 
     void loop();
     void handle(const Command& command);
-    void start_run(const RunConfig& config);
+    void start_run(const RunConfig& config, bool paused);
     void make_step();
     void attach_recording();
     void set_state(EngineState state, std::string message = {}, double progress = 0);
@@ -64,13 +65,12 @@ void SessionWorker::Impl::publish() {
         now.stop_reason = end ? end->stop_reason : "";
     }
     auto snapshot = std::make_shared<const EngineStatus>(now);
-    std::function<void()> call;
     {
         const std::lock_guard lock(mutex);
         published = std::move(snapshot);
-        call = wake;
     }
-    if (call) call();
+    const std::lock_guard lock(wake_mutex);
+    if (wake) wake();
 }
 
 void SessionWorker::Impl::set_state(EngineState state, std::string message, double progress) {
@@ -104,7 +104,7 @@ void SessionWorker::Impl::update_speed() {
     if (ms > 0) now.tokens_per_second = 1000.0 * static_cast<double>(last - first) / ms;
 }
 
-void SessionWorker::Impl::start_run(const RunConfig& config) {
+void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     // What runs now is given up only when the new run stands: a cancelled or failed start restores it.
     const EngineState before = now.state;
     const RunConfig applied_before = now.applied;
@@ -137,16 +137,19 @@ void SessionWorker::Impl::start_run(const RunConfig& config) {
     }
     now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
     now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
+    now.pair = pair->facts;
     const RunInfo& info = session->recording()->info();
     now.note = info.note;
     now.prefill_ms = info.prefill_ms;
     now.ttft_ms = info.ttft_ms;
     now.tokens_per_second = 0;
     attach_recording();
-    running = !session->finished();
+    running = !session->finished() && !paused;
     steps_left = 0;
     if (session->finished()) session->score();
-    set_state(running ? EngineState::running : EngineState::finished);
+    set_state(session->finished() ? EngineState::finished
+              : paused            ? EngineState::paused
+                                  : EngineState::running);
 }
 
 void SessionWorker::Impl::handle(const Command& command) {
@@ -165,7 +168,7 @@ void SessionWorker::Impl::handle(const Command& command) {
         [&](const auto& c) {
             using C = std::decay_t<decltype(c)>;
             if constexpr (std::is_same_v<C, command::StartRun>) {
-                start_run(c.config);
+                start_run(c.config, c.paused);
             } else if constexpr (std::is_same_v<C, command::Pause>) {
                 running = false;
                 if (now.state == EngineState::running) now.state = EngineState::paused;
@@ -307,7 +310,7 @@ std::shared_ptr<const Recording> SessionWorker::recording() const {
 }
 
 void SessionWorker::on_news(std::function<void()> wake) {
-    const std::lock_guard lock(m_impl->mutex);
+    const std::lock_guard lock(m_impl->wake_mutex);
     m_impl->wake = std::move(wake);
 }
 

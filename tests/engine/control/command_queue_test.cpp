@@ -69,6 +69,8 @@ TEST_CASE("a parameter coalesces under any of its spellings", "[control]") {
     CHECK(coalesce_key(command::SetParameter{"no.such", "1"}) == "set:no.such");
     CHECK(coalesce_key(command::SetPolicy{}) == "policy");
     CHECK(coalesce_key(command::RequestAttention{3, true}) ==
+          coalesce_key(command::RequestAttention{3, true}));
+    CHECK(coalesce_key(command::RequestAttention{3, true}) !=
           coalesce_key(command::RequestAttention{4, true}));
     CHECK(coalesce_key(command::RequestAttention{3, true}) !=
           coalesce_key(command::RequestAttention{3, false}));

@@ -238,3 +238,16 @@ TEST_CASE("closing while a run is loading or decoding ends at once", "[worker]")
     }
     SUCCEED("the destructors returned");
 }
+
+TEST_CASE("a run that starts paused makes no step until it is told to", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    worker.send(command::StartRun{bundled(40), true});
+    watch.until_state(EngineState::paused);
+    CHECK(worker.recording()->steps() == 0);
+    worker.send(command::Step{3});
+    watch.until([&](const EngineStatus& s) {
+        return s.state == EngineState::paused && worker.recording()->steps() >= 3;
+    });
+    CHECK(worker.recording()->steps() == 3);
+}

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "engine/control/engine_link.h"
+#include "engine/model/model_config.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+class Tokenizer;
+
+/// What must be equal before entries of one model may stand in the other's cache (reference/refresh.md, section 4,
+/// "Geometry check"), side by side.
+struct PairCheck {
+    std::vector<PairFact> facts; ///< in the order of the reference; see control/engine_link.h
+    bool same_tokenizer = true;  ///< false: the pair cannot run at all
+    /// First field of the KV geometry that differs; set: rebuild mode.
+    std::optional<std::string> geometry_difference;
+    std::shared_ptr<const Tokenizer> tokenizer; ///< the student's
+    ModelConfig teacher, student;
+};
+
+/// Reads both folders' configurations and tokenizers, no weights. Throws Error{bad_input} for what cannot be read.
+[[nodiscard]] PairCheck check_pair(const std::string& teacher_dir, const std::string& student_dir);
+
+} // namespace refreshlab
