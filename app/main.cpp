@@ -42,6 +42,10 @@ int main(int argc, char** argv) {
     add(refreshlab::app::add_run_command);
     add(refreshlab::app::add_export_command);
     add(refreshlab::app::add_doctor_command);
+    add(refreshlab::app::add_sweep_command);
+    add(refreshlab::app::add_merge_command);
+    add(refreshlab::app::add_score_command);
+    add(refreshlab::app::add_study_command);
 
     // Exit status: 0, 2 for bad input, 1 for a failure. One line each.
     try {
@@ -49,8 +53,10 @@ int main(int argc, char** argv) {
                            std::any_of(commands.begin(), commands.end(),
                                        [&](const auto& c) { return c.first->get_name() == argv[1]; });
         if (!known) {
-            return fail(fmt::format("no command '{}'; the commands are gui, run, export, doctor", argv[1]),
-                        2);
+            std::string names;
+            for (const auto& [subcommand, command] : commands)
+                names += (names.empty() ? "" : ", ") + subcommand->get_name();
+            return fail(fmt::format("no command '{}'; the commands are {}", argv[1], names), 2);
         }
         app.parse(argc, argv);
         for (const auto& [subcommand, command] : commands) {

@@ -11,6 +11,10 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_run_command(CLI::App& app);
 [[nodiscard]] Command add_export_command(CLI::App& app);
 [[nodiscard]] Command add_doctor_command(CLI::App& app);
+[[nodiscard]] Command add_sweep_command(CLI::App& app);
+[[nodiscard]] Command add_merge_command(CLI::App& app);
+[[nodiscard]] Command add_score_command(CLI::App& app);
+[[nodiscard]] Command add_study_command(CLI::App& app);
 [[nodiscard]] Command add_gui_command(CLI::App& app); ///< in a build without the window it says so and fails
 
 } // namespace refreshlab::app

@@ -28,7 +28,7 @@ void export_csv(const Recording& recording, const std::filesystem::path& folder)
 
 /// The summary of a run (docs/summary.md has every key with its unit): mode, policy, tokens, stop_reason, refreshes
 /// [{step, reason, delta, spliced, teacher_ms, splice_ms, ...}], ttft_ms, decode_tps, end_to_end_tps, total_s,
-/// mean_entropy_bits, teacher_ppl, tail_logprob, repetition3, characters, device, dtype, threads, seed, versions.
+/// mean_entropy_bits, agreement, top1_hit, task_score, teacher_ppl, tail_logprob, repetition3, characters, device, dtype, threads, seed, versions.
 /// A number that does not exist is null.
 [[nodiscard]] nlohmann::json summary_json(const Recording& recording);
 /// The same as an aligned table for stderr.

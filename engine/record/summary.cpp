@@ -33,18 +33,26 @@ std::optional<double> last_arrival_ms(const Recording& r, int64_t n) {
     return n == 1 ? r.info().ttft_ms : r.step(n - 1).arrival_ms; // record t ends when y_{t+1} is known
 }
 
-std::optional<double> mean_entropy_bits(const Recording& r) {
-    const auto id = signal_id("entropy_bits");
-    if (!id) return std::nullopt;
+/// Over the steps where a signal was measured and finite.
+struct SignalMean {
     double sum = 0;
     int64_t count = 0;
+    [[nodiscard]] std::optional<double> value() const {
+        return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+    }
+};
+
+SignalMean signal_mean(const Recording& r, std::string_view name) {
+    SignalMean mean;
+    const auto id = signal_id(name);
+    if (!id) return mean;
     for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
         const float value = r.signal(t, *id);
         if (!std::isfinite(value)) continue; // absent or not a number
-        sum += static_cast<double>(value);
-        ++count;
+        mean.sum += static_cast<double>(value);
+        ++mean.count;
     }
-    return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+    return mean;
 }
 
 json refresh_json(const RefreshEvent& e) {
@@ -116,6 +124,7 @@ json summary_json(const Recording& recording) {
     }
     if (n >= 1 && total_ms && *total_ms > 0) end_to_end_tps = 1000.0 * static_cast<double>(n) / *total_ms;
 
+    const SignalMean task = signal_mean(recording, "task_score");
     json versions = json::object();
     for (const auto& [name, version] : info.versions)
         versions[name] = version;
@@ -138,7 +147,11 @@ json summary_json(const Recording& recording) {
             {"decode_tps", number_or_null(decode_tps)},
             {"end_to_end_tps", number_or_null(end_to_end_tps)},
             {"total_s", total_ms ? number_or_null(*total_ms / 1000.0) : json(nullptr)},
-            {"mean_entropy_bits", number_or_null(mean_entropy_bits(recording))},
+            {"mean_entropy_bits", number_or_null(signal_mean(recording, "entropy_bits").value())},
+            {"agreement", number_or_null(signal_mean(recording, "teacher_agreement").value())},
+            {"top1_hit", number_or_null(signal_mean(recording, "top1_hit").value())},
+            {"task_score", number_or_null(task.value())},
+            {"task_tokens", task.count},
             {"teacher_ppl", number_or_null(end ? end->teacher_ppl : std::nullopt)},
             {"tail_logprob", number_or_null(end ? end->tail_logprob : std::nullopt)},
             {"repetition3", repetition3(ids)},
@@ -174,6 +187,8 @@ std::string summary_table(const Recording& recording) {
         {"teacher_ppl", "teacher perplexity", ""},
         {"tail_logprob", "tail log-probability", "nats/token"},
         {"repetition3", "repetition@3", ""},
+        {"agreement", "teacher's first choices", ""},
+        {"task_score", "task score", ""},
         {"device", "device", ""},
         {"dtype", "dtype", ""},
         {"threads", "threads", ""},

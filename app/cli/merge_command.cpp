@@ -1,0 +1,41 @@
+#include "app/cli/commands.h"
+#include "app/cli/table_options.h"
+#include "engine/study/sweep_table.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+namespace refreshlab::app {
+
+Command add_merge_command(CLI::App& app) {
+    struct Options {
+        std::string out;
+        std::vector<std::string> inputs;
+        TableOptions tables;
+    };
+    auto options = std::make_shared<Options>();
+    CLI::App* command =
+        app.add_subcommand("merge", "Join the shards of a sweep, or make the table of a sweep's file again");
+    command->add_option("OUT", options->out, "The joined file; results in it stay")
+        ->required()
+        ->type_name("OUT.db");
+    command->add_option("IN", options->inputs, "Files of sweep --shard")->type_name("IN.db");
+    options->tables.add_to(*command);
+    command->footer("Exit status: 0 when every run is there, 1 when some are missing, 2 when the files do "
+                    "not belong together.");
+    return [options] {
+        options->tables.check();
+        if (!options->inputs.empty())
+            merge_sweeps(options->out, {options->inputs.begin(), options->inputs.end()});
+        const auto store = SweepStore::open_existing(options->out, true);
+        const SweepTable table = make_sweep_table(store->plan(), store->results());
+        options->tables.write(table, true);
+        fmt::print(stderr, "merge: {} of {} runs in {}\n", table.runs, table.expected, options->out);
+        return table.runs == table.expected && table.timings == table.expected_timings ? 0 : 1;
+    };
+}
+
+} // namespace refreshlab::app

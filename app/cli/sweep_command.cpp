@@ -1,0 +1,200 @@
+#include "app/cli/assets.h"
+#include "app/cli/commands.h"
+#include "app/cli/table_options.h"
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/session/decode_session.h"
+#include "engine/study/sweep_run.h"
+#include "engine/study/sweep_table.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+namespace refreshlab::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<bool> interrupted{false}; // set by SIGINT and SIGTERM, read between steps
+
+struct Options {
+    std::string spec, out, shard = "1/1", teacher, student;
+    std::vector<std::string> devices;
+    int jobs = 0;
+    bool dry_run = false;
+    TableOptions tables;
+};
+
+std::string duration(double seconds) {
+    const auto s = static_cast<int64_t>(seconds + 0.5);
+    if (s < 60) return fmt::format("{} s", s);
+    if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
+    return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
+}
+
+/// A bar that overwrites itself on a terminal; elsewhere a line for every twentieth of the work.
+class Bar {
+public:
+    ~Bar() { end(); }
+    void show(const SweepProgress& p) {
+        const std::string left = p.left_s ? ", " + duration(*p.left_s) + " left" : "";
+        const std::string numbers = fmt::format("{}/{} runs{}", p.done, p.total, left);
+        if (m_terminal) {
+            constexpr int width = 30;
+            const int full = static_cast<int>(p.fraction * width);
+            fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {:3.0f} %  {}", "", full, "", width - full,
+                       100 * p.fraction, numbers);
+            m_open = true;
+            return;
+        }
+        const int part = static_cast<int>(20 * p.fraction);
+        if (part <= m_part) return;
+        m_part = part;
+        fmt::print(stderr, "sweep: {:3.0f} %, {}\n", 100 * p.fraction, numbers);
+    }
+    void show_loading(double fraction, const std::string& what) {
+        if (!m_terminal) return;
+        fmt::print(stderr, "\r\033[K{} {:.0f} %", what, 100 * fraction);
+        m_open = true;
+    }
+    void end() {
+        if (m_open) fmt::print(stderr, "\n");
+        m_open = false;
+    }
+
+private:
+    bool m_terminal = isatty(fileno(stderr)) != 0, m_open = false;
+    int m_part = -1;
+};
+
+std::string default_out(const std::string& spec, const SweepShard& shard) {
+    const std::string stem = fs::path(spec).stem().string();
+    return shard.count == 1 ? stem + ".db"
+                            : fmt::format("{}.shard-{}-of-{}.db", stem, shard.index, shard.count);
+}
+
+void dry_run(const SweepSpec& spec, const SweepPlan& plan, const SweepShard& shard, const std::string& out) {
+    const auto mine = cells_of(plan, shard);
+    size_t found = 0;
+    if (fs::exists(out)) {
+        const auto finished = SweepStore::open_existing(out, true)->finished();
+        for (const size_t cell : mine)
+            found += finished.contains(plan.cells[cell].id) ? 1 : 0;
+    }
+    int64_t pairs = 0;
+    for (const size_t cell : mine)
+        pairs += plan.pairs(plan.cells[cell]);
+    fmt::print("{} rows x {} prompts x {} seeds = {} runs, {} of them different\n", spec.rows.size(),
+               spec.prompts.size(), spec.seeds.size(), plan.cells.size(), cells_of(plan, {}).size());
+    fmt::print("shard {}/{}: {} runs, {} of them in {} already; {} timed pairs\n", shard.index, shard.count,
+               mine.size(), found, out, pairs);
+    for (const SweepRow& row : spec.rows)
+        fmt::print("  {}\n", row.label);
+}
+
+int sweep(const Options& options) {
+    options.tables.check();
+    const SweepShard shard = sweep_shard(options.shard);
+    const fs::path assets = find_assets();
+    const std::string text = read_file(options.spec, size_t{1} << 26);
+    SweepSpec spec = parse_sweep_spec(text, options.spec, first_start_config(assets),
+                                      sweep_files(fs::path(options.spec).parent_path(), assets));
+    for (SweepRow& row : spec.rows) {
+        if (!options.teacher.empty()) row.config.teacher_dir = options.teacher;
+        if (!options.student.empty()) row.config.student_dir = options.student;
+    }
+    if (spec.name.empty()) spec.name = fs::path(options.spec).stem().string();
+    if (spec.repeated_prompts > 0)
+        fmt::print(stderr, "sweep: {} prompts repeat earlier ones exactly and count once\n",
+                   spec.repeated_prompts);
+
+    SweepOptions run;
+    run.jobs = options.jobs;
+    run.devices = options.devices;
+    run.shard = shard;
+    const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, run));
+    const std::string out = options.out.empty() ? default_out(options.spec, shard) : options.out;
+    if (options.dry_run) {
+        dry_run(spec, plan, shard, out);
+        return 0;
+    }
+    const auto store = SweepStore::open(out, plan);
+    Bar bar;
+    SweepOutcome outcome;
+    try {
+        outcome = run_sweep(
+            spec, plan, *store, run, interrupted, [&](const SweepProgress& p) { bar.show(p); },
+            [&](double fraction, const std::string& what) { bar.show_loading(fraction, what); });
+    } catch (const Error&) {
+        if (!interrupted) throw;
+        outcome.stopped = true; // while the models were loading
+    }
+    bar.end();
+    fmt::print(stderr, "sweep: {} of {} runs in {}: {} found there, {} computed now\n",
+               outcome.found + outcome.computed, outcome.total, out, outcome.found, outcome.computed);
+    if (outcome.failed > 0) {
+        for (const auto& [id, problem] : store->failures())
+            fmt::print(stderr, "sweep: a run failed: {}\n", problem);
+    }
+    if (outcome.elsewhere > 0)
+        fmt::print(stderr, "sweep: {} runs are being computed by another process on this file\n",
+                   outcome.elsewhere);
+    if (outcome.stopped) {
+        fmt::print(stderr, "sweep: stopped; the same command goes on where this one ended\n");
+        return 1;
+    }
+    // A shard's table is a part of one: written when asked for, not printed.
+    options.tables.write(make_sweep_table(plan, store->results()), shard.count == 1);
+    return outcome.complete() ? 0 : 1;
+}
+
+} // namespace
+
+Command add_sweep_command(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command = app.add_subcommand(
+        "sweep",
+        "A grid of modes, policies, thresholds, prompts and seeds: resumable, a database and a table");
+    command->add_option("SPEC", options->spec, "The grid as JSON (docs/sweeps.md)")
+        ->required()
+        ->type_name("SPEC.json");
+    command
+        ->add_option("--out", options->out,
+                     "SQLite file of the results (default: the spec's name with .db); results in it are not "
+                     "computed again")
+        ->type_name("FILE");
+    command
+        ->add_option("--shard", options->shard, "Compute only every n-th run, from the i-th; join with merge")
+        ->type_name("i/n");
+    command
+        ->add_option("--jobs", options->jobs,
+                     "Runs at a time; 0: one per CPU core, or one per GPU. Results do not depend on it")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1024));
+    command->add_option("--devices", options->devices, "Devices that share the work: cuda:0,cuda:1")
+        ->delimiter(',')
+        ->type_name("LIST");
+    command->add_option("--teacher", options->teacher, "Teacher checkpoint folder, instead of the spec's")
+        ->type_name("DIR");
+    command->add_option("--student", options->student, "Student checkpoint folder, instead of the spec's")
+        ->type_name("DIR");
+    options->tables.add_to(*command);
+    command->add_flag("--dry-run", options->dry_run, "Say what would be computed, and stop");
+    command->footer(
+        "Exit status: 0 when every run is there, 1 when some are missing (Ctrl-C, a run that failed, another "
+        "process at work), 2 for bad input.");
+    return [options] {
+        std::signal(SIGINT, [](int) { interrupted = true; });
+        std::signal(SIGTERM, [](int) { interrupted = true; });
+        return sweep(*options);
+    };
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "engine/study/sweep_table.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace refreshlab::app {
+
+/// Where `sweep` and `merge` put the table.
+class TableOptions {
+public:
+    void add_to(CLI::App& command);
+    /// Throws Error{bad_input} for a folder that is missing, before anything is computed.
+    void check() const;
+    /// Writes the files that were asked for; Markdown goes to stdout as well if `print`.
+    void write(const SweepTable& table, bool print) const;
+
+private:
+    std::string m_markdown, m_csv, m_pareto;
+    bool m_deterministic = false;
+};
+
+} // namespace refreshlab::app
