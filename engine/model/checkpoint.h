@@ -11,8 +11,7 @@
 namespace refreshlab {
 
 /// The safetensors files of a checkpoint folder (one file, or an index with shards), mapped read-only. Every header
-/// field is checked before use: header length against file size, JSON, dtypes, shapes against byte ranges, ranges
-/// inside the file, without overlap or hole. Errors name file and tensor. Source: safetensors format description.
+/// field is checked before use (engine/model/safetensors_header.h). Errors name file and tensor.
 /// model.safetensors wins over an index beside it, as in transformers. Shard names must be plain file names.
 /// Threads  reads may run concurrently. The files must not shrink while the object lives (they are mapped).
 class Checkpoint {
@@ -24,6 +23,8 @@ public:
 
     [[nodiscard]] bool contains(const std::string& name) const;
     [[nodiscard]] std::vector<std::string> names() const;
+    /// The file that holds a tensor; the folder's main file for one that is not there.
+    [[nodiscard]] std::filesystem::path file_of(const std::string& name) const;
     /// A copy on the CPU, in the stored dtype (f64, f32, bf16, f16). Throws Error naming file and tensor when it is
     /// missing or its shape is another one.
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape) const;

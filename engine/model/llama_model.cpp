@@ -5,6 +5,7 @@
 #include "engine/model/checkpoint.h"
 #include "engine/model/llama_weights.h"
 #include "engine/model/rope_table.h"
+#include "engine/model/safetensors_header.h"
 #include "kernels/attention.h"
 #include "kernels/check.h"
 #include "kernels/dense.h"
@@ -18,15 +19,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 namespace refreshlab {
 
 namespace {
 
-/// Rows of one batch of extend(). 512 keeps the activations of a 3B model near 20 MB and is long past the point where
-/// reading the weights is amortised; on the CPU any other number gives the same bits (kernels/dense.h).
-constexpr int64_t chunk_rows = 512;
+constexpr int64_t chunk_rows = LlamaWeights::chunk_rows;
 
 /// Keeps the attention row of every layer that the caller asked for.
 class CaptureSink {
@@ -67,6 +67,34 @@ private:
     std::vector<int32_t> m_layers;
 };
 
+/// Keeps the residual stream of a pass of `rows` rows, which may come in chunks.
+class HiddenSink {
+public:
+    HiddenSink(HiddenCapture* target, const ModelConfig& config, int64_t rows)
+        : m_target(target) {
+        if (m_target == nullptr) return;
+        m_width = m_target->padding ? LlamaWeights::held_width(config.hidden_size) : config.hidden_size;
+        m_target->states =
+            at::empty({config.num_layers + 1, rows, m_width}, at::TensorOptions().dtype(at::kFloat));
+    }
+    [[nodiscard]] bool active() const { return m_target != nullptr; }
+
+    /// The next `advance` rows to come belong behind those kept so far.
+    void advance(int64_t rows) { m_first_row += rows; }
+    /// \param x  [n, held hidden width], what `layer` reads; of more rows than the pass has, the first ones count
+    void keep(int64_t layer, const at::Tensor& x) {
+        if (m_target == nullptr) return;
+        const at::Tensor to = m_target->states.select(0, layer);
+        const int64_t n = std::min(x.size(0), to.size(0) - m_first_row);
+        to.narrow(0, m_first_row, n).copy_(x.narrow(0, 0, n).narrow(1, 0, m_width));
+    }
+
+private:
+    HiddenCapture* m_target;
+    int64_t m_width = 0;
+    int64_t m_first_row = 0;
+};
+
 /// Dropout of a batch whose rows all stand at `position`.
 struct BatchDropout {
     const McRequest* request = nullptr; ///< null: no dropout in this batch
@@ -80,6 +108,34 @@ struct BatchDropout {
         if (request == nullptr || !(request->*enabled)) return;
         kernels::dropout_rows_(branch, key(layer), passes, site, request->p);
     }
+};
+
+/// What the rows of a batch may attend to, in a layer with a given sliding window.
+class Sight {
+public:
+    /// Rows at `positions`. With `own_columns` every row brings the column of its own position along; without, it is in
+    /// the cache.
+    Sight(std::span<const int64_t> positions, bool own_columns)
+        : m_positions(positions.begin(), positions.end())
+        , m_visible(m_positions) {
+        if (own_columns) return;
+        for (int64_t& n : m_visible)
+            ++n;
+    }
+
+    [[nodiscard]] std::span<const int64_t> num_visible() const { return m_visible; }
+    /// First position in (p - window, p], or nothing where the layer sees everything; valid until the next call.
+    [[nodiscard]] std::span<const int64_t> first_visible(int64_t window) const {
+        if (window == 0) return {};
+        m_first.resize(m_positions.size());
+        for (size_t r = 0; r < m_positions.size(); ++r)
+            m_first[r] = std::max<int64_t>(m_positions[r] - window + 1, 0);
+        return m_first;
+    }
+
+private:
+    std::vector<int64_t> m_positions, m_visible;
+    mutable std::vector<int64_t> m_first;
 };
 
 } // namespace
@@ -96,13 +152,28 @@ struct LlamaModel::Impl {
                                       const at::Tensor& bias) const {
         return kernels::linear(x, weight, bias).view({x.size(0), -1, config.head_dim});
     }
+    /// RMSNorm over every head of q or k, where the family has it.
+    [[nodiscard]] at::Tensor normed_heads(at::Tensor heads, const at::Tensor& weight) const {
+        if (!weight.defined()) return heads;
+        return kernels::rms_norm(heads.view({-1, config.head_dim}), weight, config.rms_norm_eps)
+            .view(heads.sizes());
+    }
+    [[nodiscard]] at::Tensor queries(const LlamaLayer& w, const at::Tensor& x) const {
+        return normed_heads(heads_of(x, w.q, w.q_bias), w.q_norm);
+    }
+    [[nodiscard]] at::Tensor keys(const LlamaLayer& w, const at::Tensor& x) const {
+        return normed_heads(heads_of(x, w.k, w.k_bias), w.k_norm);
+    }
+    /// Over the residual; padded channels do not count in the mean.
+    [[nodiscard]] at::Tensor normed(const at::Tensor& x, const at::Tensor& weight) const {
+        return kernels::rms_norm(x, weight, config.rms_norm_eps, config.hidden_size);
+    }
     [[nodiscard]] kernels::AttentionInputs attention_inputs(const KvCache& cache, int64_t layer, at::Tensor q,
-                                                            std::span<const int64_t> num_visible) const;
+                                                            const Sight& sight) const;
     void finish_layer(const LlamaLayer& w, int64_t layer, const at::Tensor& attended,
                       const BatchDropout& dropout, at::Tensor& x) const;
     [[nodiscard]] at::Tensor logits(const at::Tensor& x) const {
-        return kernels::linear(kernels::rms_norm(x, weights.final_norm, config.rms_norm_eps), weights.head)
-            .to(at::kFloat);
+        return kernels::linear(normed(x, weights.final_norm), weights.head).to(at::kFloat);
     }
     void check_geometry(const KvCache& cache) const {
         RL_ASSERT(cache.num_layers() == config.num_layers && cache.num_kv_heads() == config.num_kv_heads);
@@ -110,9 +181,9 @@ struct LlamaModel::Impl {
     }
 
     at::Tensor extend_chunk(KvCache& cache, std::span<const int32_t> tokens, Rows rows, Origin origin,
-                            CaptureSink* capture) const;
+                            CaptureSink* capture, HiddenSink& hidden) const;
     at::Tensor step_rows(KvCache& cache, int32_t token, bool write, const BatchDropout& dropout,
-                         int64_t num_rows, CaptureSink& capture) const;
+                         int64_t num_rows, CaptureSink& capture, HiddenSink& hidden) const;
 };
 
 at::Tensor LlamaModel::Impl::embed(std::span<const int32_t> tokens) const {
@@ -127,12 +198,13 @@ at::Tensor LlamaModel::Impl::embed(std::span<const int32_t> tokens) const {
 }
 
 kernels::AttentionInputs LlamaModel::Impl::attention_inputs(const KvCache& cache, int64_t layer, at::Tensor q,
-                                                            std::span<const int64_t> num_visible) const {
+                                                            const Sight& sight) const {
     kernels::AttentionInputs in;
     in.q = std::move(q);
     in.k_cache = cache.keys(layer);
     in.v_cache = cache.values(layer);
-    in.num_visible = num_visible;
+    in.num_visible = sight.num_visible();
+    in.first_visible = sight.first_visible(config.window(layer));
     in.scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
     return in;
 }
@@ -143,7 +215,7 @@ void LlamaModel::Impl::finish_layer(const LlamaLayer& w, int64_t layer, const at
     at::Tensor branch = kernels::linear(attended.reshape({x.size(0), -1}), w.o, w.o_bias);
     dropout.apply(branch, layer, kernels::DropoutSite::attention_output, &McRequest::attention_output);
     x.add_(branch);
-    const at::Tensor h = kernels::rms_norm(x, w.post_norm, config.rms_norm_eps);
+    const at::Tensor h = normed(x, w.post_norm);
     const at::Tensor gate = kernels::linear(h, w.gate, w.gate_bias);
     const at::Tensor up = kernels::linear(h, w.up, w.up_bias);
     branch = kernels::linear(kernels::silu_mul(gate, up), w.down, w.down_bias);
@@ -152,19 +224,22 @@ void LlamaModel::Impl::finish_layer(const LlamaLayer& w, int64_t layer, const at
 }
 
 at::Tensor LlamaModel::Impl::extend_chunk(KvCache& cache, std::span<const int32_t> tokens, Rows rows,
-                                          Origin origin, CaptureSink* capture) const {
+                                          Origin origin, CaptureSink* capture, HiddenSink& hidden) const {
     const auto n = static_cast<int64_t>(tokens.size());
     const int64_t first_pos = cache.length();
-    std::vector<int64_t> num_visible(tokens.size());
-    std::iota(num_visible.begin(), num_visible.end(), first_pos + 1);
-    const std::span<const int64_t> last_visible = std::span(num_visible).last(1);
+    std::vector<int64_t> positions(tokens.size());
+    std::iota(positions.begin(), positions.end(), first_pos);
+    const Sight all_rows(positions, false);
+    const std::span<const int64_t> every_position = positions;
+    const Sight last_row(every_position.last(1), false);
 
     auto [cos, sin] = rope.rows(first_pos, n);
     at::Tensor x = embed(tokens);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         const LlamaLayer& w = weights.layers[static_cast<size_t>(layer)];
-        at::Tensor h = kernels::rms_norm(x, w.input_norm, config.rms_norm_eps);
-        at::Tensor k = heads_of(h, w.k, w.k_bias);
+        hidden.keep(layer, x);
+        at::Tensor h = normed(x, w.input_norm);
+        at::Tensor k = keys(w, h);
         kernels::rope_(k, cos, sin);
         cache.write(layer, k, heads_of(h, w.v, w.v_bias));
         // The last layer's outputs are read for the rows that get logits, and by nobody else.
@@ -177,21 +252,22 @@ at::Tensor LlamaModel::Impl::extend_chunk(KvCache& cache, std::span<const int32_
             cos = cos.narrow(0, n - 1, 1);
             sin = sin.narrow(0, n - 1, 1);
         }
-        at::Tensor q = heads_of(h, w.q, w.q_bias);
+        at::Tensor q = queries(w, h);
         kernels::rope_(q, cos, sin);
         const int64_t num_rows = q.size(0);
-        const auto in =
-            attention_inputs(cache, layer, q, std::span(num_visible).last(static_cast<size_t>(num_rows)));
+        const auto in = attention_inputs(cache, layer, q, num_rows == n ? all_rows : last_row);
         if (captured) {
             // The last row once more, alone: probabilities of a whole chunk would be rows * heads * length floats.
             at::Tensor probabilities;
-            (void)kernels::attention(
-                attention_inputs(cache, layer, q.narrow(0, num_rows - 1, 1), last_visible), &probabilities);
+            (void)kernels::attention(attention_inputs(cache, layer, q.narrow(0, num_rows - 1, 1), last_row),
+                                     &probabilities);
             capture->keep(layer, probabilities.select(0, 0));
         }
         if (last_layer && rows == Rows::none) break;
         finish_layer(w, layer, kernels::attention(in), {}, x);
     }
+    hidden.keep(config.num_layers, x);
+    hidden.advance(n);
     cache.commit(n, origin);
     return rows == Rows::none ? at::Tensor() : logits(x);
 }
@@ -199,11 +275,10 @@ at::Tensor LlamaModel::Impl::extend_chunk(KvCache& cache, std::span<const int32_
 /// `num_rows` rows of one token at dropout.position == cache.length(). With `write`, row 0 writes its column there. With
 /// more than one row, or where nothing is written, each row brings its own column as its last key.
 at::Tensor LlamaModel::Impl::step_rows(KvCache& cache, int32_t token, bool write, const BatchDropout& dropout,
-                                       int64_t num_rows, CaptureSink& capture) const {
+                                       int64_t num_rows, CaptureSink& capture, HiddenSink& hidden) const {
     const int64_t position = dropout.position;
     const bool own_columns = num_rows > 1 || !write;
-    const std::vector<int64_t> num_visible(static_cast<size_t>(num_rows),
-                                           own_columns ? position : position + 1);
+    const Sight sight(std::vector<int64_t>(static_cast<size_t>(num_rows), position), own_columns);
     auto [cos, sin] = rope.rows(position, 1);
     if (num_rows > 1) {
         cos = cos.expand({num_rows, -1}).contiguous();
@@ -213,15 +288,16 @@ at::Tensor LlamaModel::Impl::step_rows(KvCache& cache, int32_t token, bool write
     at::Tensor x = embed(tokens);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         const LlamaLayer& w = weights.layers[static_cast<size_t>(layer)];
-        const at::Tensor h = kernels::rms_norm(x, w.input_norm, config.rms_norm_eps);
-        at::Tensor q = heads_of(h, w.q, w.q_bias);
-        at::Tensor k = heads_of(h, w.k, w.k_bias);
+        hidden.keep(layer, x);
+        const at::Tensor h = normed(x, w.input_norm);
+        at::Tensor q = queries(w, h);
+        at::Tensor k = keys(w, h);
         const at::Tensor v = heads_of(h, w.v, w.v_bias);
         kernels::rope_(q, cos, sin);
         kernels::rope_(k, cos, sin);
         if (write) cache.write(layer, k.narrow(0, 0, 1), v.narrow(0, 0, 1));
 
-        kernels::AttentionInputs in = attention_inputs(cache, layer, q, num_visible);
+        kernels::AttentionInputs in = attention_inputs(cache, layer, q, sight);
         if (own_columns) {
             // Rounded like a stored column, so that a row without dropout has the bits of the plain step.
             in.own_k = k.to(dtype);
@@ -238,6 +314,7 @@ at::Tensor LlamaModel::Impl::step_rows(KvCache& cache, int32_t token, bool write
         if (captured) capture.keep(layer, probabilities.select(0, 0));
         finish_layer(w, layer, attended, dropout, x);
     }
+    hidden.keep(config.num_layers, x);
     return logits(x);
 }
 
@@ -271,13 +348,15 @@ std::unique_ptr<KvCache> LlamaModel::make_cache(int64_t capacity) const {
 }
 
 at::Tensor LlamaModel::extend(KvCache& cache, std::span<const int32_t> tokens, Rows rows, uint8_t origin,
-                              AttentionCapture* capture) const {
+                              AttentionCapture* capture, HiddenCapture* hidden) const {
     const c10::InferenceMode guard;
     m_impl->check_geometry(cache);
     RL_ASSERT(!tokens.empty());
     const auto n = static_cast<int64_t>(tokens.size());
     RL_ASSERT(cache.length() + n <= cache.capacity());
+    RL_ASSERT(hidden == nullptr || rows == Rows::all);
     CaptureSink sink(capture, m_impl->config.num_layers);
+    HiddenSink hidden_sink(hidden, m_impl->config, n);
 
     at::Tensor result;
     if (rows == Rows::all && n > chunk_rows) {
@@ -290,7 +369,7 @@ at::Tensor LlamaModel::extend(KvCache& cache, std::span<const int32_t> tokens, R
         const Rows chunk_wants = rows == Rows::last && !last ? Rows::none : rows;
         const auto chunk = tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
         at::Tensor chunk_result = m_impl->extend_chunk(cache, chunk, chunk_wants, static_cast<Origin>(origin),
-                                                       last && sink.active() ? &sink : nullptr);
+                                                       last && sink.active() ? &sink : nullptr, hidden_sink);
         if (result.defined()) {
             result.narrow(0, begin, count).copy_(chunk_result);
         } else if (last) {
@@ -301,12 +380,13 @@ at::Tensor LlamaModel::extend(KvCache& cache, std::span<const int32_t> tokens, R
 }
 
 LlamaModel::StepRows LlamaModel::step(KvCache& cache, int32_t token, uint8_t origin, const McRequest& mc,
-                                      AttentionCapture* capture) const {
+                                      AttentionCapture* capture, HiddenCapture* hidden) const {
     const c10::InferenceMode guard;
     m_impl->check_geometry(cache);
     RL_ASSERT(cache.length() < cache.capacity());
     RL_ASSERT(mc.passes >= 0 && mc.p >= 0.0F && mc.p < 1.0F);
     CaptureSink sink(capture, m_impl->config.num_layers);
+    HiddenSink hidden_sink(hidden, m_impl->config, 1);
 
     std::vector<int32_t> passes(static_cast<size_t>(mc.passes) + 1);
     std::iota(passes.begin(), passes.end(), 0);
@@ -319,16 +399,18 @@ LlamaModel::StepRows LlamaModel::step(KvCache& cache, int32_t token, uint8_t ori
     if (together) {
         dropout.request = &mc;
         dropout.passes = passes;
-        const at::Tensor rows = m_impl->step_rows(cache, token, true, dropout, mc.passes + 1, sink);
+        const at::Tensor rows =
+            m_impl->step_rows(cache, token, true, dropout, mc.passes + 1, sink, hidden_sink);
         result.row = rows.select(0, 0);
         result.mc = rows.narrow(0, 1, mc.passes);
     } else {
-        result.row = m_impl->step_rows(cache, token, true, dropout, 1, sink).select(0, 0);
+        result.row = m_impl->step_rows(cache, token, true, dropout, 1, sink, hidden_sink).select(0, 0);
         if (mc.passes > 0) {
             dropout.request = &mc;
             dropout.passes = std::span(passes).subspan(1);
             CaptureSink nothing(nullptr, m_impl->config.num_layers);
-            result.mc = m_impl->step_rows(cache, token, false, dropout, mc.passes, nothing);
+            HiddenSink nothing_hidden(nullptr, m_impl->config, 0);
+            result.mc = m_impl->step_rows(cache, token, false, dropout, mc.passes, nothing, nothing_hidden);
         }
     }
     cache.commit(1, static_cast<Origin>(origin));
@@ -336,28 +418,29 @@ LlamaModel::StepRows LlamaModel::step(KvCache& cache, int32_t token, uint8_t ori
 }
 
 at::Tensor LlamaModel::read_only_step(const KvCache& cache, int32_t token, int64_t position,
-                                      AttentionCapture* capture) const {
+                                      AttentionCapture* capture, HiddenCapture* hidden) const {
     const c10::InferenceMode guard;
     m_impl->check_geometry(cache);
     RL_ASSERT(position >= 0 && position < cache.length());
     const ModelConfig& config = m_impl->config;
     CaptureSink sink(capture, config.num_layers);
-    const int64_t num_visible = position + 1;
+    HiddenSink hidden_sink(hidden, config, 1);
+    const Sight sight(std::span(&position, 1), false);
     const auto [cos, sin] = m_impl->rope.rows(position, 1);
     at::Tensor x = m_impl->embed(std::span(&token, 1));
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         const LlamaLayer& w = m_impl->weights.layers[static_cast<size_t>(layer)];
-        const at::Tensor h = kernels::rms_norm(x, w.input_norm, config.rms_norm_eps);
-        at::Tensor q = m_impl->heads_of(h, w.q, w.q_bias);
+        hidden_sink.keep(layer, x);
+        at::Tensor q = m_impl->queries(w, m_impl->normed(x, w.input_norm));
         kernels::rope_(q, cos, sin);
         at::Tensor probabilities;
         const bool captured = sink.wants(layer);
-        const at::Tensor attended =
-            kernels::attention(m_impl->attention_inputs(cache, layer, q, std::span(&num_visible, 1)),
-                               captured ? &probabilities : nullptr);
+        const at::Tensor attended = kernels::attention(m_impl->attention_inputs(cache, layer, q, sight),
+                                                       captured ? &probabilities : nullptr);
         if (captured) sink.keep(layer, probabilities.select(0, 0));
         m_impl->finish_layer(w, layer, attended, {}, x);
     }
+    hidden_sink.keep(config.num_layers, x);
     return m_impl->logits(x).select(0, 0);
 }
 
@@ -375,6 +458,29 @@ std::unique_ptr<LlamaModel> LlamaModel::from_weights(
     return std::unique_ptr<LlamaModel>(new LlamaModel(std::move(impl)));
 }
 
+namespace {
+
+/// A weight that no place of the family takes is a part of the model that we would leave out: a bias, a norm, a layer.
+/// Buffers (rotary tables) and the copy of a tied head are not weights.
+void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoint) {
+    std::vector<std::string> read = LlamaWeights::names(config);
+    std::sort(read.begin(), read.end());
+    const std::vector<std::string> present = checkpoint.names();
+    const auto ends_with = [](const std::string& name, std::string_view suffix) {
+        return name.size() >= suffix.size() &&
+               std::string_view(name).substr(name.size() - suffix.size()) == suffix;
+    };
+    for (const std::string& name : present) {
+        if (std::binary_search(read.begin(), read.end(), name)) continue;
+        if (name.rfind("model.", 0) != 0 || !(ends_with(name, ".weight") || ends_with(name, ".bias")))
+            continue;
+        fail_tensor(checkpoint.file_of(name).string(), name,
+                    "has no place in a " + config.model_type + " model of the config.json beside it");
+    }
+}
+
+} // namespace
+
 std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& folder, at::Device device,
                                              at::ScalarType dtype, const LoadProgress& progress) {
     const auto report = [&](double fraction, const std::string& what) {
@@ -385,6 +491,7 @@ std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& folder
     report(0.0, "config.json");
     const ModelConfig config = ModelConfig::load(folder);
     const Checkpoint checkpoint = Checkpoint::open(folder);
+    refuse_unread_weights(config, checkpoint);
     const auto total = static_cast<double>(std::max<int64_t>(checkpoint.total_bytes(), 1));
     int64_t bytes = 0;
     const auto source = [&](const std::string& name, at::IntArrayRef shape) {

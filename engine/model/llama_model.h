@@ -23,6 +23,14 @@ struct AttentionCapture {
     at::Tensor rows;             ///< out: [layers asked, heads, n] fp32 CPU
 };
 
+/// The residual stream that a forward keeps: what every layer reads, and what the final norm reads. Off (null) it costs
+/// nothing; on, one copy of layers * rows * hidden floats to the host.
+struct HiddenCapture {
+    bool padding =
+        false; ///< keep the zero channels that odd widths are padded with (engine/model/llama_weights.h)
+    at::Tensor states; ///< out: [layers + 1, rows, hidden] fp32 CPU; [0] are the embeddings
+};
+
 /// MC dropout rows of one step (reference/refresh.md, 6.3).
 struct McRequest {
     int32_t passes = 0; ///< 0 = none
@@ -34,13 +42,19 @@ struct McRequest {
 /// How loading goes on; return false to cancel (Error "cancelled" is thrown).
 using LoadProgress = std::function<bool(double fraction, const std::string& what)>;
 
-/// Weights and forward pass of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU MLP.
+/// Weights and forward pass of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU MLP, with the
+/// differences between families that ModelConfig names (biases, q/k norm, sliding windows).
 ///
+/// window  a sliding window is a mask: the cache keeps every position, and a query at position p reads (p - window, p] of
+///         a sliding layer, in every pass below. Captured attention rows are 0 outside.
 /// dtype   weights and KV have the dtype asked for (f32, bf16, f16). On the CPU activations are fp32 (kernels/dense.h).
 /// Threads owned by the decode thread. Forward allocates its activations.
 /// Parity  logits within 1e-4 of `transformers` in fp32.
 class LlamaModel {
 public:
+    /// Reads a checkpoint folder; every stored float dtype becomes `dtype`. Progress is told before every tensor, as the
+    /// fraction of bytes read, and can cancel there. Throws Error naming file and tensor; a folder that holds weights
+    /// which the family has no place for is refused as well (they would change the model's numbers).
     [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& folder,
                                                           at::Device device, at::ScalarType dtype,
                                                           const LoadProgress& progress = {});
@@ -54,7 +68,7 @@ public:
     [[nodiscard]] const ModelConfig& config() const;
     [[nodiscard]] at::Device device() const;
     [[nodiscard]] at::ScalarType dtype() const;
-    [[nodiscard]] int64_t weight_bytes() const;
+    [[nodiscard]] int64_t weight_bytes() const; ///< held, padding of odd widths included
 
     /// A cache of this model's geometry, dtype and device. Throws Error{failure} when the memory is not there.
     [[nodiscard]] std::unique_ptr<KvCache> make_cache(int64_t capacity) const;
@@ -62,25 +76,27 @@ public:
     enum class Rows { none, last, all };
 
     /// Feeds tokens at positions cache.length(), ... and appends their columns (origin given). Chunked inside; exact.
-    /// Rows::none skips the head and what follows the last layer's K/V.
+    /// Rows::none skips the head and what follows the last layer's K/V. An attention capture gets the last token's row; a
+    /// hidden capture gets every token's and needs Rows::all                                             (asserted)
     /// \return logits [1 or tokens, vocab] fp32 on the model's device; undefined for Rows::none
     at::Tensor extend(KvCache& cache, std::span<const int32_t> tokens, Rows rows, uint8_t origin,
-                      AttentionCapture* capture = nullptr) const;
+                      AttentionCapture* capture = nullptr, HiddenCapture* hidden = nullptr) const;
 
     /// One decode step: feeds `token` at position cache.length(), appends its column. With mc.passes = N, N more rows
     /// ride along with dropout: they see the prefix columns and a column of their own, and never touch the cache. Row 0
-    /// has the same bits with and without them.
+    /// has the same bits with and without them. Captures get row 0.
     struct StepRows {
         at::Tensor row; ///< [vocab] fp32, device
         at::Tensor mc;  ///< [N, vocab] fp32, device; undefined without MC
     };
     StepRows step(KvCache& cache, int32_t token, uint8_t origin, const McRequest& mc = {},
-                  AttentionCapture* capture = nullptr) const;
+                  AttentionCapture* capture = nullptr, HiddenCapture* hidden = nullptr) const;
 
     /// Runs `token` at `position` again without writing: it attends the cache's own columns [0, position] as they are.
     /// Used by on_fire = redraw and to look again at an old step. \return [vocab] fp32
     [[nodiscard]] at::Tensor read_only_step(const KvCache& cache, int32_t token, int64_t position,
-                                            AttentionCapture* capture = nullptr) const;
+                                            AttentionCapture* capture = nullptr,
+                                            HiddenCapture* hidden = nullptr) const;
 
 private:
     struct Impl;

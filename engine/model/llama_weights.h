@@ -11,25 +11,46 @@
 
 namespace refreshlab {
 
-/// One decoder block. All matrices [out, in], row-major; biases undefined where the checkpoint has none.
+/// One decoder block. All matrices [out, in], row-major; what the family has not is undefined. Widths are those held.
 struct LlamaLayer {
     at::Tensor input_norm, q, k, v, o, post_norm, gate, up, down;
     at::Tensor q_bias, k_bias, v_bias, o_bias, gate_bias, up_bias, down_bias;
+    at::Tensor q_norm, k_norm; ///< [head_dim]
 };
 
 /// The weights of a model on its device, in its dtype.
+///
+/// Padding: a hidden or intermediate width that is no multiple of 16 is held as the next multiple of 32, filled with
+/// zeros (1689 -> 1696, 4505 -> 4512). 16 is what the CPU kernels read at once, and 16 bytes, the alignment that fast GPU
+/// products ask for, are 8 elements of bf16. Columns and rows of the padding are zero in every matrix, norm and bias, so
+/// padded channels of the residual are exactly 0, and of the MLP as well (silu(0) * 0). Norms divide by the true width
+/// (kernels::rms_norm, `width`): rescaling their weights by sqrt(D / D') instead would round them once more, in bf16 to
+/// three digits. Source: reference/refresh.md, 4.
 struct LlamaWeights {
     at::Tensor embedding;  ///< [vocab, hidden]
     at::Tensor final_norm; ///< [hidden]
     at::Tensor head;       ///< [vocab, hidden]; the embedding itself where the head is tied
     std::vector<LlamaLayer> layers;
-    int64_t bytes = 0; ///< a tied head counts once
+    int64_t bytes = 0; ///< held, padding included; a tied head counts once
 
-    /// Gives the tensor of a Hugging Face name, of the shape asked for, any float dtype and device.
+    /// Rows of one batch of a prefill. 512 keeps the activations of a 3B model near 20 MB and is long past the point where
+    /// reading the weights is amortised; on the CPU any other number gives the same bits (kernels/dense.h).
+    static constexpr int64_t chunk_rows = 512;
+
+    /// Gives the tensor of a Hugging Face name, of the shape asked for (the checkpoint's, without padding), any float
+    /// dtype and device.
     using Source = std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>;
     /// Asks `source` for every tensor of the configuration, in the order of use.
     [[nodiscard]] static LlamaWeights gather(const ModelConfig& config, const Source& source,
                                              at::Device device, at::ScalarType dtype);
+    /// The names that gather() asks for.
+    [[nodiscard]] static std::vector<std::string> names(const ModelConfig& config);
+    /// Elements that gather() holds: bytes = held_elements * size of the dtype.
+    [[nodiscard]] static int64_t held_elements(const ModelConfig& config);
+    /// The width at which a hidden or intermediate width is held.
+    [[nodiscard]] static constexpr int64_t held_width(int64_t width) {
+        return width % 16 == 0 ? width : (width + 31) / 32 * 32;
+    }
 };
 
 } // namespace refreshlab

@@ -17,25 +17,64 @@ namespace {
 
 using nlohmann::json;
 
-/// What one family of checkpoints has that others have not. The forward pass reads the fields of ModelConfig only, so
-/// a new family of the same block is one more row here (and new ModelConfig fields where its block differs).
+/// What one family of checkpoints has that others have not, and what its reference configuration (`transformers` 5)
+/// assumes where config.json is silent. The forward pass reads the fields of ModelConfig only, so a new family of the same
+/// block is one more row here (and new ModelConfig fields where its block differs).
 struct Family {
+    enum class AttentionBias { none, qkv, by_key }; ///< by_key: attention_bias decides for q, k, v and o
+    enum class Window { none, all_layers, upper_layers };
+
     std::string_view model_type;
-    // What the family's reference configuration assumes where config.json is silent.
-    double rms_norm_eps;
-    double rope_theta;
-    bool tied_head;
-    bool attention_bias; ///< on q, k, v and o, unless the key attention_bias says otherwise
-    bool mlp_bias;
+    std::optional<int64_t>
+        kv_heads; ///< where num_key_value_heads is absent (null: as many as heads); none: heads
+    std::optional<int64_t> head_dim; ///< where head_dim is absent; none: hidden / heads
+    AttentionBias attention_bias = AttentionBias::none;
+    bool mlp_bias_key = false; ///< the key mlp_bias decides; otherwise there is none
+    bool qk_norm = false;
+    Window window = Window::none;
 };
 
-constexpr std::array<Family, 1> families = {{
+constexpr std::array<Family, 4> families = {{
     {.model_type = "llama",
-     .rms_norm_eps = 1e-6,
-     .rope_theta = 10000.0,
-     .tied_head = false,
-     .attention_bias = false,
-     .mlp_bias = false},
+     .kv_heads = {},
+     .head_dim = {},
+     .attention_bias = Family::AttentionBias::by_key,
+     .mlp_bias_key = true},
+    {.model_type = "mistral", .kv_heads = 8, .head_dim = {}, .window = Family::Window::all_layers},
+    {.model_type = "qwen2",
+     .kv_heads = 32,
+     .head_dim = {},
+     .attention_bias = Family::AttentionBias::qkv,
+     .window = Family::Window::upper_layers},
+    {.model_type = "qwen3",
+     .kv_heads = 32,
+     .head_dim = 128,
+     .attention_bias = Family::AttentionBias::by_key,
+     .qk_norm = true,
+     .window = Family::Window::upper_layers},
+}};
+constexpr double default_rms_norm_eps = 1e-6;
+constexpr double default_rope_theta = 10000.0;
+constexpr int64_t default_sliding_window = 4096; // mistral and qwen
+constexpr int64_t default_max_window_layers = 28;
+
+/// Keys of related architectures that change the forward pass and that we do not compute. null, false, 0, an empty list
+/// and `neutral` mean that nothing is changed.
+struct ForeignSetting {
+    const char* key;
+    double neutral = 0.0;
+};
+constexpr std::array<ForeignSetting, 20> foreign_settings = {{
+    {"num_experts", 1.0},         {"num_local_experts", 1.0},
+    {"n_routed_experts", 1.0},    {"attn_logit_softcapping"},
+    {"final_logit_softcapping"},  {"query_pre_attn_scalar"},
+    {"attention_multiplier"},     {"embedding_multiplier", 1.0},
+    {"residual_multiplier", 1.0}, {"logits_scaling", 1.0},
+    {"logit_scale", 1.0},         {"clip_qkv"},
+    {"no_rope_layers"},           {"attention_chunk_size"},
+    {"attn_temperature_tuning"},  {"use_bidirectional_attention"},
+    {"is_encoder_decoder"},       {"add_cross_attention"},
+    {"use_parallel_residual"},    {"alibi"},
 }};
 
 // Upper limits far above any published model; with them no product of sizes (elements, bytes, cache bytes) can leave
@@ -147,6 +186,8 @@ public:
         return result;
     }
 
+    /// True where the key is there, be it null.
+    [[nodiscard]] bool has(const std::string& key) const { return m_object.contains(key); }
     [[nodiscard]] const std::string& file() const { return m_file; }
 
 private:
@@ -168,9 +209,9 @@ const Family& find_family(const Fields& fields) {
 
 /// The scaling block under its two spellings: `rope_scaling` beside rope_theta, and the newer `rope_parameters` that
 /// holds rope_theta as well. Where a file has both, the older one wins, as in transformers.
-void read_rope(const Fields& fields, ModelConfig& config, double default_theta) {
+void read_rope(const Fields& fields, ModelConfig& config) {
     constexpr double max_theta = 1e15;
-    config.rope_theta = fields.optional_number("rope_theta", 1.0, max_theta).value_or(default_theta);
+    config.rope_theta = fields.optional_number("rope_theta", 1.0, max_theta).value_or(default_rope_theta);
     const json* block = nullptr;
     std::string name;
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -190,6 +231,10 @@ void read_rope(const Fields& fields, ModelConfig& config, double default_theta) 
     if (block == nullptr) return;
 
     const Fields rope(*block, fields.file(), name + ".");
+    for (const auto& [key, value] : block->items()) {
+        if (value.is_object())
+            rope.fail(key, "is a block of its own: one RoPE per layer type is not supported");
+    }
     refuse_partial(rope);
     if (const auto theta = rope.optional_number("rope_theta", 1.0, max_theta)) config.rope_theta = *theta;
     const std::string key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
@@ -216,15 +261,19 @@ void read_rope(const Fields& fields, ModelConfig& config, double default_theta) 
     }
 }
 
-void read_attention_shape(const Fields& fields, ModelConfig& config) {
+void read_attention_shape(const Fields& fields, const Family& family, ModelConfig& config) {
     config.num_heads = fields.size("num_attention_heads", max_heads);
-    config.num_kv_heads = fields.optional_size("num_key_value_heads", max_heads).value_or(config.num_heads);
+    const int64_t silent =
+        family.kv_heads && !fields.has("num_key_value_heads") ? *family.kv_heads : config.num_heads;
+    config.num_kv_heads = fields.optional_size("num_key_value_heads", max_heads).value_or(silent);
     if (config.num_heads % config.num_kv_heads != 0) {
         fields.fail("num_attention_heads", fmt::format("({}) must be a multiple of num_key_value_heads ({})",
                                                        config.num_heads, config.num_kv_heads));
     }
     if (const auto explicit_dim = fields.optional_size("head_dim", max_head_dim)) {
         config.head_dim = *explicit_dim;
+    } else if (family.head_dim) {
+        config.head_dim = *family.head_dim;
     } else {
         if (config.hidden_size % config.num_heads != 0) {
             fields.fail("hidden_size",
@@ -241,6 +290,68 @@ void read_attention_shape(const Fields& fields, ModelConfig& config) {
     if (config.head_dim % 2 != 0) {
         fields.fail("head_dim",
                     fmt::format("({}) must be even: rotary embedding turns pairs", config.head_dim));
+    }
+}
+
+/// The sliding window under the rules of the family: Mistral's is one for all layers and on unless null; Qwen's is off
+/// unless use_sliding_window, and then slides the layers from max_window_layers on, or those that layer_types names.
+void read_windows(const Fields& fields, const Family& family, ModelConfig& config) {
+    int64_t window = 0;
+    int64_t first_sliding = 0;
+    if (family.window == Family::Window::upper_layers) {
+        if (const json* layers = fields.find("max_window_layers")) {
+            first_sliding = fields.integer("max_window_layers", *layers, 0, INT32_MAX);
+        } else {
+            first_sliding = default_max_window_layers;
+        }
+    }
+    const bool on =
+        family.window == Family::Window::all_layers ||
+        (family.window == Family::Window::upper_layers && fields.flag("use_sliding_window", false));
+    if (on) {
+        const int64_t silent = fields.has("sliding_window") ? 0 : default_sliding_window; // null: none
+        window = fields.optional_size("sliding_window", max_context).value_or(silent);
+    }
+    std::vector<int64_t> windows(static_cast<size_t>(config.num_layers), 0);
+    if (window > 0) {
+        for (int64_t i = first_sliding; i < config.num_layers; ++i)
+            windows[static_cast<size_t>(i)] = window;
+    }
+    if (const json* types = fields.find("layer_types")) {
+        if (!types->is_array() || types->size() != windows.size()) {
+            fields.fail("layer_types",
+                        fmt::format("must be a list of num_hidden_layers ({}) names", config.num_layers));
+        }
+        for (size_t i = 0; i < windows.size(); ++i) {
+            const json& type = (*types)[i];
+            const bool slides = type == "sliding_attention";
+            if (!slides && type != "full_attention") {
+                fields.fail("layer_types", "names " + short_dump(type) + ", which is not supported",
+                            "supported: full_attention, sliding_attention");
+            }
+            if (slides && window == 0)
+                fields.fail("layer_types", "names sliding_attention, but no window is on");
+            if (!slides && family.window == Family::Window::all_layers && window > 0) {
+                fields.fail("layer_types", "names full_attention, but the sliding window of " +
+                                               std::string(family.model_type) + " is one for all layers");
+            }
+            windows[i] = slides ? window : 0;
+        }
+    }
+    if (std::any_of(windows.begin(), windows.end(), [](int64_t w) { return w > 0; }))
+        config.layer_windows = std::move(windows);
+}
+
+void refuse_foreign_settings(const Fields& fields) {
+    for (const ForeignSetting& setting : foreign_settings) {
+        const json* value = fields.find(setting.key);
+        if (value == nullptr) continue;
+        const bool neutral = *value == false || *value == 0 || *value == setting.neutral ||
+                             (value->is_structured() && value->empty());
+        if (!neutral) {
+            fields.fail(setting.key, "is " + short_dump(*value) +
+                                         ", which changes the forward pass in a way that is not supported");
+        }
     }
 }
 
@@ -262,22 +373,27 @@ ModelConfig ModelConfig::parse(const json& object, const std::string& file) {
     config.intermediate_size = fields.size("intermediate_size", max_width);
     config.num_layers = fields.size("num_hidden_layers", max_layers);
     config.max_position = fields.size("max_position_embeddings", max_context);
-    read_attention_shape(fields, config);
+    read_attention_shape(fields, family, config);
+    read_windows(fields, family, config);
+    refuse_foreign_settings(fields);
     const std::string activation = fields.text("hidden_act").value_or("silu");
     if (activation != "silu" && activation != "swish") {
         fields.fail("hidden_act", short_dump(json(activation)) + " is not supported", "supported: silu");
     }
-    config.rms_norm_eps = fields.optional_number("rms_norm_eps", 1e-30, 1.0).value_or(family.rms_norm_eps);
-    read_rope(fields, config, family.rope_theta);
-    config.tied_head = fields.flag("tie_word_embeddings", family.tied_head);
-    config.attention_bias = fields.flag("attention_bias", family.attention_bias);
-    config.mlp_bias = fields.flag("mlp_bias", family.mlp_bias);
+    config.rms_norm_eps = fields.optional_number("rms_norm_eps", 1e-30, 1.0).value_or(default_rms_norm_eps);
+    read_rope(fields, config);
+    config.tied_head = fields.flag("tie_word_embeddings", false);
+    const bool by_key = family.attention_bias == Family::AttentionBias::by_key;
+    config.output_bias = by_key && fields.flag("attention_bias", false);
+    config.qkv_bias = config.output_bias || family.attention_bias == Family::AttentionBias::qkv;
+    config.mlp_bias = family.mlp_bias_key && fields.flag("mlp_bias", false);
+    config.qk_norm = family.qk_norm;
 
     config.eos_ids = fields.ids("eos_token_id", config.vocab_size);
     const std::vector<int32_t> bos = fields.ids("bos_token_id", config.vocab_size);
     if (!bos.empty()) config.bos_id = bos.front();
-    const auto dtype = fields.text("torch_dtype");
-    config.stored_dtype = dtype ? *dtype : fields.text("dtype").value_or("");
+    const auto older = fields.text("torch_dtype");
+    config.stored_dtype = fields.text("dtype").value_or(older.value_or(""));
     constexpr double below_one = 0.999;
     config.attention_dropout = fields.optional_number("attention_dropout", 0.0, below_one);
     config.resid_dropout = fields.optional_number("resid_dropout", 0.0, below_one);
@@ -310,9 +426,15 @@ int64_t ModelConfig::num_parameters() const {
     const int64_t kv_width = num_kv_heads * head_dim;
     int64_t layer =
         hidden_size * (2 * q_width + 2 * kv_width) + 3 * hidden_size * intermediate_size + 2 * hidden_size;
-    if (attention_bias) layer += q_width + 2 * kv_width + hidden_size;
+    if (qkv_bias) layer += q_width + 2 * kv_width;
+    if (output_bias) layer += hidden_size;
+    if (qk_norm) layer += 2 * head_dim;
     if (mlp_bias) layer += 2 * intermediate_size + hidden_size;
     return num_layers * layer + (tied_head ? 1 : 2) * vocab_size * hidden_size + hidden_size;
+}
+
+int64_t ModelConfig::window(int64_t layer) const {
+    return layer_windows.empty() ? 0 : layer_windows.at(static_cast<size_t>(layer));
 }
 
 std::optional<std::string> geometry_difference(const ModelConfig& teacher, const ModelConfig& student) {
@@ -344,7 +466,20 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
         compare("rope high_freq_factor", a.high_freq_factor, b.high_freq_factor);
         compare("rope original_max_position", a.original_max_position, b.original_max_position);
     }
+    const auto yes_no = [](bool value) { return std::string_view(value ? "yes" : "no"); };
+    compare("q/k norm", yes_no(teacher.qk_norm), yes_no(student.qk_norm));
     compare("max_position", teacher.max_position, student.max_position);
+    for (int64_t i = 0; !difference && i < teacher.num_layers; ++i) {
+        const auto effective = [i](const ModelConfig& config) {
+            const int64_t window = config.window(i);
+            return window >= config.max_position ? 0 : window;
+        };
+        const auto text = [](int64_t window) {
+            return window == 0 ? std::string("none") : std::to_string(window);
+        };
+        compare(fmt::format("sliding window of layer {}", i).c_str(), text(effective(teacher)),
+                text(effective(student)));
+    }
     return difference;
 }
 

@@ -19,30 +19,47 @@ struct RopeScaling {
     int64_t original_max_position = 8192;
 };
 
-/// What a checkpoint's config.json says, checked: every field positive, heads a multiple of kv_heads, head_dim explicit
-/// or hidden/heads. Unknown families are refused with the list of supported ones.
+/// What a checkpoint's config.json says, checked: every size positive, heads a multiple of kv_heads, head_dim explicit or
+/// hidden / heads. The families (model_type) are llama, mistral, qwen2 and qwen3: one block with the differences below.
+/// Silent keys get what `transformers` 5 assumes for the family. Refused, with the list of what is supported: any other
+/// family, and every setting that the forward pass would silently get wrong.
 struct ModelConfig {
     std::string model_type;
     int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0;
     int64_t num_layers = 0, num_heads = 0, num_kv_heads = 0, head_dim = 0;
     int64_t max_position = 0; ///< max_position_embeddings
     double rms_norm_eps = 1e-6, rope_theta = 10000.0;
+    /// All families turn channel pairs (i, i + head_dim/2) over the whole head: rotary dimension = head_dim.
     RopeScaling rope_scaling;
-    bool tied_head = false, attention_bias = false, mlp_bias = false;
+    bool tied_head = false;
+    bool qkv_bias = false, output_bias = false, mlp_bias = false; ///< of q, k, v; of o; of gate, up, down
+    bool qk_norm = false; ///< RMSNorm over every head of q and k, before RoPE
+    /// Sliding window of each layer: position p sees the keys in (p - window, p]. 0 = sees everything; an empty list means
+    /// that no layer slides.
+    std::vector<int64_t> layer_windows;
     std::vector<int32_t> eos_ids; ///< from generation_config.json if present, else config.json
     std::optional<int32_t> bos_id;
-    std::string stored_dtype; ///< torch_dtype / dtype, "" if absent
+    std::string stored_dtype; ///< dtype / torch_dtype, "" if absent
     /// Dropout the checkpoint was trained with; only declared keys are set (attention_dropout; resid_dropout is our own
     /// key). All absent or 0: MC variance is labelled "uncalibrated".
     std::optional<double> attention_dropout, resid_dropout;
 
     [[nodiscard]] static ModelConfig load(const std::filesystem::path& folder);
     [[nodiscard]] static ModelConfig parse(const nlohmann::json& config, const std::string& file);
+    /// Of the checkpoint, without the padding of odd widths; a tied head counts once.
     [[nodiscard]] int64_t num_parameters() const;
+    /// layer_windows[layer], 0 where the list is empty.
+    [[nodiscard]] int64_t window(int64_t layer) const;
 };
 
-/// First field in which two KV geometries differ (layers, kv_heads, head_dim, rope...), or nothing: then a splice is
-/// allowed (reference/refresh.md, section 4).
+/// First field in which two KV geometries differ, or nothing: then a splice is allowed. Compared: layers, KV heads,
+/// head_dim, RoPE (theta and the scaling block; pairing and rotary dimension are the same in all families), q/k norm,
+/// sliding windows, maximum position. Families may differ, and so may query heads and widths.
+///
+/// Two of these are about meaning rather than shape. Keys that were normalised per head have another scale than keys that
+/// were not, and a student's queries are made for one of the two: a splice would copy bits that its attention cannot
+/// read. A window as long as the context or longer hides nothing and counts as none.
+/// Source: reference/refresh.md, section 4.
 [[nodiscard]] std::optional<std::string> geometry_difference(const ModelConfig& teacher,
                                                              const ModelConfig& student);
 

@@ -1,5 +1,6 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
+#include "engine/model/llama_weights.h"
 #include "kernels/check.h"
 #include "kernels/thread_pool.h"
 #include "tests/engine/model/reference_forward.h"
@@ -20,6 +21,7 @@ using refreshlab::ErrorKind;
 using refreshlab::InvariantError;
 using refreshlab::KvCache;
 using refreshlab::LlamaModel;
+using refreshlab::LlamaWeights;
 using refreshlab::McRequest;
 using refreshlab::ModelConfig;
 using refreshlab::Origin;
@@ -271,8 +273,8 @@ TEST_CASE("random stand-ins repeat from their seed and differ between seeds", "[
     CHECK_FALSE(at::equal(row(1), row(2)));
     const auto f32 = random_llama(config, 1, at::kCPU, at::kFloat);
     const auto bf16 = random_llama(config, 1, at::kCPU, at::kBFloat16);
-    CHECK(f32->weight_bytes() == 4 * config.num_parameters());
-    CHECK(bf16->weight_bytes() == 2 * config.num_parameters());
+    CHECK(f32->weight_bytes() == 4 * LlamaWeights::held_elements(config));
+    CHECK(bf16->weight_bytes() == 2 * LlamaWeights::held_elements(config));
 }
 
 TEST_CASE("loading reports rising progress, stops when told to, and names what is missing", "[model]") {

@@ -39,7 +39,10 @@ TEST_CASE("config.json: what is silent gets the defaults of the Llama definition
     CHECK(config.rope_theta == 10000.0);
     CHECK(config.rope_scaling.kind == RopeScaling::Kind::none);
     CHECK_FALSE(config.tied_head);
-    CHECK_FALSE(config.attention_bias);
+    CHECK_FALSE(config.qkv_bias);
+    CHECK_FALSE(config.output_bias);
+    CHECK_FALSE(config.qk_norm);
+    CHECK(config.layer_windows.empty());
     CHECK_FALSE(config.mlp_bias);
     CHECK(config.eos_ids.empty());
     CHECK_FALSE(config.bos_id.has_value());

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -14,9 +15,12 @@ namespace refreshlab::test {
 
 /// The definition of the model in float64, written once more without a cache, a kernel or a batch: the last row of a
 /// whole recomputation. With `pass` > 0 the last token's row has the dropout of that pass; its prefix has none, as the
-/// live MC rows see the prefix that row 0 left behind.
+/// live MC rows see the prefix that row 0 left behind. Biases and q/k norms are used where their weights are given.
 class ReferenceForward {
 public:
+    /// Factor of one element of the last token's row: 0, or 1 / (1 - p).
+    using Mask = std::function<double(kernels::DropoutSite site, int64_t layer, uint64_t element)>;
+
     ReferenceForward(ModelConfig config, std::map<std::string, at::Tensor> weights)
         : m_config(std::move(config))
         , m_weights(std::move(weights)) {
@@ -26,13 +30,28 @@ public:
 
     [[nodiscard]] at::Tensor last_row(std::span<const int32_t> tokens, const McRequest& mc = {},
                                       int32_t pass = 0) const {
+        const auto position = static_cast<int64_t>(tokens.size()) - 1;
+        return masked_row(tokens, [&](kernels::DropoutSite site, int64_t layer, uint64_t element) {
+            using kernels::DropoutSite;
+            const bool enabled = site == DropoutSite::attention          ? mc.attention
+                                 : site == DropoutSite::attention_output ? mc.attention_output
+                                                                         : mc.mlp_output;
+            if (pass == 0 || !enabled) return 1.0;
+            const kernels::DropoutKey key{mc.seed, position, static_cast<int32_t>(layer), pass};
+            return kernels::dropout_keeps(key, site, element, mc.p) ? 1.0 / (1.0 - static_cast<double>(mc.p))
+                                                                    : 0.0;
+        });
+    }
+
+    /// The last token's row under any masks.
+    [[nodiscard]] at::Tensor masked_row(std::span<const int32_t> tokens, const Mask& mask) const {
         const auto n = static_cast<int64_t>(tokens.size());
         // Row n - 1 is the plain last token (it makes no difference to the others), row n the one with dropout.
         std::vector<int64_t> ids(tokens.begin(), tokens.end());
         ids.push_back(ids.back());
         at::Tensor x = weight("model.embed_tokens.weight").index_select(0, at::tensor(ids, at::kLong));
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer)
-            x = block(x, n, layer, mc, pass);
+            x = block(x, n, layer, mask);
         x = norm(x, "model.norm.weight");
         const std::string head = m_config.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
         return at::matmul(x.select(0, n), weight(head).t());
@@ -42,7 +61,12 @@ private:
     [[nodiscard]] const at::Tensor& weight(const std::string& name) const { return m_weights.at(name); }
 
     [[nodiscard]] at::Tensor norm(const at::Tensor& x, const std::string& name) const {
-        return x / at::sqrt(x.pow(2).mean(1, true) + m_config.rms_norm_eps) * weight(name);
+        return x / at::sqrt(x.pow(2).mean(-1, true) + m_config.rms_norm_eps) * weight(name);
+    }
+    /// x W^T (+ b)
+    [[nodiscard]] at::Tensor linear(const at::Tensor& x, const std::string& name) const {
+        const at::Tensor y = at::matmul(x, weight(name + ".weight").t());
+        return m_weights.count(name + ".bias") > 0 ? y + weight(name + ".bias") : y;
     }
 
     [[nodiscard]] at::Tensor rotate(const at::Tensor& x) const {
@@ -65,31 +89,29 @@ private:
         return out;
     }
 
-    [[nodiscard]] at::Tensor block(const at::Tensor& x, int64_t n, int64_t layer, const McRequest& mc,
-                                   int32_t pass) const {
+    [[nodiscard]] at::Tensor block(const at::Tensor& x, int64_t n, int64_t layer, const Mask& mask) const {
         using kernels::DropoutSite;
         const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-        const kernels::DropoutKey key{mc.seed, n - 1, static_cast<int32_t>(layer), pass};
-        const auto factor = [&](DropoutSite site, bool enabled, uint64_t element) {
-            if (pass == 0 || !enabled) return 1.0;
-            return kernels::dropout_keeps(key, site, element, mc.p) ? 1.0 / (1.0 - static_cast<double>(mc.p))
-                                                                    : 0.0;
-        };
         const auto heads = [&](const at::Tensor& h, const std::string& name) {
-            return at::matmul(h, weight(prefix + name).t()).view({n + 1, -1, m_config.head_dim});
+            return linear(h, prefix + "self_attn." + name + "_proj").view({n + 1, -1, m_config.head_dim});
+        };
+        const auto normed = [&](const at::Tensor& x_heads, const std::string& name) {
+            return m_config.qk_norm ? norm(x_heads, prefix + "self_attn." + name + "_norm.weight") : x_heads;
         };
         const at::Tensor h = norm(x, prefix + "input_layernorm.weight");
-        const at::Tensor q = rotate(heads(h, "self_attn.q_proj.weight"));
-        const at::Tensor k = rotate(heads(h, "self_attn.k_proj.weight"));
-        const at::Tensor v = heads(h, "self_attn.v_proj.weight");
+        const at::Tensor q = rotate(normed(heads(h, "q"), "q"));
+        const at::Tensor k = rotate(normed(heads(h, "k"), "k"));
+        const at::Tensor v = heads(h, "v");
+        const int64_t window = m_config.window(layer);
         at::Tensor attended = at::zeros_like(q);
         const int64_t group = m_config.num_heads / m_config.num_kv_heads;
         for (int64_t head = 0; head < m_config.num_heads; ++head) {
             for (int64_t row = 0; row <= n; ++row) {
                 // Rows see [0, row]; the extra row sees [0, n - 1) and itself.
                 std::vector<int64_t> visible;
-                for (int64_t p = 0; p < std::min(row, n - 1); ++p)
-                    visible.push_back(p);
+                const int64_t position = std::min(row, n - 1);
+                for (int64_t p = 0; p < position; ++p)
+                    if (window == 0 || p > position - window) visible.push_back(p);
                 visible.push_back(row);
                 const at::Tensor seen = at::tensor(visible, at::kLong);
                 const at::Tensor keys = k.select(1, head / group).index_select(0, seen);
@@ -98,28 +120,28 @@ private:
                                            0);
                 if (row == n) {
                     for (int64_t i = 0; i < p.size(0); ++i) {
-                        const auto element = (static_cast<uint64_t>(head) << 32) | static_cast<uint64_t>(i);
-                        p[i] *= factor(DropoutSite::attention, mc.attention, element);
+                        // The own column counts as the last position.
+                        const auto at = std::min(visible[static_cast<size_t>(i)], n - 1);
+                        p[i] *= mask(DropoutSite::attention, layer,
+                                     (static_cast<uint64_t>(head) << 32) | static_cast<uint64_t>(at));
                     }
                 }
                 attended.select(0, row).select(0, head).copy_(
                     at::matmul(p, v.select(1, head / group).index_select(0, seen)));
             }
         }
-        const auto drop_channels = [&](at::Tensor& branch, DropoutSite site, bool enabled) {
-            for (int64_t c = 0; c < branch.size(1); ++c) {
-                branch[n][c] *= factor(site, enabled, static_cast<uint64_t>(c));
-            }
+        const auto drop_channels = [&](at::Tensor& branch, DropoutSite site) {
+            for (int64_t c = 0; c < branch.size(1); ++c)
+                branch[n][c] *= mask(site, layer, static_cast<uint64_t>(c));
         };
-        at::Tensor branch =
-            at::matmul(attended.reshape({n + 1, -1}), weight(prefix + "self_attn.o_proj.weight").t());
-        drop_channels(branch, DropoutSite::attention_output, mc.attention_output);
+        at::Tensor branch = linear(attended.reshape({n + 1, -1}), prefix + "self_attn.o_proj");
+        drop_channels(branch, DropoutSite::attention_output);
         at::Tensor out = x + branch;
         const at::Tensor g = norm(out, prefix + "post_attention_layernorm.weight");
-        const at::Tensor gate = at::matmul(g, weight(prefix + "mlp.gate_proj.weight").t());
-        const at::Tensor up = at::matmul(g, weight(prefix + "mlp.up_proj.weight").t());
-        branch = at::matmul(gate * at::sigmoid(gate) * up, weight(prefix + "mlp.down_proj.weight").t());
-        drop_channels(branch, DropoutSite::mlp_output, mc.mlp_output);
+        const at::Tensor gate = linear(g, prefix + "mlp.gate_proj");
+        branch =
+            linear(gate * at::sigmoid(gate) * linear(g, prefix + "mlp.up_proj"), prefix + "mlp.down_proj");
+        drop_channels(branch, DropoutSite::mlp_output);
         return out + branch;
     }
 

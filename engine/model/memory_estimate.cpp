@@ -1,0 +1,223 @@
+#include "engine/model/memory_estimate.h"
+
+#include "engine/base/error.h"
+#include "engine/model/llama_weights.h"
+#include "kernels/check.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace refreshlab {
+
+namespace {
+
+/// Sizes of hostile configurations and of "as long as you like" capacities must not wrap around.
+int64_t add(int64_t a, int64_t b) {
+    int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+int64_t multiply(int64_t a, int64_t b) {
+    int64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+int64_t element_bytes(Dtype dtype) {
+    return dtype == Dtype::f32 ? 4 : 2;
+}
+
+/// Activations of one chunk of extend(), all alive at the same time at most: the residual, its norm and a branch; q, k, v,
+/// the attention's result; gate, up and their product. Then the logit rows, and the host's copy of a tensor that is
+/// being converted (f32 in the file at worst, unless the configuration says otherwise).
+int64_t workspace_of(const ModelNeed& need) {
+    const ModelConfig& c = need.config;
+    const int64_t hidden = LlamaWeights::held_width(c.hidden_size);
+    const int64_t inner = LlamaWeights::held_width(c.intermediate_size);
+    const int64_t heads = 2 * c.num_heads + 2 * c.num_kv_heads;
+    const int64_t per_row = 4 * (4 * hidden + 3 * inner + heads * c.head_dim);
+    const bool half = c.stored_dtype == "bfloat16" || c.stored_dtype == "float16";
+    const int64_t largest =
+        std::max({c.vocab_size * hidden, inner * hidden, c.num_heads * c.head_dim * hidden});
+    const int64_t logits = multiply(multiply(need.logit_rows, c.vocab_size), 4);
+    return add(add(multiply(LlamaWeights::chunk_rows, per_row), logits), multiply(largest, half ? 2 : 4));
+}
+
+std::optional<int64_t> number_after(std::istream& text, std::string_view key) {
+    std::string line;
+    while (std::getline(text, line)) {
+        std::istringstream words(line);
+        std::string word;
+        int64_t value = 0;
+        if (words >> word && word == key && words >> value) return value;
+    }
+    return std::nullopt;
+}
+
+/// The only number of a control-group file; nothing for "max" and for files that are not there.
+std::optional<int64_t> number_in(const std::filesystem::path& file) {
+    std::ifstream in(file);
+    int64_t value = 0;
+    return in >> value && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+struct GroupFiles {
+    const char* limit;
+    const char* usage;
+    std::array<const char*, 2>
+        file_pages; ///< lines of memory.stat: pages of files, which the kernel can drop
+};
+constexpr GroupFiles version_2 = {"memory.max", "memory.current", {"inactive_file", "active_file"}};
+constexpr GroupFiles version_1 = {
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+
+/// What one group leaves; nothing where it sets no limit.
+std::optional<int64_t> left_in_group(const std::filesystem::path& group, const GroupFiles& files) {
+    const auto limit = number_in(group / files.limit);
+    const auto usage = number_in(group / files.usage);
+    if (!limit || !usage) return std::nullopt;
+    int64_t used = *usage;
+    for (const char* line : files.file_pages) {
+        std::ifstream stat(group / "memory.stat");
+        used -= number_after(stat, line).value_or(0);
+    }
+    return std::max<int64_t>(*limit - std::max<int64_t>(used, 0), 0);
+}
+
+/// The group and everything above it. Inside a container the path may be the host's and not exist: then its parents count.
+void lower_to_groups(const std::filesystem::path& mount, std::string path, const GroupFiles& files,
+                     int64_t& available) {
+    for (;;) {
+        const std::filesystem::path group = path.empty() ? mount : mount / path;
+        if (const auto left = left_in_group(group, files)) available = std::min(available, *left);
+        if (path.empty()) return;
+        const size_t slash = path.rfind('/');
+        path.resize(slash == std::string::npos ? 0 : slash);
+    }
+}
+
+std::string advice_for(std::span<const ModelNeed> needs, const MemoryEstimate& estimate) {
+    const int64_t rest = *estimate.available - add(estimate.weights, estimate.workspace);
+    if (rest > 0 && estimate.cache_per_position > 0 && rest >= estimate.cache_per_position) {
+        return fmt::format("at most {} positions of context fit", rest / estimate.cache_per_position);
+    }
+    const bool wide = std::any_of(needs.begin(), needs.end(), [&](const ModelNeed& need) {
+        return need.device == estimate.device && need.dtype == Dtype::f32;
+    });
+    if (wide) return "bf16 or f16 halves it";
+    return "take a smaller model or another device";
+}
+
+} // namespace
+
+int64_t MemoryEstimate::needed() const {
+    return add(add(weights, cache), workspace);
+}
+
+bool MemoryEstimate::fits() const {
+    return !available || needed() <= *available;
+}
+
+std::string MemoryEstimate::line() const {
+    return fmt::format("{}: {} needed (weights {}, caches {}, working space {}), {} available", device,
+                       bytes_text(needed()), bytes_text(weights), bytes_text(cache), bytes_text(workspace),
+                       available ? bytes_text(*available) : "an unknown amount");
+}
+
+std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs) {
+    std::vector<MemoryEstimate> result;
+    for (const ModelNeed& need : needs) {
+        RL_ASSERT(need.capacity >= 0 && need.logit_rows >= 0);
+        auto it = std::find_if(result.begin(), result.end(),
+                               [&](const MemoryEstimate& e) { return e.device == need.device; });
+        if (it == result.end()) {
+            it = result.emplace(result.end());
+            it->device = need.device;
+            it->available = device_memory_available(need.device);
+        }
+        const ModelConfig& c = need.config;
+        const int64_t bytes = element_bytes(need.dtype);
+        it->weights = add(it->weights, multiply(LlamaWeights::held_elements(c), bytes));
+        const int64_t column =
+            need.capacity > 0 ? 2 * c.num_layers * c.num_kv_heads * c.head_dim * bytes : int64_t{0};
+        it->cache_per_position = add(it->cache_per_position, column);
+        it->cache = add(it->cache, multiply(column, need.capacity));
+        // Models are loaded one after the other and run one after the other, but their logit rows stay.
+        it->workspace = add(it->workspace, workspace_of(need));
+    }
+    for (MemoryEstimate& estimate : result) {
+        if (!estimate.fits()) estimate.advice = advice_for(needs, estimate);
+    }
+    return result;
+}
+
+void require_memory(std::span<const MemoryEstimate> estimates) {
+    for (const MemoryEstimate& estimate : estimates) {
+        if (!estimate.fits())
+            throw Error("loading models", {}, "not enough memory: " + estimate.line(), estimate.advice,
+                        ErrorKind::failure);
+    }
+}
+
+std::optional<int64_t> host_memory_available(const std::filesystem::path& root) {
+    std::ifstream meminfo(root / "proc/meminfo");
+    const auto kilobytes = number_after(meminfo, "MemAvailable:");
+    int64_t available = kilobytes ? multiply(*kilobytes, 1024) : INT64_MAX;
+
+    // Lines "hierarchy:controllers:/path"; hierarchy 0 without controllers is version 2.
+    std::ifstream groups(root / "proc/self/cgroup");
+    std::string line;
+    while (std::getline(groups, line)) {
+        const size_t first = line.find(':');
+        const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+        if (second == std::string::npos) continue;
+        const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+        std::string path = line.substr(second + 1);
+        path.erase(0, std::min(path.find_first_not_of('/'), path.size()));
+        if (path.find("..") != std::string::npos) path.clear(); // a group above our namespace
+        const std::filesystem::path mount = root / "sys/fs/cgroup";
+        if (controllers == ",,") {
+            lower_to_groups(mount, path, version_2, available);
+            lower_to_groups(mount / "unified", path, version_2, available);
+        } else if (controllers.find(",memory,") != std::string::npos) {
+            lower_to_groups(mount / "memory", path, version_1, available);
+        }
+    }
+    return available == INT64_MAX ? std::nullopt : std::optional(available);
+}
+
+std::optional<int64_t> device_memory_available(const std::string& device) {
+    const c10::Device parsed(device);
+    if (parsed.is_cpu()) return host_memory_available();
+    try {
+        auto* const allocator = at::getDeviceAllocator(parsed.type());
+        const auto index = parsed.has_index() ? parsed.index() : c10::DeviceIndex{0};
+        const auto [free_bytes, total] = allocator->getMemoryInfo(index);
+        const auto stats = allocator->getDeviceStats(index);
+        constexpr size_t all = 0; // the aggregate of the pools
+        const int64_t kept = stats.reserved_bytes[all].current - stats.allocated_bytes[all].current;
+        return static_cast<int64_t>(free_bytes) + std::max<int64_t>(kept, 0);
+    } catch (const c10::Error&) {
+        return std::nullopt; // no such device: choosing it is refused elsewhere, with a message of its own
+    }
+}
+
+std::string bytes_text(int64_t bytes) {
+    constexpr std::array<const char*, 5> units = {"kB", "MB", "GB", "TB", "PB"};
+    if (bytes < 1000) return fmt::format("{} B", bytes);
+    double value = static_cast<double>(bytes) / 1000.0;
+    size_t unit = 0;
+    while (value >= 999.95 && unit + 1 < units.size()) {
+        value /= 1000.0;
+        ++unit;
+    }
+    return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+} // namespace refreshlab

@@ -1,0 +1,194 @@
+#include "engine/model/model_config.h"
+#include "tests/engine/model/support.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+using refreshlab::geometry_difference;
+using refreshlab::ModelConfig;
+using refreshlab::RopeScaling;
+using refreshlab::test::error_of;
+
+namespace {
+
+json family(const std::string& model_type) {
+    json config = json::parse(
+        R"({"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 4,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "max_position_embeddings": 512})");
+    config["model_type"] = model_type;
+    return config;
+}
+
+ModelConfig parsed(json config, const std::string& patch = "{}") {
+    config.update(json::parse(patch));
+    return ModelConfig::parse(config, "config.json");
+}
+
+std::string refused(json config, const std::string& patch) {
+    config.update(json::parse(patch));
+    return error_of([&] { (void)ModelConfig::parse(config, "some/config.json"); });
+}
+
+using Windows = std::vector<int64_t>;
+
+} // namespace
+
+TEST_CASE("config.json: every family has its own biases, norms and silent values", "[model]") {
+    const ModelConfig llama = parsed(family("llama"));
+    CHECK((!llama.qkv_bias && !llama.output_bias && !llama.mlp_bias && !llama.qk_norm));
+    const ModelConfig biased = parsed(family("llama"), R"({"attention_bias": true, "mlp_bias": true})");
+    CHECK((biased.qkv_bias && biased.output_bias && biased.mlp_bias));
+    // Mistral and Qwen 2 know no such keys; transformers does not look at them either.
+    const ModelConfig mistral = parsed(family("mistral"), R"({"attention_bias": true, "mlp_bias": true})");
+    CHECK((!mistral.qkv_bias && !mistral.output_bias && !mistral.mlp_bias));
+    const ModelConfig qwen2 = parsed(family("qwen2"), R"({"attention_bias": false})");
+    CHECK((qwen2.qkv_bias && !qwen2.output_bias && !qwen2.qk_norm));
+    const ModelConfig qwen3 = parsed(family("qwen3"));
+    CHECK((!qwen3.qkv_bias && !qwen3.output_bias && qwen3.qk_norm));
+    const ModelConfig qwen3_biased = parsed(family("qwen3"), R"({"attention_bias": true})");
+    CHECK((qwen3_biased.qkv_bias && qwen3_biased.output_bias && !qwen3_biased.mlp_bias));
+
+    // The head size: 64 / 8, but Qwen 3 assumes 128 where nothing is said.
+    CHECK(llama.head_dim == 8);
+    CHECK(mistral.head_dim == 8);
+    CHECK(qwen2.head_dim == 8);
+    CHECK(qwen3.head_dim == 128);
+    CHECK(parsed(family("qwen3"), R"({"head_dim": 20})").head_dim == 20);
+
+    // KV heads: silent means 8 for Mistral, 32 for Qwen, and one per head for Llama; null means one per head for all.
+    const auto kv_heads = [](const char* type, bool null) {
+        json config = family(type);
+        config["num_attention_heads"] = 32;
+        config["hidden_size"] = 256;
+        config.erase("num_key_value_heads");
+        if (null) config["num_key_value_heads"] = nullptr;
+        return parsed(config).num_kv_heads;
+    };
+    CHECK(kv_heads("llama", false) == 32);
+    CHECK(kv_heads("mistral", false) == 8);
+    CHECK(kv_heads("mistral", true) == 32);
+    CHECK(kv_heads("qwen2", false) == 32);
+    json silent = family("mistral");
+    silent.erase("num_key_value_heads");
+    silent["num_attention_heads"] = 4;
+    CHECK_THAT(refused(silent, "{}"), ContainsSubstring("must be a multiple of num_key_value_heads (8)"));
+}
+
+TEST_CASE("config.json: sliding windows follow the rules of the family", "[model]") {
+    CHECK(parsed(family("llama"), R"({"sliding_window": 16})").layer_windows.empty()); // Llama has none
+    CHECK(parsed(family("mistral")).layer_windows == Windows(4, 4096));
+    CHECK(parsed(family("mistral"), R"({"sliding_window": null})").layer_windows.empty());
+    CHECK(parsed(family("mistral"), R"({"sliding_window": 16})").layer_windows == Windows(4, 16));
+    CHECK(parsed(family("mistral"), R"({"sliding_window": 16})").window(3) == 16);
+
+    for (const char* type : {"qwen2", "qwen3"}) {
+        CAPTURE(type);
+        CHECK(
+            parsed(family(type), R"({"sliding_window": 16, "max_window_layers": 1})").layer_windows.empty());
+        CHECK(parsed(family(type), R"({"use_sliding_window": true, "sliding_window": 16})")
+                  .layer_windows.empty());
+        CHECK(parsed(family(type),
+                     R"({"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 3})")
+                  .layer_windows == Windows{0, 0, 0, 16});
+        CHECK(parsed(family(type), R"({"use_sliding_window": true, "max_window_layers": 0})").layer_windows ==
+              Windows(4, 4096));
+        CHECK(parsed(family(type),
+                     R"({"use_sliding_window": true, "sliding_window": null, "max_window_layers": 0})")
+                  .layer_windows.empty());
+        CHECK(
+            parsed(family(type), R"({"use_sliding_window": true, "sliding_window": 7, "max_window_layers": 0,
+            "layer_types": ["full_attention", "sliding_attention", "full_attention", "full_attention"]})")
+                .layer_windows == Windows{0, 7, 0, 0});
+    }
+
+    CHECK_THAT(refused(family("mistral"), R"({"sliding_window": 0})"),
+               ContainsSubstring("sliding_window must be in 1"));
+    CHECK_THAT(refused(family("mistral"), R"({"sliding_window": 16, "layer_types":
+        ["full_attention", "sliding_attention", "full_attention", "full_attention"]})"),
+               ContainsSubstring("layer_types names full_attention"));
+    CHECK_THAT(refused(family("qwen2"), R"({"layer_types": ["full_attention"]})"),
+               ContainsSubstring("layer_types must be a list of num_hidden_layers (4)"));
+    CHECK_THAT(refused(family("qwen2"), R"({"layer_types":
+        ["full_attention", "chunked_attention", "full_attention", "full_attention"]})"),
+               ContainsSubstring("chunked_attention") && ContainsSubstring("supported: full_attention"));
+    CHECK_THAT(refused(family("qwen3"), R"({"layer_types":
+        ["full_attention", "sliding_attention", "full_attention", "full_attention"]})"),
+               ContainsSubstring("no window is on"));
+    CHECK_THAT(refused(family("qwen2"), R"({"max_window_layers": -1})"),
+               ContainsSubstring("max_window_layers"));
+    CHECK_THAT(refused(family("qwen2"), R"({"use_sliding_window": 1})"), ContainsSubstring("true or false"));
+}
+
+TEST_CASE("config.json: families and settings that the forward pass would get wrong are refused by name",
+          "[model]") {
+    for (const char* type : {"mixtral", "qwen2_moe", "gemma2", "phi3", "Llama"}) {
+        CHECK_THAT(refused(family("llama"), "{\"model_type\": \"" + std::string(type) + "\"}"),
+                   ContainsSubstring(type) && ContainsSubstring("supported: llama, mistral, qwen2, qwen3"));
+    }
+    const auto foreign = GENERATE(values<std::string>(
+        {R"({"num_experts": 8})", R"({"num_local_experts": 2})", R"({"final_logit_softcapping": 30.0})",
+         R"({"attn_logit_softcapping": 50.0})", R"({"logits_scaling": 8.0})",
+         R"({"residual_multiplier": 0.22})", R"({"clip_qkv": 8.0})", R"({"no_rope_layers": [1, 0]})",
+         R"({"is_encoder_decoder": true})", R"({"use_bidirectional_attention": true})",
+         R"({"attention_chunk_size": 8192})"}));
+    CAPTURE(foreign);
+    CHECK_THAT(refused(family("llama"), foreign),
+               ContainsSubstring(json::parse(foreign).begin().key()) && ContainsSubstring("not supported"));
+    CHECK_NOTHROW(parsed(family("llama"), R"({"num_experts": 0, "num_local_experts": 1, "clip_qkv": null,
+        "logits_scaling": 1.0, "is_encoder_decoder": false, "no_rope_layers": [], "pretraining_tp": 2})"));
+
+    CHECK_THAT(refused(family("qwen2"), R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
+        "original_max_position_embeddings": 32768}})"),
+               ContainsSubstring("yarn") && ContainsSubstring("supported: default, linear, llama3"));
+    CHECK_THAT(refused(family("qwen3"), R"({"rope_parameters": {"full_attention": {"rope_type": "default"},
+        "sliding_attention": {"rope_type": "default"}}})"),
+               ContainsSubstring("one RoPE per layer type"));
+    CHECK_THAT(refused(family("mistral"), R"({"hidden_act": "gelu_pytorch_tanh"})"),
+               ContainsSubstring("silu"));
+}
+
+TEST_CASE("config.json: rope_scaling wins over rope_parameters, dtype over torch_dtype, as in transformers",
+          "[model]") {
+    const ModelConfig config = parsed(family("llama"), R"({"rope_theta": 20000.0, "dtype": "float16",
+        "torch_dtype": "bfloat16", "rope_scaling": {"type": "linear", "factor": 4.0},
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}})");
+    CHECK(config.rope_scaling.kind == RopeScaling::Kind::linear);
+    CHECK(config.rope_theta == 20000.0);
+    CHECK(config.stored_dtype == "float16");
+}
+
+TEST_CASE("geometry: families may differ, what the columns mean may not", "[model]") {
+    const ModelConfig llama = parsed(family("llama"));
+    const auto difference = [&](const ModelConfig& other) {
+        return geometry_difference(llama, other).value_or("none");
+    };
+    CHECK(difference(parsed(family("mistral"), R"({"sliding_window": null})")) == "none");
+    CHECK(difference(parsed(family("qwen2"))) == "none");
+    CHECK(difference(parsed(family("qwen2"), R"({"hidden_size": 80, "num_attention_heads": 10})")) == "none");
+    CHECK_THAT(difference(parsed(family("qwen3"), R"({"head_dim": 8})")),
+               ContainsSubstring("q/k norm: teacher no, student yes"));
+    CHECK_THAT(difference(parsed(family("mistral"), R"({"sliding_window": 100})")),
+               ContainsSubstring("sliding window of layer 0: teacher none, student 100"));
+    CHECK_THAT(difference(parsed(family("qwen2"), R"({"use_sliding_window": true, "max_window_layers": 2})")),
+               ContainsSubstring("none")); // 4096 hides nothing in a context of 512
+    CHECK_THAT(
+        difference(parsed(family("qwen2"),
+                          R"({"use_sliding_window": true, "max_window_layers": 2, "sliding_window": 511})")),
+        ContainsSubstring("sliding window of layer 2: teacher none, student 511"));
+    CHECK_THAT(difference(parsed(family("llama"), R"({"rope_scaling": {"type": "llama3", "factor": 8.0,
+        "low_freq_factor": 1.0, "high_freq_factor": 4.0}})")),
+               ContainsSubstring("rope scaling: teacher none, student llama3"));
+    const char* scaled = R"({"rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 256}})";
+    ModelConfig a = parsed(family("llama"), scaled), b = a;
+    CHECK_FALSE(geometry_difference(a, b).has_value());
+    b.rope_scaling.original_max_position = 128;
+    CHECK_THAT(geometry_difference(a, b).value_or(""), ContainsSubstring("original_max_position"));
+    b = a;
+    b.rope_scaling.low_freq_factor = 2.0;
+    CHECK_THAT(geometry_difference(a, b).value_or(""), ContainsSubstring("low_freq_factor"));
+}
