@@ -135,19 +135,19 @@ AddedTokens::AddedTokens(const FileFields& root, const Bpe& bpe, const Normalize
 }
 
 void AddedTokens::split(std::string_view text, const Normalizer& normalizer,
-                        const std::function<void(int32_t)>& token,
-                        const std::function<void(std::string_view)>& piece) const {
-    find(text, m_raw, token, [&](std::string_view between) {
+                        const std::function<void(int32_t)>& token, const OnPiece& piece) const {
+    find(text, m_raw, token, [&](std::string_view between, bool at_start) {
+        const OnPiece inner = [&](std::string_view part, bool first) { piece(part, at_start && first); };
         if (normalizer.is_identity()) {
-            find(between, m_normalized, token, piece);
+            find(between, m_normalized, token, inner);
         } else {
-            find(normalizer.apply(between), m_normalized, token, piece);
+            find(normalizer.apply(between), m_normalized, token, inner);
         }
     });
 }
 
 void AddedTokens::find(std::string_view text, const WordTrie& trie, const std::function<void(int32_t)>& token,
-                       const std::function<void(std::string_view)>& rest) const {
+                       const OnPiece& rest) const {
     size_t done = 0;
     for (size_t at = 0; at < text.size() && !trie.empty();) {
         const WordTrie::Found found = trie.longest(text, at);
@@ -166,11 +166,11 @@ void AddedTokens::find(std::string_view text, const WordTrie& trie, const std::f
         }
         if (added.lstrip) begin = std::max(done, spaces_before(text, begin, std::min(done, begin)));
         if (added.rstrip) end = spaces_behind(text, end);
-        if (done < begin) rest(text.substr(done, begin - done));
+        if (done < begin) rest(text.substr(done, begin - done), done == 0);
         token(added.id);
         done = end;
     }
-    if (done < text.size()) rest(text.substr(done));
+    if (done < text.size()) rest(text.substr(done), done == 0);
 }
 
 } // namespace refreshlab

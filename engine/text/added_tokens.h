@@ -51,16 +51,19 @@ public:
     /// Throws Error{bad_input} naming the entry, also for ids that the library would number differently.
     AddedTokens(const FileFields& root, const Bpe& bpe, const Normalizer& normalizer);
 
-    /// Calls token(id) and text(piece) in order of the text; pieces are normalised and never empty.
+    /// A piece of text between tokens. \param at_start  nothing of the text stands before it
+    using OnPiece = std::function<void(std::string_view piece, bool at_start)>;
+
+    /// Calls token(id) and piece(...) in order of the text; pieces are normalised and never empty.
     void split(std::string_view text, const Normalizer& normalizer, const std::function<void(int32_t)>& token,
-               const std::function<void(std::string_view)>& piece) const;
+               const OnPiece& piece) const;
 
     [[nodiscard]] const std::map<int32_t, AddedToken>& by_id() const { return m_by_id; }
     [[nodiscard]] const std::vector<AddedToken>& listed() const { return m_listed; }
 
 private:
     void find(std::string_view text, const WordTrie& trie, const std::function<void(int32_t)>& token,
-              const std::function<void(std::string_view)>& rest) const;
+              const OnPiece& rest) const;
 
     std::map<int32_t, AddedToken> m_by_id;
     std::vector<AddedToken> m_listed; ///< in the order of the file

@@ -18,6 +18,9 @@ constexpr uint64_t pair_of(int32_t left, int32_t right) {
     return (uint64_t{static_cast<uint32_t>(left)} << 32) | static_cast<uint32_t>(right);
 }
 
+constexpr const char* supported =
+    "supported are byte-level BPE (GPT-2, Llama 3, Qwen) and BPE with byte fallback (Llama 2, Mistral)";
+
 std::string shown(const std::string& piece) {
     return visible_text(piece, 60);
 }
@@ -42,42 +45,50 @@ struct Candidate {
 
 } // namespace
 
-Bpe::Bpe(const FileFields& fields) {
+Bpe::Bpe(const FileFields& fields, Alphabet alphabet)
+    : m_alphabet(alphabet) {
     const std::string type = fields.text("type", "BPE");
-    if (type == "Unigram") {
-        fields.fail("type", "Unigram is not supported",
-                    "this is a SentencePiece model; only byte-level BPE is supported (GPT-2, Llama 3, Qwen)");
-    }
     if (type != "BPE") {
-        fields.fail("type", fmt::format("{} is not supported", shown(type)),
-                    "only byte-level BPE is supported");
-    }
-    if (fields.boolean("byte_fallback", false)) {
-        fields.fail("byte_fallback",
-                    "SentencePiece BPE with byte fallback (Llama 2, Mistral 7B) is not supported yet",
-                    "take a model with a byte-level tokenizer (GPT-2, Llama 3, Qwen)");
+        fields.fail("type", fmt::format("{} is not supported", shown(type)), supported);
     }
     if (const auto* dropout = fields.find("dropout"); dropout != nullptr && *dropout != 0) {
         fields.fail("dropout", "not supported", "it makes ids random");
     }
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-        if (!fields.text(key, "").empty()) fields.fail(key, "not supported in a byte-level model");
+        if (!fields.text(key, "").empty()) fields.fail(key, "not supported", supported);
     }
     m_ignore_merges = fields.boolean("ignore_merges", false);
     m_fuse_unknown = fields.boolean("fuse_unk", false);
+    m_byte_fallback = fields.boolean("byte_fallback", false);
     read_vocab(fields);
     read_merges(fields);
+    find_byte_ids(fields);
+    find_unknown(fields);
+}
+
+void Bpe::find_byte_ids(const FileFields& fields) {
+    m_byte_ids.fill(-1);
     for (unsigned byte = 0; byte < 256; ++byte) {
-        const auto found = m_vocab.find(ByteAlphabet::character(static_cast<uint8_t>(byte)));
-        m_byte_ids[byte] = found == m_vocab.end() ? -1 : found->second;
+        if (m_alphabet == Alphabet::characters && !m_byte_fallback) break;
+        const auto found =
+            m_vocab.find(m_alphabet == Alphabet::bytes ? ByteAlphabet::character(static_cast<uint8_t>(byte))
+                                                       : fmt::format("<0x{:02X}>", byte));
+        if (found != m_vocab.end()) m_byte_ids[byte] = found->second;
     }
-    if (const std::string unknown = fields.text("unk_token", ""); !unknown.empty()) {
-        const auto found = m_vocab.find(unknown);
-        if (found != m_vocab.end()) {
-            m_unknown = found->second;
-        } else if (std::find(m_byte_ids.begin(), m_byte_ids.end(), -1) != m_byte_ids.end()) {
-            fields.fail("unk_token", fmt::format("\"{}\" is not in the vocabulary", shown(unknown)));
-        }
+    const bool all = std::find(m_byte_ids.begin(), m_byte_ids.end(), -1) == m_byte_ids.end();
+    if (m_alphabet == Alphabet::bytes && m_byte_fallback && !all) {
+        fields.fail("byte_fallback", "not supported in a byte-level model that lacks bytes");
+    }
+}
+
+void Bpe::find_unknown(const FileFields& fields) {
+    const std::string unknown = fields.text("unk_token", "");
+    if (unknown.empty()) return;
+    const auto found = m_vocab.find(unknown);
+    if (found != m_vocab.end()) {
+        m_unknown = found->second;
+    } else if (std::find(m_byte_ids.begin(), m_byte_ids.end(), -1) != m_byte_ids.end()) {
+        fields.fail("unk_token", fmt::format("\"{}\" is not in the vocabulary", shown(unknown)));
     }
 }
 
@@ -93,8 +104,13 @@ void Bpe::read_vocab(const FileFields& fields) {
         const auto id = value.get<int32_t>();
         m_vocab.emplace(piece, id);
         m_largest_id = std::max(m_largest_id, id);
-        if (m_ignore_merges) {
+        if (m_alphabet == Alphabet::bytes) {
+            if (!m_ignore_merges) continue;
             if (auto bytes = ByteAlphabet::bytes(piece)) m_whole.emplace(std::move(*bytes), id);
+        } else if (!piece.empty()) {
+            if (m_ignore_merges) m_whole.emplace(piece, id);
+            const Utf8Step first = utf8_step(piece, 0);
+            if (first.length == piece.size()) m_characters.emplace(first.code_point, id);
         }
     }
     std::vector<bool> taken(static_cast<size_t>(m_largest_id) + 1);
@@ -108,8 +124,7 @@ void Bpe::read_vocab(const FileFields& fields) {
 
 void Bpe::read_merges(const FileFields& fields) {
     if (fields.find("merges") == nullptr) {
-        fields.fail("", "merges missing; is this a SentencePiece model?",
-                    "only byte-level BPE is supported (GPT-2, Llama 3, Qwen)");
+        fields.fail("", "merges missing; is this a SentencePiece model that was not converted?", supported);
     }
     const nlohmann::json& merges = fields.array("merges");
     m_merges.reserve(merges.size());
@@ -150,6 +165,51 @@ void Bpe::add_merge(const FileFields& fields, size_t rank, const std::string& le
     m_merges[pair_of(left_id, right_id)] = {static_cast<int32_t>(rank), id_of(left + right)};
 }
 
+std::vector<int32_t> Bpe::first_ids(std::string_view word) const {
+    std::vector<int32_t> ids;
+    ids.reserve(word.size());
+    std::optional<int32_t> unknown; // found and not written yet
+    if (m_alphabet == Alphabet::bytes) {
+        for (const char c : word) {
+            const int32_t id = m_byte_ids[static_cast<unsigned char>(c)];
+            if (id >= 0) {
+                if (unknown) ids.push_back(*std::exchange(unknown, std::nullopt));
+                ids.push_back(id);
+            } else if (
+                m_unknown) { // without one a byte that the vocabulary lacks vanishes, as in the reference
+                if (unknown && !m_fuse_unknown) ids.push_back(*unknown);
+                unknown = m_unknown;
+            }
+        }
+    } else {
+        for (size_t at = 0; at < word.size();) {
+            const Utf8Step step = utf8_step(word, at);
+            append_character(step.code_point, word.substr(at, step.length), ids, unknown);
+            at += step.length;
+        }
+    }
+    if (unknown) ids.push_back(*unknown);
+    return ids;
+}
+
+void Bpe::append_character(char32_t character, std::string_view bytes, std::vector<int32_t>& ids,
+                           std::optional<int32_t>& unknown) const {
+    if (const auto found = m_characters.find(character); found != m_characters.end()) {
+        if (unknown) ids.push_back(*std::exchange(unknown, std::nullopt));
+        ids.push_back(found->second);
+        return;
+    }
+    const auto byte_id = [this](char c) { return m_byte_ids[static_cast<unsigned char>(c)]; };
+    if (std::all_of(bytes.begin(), bytes.end(), [&](char c) { return byte_id(c) >= 0; })) {
+        // An unknown token before bytes comes behind them: an oddity of the reference, which ids must share.
+        for (const char c : bytes)
+            ids.push_back(byte_id(c));
+    } else if (m_unknown) {
+        if (unknown && !m_fuse_unknown) ids.push_back(*unknown);
+        unknown = m_unknown;
+    }
+}
+
 void Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
     if (m_ignore_merges) {
         if (const auto found = m_whole.find(std::string(word)); found != m_whole.end()) {
@@ -157,22 +217,12 @@ void Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
             return;
         }
     }
+    const std::vector<int32_t> first = first_ids(word);
     std::vector<Symbol> symbols;
-    symbols.reserve(word.size());
-    const auto append = [&](int32_t id) {
-        const auto index = static_cast<int32_t>(symbols.size());
-        if (index > 0) symbols.back().next = index;
-        symbols.push_back({id, index - 1, -1, true});
-    };
-    bool after_unknown = false;
-    for (const char c : word) {
-        const int32_t id = m_byte_ids[static_cast<unsigned char>(c)];
-        if (id >= 0) append(id);
-        // Without an unknown token a byte that the vocabulary lacks vanishes, as in the reference.
-        else if (m_unknown && !(after_unknown && m_fuse_unknown))
-            append(*m_unknown);
-        after_unknown = id < 0;
-    }
+    symbols.reserve(first.size());
+    const auto count = static_cast<int32_t>(first.size());
+    for (int32_t i = 0; i < count; ++i)
+        symbols.push_back({first[static_cast<size_t>(i)], i - 1, i + 1 < count ? i + 1 : -1, true});
     std::priority_queue<Candidate> queue;
     const auto consider = [&](int32_t left) {
         const Symbol& symbol = symbols[static_cast<size_t>(left)];

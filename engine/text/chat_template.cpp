@@ -39,7 +39,7 @@ Variables special_tokens(const FileFields& config) {
     return found;
 }
 
-/// The template in tokenizer_config.json: a text, or several with names, of which "default" counts.
+/// The template in a JSON file: a text, or several with names, of which "default" counts.
 std::optional<std::string> template_in(const FileFields& config) {
     const nlohmann::json* entry = config.find("chat_template");
     if (entry == nullptr) return std::nullopt;
@@ -49,6 +49,48 @@ std::optional<std::string> template_in(const FileFields& config) {
         if (named.text("name") == "default") return named.text("template");
     }
     config.fail("chat_template", "several templates, and none is named default");
+}
+
+struct Source {
+    std::string text;
+    std::string object; ///< the file, for messages
+};
+
+std::optional<Source> source_in_json(const std::filesystem::path& file) {
+    const nlohmann::json json = read_json_file(file, max_file_bytes);
+    auto text = template_in(FileFields(json, "reading", file.string(), ""));
+    if (!text) return std::nullopt;
+    return Source{std::move(*text), file.string()};
+}
+
+std::optional<Source> find_source(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    for (const char* name : {"chat_template.jinja", "additional_chat_templates/default.jinja"}) {
+        const std::filesystem::path file = folder / name;
+        if (std::filesystem::exists(file, ignored))
+            return Source{read_file(file, max_file_bytes), file.string()};
+    }
+    for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
+        const std::filesystem::path file = folder / name;
+        if (!std::filesystem::exists(file, ignored)) continue;
+        if (auto found = source_in_json(file)) return found;
+    }
+    return std::nullopt;
+}
+
+jinja::Value to_value(const std::variant<bool, int64_t, double, std::string>& variable) {
+    using jinja::Value;
+    if (const auto* flag = std::get_if<bool>(&variable)) return Value::boolean(*flag);
+    if (const auto* whole = std::get_if<int64_t>(&variable)) return Value::integer(*whole);
+    if (const auto* real = std::get_if<double>(&variable)) return Value::real(*real);
+    return Value::text(std::get<std::string>(variable));
+}
+
+std::tm local_time() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    localtime_r(&now, &local); // as the reference takes it
+    return local;
 }
 
 } // namespace
@@ -78,25 +120,19 @@ ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl)
 ChatTemplate::~ChatTemplate() = default;
 
 std::shared_ptr<const ChatTemplate> ChatTemplate::load(const std::filesystem::path& folder) {
-    const std::filesystem::path config_file = folder / "tokenizer_config.json";
-    const std::filesystem::path own_file = folder / "chat_template.jinja";
     std::error_code ignored;
-    std::optional<std::string> source;
-    std::string object = config_file.string();
-    Variables tokens;
-    if (std::filesystem::exists(config_file, ignored)) {
-        const nlohmann::json json = read_json_file(config_file, max_file_bytes);
-        const FileFields config(json, "reading", config_file.string(), "");
-        tokens = special_tokens(config);
-        if (!std::filesystem::exists(own_file, ignored)) source = template_in(config);
+    Variables tokens; // the first of a name counts
+    for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+        const std::filesystem::path file = folder / name;
+        if (!std::filesystem::exists(file, ignored)) continue;
+        const nlohmann::json json = read_json_file(file, max_file_bytes);
+        const Variables found = special_tokens(FileFields(json, "reading", file.string(), ""));
+        tokens.insert(tokens.end(), found.begin(), found.end());
     }
-    if (std::filesystem::exists(own_file, ignored)) { // the newer place wins
-        source = read_file(own_file, max_file_bytes);
-        object = own_file.string();
-    }
+    std::optional<Source> source = find_source(folder);
     if (!source) return nullptr;
     return std::shared_ptr<const ChatTemplate>(
-        new ChatTemplate(std::make_unique<Impl>(*source, std::move(object), std::move(tokens))));
+        new ChatTemplate(std::make_unique<Impl>(source->text, std::move(source->object), std::move(tokens))));
 }
 
 std::shared_ptr<const ChatTemplate> ChatTemplate::parse(std::string_view source, std::string bos_token,
@@ -108,6 +144,13 @@ std::shared_ptr<const ChatTemplate> ChatTemplate::parse(std::string_view source,
 }
 
 std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, bool add_generation_prompt) const {
+    RenderOptions options;
+    options.add_generation_prompt = add_generation_prompt;
+    return render(messages, options);
+}
+
+std::string ChatTemplate::render(const std::vector<ChatMessage>& messages,
+                                 const RenderOptions& options) const {
     using jinja::Value;
     std::vector<Value> list;
     list.reserve(messages.size());
@@ -115,14 +158,17 @@ std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, bool 
         list.push_back(Value::dict({{Value::text("role"), Value::text(message.role)},
                                     {Value::text("content"), Value::text(message.content)}}));
     }
-    Variables context = m_impl->tokens;
+    Variables context; // the first of a name counts
+    for (const auto& [name, value] : options.variables)
+        context.emplace_back(name, to_value(value));
+    context.insert(context.end(), m_impl->tokens.begin(), m_impl->tokens.end());
     context.emplace_back("messages", Value::list(std::move(list)));
-    context.emplace_back("add_generation_prompt", Value::boolean(add_generation_prompt));
+    context.emplace_back("add_generation_prompt", Value::boolean(options.add_generation_prompt));
     // The reference defines these two even when nobody gives them.
     context.emplace_back("tools", Value::none());
     context.emplace_back("documents", Value::none());
     try {
-        return jinja::Runner(std::move(context)).run(m_impl->body);
+        return jinja::Runner(std::move(context), options.now.value_or(local_time())).run(m_impl->body);
     } catch (const jinja::Problem& problem) {
         fail("running the chat template", m_impl->object, problem);
     }

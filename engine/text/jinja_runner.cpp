@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 
 namespace refreshlab::jinja {
 
@@ -60,21 +59,18 @@ Value make_range(const Arguments& arguments, Work& work) {
     return Value::list(std::move(items));
 }
 
-/// Local time, as the reference takes it.
-std::string now_as(const std::string& format) {
+std::string time_as(const std::string& format, const std::tm& time) {
     if (format.empty() || format.size() > 200) return {};
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    localtime_r(&now, &local);
     std::array<char, 4096> text{};
-    const size_t size = std::strftime(text.data(), text.size(), format.c_str(), &local);
+    const size_t size = std::strftime(text.data(), text.size(), format.c_str(), &time);
     return std::string(text.data(), size);
 }
 
 } // namespace
 
-Runner::Runner(std::vector<std::pair<std::string, Value>> context)
-    : m_global{nullptr, std::move(context), nullptr} {}
+Runner::Runner(std::vector<std::pair<std::string, Value>> context, const std::tm& now)
+    : m_global{nullptr, std::move(context), nullptr}
+    , m_now(now) {}
 
 std::string Runner::run(const Body& body) {
     std::string out;
@@ -429,6 +425,7 @@ Value Runner::call_global(const std::string& name, const Arguments& arguments) {
             throw Problem(fmt::format("{}: only name=value arguments are supported", name));
         }
         if (name == "namespace") {
+            m_work.spend(500); // it lives until the end of the rendering
             m_namespaces.push_back(std::make_unique<Namespace>(Namespace{arguments.named}));
             return Value(Value::Data(m_namespaces.back().get()));
         }
@@ -440,7 +437,7 @@ Value Runner::call_global(const std::string& name, const Arguments& arguments) {
     const Value* text = arguments.find(0, name == "raise_exception" ? "message" : "format");
     if (text == nullptr) throw Problem(fmt::format("{}: an argument is missing", name));
     if (name == "raise_exception") throw Problem(to_text(*text, m_work));
-    return Value::text(now_as(to_text(*text, m_work)));
+    return Value::text(time_as(to_text(*text, m_work), m_now));
 }
 
 } // namespace refreshlab::jinja

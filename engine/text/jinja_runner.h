@@ -2,6 +2,7 @@
 
 #include "engine/text/jinja_ast.h"
 
+#include <ctime>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,8 +13,9 @@ namespace refreshlab::jinja {
 /// Runs one template once. Throws Problem with the line where it happened.
 class Runner {
 public:
-    /// \param context  the variables that the template sees from outside
-    explicit Runner(std::vector<std::pair<std::string, Value>> context);
+    /// \param context  the variables that the template sees from outside; the first of a name counts
+    /// \param now      what strftime_now shows
+    Runner(std::vector<std::pair<std::string, Value>> context, const std::tm& now);
     [[nodiscard]] std::string run(const Body& body);
 
 private:
@@ -48,6 +50,7 @@ private:
     Scope* m_scope = &m_global;
     std::vector<std::unique_ptr<Namespace>> m_namespaces;
     std::vector<std::unique_ptr<Macro>> m_macros;
+    std::tm m_now;
     Work m_work;
     int m_depth = 0;
     int64_t m_loops = 0; ///< open loops

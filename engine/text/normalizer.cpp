@@ -127,6 +127,11 @@ std::string Normalizer::apply(std::string_view text) const {
     return now;
 }
 
+bool Normalizer::only_nfc() const {
+    return std::all_of(m_steps.begin(), m_steps.end(),
+                       [](const Step& step) { return step.kind == Kind::nfc; });
+}
+
 Regex read_pattern(const FileFields& fields) {
     const std::string what = "tokenizer.json of " + fields.file() + ", " + fields.where();
     if (fields.find("Regex") != nullptr) return {fields.text("Regex"), what};

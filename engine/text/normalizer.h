@@ -23,6 +23,8 @@ public:
 
     [[nodiscard]] bool is_identity() const { return m_steps.empty(); }
     [[nodiscard]] std::string apply(std::string_view text) const;
+    /// Nothing is put in or replaced: the first character of a normalised text stems from the first of the text.
+    [[nodiscard]] bool only_nfc() const;
 
 private:
     enum class Kind { nfc, prepend, replace };

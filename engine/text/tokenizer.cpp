@@ -5,6 +5,7 @@
 #include "engine/text/added_tokens.h"
 #include "engine/text/bpe.h"
 #include "engine/text/byte_alphabet.h"
+#include "engine/text/decoder.h"
 #include "engine/text/digest.h"
 #include "engine/text/json_fields.h"
 #include "engine/text/normalizer.h"
@@ -23,6 +24,7 @@ namespace refreshlab {
 namespace {
 
 constexpr size_t max_file_bytes = size_t{256} << 20;
+constexpr size_t max_table_bytes = size_t{1} << 30;
 constexpr size_t max_text_bytes = size_t{1} << 30; // places in a word are 32-bit numbers
 constexpr const char* reading = "reading tokenizer.json of";
 
@@ -40,6 +42,20 @@ public:
                 out.insert(out.end(), from.begin(), from.end());
             }
             ids = std::move(out);
+        }
+        return ids;
+    }
+
+    /// What stands before the text.
+    [[nodiscard]] std::vector<int32_t> before() const {
+        std::vector<int32_t> ids;
+        for (const std::vector<Part>& single : m_templates) {
+            std::vector<int32_t> outer;
+            for (const Part& part : single) {
+                if (part.is_text) break;
+                outer.insert(outer.end(), part.ids.begin(), part.ids.end());
+            }
+            ids.insert(ids.begin(), outer.begin(), outer.end());
         }
         return ids;
     }
@@ -101,33 +117,26 @@ private:
     std::vector<std::vector<Part>> m_templates;
 };
 
-void check_decoder(const FileFields& fields, int depth = 0) {
-    const std::string type = fields.text("type");
-    if (type == "ByteLevel") return;
-    if (type != "Sequence" || depth == 8) {
-        fields.fail("type", fmt::format("decoder {} is not supported", visible_text(type, 60)),
-                    "ByteLevel is");
-    }
-    const size_t count = fields.array("decoders").size();
-    for (size_t i = 0; i < count; ++i)
-        check_decoder(fields.element("decoders", i), depth + 1);
-}
-
 } // namespace
 
 struct Tokenizer::Impl {
     Normalizer normalizer;
-    std::optional<PreTokenizer> pre_tokenizer;
+    PreTokenizer pre_tokenizer;
+    bool byte_level = false;
     std::optional<Bpe> bpe;
     AddedTokens added;
     PostProcessor post_processor;
-    std::string bytes;             ///< of all tokens, one behind the other
-    std::vector<uint32_t> offsets; ///< by id, and one more: where in `bytes`
+    Decoder decoder;
+    std::vector<const std::string*> pieces; ///< by id, as the file spells them; null: no such id
+    std::string bytes;                      ///< of all tokens, one behind the other
+    std::vector<uint32_t> offsets;          ///< by id, and one more: where in `bytes`
     std::unordered_map<std::string, int32_t> added_ids;
     std::unordered_set<int32_t> special;
+    std::vector<int32_t> begin_ids;
     std::string fingerprint;
 
     explicit Impl(const FileFields& root);
+    void read_decoder(const FileFields& root);
     void make_byte_table();
     void make_fingerprint(const FileFields& root);
     [[nodiscard]] int32_t vocab_size() const { return static_cast<int32_t>(offsets.size()) - 1; }
@@ -136,48 +145,66 @@ struct Tokenizer::Impl {
         const auto i = static_cast<size_t>(id);
         return std::string_view(bytes).substr(offsets[i], offsets[i + 1] - offsets[i]);
     }
+    [[nodiscard]] const std::string* piece(int32_t id) const {
+        return id < 0 || id >= vocab_size() ? nullptr : pieces[static_cast<size_t>(id)];
+    }
 };
 
 Tokenizer::Impl::Impl(const FileFields& root) {
-    bpe.emplace(root.object("model"));
     if (root.find("normalizer") != nullptr) normalizer = Normalizer(root.object("normalizer"));
-    if (root.find("pre_tokenizer") == nullptr) {
-        root.fail("pre_tokenizer", "missing; only byte-level BPE is supported",
-                  "this looks like a SentencePiece model (Llama 2, Mistral 7B)");
+    if (root.find("pre_tokenizer") != nullptr) pre_tokenizer = PreTokenizer(root.object("pre_tokenizer"));
+    byte_level = pre_tokenizer.is_byte_level();
+    if (pre_tokenizer.needs_start() && !normalizer.only_nfc()) {
+        root.fail("pre_tokenizer",
+                  "Metaspace with prepend_scheme first behind a normalizer that puts in or replaces "
+                  "text is not supported");
     }
-    pre_tokenizer.emplace(root.object("pre_tokenizer"));
+    bpe.emplace(root.object("model"), byte_level ? Bpe::Alphabet::bytes : Bpe::Alphabet::characters);
     added = AddedTokens(root, *bpe, normalizer);
-    if (root.find("decoder") != nullptr) check_decoder(root.object("decoder"));
+    read_decoder(root);
     make_byte_table();
     if (root.find("post_processor") != nullptr) {
         post_processor = PostProcessor(root.object("post_processor"), vocab_size());
+        begin_ids = post_processor.before();
     }
     make_fingerprint(root);
+}
+
+void Tokenizer::Impl::read_decoder(const FileFields& root) {
+    if (root.find("decoder") != nullptr) {
+        decoder = Decoder(root.object("decoder"), byte_level);
+    } else if (!byte_level) {
+        root.fail("decoder", "missing; without one it is not known how tokens join",
+                  "is the pre_tokenizer ByteLevel missing?");
+    }
 }
 
 void Tokenizer::Impl::make_byte_table() {
     const int32_t largest =
         std::max(bpe->largest_id(), added.by_id().empty() ? -1 : added.by_id().rbegin()->first);
-    std::vector<const std::string*> pieces(static_cast<size_t>(largest) + 1, nullptr);
+    pieces.resize(static_cast<size_t>(largest) + 1, nullptr);
     for (const auto& [piece, id] : bpe->vocab())
         pieces[static_cast<size_t>(id)] = &piece;
+    for (const auto& [id, token] : added.by_id()) {
+        pieces[static_cast<size_t>(id)] = &token.content;
+        added_ids.emplace(token.content, id);
+        if (token.special) special.insert(id);
+    }
     offsets.reserve(pieces.size() + 1);
     for (size_t i = 0; i < pieces.size(); ++i) {
-        offsets.push_back(
-            static_cast<uint32_t>(bytes.size())); // the file is smaller than 4 GiB, and so is this
-        const auto found = added.by_id().find(static_cast<int32_t>(i));
-        if (found != added.by_id().end()) { // as it stands in the text
-            bytes += found->second.content;
-        } else if (pieces[i] != nullptr) {
-            // A piece with characters outside the alphabet can only be a name; it stands for itself.
+        if (bytes.size() > max_table_bytes) // a decoder may make each token longer
+            throw Error(reading, {}, fmt::format("its tokens stand for more than {} bytes", max_table_bytes));
+        offsets.push_back(static_cast<uint32_t>(bytes.size()));
+        if (pieces[i] == nullptr) continue;
+        if (!byte_level) {
+            bytes += decoder.piece(*pieces[i], false).text;
+        } else if (added.by_id().contains(static_cast<int32_t>(i))) { // as it stands in the text
+            bytes += *pieces[i];
+        } else { // a piece with characters outside the alphabet can only be a name; it stands for itself
             bytes += ByteAlphabet::bytes(*pieces[i]).value_or(*pieces[i]);
         }
     }
     offsets.push_back(static_cast<uint32_t>(bytes.size()));
-    for (const auto& [id, token] : added.by_id()) {
-        added_ids.emplace(token.content, id);
-        if (token.special) special.insert(id);
-    }
 }
 
 void Tokenizer::Impl::make_fingerprint(const FileFields& root) {
@@ -195,6 +222,7 @@ void Tokenizer::Impl::make_fingerprint(const FileFields& root) {
     digest.add(uint64_t{bpe->ignore_merges()});
     digest.add(uint64_t{bpe->fuse_unknown()});
     digest.add(bpe->unknown_id() ? static_cast<uint64_t>(*bpe->unknown_id()) + 1 : 0);
+    if (!byte_level) digest.add(bpe->byte_fallback() ? "characters, bytes" : "characters");
     for (const AddedToken& token : added.listed()) {
         digest.add(token.content);
         digest.add(static_cast<uint64_t>(token.id));
@@ -220,8 +248,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored) &&
         std::filesystem::exists(folder / "tokenizer.model", ignored)) {
-        throw Error(reading, folder.string(), "no such file; is this a SentencePiece model?",
-                    "only byte-level BPE is supported (GPT-2, Llama 3, Qwen)");
+        throw Error(reading, folder.string(), "no such file, only SentencePiece's tokenizer.model",
+                    "save the tokenizer with transformers, which writes a tokenizer.json");
     }
     const nlohmann::json json = read_json_file(file, max_file_bytes);
     return std::shared_ptr<const Tokenizer>(
@@ -258,16 +286,53 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_t
     };
     m_impl->added.split(
         text, m_impl->normalizer, [&](int32_t id) { ids.push_back(id); },
-        [&](std::string_view piece) { m_impl->pre_tokenizer->split(piece, word); });
+        [&](std::string_view piece, bool at_start) { m_impl->pre_tokenizer.split(piece, at_start, word); });
     return add_special_tokens ? m_impl->post_processor.apply(std::move(ids)) : ids;
+}
+
+const std::vector<int32_t>& Tokenizer::begin_ids() const {
+    return m_impl->begin_ids;
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
     std::string text;
+    JoinedText joined(m_impl->decoder);
     for (const int32_t id : ids) {
-        if (!skip_special || !is_special(id)) text += m_impl->token_bytes(id);
+        if (skip_special && is_special(id)) continue;
+        if (m_impl->byte_level) {
+            text += m_impl->token_bytes(id);
+        } else if (const std::string* piece = m_impl->piece(id)) {
+            text += joined.push(*piece);
+        }
     }
-    return text;
+    return text + joined.finish();
+}
+
+struct TextStream::State {
+    explicit State(const Decoder& decoder)
+        : joined(decoder) {}
+    Utf8Stream utf8; ///< of a byte-level model
+    JoinedText joined;
+};
+
+TextStream::TextStream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special)
+    : m_tokenizer(std::move(tokenizer))
+    , m_state(std::make_unique<State>(m_tokenizer->m_impl->decoder))
+    , m_skip_special(skip_special) {}
+TextStream::TextStream(TextStream&&) noexcept = default;
+TextStream& TextStream::operator=(TextStream&&) noexcept = default;
+TextStream::~TextStream() = default;
+
+std::string TextStream::push(int32_t id) {
+    const Tokenizer::Impl& impl = *m_tokenizer->m_impl;
+    if (m_skip_special && impl.special.contains(id)) return {};
+    if (impl.byte_level) return m_state->utf8.push(impl.token_bytes(id));
+    const std::string* piece = impl.piece(id);
+    return piece == nullptr ? std::string() : m_state->joined.push(*piece);
+}
+
+std::string TextStream::finish() {
+    return m_state->utf8.finish() + m_state->joined.finish();
 }
 
 int32_t Tokenizer::vocab_size() const {

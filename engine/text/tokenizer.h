@@ -16,19 +16,21 @@ namespace refreshlab {
 class TokenTable {
 public:
     virtual ~TokenTable() = default;
-    /// Raw bytes of one id (may be part of a UTF-8 sequence); empty for an unknown id.
+    /// Raw bytes of one id inside a text (may be part of a UTF-8 sequence); empty for an unknown id.
     [[nodiscard]] virtual std::string_view token_bytes(int32_t id) const = 0;
     [[nodiscard]] virtual bool is_special(int32_t id) const = 0;
 };
 
-/// Byte-level BPE of a Hugging Face tokenizer.json: added tokens, pre-tokenizers, merges, post-processor. Ids are
+/// BPE of a Hugging Face tokenizer.json: added tokens, normalizer, pre-tokenizers, merges, post-processor, decoder. Ids are
 /// identical to those of the `tokenizers` library. Immutable and thread-safe after load.
 ///
-/// Supported: model BPE (merges in both spellings, ignore_merges, byte_fallback refused with a clear message until it is
-/// there), pre-tokenizers ByteLevel, Split (regex via PCRE2, all behaviours), Digits, Sequence; normalizers NFC, Prepend,
-/// Replace, Sequence, none; post-processors ByteLevel, TemplateProcessing, Sequence; added tokens with lstrip, rstrip,
-/// single_word, normalized. Anything else is refused by name. The file's truncation and padding are left aside.
-/// Source: Sennrich et al. 2016 (BPE); Radford et al. 2019 (byte level).
+/// Byte-level models (GPT-2, Llama 3, Qwen): pre-tokenizers Split (regex via PCRE2, all behaviours), Digits, Metaspace and
+/// at last ByteLevel. Models of characters with byte fallback (Llama 2, Mistral: SentencePiece's BPE): no pre-tokenizer, or
+/// Metaspace, Split, Digits. For both: merges in both spellings, ignore_merges, unk_token, fuse_unk; normalizers NFC,
+/// Prepend, Replace, Sequence, none; post-processors ByteLevel, TemplateProcessing, Sequence; added tokens with lstrip,
+/// rstrip, single_word, normalized. Decoders: decoder.h. Anything else is refused by name. The file's truncation and
+/// padding are left aside.
+/// Source: Sennrich et al. 2016 (BPE); Radford et al. 2019 (byte level); Kudo and Richardson 2018 (SentencePiece).
 class Tokenizer final : public TokenTable {
 public:
     /// Reads folder/tokenizer.json. Throws Error{bad_input} naming the file and what is missing or unsupported.
@@ -43,8 +45,12 @@ public:
     /// \param add_special_tokens  run the post-processor (adds e.g. a begin token); false behind a chat template
     [[nodiscard]] std::vector<int32_t> encode(std::string_view text, bool add_special_tokens = false) const;
 
-    /// Bytes of ids; special tokens skipped unless asked for. Invalid UTF-8 is kept as it is (see Utf8Stream). An added
-    /// token gives its content as it stands in the text (the library garbles letters beyond ASCII in one).
+    /// Ids that `encode(text, true)` puts before those of the text: a begin token, mostly, or nothing.
+    [[nodiscard]] const std::vector<int32_t>& begin_ids() const;
+
+    /// Text of ids; special tokens skipped unless asked for. Of a byte-level model these are bytes, and invalid UTF-8 is
+    /// kept as it is (see Utf8Stream and TextStream); other models give text as the library does. An added token of a
+    /// byte-level model gives its content as it stands in the text (the library garbles letters beyond ASCII in one).
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
     [[nodiscard]] int32_t vocab_size() const; ///< largest id + 1, added tokens included
@@ -57,9 +63,31 @@ public:
     [[nodiscard]] const std::string& fingerprint() const;
 
 private:
+    friend class TextStream;
     struct Impl;
     explicit Tokenizer(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> m_impl;
+};
+
+/// Text of ids as they come, always well-formed UTF-8. All that push() and finish() return, joined, is what the library's
+/// decode gives for all ids at once. Held back until it is certain: the bytes of an unfinished character, and with byte
+/// fallback the whole run of byte tokens (one bad byte turns each of its bytes into U+FFFD).
+///
+/// Unlike token_bytes(), which knows one token alone, this drops the space that a SentencePiece model puts before a text.
+class TextStream {
+public:
+    explicit TextStream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special = true);
+    TextStream(TextStream&&) noexcept;
+    TextStream& operator=(TextStream&&) noexcept;
+    ~TextStream();
+    [[nodiscard]] std::string push(int32_t id); ///< an unknown id gives nothing
+    [[nodiscard]] std::string finish();         ///< what is left; call once, at the end
+
+private:
+    struct State;
+    std::shared_ptr<const Tokenizer> m_tokenizer;
+    std::unique_ptr<State> m_state;
+    bool m_skip_special;
 };
 
 } // namespace refreshlab

@@ -1,15 +1,12 @@
 """Ids of the `tokenizers` library, for the parity tests of engine/text.
 
-usage: reference_ids.py OUT_DIR SOURCE_DIR SEED
-Writes OUT_DIR/NAME/tokenizer.json for each variant, OUT_DIR/NAME/cases.json = [[text, ids, ids with special tokens,
-decoded text], ...], and OUT_DIR/classes.json = {pattern: [[first, last], ...]}: which code points
-matches of the pattern cover.
+Writes OUT_DIR/ids/NAME/tokenizer.json for each variant, OUT_DIR/ids/NAME/cases.json = [[text, ids, ids with special
+tokens, decoded text], ...], OUT_DIR/ids/NAME/decodes.json = [[ids, are special tokens skipped, decoded text], ...], and
+OUT_DIR/classes.json = {pattern: [[first, last], ...]}: which code points matches of the pattern cover.
 """
 import copy
 import json
-import pathlib
 import random
-import sys
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
@@ -39,7 +36,7 @@ EDGES = [
     "0 12 123 1234 12345678901", "\u0661\u0662\u0663\u0664 \u00b2\u00bd\u2163", "3.14e-10", "x=1;y=2", "!!!???...", "---\n===\r\n", "@@ ##\n\n\n", "http://a.b/c?d=e&f",
     "<|begin|>", "<|begin|> hi <|end|>", "<|be", "<|begin|", "<<|begin|>>", "<|end|><|end|>", "a<|user|>b", "  <|user|>  ", "<|USER|>", "\u2581under\u0120G",
     "a zebra wordxword x wordxword", "    z", "!?!?", "MASK", " MASK ", "xMASKx", "MASK!", "\u00e9MASK", "<lstrip>", "a  <lstrip>  b", "a <rstrip> \n b", "<both> \t<both>", "caf\u00e9", "cafe\u0301 cafe\u0301s",
-    "wordword", "\U00010d40\U0001c000\u1c89\ua7da", "\U0002ebf0\U00031350\u9fff", "\U000e0001", "a" * 300, "ab" * 200, " " * 300, "\n" * 70, "\u00e9" * 100, "!" * 200, "1" * 50,
+    "wordword", "\ud7ff\ue000\ufffe\uffff\U0010ffff", "a\x00b", "\x00", "\u0627\u0644\u0640\u0651 abc 123 \u05d0", "\t x\t\ty \t", "trailing  ", "trailing \n", " \u2581 x\u2581\u2581y", "<0x41><0x0A> <0xZZ>", "<s>hi</s>", "[INST] x [/INST]<unk>", "\U00010d40\U0001c000\u1c89\ua7da", "\U0002ebf0\U00031350\u9fff", "\U000e0001", "a" * 300, "ab" * 200, " " * 300, "\n" * 70, "\u00e9" * 100, "!" * 200, "1" * 50,
 ]
 
 
@@ -191,8 +188,27 @@ def variants(texts):
     return made
 
 
-def main():
-    out, source, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])
+def write_cases(folder, text, inputs, seed):
+    """One tokenizer: its file, what it makes of the inputs, and what it makes of ids that no text gives."""
+    tokenizer = Tokenizer.from_str(text)
+    folder.mkdir(parents=True)
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+    plain = tokenizer.encode_batch(inputs, add_special_tokens=False)
+    full = tokenizer.encode_batch(inputs, add_special_tokens=True)
+    cases = [[text, a.ids, b.ids, tokenizer.decode(b.ids, skip_special_tokens=True)] for text, a, b in zip(inputs, plain, full)]
+    (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+    rng = random.Random(seed)
+    size = tokenizer.get_vocab_size()
+    decodes = []
+    for _ in range(500):
+        low, high = rng.choice([(0, size), (0, min(size, 300)), (0, min(size, 300)), (size - 30, size + 2)])
+        ids = [rng.randrange(low, high) for _ in range(rng.randrange(12))]
+        skip = rng.random() < 0.5
+        decodes.append([ids, skip, tokenizer.decode(ids, skip_special_tokens=skip)])
+    (folder / "decodes.json").write_text(json.dumps(decodes), encoding="utf-8")
+
+
+def write(out, source, seed):
     texts = prompts(source / "assets" / "prompts")
     rng = random.Random(seed)
     classes = {pattern: matched(pattern) for pattern in CLASSES}
@@ -202,27 +218,10 @@ def main():
     pairs = [(0x11935, 0x11930), (0x105D2, 0x307), (0x11382, 0x113C9), (0x113C2, 0x113B8), (0x1611E, 0x1611F), (0x16D67, 0x16D67), (0x11131, 0x11127)]
     marks_texts += [chr(a) + chr(b) for a, b in pairs]
 
-    def write(name, tokenizer, inputs):
-        folder = out / name
-        folder.mkdir(parents=True, exist_ok=True)
-        plain = tokenizer.encode_batch(inputs, add_special_tokens=False)
-        full = tokenizer.encode_batch(inputs, add_special_tokens=True)
-        cases = [[text, a.ids, b.ids, tokenizer.decode(a.ids, skip_special_tokens=True)] for text, a, b in zip(inputs, plain, full)]
-        (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
-        return folder
-
-    bundled = source / "assets" / "models" / "llama-tales-teacher" / "tokenizer.json"
-    tokenizer = Tokenizer.from_file(str(bundled))
-    folder = write("bundled", tokenizer, texts + EDGES + random_strings(seed, 2000))
-    (folder / "tokenizer.json").write_bytes(bundled.read_bytes())
+    bundled = (source / "assets" / "models" / "llama-tales-teacher" / "tokenizer.json").read_text(encoding="utf-8")
+    write_cases(out / "ids" / "bundled", bundled, texts + EDGES + random_strings(seed, 2000), seed)
     sample = [text for text in rng.sample(texts, 400) if len(text) < 4000]
     for number, (name, content) in enumerate(variants(sample + EDGES).items()):
-        text = json.dumps(content)
         inputs = EDGES + random_strings(seed + 1 + number, 300) + (marks_texts if name == "qwen" else [])
-        folder = write(name, Tokenizer.from_str(text), inputs)
-        (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+        write_cases(out / "ids" / name, json.dumps(content), inputs, seed + number)
     (out / "classes.json").write_text(json.dumps(classes), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,28 +1,18 @@
-"""Renders chat templates with jinja2, set up as `transformers` sets it up.
+"""Renders chat templates with `transformers` (jinja2), at a fixed time of the day.
 
-usage: reference_templates.py OUT.json
-Writes [{"name", "template", "messages", "generate", "text"}]; "text" is null where jinja2 raises.
+Writes OUT_DIR/templates.json = [{"name", "template", "messages", "generate", "variables", "text"}, ...]; "text" is null
+where the reference raises.
 """
+import datetime
 import json
-import sys
 
-from jinja2.exceptions import TemplateError
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+import transformers.utils.chat_template_utils as reference
 
 
-def environment():
-    def tojson(value, ensure_ascii=False, indent=None):
-        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
-
-    def raise_exception(message):
-        raise TemplateError(message)
-
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    env.filters["tojson"] = tojson
-    env.globals["raise_exception"] = raise_exception
-    env.globals["strftime_now"] = lambda text: "%" if text == "%%" else "?"
-    return env
+class FixedTime(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2024, 7, 6, 9, 5, 3)  # a Saturday, day 188
 
 
 CHATS = {
@@ -48,7 +38,7 @@ CHAT_TEMPLATES = {
 {%- endif %}
 {%- if not date_string is defined %}
     {%- if strftime_now is defined %}
-        {%- set date_string = strftime_now("%%") %}
+        {%- set date_string = strftime_now("%d %b %Y") %}
     {%- else %}
         {%- set date_string = "26 Jul 2024" %}
     {%- endif %}
@@ -185,6 +175,23 @@ CHAT_TEMPLATES = {
 {%- endfor %}
 """,
     "bundled": """{{ '<|begin|>' }}{% for m in messages %}{% if m['role'] == 'user' %}{{ '<|user|>' + m['content'] }}{% elif m['role'] == 'assistant' %}{{ '<|assistant|>' + m['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}""",
+    "llama 2 system in the first turn": """{%- set ns = namespace(system='') -%}
+{%- if messages and messages[0].role == 'system' -%}
+    {%- set ns.system = '<<SYS>>\\n' ~ messages[0].content | trim ~ '\\n<</SYS>>\\n\\n' -%}
+    {%- set messages = messages[1:] -%}
+{%- endif -%}
+{%- for message in messages -%}
+    {%- if message.role not in ['user', 'assistant'] or (message.role == 'user') is ne(loop.index is odd) -%}
+        {{- raise_exception('user and assistant take turns, message ' ~ loop.index) -}}
+    {%- endif -%}
+    {%- if message.role == 'user' -%}
+        {{- bos_token ~ '[INST] ' ~ (ns.system if loop.first else '') ~ message.content.strip() ~ ' [/INST]' -}}
+    {%- else -%}
+        {{- ' ' ~ message.content.strip() ~ ' ' ~ eos_token -}}
+    {%- endif -%}
+{%- endfor -%}""",
+    "overfill": """{% for message in messages %}{{ bos_token if loop.first }}{{ '<|start_header_id|>' ~ message['role'] ~ '<|end_header_id|>\n\n' ~ message['content'] | trim ~ '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}""",
+    "days": """{{ strftime_now('%d %b %Y') }}|{{ strftime_now('%A %B %j %H:%M:%S %p %y %m %%') }}|{{ date_string | default(strftime_now("%Y-%m-%d")) }}""",
     "macro": """{%- macro turn(role, text='(empty)', open=true) -%}
   <{{ role }}>{{ text | trim }}{% if open is not sameas true %}!{% endif %}</{{ role }}>
 {%- endmacro %}
@@ -194,6 +201,14 @@ CHAT_TEMPLATES = {
 nobody {{ turn('x') }}
 {% endfor %}
 """,
+}
+
+# What is given to a template besides the chat.
+VARIABLES = {
+    "llama 3.1": [{"date_string": "1 Jan 2000"}, {"tools_in_user_message": False, "date_string": ""}],
+    "qwen 3": [{"enable_thinking": False}, {"enable_thinking": True}],
+    "days": [{"date_string": "today"}],
+    "chatml": [{"bos_token": "", "unused": 1.5}],
 }
 
 # One expression or statement each, without messages.
@@ -239,28 +254,24 @@ MALFORMED = ["{% if x %}", "{{ x", "{% endfor %}", "{{ 'a }}", "{{ x | nosuchfil
              "{% for x %}{% endfor %}", "{% set x %}", "{{ [1, 2 }}", "{% else %}", "{# open", "{{ a..b }}", "{% raw %}x", "{{ {1} }}", "{{ x ! }}"]
 
 
-def main():
-    env = environment()
+def write(out):
     cases = []
+    reference.datetime = FixedTime
 
-    def add(name, template, chat, generate):
+    def add(name, template, chat, generate, **variables):
         messages = [{"role": role, "content": content} for role, content in chat]
         try:
-            text = env.from_string(template).render(messages=messages, add_generation_prompt=generate, tools=None,
-                                                    documents=None, bos_token="<s>", eos_token="</s>")
+            given = {"bos_token": "<s>", "eos_token": "</s>"} | variables
+            text = reference.render_jinja_template([messages], chat_template=template, add_generation_prompt=generate, **given)[0][0]
         except Exception:  # the reason differs in words; that it fails is what is compared
             text = None
-        cases.append({"name": name, "template": template, "messages": messages, "generate": generate, "text": text})
+        cases.append({"name": name, "template": template, "messages": messages, "generate": generate, "variables": variables, "text": text})
 
     for name, template in CHAT_TEMPLATES.items():
         for chat_name, chat in CHATS.items():
             for generate in (False, True):
-                add(f"{name}, {chat_name}", template, chat, generate)
+                for variables in [{}] + VARIABLES.get(name, []):
+                    add(f"{name}, {chat_name}, {variables}", template, chat, generate, **variables)
     for i, template in enumerate(SMALL + MALFORMED):
         add(f"small {i}", template, [], True)
-    with open(sys.argv[1], "w", encoding="utf-8") as out:
-        json.dump(cases, out)
-
-
-if __name__ == "__main__":
-    main()
+    (out / "templates.json").write_text(json.dumps(cases), encoding="utf-8")

@@ -74,12 +74,20 @@ inline std::filesystem::path fresh_folder(const std::string& name) {
     return folder;
 }
 
-/// Runs a script of this folder with the Python that has the reference libraries.
-inline void run_python(const std::string& script, const std::string& arguments) {
-    const std::string command =
-        "'" RL_PYTHON "' -B '" RL_SOURCE_DIR "/tests/engine/text/" + script + "' " + arguments;
-    INFO(command);
-    REQUIRE(std::system(command.c_str()) == 0);
+/// What the reference libraries say (reference.py), asked once per run of the suite and kept in the build tree.
+inline const std::filesystem::path& references() {
+    static const std::filesystem::path folder = [] {
+        const std::filesystem::path made =
+            std::filesystem::path(RL_BUILD_DIR) / "test-files" / "text-references";
+        std::filesystem::create_directories(made);
+        const std::string command =
+            "'" RL_PYTHON "' -B '" RL_SOURCE_DIR "/tests/engine/text/reference.py' '" + made.string() +
+            "' '" RL_SOURCE_DIR "' " + std::to_string(seed() % 1'000'000);
+        INFO(command);
+        REQUIRE(std::system(command.c_str()) == 0);
+        return made;
+    }();
+    return folder;
 }
 
 /// The text of the Error that the call throws; fails the test when it throws none.

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// A prompt as a model gets it: the text that is shown is the text that was tokenized.
+struct PromptText {
+    std::string text;         ///< rendered by the chat template, or the prompt as it was typed
+    std::vector<int32_t> ids; ///< of `text`, behind begin_count ids that no text stands for
+    size_t begin_count =
+        0; ///< begin tokens that the tokenizer's post-processor put first; 0 behind a template
+};
+
+/// The one way from a prompt to ids.
+///
+/// With a template its text is everything: the tokenizer adds nothing, so a begin token stands there exactly if the
+/// template writes it (as in `transformers`' apply_chat_template). Without one (`chat` null) the tokenizer adds its special
+/// tokens, but not a begin token to a text that already starts with it, which doubles what was pasted from elsewhere.
+/// Throws Error{bad_input} for text that is not UTF-8 and for what the template refuses.
+[[nodiscard]] PromptText prompt_text(const Tokenizer& tokenizer, const ChatTemplate* chat,
+                                     const std::vector<ChatMessage>& messages,
+                                     const RenderOptions& options = {});
+/// One message of the user; \param raw  the template is left aside
+[[nodiscard]] PromptText prompt_text(const Tokenizer& tokenizer, const ChatTemplate* chat,
+                                     const std::string& prompt, bool raw = false,
+                                     const RenderOptions& options = {});
+
+} // namespace refreshlab
