@@ -20,9 +20,10 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 /// JSON names, in the order of the variant's alternatives.
 const std::vector<std::string_view> command_names = {
-    "start_run",   "pause",  "resume",        "step",       "stop",
-    "refresh_now", "rewind", "set_parameter", "set_policy", "request_attention"};
-static_assert(std::variant_size_v<Command> == 10, "command_names lists them all");
+    "start_run",      "pause",  "resume",        "step",       "stop",
+    "refresh_now",    "rewind", "set_parameter", "set_policy", "request_attention",
+    "check_exactness"};
+static_assert(std::variant_size_v<Command> == 11, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -70,12 +71,18 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         require(fields, "policy");
         return command::SetPolicy{policy_from_json(*fields.find("policy"), what, Thresholds::any_finite)};
     }
-    default: {
+    case 9: {
         command::RequestAttention request;
         require(fields, "position");
         fields.integer("position", request.position, 0, std::numeric_limits<int64_t>::max());
         fields.boolean("teacher", request.teacher);
         return request;
+    }
+    default: {
+        command::CheckExactness check;
+        if (const nlohmann::json* options = fields.find("options"))
+            check.options = exactness_options_from_json(*options, what + ", options");
+        return check;
     }
     }
 }
@@ -100,6 +107,7 @@ nlohmann::json to_json(const Command& command) {
                        json["position"] = c.position;
                        json["teacher"] = c.teacher;
                    },
+                   [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
                    [](const command::Pause&) {},
                    [](const command::Resume&) {},
                    [](const command::Stop&) {},
@@ -127,6 +135,7 @@ std::string coalesce_key(const Command& command) {
     if (const auto* request = std::get_if<command::RequestAttention>(&command)) {
         return fmt::format("attention:{}:{}", request->teacher ? "teacher" : "student", request->position);
     }
+    if (std::holds_alternative<command::CheckExactness>(command)) return "check";
     return {};
 }
 

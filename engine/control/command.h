@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/exactness.h"
 #include "engine/control/run_config.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -45,11 +46,15 @@ struct RequestAttention {
     int64_t position = 0;
     bool teacher = false;
 };
+/// Pauses the run and holds the caches of its models against recomputation; the report grows in EngineStatus. Stop ends it.
+struct CheckExactness {
+    ExactnessOptions options;
+};
 } // namespace command
 
 using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
                              command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
-                             command::RequestAttention>;
+                             command::RequestAttention, command::CheckExactness>;
 
 /// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);

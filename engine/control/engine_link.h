@@ -50,9 +50,12 @@ struct EngineStatus {
     size_t queued_commands = 0;
     int64_t cache_bytes_used = 0, cache_bytes_reserved = 0; ///< both models
     std::string
-        stop_reason;     ///< once finished: max_tokens | given_end | stop_token | context_limit | cancelled
-    std::string error;   ///< the newest command that could not be carried out, one line
-    uint64_t errors = 0; ///< how many there were: a rise means `error` is news
+        stop_reason; ///< once finished: max_tokens | given_end | stop_token | context_limit | cancelled
+    /// Of the newest exactness check, growing while it goes on; null before the first.
+    std::shared_ptr<const ExactnessReport> exactness;
+    bool checking = false;   ///< one is under way: message and progress are its own
+    std::string error;       ///< the newest command that could not be carried out, one line
+    uint64_t errors = 0;     ///< how many there were: a rise means `error` is news
     std::string trace_error; ///< recording to disk has stopped because of this
 };
 

@@ -183,7 +183,7 @@ struct LlamaModel::Impl {
     at::Tensor extend_chunk(KvCache& cache, std::span<const int32_t> tokens, Rows rows, Origin origin,
                             CaptureSink* capture, HiddenSink& hidden) const;
     at::Tensor step_rows(KvCache& cache, int32_t token, bool write, const BatchDropout& dropout,
-                         int64_t num_rows, CaptureSink& capture, HiddenSink& hidden) const;
+                         int64_t num_rows, CaptureSink& capture, HiddenSink& hidden, StepFault fault = {}) const;
 };
 
 at::Tensor LlamaModel::Impl::embed(std::span<const int32_t> tokens) const {
@@ -275,11 +275,11 @@ at::Tensor LlamaModel::Impl::extend_chunk(KvCache& cache, std::span<const int32_
 /// `num_rows` rows of one token at dropout.position == cache.length(). With `write`, row 0 writes its column there. With
 /// more than one row, or where nothing is written, each row brings its own column as its last key.
 at::Tensor LlamaModel::Impl::step_rows(KvCache& cache, int32_t token, bool write, const BatchDropout& dropout,
-                                       int64_t num_rows, CaptureSink& capture, HiddenSink& hidden) const {
+                                       int64_t num_rows, CaptureSink& capture, HiddenSink& hidden, StepFault fault) const {
     const int64_t position = dropout.position;
     const bool own_columns = num_rows > 1 || !write;
-    const Sight sight(std::vector<int64_t>(static_cast<size_t>(num_rows), position), own_columns);
-    auto [cos, sin] = rope.rows(position, 1);
+    const Sight sight(std::vector<int64_t>(static_cast<size_t>(num_rows), position + fault.mask_shift), own_columns);
+    auto [cos, sin] = rope.rows(position + fault.position_shift, 1);
     if (num_rows > 1) {
         cos = cos.expand({num_rows, -1}).contiguous();
         sin = sin.expand({num_rows, -1}).contiguous();
@@ -415,6 +415,21 @@ LlamaModel::StepRows LlamaModel::step(KvCache& cache, int32_t token, uint8_t ori
     }
     cache.commit(1, static_cast<Origin>(origin));
     return result;
+}
+
+at::Tensor LlamaModel::faulty_step(KvCache& cache, int32_t token, uint8_t origin,
+                                   const StepFault& fault) const {
+    const c10::InferenceMode guard;
+    m_impl->check_geometry(cache);
+    RL_ASSERT(cache.length() + 1 + fault.mask_shift <= cache.capacity());
+    BatchDropout dropout;
+    dropout.position = cache.length();
+    CaptureSink nothing(nullptr, m_impl->config.num_layers);
+    HiddenSink nothing_hidden(nullptr, m_impl->config, 0);
+    const at::Tensor row =
+        m_impl->step_rows(cache, token, true, dropout, 1, nothing, nothing_hidden, fault).select(0, 0);
+    cache.commit(1, static_cast<Origin>(origin));
+    return row;
 }
 
 at::Tensor LlamaModel::read_only_step(const KvCache& cache, int32_t token, int64_t position,

@@ -39,6 +39,12 @@ struct McRequest {
     bool attention = true, attention_output = false, mlp_output = false; ///< sites
 };
 
+/// A decode step that is wrong on purpose, for the exactness check (control/exactness.h).
+struct StepFault {
+    int64_t position_shift = 0; ///< the token is rotated (RoPE) as if it stood so many positions further
+    int64_t mask_shift = 0;     ///< its query sees so many columns beyond its own
+};
+
 /// How loading goes on; return false to cancel (Error "cancelled" is thrown).
 using LoadProgress = std::function<bool(double fraction, const std::string& what)>;
 
@@ -91,6 +97,9 @@ public:
     };
     StepRows step(KvCache& cache, int32_t token, uint8_t origin, const McRequest& mc = {},
                   AttentionCapture* capture = nullptr, HiddenCapture* hidden = nullptr) const;
+
+    /// step() with a fault; columns that the shifted mask reaches are read as they are. \return [vocab] fp32
+    at::Tensor faulty_step(KvCache& cache, int32_t token, uint8_t origin, const StepFault& fault) const;
 
     /// Runs `token` at `position` again without writing: it attends the cache's own columns [0, position] as they are.
     /// Used by on_fire = redraw and to look again at an old step. \return [vocab] fp32

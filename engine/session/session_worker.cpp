@@ -5,6 +5,7 @@
 #include "engine/control/parameters.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/decode_session.h"
+#include "engine/session/exactness.h"
 #include "kernels/check.h"
 
 #include <c10/core/InferenceMode.h>
@@ -42,6 +43,7 @@ struct SessionWorker::Impl {
     void loop();
     void handle(const Command& command);
     void start_run(const RunConfig& config, bool paused);
+    void check(const ExactnessOptions& options);
     void make_step();
     void attach_recording();
     void set_state(EngineState state, std::string message = {}, double progress = 0);
@@ -152,6 +154,32 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
                                   : EngineState::running);
 }
 
+void SessionWorker::Impl::check(const ExactnessOptions& options) {
+    running = false;
+    if (now.state == EngineState::running) now.state = EngineState::paused;
+    cancel = false;
+    const auto done = [this] {
+        now.checking = false;
+        now.message.clear();
+        now.progress = 0;
+    };
+    const auto show = [this](const ExactnessReport& report) {
+        now.exactness = std::make_shared<ExactnessReport>(report);
+        now.checking = report.progress < 1;
+        now.message = "checking exactness";
+        now.progress = report.progress;
+        publish();
+        return !cancel.load() && !closing.load();
+    };
+    try {
+        static_cast<void>(check_exactness(pair, session->config(), options, show));
+    } catch (...) {
+        done();
+        throw;
+    }
+    done();
+}
+
 void SessionWorker::Impl::handle(const Command& command) {
     const auto need_session = [this](const char* doing) {
         if (!session) throw Error(doing, {}, "there is no run yet", "start one first");
@@ -190,6 +218,9 @@ void SessionWorker::Impl::handle(const Command& command) {
                 attach_recording();
                 running = false;
                 now.state = EngineState::paused;
+            } else if constexpr (std::is_same_v<C, command::CheckExactness>) {
+                need_session("checking exactness");
+                check(c.options);
             } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
                 need_session("reading attention");
                 session->capture_attention(c.position, c.teacher);
@@ -290,9 +321,9 @@ SessionWorker::~SessionWorker() {
 
 void SessionWorker::send(Command command) {
     if (std::holds_alternative<command::Stop>(command)) {
-        const auto state = status()->state;
-        if (state == EngineState::loading || state == EngineState::prefilling) {
-            m_impl->cancel = true; // the start that is under way gives up; there is nothing else to stop
+        const auto now = status();
+        if (now->checking || now->state == EngineState::loading || now->state == EngineState::prefilling) {
+            m_impl->cancel = true; // the start or check that is under way gives up; nothing else is stopped
             return;
         }
     }

@@ -142,7 +142,8 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
                                            command::Rewind{123456789012},
                                            command::SetParameter{"entropy.threshold", "5.2"},
                                            command::SetPolicy{below_zero},
-                                           command::RequestAttention{77, true}};
+                                           command::RequestAttention{77, true},
+                                           command::CheckExactness{}};
     CHECK(commands.size() == std::variant_size_v<Command>);
     for (const Command& command : commands) {
         const json written = to_json(command);

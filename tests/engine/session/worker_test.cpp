@@ -251,3 +251,28 @@ TEST_CASE("a run that starts paused makes no step until it is told to", "[worker
     });
     CHECK(worker.recording()->steps() == 3);
 }
+
+TEST_CASE("a check pauses the run, reports, and leaves it as it was", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    worker.send(command::StartRun{bundled(40), true});
+    watch.until_state(EngineState::paused);
+    worker.send(command::Step{10});
+    watch.until([&](const EngineStatus& s) {
+        return s.state == EngineState::paused && worker.recording()->steps() >= 10;
+    });
+    command::CheckExactness check;
+    check.options.steps = 4;
+    check.options.latency = false;
+    worker.send(check);
+    const auto status = watch.until(
+        [](const EngineStatus& s) { return s.exactness && s.exactness->progress >= 1 && !s.checking; });
+    CHECK(status->exactness->passed());
+    CHECK(status->state == EngineState::paused);
+    CHECK(worker.recording()->steps() == 10);
+    worker.send(command::Resume{});
+    watch.until_state(EngineState::finished);
+    const auto recording = worker.recording();
+    RunConfig config = recording->info().config;
+    CHECK_FALSE(first_difference(*recording, *replay(*recording, load_pair(config))));
+}

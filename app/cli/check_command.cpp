@@ -1,0 +1,155 @@
+#include "app/cli/assets.h"
+#include "app/cli/commands.h"
+#include "app/cli/run_options.h"
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/session/decode_session.h"
+#include "engine/session/exactness.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+namespace refreshlab::app {
+
+namespace {
+
+struct CheckOptions {
+    RunOptions run;
+    ExactnessOptions exactness;
+    std::string fault = "none", json, csv;
+    bool no_latency = false;
+};
+
+std::string number(double v) {
+    if (std::isnan(v)) return "not finite";
+    return v == 0 ? "0" : fmt::format("{:.2e}", v);
+}
+
+void print(const ExactnessReport& report) {
+    fmt::print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", "model", "statement", "max diff", "tolerance",
+               "verdict", "where");
+    for (const ExactnessCheck& c : report.checks) {
+        if (!c.measured) {
+            fmt::print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", c.subject, c.name, "-", "-", "skipped",
+                       c.where);
+            continue;
+        }
+        fmt::print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", c.subject, c.name, number(c.max_abs),
+                   c.tolerance == 0 ? "bits" : number(c.tolerance), c.passed ? "holds" : "BROKEN", c.where);
+    }
+    if (!report.latency.empty()) {
+        fmt::print("\n{:<8} {:>6} {:>12} {:>14} {:>6} {:>12} {:>12} {:>8}\n", "model", "L", "prefill ms",
+                   "prefill ms/tok", "step", "naive ms", "cached ms", "ratio");
+    }
+    for (const LatencyCurve& l : report.latency) {
+        for (size_t i = 0; i < l.step.size(); ++i) {
+            fmt::print("{:<8} {:>6} {:>12.3f} {:>14.4f} {:>6} {:>12.3f} {:>12.3f} {:>7.1f}x\n", l.subject,
+                       l.length, l.prefill_ms, l.prefill_ms / l.length, l.step[i], l.naive_ms[i],
+                       l.cached_ms[i], l.naive_ms[i] / l.cached_ms[i]);
+        }
+    }
+}
+
+void write_csv(const ExactnessReport& report, const std::filesystem::path& folder) {
+    std::filesystem::create_directories(folder);
+    std::string map = "model,layer,step,k_max_abs,v_max_abs\n",
+                logits = "model,step,logits_max_abs,same_token\n";
+    for (const ExactnessMap& m : report.maps) {
+        for (int32_t layer = 0; layer < m.layers; ++layer) {
+            for (int32_t step = 0; step < m.steps; ++step) {
+                const auto at =
+                    static_cast<size_t>(layer) * static_cast<size_t>(m.steps) + static_cast<size_t>(step);
+                map += fmt::format("{},{},{},{},{}\n", m.subject, layer + 1, step + 1, m.k[at], m.v[at]);
+            }
+        }
+        for (size_t step = 0; step < m.logits.size(); ++step)
+            logits += fmt::format("{},{},{},{}\n", m.subject, step + 1, m.logits[step], m.same_token[step]);
+    }
+    std::string latency = "model,prompt_tokens,prefill_ms,step,naive_ms,cached_ms\n";
+    for (const LatencyCurve& l : report.latency) {
+        for (size_t i = 0; i < l.step.size(); ++i)
+            latency += fmt::format("{},{},{},{},{},{}\n", l.subject, l.length, l.prefill_ms, l.step[i],
+                                   l.naive_ms[i], l.cached_ms[i]);
+    }
+    write_file(folder / "columns.csv", map);
+    write_file(folder / "logits.csv", logits);
+    if (!report.latency.empty()) write_file(folder / "latency.csv", latency);
+}
+
+int check(const CheckOptions& options) {
+    const RunConfig config = options.run.config(first_start_config(find_assets()));
+    const auto fault = std::find(cache_fault_names.begin(), cache_fault_names.end(), options.fault);
+    if (fault == cache_fault_names.end()) {
+        throw Error("reading --fault", options.fault, "is not one of the known faults",
+                    fmt::format("{}", fmt::join(cache_fault_names, ", ")));
+    }
+    ExactnessOptions exactness = options.exactness;
+    exactness.fault = static_cast<CacheFault>(fault - cache_fault_names.begin());
+    exactness.latency = !options.no_latency;
+    check_run(config);
+    const auto pair = load_pair(config);
+    if (exactness.fault != CacheFault::none) {
+        fmt::print("Fault {}: {}\n\n", options.fault, description(exactness.fault));
+    }
+    const bool bar = isatty(STDERR_FILENO) != 0;
+    const ExactnessReport report =
+        check_exactness(pair, config, exactness, [bar](const ExactnessReport& so_far) {
+            if (bar) fmt::print(stderr, "\rchecking {:3.0f} %", so_far.progress * 100);
+            return true;
+        });
+    if (bar) fmt::print(stderr, "\r              \r");
+    if (!pair->note().empty()) fmt::print("note: {}\n", pair->note());
+    print(report);
+    if (!options.json.empty()) write_file(options.json, to_json(report).dump(2) + "\n");
+    if (!options.csv.empty()) write_csv(report, options.csv);
+    if (exactness.fault == CacheFault::none) {
+        fmt::print("\n{}\n", report.passed() ? "The caches are exact: every statement holds."
+                                             : "The caches are NOT exact: see the broken statements above.");
+        return report.passed() ? 0 : 1;
+    }
+    fmt::print("\n{}\n",
+               report.passed() ? "The check did NOT catch the fault." : "The check caught the fault.");
+    return report.passed() ? 1 : 0;
+}
+
+} // namespace
+
+Command add_check_command(CLI::App& app) {
+    auto options = std::make_shared<CheckOptions>();
+    CLI::App* command = app.add_subcommand(
+        "check",
+        "Holds the KV caches against recomputation: cached = naive, chunked = whole, splice = fresh prefill, "
+        "rewind = fresh run; then naive and cached latency. Exit status 1 when a statement is broken (with "
+        "--fault: when the fault was not caught)");
+    options->run.add_to(*command);
+    command
+        ->add_option("--fault", options->fault,
+                     "A cache that is wrong on purpose: stale_cache, off_by_one_position, mask_one_too_long, "
+                     "duplicated_token; the check must catch it")
+        ->type_name("FAULT");
+    command
+        ->add_option("--steps", options->exactness.steps,
+                     "Cached decode steps held against the naive forward")
+        ->check(CLI::Range(1, 4096))
+        ->type_name("N");
+    command->add_option("--lengths", options->exactness.lengths, "Prompt lengths of the latency curves")
+        ->check(CLI::Range(1, 1 << 24))
+        ->delimiter(',')
+        ->type_name("L,...");
+    command->add_option("--repetitions", options->exactness.repetitions, "Latencies are medians of this many")
+        ->check(CLI::Range(1, 100))
+        ->type_name("N");
+    command->add_flag("--no-latency", options->no_latency, "Leave the latency curves out");
+    command->add_option("--json", options->json, "Write the whole report")->type_name("FILE");
+    command->add_option("--csv", options->csv, "Write columns.csv, logits.csv, latency.csv")
+        ->type_name("DIR");
+    return [options] { return check(*options); };
+}
+
+} // namespace refreshlab::app
