@@ -1,0 +1,174 @@
+#include "app/cli/assets.h"
+#include "app/cli/commands.h"
+#include "engine/base/error.h"
+#include "engine/study/simulation.h"
+#include "engine/study/study_catalog.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+namespace refreshlab::app {
+
+namespace {
+
+struct Options {
+    std::string teacher, student, device, dtype, prompts, out, traces;
+    std::vector<std::string> parts;
+    uint64_t seed = 0;
+    int64_t limit = 0;
+    int threads = 0;
+};
+
+/// What goes on, on stderr: one line that overwrites itself on a terminal, else a line for every twentieth of the work.
+class StudyProgress {
+public:
+    void operator()(double done, const std::string& what) {
+        const int twentieth = static_cast<int>(20 * done);
+        if (m_terminal) {
+            fmt::print(stderr, "\r\033[K{:3.0f} % {}", 100 * done, what);
+            m_shown = true;
+        } else if (twentieth != m_twentieth) {
+            m_twentieth = twentieth;
+            fmt::print(stderr, "{:3.0f} % {}\n", 100 * done, what);
+        }
+    }
+    void clear() {
+        if (m_shown) fmt::print(stderr, "\r\033[K");
+        m_shown = false;
+    }
+
+private:
+    bool m_terminal = isatty(fileno(stderr)) != 0;
+    bool m_shown = false;
+    int m_twentieth = -1;
+};
+
+Dtype dtype_of(const std::string& name) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+        if (to_string(dtype) == name) return dtype;
+    }
+    throw Error("reading", "--dtype", "'" + name + "' is not one of f32, bf16, f16");
+}
+
+/// Before minutes of work: a folder that cannot be made is known at once.
+void require_folder(const std::string& folder, const std::string& option) {
+    if (folder.empty()) return;
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    if (failed || !std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK) != 0)
+        throw Error("writing " + option, folder, "is not a folder that can be written");
+}
+
+int run_study(const Options& options, const std::function<StudyResult(const StudyOptions&)>& study,
+              bool needs_models) {
+    require_folder(options.out, "--out");
+    require_folder(options.traces, "--traces");
+    StudyOptions settings;
+    settings.limit = options.limit;
+    settings.seed = options.seed;
+    settings.parts = options.parts;
+    settings.traces = options.traces;
+    if (needs_models) {
+        const std::filesystem::path assets = find_assets();
+        settings.base = first_start_config(assets);
+        settings.prompts =
+            options.prompts.empty() ? assets / "prompts" : std::filesystem::path(options.prompts);
+        if (!options.teacher.empty()) settings.base.teacher_dir = options.teacher;
+        if (!options.student.empty()) settings.base.student_dir = options.student;
+        if (!options.device.empty()) settings.base.device = options.device;
+        if (!options.dtype.empty()) settings.base.dtype = dtype_of(options.dtype);
+        settings.base.threads = options.threads;
+        if (!std::filesystem::is_directory(settings.prompts))
+            throw Error("reading --prompts", settings.prompts.string(), "is not a folder");
+    }
+    StudyProgress progress;
+    settings.progress = std::ref(progress);
+    const auto start = std::chrono::steady_clock::now();
+    const StudyResult result = study(settings);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    progress.clear();
+    const std::string text = to_markdown(result);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+        throw Error("writing the table", {}, "standard output is closed", {}, ErrorKind::failure);
+    if (!options.out.empty()) write_study(result, options.out);
+    fmt::print(stderr, "{:.0f} s{}\n", took.count(),
+               options.out.empty() ? std::string() : "; tables and figure data in " + options.out);
+    return 0;
+}
+
+} // namespace
+
+Command add_study_command(CLI::App& app) {
+    struct Study {
+        CLI::App* command = nullptr;
+        Options options;
+        std::function<StudyResult(const StudyOptions&)> run;
+        bool needs_models = true;
+    };
+    auto studies = std::make_shared<std::vector<std::unique_ptr<Study>>>();
+    CLI::App* command = app.add_subcommand(
+        "study", "The built-in studies: each prints its tables, --out keeps them with the data of a figure");
+    command->require_subcommand(1);
+    const auto add = [&](const char* name, const char* help, const char* parts,
+                         std::function<StudyResult(const StudyOptions&)> run) {
+        auto study = std::make_unique<Study>();
+        study->run = std::move(run);
+        study->needs_models = parts != nullptr;
+        Options& options = study->options;
+        CLI::App* sub = study->command = command->add_subcommand(name, help);
+        sub->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        sub->add_option("--seed", options.seed, "Seed of every random number")->type_name("S");
+        sub->add_option("--out", options.out, "Write table.md, CSV tables and figure.csv into this folder")
+            ->type_name("DIR");
+        if (study->needs_models) {
+            sub->add_option("--limit", options.limit,
+                            "Records of each prompt file; without it the study's own number")
+                ->type_name("N")
+                ->check(CLI::Range(1, 1000000));
+            sub->add_option("--parts", options.parts, fmt::format("Only these: {}", parts))
+                ->type_name("A,B")
+                ->delimiter(',')
+                ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+            sub->add_option("--prompts", options.prompts,
+                            "Folder of prompt files (default: the bundled ones)")
+                ->type_name("DIR");
+            sub->add_option("--traces", options.traces, "Save every run as a trace into this folder")
+                ->type_name("DIR");
+            sub->add_option("--teacher", options.teacher,
+                            "Teacher checkpoint folder (default: the bundled one)")
+                ->type_name("DIR");
+            sub->add_option("--student", options.student,
+                            "Student checkpoint folder (default: the bundled one)")
+                ->type_name("DIR");
+            sub->add_option("--device", options.device, "Device of both models: auto, cpu, cuda, cuda:N")
+                ->type_name("DEVICE");
+            sub->add_option("--dtype", options.dtype, "Weights and caches: f32, bf16, f16")
+                ->type_name("DTYPE");
+            sub->add_option("--threads", options.threads, "CPU threads; 0 = all cores")
+                ->type_name("N")
+                ->check(CLI::Range(0, 4096));
+        }
+        studies->push_back(std::move(study));
+    };
+    add("simulation", "Entropy against MC variance: 400 simulated steps, no model", nullptr,
+        [](const StudyOptions& o) { return study_simulation(o.seed); });
+    add("tasks", "The bundled tasks under every mode and policy: a table like the student's card",
+        "table, answers, live, stories", study_tasks);
+    add("thresholds", "Which threshold gives 2 to 3 refreshes per 1,000 tokens, for every trigger",
+        "chronicle, company, stories", study_thresholds);
+    add("drift", "Drift of the cache against the distance from the last refresh",
+        "chronicle, company, stories", study_drift);
+    return [studies] {
+        for (const auto& study : *studies) {
+            if (study->command->parsed()) return run_study(study->options, study->run, study->needs_models);
+        }
+        return 0;
+    };
+}
+
+} // namespace refreshlab::app
