@@ -91,11 +91,6 @@ std::optional<Model> check_model(Report& report, const std::string& folder) {
                                                       : "no chat template: prompts are used as they are");
     }) && fine;
     const ModelConfig& c = model.config;
-    const double per_token = 2.0 * static_cast<double>(c.num_layers * c.num_kv_heads * c.head_dim) * 4.0;
-    report.note("memory", fmt::format("f32: {:.1f} MiB of weights, {:.0f} B of cache per token ({:.1f} MiB "
-                                      "for the whole context); half of it in bf16 and f16",
-                                      static_cast<double>(c.num_parameters()) * 4.0 / mebibyte, per_token,
-                                      per_token * static_cast<double>(c.max_position) / mebibyte));
     if (c.attention_dropout.value_or(0) <= 0) {
         report.note("MC dropout", "not trained with attention dropout: MC signals are labelled uncalibrated");
     }
@@ -107,11 +102,11 @@ int doctor(const std::vector<std::string>& folders) {
     fmt::print("RefreshLab\n");
     for (const auto& [name, version] : version_list())
         report.good(name, version);
-    struct sysinfo memory {};
-    sysinfo(&memory);
+    struct sysinfo machine {};
+    sysinfo(&machine);
     report.good(
         "CPU", fmt::format("{} cores, {:.1f} GiB of memory; kernels: {}", std::thread::hardware_concurrency(),
-                           static_cast<double>(memory.totalram) * memory.mem_unit / (mebibyte * 1024.0),
+                           static_cast<double>(machine.totalram) * machine.mem_unit / (mebibyte * 1024.0),
                            kernels::to_string(kernels::isa())));
     if (at::hasCUDA()) {
         report.good("CUDA",
@@ -135,6 +130,20 @@ int doctor(const std::vector<std::string>& folders) {
         models.push_back(check_model(report, folder));
     if (models.size() == 2 && models[0] && models[1]) {
         fmt::print("\nteacher and student\n");
+        RunConfig run;
+        run.teacher_dir = wanted[0];
+        run.student_dir = wanted[1];
+        for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+            run.dtype = dtype;
+            for (const MemoryEstimate& memory : memory_of_run(run, {})) {
+                const std::string text =
+                    fmt::format("{}, whole context, {}", to_string(dtype), memory.line());
+                if (memory.fits())
+                    report.good("memory", text);
+                else
+                    report.note("memory", text + "; " + memory.advice);
+            }
+        }
         const PairCheck pair = check_pair(wanted[0], wanted[1]);
         for (const PairFact& fact : pair.facts) {
             const bool one = fact.teacher == fact.student;

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/session/pair_check.h"
+#include "engine/session/session_prompt.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 
@@ -133,6 +134,7 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
         pair->tokenizer = Tokenizer::load(text_dir);
     }
     pair->chat_template = ChatTemplate::load(text_dir);
+    require_memory(memory_of_run(config, *pair));
 
     const double teacher_share = want_teacher ? (want_student ? 0.7 : 1.0) : 0.0;
     const auto part = [&progress](double first, double share) -> LoadProgress {
@@ -149,6 +151,36 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
                                          part(teacher_share, 1 - teacher_share));
     }
     return pair;
+}
+
+std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPair& text_side) {
+    std::vector<ModelNeed> needs;
+    const auto add = [&](const char* name, bool wanted, const std::string& dir, const std::string& device,
+                         int64_t rows) {
+        if (!wanted) return;
+        ModelNeed need;
+        need.name = name;
+        need.config = ModelConfig::load(dir);
+        need.dtype = config.dtype;
+        need.device = resolve_device(device_of(config, device)).str();
+        need.logit_rows = rows;
+        needs.push_back(std::move(need));
+    };
+    constexpr int64_t pass_rows = 128, ring_rows = 256; // session_boundary.cpp, decode_session.cpp
+    add("teacher", config.mode != Mode::student || !config.teacher_dir.empty(), config.teacher_dir,
+        config.teacher_device, pass_rows);
+    add("student", config.mode != Mode::teacher || !config.student_dir.empty(), config.student_dir,
+        config.student_device, ring_rows);
+    int64_t capacity = INT64_MAX;
+    for (const ModelNeed& need : needs)
+        capacity = std::min(capacity, need.config.max_position);
+    if (text_side.tokenizer && !config.prompt.empty()) {
+        const auto prompt = static_cast<int64_t>(render_prompt(text_side, config).ids.size());
+        capacity = std::min(capacity, prompt + config.max_tokens);
+    }
+    for (ModelNeed& need : needs)
+        need.capacity = capacity;
+    return estimate_memory(needs);
 }
 
 bool pair_serves(const ModelPair& pair, const RunConfig& config) {

@@ -2,6 +2,7 @@
 
 #include "engine/control/engine_link.h"
 #include "engine/model/llama_model.h"
+#include "engine/model/memory_estimate.h"
 
 #include <memory>
 #include <optional>
@@ -30,9 +31,15 @@ struct ModelPair {
 };
 
 /// Loads what config.mode needs (both models whenever both folders are given). Throws Error{bad_input}: missing folder,
-/// different vocabularies, no such device, ...; Error "cancelled" when progress says so.
+/// different vocabularies, no such device, ...; Error{failure} naming what is needed and what there is when the run cannot
+/// fit into the device's memory; Error "cancelled" when progress says so.
 [[nodiscard]] std::shared_ptr<const ModelPair> load_pair(const RunConfig& config,
                                                          const LoadProgress& progress = {});
+
+/// What the models and caches of this run will hold, device by device, before anything is loaded. The caches are as long as
+/// prompt and max_tokens ask for, or as the context where no prompt is given.
+/// \param text_side  a pair whose tokenizer (and template) are there; the models need not be
+[[nodiscard]] std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPair& text_side);
 
 /// True if `pair` is what load_pair(config) would give: nothing has to be loaded again.
 [[nodiscard]] bool pair_serves(const ModelPair& pair, const RunConfig& config);
