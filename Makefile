@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run test build setup asan format clean
+.PHONY: run test parity build setup asan format clean
 JOBS ?= $(shell nproc)
 
 setup:
@@ -16,10 +16,15 @@ run: build
 test: build
 	@bash scripts/test.sh
 
+# The long form of the comparisons with independent references (make test has the short one).
+parity: build
+	@REFRESHLAB_PARITY=full build/tests/test_model "[parity]"
+	@REFRESHLAB_PARITY=full build/tests/test_text "[parity]"
+
 asan: setup
 	@cmake --preset asan
 	@cmake --build build-asan -j $(JOBS)
-	@ctest --test-dir build-asan --output-on-failure
+	@REFRESHLAB_FUZZ_RUNS=3000 ctest --test-dir build-asan --output-on-failure
 
 format: setup
 	@bash scripts/check_format.sh --fix

@@ -131,13 +131,12 @@ McRequest DecodeSession::Impl::mc_request(int64_t step) const {
     return request;
 }
 
-void DecodeSession::Impl::start(const std::function<bool(double)>& progress,
-                                const RenderedPrompt* known_prompt) {
+void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const PromptText* known_prompt) {
     const c10::InferenceMode guard;
     kernels::set_num_threads(config.threads);
     check_run(config);
     if (!config.task.kind.empty()) scorer = TaskScorer::create(config.task, config.prompt);
-    const RenderedPrompt text = known_prompt ? *known_prompt : render_prompt(*pair, config);
+    const PromptText text = known_prompt ? *known_prompt : render_prompt(*pair, config);
     prompt = text.ids;
     if (prompt.empty()) throw Error("starting a run", "the prompt", "gives no tokens");
     const int64_t context = pair->context();
@@ -212,7 +211,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress,
     RunInfo info;
     info.id = new_run_id();
     info.config = config;
-    info.rendered_prompt = text.rendered;
+    info.rendered_prompt = text.text;
     info.prompt_ids = prompt;
     info.first_token = ends_at_once ? -1 : marks.pending.id;
     info.first_producer = producer;
@@ -400,7 +399,7 @@ void check_run(const RunConfig& config) {
 // --- public face -----------------------------------------------------------------------------------------------------
 
 DecodeSession::DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
-                             const std::function<bool(double)>& progress, const RenderedPrompt* known_prompt)
+                             const std::function<bool(double)>& progress, const PromptText* known_prompt)
     : m_impl(std::make_unique<Impl>(std::move(pair), std::move(config))) {
     m_impl->start(progress, known_prompt);
 }

@@ -11,7 +11,7 @@
 namespace refreshlab {
 
 class KvCache;
-struct RenderedPrompt;
+struct PromptText;
 
 /// What can be said about a run before anything is loaded: prompt not empty and UTF-8, max_tokens, policy. Throws
 /// Error{bad_input}.
@@ -27,7 +27,7 @@ public:
     /// \param known_prompt  feed exactly these ids (a replay: a template may print the date, a tokenizer may be newer)
     DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
                   const std::function<bool(double fraction)>& progress = {},
-                  const RenderedPrompt* known_prompt = nullptr);
+                  const PromptText* known_prompt = nullptr);
     ~DecodeSession();
     DecodeSession(const DecodeSession&) = delete;
     DecodeSession& operator=(const DecodeSession&) = delete;

@@ -10,7 +10,7 @@
 namespace refreshlab {
 
 std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair) {
-    const RenderedPrompt prompt{recorded.info().rendered_prompt, recorded.info().prompt_ids};
+    const PromptText prompt{recorded.info().rendered_prompt, recorded.info().prompt_ids, 0};
     DecodeSession session(std::move(pair), recorded.info().config, {}, &prompt);
     const auto& log = recorded.commands();
     size_t next = 0;

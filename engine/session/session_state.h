@@ -58,7 +58,7 @@ struct DecodeSession::Impl {
     Impl(std::shared_ptr<const ModelPair> models, RunConfig run);
 
     // --- decode_session.cpp ---
-    void start(const std::function<bool(double)>& progress, const RenderedPrompt* known_prompt);
+    void start(const std::function<bool(double)>& progress, const PromptText* known_prompt);
     bool step();
     void finish(std::string reason);
     /// The token of `position` by this row: drawn, or the given one where the run reads a given text.
