@@ -33,6 +33,11 @@ struct Describe {
     std::string operator()(const command::RequestAttention& c) const {
         return fmt::format("attention of position {} asked for", c.position);
     }
+    std::string operator()(const command::CheckExactness& c) const {
+        return c.options.fault == CacheFault::none
+                   ? std::string("exactness checked")
+                   : fmt::format("exactness checked with fault {}", to_string(c.options.fault));
+    }
 };
 
 } // namespace
