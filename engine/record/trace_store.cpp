@@ -5,12 +5,16 @@
 #include "engine/record/trace_schema.h"
 #include "engine/record/trace_writer.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -236,31 +240,60 @@ std::string TraceStore::error() const {
     return m_impl->error();
 }
 
-void save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording) {
-    try {
+namespace {
+
+/// The whole recording into a new file, on the disk when it returns.
+void write_once(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
+                const std::atomic<bool>* cancelled) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    remove_companions(path);
+    {
+        sqlite::Database db(path, sqlite::Open::create);
+        trace::create_tables(db, trace::Writing::once);
+        trace::TraceWriter writer(db, cancelled);
+        writer.add_run(recording);
+        writer.write_new();
+    }
+    // SQLite was told not to wait for the disk: once, here, is enough, before the file gets its name.
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) throw std::system_error(errno, std::generic_category());
+    const int failed = fsync(file) != 0 ? errno : 0;
+    close(file);
+    if (failed != 0) throw std::system_error(failed, std::generic_category());
+}
+
+} // namespace
+
+bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
+                const std::atomic<bool>* cancelled) {
+    const std::filesystem::path partial = path.string() + ".partial";
+    std::error_code ignored;
+    const auto clean = [&] {
+        std::filesystem::remove(partial, ignored);
+        remove_companions(partial);
+    };
+    try { // apart from the writing: nothing is to be cleaned up when a target is refused
         check_target(path, true);
+        check_target(partial, true);
     } catch (const sqlite::SqlError& e) {
         throw to_error(path, e);
     }
-    // Beside the target and renamed at the end, so that a failure leaves what was there.
-    const std::filesystem::path partial = path.string() + ".partial";
-    std::string problem;
-    {
-        const auto store = TraceStore::create(partial);
-        store->attach(recording);
-        store->flush();
-        problem = store->error();
-    }
-    std::error_code error;
-    if (problem.empty()) {
+    try {
+        write_once(partial, recording, cancelled);
         remove_companions(path);
-        std::filesystem::rename(partial, path, error);
-        if (!error) return;
-        problem = Error(doing, path.string(), error.message()).what();
+        std::filesystem::rename(partial, path);
+        return true;
+    } catch (const trace::Cancelled&) {
+        clean();
+        return false;
+    } catch (const sqlite::SqlError& e) {
+        clean();
+        throw to_error(path, e);
+    } catch (const std::system_error& e) { // filesystem_error is one
+        clean();
+        throw Error("saving trace", path.string(), e.code().message(), {}, ErrorKind::failure);
     }
-    std::filesystem::remove(partial, error);
-    remove_companions(partial);
-    throw Error("saving trace", path.string(), problem, {}, ErrorKind::failure);
 }
 
 } // namespace refreshlab

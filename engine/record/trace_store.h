@@ -2,6 +2,7 @@
 
 #include "engine/record/recording.h"
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -39,7 +40,13 @@ private:
 /// newer version (schema 7, this program reads up to 1)", damaged. Opens read-only; a live WAL is read up to now.
 [[nodiscard]] std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path);
 
-/// Saves one finished or paused recording (and its ancestors' shared steps) as a trace.
-void save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording);
+/// Saves one finished or paused recording (and its ancestors' shared steps) as a trace: written beside `path`, put in
+/// its place when it is whole, so a failure or a cancelled save leaves what was there and nothing half.
+/// \param cancelled  true stops it within a few steps; may be set by another thread
+/// \return false when it was cancelled
+/// Throws Error: the target cannot be written or is something else (bad_input); a full disk (failure).
+/// Cost: about the time to write the bytes; attention rows are most of them.
+bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
+                const std::atomic<bool>* cancelled = nullptr);
 
 } // namespace refreshlab

@@ -27,7 +27,14 @@ std::string insert_sql(const char* table, int columns) {
 
 } // namespace
 
-void create_tables(sqlite::Database& db) {
+void create_tables(sqlite::Database& db, Writing writing) {
+    if (writing == Writing::once) {
+        db.exec("PRAGMA journal_mode = OFF");
+        db.exec("PRAGMA synchronous = OFF");
+        db.exec("PRAGMA locking_mode = EXCLUSIVE");
+        db.exec(
+            "PRAGMA cache_size = -65536"); // 64 MiB: pages of the ordered tables are filled before they are written
+    }
     // Before the switch to WAL, so that the file tells what it is even when a killed process left all else in the WAL.
     db.exec("BEGIN IMMEDIATE");
     db.exec(schema_sql);
@@ -37,6 +44,7 @@ void create_tables(sqlite::Database& db) {
     db.exec(fmt::format("PRAGMA application_id = {}", application_id).c_str());
     db.exec(fmt::format("PRAGMA user_version = {}", schema_version).c_str());
     db.exec("COMMIT");
+    if (writing == Writing::once) return;
     db.exec(
         "PRAGMA journal_mode = WAL"); // where the file system has none, the rollback journal does, with more waiting
     db.exec("PRAGMA synchronous = NORMAL");
@@ -44,8 +52,9 @@ void create_tables(sqlite::Database& db) {
         "SELECT count(*) FROM runs"); // opens the WAL: from now on others can tell that the file is in use
 }
 
-TraceWriter::TraceWriter(sqlite::Database& db)
+TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled)
     : m_db(db)
+    , m_cancelled(cancelled)
     , m_insert_run(db, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)")
     , m_update_end(db, "UPDATE runs SET stop_reason = ?2, total_ms = ?3, teacher_ppl = ?4, tail_logprob = ?5 "
                        "WHERE run = ?1")
@@ -87,6 +96,10 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
     m_ids.insert(info.id);
     run.recording = std::move(recording);
     m_runs.push_back(std::move(run));
+}
+
+void TraceWriter::check_cancelled() const {
+    if (m_cancelled != nullptr && m_cancelled->load()) throw Cancelled{};
 }
 
 bool TraceWriter::has_news(const Run& run) const {
@@ -158,6 +171,7 @@ void TraceWriter::write_header(Run& run) {
 }
 
 void TraceWriter::write_step(const Run& run, int64_t t) {
+    check_cancelled();
     const StepRecord& record = run.recording->step(t);
     auto& s = m_insert_step;
     s.bind(0, run.number);
@@ -278,6 +292,7 @@ void TraceWriter::write_drift(const Run& run, size_t n, const DriftMap& drift) {
 }
 
 void TraceWriter::write_attention(const Run& run, int64_t position, bool teacher) {
+    check_cancelled();
     const auto rows = run.recording->attention(position, teacher);
     if (!rows && run.first_step == 1) { // gone from memory, gone from the file: the same limit bounds both
         m_delete_attention.bind(0, run.number);

@@ -3,6 +3,7 @@
 #include "engine/record/recording.h"
 #include "engine/record/sqlite.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,8 +12,17 @@
 
 namespace refreshlab::trace {
 
-/// Makes the tables of an empty trace file and switches it to WAL. Throws SqlError.
-void create_tables(sqlite::Database& db);
+/// How a file is written.
+enum class Writing : uint8_t {
+    live, ///< WAL: readers see it grow, and a killed process loses the step in flight at most
+    once, ///< in one go into a file that nobody knows yet: no journal, nothing waits for the disk
+};
+
+/// Makes the tables of an empty trace file. Throws SqlError.
+void create_tables(sqlite::Database& db, Writing writing = Writing::live);
+
+/// What TraceWriter::write_new throws when it was told to stop.
+struct Cancelled {};
 
 /// Puts what recordings have gained since the last time into a trace.
 ///
@@ -20,7 +30,9 @@ void create_tables(sqlite::Database& db);
 /// Errors   SqlError; the transaction is rolled back, and the writer must not be used any more.
 class TraceWriter {
 public:
-    explicit TraceWriter(sqlite::Database& db);
+    /// \param cancelled  looked at every few steps and at every attention row: true ends write_new with Cancelled, and
+    ///                   the writer must not be used any more. May be null; must outlive the writer.
+    explicit TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled = nullptr);
 
     /// A branch of a run of this file stores its own steps only; any other recording stores all of its steps.
     void add_run(std::shared_ptr<const Recording> recording);
@@ -51,8 +63,10 @@ private:
     void write_end(Run& run, uint64_t revision);
     void write_token(const Run& run, int32_t id);
     void forget_finished_runs();
+    void check_cancelled() const;
 
     sqlite::Database& m_db;
+    const std::atomic<bool>* m_cancelled; ///< written by whoever asked for the file
     std::vector<Run> m_runs;
     std::unordered_set<std::string> m_ids;                         ///< of all runs of the file
     std::vector<std::shared_ptr<const TokenTable>> m_vocabularies; ///< index = vocabulary number
