@@ -8,6 +8,8 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -154,4 +156,50 @@ TEST_CASE("colours are read with and without opacity, and mixed by share", "[ui]
     CHECK(mix(a, b, 1) == b);
     CHECK(mix(a, b, 0.5F) == IM_COL32(100, 50, 150, 128));
     CHECK(with_alpha(b, 0) == IM_COL32(200, 0, 100, 0));
+}
+
+namespace {
+
+/// CIE L*a*b* under D65: distances in it are about those that people see.
+std::array<double, 3> lab(ImU32 colour) {
+    const auto channel = [&](int shift) {
+        const double c = static_cast<double>((colour >> shift) & 0xFFU) / 255.0;
+        return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    const double r = channel(0), g = channel(8), b = channel(16);
+    const auto f = [](double t) { return t > 0.008856 ? std::cbrt(t) : 7.787 * t + 16.0 / 116.0; };
+    const double x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047),
+                 y = f(0.2126 * r + 0.7152 * g + 0.0722 * b),
+                 z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883);
+    return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
+}
+
+double seen_distance(ImU32 a, ImU32 b) {
+    const auto x = lab(a), y = lab(b);
+    return std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]);
+}
+
+} // namespace
+
+TEST_CASE("no two signals share a colour, in any theme", "[ui]") {
+    const std::string name = GENERATE("dark", "light", "print");
+    const Theme theme = load_theme(assets, name);
+    for (const Signal& a : signals()) {
+        CAPTURE(name, a.name);
+        CHECK(std::ranges::any_of(theme.signal_colours, [&](const auto& c) { return c.first == a.name; }));
+        CHECK(contrast(theme.signal(a.name), theme.plot_background) > 2.2);
+        for (const Signal& b : signals()) {
+            if (a.name >= b.name) continue;
+            CAPTURE(b.name);
+            CHECK(seen_distance(theme.signal(a.name), theme.signal(b.name)) > 16);
+        }
+    }
+}
+
+TEST_CASE("the hatch of what was not measured can be seen, and does not shout", "[ui]") {
+    const std::string name = GENERATE("dark", "light", "print");
+    CAPTURE(name);
+    const Theme theme = load_theme(assets, name);
+    CHECK(contrast(theme.absent_a, theme.absent_b) > 1.35);
+    CHECK(contrast(theme.absent_a, theme.absent_b) < 3);
 }
