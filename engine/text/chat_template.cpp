@@ -168,7 +168,8 @@ std::string ChatTemplate::render(const std::vector<ChatMessage>& messages,
     context.emplace_back("tools", Value::none());
     context.emplace_back("documents", Value::none());
     try {
-        return jinja::Runner(std::move(context), options.now.value_or(local_time())).run(m_impl->body);
+        const std::tm now = options.now ? *options.now : local_time();
+        return jinja::Runner(std::move(context), now, jinja::Work(options.max_work)).run(m_impl->body);
     } catch (const jinja::Problem& problem) {
         fail("running the chat template", m_impl->object, problem);
     }

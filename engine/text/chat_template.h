@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
@@ -25,6 +26,8 @@ struct RenderOptions {
     std::map<std::string, std::variant<bool, int64_t, double, std::string>> variables;
     /// What strftime_now shows; nothing: this machine's local time, now.
     std::optional<std::tm> now;
+    /// What one rendering may cost, so that no template hangs or fills the memory: about one unit a byte made.
+    size_t max_work = 400'000'000;
 };
 
 /// The chat template of a model folder, run by a small interpreter of the Jinja subset that published templates use: output,

@@ -1,5 +1,6 @@
 #include "engine/text/decoder.h"
 
+#include "engine/base/error.h"
 #include "engine/text/normalizer.h"
 #include "engine/text/pre_tokenizer.h"
 #include "engine/text/utf8.h"
@@ -16,6 +17,9 @@ namespace {
 constexpr const char* supported =
     "supported are ByteLevel alone, or Replace, Strip, Metaspace, then ByteFallback, then "
     "Fuse, then Strip, in a Sequence";
+
+constexpr size_t max_token_bytes = 64
+                                   << 10; // a file may ask for replacements that multiply it again and again
 
 /// The byte that a token such as "<0xE2>" names. Its two characters are read as the reference reads them: either case,
 /// and "+5" too.
@@ -38,6 +42,10 @@ std::string replaced(const Regex& pattern, std::string_view text, const std::str
         out.append(text, done, match->begin - done);
         out += with;
         done = match->end;
+        if (out.size() > max_token_bytes) {
+            throw Error("reading tokenizer.json", {},
+                        fmt::format("its decoder makes a token longer than {} bytes", max_token_bytes));
+        }
     }
     return out.append(text, done, text.size() - done);
 }

@@ -68,9 +68,10 @@ std::string time_as(const std::string& format, const std::tm& time) {
 
 } // namespace
 
-Runner::Runner(std::vector<std::pair<std::string, Value>> context, const std::tm& now)
+Runner::Runner(std::vector<std::pair<std::string, Value>> context, const std::tm& now, Work work)
     : m_global{nullptr, std::move(context), nullptr}
-    , m_now(now) {}
+    , m_now(now)
+    , m_work(work) {}
 
 std::string Runner::run(const Body& body) {
     std::string out;

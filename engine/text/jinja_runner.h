@@ -15,7 +15,7 @@ class Runner {
 public:
     /// \param context  the variables that the template sees from outside; the first of a name counts
     /// \param now      what strftime_now shows
-    Runner(std::vector<std::pair<std::string, Value>> context, const std::tm& now);
+    Runner(std::vector<std::pair<std::string, Value>> context, const std::tm& now, Work work);
     [[nodiscard]] std::string run(const Body& body);
 
 private:

@@ -24,13 +24,15 @@ public:
 /// Bounds what one rendering may cost, so that no template hangs or fills the memory: about one unit a byte made.
 class Work {
 public:
+    explicit Work(size_t most)
+        : m_left(most) {}
     void spend(size_t units) {
         if (units > m_left) throw Problem("too much work: more than any chat template needs");
         m_left -= units;
     }
 
 private:
-    size_t m_left = 400'000'000;
+    size_t m_left;
 };
 
 class Value;

@@ -52,6 +52,12 @@ void append_nfc(std::string& out, std::string_view text) {
     std::free(mapped);
 }
 
+/// A file may ask for replacements that multiply the text again and again.
+void check_length(size_t now, size_t before) {
+    if (now > 8 * before + (size_t{1} << 20))
+        throw Error("normalising text", {}, "the normalizer makes it more than eight times as long");
+}
+
 } // namespace
 
 std::string nfc(std::string_view text) {
@@ -114,15 +120,13 @@ std::string Normalizer::apply(std::string_view text) const {
                 next.append(now, done, match->begin - done);
                 next += step.text;
                 done = match->end;
+                check_length(next.size(), text.size());
             }
             next.append(now, done);
             now = std::move(next);
         }
         }
-        // A file may ask for replacements that double the text again and again.
-        if (now.size() > 8 * text.size() + (size_t{64} << 20)) {
-            throw Error("normalising text", {}, "the normalizer makes it more than eight times as long");
-        }
+        check_length(now.size(), text.size());
     }
     return now;
 }

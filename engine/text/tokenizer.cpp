@@ -256,6 +256,12 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
         new Tokenizer(std::make_unique<Impl>(FileFields(json, reading, folder.string(), ""))));
 }
 
+std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const std::string& what) {
+    const nlohmann::json document = parse_json(json, what);
+    return std::shared_ptr<const Tokenizer>(
+        new Tokenizer(std::make_unique<Impl>(FileFields(document, reading, what, ""))));
+}
+
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
     if (text.size() > max_text_bytes) {
         throw Error("tokenizing text", {}, fmt::format("longer than {} bytes", max_text_bytes));

@@ -35,6 +35,9 @@ class Tokenizer final : public TokenTable {
 public:
     /// Reads folder/tokenizer.json. Throws Error{bad_input} naming the file and what is missing or unsupported.
     [[nodiscard]] static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder);
+    /// The same from the text of a tokenizer.json. \param what  whose it is, for messages
+    [[nodiscard]] static std::shared_ptr<const Tokenizer> parse(std::string_view json,
+                                                                const std::string& what);
 
     Tokenizer(const Tokenizer&) = delete;
     Tokenizer& operator=(const Tokenizer&) = delete;

@@ -376,7 +376,7 @@ std::string Mutator::make(Random& random) const {
 
 std::string Mutator::mutate_json(json document, Random& random) const {
     RawTexts raw;
-    const size_t mutations = 1 + random.below(4);
+    const size_t mutations = random.one_in(2) ? 1 : 1 + random.below(4);
     for (size_t i = 0; i < mutations; ++i) {
         std::vector<json*> all;
         collect(document, all);
@@ -476,7 +476,7 @@ std::string Mutator::mutate_json(json document, Random& random) const {
 }
 
 std::string Mutator::mutate_bytes(std::string text, Random& random) const {
-    const size_t mutations = 1 + random.below(4);
+    const size_t mutations = random.one_in(2) ? 1 : 1 + random.below(4);
     for (size_t i = 0; i < mutations; ++i) {
         const size_t at = random.below(text.size() + 1);
         const size_t left = text.size() - at;

@@ -1,0 +1,197 @@
+#include "engine/base/error.h"
+#include "engine/record/export.h"
+#include "engine/record/last_config.h"
+#include "engine/record/sqlite.h"
+#include "engine/record/trace_store.h"
+#include "tests/fuzz/fuzz_support.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace refreshlab;
+
+namespace {
+
+using sqlite::Database;
+
+struct Column {
+    std::string table, name;
+};
+
+/// Files are what the reader reads, so every input becomes one, in the page cache of a folder of the build tree.
+class Scratch {
+public:
+    Scratch()
+        : m_folder(std::filesystem::path(RL_BUILD_DIR) / "test-files" / "fuzz-trace") {
+        std::filesystem::remove_all(m_folder);
+        std::filesystem::create_directories(m_folder);
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    ~Scratch() {
+        std::error_code ignored;
+        std::filesystem::remove_all(m_folder, ignored);
+    }
+    [[nodiscard]] std::filesystem::path file(const std::string& name) const { return m_folder / name; }
+
+private:
+    std::filesystem::path m_folder;
+};
+
+void write(const std::filesystem::path& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+std::string read(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// SQL values that readers tend to get wrong.
+const char* const values[] = {"NULL",
+                              "0",
+                              "-1",
+                              "1",
+                              "2",
+                              "4",
+                              "6",
+                              "255",
+                              "65536",
+                              "1e308",
+                              "-0.5",
+                              "2147483647",
+                              "2147483648",
+                              "9223372036854775807",
+                              "-9223372036854775808",
+                              "''",
+                              "'nan'",
+                              "'[]'",
+                              "'{}'",
+                              "'keep'",
+                              "'[{\"trigger\":0}]'",
+                              "X''",
+                              "X'00'",
+                              "X'0000803F'",
+                              "zeroblob(7)",
+                              "zeroblob(4096)",
+                              "'entropy_bits'",
+                              "'{\"command\":\"pause\"}'",
+                              "'a' || char(10) || 'b'"};
+
+std::vector<Column> columns_of(const std::filesystem::path& path) {
+    std::vector<Column> columns;
+    Database db(path, sqlite::Open::read_only);
+    sqlite::Statement rows(db,
+                           "SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c "
+                           "WHERE m.type = 'table' ORDER BY 1, c.cid");
+    while (rows.step())
+        columns.push_back({rows.text(0), rows.text(1)});
+    return columns;
+}
+
+/// Pages that belong together and values that do not: changes one to three columns of random rows, drops or doubles
+/// rows, changes the head.
+std::string changed_by_sql(const std::string& trace, const std::vector<Column>& columns,
+                           const std::filesystem::path& path, fuzz::Random& random) {
+    write(path, trace);
+    {
+        Database db(path, sqlite::Open::read_write);
+        db.exec("PRAGMA journal_mode = OFF");
+        db.exec("PRAGMA synchronous = OFF");
+        for (size_t i = 1 + random.below(3); i > 0; --i) {
+            const Column& column = columns[random.below(columns.size())];
+            const char* value = values[random.below(std::size(values))];
+            std::vector<const Column*>
+                keys; // rows are chosen by a column of their table, not by SQL's own random()
+            for (const Column& other : columns) {
+                if (other.table == column.table) keys.push_back(&other);
+            }
+            const std::string some_rows =
+                random.one_in(3) ? "1"
+                                 : fmt::format("{} % {} = {}", keys[random.below(keys.size())]->name,
+                                               1 + random.below(6), random.below(3));
+            std::string sql;
+            switch (random.below(12)) {
+            case 0:
+                sql = fmt::format("DELETE FROM {} WHERE {}", column.table, some_rows);
+                break;
+            case 1:
+                sql = fmt::format("UPDATE OR REPLACE {} SET {} = {} + 1 WHERE {}", column.table, column.name,
+                                  column.name, some_rows);
+                break;
+            case 2:
+                sql = fmt::format("PRAGMA {} = {}", random.one_in(2) ? "user_version" : "application_id",
+                                  random.below(4));
+                break;
+            case 3:
+                sql = fmt::format("DROP TABLE {}", column.table);
+                break;
+            case 4: // a part of a JSON text
+                sql = fmt::format("UPDATE OR IGNORE {} SET {} = replace({}, '{}', '{}') WHERE {}",
+                                  column.table, column.name, column.name, "0123456789,:"[random.below(12)],
+                                  "09-,e1"[random.below(6)], some_rows);
+                break;
+            default:
+                sql = fmt::format("UPDATE OR IGNORE {} SET {} = {} WHERE {}", column.table, column.name,
+                                  value, some_rows);
+            }
+            try {
+                db.exec(sql.c_str());
+            } catch (const sqlite::SqlError&) { // a table that is gone, a constraint
+            }
+        }
+    }
+    return read(path);
+}
+
+/// Everything that a reader of a trace may ask of a recording.
+void use(const Recording& recording) {
+    (void)last_config(recording);
+    (void)summary_json(recording).dump();
+    (void)summary_table(recording);
+    (void)generated_text(recording);
+    (void)recording.attention_rows();
+    for (int64_t t = 1; t <= recording.steps(); ++t) {
+        (void)recording.refresh_at(t);
+        (void)recording.signal(t, 0);
+    }
+    if (recording.steps() > 1) (void)recording.fork(recording.steps() / 2, "fork");
+}
+
+} // namespace
+
+TEST_CASE("any trace file is refused in one line or can be read through", "[fuzz]") {
+    const Scratch scratch;
+    const std::vector<fuzz::CorpusFile> corpus = fuzz::read_corpus("trace");
+    const fuzz::Mutator mutator(corpus, {std::string("SQLite format 3\0", 16), "CREATE TABLE ", "INTEGER",
+                                         "WITHOUT ROWID", std::string("\0\0\0\0", 4),
+                                         std::string("\xFF\xFF\xFF\xFF", 4)});
+    std::vector<std::vector<Column>> columns;
+    for (const fuzz::CorpusFile& file : corpus) {
+        write(scratch.file("whole"), file.bytes);
+        columns.push_back(columns_of(scratch.file("whole")));
+        const auto runs = load_trace(scratch.file("whole")); // the corpus itself is in order
+        REQUIRE(runs.size() == 1);
+        REQUIRE(runs.front()->steps() > 0);
+    }
+    const auto make = [&](fuzz::Random& random) {
+        const size_t i = random.below(corpus.size());
+        if (random.one_in(3)) return mutator.mutate_bytes(corpus[i].bytes, random);
+        const std::string name = fmt::format("sql-{}", random.next());
+        const std::string bytes = changed_by_sql(corpus[i].bytes, columns[i], scratch.file(name), random);
+        std::filesystem::remove(scratch.file(name));
+        return random.one_in(8) ? mutator.mutate_bytes(bytes, random) : bytes;
+    };
+    const fuzz::Outcome outcome =
+        fuzz::run_target("trace", corpus, make, [&](const std::string& input, size_t thread) {
+            const std::filesystem::path file = scratch.file(fmt::format("read-{}", thread));
+            write(file, input);
+            for (const auto& recording : load_trace(file))
+                use(*recording);
+        });
+    CHECK(outcome.accepted > outcome.refused / 20);
+}
