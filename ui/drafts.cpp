@@ -89,6 +89,13 @@ void set_draft_value(RunConfig& config, std::string_view key, std::string_view v
     if (trigger->field == "threshold") {
         const auto number = parse_number(value);
         if (!number) throw Error("setting", std::string(key), fmt::format("{} is not a number", value));
+        // The range stands in the parameter list, and the engine refuses by it: the same words already here.
+        const std::string listed = fmt::format("{}.threshold", t.signal);
+        if (find_parameter(listed)) {
+            RunConfig scratch = config;
+            scratch.policy.triggers = {t};
+            set_parameter(scratch, listed, value);
+        }
         t.threshold = *number;
     } else if (trigger->field == "every") {
         t.every = whole_number(key, value);

@@ -7,6 +7,8 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <cmath>
+#include <cstdlib>
 #include <random>
 
 using namespace refreshlab;
@@ -294,4 +296,39 @@ TEST_CASE("whatever is edited in whatever order, the draft is what the engine wi
     CHECK(engine.status()->applied == wanted);
     frame(drafts, engine);
     CHECK(drafts.config() == wanted);
+}
+
+TEST_CASE(
+    "what the engine would refuse of a threshold is refused by its line and its card, in the same words",
+    "[ui][SG1][PO1]") {
+    SlowEngine engine(gate_config());
+    Drafts drafts;
+    frame(drafts, engine);
+    const std::string card = trigger_key(0, "threshold");
+    const auto told = [](const auto& work) {
+        try {
+            work();
+        } catch (const Error& e) {
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    for (const std::string value : {"-0.5", "-1e9", "nan", "inf", "-inf", "1e300", "abc", ""}) {
+        CAPTURE(value);
+        RunConfig applied = gate_config();
+        const std::string engine_says = told([&] { set_parameter(applied, "entropy.threshold", value); });
+        REQUIRE_FALSE(engine_says.empty());
+        CHECK(told([&] { drafts.edit(engine, "entropy.threshold", value); }) == engine_says);
+        const std::string card_says = told([&] { drafts.edit(engine, card, value); });
+        CHECK_FALSE(card_says.empty());
+        if (std::isfinite(std::strtod(value.c_str(), nullptr)) && value != "abc" && !value.empty())
+            CHECK(card_says == engine_says);
+        CHECK(drafts.number(card) == 6.0);
+        CHECK_FALSE(drafts.pending(card));
+        CHECK_FALSE(drafts.can_undo());
+    }
+    CHECK(engine.sent == 0);
+    // The range itself is open to both.
+    drafts.edit(engine, card, 0.0);
+    CHECK(drafts.number("entropy.threshold") == 0.0);
 }

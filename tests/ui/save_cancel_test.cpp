@@ -1,0 +1,90 @@
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/record/trace_store.h"
+#include "tests/ui/heatmap_recording.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <atomic>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
+
+using namespace refreshlab;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+    Folder() {
+        fs::remove_all(path);
+        fs::create_directories(path);
+    }
+    ~Folder() { fs::remove_all(path); }
+    [[nodiscard]] std::set<std::string> files() const {
+        std::set<std::string> names;
+        for (const auto& entry : fs::directory_iterator(path))
+            names.insert(entry.path().filename().string());
+        return names;
+    }
+    const fs::path path = fs::path(RL_BUILD_DIR) / "save-cancel-test";
+};
+
+std::shared_ptr<Recording> recording_of(int64_t steps) {
+    const auto recording = test::empty_recording(Mode::overfill, 5);
+    for (int64_t t = 1; t <= steps; ++t)
+        test::append_step(*recording);
+    return recording;
+}
+
+} // namespace
+
+TEST_CASE("a cancelled save stops, and leaves neither a half file nor a touched one", "[ui][RB6]") {
+    const Folder folder;
+    const fs::path file = folder.path / "run.rltrace";
+    std::atomic<bool> cancelled = true;
+    CHECK_FALSE(save_trace(file, recording_of(3000), &cancelled));
+    CHECK(folder.files().empty());
+
+    cancelled = false;
+    REQUIRE(save_trace(file, recording_of(20), &cancelled));
+    const std::string before = read_file(file, size_t{1} << 26);
+    cancelled = true;
+    CHECK_FALSE(save_trace(file, recording_of(3000), &cancelled));
+    CHECK(folder.files() == std::set<std::string>{"run.rltrace"});
+    CHECK(read_file(file, size_t{1} << 26) == before);
+}
+
+TEST_CASE("a save that is cancelled half-way stops there", "[ui][RB6]") {
+    const Folder folder;
+    const fs::path file = folder.path / "run.rltrace", partial = folder.path / "run.rltrace.partial";
+    // Long enough that the other thread sees the half file before the whole one can be there; when it does not, because
+    // the machine gave it no time, the save must have been finished.
+    const auto recording = recording_of(60000);
+    std::atomic<bool> cancelled = false, done = false, saved = false;
+    std::thread saver([&] {
+        saved = save_trace(file, recording, &cancelled);
+        done = true;
+    });
+    while (!done && !fs::exists(partial))
+        std::this_thread::yield();
+    cancelled = true;
+    saver.join();
+    CHECK_FALSE(fs::exists(partial));
+    CHECK(fs::exists(file) == saved.load());
+    CHECK(folder.files().size() == (saved ? 1 : 0));
+}
+
+TEST_CASE("a save that cannot be written says so in one line and cleans up", "[ui][RB6]") {
+    const Folder folder;
+    const auto recording = recording_of(10);
+    CHECK_THROWS_AS(save_trace(folder.path / "no" / "folder.rltrace", recording), Error);
+    write_file(folder.path / "notes.txt", "mine");
+    CHECK_THROWS_AS(save_trace(folder.path / "notes.txt", recording), Error);
+    write_file(folder.path / "a.rltrace.partial", "somebody's own"); // no trace: it is not ours to replace
+    CHECK_THROWS_AS(save_trace(folder.path / "a.rltrace", recording), Error);
+    CHECK(read_file(folder.path / "a.rltrace.partial", 100) == "somebody's own");
+    CHECK(folder.files() == std::set<std::string>{"a.rltrace.partial", "notes.txt"});
+}
