@@ -43,6 +43,9 @@ struct UiContext {
     std::shared_ptr<const EngineStatus> status; ///< never null
     std::shared_ptr<const Recording> recording; ///< null before the first run
     int64_t steps = 0;                          ///< recording->steps() at the start of the frame
+    /// Steps of the shown recording that were never the newest one of a frame: several were made between two frames.
+    /// Only the display jumps over them; the recording and every plot have them.
+    int64_t steps_jumped = 0;
 
     Selection selection;
     std::optional<int64_t> hovered_step;      ///< set by any panel in the last frame: shared crosshair
@@ -59,9 +62,10 @@ struct UiContext {
     /// Runs an action of the table by its id ("run.new"), as an empty panel offers it; does nothing while it is disabled.
     std::function<void(std::string_view id)> run_action;
 
-    /// The step that panels show: selected, or the newest; 0 when there is none.
+    /// The step that panels show: selected, or the newest; 0 when there is none. Step 0, the prefill, has no record:
+    /// where it is selected the first step stands for it.
     [[nodiscard]] int64_t shown_step() const {
-        return selection.step ? std::min(*selection.step, steps) : steps;
+        return selection.step ? std::min(std::max<int64_t>(*selection.step, 1), steps) : steps;
     }
     [[nodiscard]] bool live() const { return !selection.step.has_value(); }
     void select_step(std::optional<int64_t> step) { selection.step = step; }

@@ -150,20 +150,7 @@ public:
     bool draw(ShellState& state) override {
         const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 14);
         const int answer = dialog_buttons(state.ctx, "Open", m_picker.problem(), enter);
-        if (answer == 1) {
-            const fs::path path = m_picker.path();
-            state.start_job("Opening " + path.filename().string(),
-                            [path, &state](const std::atomic<bool>&) -> std::function<void()> {
-                                const auto runs = load_trace(path);
-                                if (runs.empty())
-                                    throw Error("opening a trace", path.string(), "it holds no run");
-                                return [path, run = runs.back(), &state] {
-                                    state.trace = run;
-                                    state.trace_name = path.filename().string();
-                                    state.ctx.select_step(std::nullopt);
-                                };
-                            });
-        }
+        if (answer == 1) open_trace(state, m_picker.path());
         return answer == 0;
     }
 
@@ -187,8 +174,8 @@ public:
             const fs::path path = m_picker.path();
             state.start_job("Saving " + path.filename().string(),
                             [path, recording = state.ctx.recording,
-                             &state](const std::atomic<bool>&) -> std::function<void()> {
-                                save_trace(path, recording);
+                             &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
+                                if (!save_trace(path, recording, &cancelled)) return {};
                                 return [path, &state] {
                                     state.say(Toasts::Level::info, "Trace saved as " + path.string());
                                 };
@@ -202,6 +189,19 @@ private:
 };
 
 } // namespace
+
+void open_trace(ShellState& state, const fs::path& path) {
+    state.start_job("Opening " + path.filename().string(),
+                    [path, &state](const std::atomic<bool>&) -> std::function<void()> {
+                        const auto runs = load_trace(path);
+                        if (runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
+                        return [path, run = runs.back(), &state] {
+                            state.trace = run;
+                            state.trace_name = path.filename().string();
+                            state.ctx.select_step(std::nullopt);
+                        };
+                    });
+}
 
 std::unique_ptr<Dialog> make_picture_dialog(ShellState& state) {
     return std::make_unique<PictureDialog>(state);

@@ -43,6 +43,7 @@ public:
             {"Double click a number", "types it; dragging sideways changes it"},
             {"Right click", "offers default and copy"},
             {"Drag a tab", "moves a panel; \"Reset layout\" puts it back"},
+            {"Drop a trace file", "opens it"},
         };
         for (const auto& [what, does] : gestures)
             line(state.ctx, what, does, "", em * 11);

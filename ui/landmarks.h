@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -20,10 +21,20 @@ public:
         const auto it = m_boxes.find(name);
         return it == m_boxes.end() ? std::nullopt : std::optional<Box>(it->second);
     }
-    void clear() { m_boxes.clear(); } ///< start of a frame
+    /// Words that are painted and are no item, where somebody must be able to read them ("cache/bytes").
+    void set_text(const std::string& name, std::string text) { m_texts[name] = std::move(text); }
+    [[nodiscard]] std::string text(const std::string& name) const {
+        const auto it = m_texts.find(name);
+        return it == m_texts.end() ? std::string() : it->second;
+    }
+    void clear() { ///< start of a frame
+        m_boxes.clear();
+        m_texts.clear();
+    }
 
 private:
     std::map<std::string, Box> m_boxes;
+    std::map<std::string, std::string> m_texts;
 };
 
 } // namespace refreshlab::ui

@@ -10,7 +10,24 @@ namespace refreshlab::ui {
 namespace {
 
 constexpr std::string_view section = "[RefreshLab][Panels]";
-constexpr std::string_view open_key = "Open=";
+constexpr std::string_view open_key = "Open=", front_key = "Front=";
+
+std::vector<std::string> split_list(std::string_view list) {
+    std::vector<std::string> names;
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        if (comma > 0) names.emplace_back(list.substr(0, comma));
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return names;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& name : names)
+        list.append(list.empty() ? "" : ",").append(name);
+    return list;
+}
 
 std::string file_name(std::string_view name) {
     std::string lower(name);
@@ -39,22 +56,16 @@ Layout parse_layout(std::string_view text) {
             layout.ini.append(line).push_back('\n');
             continue;
         }
-        if (!line.starts_with(open_key)) continue;
-        line.remove_prefix(open_key.size());
-        while (!line.empty()) {
-            const size_t comma = std::min(line.find(','), line.size());
-            if (comma > 0) layout.open_panels.emplace_back(line.substr(0, comma));
-            line.remove_prefix(std::min(comma + 1, line.size()));
-        }
+        if (line.starts_with(open_key)) layout.open_panels = split_list(line.substr(open_key.size()));
+        if (line.starts_with(front_key)) layout.front_panels = split_list(line.substr(front_key.size()));
     }
     return layout;
 }
 
 std::string layout_text(const Layout& layout) {
     std::string text(section);
-    text.append("\n").append(open_key);
-    for (size_t i = 0; i < layout.open_panels.size(); ++i)
-        text.append(i ? "," : "").append(layout.open_panels[i]);
+    text.append("\n").append(open_key).append(joined(layout.open_panels));
+    if (!layout.front_panels.empty()) text.append("\n").append(front_key).append(joined(layout.front_panels));
     return text.append("\n\n").append(layout.ini);
 }
 

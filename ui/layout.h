@@ -8,14 +8,16 @@
 namespace refreshlab::ui {
 
 /// Docking layouts as text: Dear ImGui's settings format, with one section of ours on top that lists the open panels
-/// ("[RefreshLab][Panels]" / "Open=Text,Signals"). Dear ImGui skips sections that it does not know. No ImGui in here.
+/// and those in front of their tabs ("[RefreshLab][Panels]" / "Open=Text,Policy,Sampling" / "Front=Text,Policy"). Dear ImGui skips sections that it does not know. No ImGui in here.
 
 /// Bundled layouts, in menu order; each is assets/layouts/<name in lower case>.ini, drawn up for 1600 x 1000.
 [[nodiscard]] const std::vector<std::string>& layout_names();
 
 struct Layout {
     std::vector<std::string> open_panels;
-    std::string ini; ///< what Dear ImGui reads
+    std::vector<std::string>
+        front_panels; ///< the selected tab of each group; panels that stand alone may be here too
+    std::string ini;  ///< what Dear ImGui reads
 };
 /// Throws Error{bad_input} naming the file.
 [[nodiscard]] Layout read_layout(const std::filesystem::path& file);

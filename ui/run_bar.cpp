@@ -320,7 +320,9 @@ float draw_run_bar(ShellState& state, float y) {
         }
     }
     if (state.trace && ImGui::GetCursorPosX() + em * 10 < numbers_end) {
-        if (ImGui::Button("Back to the live run")) state.run("file.close_trace");
+        // Without a run of the engine there is nothing live to go back to.
+        const char* label = ctx.engine.recording() ? "Back to the live run" : "Close trace";
+        if (ImGui::Button(fmt::format("{}###close trace", label).c_str())) state.run("file.close_trace");
         ImGui::SameLine();
     }
     if (right_end - right_width > ImGui::GetCursorPosX() - em) draw_right_end(state, right_end, false);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -111,6 +112,10 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording) {
     m_impl->state.ctx.select_step(std::nullopt);
 }
 
+void Shell::open_trace(const std::filesystem::path& path) {
+    ui::open_trace(m_impl->state, path);
+}
+
 void Shell::save_settings() {
     m_impl->state.save_all();
 }
@@ -162,6 +167,10 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
             state.panel_open[std::string(panel->title())] =
                 std::ranges::find(layout.open_panels, panel->title()) != layout.open_panels.end();
         ImGui::LoadIniSettingsFromMemory(layout.ini.data(), layout.ini.size());
+        // Dear ImGui keeps the tab of a window that had the focus, whatever the layout says: they are brought to the
+        // front by hand.
+        state.front_panels = layout.front_panels;
+        state.frames_to_front = 2;
         state.settings.layout = wanted;
     });
     const bool present = wanted == "Present";
@@ -174,11 +183,16 @@ void Shell::Impl::begin_frame() {
     UiContext& ctx = state.ctx;
     ctx.status = ctx.engine.status();
     ctx.recording = state.trace ? state.trace : ctx.engine.recording();
-    ctx.steps = ctx.recording ? ctx.recording->steps() : 0;
+    const int64_t steps_before = std::exchange(ctx.steps, ctx.recording ? ctx.recording->steps() : 0);
     ctx.hovered_step = std::exchange(ctx.next_hovered_step, std::nullopt);
     ctx.landmarks.clear();
     ctx.drafts.begin_frame(*ctx.status);
-    if (ctx.recording == last_recording) return;
+    if (ctx.recording == last_recording) {
+        ctx.steps_jumped += std::max<int64_t>(0, ctx.steps - steps_before - 1);
+        return;
+    }
+    // What a branch or a file brings along was not made before the eyes of anybody.
+    ctx.steps_jumped = 0;
     // A rewind keeps what was selected as far as the branch has it; another run starts afresh.
     const bool branch =
         ctx.recording && last_recording && ctx.recording->info().parent_id == last_recording->info().id;
@@ -311,18 +325,26 @@ void Shell::Impl::draw_panel(Panel& panel) {
 }
 
 void Shell::Impl::draw_panels() {
+    std::vector<std::string> to_front;
+    if (!state.front_panels.empty() && --state.frames_to_front <= 0)
+        to_front = std::exchange(state.front_panels, {});
+    state.drawn_panels.clear();
     for (const auto& panel : state.panels) {
         const std::string title(panel->title());
         if (!state.panel_open[title]) continue;
-        if (state.focus_panel == title) {
-            ImGui::SetNextWindowFocus();
-            state.focus_panel.clear();
-        }
+        const bool front = std::ranges::find(to_front, title) != to_front.end();
+        if (front || state.focus_panel == title) ImGui::SetNextWindowFocus();
+        if (state.focus_panel == title) state.focus_panel.clear();
         ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * 26, ImGui::GetFontSize() * 22),
                                  ImGuiCond_FirstUseEver);
-        if (ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse)) draw_panel(*panel);
+        if (ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse)) {
+            state.drawn_panels.push_back(title);
+            draw_panel(*panel);
+        }
         ImGui::End();
     }
+    if (!to_front.empty())
+        ImGui::SetWindowFocus(nullptr); // which panel has the keyboard is not the layout's business
 }
 
 void Shell::Impl::draw_dock_space(float y) {

@@ -37,6 +37,8 @@ public:
     void set_display_scale(float scale);
     /// Shows a trace that was loaded from a file instead of the engine's recording (nothing = the engine's again).
     void show_recording(std::shared_ptr<const Recording> recording);
+    /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
+    void open_trace(const std::filesystem::path& path);
     void save_settings(); ///< layout and settings into Host::user_folder()
 
 private:

@@ -18,6 +18,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, Shell::Options shell_opti
           .status = engine.status(),
           .recording = nullptr,
           .steps = 0,
+          .steps_jumped = 0,
           .selection = {},
           .hovered_step = {},
           .next_hovered_step = {},
@@ -89,6 +90,7 @@ void ShellState::store_layout() {
         const auto open = panel_open.find(panel->title());
         if (open != panel_open.end() && open->second) layout.open_panels.emplace_back(panel->title());
     }
+    layout.front_panels = drawn_panels;
     layout.ini = ImGui::SaveIniSettingsToMemory();
     const std::string text = layout_text(layout);
     arrangements[settings.layout] = text;

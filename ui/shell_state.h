@@ -6,6 +6,7 @@
 #include "ui/shell.h"
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <map>
@@ -51,6 +52,9 @@ struct ShellState {
     bool wanted_layout_bundled = false; ///< "Reset layout": not the person's own arrangement
     std::map<std::string, std::string, std::less<>> arrangements; ///< layout texts of this session, by layout
     std::string focus_panel;                                      ///< title of a panel to bring to the front
+    std::vector<std::string> front_panels; ///< of a layout that was just put up: their tabs are selected soon
+    int frames_to_front = 0; ///< until then: tabs must have been drawn before one can be selected
+    std::vector<std::string> drawn_panels; ///< in the last frame: open, and in front of their tabs
 
     float display_scale = 1;
     std::unique_ptr<Dialog> dialog; ///< the one dialog that is open, or null
@@ -90,6 +94,9 @@ struct ShellState {
 
 /// The one action table (reference/ui.md, section 2). The functions keep a reference to `state`.
 [[nodiscard]] std::vector<Action> make_actions(ShellState& state);
+
+/// Shows the newest run of a trace file, as a job; what is wrong with it becomes a toast.
+void open_trace(ShellState& state, const std::filesystem::path& path);
 
 void draw_menu_bar(ShellState& state);
 /// Fixed strip under the menu. \return its height in pixels

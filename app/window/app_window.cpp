@@ -20,6 +20,7 @@
 #include <cmath>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 namespace refreshlab {
 namespace {
@@ -122,6 +123,18 @@ void AppWindow::install_input_callbacks() {
     glfwSetWindowIconifyCallback(window, [](GLFWwindow* w, int) { note(w); });
     glfwSetWindowContentScaleCallback(window, [](GLFWwindow* w, float, float) { note(w); });
     glfwSetWindowCloseCallback(window, [](GLFWwindow* w) { note(w); });
+    glfwSetDropCallback(window, [](GLFWwindow* w, int count, const char** paths) {
+        note(w);
+        if (count > 0) static_cast<AppWindow*>(glfwGetWindowUserPointer(w))->drop(paths[count - 1]);
+    });
+}
+
+void AppWindow::drop(const char* path) noexcept {
+    try {
+        m_dropped = path;
+    } catch (const std::exception&) {
+        m_dropped.clear(); // no memory for a path: nothing was dropped
+    }
 }
 
 void AppWindow::build_frame(float density) {
@@ -174,6 +187,7 @@ void AppWindow::frame() {
         m_display_scale = scale;
         m_shell->set_display_scale(scale);
     }
+    if (!m_dropped.empty()) m_shell->open_trace(std::exchange(m_dropped, {}));
     build_frame(1.0F);
     const double built = now_s();
     const Platform::Size size = m_platform->framebuffer_size();

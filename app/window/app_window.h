@@ -79,7 +79,8 @@ public:
 
 private:
     void install_input_callbacks();
-    void build_frame(float density); ///< NewFrame to Render
+    void drop(const char* path) noexcept; ///< within a C callback
+    void build_frame(float density);      ///< NewFrame to Render
     void draw_to(FrameBuffer* target, int width, int height);
     void check_gl(const char* where);
     void mirror_log();
@@ -98,6 +99,7 @@ private:
     ui::FrameGovernor m_governor;
 
     std::vector<Picture> m_pictures; ///< asked for in this frame
+    std::string m_dropped;           ///< file that was dropped on the window; opened with the next frame
     float m_display_scale = 1;
     double m_last_input = 0, m_last_news = 0, m_awake_until = 0, m_last_time = 0;
     bool m_decoding = false;

@@ -15,9 +15,11 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <random>
 
 using namespace refreshlab;
@@ -173,7 +175,23 @@ TEST_CASE("every bundled layout opens known panels and docks each of them", "[ui
         CHECK_THAT(layout.ini, !ContainsSubstring("RefreshLab"));
         const Layout again = parse_layout(layout_text(layout));
         CHECK(again.open_panels == layout.open_panels);
+        CHECK(again.front_panels == layout.front_panels);
         CHECK_THAT(again.ini, ContainsSubstring(layout.ini));
+        // One panel of each group of tabs is in front, and it is open.
+        std::map<std::string, int> in_front;
+        for (const std::string& panel : layout.open_panels) {
+            const size_t window = layout.ini.find("[Window][" + panel + "]");
+            const size_t dock = layout.ini.find("DockId=", window);
+            REQUIRE(dock != std::string::npos);
+            const std::string node = layout.ini.substr(dock, layout.ini.find(',', dock) - dock);
+            in_front[node] += std::ranges::count(layout.front_panels, panel) > 0 ? 1 : 0;
+        }
+        for (const auto& [node, count] : in_front) {
+            CAPTURE(node);
+            CHECK(count == 1);
+        }
+        for (const std::string& panel : layout.front_panels)
+            CHECK(std::ranges::count(layout.open_panels, panel) == 1);
     }
     CHECK_THROWS_AS(read_layout(bundled_layout(assets, "no such layout")), Error);
 }

@@ -383,6 +383,9 @@ void CachePanel::draw_bytes(UiContext& ctx, Frame& f) {
     list->PushClipRect(ImVec2(f.lanes_min.x, f.axis_y), ImVec2(f.x1, f.bottom + 2), true);
     text_at(list, ImVec2(f.lanes_min.x, f.bottom - ImGui::GetTextLineHeight()), ctx.theme.text, text);
     list->PopClipRect();
+    ctx.landmarks.set("cache/bytes", {f.lanes_min.x, f.bottom - ImGui::GetTextLineHeight(), text_width(text),
+                                      ImGui::GetTextLineHeight()});
+    ctx.landmarks.set_text("cache/bytes", text);
 }
 
 void CachePanel::hover(UiContext& ctx, Frame& f) {

@@ -161,6 +161,11 @@ private:
                             format_number(status.prefill_ms)));
         row(ctx, "Queue", fmt::format("{} commands", status.queued_commands));
         row(ctx, "Not yet drawn", fmt::format("{} steps", now - ctx.steps));
+        row(ctx, "Display rows skipped", fmt::format("{} steps", ctx.steps_jumped));
+        if (ImGui::IsItemHovered())
+            ImGui::SetTooltip(
+                "Steps that were never the newest one of a frame, because several were made between two\n"
+                "frames. The recording and every plot have all of them.");
         row(ctx, "Memory", format_bytes(ctx.host.memory_bytes()));
         if (status.cache_bytes_reserved > 0)
             row(ctx, "Caches",
