@@ -206,9 +206,13 @@ private:
         ImGui::PopFont();
         if (id) ImGui::SetItemTooltip("%s", std::string(signals()[*id].description).c_str());
         ImGui::SameLine(0, style.ItemInnerSpacing.x);
-        draw_comparison(ctx, index, trigger);
-        ImGui::SameLine();
         const float close = em * 1.3F, right = content_right();
+        // In a narrow panel the comparison moves to the line of the numbers: nothing may lie under the cross.
+        const bool comparison_here = ImGui::GetCursorPosX() + comparison_width(trigger) < right - close;
+        if (comparison_here) {
+            draw_comparison(ctx, index, trigger);
+            ImGui::SameLine();
+        }
         // In a narrow panel the state goes to the last line instead.
         const bool state_here =
             ImGui::GetCursorPosX() + ImGui::CalcTextSize(card.text.c_str()).x < right - close;
@@ -221,11 +225,12 @@ private:
             ImGui::SameLine();
         }
         ImGui::SetCursorPosX(right - close + em * 0.2F);
-        if (remove_button(ctx)) {
+        if (remove_button(ctx, ctx.landmarks, index)) {
             RefreshPolicy changed = policy;
             changed.triggers.erase(changed.triggers.begin() + static_cast<std::ptrdiff_t>(index));
             try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
         }
+        if (!comparison_here) draw_comparison(ctx, index, trigger);
         draw_numbers(ctx, index, trigger, id, colour);
         const std::string cost = cost_of(ctx, trigger, id);
         if (!state_here) {
@@ -240,10 +245,11 @@ private:
         ImGui::PopID();
     }
 
-    static bool remove_button(const UiContext& ctx) {
+    static bool remove_button(const UiContext& ctx, Landmarks& landmarks, size_t index) {
         const float size = ImGui::GetFrameHeight() * 0.75F;
         const bool pressed = ImGui::InvisibleButton("remove", ImVec2(size, ImGui::GetFrameHeight()));
         const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+        landmarks.set(fmt::format("policy/remove/{}", index), {low.x, low.y, high.x - low.x, high.y - low.y});
         const ImVec2 c((low.x + high.x) * 0.5F, (low.y + high.y) * 0.5F);
         const float h = size * 0.2F;
         const ImU32 ink = ImGui::IsItemHovered() ? ctx.theme.text : ctx.theme.text_muted;
@@ -253,12 +259,17 @@ private:
         return pressed;
     }
 
+    static float comparison_width(const Trigger& trigger) {
+        const auto* shown = std::ranges::find(wordings, trigger.comparison, &Wording::comparison);
+        return ImGui::CalcTextSize(shown->text).x + 8;
+    }
+
     static void draw_comparison(UiContext& ctx, size_t index, const Trigger& trigger) {
         const auto* shown = std::ranges::find(wordings, trigger.comparison, &Wording::comparison);
         ImGui::PushStyleColor(ImGuiCol_FrameBg, IM_COL32_BLACK_TRANS);
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
         ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(2, ImGui::GetStyle().FramePadding.y));
-        ImGui::SetNextItemWidth(ImGui::CalcTextSize(shown->text).x + 8);
+        ImGui::SetNextItemWidth(comparison_width(trigger));
         const bool open = ImGui::BeginCombo("##comparison", shown->text, ImGuiComboFlags_NoArrowButton);
         ImGui::PopStyleVar();
         ImGui::PopStyleColor(2);

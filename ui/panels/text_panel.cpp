@@ -15,6 +15,7 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -41,6 +42,7 @@ private:
     void forget();
     void update_layout(UiContext& ctx, float width, const Metrics& m);
     void draw_toolbar(UiContext& ctx);
+    [[nodiscard]] std::string count_verdicts(const UiContext& ctx, size_t signal);
     void draw_prompt(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom);
     void draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom);
     void draw_fragment(UiContext& ctx, const Metrics& m, size_t index, ImVec2 origin);
@@ -64,6 +66,8 @@ private:
     ColourRange m_range;
     std::string m_range_signal;
     TokenColours m_colours;
+    const Verdicts* m_verdicts = nullptr; ///< of the signal that colours, if it says yes or no
+    std::array<TokenColours::Entry, 2> m_verdict_colours{}; ///< no, yes
     ColourScale m_scale;
     TokenOrigins m_origins;
     bool m_prompt_open = true, m_show_origin = false;
@@ -156,15 +160,35 @@ void TextPanel::draw(UiContext& ctx) {
     draw_legend(ctx);
 }
 
+/// "120 right, 14 wrong". Cost: one look at every step.
+std::string TextPanel::count_verdicts(const UiContext& ctx, size_t signal) {
+    if (!ctx.recording || ctx.steps == 0) return {};
+    const SignalSeries& series = m_series.series(signal);
+    if (!series.any_measured()) return std::string(m_verdicts->neither);
+    int64_t yes = 0, all = 0;
+    for (int64_t t = 1; t <= ctx.steps; ++t) {
+        const float value = series.at(t);
+        if (is_absent(value)) continue;
+        ++all;
+        yes += value >= 0.5F ? 1 : 0;
+    }
+    return fmt::format("{} {}, {} {}", format_thousands(yes), m_verdicts->yes, format_thousands(all - yes),
+                       m_verdicts->no);
+}
+
 void TextPanel::draw_toolbar(UiContext& ctx) {
     const auto id = signal_id(ctx.coloured_signal);
+    m_verdicts = verdicts_of(ctx.coloured_signal);
     const float row = ImGui::GetContentRegionAvail().x, font = ImGui::GetFontSize();
     const float spacing = ImGui::GetStyle().ItemSpacing.x, inner = ImGui::GetStyle().ItemInnerSpacing.x;
     // The bar with its numbers keeps its width; the list takes what is left, the caption goes first where room is short.
     const std::string unit = id ? std::string(signals()[*id].unit) : std::string();
-    const float numbers = ImGui::CalcTextSize(format_value(m_scale.min, "").c_str()).x +
-                          ImGui::CalcTextSize(format_value(m_scale.max, unit).c_str()).x + 2 * inner;
-    const float bar = std::clamp(row * 0.18F, font * 2.5F, font * 7);
+    const std::string counted = m_verdicts && id ? count_verdicts(ctx, *id) : std::string();
+    const float numbers = m_verdicts ? ImGui::CalcTextSize(counted.c_str()).x
+                                     : ImGui::CalcTextSize(format_value(m_scale.min, "").c_str()).x +
+                                           ImGui::CalcTextSize(format_value(m_scale.max, unit).c_str()).x +
+                                           2 * inner;
+    const float bar = m_verdicts ? 0 : std::clamp(row * 0.18F, font * 2.5F, font * 7);
     const char* caption = "Colour by";
     const float caption_width = ImGui::CalcTextSize(caption).x + spacing;
     const bool with_caption = row - bar - numbers - spacing - caption_width > font * 9;
@@ -212,13 +236,26 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
     m_scale.min = m_range.range().min;
     m_scale.max = m_range.range().max;
     if (beside) ImGui::SameLine();
+    const ImU32 background = ImGui::GetColorU32(ImGuiCol_WindowBg) | IM_COL32_A_MASK;
+    if (m_verdicts) {
+        ImGui::AlignTextToFramePadding();
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        ImGui::TextUnformatted(counted.c_str());
+        ImGui::PopStyleColor();
+        if (ImGui::IsItemHovered())
+            ImGui::SetTooltip("Tokens of the run so far: %s, %s", std::string(m_verdicts->yes).c_str(),
+                              std::string(m_verdicts->no).c_str());
+        for (const bool yes : {false, true})
+            m_verdict_colours[yes ? 1 : 0] =
+                TokenColours::entry(verdict_colour(yes), background, ctx.theme.text);
+        return;
+    }
     draw_colour_bar("##range", m_scale, bar, signals()[*id].unit);
     if (ImGui::IsItemHovered()) {
         ImGui::SetTooltip(
             "Range of the run so far; it widens by itself.\nClick to fit it to the values again.");
         if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) m_range.reset();
     }
-    const ImU32 background = ImGui::GetColorU32(ImGuiCol_WindowBg) | IM_COL32_A_MASK;
     if (!m_colours.matches(m_scale.map.data(), background, ctx.theme.text))
         m_colours.build(m_scale.map, background, ctx.theme.text);
 }
@@ -355,11 +392,18 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
     const float value = value_of(ctx, token);
     ImU32 ink = mark ? ctx.theme.text_muted : ctx.theme.text;
     ImU32 underline = 0;
+    bool strike = false;
     if (is_pending(ctx, token)) {
         list->AddRect({min.x - 0.5F, min.y}, {max.x + 0.5F, max.y}, ctx.theme.accent_ink, 2, 1.0F, rounding);
     } else if (!is_absent(value)) {
         if (std::isnan(value)) {
             underline = nan_colour;
+        } else if (m_verdicts) {
+            const auto& colour = m_verdict_colours[value >= 0.5F ? 1 : 0];
+            list->AddRectFilled(min, max, colour.background, 2, rounding);
+            if (!mark) ink = colour.text;
+            underline = colour.underline;
+            strike = value < 0.5F;
         } else {
             const auto& colour = m_colours.at(m_scale.fraction(static_cast<double>(value)));
             list->AddRectFilled(min, max, colour.background, 2, rounding);
@@ -371,6 +415,10 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
     if (underline) list->AddRectFilled({min.x, max.y}, {max.x, max.y + 2}, underline);
     const std::string_view text = m_text.text(f);
     list->AddText({min.x, line_y + m.flag}, ink, text.data(), text.data() + text.size());
+    if (strike) { // wrong is wrong without colours too
+        const float y = std::round(line_y + m.flag + m.font * 0.56F);
+        list->AddRectFilled({min.x, y}, {max.x, y + std::max(1.0F, m.font * 0.07F)}, underline);
+    }
 
     // Who made it: a line above the teacher's tokens; a double underline where a refresh drew the token again.
     if (producer_of(ctx, token) == Producer::teacher)
@@ -479,7 +527,7 @@ void TextPanel::token_tooltip(UiContext& ctx, int64_t token) {
         ImGui::Spacing();
         draw_candidates(ctx, step, id);
         ImGui::Spacing();
-        signal_rows(ctx, step);
+        signal_rows(ctx, step, token);
         if (const RefreshEvent* event = recording.refresh_at(step)) {
             ImGui::Separator();
             describe_refresh(ctx, *event);

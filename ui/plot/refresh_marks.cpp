@@ -1,6 +1,7 @@
 #include "ui/plot/refresh_marks.h"
 
 #include "ui/format.h"
+#include "ui/plot/token_colours.h"
 #include "ui/plot/token_label.h"
 #include "ui/plot/value_format.h"
 
@@ -168,12 +169,14 @@ std::string step_caption(const Recording& recording, int64_t steps, int64_t step
                        token_label(tokens, token_read(recording, steps, step), 20), next);
 }
 
-void signal_rows(const UiContext& ctx, int64_t step) {
+void signal_rows(const UiContext& ctx, int64_t step, std::optional<int64_t> token) {
     if (!ImGui::BeginTable("##signals", 2, ImGuiTableFlags_SizingFixedFit)) return;
     const float size = ImGui::GetFontSize() * 0.5F;
     for (size_t id = 0; id < signals().size(); ++id) {
         const Signal& signal = signals()[id];
-        const float value = ctx.recording->signal(step, id);
+        // What speaks about a token itself stands in the record that fed it.
+        const int64_t from = token && signal.about == SignalAbout::token ? *token : step;
+        const float value = from <= ctx.steps ? ctx.recording->signal(from, id) : absent();
         if (is_absent(value)) continue;
         ImGui::TableNextRow();
         ImGui::TableNextColumn();
@@ -187,7 +190,10 @@ void signal_rows(const UiContext& ctx, int64_t step) {
         ImGui::TextUnformatted(signal.label.data(), signal.label.data() + signal.label.size());
         ImGui::PopStyleColor();
         ImGui::TableNextColumn();
-        ImGui::TextUnformatted(format_signal(value, signal.unit).c_str());
+        if (const Verdicts* words = verdicts_of(signal.name))
+            ImGui::TextUnformatted(std::string(value >= 0.5F ? words->yes : words->no).c_str());
+        else
+            ImGui::TextUnformatted(format_signal(value, signal.unit).c_str());
     }
     ImGui::EndTable();
 }

@@ -6,6 +6,7 @@
 #include <imgui.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const Mark
 /// A tooltip about step t: token read, token chosen, every measured signal's raw value, a refresh there.
 void step_tooltip(const UiContext& ctx, int64_t step);
 /// Rows "swatch  label  value" of the signals of step t that were measured, inside an open window.
-void signal_rows(const UiContext& ctx, int64_t step);
+/// \param token  y_token is looked at: signals about a token are those of this one, not of the token that step t read
+void signal_rows(const UiContext& ctx, int64_t step, std::optional<int64_t> token = {});
 /// "step 171: read " slate", chose " red"".
 [[nodiscard]] std::string step_caption(const Recording& recording, int64_t steps, int64_t step);
 

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "ui/format.h"
 #include "ui/plot/time_view.h"
+#include "ui/plot/token_colours.h"
 #include "ui/plot/value_format.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,8 @@ float tag_arrow() {
     return tag_half_height() * 0.7F;
 }
 
-constexpr float click_slop = 4; // pixels the mouse may move within a click
+constexpr float click_slop = 4;    // pixels the mouse may move within a click
+constexpr double wheel_zoom = 0.8; // of the width per notch, as ImPlot zooms beside the line
 
 } // namespace
 
@@ -125,7 +127,10 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
 
     ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(10, 5));
     ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
-    const ImVec2 size(-1, height - header_height());
+    // The label of the last tick is centred on it: room for its half beyond the plot, else it is cut.
+    const float label_half =
+        ImGui::CalcTextSize(format_thousands(std::max<int64_t>(100, ctx.steps)).c_str()).x / 2;
+    const ImVec2 size(std::min(-1.0F, 10 - label_half), height - header_height());
     if (ImPlot::BeginPlot("##plot", size,
                           ImPlotFlags_NoTitle | ImPlotFlags_NoLegend | ImPlotFlags_NoMouseText |
                               ImPlotFlags_NoMenus)) {
@@ -169,6 +174,11 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         m_pressed = false;
     } else {
         note_user_view(ctx.time, set_min, set_max, ctx.steps);
+        if (m_wheel != 0 && m_box.width > 0) {
+            const double share = static_cast<double>((mouse.x - m_box.x) / m_box.width);
+            zoom_time_view(ctx.time, std::pow(wheel_zoom, static_cast<double>(m_wheel)),
+                           ctx.time.x_min + share * (ctx.time.x_max - ctx.time.x_min), ctx.steps);
+        }
         if (on_labels && (m_y_min != set_low || m_y_max != set_high)) m_auto_y = false;
     }
     draw_tags(ctx, lines);
@@ -196,7 +206,12 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector
     const int64_t step = ctx.hovered_step.value_or(ctx.shown_step());
     if (ctx.recording && ctx.steps > 0) {
         const float value = stack.series.value(step, m_signal);
-        if (!is_absent(value)) {
+        const Verdicts* words = verdicts_of(info().name);
+        if (words && !std::isnan(value)) {
+            text(verdict_colour(value >= 0.5F), std::string(value >= 0.5F ? words->yes : words->no));
+        } else if (words) {
+            text(ctx.theme.text_muted, std::string(words->neither));
+        } else if (!is_absent(value)) {
             text(colour, format_signal(value));
         } else if (const auto last = stack.series.series(m_signal).finite_at_or_before(step)) {
             text(ctx.theme.text_muted,
@@ -362,6 +377,7 @@ void SignalPlot::draw_step_lines(UiContext& ctx) {
 
 void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines) {
     m_held = false;
+    m_wheel = 0;
     for (size_t i = 0; i < lines.size(); ++i) {
         const ThresholdLine& line = lines[i];
         const bool is_held = stack.held_key == line.key;
@@ -377,6 +393,7 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::ve
                               (no_input ? ImPlotDragToolFlags_NoInputs : ImPlotDragToolFlags_None),
                           &clicked, &hovered, &held);
         if (hovered || held) stack.pressed_on_line = true;
+        if (hovered && !held) m_wheel = ImGui::GetIO().MouseWheel;
         if (!no_input) drag_threshold(ctx, stack, line, y, held);
         m_held |= held;
         const float y_px = ImPlot::PlotToPixels(0.0, line.value).y;
@@ -586,6 +603,14 @@ void SignalPlot::draw_empty_hint(UiContext& ctx) {
     const float y = m_box.y + (m_box.height - height) / 2;
     ImDrawList* list = ImGui::GetWindowDrawList();
     list->PushClipRect({m_box.x, m_box.y}, {m_box.x + m_box.width, m_box.y + m_box.height}, true);
+    // On a card of its own: refresh lines run behind it, not through the words.
+    const float card_half =
+        (one_line ? text_width + button_width : std::max(text_width, button_width)) / 2 + line;
+    const float centre = m_box.x + m_box.width / 2;
+    list->AddRectFilled({centre - card_half, y - 3}, {centre + card_half, y + height + 3},
+                        ctx.theme.plot_background, line * 0.3F);
+    ctx.landmarks.set(fmt::format("signals/empty/{}", info().name),
+                      {centre - card_half, y - 3, 2 * card_half, height + 6});
     list->AddText({x, y + ImGui::GetStyle().FramePadding.y}, ctx.theme.text_muted, why);
     list->PopClipRect();
     if (key) {

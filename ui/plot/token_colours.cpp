@@ -28,18 +28,32 @@ void TokenColours::build(std::span<const uint32_t> map, uint32_t background, uin
     m_map = map.data();
     m_background = background;
     m_text = text;
-    for (size_t i = 0; i < m_entries.size(); ++i) {
-        Entry& e = m_entries[i];
-        e.underline = map[i] | 0xFF000000U;
-        e.text = text;
-        // Less tint where the text would drown; the underline keeps the full colour.
-        float share = tint;
+    for (size_t i = 0; i < m_entries.size(); ++i)
+        m_entries[i] = entry(map[i], background, text);
+}
+
+TokenColours::Entry TokenColours::entry(uint32_t colour, uint32_t background, uint32_t text) {
+    Entry e{background, text, colour | 0xFF000000U};
+    // Less tint where the text would drown; the underline keeps the full colour.
+    float share = tint;
+    e.background = mix(background, e.underline, share);
+    while (contrast(e.background, text) < least_contrast && share > 0.02F) {
+        share *= 0.9F;
         e.background = mix(background, e.underline, share);
-        while (contrast(e.background, text) < least_contrast && share > 0.02F) {
-            share *= 0.9F;
-            e.background = mix(background, e.underline, share);
-        }
     }
+    return e;
+}
+
+const Verdicts* verdicts_of(std::string_view signal) {
+    static constexpr Verdicts task{"right", "wrong", "not scored"},
+        choice{"first choice", "another choice", "not known"};
+    if (signal == "task_score") return &task;
+    if (signal == "top1_hit") return &choice;
+    return nullptr;
+}
+
+uint32_t verdict_colour(bool yes) {
+    return yes ? IM_COL32(0x00, 0x9E, 0x73, 255) : IM_COL32(0xD5, 0x5E, 0x00, 255);
 }
 
 const TokenColours::Entry& TokenColours::at(double fraction) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace refreshlab::ui {
 
@@ -22,6 +23,8 @@ public:
     /// \param background  of the panel, opaque
     /// \param text        preferred text colour
     void build(std::span<const uint32_t> map, uint32_t background, uint32_t text);
+    /// One colour alone, treated like those of a map.
+    [[nodiscard]] static Entry entry(uint32_t colour, uint32_t background, uint32_t text);
     /// \param fraction  0..1, clamped
     [[nodiscard]] const Entry& at(double fraction) const;
     [[nodiscard]] bool matches(const uint32_t* map, uint32_t background, uint32_t text) const {
@@ -33,5 +36,15 @@ private:
     const uint32_t* m_map = nullptr;
     uint32_t m_background = 0, m_text = 0;
 };
+
+/// A signal that says yes or no of a token (task_score, top1_hit) has words and two colours instead of a scale.
+struct Verdicts {
+    std::string_view yes, no, neither; ///< for people: 1, 0, absent
+};
+/// Null for signals that are measured on a scale.
+[[nodiscard]] const Verdicts* verdicts_of(std::string_view signal);
+/// Right or wrong as a colour: bluish green and vermilion of Okabe and Ito, which also people without red-green vision
+/// tell apart; wrong tokens are struck as well, so that no colour is needed.
+[[nodiscard]] uint32_t verdict_colour(bool yes);
 
 } // namespace refreshlab::ui
