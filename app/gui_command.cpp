@@ -2,6 +2,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
+#include "engine/tasks/prompt_file.h"
 
 #include <fmt/format.h>
 
@@ -52,6 +53,15 @@ std::string command_line() {
     return text;
 }
 
+/// What was asked for, on top of the first start; a prompt of a bundled task brings its task along, so that the text can be
+/// coloured by what is right.
+RunConfig started_run(const RunOptions& asked) {
+    const auto assets = find_assets();
+    RunConfig config = asked.config(first_start_config(assets));
+    if (const auto task = find_task(config.prompt, assets / "prompts")) config.task = *task;
+    return config;
+}
+
 int run_gui(Options& options) {
     WindowOptions& window = options.window;
     window.command_line = command_line();
@@ -61,8 +71,7 @@ int run_gui(Options& options) {
     if (!options.record.empty()) window.record = options.record;
     if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
     // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
-    if (!window.trace || options.run.has_prompt())
-        window.start = options.run.config(first_start_config(find_assets()));
+    if (!window.trace || options.run.has_prompt()) window.start = started_run(options.run);
     window.autostart = !options.paused;
     if (!has_display() && !window.screenshot && !window.headless) {
         throw Error("opening the window", {}, "there is no display (DISPLAY is not set)",

@@ -1,4 +1,5 @@
 #include "engine/base/error.h"
+#include "engine/tasks/prompt_file.h"
 #include "engine/text/utf8.h"
 #include "ui/dialog.h"
 #include "ui/prompt_files.h"
@@ -9,6 +10,7 @@
 #include <misc/cpp/imgui_stdlib.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace refreshlab::ui {
 
@@ -24,6 +26,8 @@ public:
             m_config.student_dir = (models / "llama-tales-student").string();
         }
         m_seed = fmt::format("{}", m_config.seed);
+        m_first_prompt = m_config.prompt;
+        look_for_task(state);
         state.guarded([&] { m_prompts = read_bundled_prompts(state.ctx.host.assets() / "prompts"); });
     }
 
@@ -40,13 +44,19 @@ public:
                             "recording stays in the trace.");
 
         label("Prompt", column);
-        draw_prompt_chooser();
+        draw_prompt_chooser(state);
         ImGui::SetNextItemWidth(-1);
         if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
         ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(em * 0.5F, em * 0.45F));
         ImGui::InputTextMultiline("##prompt", &m_config.prompt, ImVec2(-1, em * 8),
                                   ImGuiInputTextFlags_WordWrap);
+        if (ImGui::IsItemDeactivatedAfterEdit()) look_for_task(state);
         ImGui::PopStyleVar();
+        label("", column);
+        muted_text(
+            ctx, m_task ? fmt::format("Belongs to the bundled task {}: every token is scored, right or wrong",
+                                      m_task->kind)
+                        : std::string("Belongs to no bundled task: tokens are not scored"));
         label("", column);
         ImGui::Checkbox("Use the text as it is, without the model's chat template", &m_config.raw_prompt);
 
@@ -134,6 +144,10 @@ public:
             state.trace_name.clear();
             state.wanted_running.reset();
             state.ctx.select_step(std::nullopt);
+            look_for_task(state); // the prompt may still be under the cursor
+            m_config.task = m_task.value_or(TaskConfig{});
+            // A given continuation belongs to its prompt.
+            if (m_config.prompt != m_first_prompt) m_config.given_text.clear();
             state.ctx.engine.send(command::StartRun{m_config});
             return false;
         }
@@ -147,7 +161,13 @@ private:
         ImGui::SameLine(column);
     }
 
-    void draw_prompt_chooser() {
+    /// The task that the prompt belongs to, so that its answer can be scored. Reads the prompt files, some milliseconds.
+    void look_for_task(ShellState& state) {
+        m_task.reset();
+        state.guarded([&] { m_task = find_task(m_config.prompt, state.ctx.host.assets() / "prompts"); });
+    }
+
+    void draw_prompt_chooser(ShellState& state) {
         if (ImGui::Button("Bundled prompts")) ImGui::OpenPopup("bundled prompts");
         if (!ImGui::BeginPopup("bundled prompts")) return;
         std::string file;
@@ -160,7 +180,10 @@ private:
             }
             if (!open) continue;
             const std::string shown = visible_text(prompt.text, 90);
-            if (ImGui::MenuItem(shown.c_str())) m_config.prompt = prompt.text;
+            if (ImGui::MenuItem(shown.c_str())) {
+                m_config.prompt = prompt.text;
+                look_for_task(state);
+            }
         }
         if (open) ImGui::EndMenu();
         if (m_prompts.empty()) ImGui::TextDisabled("None found");
@@ -184,6 +207,8 @@ private:
     }
 
     RunConfig m_config;
+    std::optional<TaskConfig> m_task; ///< of the prompt as it was when it was last looked up
+    std::string m_first_prompt;
     std::string m_seed;
     std::vector<BundledPrompt> m_prompts;
 };

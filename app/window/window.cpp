@@ -79,10 +79,9 @@ int run_window(const WindowOptions& options) {
     }
 
     if (options.start) {
-        engine.send(command::StartRun{*options.start});
         // A picture shows exactly so many steps, whatever the speed of the machine.
         const bool exact = picture && options.after_steps > 0;
-        if (exact || !options.autostart) engine.send(command::Pause{});
+        engine.send(command::StartRun{*options.start, exact || !options.autostart});
         if (exact) engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
     }
     if (!picture) {
