@@ -335,7 +335,8 @@ void Shell::Impl::draw_panels() {
         const bool front = std::ranges::find(to_front, title) != to_front.end();
         if (front || state.focus_panel == title) ImGui::SetNextWindowFocus();
         if (state.focus_panel == title) state.focus_panel.clear();
-        ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * 26, ImGui::GetFontSize() * 22),
+        const auto [width, height] = panel->size_in_ems();
+        ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * width, ImGui::GetFontSize() * height),
                                  ImGuiCond_FirstUseEver);
         if (ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse)) {
             state.drawn_panels.push_back(title);

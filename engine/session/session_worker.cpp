@@ -267,11 +267,12 @@ void SessionWorker::Impl::loop() {
     while (true) {
         std::optional<Command> command = running ? queue.try_pop() : queue.wait_pop();
         if (!command && !running) break; // closed
-        // Each error is handled here, once: a bad command is reported and the run goes on; a failing step ends the run,
-        // its recording stays readable, and the next StartRun begins afresh.
+        // Each error is handled here, once: a command that could not be carried out (refused, cancelled, too large) is
+        // reported and the run stays as it was; a failing step, or a device or program at fault, ends the run: its
+        // recording stays readable, and the next StartRun begins afresh.
         const bool is_step = !command;
         std::string problem;
-        bool was_bad_input = false;
+        bool refused = false;
         try {
             if (command) {
                 handle(*command);
@@ -282,7 +283,7 @@ void SessionWorker::Impl::loop() {
             continue;
         } catch (const Error& e) {
             problem = e.what();
-            was_bad_input = e.kind() == ErrorKind::bad_input;
+            refused = true;
         } catch (const c10::Error& e) {
             problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
         } catch (const std::bad_alloc&) {
@@ -291,7 +292,7 @@ void SessionWorker::Impl::loop() {
             problem = std::string("internal error: ") + e.what();
         }
         std::replace(problem.begin(), problem.end(), '\n', ' ');
-        if (is_step || !was_bad_input) {
+        if (is_step || !refused) {
             running = false;
             session.reset();
             pair.reset(); // weights on a faulted device are of no use

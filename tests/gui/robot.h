@@ -140,6 +140,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> panel_cases();
 [[nodiscard]] std::vector<Case> window_cases();
 [[nodiscard]] std::vector<Case> file_cases();
+[[nodiscard]] std::vector<Case> exactness_cases();
 [[nodiscard]] std::vector<Case> last_cases(); ///< must run behind all others: they compare and quit
 
 } // namespace refreshlab::gui

@@ -200,7 +200,7 @@ private:
     /// Cached against naive, layer by step; the larger of K and V.
     static void draw_maps(UiContext& ctx, const ExactnessReport& report) {
         if (report.maps.empty()) return;
-        heading(ctx, "Cached against naive: largest difference of K and V");
+        heading(ctx, "Cached against naive: log10 of the largest difference of K and V");
         const float em = ImGui::GetFontSize();
         const auto count = static_cast<float>(report.maps.size());
         const float scale_width = em * 5.5F, spacing = ImGui::GetStyle().ItemSpacing.x;
@@ -234,8 +234,8 @@ private:
             }
             ImGui::SameLine();
         }
-        ImPlot::ColormapScale("10^##scale", floor_exponent, top_exponent, ImVec2(scale_width, em * 8),
-                              "%.0f");
+        ImPlot::ColormapScale("##scale", floor_exponent, top_exponent, ImVec2(scale_width, em * 9), "%.0f",
+                              ImPlotColormapScaleFlags_NoLabel);
         ImPlot::PopColormap();
     }
 
@@ -253,51 +253,105 @@ private:
                           map.same_token[row] != 0 ? "" : "\nanother token would be chosen");
     }
 
+    /// Range of a logarithmic axis around what was put in.
+    struct LogRange {
+        double low = 1e300, high = 0;
+        void see(double v) {
+            if (!(v > 0)) return;
+            low = std::min(low, v);
+            high = std::max(high, v);
+        }
+        void set(ImAxis axis) const {
+            if (high > 0) ImPlot::SetupAxisLimits(axis, low / 1.3, high * 1.3, ImPlotCond_Always);
+        }
+    };
+
+    /// The colour tells the model, its strength the length.
+    static ImVec4 curve_colour(const UiContext& ctx, std::string_view subject, double strength) {
+        const ImU32 base = ctx.theme.signal(subject == "teacher" ? "entropy_bits" : "kl_nats");
+        return ImGui::ColorConvertU32ToFloat4(
+            mix(ctx.theme.plot_background, base, 0.35F + 0.65F * static_cast<float>(strength)));
+    }
+
     static void draw_latency(UiContext& ctx, const ExactnessReport& report) {
         if (report.latency.empty()) return;
-        heading(ctx, "Latency");
+        heading(ctx, "Latency: naive and cached by step; prefill and decode by prompt length");
+        LogRange ms, tokens, per_token;
+        for (const LatencyCurve& curve : report.latency) {
+            for (size_t i = 0; i < curve.step.size(); ++i) {
+                ms.see(static_cast<double>(curve.naive_ms[i]));
+                ms.see(static_cast<double>(curve.cached_ms[i]));
+                per_token.see(static_cast<double>(curve.cached_ms[i]));
+            }
+            tokens.see(curve.length);
+            per_token.see(curve.prefill_ms / curve.length);
+        }
         const float spacing = ImGui::GetStyle().ItemSpacing.x;
-        const ImVec2 size((ImGui::GetContentRegionAvail().x - spacing) / 2, ImGui::GetFontSize() * 14);
-        if (ImPlot::BeginPlot("By step: naive (dots) and cached (lines)", size, ImPlotFlags_NoMenus)) {
-            ImPlot::SetupAxes("step", "ms", ImPlotAxisFlags_AutoFit, ImPlotAxisFlags_AutoFit);
-            ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
-            ImPlot::SetupLegend(ImPlotLocation_East, ImPlotLegendFlags_Outside);
-            for (const LatencyCurve& curve : report.latency) {
-                std::vector<float> steps(curve.step.begin(), curve.step.end());
-                const std::string label = fmt::format("{} L={}", curve.subject, curve.length);
-                const auto points = static_cast<int>(steps.size());
-                ImPlot::PlotLine(label.c_str(), steps.data(), curve.cached_ms.data(), points);
-                ImPlot::PlotScatter(label.c_str(), steps.data(), curve.naive_ms.data(), points);
-            }
-            ImPlot::EndPlot();
-        }
+        const ImVec2 size((ImGui::GetContentRegionAvail().x - spacing) / 2, ImGui::GetFontSize() * 15);
+        draw_steps(ctx, report, size, ms, tokens.high);
         ImGui::SameLine();
-        if (ImPlot::BeginPlot("By prompt length: prefill and decode", size, ImPlotFlags_NoMenus)) {
-            ImPlot::SetupAxes("prompt tokens", "ms per token", ImPlotAxisFlags_AutoFit,
-                              ImPlotAxisFlags_AutoFit);
-            ImPlot::SetupAxisScale(ImAxis_X1, ImPlotScale_Log10);
-            ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
-            ImPlot::SetupLegend(ImPlotLocation_East, ImPlotLegendFlags_Outside);
-            for (const char* subject : {"teacher", "student"}) {
-                std::vector<double> length, prefill, decode;
-                for (const LatencyCurve& curve : report.latency) {
-                    if (curve.subject != subject || curve.cached_ms.empty()) continue;
-                    double sum = 0;
-                    for (const float ms : curve.cached_ms)
-                        sum += static_cast<double>(ms);
-                    length.push_back(curve.length);
-                    prefill.push_back(curve.prefill_ms / curve.length);
-                    decode.push_back(sum / static_cast<double>(curve.cached_ms.size()));
-                }
-                if (length.empty()) continue;
-                const auto points = static_cast<int>(length.size());
-                ImPlot::PlotLine(fmt::format("{} prefill", subject).c_str(), length.data(), prefill.data(),
-                                 points);
-                ImPlot::PlotLine(fmt::format("{} decode", subject).c_str(), length.data(), decode.data(),
-                                 points);
-            }
-            ImPlot::EndPlot();
+        draw_lengths(ctx, report, size, tokens, per_token);
+    }
+
+    static void draw_steps(UiContext& ctx, const ExactnessReport& report, ImVec2 size, const LogRange& ms,
+                           double longest) {
+        if (!ImPlot::BeginPlot("##steps", size, ImPlotFlags_NoMenus)) return;
+        ImPlot::SetupAxes("step (crosses: naive, lines: cached)", "ms");
+        ImPlot::SetupAxisLimits(ImAxis_X1, 0, report.options.latency_steps + 1, ImPlotCond_Always);
+        ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
+        ms.set(ImAxis_Y1);
+        ImPlot::SetupLegend(ImPlotLocation_East, ImPlotLegendFlags_Outside);
+        for (const LatencyCurve& curve : report.latency) {
+            const std::vector<float> steps(curve.step.begin(), curve.step.end());
+            const std::string label = fmt::format("{} {}", curve.subject, curve.length);
+            const auto points = static_cast<int>(steps.size());
+            ImPlotSpec line;
+            line.LineColor =
+                curve_colour(ctx, curve.subject, std::log2(1.0 + curve.length) / std::log2(1.0 + longest));
+            line.LineWeight = 2;
+            ImPlot::PlotLine(label.c_str(), steps.data(), curve.cached_ms.data(), points, line);
+            ImPlotSpec cross;
+            cross.Marker = ImPlotMarker_Cross;
+            cross.LineColor = cross.MarkerLineColor = line.LineColor;
+            ImPlot::PlotScatter(label.c_str(), steps.data(), curve.naive_ms.data(), points, cross);
         }
+        ImPlot::EndPlot();
+    }
+
+    static void draw_lengths(UiContext& ctx, const ExactnessReport& report, ImVec2 size,
+                             const LogRange& tokens, const LogRange& per_token) {
+        if (!ImPlot::BeginPlot("##lengths", size, ImPlotFlags_NoMenus)) return;
+        ImPlot::SetupAxes("prompt tokens", "ms per token");
+        ImPlot::SetupAxisScale(ImAxis_X1, ImPlotScale_Log10);
+        ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
+        tokens.set(ImAxis_X1);
+        per_token.set(ImAxis_Y1);
+        ImPlot::SetupLegend(ImPlotLocation_East, ImPlotLegendFlags_Outside);
+        for (const char* subject : {"teacher", "student"}) {
+            std::vector<double> length, prefill, decode;
+            for (const LatencyCurve& curve : report.latency) {
+                if (curve.subject != subject || curve.cached_ms.empty()) continue;
+                double sum = 0;
+                for (const float step_ms : curve.cached_ms)
+                    sum += static_cast<double>(step_ms);
+                length.push_back(curve.length);
+                prefill.push_back(curve.prefill_ms / curve.length);
+                decode.push_back(sum / static_cast<double>(curve.cached_ms.size()));
+            }
+            if (length.empty()) continue;
+            const auto points = static_cast<int>(length.size());
+            ImPlotSpec spec;
+            spec.LineWeight = 2;
+            spec.Marker = ImPlotMarker_Circle;
+            spec.LineColor = curve_colour(ctx, subject, 0.3);
+            ImPlot::PlotLine(fmt::format("{} prefill", subject).c_str(), length.data(), prefill.data(),
+                             points, spec);
+            spec.Marker = ImPlotMarker_Square;
+            spec.LineColor = curve_colour(ctx, subject, 1);
+            ImPlot::PlotLine(fmt::format("{} decode", subject).c_str(), length.data(), decode.data(), points,
+                             spec);
+        }
+        ImPlot::EndPlot();
     }
 
     ExactnessOptions m_options;

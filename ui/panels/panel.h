@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -14,6 +15,8 @@ public:
     virtual ~Panel() = default;
     /// Window title and stable id ("Signals"); also its name in layouts and in pictures of one panel.
     [[nodiscard]] virtual std::string_view title() const = 0;
+    /// Width and height of its window before a person or a layout has given it another, in font sizes.
+    [[nodiscard]] virtual std::pair<float, float> size_in_ems() const { return {26.0F, 22.0F}; }
     /// Inside the panel's window. An exception ends this panel's frame with a message, not the program.
     virtual void draw(UiContext& ctx) = 0;
     /// When a new recording arrives (run started, rewound, opened): drop what was cached of the old one.
@@ -31,6 +34,7 @@ public:
 [[nodiscard]] std::unique_ptr<Panel> make_attention_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_cache_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_performance_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_exactness_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_log_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_timeline_panel();
 

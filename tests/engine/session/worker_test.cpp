@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <mutex>
 #include <random>
+#include <thread>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -275,4 +276,35 @@ TEST_CASE("a check pauses the run, reports, and leaves it as it was", "[worker]"
     const auto recording = worker.recording();
     RunConfig config = recording->info().config;
     CHECK_FALSE(first_difference(*recording, *replay(*recording, load_pair(config))));
+}
+
+TEST_CASE("a start that is cancelled while it loads leaves the former run as it was", "[worker]") {
+    SessionWorker worker;
+    {
+        Watcher watch(worker);
+        worker.send(command::StartRun{bundled(40), true});
+        watch.until_state(EngineState::paused);
+        worker.send(command::Step{5});
+        watch.until([&](const EngineStatus& s) {
+            return s.state == EngineState::paused && worker.recording()->steps() == 5;
+        });
+    }
+    const auto recording = worker.recording();
+    // News comes on the decode thread, between two tensors of the other dtype's weights.
+    worker.on_news([&] {
+        if (worker.status()->state == EngineState::loading) worker.send(command::Stop{});
+    });
+    RunConfig other = bundled(40);
+    other.dtype = Dtype::bf16;
+    const uint64_t errors = worker.status()->errors;
+    worker.send(command::StartRun{other});
+    while (worker.status()->errors == errors)
+        std::this_thread::yield();
+    Watcher watch(worker);
+    const auto status = watch.until_state(EngineState::paused);
+    CHECK(status->error.find("cancelled") != std::string::npos);
+    CHECK(worker.recording() == recording);
+    worker.send(command::Resume{});
+    watch.until_state(EngineState::finished);
+    CHECK(worker.recording()->steps() == 40);
 }
