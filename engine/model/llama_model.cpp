@@ -77,9 +77,8 @@ public:
         m_target->states =
             at::empty({config.num_layers + 1, rows, m_width}, at::TensorOptions().dtype(at::kFloat));
     }
-    [[nodiscard]] bool active() const { return m_target != nullptr; }
 
-    /// The next `advance` rows to come belong behind those kept so far.
+    /// The next rows to come belong behind these.
     void advance(int64_t rows) { m_first_row += rows; }
     /// \param x  [n, held hidden width], what `layer` reads; of more rows than the pass has, the first ones count
     void keep(int64_t layer, const at::Tensor& x) {
@@ -183,7 +182,8 @@ struct LlamaModel::Impl {
     at::Tensor extend_chunk(KvCache& cache, std::span<const int32_t> tokens, Rows rows, Origin origin,
                             CaptureSink* capture, HiddenSink& hidden) const;
     at::Tensor step_rows(KvCache& cache, int32_t token, bool write, const BatchDropout& dropout,
-                         int64_t num_rows, CaptureSink& capture, HiddenSink& hidden, StepFault fault = {}) const;
+                         int64_t num_rows, CaptureSink& capture, HiddenSink& hidden,
+                         StepFault fault = {}) const;
 };
 
 at::Tensor LlamaModel::Impl::embed(std::span<const int32_t> tokens) const {
@@ -275,10 +275,12 @@ at::Tensor LlamaModel::Impl::extend_chunk(KvCache& cache, std::span<const int32_
 /// `num_rows` rows of one token at dropout.position == cache.length(). With `write`, row 0 writes its column there. With
 /// more than one row, or where nothing is written, each row brings its own column as its last key.
 at::Tensor LlamaModel::Impl::step_rows(KvCache& cache, int32_t token, bool write, const BatchDropout& dropout,
-                                       int64_t num_rows, CaptureSink& capture, HiddenSink& hidden, StepFault fault) const {
+                                       int64_t num_rows, CaptureSink& capture, HiddenSink& hidden,
+                                       StepFault fault) const {
     const int64_t position = dropout.position;
     const bool own_columns = num_rows > 1 || !write;
-    const Sight sight(std::vector<int64_t>(static_cast<size_t>(num_rows), position + fault.mask_shift), own_columns);
+    const Sight sight(std::vector<int64_t>(static_cast<size_t>(num_rows), position + fault.mask_shift),
+                      own_columns);
     auto [cos, sin] = rope.rows(position + fault.position_shift, 1);
     if (num_rows > 1) {
         cos = cos.expand({num_rows, -1}).contiguous();

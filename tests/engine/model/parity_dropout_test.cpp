@@ -95,7 +95,7 @@ TEST_CASE("with given masks the Monte-Carlo passes of every family equal a naive
             at::kCPU, at::kFloat);
         const ReferenceForward naive(config, weights);
         // Longer than the shortest windows, so that some prefix positions are out of sight.
-        const std::vector<int32_t> tokens = random_tokens(parity_full() ? 40 : 18, config.vocab_size, 4);
+        const std::vector<int32_t> tokens = random_tokens(parity_full() ? 40 : 14, config.vocab_size, 4);
         const McRequest mc = all_sites(parity_full() ? 4 : 2, 77, 0.2F);
         const auto cache = model->make_cache(64);
         (void)model->extend(*cache, std::span(tokens).first(tokens.size() - 1), Rows::none, origin);
@@ -143,7 +143,7 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
     const float p = 0.15F;
 
     const ReferenceForward naive(config, weights);
-    const int64_t samples = parity_full() ? 8000 : 800;
+    const int64_t samples = parity_full() ? 8000 : 600;
     std::mt19937_64 random(20240229);
     std::bernoulli_distribution drops(static_cast<double>(p));
     std::vector<at::Tensor> drawn;
@@ -162,7 +162,7 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
     const auto cache = model->make_cache(16);
     (void)model->extend(*cache, std::span(tokens).first(4), Rows::none, origin);
     std::vector<double> live;
-    for (uint64_t seed = 0; seed < (parity_full() ? 2000U : 300U); ++seed) {
+    for (uint64_t seed = 0; seed < (parity_full() ? 2000U : 250U); ++seed) {
         const auto rows = model->step(*cache, tokens.back(), origin, all_sites(8, seed, p));
         live.push_back(mc_statistics(rows.row, rows.mc).variance);
         cache->truncate(4);
@@ -174,6 +174,6 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
     fmt::print("Monte-Carlo variance: {:.5f} +- {:.5f} live, {:.5f} +- {:.5f} direct\n", ours.mean,
                ours.error, theirs.mean, theirs.error);
     REQUIRE(theirs.mean > 0.01);
-    CHECK(error < 0.1 * theirs.mean); // sharp enough to notice a wrong scale of the masks
+    CHECK(error < 0.05 * theirs.mean); // sharp enough to notice a wrong scale of the masks
     CHECK(std::abs(ours.mean - theirs.mean) < 3.0 * error);
 }

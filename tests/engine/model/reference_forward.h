@@ -69,24 +69,21 @@ private:
         return m_weights.count(name + ".bias") > 0 ? y + weight(name + ".bias") : y;
     }
 
+    /// x [rows, heads, head_dim]; the extra row stands at the last token's position.
     [[nodiscard]] at::Tensor rotate(const at::Tensor& x) const {
         const std::vector<float> frequencies = rope_frequencies(m_config);
         const int64_t rows = x.size(0);
         const int64_t half = m_config.head_dim / 2;
-        at::Tensor out = x.clone();
+        std::vector<double> angles;
         for (int64_t r = 0; r < rows; ++r) {
-            const int64_t position =
-                std::min(r, rows - 2); // the extra row stands at the last token's position
-            for (int64_t i = 0; i < half; ++i) {
-                const double angle =
-                    static_cast<double>(static_cast<float>(position) * frequencies[static_cast<size_t>(i)]);
-                const at::Tensor a = x.select(0, r).select(1, i);
-                const at::Tensor b = x.select(0, r).select(1, i + half);
-                out.select(0, r).select(1, i).copy_(a * std::cos(angle) - b * std::sin(angle));
-                out.select(0, r).select(1, i + half).copy_(b * std::cos(angle) + a * std::sin(angle));
-            }
+            const auto position = static_cast<float>(std::min(r, rows - 2));
+            for (const float frequency : frequencies)
+                angles.push_back(static_cast<double>(position * frequency));
         }
-        return out;
+        const at::Tensor angle = at::tensor(angles, at::kDouble).view({rows, 1, half});
+        const at::Tensor a = x.narrow(2, 0, half);
+        const at::Tensor b = x.narrow(2, half, half);
+        return at::cat({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2);
     }
 
     [[nodiscard]] at::Tensor block(const at::Tensor& x, int64_t n, int64_t layer, const Mask& mask) const {
@@ -119,20 +116,24 @@ private:
                                                std::sqrt(static_cast<double>(m_config.head_dim)),
                                            0);
                 if (row == n) {
-                    for (int64_t i = 0; i < p.size(0); ++i) {
+                    std::vector<double> factors;
+                    for (const int64_t seen_at : visible) {
                         // The own column counts as the last position.
-                        const auto at = std::min(visible[static_cast<size_t>(i)], n - 1);
-                        p[i] *= mask(DropoutSite::attention, layer,
-                                     (static_cast<uint64_t>(head) << 32) | static_cast<uint64_t>(at));
+                        const auto at = static_cast<uint64_t>(std::min(seen_at, n - 1));
+                        factors.push_back(
+                            mask(DropoutSite::attention, layer, (static_cast<uint64_t>(head) << 32) | at));
                     }
+                    p = p * at::tensor(factors, at::kDouble);
                 }
                 attended.select(0, row).select(0, head).copy_(
                     at::matmul(p, v.select(1, head / group).index_select(0, seen)));
             }
         }
         const auto drop_channels = [&](at::Tensor& branch, DropoutSite site) {
+            std::vector<double> factors;
             for (int64_t c = 0; c < branch.size(1); ++c)
-                branch[n][c] *= mask(site, layer, static_cast<uint64_t>(c));
+                factors.push_back(mask(site, layer, static_cast<uint64_t>(c)));
+            branch.select(0, n).mul_(at::tensor(factors, at::kDouble));
         };
         at::Tensor branch = linear(attended.reshape({n + 1, -1}), prefix + "self_attn.o_proj");
         drop_channels(branch, DropoutSite::attention_output);
