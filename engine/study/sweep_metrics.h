@@ -41,28 +41,27 @@ struct MetricInfo {
     /// Wall-clock: differs from run to run. All others are the same bits on every run of the same device kind.
     bool measured = false;
     Better better = Better::neither;
-    int decimals = 3;        ///< in Markdown
-    bool literature = false; ///< a column of the literature's table
+    int decimals = 3; ///< in Markdown
 };
 
 inline constexpr std::array<MetricInfo, num_metrics> metric_infos = {{
-    {"teacher_ppl", "teacher-PPL", "teacher_ppl", false, Better::lower, 3, true},
-    {"tail_logprob", "tail log-prob (nats/token)", "tail_logprob", false, Better::higher, 3, true},
-    {"repetition3", "repetition@3", "repetition3", false, Better::lower, 3, true},
-    {"characters", "characters", "characters", false, Better::neither, 1, true},
-    {"tokens", "tokens", "tokens", false, Better::neither, 1, false},
-    {"refreshes", "refreshes", "refresh_count", false, Better::lower, 2, true},
-    {"teacher_passes", "teacher passes", "teacher_passes", false, Better::lower, 2, false},
-    {"teacher_tokens", "teacher tokens", "teacher_tokens", false, Better::lower, 1, false},
-    {"agreement", "agreement", "agreement", false, Better::higher, 3, false},
-    {"top1_hit", "first choices", "top1_hit", false, Better::higher, 3, false},
-    {"task_score", "task score", "task_score", false, Better::higher, 3, false},
-    {"mean_entropy_bits", "entropy (bits)", "mean_entropy_bits", false, Better::neither, 3, false},
-    {"ttft_ms", "TTFT (ms)", "ttft_ms", true, Better::lower, 2, true},
-    {"decode_tps", "decode TPS", "decode_tps", true, Better::higher, 1, true},
-    {"total_s", "total (s)", "total_s", true, Better::lower, 3, true},
-    {"end_to_end_tps", "end-to-end TPS", "end_to_end_tps", true, Better::higher, 1, false},
-    {"overhead_percent", "overhead (%)", "", true, Better::lower, 1, true},
+    {"teacher_ppl", "teacher-PPL", "teacher_ppl", false, Better::lower, 3},
+    {"tail_logprob", "tail log-prob (nats/token)", "tail_logprob", false, Better::higher, 3},
+    {"repetition3", "repetition@3", "repetition3", false, Better::lower, 3},
+    {"characters", "characters", "characters", false, Better::neither, 1},
+    {"tokens", "tokens", "tokens", false, Better::neither, 1},
+    {"refreshes", "refreshes", "refresh_count", false, Better::lower, 2},
+    {"teacher_passes", "teacher passes", "teacher_passes", false, Better::lower, 2},
+    {"teacher_tokens", "teacher tokens", "teacher_tokens", false, Better::lower, 1},
+    {"agreement", "agreement", "agreement", false, Better::higher, 3},
+    {"top1_hit", "first choices", "top1_hit", false, Better::higher, 3},
+    {"task_score", "task score", "task_score", false, Better::higher, 3},
+    {"mean_entropy_bits", "entropy (bits)", "mean_entropy_bits", false, Better::neither, 3},
+    {"ttft_ms", "TTFT (ms)", "ttft_ms", true, Better::lower, 2},
+    {"decode_tps", "decode TPS", "decode_tps", true, Better::higher, 1},
+    {"total_s", "total (s)", "total_s", true, Better::lower, 3},
+    {"end_to_end_tps", "end-to-end TPS", "end_to_end_tps", true, Better::higher, 1},
+    {"overhead_percent", "overhead (%)", "", true, Better::lower, 1},
 }};
 
 [[nodiscard]] constexpr const MetricInfo& metric_info(Metric metric) {

@@ -9,6 +9,10 @@ namespace refreshlab {
 
 namespace {
 
+/// The literature's columns in its order.
+constexpr Metric literature_columns[] = {Metric::teacher_ppl, Metric::tail_logprob, Metric::repetition3,
+                                         Metric::characters,  Metric::ttft_ms,      Metric::decode_tps,
+                                         Metric::total_s,     Metric::refreshes,    Metric::overhead_percent};
 constexpr Metric qualities[] = {Metric::teacher_ppl, Metric::task_score};
 constexpr Metric costs[] = {Metric::decode_tps, Metric::refreshes, Metric::teacher_tokens};
 
@@ -113,17 +117,16 @@ private:
 
     void literature(const std::string& group) {
         std::vector<std::string> labels;
-        for (const MetricInfo& metric : metric_infos) {
-            if (metric.literature && shown(metric, m_columns)) labels.emplace_back(metric.label);
+        for (const Metric metric : literature_columns) {
+            if (shown(metric_info(metric), m_columns)) labels.emplace_back(metric_info(metric).label);
         }
         m_text += "\n" + table_head(labels);
         rows_of(group, [&](const SweepTableRow& row) {
             m_text += "| " + markdown_text(row.label) + " |";
-            for (size_t i = 0; i < num_metrics; ++i) {
-                if (!metric_infos[i].literature || !shown(metric_infos[i], m_columns)) continue;
-                m_text += row.values[i].mean
-                              ? " " + fixed(*row.values[i].mean, metric_infos[i].decimals) + " |"
-                              : " |";
+            for (const Metric metric : literature_columns) {
+                if (!shown(metric_info(metric), m_columns)) continue;
+                const auto& value = row.value(metric).mean;
+                m_text += value ? " " + fixed(*value, metric_info(metric).decimals) + " |" : " |";
             }
             m_text += "\n";
         });

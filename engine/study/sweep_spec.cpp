@@ -95,8 +95,12 @@ Axis read_axis(const std::string& key, const json& values, const std::string& wh
                fmt::format("use \"{}\" beside \"{}\"", key == "seed" ? "seeds" : key, path));
     }
     if (find_parameter(key) == nullptr) {
-        RunConfig scratch;
-        set_parameter(scratch, key, "0"); // throws, naming the nearest parameter
+        try {
+            RunConfig scratch;
+            set_parameter(scratch, key, "0"); // throws, naming the nearest parameter
+        } catch (const Error& e) {
+            refuse(what, where, e.problem(), e.hint());
+        }
     }
     Axis axis;
     axis.key = key;
