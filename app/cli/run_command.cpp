@@ -6,6 +6,7 @@
 #include "engine/record/export.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/decode_session.h"
+#include "engine/tasks/prompt_file.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/utf8.h"
 
@@ -106,7 +107,9 @@ int run(const Options& options) {
     base.prompt.clear();
     base.max_tokens = 256;
     base.policy = RefreshPolicy{};
-    const RunConfig config = options.run.config(std::move(base));
+    RunConfig config = options.run.config(std::move(base));
+    // A prompt of a bundled task is scored token by token: signal task_score.
+    if (const auto task = find_task(config.prompt, find_assets() / "prompts")) config.task = *task;
     if (!options.run.has_prompt())
         throw Error("starting a run", {}, "no prompt", "give --prompt TEXT or --prompt-file FILE");
     check_run(config);
@@ -119,6 +122,10 @@ int run(const Options& options) {
         progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
         return !interrupted.load();
     });
+    if (config.mode == Mode::overfill && !pair->note().empty()) {
+        progress.show("");
+        fmt::print(stderr, "note: {}\n", pair->note());
+    }
     DecodeSession session(pair, config, [&](double fraction) {
         progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
         return !interrupted.load();

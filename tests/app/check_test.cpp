@@ -1,0 +1,116 @@
+// refreshlab check and doctor on the bundled pair, on a pair with two KV geometries, and on a task's prompt.
+#include "tests/app/program.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+/// The bundled student with keys that turn half as slowly: its columns mean something else than the teacher's.
+std::string other_geometry(const Scratch& scratch) {
+    const std::string folder = scratch / "student";
+    fs::copy(RL_SOURCE_DIR "/assets/models/llama-tales-student", folder, fs::copy_options::recursive);
+    nlohmann::json config = nlohmann::json::parse(contents(folder + "/config.json"));
+    config["rope_theta"] = 20000.0;
+    std::ofstream(folder + "/config.json") << config.dump();
+    return folder;
+}
+
+} // namespace
+
+TEST_CASE("check: the bundled pair is exact, and the report says so in text, JSON and CSV", "[app]") {
+    const Scratch scratch("check");
+    const Outcome check = refreshlab_cli({"check", "--steps", "6", "--lengths", "8,16", "--repetitions", "1",
+                                          "--json", scratch / "report.json", "--csv", scratch / "csv"});
+    INFO(check.err);
+    CHECK(check.status == 0);
+    CHECK_THAT(check.out, ContainsSubstring("every statement holds"));
+    const auto report = nlohmann::json::parse(contents(scratch / "report.json"));
+    CHECK(report["passed"] == true);
+    CHECK(report["checks"].size() == 13);
+    CHECK(report["latency"].size() == 4);
+    const Table columns = read_csv(scratch / "csv/columns.csv");
+    CHECK(columns.rows.size() == 2 * 5 * 6); // models, layers, steps
+    CHECK(read_csv(scratch / "csv/latency.csv").rows.size() > 4);
+}
+
+TEST_CASE("check: every fault is caught, and the exit status says so", "[app]") {
+    for (const char* fault :
+         {"stale_cache", "off_by_one_position", "mask_one_too_long", "duplicated_token"}) {
+        const Outcome check = refreshlab_cli({"check", "--steps", "6", "--no-latency", "--fault", fault});
+        INFO(fault << ": " << check.err);
+        CHECK(check.status == 0);
+        CHECK_THAT(check.out, ContainsSubstring("The check caught the fault") && ContainsSubstring("BROKEN"));
+    }
+    const Outcome unknown = refreshlab_cli({"check", "--fault", "gremlins"});
+    CHECK(unknown.status == 2);
+    CHECK_THAT(unknown.err, ContainsSubstring("gremlins") && ContainsSubstring("stale_cache"));
+}
+
+TEST_CASE("a pair with two KV geometries runs in rebuild mode and says so", "[app]") {
+    const Scratch scratch("rebuild");
+    const std::string student = other_geometry(scratch);
+    const Outcome run = refreshlab_cli(
+        {"run", "--student", student, "--prompt", "Write a chronicle of 6 companies.", "--policy", "periodic",
+         "--set", "periodic.every=8", "--max-tokens", "24", "--summary", scratch / "summary.json"});
+    INFO(run.err);
+    CHECK(run.status == 0);
+    CHECK_THAT(run.err, ContainsSubstring("note: rebuild mode") && ContainsSubstring("rope_theta"));
+    const auto summary = nlohmann::json::parse(contents(scratch / "summary.json"));
+    CHECK_THAT(summary["note"].get<std::string>(), ContainsSubstring("rebuild mode"));
+    const Outcome doctor =
+        refreshlab_cli({"doctor", RL_SOURCE_DIR "/assets/models/llama-tales-teacher", student});
+    CHECK(doctor.status == 0);
+    CHECK_THAT(doctor.out,
+               ContainsSubstring("theta 10000 | theta 20000 (differs)") && ContainsSubstring("rebuild mode"));
+    const Outcome check = refreshlab_cli({"check", "--student", student, "--steps", "4", "--no-latency"});
+    CHECK(check.status == 0);
+    CHECK_THAT(check.out, ContainsSubstring("skipped"));
+}
+
+TEST_CASE("a prompt of a bundled task is scored without being asked", "[app]") {
+    const Scratch scratch("task");
+    const auto score = [&](const char* prompt) {
+        const Outcome run = refreshlab_cli({"run", "--prompt", prompt, "--max-tokens", "60", "--mode",
+                                            "teacher", "--summary", scratch / "summary.json"});
+        REQUIRE(run.status == 0);
+        return nlohmann::json::parse(contents(scratch / "summary.json"));
+    };
+    const auto chronicle = score("Write a chronicle of 6 companies.");
+    CHECK(chronicle["task_tokens"] > 3);
+    CHECK(chronicle["task_score"] == 1.0); // the teacher knows the almanac
+    const auto story = score("Tell me about a duck.");
+    CHECK(story["task_tokens"] == 0);
+    CHECK(story["task_score"].is_null());
+}
+
+TEST_CASE("a given text is read to its end", "[app]") {
+    const Scratch scratch("given");
+    std::ofstream(scratch / "given.txt") << "Once upon a time there was a king.";
+    const Outcome run =
+        refreshlab_cli({"run", "--prompt", "Tell me about a duck.", "--given-file", scratch / "given.txt",
+                        "--policy", "burst", "--summary", scratch / "summary.json"});
+    INFO(run.err);
+    CHECK(run.status == 0);
+    CHECK(run.out == "Once upon a time there was a king.");
+    CHECK(nlohmann::json::parse(contents(scratch / "summary.json"))["stop_reason"] == "given_end");
+    std::ofstream(scratch / "empty.txt").flush();
+    CHECK(refreshlab_cli({"run", "--prompt", "x", "--given-file", scratch / "empty.txt"}).status == 2);
+    CHECK(refreshlab_cli({"run", "--prompt", "x", "--given-file", scratch / "missing.txt"}).status == 2);
+}
