@@ -427,6 +427,35 @@ void check_file(const std::filesystem::path& path) {
     }
 }
 
+/// Bounds what reading one file may cost. Pages of a damaged database can point at each other so that a walk over a few
+/// of them never ends in practice; SQLite notices cycles, but not that each of 20 levels points at the next a dozen times.
+class WorkLimit {
+public:
+    WorkLimit(Database& db, uint64_t file_bytes)
+        : m_db(db)
+        , m_calls_left((base + per_byte * file_bytes) / instructions_per_call) {
+        sqlite3_progress_handler(m_db.handle(), static_cast<int>(instructions_per_call), &WorkLimit::progress,
+                                 this);
+    }
+    WorkLimit(const WorkLimit&) = delete;
+    WorkLimit& operator=(const WorkLimit&) = delete;
+    ~WorkLimit() { sqlite3_progress_handler(m_db.handle(), 0, nullptr, nullptr); }
+    [[nodiscard]] bool exceeded() const { return m_calls_left == 0; }
+
+private:
+    /// A row takes about 50 instructions of SQLite's machine, more where it is sorted, and at least ten bytes.
+    static constexpr uint64_t base = 10'000'000, per_byte = 200, instructions_per_call = 10'000;
+
+    static int progress(void* self) {
+        auto& left = static_cast<WorkLimit*>(self)->m_calls_left;
+        if (left > 0) --left;
+        return left == 0 ? 1 : 0; // 1: SQLite gives up with SQLITE_INTERRUPT
+    }
+
+    Database& m_db;
+    uint64_t m_calls_left;
+};
+
 /// Brings an older trace up to date in memory.
 void migrate(Database& db, const std::filesystem::path& path) {
     int64_t version = db.integer("PRAGMA user_version");
@@ -459,7 +488,14 @@ std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& 
         sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
         db.exec("PRAGMA cell_size_check = ON");
         migrate(db, path);
-        return Loader(db, path.string()).load();
+        const WorkLimit limit(
+            db, static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size")));
+        try {
+            return Loader(db, path.string()).load();
+        } catch (const sqlite::SqlError&) {
+            if (limit.exceeded()) throw Damage("reading it takes more work than a file of its size can need");
+            throw;
+        }
     } catch (const sqlite::SqlError& e) {
         if (e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED) {
             throw Error(doing, path.string(), "another program has locked it",

@@ -195,3 +195,59 @@ TEST_CASE("any trace file is refused in one line or can be read through", "[fuzz
         });
     CHECK(outcome.accepted > outcome.refused / 20);
 }
+
+TEST_CASE("a trace whose pages multiply each other is refused after bounded work", "[fuzz]") {
+    const Scratch scratch;
+    const std::filesystem::path file = scratch.file("pages");
+    write(file, fuzz::read_corpus("trace").front().bytes);
+    int64_t page_size = 0, root = 0;
+    {
+        Database db(file, sqlite::Open::read_write);
+        db.exec("PRAGMA journal_mode = OFF");
+        db.exec("WITH RECURSIVE n(i) AS (VALUES(1000) UNION ALL SELECT i + 1 FROM n WHERE i < 1200) "
+                "INSERT INTO tokens SELECT 7, i, zeroblob(16), 0 FROM n");
+        page_size = db.integer("PRAGMA page_size");
+        root = db.integer("SELECT rootpage FROM sqlite_master WHERE name = 'tokens'");
+    }
+    REQUIRE(load_trace(file).size() == 1);
+    std::string bytes = read(file);
+    const auto at = [&](int64_t page) { return static_cast<size_t>((page - 1) * page_size); };
+    const auto number = [&](size_t offset, size_t size) {
+        int64_t value = 0;
+        for (size_t i = 0; i < size; ++i)
+            value = value * 256 + static_cast<unsigned char>(bytes[offset + i]);
+        return value;
+    };
+    const auto put_page = [&](size_t offset, int64_t page) {
+        for (size_t i = 4; i-- > 0; page /= 256)
+            bytes[offset + i] = static_cast<char>(page % 256);
+    };
+    // Interior page of an index: type 2, cells counted at 3, right child at 8, pointers to the cells from 12; a cell
+    // starts with its left child.
+    REQUIRE(bytes[at(root)] == 2);
+    std::vector<size_t> child_offsets = {8};
+    for (int64_t cell = 0; cell < number(at(root) + 3, 2); ++cell)
+        child_offsets.push_back(
+            static_cast<size_t>(number(at(root) + 12 + 2 * static_cast<size_t>(cell), 2)));
+    std::vector<int64_t> children;
+    for (const size_t offset : child_offsets)
+        children.push_back(number(at(root) + offset, 4));
+    constexpr size_t levels = 12; // more than SQLite's own limit would be noticed
+    REQUIRE(children.size() > levels);
+    const std::string interior = bytes.substr(at(root), static_cast<size_t>(page_size));
+    int64_t parent = root;
+    for (size_t level = 0; level < levels; ++level) {
+        if (parent != root) bytes.replace(at(parent), interior.size(), interior);
+        for (const size_t offset : child_offsets)
+            put_page(at(parent) + offset, children[level]);
+        parent = children[level];
+    }
+    write(file, bytes);
+    try {
+        (void)load_trace(file); // 13 children at each of 12 levels: 10^13 rows
+        FAIL("no error");
+    } catch (const Error& error) {
+        INFO(error.what());
+        CHECK(std::string(error.what()).find("more work than a file of its size") != std::string::npos);
+    }
+}
