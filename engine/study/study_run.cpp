@@ -113,7 +113,7 @@ RunConfig StudyRunner::given_config(const StudyCase& c, const PromptRecord& reco
     RunConfig run = config(c);
     run.prompt = record.prompt;
     run.given_text = record.response;
-    run.max_tokens = narrow(token_count(record.response) + 1);
+    run.max_tokens = narrow(token_count(record.response) + 64);
     if (const auto task = task_of(record, m_options.prompts)) run.task = *task;
     return run;
 }

@@ -45,7 +45,7 @@ struct StudyCase {
 /// 16, 8 tokens; gates at every token with cool-down 4 (entropy 4 bits, 6 bits, 6 bits with the pending token redrawn, top-1
 /// surprisal 5.3 bits).
 [[nodiscard]] std::vector<StudyCase> card_cases();
-/// Those of them named here, in the card's order: for tables where a few rows tell all.
+/// The card's cases without the strides 64, 16, 8 and the gate at 4 bits: for tables where a few rows tell all.
 [[nodiscard]] std::vector<StudyCase> few_cases();
 
 /// The runs of a study, one after another on one loaded pair.

@@ -34,6 +34,10 @@ PromptRecord parse_record(const std::string& line, const std::string& what) {
     const auto text = [&](const char* key, std::string& out) {
         const auto it = json.find(key);
         if (it == json.end()) return;
+        if (it->is_array() && !it->empty() && it->front().is_string()) { // one per turn; the first is ours
+            out = it->front().get<std::string>();
+            return;
+        }
         if (!it->is_string()) refuse(std::string("\"") + key + "\" must be text");
         out = it->get<std::string>();
     };
@@ -43,12 +47,7 @@ PromptRecord parse_record(const std::string& line, const std::string& what) {
     text("prefix", record.prefix);
     text("reference", record.response);
     text("response", record.response);
-    if (const auto turns = json.find("turns"); turns != json.end() && record.prompt.empty()) {
-        if (!turns->is_array() || turns->empty() || !turns->front().is_string()) {
-            refuse("\"turns\" must be a list of texts");
-        }
-        record.prompt = turns->front().get<std::string>();
-    }
+    if (record.prompt.empty()) text("turns", record.prompt);
     if (record.prompt.empty()) refuse("there is no \"prompt\"");
     return record;
 }

@@ -18,6 +18,7 @@ struct PromptRecord {
 };
 
 /// Reads a JSON-lines file of prompts: {"kind", "prompt", "response"}, {"prompt", "prefix", "reference"}, or {"turns": [..]}.
+/// A list of texts, one per turn, counts by its first.
 /// Other keys are left aside, empty lines skipped. Throws Error{bad_input} naming file and line.
 [[nodiscard]] std::vector<PromptRecord> read_prompt_file(const std::filesystem::path& file);
 

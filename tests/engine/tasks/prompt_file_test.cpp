@@ -67,7 +67,7 @@ TEST_CASE("records of all bundled prompt files are read", "[tasks]") {
         for (const PromptRecord& record : records) {
             CHECK(!record.prompt.empty());
             CHECK(record.prefix.empty() == (name != "story_continuations"));
-            CHECK(record.response.empty() == (name == "mt_bench"));
+            CHECK((!record.response.empty() || name == "mt_bench")); // where only some questions have one
             CHECK(task_of(record, folder).has_value() == !record.kind.empty());
         }
     }
