@@ -8,7 +8,6 @@
 #include "engine/session/decode_session.h"
 #include "engine/tasks/prompt_file.h"
 #include "engine/text/tokenizer.h"
-#include "engine/text/utf8.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,11 +30,9 @@ std::atomic<bool> interrupted{
 /// Generated text on stdout, nothing else. A reader that goes away ends the run and not the program.
 class TextOut {
 public:
-    explicit TextOut(const TokenTable& tokens)
-        : m_tokens(tokens) {}
-    void token(int32_t id) {
-        if (id >= 0 && !m_tokens.is_special(id)) write(m_stream.push(m_tokens.token_bytes(id)));
-    }
+    explicit TextOut(std::shared_ptr<const Tokenizer> tokenizer)
+        : m_stream(std::move(tokenizer)) {}
+    void token(int32_t id) { write(m_stream.push(id)); }
     void finish() { write(m_stream.finish()); }
     [[nodiscard]] bool gone() const { return m_gone; }
 
@@ -44,8 +41,7 @@ private:
         if (text.empty() || m_gone) return;
         m_gone = std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0;
     }
-    const TokenTable& m_tokens;
-    Utf8Stream m_stream;
+    TextStream m_stream;
     bool m_gone = false;
 };
 
@@ -86,7 +82,7 @@ int replay_trace(const Options& options) {
     const Recording& recorded = *runs.back();
     const auto pair = load_pair(options.run.with_models(recorded.info().config));
     const auto again = replay(recorded, pair);
-    TextOut out(again->tokens());
+    TextOut out(pair->tokenizer);
     for (const int32_t id : again->token_ids())
         out.token(id);
     out.finish();
@@ -132,7 +128,7 @@ int run(const Options& options) {
     });
     const auto recording = session.recording();
     if (trace) trace->attach(recording);
-    TextOut out(recording->tokens());
+    TextOut out(pair->tokenizer);
     int64_t written = 0;
     const auto write_new = [&] {
         for (; written < recording->num_tokens(); ++written)

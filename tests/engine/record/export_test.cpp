@@ -276,9 +276,9 @@ TEST_CASE("the summary follows its definitions", "[record]") {
     CHECK(s.at("threads") == 2);
 
     const std::string table = summary_table(*recording);
-    CHECK_THAT(table, ContainsSubstring("decode                100 tokens/s"));
+    CHECK_THAT(table, ContainsSubstring("decode                   100 tokens/s"));
     CHECK_THAT(table, ContainsSubstring(reason_text(recording->refreshes()[1].hits)));
-    CHECK_THAT(table, ContainsSubstring("teacher perplexity    -"));
+    CHECK_THAT(table, ContainsSubstring("teacher perplexity       -"));
 }
 
 TEST_CASE("the end token is in no number of the summary", "[record]") {
