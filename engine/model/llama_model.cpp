@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -144,7 +145,13 @@ struct LlamaModel::Impl {
     at::Device device = at::kCPU;
     at::ScalarType dtype = at::kFloat;
     LlamaWeights weights;
-    mutable RopeTable rope; ///< grows with the positions asked for; the model has one owner thread
+    /// Grows with the positions asked for, by whichever session of the model comes first.
+    mutable RopeTable rope;
+    mutable std::mutex rope_mutex;
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rope_rows(int64_t first_pos, int64_t n) const {
+        const std::lock_guard lock(rope_mutex);
+        return rope.rows(first_pos, n);
+    }
 
     [[nodiscard]] at::Tensor embed(std::span<const int32_t> tokens) const;
     [[nodiscard]] at::Tensor heads_of(const at::Tensor& x, const at::Tensor& weight,
@@ -233,7 +240,7 @@ at::Tensor LlamaModel::Impl::extend_chunk(KvCache& cache, std::span<const int32_
     const std::span<const int64_t> every_position = positions;
     const Sight last_row(every_position.last(1), false);
 
-    auto [cos, sin] = rope.rows(first_pos, n);
+    auto [cos, sin] = rope_rows(first_pos, n);
     at::Tensor x = embed(tokens);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         const LlamaLayer& w = weights.layers[static_cast<size_t>(layer)];
@@ -281,7 +288,7 @@ at::Tensor LlamaModel::Impl::step_rows(KvCache& cache, int32_t token, bool write
     const bool own_columns = num_rows > 1 || !write;
     const Sight sight(std::vector<int64_t>(static_cast<size_t>(num_rows), position + fault.mask_shift),
                       own_columns);
-    auto [cos, sin] = rope.rows(position + fault.position_shift, 1);
+    auto [cos, sin] = rope_rows(position + fault.position_shift, 1);
     if (num_rows > 1) {
         cos = cos.expand({num_rows, -1}).contiguous();
         sin = sin.expand({num_rows, -1}).contiguous();
@@ -443,7 +450,7 @@ at::Tensor LlamaModel::read_only_step(const KvCache& cache, int32_t token, int64
     CaptureSink sink(capture, config.num_layers);
     HiddenSink hidden_sink(hidden, config, 1);
     const Sight sight(std::span(&position, 1), false);
-    const auto [cos, sin] = m_impl->rope.rows(position, 1);
+    const auto [cos, sin] = m_impl->rope_rows(position, 1);
     at::Tensor x = m_impl->embed(std::span(&token, 1));
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
         const LlamaLayer& w = m_impl->weights.layers[static_cast<size_t>(layer)];

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -221,4 +222,27 @@ TEST_CASE("attention rows are kept for every step and made on request for the te
     CHECK(r.attention(r.prompt_length() + 2, true)->keys == r.prompt_length() + 3);
     CHECK(r.attention(r.prompt_length() + 2, true)->weights !=
           r.attention(r.prompt_length() + 2, false)->weights);
+}
+
+TEST_CASE("sessions on several threads share a pair and stay what they are alone", "[session]") {
+    // Long enough that the table of rotations grows while others read it.
+    TinyShape shape;
+    shape.max_position = 4096;
+    const auto pair = tiny_pair(21, 22, shape, shape);
+    RunConfig config = tiny_run(30);
+    config.threads = 1;
+    config.policy = preset_policy("burst");
+    std::string words = "once upon a time";
+    while (words.size() < 6000)
+        words += " a king and a duck went on";
+    config.prompt = words;
+    const std::vector<int32_t> expected = text_of(tiny_pair(21, 22, shape, shape), config);
+    std::vector<std::vector<int32_t>> texts(4);
+    std::vector<std::thread> threads;
+    for (auto& text : texts)
+        threads.emplace_back([&] { text = text_of(pair, config); });
+    for (std::thread& thread : threads)
+        thread.join();
+    for (const auto& text : texts)
+        CHECK(text == expected);
 }
