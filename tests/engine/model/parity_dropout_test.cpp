@@ -143,7 +143,7 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
     const float p = 0.15F;
 
     const ReferenceForward naive(config, weights);
-    const int64_t samples = parity_full() ? 8000 : 600;
+    const int64_t samples = parity_full() ? 4000 : 600;
     std::mt19937_64 random(20240229);
     std::bernoulli_distribution drops(static_cast<double>(p));
     std::vector<at::Tensor> drawn;
@@ -162,7 +162,7 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
     const auto cache = model->make_cache(16);
     (void)model->extend(*cache, std::span(tokens).first(4), Rows::none, origin);
     std::vector<double> live;
-    for (uint64_t seed = 0; seed < (parity_full() ? 2000U : 250U); ++seed) {
+    for (uint64_t seed = 0; seed < (parity_full() ? 1000U : 250U); ++seed) {
         const auto rows = model->step(*cache, tokens.back(), origin, all_sites(8, seed, p));
         live.push_back(mc_statistics(rows.row, rows.mc).variance);
         cache->truncate(4);
