@@ -20,20 +20,33 @@ struct Options {
 /// The teacher alone; the one of the last call if it serves.
 class Teachers {
 public:
-    const LlamaModel& of(const RunConfig& recorded, const Options& options) {
-        RunConfig config;
-        config.mode = Mode::teacher;
-        config.teacher_dir = options.teacher.empty() ? recorded.teacher_dir : options.teacher;
-        config.dtype = recorded.dtype;
-        if (!options.device.empty()) config.device = options.device;
-        if (config.teacher_dir.empty())
+    const LlamaModel& of(const RunInfo& run, const Options& options) {
+        const RunConfig& recorded = run.config;
+        const std::string dir = options.teacher.empty() ? recorded.teacher_dir : options.teacher;
+        if (dir.empty())
             throw Error("scoring", options.trace, "the run names no teacher", "give --teacher DIR");
-        if (!m_pair || !pair_serves(*m_pair, config)) m_pair = load_pair(config);
-        return *m_pair->teacher;
+        if (m_model && m_dir == dir && m_model->dtype() == scalar_type(recorded.dtype) &&
+            m_model->config().vocab_size == run.vocab_size)
+            return *m_model;
+        const std::string device = !options.device.empty()            ? options.device
+                                   : !recorded.teacher_device.empty() ? recorded.teacher_device
+                                                                      : recorded.device;
+        auto model = LlamaModel::load(dir, resolve_device(device), scalar_type(recorded.dtype));
+        if (model->config().vocab_size < run.vocab_size) {
+            throw Error("scoring", options.trace,
+                        fmt::format("the run's vocabulary has {} tokens, the teacher's {}", run.vocab_size,
+                                    model->config().vocab_size),
+                        "the teacher must use the run's tokenizer");
+        }
+        model->keep_vocabulary(run.vocab_size); // what the run left out as padding stays out
+        m_model = std::move(model);
+        m_dir = dir;
+        return *m_model;
     }
 
 private:
-    std::shared_ptr<const ModelPair> m_pair;
+    std::unique_ptr<LlamaModel> m_model;
+    std::string m_dir;
 };
 
 int score(const Options& options) {
@@ -44,13 +57,7 @@ int score(const Options& options) {
         "run               mode      policy            tokens  teacher-PPL  tail log-prob  agreement\n");
     for (const auto& run : runs) {
         const RunInfo& info = run->info();
-        const LlamaModel& teacher = teachers.of(info.config, options);
-        if (teacher.config().vocab_size != info.vocab_size) {
-            throw Error("scoring", options.trace,
-                        fmt::format("the run's vocabulary has {} tokens, the teacher's {}", info.vocab_size,
-                                    teacher.config().vocab_size),
-                        "the teacher must use the run's tokenizer");
-        }
+        const LlamaModel& teacher = teachers.of(info, options);
         const auto text = score_text(teacher, info.prompt_ids, run->token_ids());
         const std::string head =
             fmt::format("{:<16}  {:<8}  {:<16}", info.id, to_string(info.config.mode),

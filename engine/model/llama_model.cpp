@@ -331,6 +331,13 @@ LlamaModel::LlamaModel(std::unique_ptr<Impl> impl)
     : m_impl(std::move(impl)) {}
 LlamaModel::~LlamaModel() = default;
 
+void LlamaModel::keep_vocabulary(int64_t rows) {
+    RL_ASSERT(rows > 0 && rows <= m_impl->config.vocab_size);
+    const c10::InferenceMode guard;
+    m_impl->config.vocab_size = rows;
+    m_impl->weights.head = m_impl->weights.head.narrow(0, 0, rows);
+}
+
 const ModelConfig& LlamaModel::config() const {
     return m_impl->config;
 }

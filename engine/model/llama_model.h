@@ -72,6 +72,11 @@ public:
                  at::Device device, at::ScalarType dtype);
     ~LlamaModel();
 
+    /// Keeps the first `rows` rows of the head and of the vocabulary; config().vocab_size becomes `rows`. Checkpoints of one
+    /// family pad one tokenizer's vocabulary differently (Qwen 2: 151,936 and 152,064), and a pair compares rows of one width.
+    /// The weights stay where they are. To be called before the model is shared; 0 < rows <= vocab_size (asserted).
+    void keep_vocabulary(int64_t rows);
+
     [[nodiscard]] const ModelConfig& config() const;
     [[nodiscard]] at::Device device() const;
     [[nodiscard]] at::ScalarType dtype() const;

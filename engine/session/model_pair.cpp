@@ -112,21 +112,20 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
         want_teacher ? resolve_device(device_of(config, config.teacher_device)) : at::Device(at::kCPU);
     const auto student_device =
         want_student ? resolve_device(device_of(config, config.student_device)) : at::Device(at::kCPU);
+    int64_t vocab = 0; // of the pair
     const std::string text_dir = want_student ? config.student_dir : config.teacher_dir;
     if (want_teacher && want_student) {
         PairCheck check = check_pair(config.teacher_dir, config.student_dir);
-        if (check.teacher.vocab_size != check.student.vocab_size) {
+        if (!check.same_tokenizer) {
+            const bool sizes = check.teacher.vocab_size != check.student.vocab_size;
             throw Error("loading models", config.student_dir,
-                        fmt::format("teacher and student have different vocabularies ({} and {} tokens)",
-                                    check.teacher.vocab_size, check.student.vocab_size),
+                        "teacher and student have different vocabularies (" +
+                            (sizes ? fmt::format("{} and {} tokens)", check.teacher.vocab_size,
+                                                 check.student.vocab_size)
+                                   : std::string("their tokenizer.json give other ids)")),
                         "both must use one tokenizer");
         }
-        if (!check.same_tokenizer) {
-            throw Error(
-                "loading models", config.student_dir,
-                "teacher and student have different vocabularies (their tokenizer.json give other ids)",
-                "both must use one tokenizer");
-        }
+        vocab = check.vocab_size();
         pair->tokenizer = std::move(check.tokenizer);
         pair->geometry_difference = std::move(check.geometry_difference);
         pair->facts = std::move(check.facts);
@@ -144,12 +143,14 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
         };
     };
     const at::ScalarType dtype = scalar_type(config.dtype);
-    if (want_teacher)
-        pair->teacher = LlamaModel::load(config.teacher_dir, teacher_device, dtype, part(0, teacher_share));
-    if (want_student) {
-        pair->student = LlamaModel::load(config.student_dir, student_device, dtype,
-                                         part(teacher_share, 1 - teacher_share));
-    }
+    const auto load = [&](const std::string& dir, at::Device device, double first, double share) {
+        auto model = LlamaModel::load(dir, device, dtype, part(first, share));
+        if (vocab > 0) model->keep_vocabulary(vocab);
+        return model;
+    };
+    if (want_teacher) pair->teacher = load(config.teacher_dir, teacher_device, 0, teacher_share);
+    if (want_student)
+        pair->student = load(config.student_dir, student_device, teacher_share, 1 - teacher_share);
     return pair;
 }
 

@@ -50,7 +50,8 @@ PairCheck check_pair(const std::string& teacher_dir, const std::string& student_
     const auto teachers = other_tokenizer(teacher_dir, student_dir, check.tokenizer);
     const ModelConfig &t = check.teacher, &s = check.student;
     check.same_tokenizer =
-        teachers->fingerprint() == check.tokenizer->fingerprint() && t.vocab_size == s.vocab_size;
+        teachers->fingerprint() == check.tokenizer->fingerprint() &&
+        (t.vocab_size == s.vocab_size || check.tokenizer->vocab_size() <= check.vocab_size());
     check.geometry_difference = geometry_difference(t, s);
 
     const auto must_agree = [&](const char* name, const std::string& a, const std::string& b) {
@@ -64,7 +65,11 @@ PairCheck check_pair(const std::string& teacher_dir, const std::string& student_
     };
     must_agree("tokenizer", teachers->fingerprint().substr(0, 12),
                check.tokenizer->fingerprint().substr(0, 12));
-    number("vocabulary", t.vocab_size, s.vocab_size);
+    // Padded differently is no difference: the rows of the padding are left out.
+    check.facts.push_back({"vocabulary", std::to_string(t.vocab_size), std::to_string(s.vocab_size),
+                           t.vocab_size == s.vocab_size ? PairFact::Verdict::equal
+                           : check.same_tokenizer       ? PairFact::Verdict::free
+                                                        : PairFact::Verdict::differs});
     number("layers", t.num_layers, s.num_layers);
     number("KV heads", t.num_kv_heads, s.num_kv_heads);
     number("head size", t.head_dim, s.head_dim);

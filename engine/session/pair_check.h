@@ -3,6 +3,8 @@
 #include "engine/control/engine_link.h"
 #include "engine/model/model_config.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +23,8 @@ struct PairCheck {
     std::optional<std::string> geometry_difference;
     std::shared_ptr<const Tokenizer> tokenizer; ///< the student's
     ModelConfig teacher, student;
+    /// Rows of logits that both have: the smaller vocabulary (paddings of one tokenizer's vocabulary may differ).
+    [[nodiscard]] int64_t vocab_size() const { return std::min(teacher.vocab_size, student.vocab_size); }
 };
 
 /// Reads both folders' configurations and tokenizers, no weights. Throws Error{bad_input} for what cannot be read.

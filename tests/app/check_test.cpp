@@ -5,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -113,4 +114,39 @@ TEST_CASE("a given text is read to its end", "[app]") {
     std::ofstream(scratch / "empty.txt").flush();
     CHECK(refreshlab_cli({"run", "--prompt", "x", "--given-file", scratch / "empty.txt"}).status == 2);
     CHECK(refreshlab_cli({"run", "--prompt", "x", "--given-file", scratch / "missing.txt"}).status == 2);
+}
+
+TEST_CASE("two paddings of one vocabulary make a pair, and change nothing", "[app]") {
+    const Scratch scratch("padded");
+    const std::string student = scratch / "student";
+    fs::copy(RL_SOURCE_DIR "/assets/models/llama-tales-student", student, fs::copy_options::recursive);
+    const std::string script = scratch / "pad.py";
+    std::ofstream(script) << R"(import json, sys, glob
+import torch
+from safetensors.torch import load_file, save_file
+folder = sys.argv[1]
+for name in glob.glob(folder + "/*.safetensors"):
+    weights = load_file(name)
+    for key in ("model.embed_tokens.weight", "lm_head.weight"):
+        if key in weights:
+            weights[key] = torch.cat([weights[key], torch.full((32, weights[key].shape[1]), 9.0, dtype=weights[key].dtype)])
+    save_file(weights, name)
+config = json.load(open(folder + "/config.json"))
+config["vocab_size"] += 32
+json.dump(config, open(folder + "/config.json", "w"))
+)";
+    REQUIRE(std::system((std::string(RL_PYTHON) + " " + script + " " + student).c_str()) == 0);
+    const auto run = [&](const std::string& folder) {
+        return refreshlab_cli({"run", "--student", folder, "--prompt", "Write a chronicle of 6 companies.",
+                               "--policy", "periodic", "--max-tokens", "80"});
+    };
+    const Outcome padded = run(student), plain = run(RL_SOURCE_DIR "/assets/models/llama-tales-student");
+    INFO(padded.err);
+    CHECK(padded.status == 0);
+    CHECK(padded.out == plain.out);
+    const Outcome doctor =
+        refreshlab_cli({"doctor", RL_SOURCE_DIR "/assets/models/llama-tales-teacher", student});
+    CHECK(doctor.status == 0);
+    CHECK_THAT(doctor.out,
+               ContainsSubstring("4096 | 4128 (may differ)") && ContainsSubstring("can be spliced"));
 }
