@@ -10,6 +10,7 @@
 #include <imgui.h>
 #include <imgui_impl_glfw.h>
 #include <imgui_impl_opengl3.h>
+#include <imgui_internal.h>
 #include <implot.h>
 #include <implot_internal.h>
 #include <spdlog/spdlog.h>
@@ -104,6 +105,25 @@ AppWindow::~AppWindow() {
     m_shell.reset(); // panels may hold what belongs to the contexts
 }
 
+namespace {
+
+/// A modifier goes up. Where frames are slow, its key may have gone down since the last frame, and ImGui would see the key
+/// and the modifier's end in one frame: Ctrl+R would be R. The key's own end, put before that of the modifier, makes ImGui
+/// keep the two apart.
+void keep_chord_whole() {
+    if (ImGui::GetCurrentContext() == nullptr) return;
+    ImVector<ImGuiKey> down;
+    for (const ImGuiInputEvent& event : ImGui::GetCurrentContext()->InputEventsQueue) {
+        if (event.Type != ImGuiInputEventType_Key || !event.Key.Down) continue;
+        if (ImGui::IsLRModKey(event.Key.Key) || (event.Key.Key & ImGuiMod_Mask_) != 0) continue;
+        down.push_back(event.Key.Key);
+    }
+    for (const ImGuiKey key : down)
+        ImGui::GetIO().AddKeyEvent(key, false);
+}
+
+} // namespace
+
 void AppWindow::install_input_callbacks() {
     GLFWwindow* window = m_platform->window();
     glfwSetWindowUserPointer(window, this);
@@ -115,7 +135,11 @@ void AppWindow::install_input_callbacks() {
     glfwSetCursorEnterCallback(window, [](GLFWwindow* w, int) { note(w); });
     glfwSetMouseButtonCallback(window, [](GLFWwindow* w, int, int, int) { note(w); });
     glfwSetScrollCallback(window, [](GLFWwindow* w, double, double) { note(w); });
-    glfwSetKeyCallback(window, [](GLFWwindow* w, int, int, int, int) { note(w); });
+    glfwSetKeyCallback(window, [](GLFWwindow* w, int key, int, int action, int) {
+        note(w);
+        if (action == GLFW_RELEASE && key >= GLFW_KEY_LEFT_SHIFT && key <= GLFW_KEY_RIGHT_SUPER)
+            keep_chord_whole();
+    });
     glfwSetCharCallback(window, [](GLFWwindow* w, unsigned) { note(w); });
     glfwSetWindowFocusCallback(window, [](GLFWwindow* w, int) { note(w); });
     glfwSetWindowRefreshCallback(window, [](GLFWwindow* w) { note(w); });

@@ -78,12 +78,9 @@ int run_window(const WindowOptions& options) {
         if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
     }
 
-    if (options.start) {
-        // A picture shows exactly so many steps, whatever the speed of the machine.
-        const bool exact = picture && options.after_steps > 0;
-        engine.send(command::StartRun{*options.start, exact || !options.autostart});
-        if (exact) engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
-    }
+    // A picture shows exactly so many steps, whatever the speed of the machine.
+    bool steps_to_ask_for = options.start && picture && options.after_steps > 0;
+    if (options.start) engine.send(command::StartRun{*options.start, steps_to_ask_for || !options.autostart});
     if (!picture) {
         window.run();
         window.shell().save_settings();
@@ -91,8 +88,14 @@ int run_window(const WindowOptions& options) {
     }
 
     window.frame();
-    while (window.open() && !picture_is_due(engine, options))
+    while (window.open() && !picture_is_due(engine, options)) {
+        // Only when the run stands: behind a refused start a step would be an error of its own, and hide the reason.
+        if (steps_to_ask_for && engine.status()->state == EngineState::paused) {
+            steps_to_ask_for = false;
+            engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
+        }
         window.wait_without_frame(1.0);
+    }
     // Docking settles over the first frames, and panels ask for what they need to show (attention of the teacher).
     for (int i = 0; i < 8; ++i)
         window.frame();
