@@ -35,6 +35,7 @@ struct Shell::Impl {
     void finish_jobs();
     void handle_shortcuts();
     void draw_dock_space(float y);
+    [[nodiscard]] std::string next_to_front();
     void draw_panels();
     void draw_panel(Panel& panel);
     void count_times();
@@ -324,16 +325,30 @@ void Shell::Impl::draw_panel(Panel& panel) {
     }
 }
 
+/// The panel of a layout just put up whose tab is to be selected now; "" when all are in front. Dear ImGui selects the tab
+/// of the focused window when it next draws the tabs, so this takes one panel a frame.
+std::string Shell::Impl::next_to_front() {
+    constexpr int patience = 30; // frames; a tab that cannot be shown (its panel is open nowhere) is given up
+    if (state.front_panels.empty() || --state.frames_to_front > 0) return {};
+    std::erase_if(state.front_panels, [&](const std::string& title) {
+        return !state.panel_open[title] || std::ranges::count(state.drawn_panels, title) > 0;
+    });
+    if (state.front_panels.empty() || state.frames_to_front < -patience) {
+        // Which panel has the keyboard is not the layout's business.
+        if (state.frames_to_front < 0) ImGui::SetWindowFocus(nullptr);
+        state.front_panels.clear();
+        return {};
+    }
+    return state.front_panels.front();
+}
+
 void Shell::Impl::draw_panels() {
-    std::vector<std::string> to_front;
-    if (!state.front_panels.empty() && --state.frames_to_front <= 0)
-        to_front = std::exchange(state.front_panels, {});
+    const std::string to_front = next_to_front();
     state.drawn_panels.clear();
     for (const auto& panel : state.panels) {
         const std::string title(panel->title());
         if (!state.panel_open[title]) continue;
-        const bool front = std::ranges::find(to_front, title) != to_front.end();
-        if (front || state.focus_panel == title) ImGui::SetNextWindowFocus();
+        if (to_front == title || state.focus_panel == title) ImGui::SetNextWindowFocus();
         if (state.focus_panel == title) state.focus_panel.clear();
         const auto [width, height] = panel->size_in_ems();
         ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * width, ImGui::GetFontSize() * height),
@@ -344,8 +359,6 @@ void Shell::Impl::draw_panels() {
         }
         ImGui::End();
     }
-    if (!to_front.empty())
-        ImGui::SetWindowFocus(nullptr); // which panel has the keyboard is not the layout's business
 }
 
 void Shell::Impl::draw_dock_space(float y) {
