@@ -45,16 +45,19 @@ public:
 
         label("Prompt", column);
         draw_prompt_chooser(state);
+        // In a low window the prompt gives way, so that the buttons stay in sight.
+        const float prompt_height =
+            std::clamp(ImGui::GetMainViewport()->WorkSize.y * 0.82F - em * 27, em * 3, em * 8);
         ImGui::SetNextItemWidth(-1);
         if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
         ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(em * 0.5F, em * 0.45F));
-        ImGui::InputTextMultiline("##prompt", &m_config.prompt, ImVec2(-1, em * 8),
+        ImGui::InputTextMultiline("##prompt", &m_config.prompt, ImVec2(-1, prompt_height),
                                   ImGuiInputTextFlags_WordWrap);
         if (ImGui::IsItemDeactivatedAfterEdit()) look_for_task(state);
         ImGui::PopStyleVar();
         label("", column);
         muted_text(
-            ctx, m_task ? fmt::format("Belongs to the bundled task {}: every token is scored, right or wrong",
+            ctx, m_task ? fmt::format("Belongs to the bundled task {}: its tokens are scored right or wrong",
                                       m_task->kind)
                         : std::string("Belongs to no bundled task: tokens are not scored"));
         label("", column);

@@ -100,9 +100,13 @@ void draw_hint_card(ShellState& state) {
     ImGui::TextUnformatted("A teacher and a student write together");
     ImGui::PopFont();
     ImGui::Dummy(ImVec2(0, em * 0.15F));
+    // The first run may be over before anybody has read this: then there is nothing left to refresh.
+    const bool over = ctx.status->state == EngineState::finished;
     const std::pair<const char*, const char*> hints[] = {
-        {"Drag", "the threshold line on the entropy plot: refreshes follow it"},
-        {"Press R", "to refresh the student's cache now"},
+        {"Drag", over ? "the threshold line on the entropy plot: it tells what it would have done"
+                      : "the threshold line on the entropy plot: refreshes follow it"},
+        {over ? "Ctrl+R" : "Press R", over ? "to start again; R then refreshes the student's cache"
+                                           : "to refresh the student's cache now"},
         {"Click", "a token: every panel shows its step"},
     };
     for (const auto& [what, then] : hints) {

@@ -152,6 +152,7 @@ void AttentionPanel::draw_toolbar(UiContext& ctx, Frame& f) {
     if (room > 9 * em) draw_colour_bar("weight", scale, std::min(7 * em, room - 7.5F * em));
     std::string note = m_range == Range::unit ? "fixed" : m_range == Range::shared ? "shared" : "this head";
     if (m_range != Range::unit && m_without_first) note += ", without position 0";
+    ctx.landmarks.set_text("attention/range", fmt::format("{}, up to {}", note, format_number(scale.max)));
     ImGui::SameLine();
     if (ImGui::GetContentRegionAvail().x > text_width(note)) {
         ImGui::AlignTextToFramePadding();

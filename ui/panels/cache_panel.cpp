@@ -376,10 +376,13 @@ void CachePanel::draw_bytes(UiContext& ctx, Frame& f) {
                         format_bytes(teacher * (mode == Mode::teacher ? m_columns.length() : teacher_held)));
     // A recording from a file has no live caches.
     if (text.empty()) text = format_bytes(m_columns.length() * info.cache_bytes_per_token);
-    if (ctx.engine.recording().get() == f.recording && status.cache_bytes_reserved > 0)
-        text += fmt::format(" of {}", format_bytes(status.cache_bytes_reserved));
+    const float room = f.x1 - f.lanes_min.x;
+    if (ctx.engine.recording().get() == f.recording && status.cache_bytes_reserved > 0) {
+        const std::string of = fmt::format(" of {}", format_bytes(status.cache_bytes_reserved));
+        if (text_width(text + of) <= room) text += of; // whole or not at all
+    }
     const std::string more = fmt::format(", {} a token", format_bytes(info.cache_bytes_per_token));
-    if (text_width(text + more) <= f.x1 - f.lanes_min.x) text += more;
+    if (text_width(text + more) <= room) text += more;
     list->PushClipRect(ImVec2(f.lanes_min.x, f.axis_y), ImVec2(f.x1, f.bottom + 2), true);
     text_at(list, ImVec2(f.lanes_min.x, f.bottom - ImGui::GetTextLineHeight()), ctx.theme.text, text);
     list->PopClipRect();

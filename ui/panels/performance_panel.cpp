@@ -59,10 +59,13 @@ private:
         }
         const float em = ImGui::GetFontSize(), start = ImGui::GetCursorPosX();
         const float column = em * 6.7F, number = ImGui::CalcTextSize("< 0.01 ms").x + em * 0.4F;
-        ImGui::TextDisabled("%s", one ? fmt::format("step {}", last).c_str()
-                                      : fmt::format("mean of {} steps", last - first + 1).c_str());
-        ImGui::SameLine();
         const float right = content_right();
+        std::string of =
+            one ? fmt::format("step {}", last) : fmt::format("mean of {} steps", last - first + 1);
+        if (ImGui::CalcTextSize(of.c_str()).x > right - start - number)
+            of = one ? "step" : "mean"; // a narrow panel
+        ImGui::TextDisabled("%s", of.c_str());
+        ImGui::SameLine();
         text_right_aligned(fixed_ms(total), right);
         // The bar keeps clear of the number's column, whatever the panel's width.
         const float room = right - start - column - number; // none left in a very narrow panel: numbers only

@@ -67,7 +67,10 @@ public:
         for (const char* model : {"Teacher", "Student"}) {
             ImGui::TextUnformatted(model);
             ImGui::SameLine(ImGui::GetCursorStartPos().x + column);
-            ImGui::TextDisabled("full: every position is attended");
+            const char* what = "full: every position is attended";
+            if (ImGui::CalcTextSize(what).x > ImGui::GetContentRegionAvail().x) what = "full"; // narrow
+            ImGui::TextDisabled("%s", what);
+            ImGui::SetItemTooltip("Every position is attended");
         }
     }
 
@@ -271,6 +274,10 @@ private:
         ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(2, ImGui::GetStyle().FramePadding.y));
         ImGui::SetNextItemWidth(comparison_width(trigger));
         const bool open = ImGui::BeginCombo("##comparison", shown->text, ImGuiComboFlags_NoArrowButton);
+        if (!open) {
+            const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+            ctx.landmarks.set(fmt::format("policy/comparison/{}", index), {low.x, low.y, size.x, size.y});
+        }
         ImGui::PopStyleVar();
         ImGui::PopStyleColor(2);
         if (!open) {

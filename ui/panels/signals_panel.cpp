@@ -120,7 +120,7 @@ void SignalsPanel::draw(UiContext& ctx) {
 
     std::vector<SignalPlot*> plots;
     float weights = 0;
-    const auto weight_of = [&](SignalPlot& plot) {
+    const auto weight_of = [&](const SignalPlot& plot) {
         return ctx.steps == 0 || plot.has_data(m_series) ? 1.0F : 0.6F;
     };
     for (size_t id = 0; id < signals().size(); ++id) {
@@ -150,8 +150,16 @@ void SignalsPanel::draw(UiContext& ctx) {
     ImGui::SetCursorScreenPos({lane.x, lane.y + lane_height});
     if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground)) {
         const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the last plot
-        const float least = SignalPlot::header_height() + font * 4;
-        const float unit = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1) / weights;
+        const float least = SignalPlot::header_height() + font * 2.8F;
+        // What the smallest plots need is taken from the others, so that the axis stays in sight as long as it can.
+        float room = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1);
+        float unit = room / weights;
+        for (const SignalPlot* plot : plots)
+            if (unit * weight_of(*plot) < least) {
+                room -= least;
+                weights -= weight_of(*plot);
+            }
+        if (weights > 0 && weights < static_cast<float>(plots.size())) unit = std::max(0.0F, room) / weights;
         ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {ImGui::GetStyle().ItemSpacing.x, 0});
         if (ImPlot::BeginAlignedPlots("##aligned", true)) {
             for (SignalPlot* plot : plots) {

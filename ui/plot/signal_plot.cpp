@@ -58,7 +58,7 @@ float tag_arrow() {
 }
 
 constexpr float click_slop = 4;    // pixels the mouse may move within a click
-constexpr double wheel_zoom = 0.8; // of the width per notch, as ImPlot zooms beside the line
+constexpr double wheel_zoom = 1.2; // of the width per event, as ImPlot zooms beside the line
 
 } // namespace
 
@@ -144,6 +144,12 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         ImPlot::SetupAxisFormat(ImAxis_X1, step_label, nullptr);
         ImPlot::SetupAxisFormat(ImAxis_Y1, value_label, &stack.gutter);
         ImPlot::SetupAxisZoomConstraints(ImAxis_X1, min_time_width, 1e9);
+        // ImPlot's own ticks are too many for a low plot: their labels would touch.
+        const auto labels =
+            static_cast<int>((height - header_height()) / (1.7F * ImGui::GetTextLineHeight()));
+        const std::vector<double> ticks = value_ticks(m_y_min, m_y_max, std::max(2, labels));
+        if (!ticks.empty())
+            ImPlot::SetupAxisTicks(ImAxis_Y1, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
 
         const ImVec2 pos = ImPlot::GetPlotPos(), area = ImPlot::GetPlotSize();
         m_box = {pos.x, pos.y, area.x, area.y};
@@ -176,7 +182,7 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         note_user_view(ctx.time, set_min, set_max, ctx.steps);
         if (m_wheel != 0 && m_box.width > 0) {
             const double share = static_cast<double>((mouse.x - m_box.x) / m_box.width);
-            zoom_time_view(ctx.time, std::pow(wheel_zoom, static_cast<double>(m_wheel)),
+            zoom_time_view(ctx.time, m_wheel > 0 ? 1 / wheel_zoom : wheel_zoom,
                            ctx.time.x_min + share * (ctx.time.x_max - ctx.time.x_min), ctx.steps);
         }
         if (on_labels && (m_y_min != set_low || m_y_max != set_high)) m_auto_y = false;

@@ -39,6 +39,24 @@ double drag_quantum(double range, double pixels) {
     return std::pow(10.0, std::floor(std::log10(two_pixels)));
 }
 
+std::vector<double> value_ticks(double min, double max, int at_most) {
+    std::vector<double> ticks;
+    if (!(max > min) || !std::isfinite(max - min) || at_most < 1) return ticks;
+    // From one decade below what could do, upward.
+    const auto first = static_cast<int>(std::floor(std::log10((max - min) / at_most))) - 1;
+    for (int power = first; power < first + 4; ++power) {
+        for (const double digit : {1.0, 2.0, 5.0}) {
+            const double step = digit * std::pow(10.0, power);
+            const double low = std::ceil(min / step - 1e-9), high = std::floor(max / step + 1e-9);
+            if (high - low + 1 > at_most) continue;
+            for (double i = low; i <= high; ++i)
+                ticks.push_back(i * step + 0.0);
+            return ticks;
+        }
+    }
+    return ticks;
+}
+
 double round_to(double value, double quantum) {
     // Dividing by the inverse keeps 5.2 from becoming 5.2000000000000002 for the powers of ten below one.
     return quantum < 1 ? std::round(value / quantum) / std::round(1 / quantum)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -20,6 +21,9 @@ namespace refreshlab::ui {
 /// Step of a dragged value that covers `range` over `pixels`: a power of ten not larger than two pixels, so that the
 /// mouse reaches round numbers.
 [[nodiscard]] double drag_quantum(double range, double pixels);
+/// Round numbers within [min, max], 1, 2 or 5 times a power of ten apart, no more than fit; ascending. Empty for an empty
+/// or infinite range.
+[[nodiscard]] std::vector<double> value_ticks(double min, double max, int at_most);
 [[nodiscard]] double round_to(double value, double quantum);
 
 } // namespace refreshlab::ui
