@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -128,8 +129,12 @@ std::unique_ptr<SweepStore> SweepStore::open_existing(const fs::path& path, bool
     if (!fs::exists(path, ignored)) throw Error("reading a sweep", path.string(), "no such file");
     require_sqlite(path);
     return guarded(path, [&] {
-        std::unique_ptr<SweepStore> store(
-            new SweepStore(path, read_only ? sqlite::Open::read_only : sqlite::Open::read_write));
+        // A read-only connection leaves SQLite's companion files (-wal, -shm) behind: only where nothing else is allowed.
+        fs::path folder = path.parent_path();
+        if (folder.empty()) folder = ".";
+        const bool writable = access(path.c_str(), W_OK) == 0 && access(folder.c_str(), W_OK) == 0;
+        std::unique_ptr<SweepStore> store(new SweepStore(
+            path, read_only && !writable ? sqlite::Open::read_only : sqlite::Open::read_write));
         if (store->m_db->integer("PRAGMA application_id") != application_id)
             throw Error("reading a sweep", path.string(), "the file is not a sweep of refreshlab");
         const int64_t version = store->m_db->integer("PRAGMA user_version");

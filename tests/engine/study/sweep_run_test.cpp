@@ -1,0 +1,231 @@
+// Runs of a sweep on the bundled pair: the same numbers as a session, whatever works beside it.
+#include "engine/record/export.h"
+#include "engine/session/decode_session.h"
+#include "engine/study/sweep_run.h"
+#include "engine/study/sweep_score.h"
+#include "engine/study/sweep_table.h"
+#include "tests/engine/study/sweep_fixture.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <set>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+const json short_grid{{"name", "short"},
+                      {"base", {{"device", "cpu"}}},
+                      {"modes", {"teacher", "student", "overfill"}},
+                      {"policies", {"none", {{"preset", "periodic"}, {"set", {{"periodic.every", {8}}}}}}},
+                      {"max_tokens", 24},
+                      {"samplers", {{{"temperature", 0.8}}}},
+                      {"prompts", {"Write a chronicle of 2 companies.", "Tell a story about a fox."}},
+                      {"seeds", {1, 2}}};
+
+const std::atomic<bool> never{false};
+
+struct Ran {
+    SweepOutcome outcome;
+    std::vector<SweepResult> results;
+    std::vector<SweepTimingResult> timings;
+    std::string table;
+};
+
+Ran run(const json& grid, const std::filesystem::path& file, const SweepOptions& options,
+        const std::atomic<bool>& stop = never,
+        const std::function<void(const SweepProgress&)>& progress = {}) {
+    const SweepSpec spec = parse(grid);
+    const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, options));
+    const auto store = SweepStore::open(file, plan);
+    Ran ran;
+    ran.outcome = run_sweep(spec, plan, *store, options, stop, progress);
+    ran.results = store->all_results();
+    ran.timings = store->all_timings();
+    ran.table = sweep_csv(make_sweep_table(plan, store->results()), TableColumns::deterministic);
+    return ran;
+}
+
+} // namespace
+
+TEST_CASE("jobs and shards change nothing in the results", "[study][sweep]") {
+    const ScratchFile one("one"), four("four"), half("half"), other("other");
+    SweepOptions options;
+    options.jobs = 1;
+    const Ran alone = run(short_grid, one.path(), options);
+    CHECK(alone.outcome.complete());
+    CHECK(alone.outcome.computed == 16);
+    CHECK(alone.results.size() == 16);
+    std::set<std::string> digests;
+    for (const SweepResult& result : alone.results) {
+        digests.insert(result.digest);
+        CHECK(value_of(result.metrics, Metric::tokens).value_or(0) > 0);
+        CHECK(value_of(result.metrics, Metric::teacher_ppl).value_or(0) > 1);
+        CHECK(value_of(result.metrics, Metric::agreement).has_value());
+    }
+    CHECK(digests.size() == 16); // all of them different texts or work
+
+    options.jobs = 4;
+    const Ran together = run(short_grid, four.path(), options);
+    CHECK(together.table == alone.table);
+    for (size_t i = 0; i < 16; ++i)
+        CHECK(together.results[i].digest == alone.results[i].digest);
+
+    options.jobs = 2;
+    options.shard = {1, 2};
+    CHECK(run(short_grid, half.path(), options).outcome.computed == 8);
+    options.shard = {2, 2};
+    CHECK(run(short_grid, half.path(), options).table == alone.table); // two shards may share a file
+    const Ran nothing = run(short_grid, half.path(), options);
+    CHECK(nothing.outcome.computed == 0);
+    CHECK(nothing.outcome.found == 8);
+    CHECK(nothing.table == alone.table);
+}
+
+TEST_CASE("a cell's numbers are those of the session's own summary", "[study][sweep]") {
+    const ScratchFile file("session");
+    const Ran ran = run(short_grid, file.path(), {});
+    const SweepSpec spec = parse(short_grid);
+    const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, {}));
+    const auto pair = load_pair(spec.rows.back().config);
+    for (const size_t i : {size_t{0}, size_t{5}, size_t{10}, plan.cells.size() - 1}) {
+        const SweepCell& cell = plan.cells[i];
+        DecodeSession session(pair, spec.config(cell.row, cell.prompt, cell.seed));
+        while (session.step()) {
+        }
+        session.score();
+        const MetricValues wanted = metrics_of(summary_json(*session.recording()));
+        const auto found = std::find_if(ran.results.begin(), ran.results.end(),
+                                        [&](const SweepResult& r) { return r.id == cell.id; });
+        REQUIRE(found != ran.results.end());
+        for (size_t m = 0; m < num_metrics; ++m) {
+            CAPTURE(metric_infos[m].name);
+            if (!metric_infos[m].measured) CHECK(found->metrics[m] == wanted[m]);
+        }
+        CHECK(json::parse(found->summary)["text"] == generated_text(*session.recording()));
+
+        // The teacher's pass over the finished text gives the closing pass's numbers, bit for bit.
+        const auto score = score_text(*pair->teacher, session.recording()->info().prompt_ids,
+                                      session.recording()->token_ids());
+        REQUIRE(score);
+        CHECK(score->teacher_ppl == value_of(wanted, Metric::teacher_ppl));
+        CHECK(score->tail_logprob == value_of(wanted, Metric::tail_logprob));
+        CHECK(score->agreement == Approx(*value_of(wanted, Metric::agreement)));
+    }
+}
+
+TEST_CASE("the score of a text is the mean of the teacher's log-probabilities", "[study][sweep]") {
+    const auto pair = load_pair(bundled_pair());
+    const std::vector<int32_t> prompt{1, 5, 9, 300, 17}, text{40, 41, 42, 43, 44, 45, 46};
+    // Another way: teacher decoding on the text given token by token.
+    CHECK_FALSE(score_text(*pair->teacher, prompt, {}));
+    CHECK_FALSE(score_text(*pair->teacher, {}, text));
+    const auto whole = score_text(*pair->teacher, prompt, text);
+    REQUIRE(whole);
+    double sum = 0;
+    std::vector<int32_t> before = prompt;
+    for (const int32_t token : text) {
+        const auto one = score_text(*pair->teacher, before, std::vector<int32_t>{token});
+        sum += one->tail_logprob;
+        before.push_back(token);
+    }
+    CHECK(whole->teacher_ppl == Approx(std::exp(-sum / 7)).epsilon(1e-6));
+    CHECK(whole->tail_logprob == Approx(sum / 7).epsilon(1e-6));
+    CHECK_THROWS_AS(score_text(*pair->teacher, prompt, std::vector<int32_t>{-1}), Error);
+    CHECK_THROWS_AS(score_text(*pair->teacher, prompt, std::vector<int32_t>{4096}), Error);
+    CHECK_THROWS_AS(score_text(*pair->teacher, std::vector<int32_t>(2048, 5), text), Error);
+}
+
+TEST_CASE("timed pairs force N and stand beside the run without policy", "[study][sweep]") {
+    const ScratchFile file("timed");
+    json grid = short_grid;
+    grid["modes"] = {"teacher", "overfill"};
+    grid["seeds"] = {1};
+    grid["timing"] = {{"pairs", 5}, {"prompts", 1}};
+    const Ran ran = run(grid, file.path(), {});
+    CHECK(ran.outcome.complete());
+    CHECK(ran.outcome.total == 6 + 3 * 5);
+    REQUIRE(ran.timings.size() == 15);
+    int with_none = 0;
+    for (const SweepTimingResult& timing : ran.timings) {
+        CHECK(timing.tokens == 24);
+        CHECK(timing.total_ms > timing.ttft_ms);
+        with_none += timing.none_total_ms ? 1 : 0;
+    }
+    CHECK(with_none == 5);
+    CHECK(run(grid, file.path(), {}).outcome.computed == 0);
+    const auto store = SweepStore::open_existing(file.path(), true);
+    const SweepTable table = make_sweep_table(store->plan(), store->results());
+    CHECK(table.rows[2].value(Metric::overhead_percent).n == 1);
+    CHECK_FALSE(table.rows[1].value(Metric::overhead_percent).mean);
+}
+
+TEST_CASE("a stopped sweep keeps what is finished, and goes on", "[study][sweep]") {
+    const ScratchFile file("stopped"), whole("stopped-whole");
+    std::atomic<bool> stop{false};
+    SweepOptions options;
+    options.jobs = 2;
+    const Ran first = run(short_grid, file.path(), options, stop, [&](const SweepProgress& p) {
+        if (p.computed >= 5) stop = true;
+    });
+    CHECK(first.outcome.stopped);
+    CHECK_FALSE(first.outcome.complete());
+    CHECK(first.results.size() >= 5);
+    CHECK(first.results.size() < 16);
+    double last = 0;
+    const Ran second = run(short_grid, file.path(), options, never, [&](const SweepProgress& p) {
+        CHECK(p.fraction >= last);
+        CHECK(p.done <= p.total);
+        last = p.fraction;
+    });
+    CHECK(last == Approx(1));
+    CHECK(second.outcome.found == static_cast<int64_t>(first.results.size()));
+    CHECK(second.outcome.computed == 16 - static_cast<int64_t>(first.results.size()));
+    CHECK(second.table == run(short_grid, whole.path(), options).table);
+}
+
+TEST_CASE("a run that fails is named, tried again, and holds nobody up", "[study][sweep]") {
+    const ScratchFile file("failing");
+    json grid = short_grid;
+    grid["modes"] = "student";
+    grid.erase("policies");
+    grid["seeds"] = {1};
+    std::string longest;
+    for (int i = 0; i < 3000; ++i)
+        longest += "word ";
+    grid["prompts"] = {longest, "Tell a story about a fox."};
+    for (int again = 0; again < 2; ++again) {
+        const Ran ran = run(grid, file.path(), {});
+        CHECK(ran.outcome.failed == 1);
+        CHECK(ran.outcome.computed == (again == 0 ? 1 : 0));
+        CHECK_FALSE(ran.outcome.complete());
+        CHECK(ran.results.size() == 1);
+        const auto failures = SweepStore::open_existing(file.path(), true)->failures();
+        REQUIRE(failures.size() == 1);
+        CHECK_THAT(failures[0].second, ContainsSubstring("context"));
+    }
+}
+
+TEST_CASE("devices of two kinds, and devices against the spec's own, are refused", "[study][sweep]") {
+    SweepOptions options;
+    options.devices = {"cpu", "cpu"};
+    CHECK(sweep_models(parse(short_grid), options).device == "cpu");
+    options.devices = {"gpu"};
+    CHECK_THROWS_AS(sweep_models(parse(short_grid), options), Error);
+    json placed = short_grid;
+    placed["base"]["teacher_device"] = "cpu";
+    options.devices = {"cpu"};
+    CHECK_THROWS_AS(sweep_models(parse(placed), options), Error);
+    CHECK(sweep_models(parse(placed), {}).device == "cpu");
+
+    const ScratchFile alone("alone"), shared("shared");
+    options.jobs = 3;
+    options.devices = {"cpu", "cpu"}; // two pairs in memory, three workers
+    CHECK(run(short_grid, shared.path(), options).table == run(short_grid, alone.path(), {}).table);
+}
