@@ -307,7 +307,8 @@ TEST_CASE("merged shards give the table of the whole sweep, in any order and any
     merge_sweeps(again.path(), {b.path()});
     CHECK(tables_of(again.path()) == tables_of(whole.path()));
     for (const auto& shard : shards)
-        CHECK_FALSE(std::filesystem::exists(shard.string() + "-wal")); // nothing is left beside a file that was read
+        CHECK_FALSE(
+            std::filesystem::exists(shard.string() + "-wal")); // nothing is left beside a file that was read
 }
 
 TEST_CASE("of two measurements of one run the same one is kept whatever the order", "[study][sweep]") {
