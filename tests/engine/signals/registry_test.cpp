@@ -45,6 +45,7 @@ TEST_CASE("the registry lists every signal once, in display order", "[signals]")
                                                "mc_variance",     "mc_mutual_information_bits",
                                                "mc_entropy_bits", "top1_surprisal_bits",
                                                "top1_prob",       "logprob",
+                                               "top1_hit",        "task_score",
                                                "teacher_logprob", "teacher_agreement",
                                                "drift",           "steps_since_refresh",
                                                "mc_variance_sd",  "mc_entropy_sd_bits"};
