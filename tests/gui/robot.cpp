@@ -106,20 +106,10 @@ void Robot::start(const RunConfig& run, int32_t steps) {
     frames(2);
     ctx().run_action("view.layout.reset");
     frames(2);
-    for (const char* front : {"//Policy", "//Performance"})
-        te->WindowFocus(front);
     move_away();
 
     const auto before = recording();
-    engine().send(command::StartRun{run});
-    engine().send(command::Pause{});
-    GUI_CHECK(until(
-        [&] { return recording() && recording() != before && status()->state == EngineState::paused; }));
-    // On a busy machine the decode thread may have made steps before the pause came.
-    if (const auto raced = recording(); raced->steps() > 0) {
-        engine().send(command::Rewind{0});
-        GUI_CHECK(until([&] { return recording() != raced && status()->state == EngineState::paused; }));
-    }
+    engine().send(command::StartRun{run, true});
     if (steps > 0) engine().send(command::Step{steps});
     const bool stands = until([&] {
         const auto now = recording();
@@ -273,6 +263,13 @@ Image Robot::look() {
     m_stage.picture_wanted = true;
     GUI_CHECK(until([&] { return !m_stage.picture_wanted; }, 5));
     return m_stage.picture;
+}
+
+void Robot::without_frames_until(const std::function<bool()>& condition) {
+    while (!condition()) {
+        if (te->IsError()) throw TestFailed{};
+        m_stage.window.wait_without_frame(wait_for_news_s);
+    }
 }
 
 bool Robot::dialog_open(const char* title) {

@@ -121,6 +121,8 @@ public:
     [[nodiscard]] std::string text();
     [[nodiscard]] bool shows(std::string_view part) { return text().find(part) != std::string::npos; }
     [[nodiscard]] Image look(); ///< pixels of the next frame
+    /// Waits for the engine without drawing a frame. Ends with the condition; the suite's watchdog ends a hopeless wait.
+    void without_frames_until(const std::function<bool()>& condition);
     [[nodiscard]] bool dialog_open(const char* title);
     void close_dialog(const char* title);
     [[nodiscard]] int count_log_lines(std::string_view part);
@@ -141,6 +143,9 @@ struct Case {
 [[nodiscard]] std::vector<Case> window_cases();
 [[nodiscard]] std::vector<Case> file_cases();
 [[nodiscard]] std::vector<Case> exactness_cases();
+[[nodiscard]] std::vector<Case> job_cases();
+[[nodiscard]] std::vector<Case> option_cases();
+[[nodiscard]] std::vector<Case> input_cases();
 [[nodiscard]] std::vector<Case> last_cases(); ///< must run behind all others: they compare and quit
 
 } // namespace refreshlab::gui

@@ -207,6 +207,73 @@ void plots_follow_until_panned(Robot& r) {
         GUI_CHECK(r.box(other).x == plot.x && r.box(other).width == plot.width);
 }
 
+/// One notch after the other: a plot looks at the direction of a turn only.
+void turn_wheel(Robot& r, float direction, int notches) {
+    for (int i = 0; i < notches; ++i) {
+        r.te->MouseWheelY(direction);
+        r.frames(2);
+    }
+}
+
+void wheel_on_the_line(Robot& r) {
+    r.start(with_threshold(r, 7), 60);
+    const auto plot = r.box(plot_mark);
+    const double low = r.ctx().time.x_min, width = r.ctx().time.x_max - low;
+    r.move(plot.x + plot.width * 0.25F, middle(r.box(line_mark)));
+    const double under = low + 0.25 * width;
+    turn_wheel(r, 1, 4);
+    const double now = r.ctx().time.x_max - r.ctx().time.x_min;
+    GUI_CHECK(!r.ctx().time.follow);
+    GUI_CHECK(now < 0.6 * width && now > 0.3 * width);
+    // What was under the mouse still is, and the threshold is where it was.
+    GUI_CHECK(std::abs(r.ctx().time.x_min + 0.25 * now - under) < 0.05 * width);
+    GUI_CHECK(r.ctx().drafts.number(key) == 7.0);
+    turn_wheel(r, -1, 2);
+    GUI_CHECK(r.ctx().time.x_max - r.ctx().time.x_min > now);
+    r.act("view.fit");
+    r.act("view.follow");
+}
+
+void double_click_fits(Robot& r) {
+    r.start(r.config(), 60);
+    const auto plot = r.box(plot_mark);
+    r.move(plot.x + plot.width * 0.5F, beside_line(r));
+    turn_wheel(r, 1, 4);
+    GUI_CHECK(r.ctx().time.x_max - r.ctx().time.x_min < 50);
+    r.te->MouseDoubleClick(0);
+    r.frames(3);
+    GUI_CHECK(r.ctx().time.x_min <= 1 && r.ctx().time.x_max >= 60);
+    GUI_CHECK(r.ctx().live()); // the first of the two clicks selected nothing
+}
+
+void words_of_an_empty_plot(Robot& r) {
+    // Refresh lines run through all plots, but not through what an empty one says.
+    RunConfig run = r.config();
+    run.policy = preset_policy("periodic");
+    set_parameter(run, "periodic.every", "4");
+    r.start(run, 60);
+    const auto card = r.box("signals/empty/mc_variance");
+    r.move_away();
+    const Image seen = r.look();
+    const uint32_t ground = r.ctx().theme.plot_background;
+    // Along the upper edge of the card, above its words, there is nothing but the ground.
+    int other = 0;
+    for (float x = card.x + 6; x < card.x + card.width - 6; x += 1)
+        other +=
+            colour_distance(seen.at(static_cast<double>(x), static_cast<double>(card.y + 1)), ground) > 12
+                ? 1
+                : 0;
+    GUI_CHECK(other == 0);
+    const auto plot = r.box("signals/plot/mc_variance");
+    int lines = 0; // beside the card they are there
+    for (float x = plot.x + 4; x < card.x - 2; x += 1)
+        lines +=
+            colour_distance(seen.at(static_cast<double>(x), static_cast<double>(card.y + 1)), ground) > 30
+                ? 1
+                : 0;
+    GUI_CHECK(lines > 2);
+}
+
 void crosshair_is_shared(Robot& r) {
     r.start(r.config(), 50);
     const auto plot = r.box(plot_mark);
@@ -284,6 +351,9 @@ std::vector<Case> signal_cases() {
         {"signals", "SG4 refresh markers stand at their steps and tell their story",
          markers_stand_at_their_steps},
         {"signals", "SG5 plots follow until somebody zooms, End follows again", plots_follow_until_panned},
+        {"signals", "SG5 the wheel zooms on a threshold line as beside it", wheel_on_the_line},
+        {"signals", "SG10 a double click shows the whole run", double_click_fits},
+        {"signals", "SG4 refresh lines do not cross the words of an empty plot", words_of_an_empty_plot},
         {"signals", "SG6 the crosshair is the same step in every panel", crosshair_is_shared},
         {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},
     };

@@ -15,6 +15,12 @@ void hints_go_at_the_first_input(Robot& r) {
         GUI_CHECK(told.find(hint) != std::string::npos);
     r.move_away(); // moving the mouse is not an answer yet
     GUI_CHECK(r.ctx().first_start_hints);
+    // A run that was over before anybody could read: what the card says can still be done.
+    r.engine().send(command::StartRun{r.config(3)});
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    r.frames(3);
+    GUI_CHECK(r.shows("Ctrl+R") && !r.shows("Press R"));
+    GUI_CHECK(r.enabled("run.restart") && !r.enabled("run.refresh_now"));
     const auto plot = r.box("panel/Signals");
     r.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
     r.te->MouseClick(0);
@@ -32,6 +38,35 @@ void empty_panels_offer_a_run(Robot& r) {
         GUI_CHECK(!r.enabled(id));
         GUI_CHECK(!r.action(id).why_disabled(r.ctx()).empty());
     }
+}
+
+void no_live_run_to_go_back_to(Robot& r) {
+    GUI_CHECK(!r.recording());
+    RunInfo info;
+    info.id = "00000000000000ff";
+    info.prompt_ids = {1, 2, 3};
+    info.first_token = 4;
+    info.layers = info.heads = 1;
+    class Letters final : public TokenTable {
+    public:
+        [[nodiscard]] std::string_view token_bytes(int32_t) const override { return " a"; }
+        [[nodiscard]] bool is_special(int32_t) const override { return false; }
+    };
+    const auto made = std::make_shared<Recording>(info, std::make_shared<Letters>());
+    StepRecord record;
+    record.step = 1;
+    record.position = 3;
+    record.token_id = 4;
+    record.next_token_id = 5;
+    record.signals.fill(absent());
+    made->append(record);
+    r.window().shell().show_recording(made);
+    r.frames(3);
+    GUI_CHECK(r.ctx().recording == made);
+    GUI_CHECK(!r.shows("Back to the live run") && r.te->ItemExists("//Run bar/###close trace"));
+    r.ctx().run_action("file.close_trace"); // not by the mouse: a click would end the hints of the next test
+    r.frames(3);
+    GUI_CHECK(!r.ctx().recording);
 }
 
 void themes(Robot& r) {
@@ -79,7 +114,11 @@ void layouts(Robot& r) {
     GUI_CHECK(seen("Text") && seen("Signals") && !seen("Policy") && !seen("Timeline"));
     GUI_CHECK(r.box("runbar/step").height > button * 1.3F); // larger type
     GUI_CHECK(r.box("panel/Run bar").y == 0);               // no menus
-    r.act("run.step");                                      // keys still work
+    // The label of the last tick is centred on it, so its half beyond the plot needs room.
+    const auto plot = r.box("signals/plot/entropy_bits"), panel = r.box("panel/Signals");
+    GUI_CHECK(plot.x + plot.width + ImGui::CalcTextSize("100").x / 2 <=
+              panel.x + panel.width - ImGui::GetStyle().WindowPadding.x + 0.5F);
+    r.act("run.step"); // keys still work
     GUI_CHECK(r.until([&] { return r.recording()->steps() == 21; }));
     r.act("view.layout.explore");
     r.frames(3);
@@ -97,6 +136,19 @@ void layouts(Robot& r) {
     r.act("view.layout.reset");
     r.frames(3);
     GUI_CHECK(seen("Attention"));
+    // The tabs that the layout has in front are in front again, whoever had the keyboard.
+    for (const char* behind : {"//Sampling", "//Log"})
+        r.te->WindowFocus(behind);
+    r.frames(2);
+    GUI_CHECK(seen("Sampling") && seen("Log") && !seen("Policy") && !seen("Performance"));
+    r.te->WindowFocus("//Sampling");
+    r.act("view.layout.reset");
+    const auto in_front = [&] {
+        return seen("Policy") && seen("Performance") && !seen("Sampling") && !seen("Log");
+    };
+    GUI_CHECK(r.until(in_front, 30)); // a tab takes a few frames
+    r.frames(10);
+    GUI_CHECK(in_front());
     GUI_CHECK(!r.checked("view.layout.lock"));
     r.act("view.layout.lock");
     GUI_CHECK(r.checked("view.layout.lock"));
@@ -218,8 +270,10 @@ void every_action_was_run(Robot& r) {
 
 std::vector<Case> window_cases() {
     return {
-        {"first start", "the card of hints goes at the first input", hints_go_at_the_first_input},
         {"first start", "empty panels say what would fill them", empty_panels_offer_a_run},
+        {"first start", "TL1 a trace without a live run is closed, not gone back from",
+         no_live_run_to_go_back_to},
+        {"first start", "the card of hints goes at the first input", hints_go_at_the_first_input},
         {"window", "WN2 themes change every colour and back", themes},
         {"window", "WN1 layouts, closed panels, reset, lock", layouts},
         {"window", "WN3 the user's scale", user_scale},

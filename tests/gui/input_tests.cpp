@@ -1,0 +1,219 @@
+// What people type and do by mistake: every time one line, nothing lost, nothing half done.
+#include "engine/base/json_file.h"
+#include "engine/record/recording.h"
+#include "engine/record/trace_store.h"
+#include "tests/gui/robot.h"
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+#include <string>
+
+namespace refreshlab::gui {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Fills the New run dialog by `fill`, presses Start, and checks that the engine refuses it in one line that has `part` in
+/// it, while the run that stood there stays.
+void refused(Robot& r, const std::function<void()>& fill, const char* part) {
+    const auto before = r.recording();
+    const uint64_t errors = r.status()->errors;
+    r.act("run.new");
+    fill();
+    r.te->ItemClick("//New run/Start");
+    GUI_CHECK(r.until([&] { return r.status()->errors == errors + 1; }, 3000));
+    GUI_CHECK(r.until([&] { return r.count_log_lines(part) > 0; }, 10));
+    GUI_CHECK(r.status()->error.find('\n') == std::string::npos);
+    GUI_CHECK(r.recording() == before && r.status()->state == EngineState::paused);
+    GUI_CHECK(!r.dialog_open("New run"));
+    r.ctx().toasts.dismiss_all();
+    r.frames(2);
+}
+
+void bad_models(Robot& r) {
+    r.start(r.config(), 9);
+    refused(
+        r, [&] { r.te->ItemInputValue("//New run/##student", r.scratch("nowhere").string().c_str()); },
+        "nowhere");
+    const fs::path file = r.scratch("a-file");
+    write_file(file, "no model");
+    refused(
+        r, [&] { r.te->ItemInputValue("//New run/##teacher", file.string().c_str()); }, "a-file");
+    // Another vocabulary: told before any weights are read.
+    const fs::path student = r.config().student_dir, other = r.scratch("other-words");
+    fs::remove_all(other);
+    fs::create_directories(other);
+    for (const auto& entry : fs::directory_iterator(student))
+        if (entry.path().filename() != "config.json")
+            fs::create_symlink(entry.path(), other / entry.path().filename());
+    nlohmann::json config = read_json_file(student / "config.json");
+    config["vocab_size"] = config["vocab_size"].get<int64_t>() * 2;
+    write_file(other / "config.json", config.dump());
+    refused(
+        r, [&] { r.te->ItemInputValue("//New run/##student", other.string().c_str()); }, "vocabular");
+    r.step(2);
+    GUI_CHECK(r.recording()->steps() == 11);
+}
+
+void absurd_numbers(Robot& r) {
+    r.start(r.config(), 9);
+    r.act("run.new");
+    r.te->ItemInputValue("//New run/##max tokens", -5);
+    r.frames(2);
+    GUI_CHECK(r.shows("At least one token"));
+    r.te->ItemInputValue("//New run/##max tokens", 20);
+    for (const char* seed : {"99999999999999999999999", "1.5"}) {
+        r.te->ItemInputValue("//New run/##seed", seed);
+        r.frames(2);
+        GUI_CHECK(r.shows("Seed: "));
+    }
+    r.close_dialog("New run");
+    // Steps at once: brought into range.
+    r.te->ItemInputValue("//Run bar/##steps at once", -7);
+    r.frames(2);
+    GUI_CHECK(r.te->ItemReadAsInt("//Run bar/##steps at once") == 1);
+    r.te->ItemInputValue("//Run bar/##steps at once", std::numeric_limits<int>::max());
+    r.frames(2);
+    GUI_CHECK(r.te->ItemReadAsInt("//Run bar/##steps at once") == 100000);
+    r.te->ItemInputValue("//Run bar/##steps at once", 16);
+    // A threshold and a temperature that make no sense: refused or brought into range, never applied as typed.
+    for (const char* typed : {"-3", "1e300", "nan", "hello"}) {
+        r.te->ItemInputValue("//Policy/**/threshold/##entry", typed);
+        r.te->ItemInputValue("//Run bar/temperature/##entry", typed);
+        r.frames(10);
+        const RunConfig& applied = r.status()->applied;
+        GUI_CHECK(applied.policy.triggers.at(0).threshold >= 0 &&
+                  applied.policy.triggers.at(0).threshold <= 1e9);
+        GUI_CHECK(applied.sampler.temperature >= 0 && applied.sampler.temperature <= 100);
+    }
+    GUI_CHECK(r.status()->state == EngineState::paused);
+    r.ctx().toasts.dismiss_all();
+    r.step(2);
+    GUI_CHECK(r.recording()->steps() == 11);
+}
+
+void absurd_prompts(Robot& r) {
+    r.start(r.config(), 9);
+    // Longer than any context: refused in one line. (Typed by setting it: nobody waits for a million key presses.)
+    std::string endless;
+    for (int i = 0; i < 60000; ++i)
+        endless += "word ";
+    ImGui::SetClipboardText(endless.c_str());
+    refused(
+        r,
+        [&] {
+            r.te->ItemClick("//New run/##prompt");
+            r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_A);
+            r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_V);
+            r.frames(2);
+        },
+        "2048");
+    // Bytes that are no UTF-8 in the clipboard: they become replacement characters or go, the run starts.
+    const auto before = r.recording();
+    ImGui::SetClipboardText("Write \xC3\x28 a \xF0\x9F\x98\x80 story \xFF\xFE.");
+    r.act("run.new");
+    r.te->ItemInputValue("//New run/##max tokens", 5);
+    r.te->ItemClick("//New run/##prompt");
+    r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_A);
+    r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_V);
+    r.frames(2);
+    r.te->ItemClick("//New run/Start");
+    GUI_CHECK(r.until([&] { return r.recording() != before && r.status()->state == EngineState::finished; }));
+    const std::string& prompt = r.recording()->info().config.prompt;
+    GUI_CHECK(prompt.starts_with("Write ") && prompt.find(" story ") != std::string::npos);
+    GUI_CHECK(prompt.find("\xF0\x9F\x98\x80") != std::string::npos);
+    GUI_CHECK(prompt.find('\xFF') == std::string::npos);
+    // No prompt at all: said in the dialog, nothing starts.
+    r.act("run.new");
+    r.te->ItemClick("//New run/##prompt");
+    r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_A);
+    r.te->KeyPress(ImGuiKey_Delete);
+    r.frames(2);
+    GUI_CHECK(r.shows("The prompt is empty"));
+    r.close_dialog("New run");
+}
+
+void a_prompt_brings_its_task(Robot& r) {
+    r.start(r.config(), 5);
+    const auto start_with = [&](const char* prompt) {
+        const auto before = r.recording();
+        ImGui::SetClipboardText(prompt);
+        r.act("run.new");
+        r.te->ItemInputValue("//New run/##max tokens", 6);
+        r.te->ItemClick("//New run/##prompt");
+        r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_A);
+        r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_V);
+        r.te->KeyPress(ImGuiMod_Ctrl | ImGuiKey_Enter); // leaves the entry
+        r.frames(3);
+        const bool belongs = r.shows("bundled task chronicle");
+        r.te->ItemClick("//New run/Start");
+        GUI_CHECK(
+            r.until([&] { return r.recording() != before && r.status()->state == EngineState::finished; }));
+        return belongs;
+    };
+    GUI_CHECK(start_with("Write a chronicle of 4 companies."));
+    GUI_CHECK(r.recording()->info().config.task.kind == "chronicle");
+    GUI_CHECK(!start_with("Tell me about the sea."));
+    GUI_CHECK(r.recording()->info().config.task.kind.empty());
+    // A prompt picked from the list is one of a task as well.
+    const auto before = r.recording();
+    r.act("run.new");
+    r.te->ItemClick("//New run/Bundled prompts");
+    r.te->SetRef("//$FOCUSED");
+    r.te->MenuClick("chronicle/Write a chronicle of 6 companies.");
+    r.te->SetRef("");
+    r.frames(2);
+    GUI_CHECK(r.shows("bundled task chronicle"));
+    r.te->ItemInputValue("//New run/##max tokens", 6);
+    r.te->ItemClick("//New run/Start");
+    GUI_CHECK(r.until([&] { return r.recording() != before && r.status()->state == EngineState::finished; }));
+    GUI_CHECK(r.recording()->info().config.task.kind == "chronicle");
+}
+
+void damaged_traces(Robot& r) {
+    r.start(r.config(), 30);
+    const auto live = r.recording();
+    const fs::path whole = r.scratch("whole.rltrace"), damaged = r.scratch("damaged.rltrace");
+    GUI_CHECK(save_trace(whole, live));
+    std::string bytes = read_file(whole, size_t{1} << 28);
+    const size_t size = bytes.size();
+    const auto drop = [&](const std::string& content) {
+        write_file(damaged, content);
+        r.ctx().toasts.dismiss_all();
+        r.window().shell().open_trace(damaged); // as a file that is dropped on the window
+        const int told = r.count_log_lines("damaged.rltrace");
+        GUI_CHECK(r.until(
+            [&] { return r.count_log_lines("damaged.rltrace") > told || r.ctx().recording != live; }));
+        GUI_CHECK(r.ctx().recording == live);
+        GUI_CHECK(r.find("signals/plot/entropy_bits"));
+    };
+    drop(bytes.substr(0, size / 2));
+    std::string garbled = bytes;
+    for (size_t i = size / 3; i < size * 2 / 3; i += 7)
+        garbled[i] = static_cast<char>(garbled[i] ^ 0x5A);
+    drop(garbled);
+    drop("");
+    // The whole one opens the same way, and closes.
+    r.window().shell().open_trace(whole);
+    GUI_CHECK(r.until([&] { return r.ctx().recording && r.ctx().recording != live; }));
+    GUI_CHECK(r.te->ItemExists("//Run bar/###close trace"));
+    GUI_CHECK(r.shows("Back to the live run"));
+    r.te->ItemClick("//Run bar/###close trace");
+    GUI_CHECK(r.until([&] { return r.ctx().recording == live; }, 10));
+}
+
+} // namespace
+
+std::vector<Case> input_cases() {
+    return {
+        {"input", "LG1 models that are none, or of another vocabulary, are refused in one line", bad_models},
+        {"input", "LG1 absurd numbers are refused or brought into range", absurd_numbers},
+        {"input", "LG1 endless, broken and empty prompts", absurd_prompts},
+        {"input", "RB7 a prompt brings its task along", a_prompt_brings_its_task},
+        {"input", "HL4 damaged traces dropped on the window are one line each", damaged_traces},
+    };
+}
+
+} // namespace refreshlab::gui
