@@ -171,7 +171,8 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
         // Dear ImGui keeps the tab of a window that had the focus, whatever the layout says: they are brought to the
         // front by hand.
         state.front_panels = layout.front_panels;
-        state.frames_to_front = 5; // windows move to their docks over the first frames, and all are drawn meanwhile
+        state.frames_to_front =
+            5; // windows move to their docks over the first frames, and all are drawn meanwhile
         state.settings.layout = wanted;
     });
     const bool present = wanted == "Present";

@@ -13,8 +13,8 @@ struct sqlite3_stmt;
 
 namespace refreshlab::sqlite {
 
-/// What SQLite said, with its primary result code. Inside this room only: trace_store.cpp and trace_load.cpp turn it
-/// into a refreshlab::Error or a message.
+/// What SQLite said, with its primary result code. Never leaves the files that hold a database (record's
+/// traces, study's sweeps): they turn it into a refreshlab::Error or a message.
 class SqlError : public std::runtime_error {
 public:
     SqlError(int code, const std::string& message)
