@@ -113,7 +113,7 @@ Command add_study_command(CLI::App& app) {
     auto studies = std::make_shared<std::vector<std::unique_ptr<Study>>>();
     CLI::App* command = app.add_subcommand(
         "study", "The built-in studies: each prints its tables, --out keeps them with the data of a figure");
-    command->require_subcommand(1);
+    command->require_subcommand(0, 1); // none: the callback names them
     const auto add = [&](const char* name, const char* help, const char* parts,
                          std::function<StudyResult(const StudyOptions&)> run) {
         auto study = std::make_unique<Study>();
@@ -122,7 +122,11 @@ Command add_study_command(CLI::App& app) {
         Options& options = study->options;
         CLI::App* sub = study->command = command->add_subcommand(name, help);
         sub->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-        sub->add_option("--seed", options.seed, "Seed of every random number")->type_name("S");
+        sub->add_option("--seed", options.seed, "Seed of every random number")
+            ->type_name("S")
+            ->check([](const std::string& text) {
+                return text.starts_with('-') ? std::string("must not be negative") : std::string();
+            });
         sub->add_option("--out", options.out, "Write table.md, CSV tables and figure.csv into this folder")
             ->type_name("DIR");
         if (study->needs_models) {
@@ -167,7 +171,10 @@ Command add_study_command(CLI::App& app) {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return run_study(study->options, study->run, study->needs_models);
         }
-        return 0;
+        std::string names;
+        for (const auto& study : *studies)
+            names += (names.empty() ? "" : ", ") + study->command->get_name();
+        throw Error("starting a study", {}, "no study named", "the studies are " + names);
     };
 }
 

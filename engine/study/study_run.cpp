@@ -159,9 +159,10 @@ std::shared_ptr<const Recording> StudyRunner::run(const RunConfig& config, const
     if (!m_options.traces.empty()) {
         std::string file;
         for (const char c : name) {
-            const bool plain =
-                (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-            if (plain) file += c;
+            const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+            const bool plain = (small >= 'a' && small <= 'z') || (small >= '0' && small <= '9') ||
+                               small == '.' || small == '-' || small == '_';
+            if (plain) file += small;
             if (!plain && !file.ends_with('_')) file += '_';
         }
         save_trace(m_options.traces / (file + ".rlt"), recording);

@@ -1,3 +1,4 @@
+#include "engine/base/error.h"
 #include "engine/record/recording.h"
 #include "engine/study/bootstrap.h"
 #include "engine/study/study_catalog.h"
@@ -52,14 +53,13 @@ double calibration_quantile(double target, int32_t stride) {
     return 1 - target * stride / 1000;
 }
 
-/// The first records, until their responses have that many tokens; all that are left if a limit was given.
-std::vector<PromptRecord> take(StudyRunner& runner, std::vector<PromptRecord>& records, int64_t tokens,
-                               const std::function<int64_t(const PromptRecord&)>& length) {
+/// Takes records from the front until `enough` says so of their number and their tokens.
+std::vector<PromptRecord> take(std::vector<PromptRecord>& records,
+                               const std::function<int64_t(const PromptRecord&)>& length,
+                               const std::function<bool(int64_t taken, int64_t tokens)>& enough) {
     std::vector<PromptRecord> taken;
-    const int64_t limit = runner.options().limit;
-    for (int64_t n = 0; !records.empty();) {
-        if (limit > 0 ? std::ssize(taken) >= limit : n >= tokens) break;
-        n += length(records.front());
+    for (int64_t tokens = 0; !records.empty() && !enough(std::ssize(taken), tokens);) {
+        tokens += length(records.front());
         taken.push_back(std::move(records.front()));
         records.erase(records.begin());
     }
@@ -134,12 +134,22 @@ public:
 
     void family(const Family& family) {
         auto records = read_prompt_file(m_runner.options().prompts / (family.file + ".jsonl"));
-        const auto calibration = take(m_runner, records, calibration_tokens, [&](const PromptRecord& r) {
-            return m_runner.token_count(r.response);
-        });
-        const auto fresh = take(m_runner, records, live_tokens, [&](const PromptRecord& r) {
-            return std::min<int64_t>(m_runner.token_count(r.response), family.live_max_tokens);
-        });
+        const int64_t limit = m_runner.options().limit;
+        const auto calibration = take(
+            records, [&](const PromptRecord& r) { return m_runner.token_count(r.response); },
+            [](int64_t, int64_t tokens) { return tokens >= calibration_tokens; });
+        const auto fresh = take(
+            records,
+            [&](const PromptRecord& r) {
+                return std::min<int64_t>(m_runner.token_count(r.response), family.live_max_tokens);
+            },
+            [&](int64_t taken, int64_t tokens) {
+                return limit > 0 ? taken >= limit : tokens >= live_tokens;
+            });
+        if (fresh.empty()) {
+            throw Error("calibrating on", family.file + ".jsonl", "no records are left for live runs",
+                        "the first 2,000 tokens of responses are for calibration");
+        }
         int64_t cells = 1;
         for (const Gate& gate : gates()) {
             for (const double target : targets)

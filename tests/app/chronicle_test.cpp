@@ -2,12 +2,15 @@
 // cache entries carry are lost without refreshes and come back with them. The counts were computed independently, in
 // float64.
 #include "engine/base/json_file.h"
+#include "engine/tasks/prompt_file.h"
+#include "engine/tasks/task_scorer.h"
 #include "tests/app/program.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <map>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -21,11 +24,32 @@ struct Chronicle {
     std::string text;
 };
 
+constexpr const char* prompt = "Write a chronicle of 6 companies.";
+
+/// The product's scorer, token by token, must count what the reading of the whole text counts.
+void compare_with_the_task(const Chronicle& c) {
+    const auto task = find_task(prompt, RL_SOURCE_DIR "/assets/prompts");
+    REQUIRE(task);
+    const auto scorer = TaskScorer::create(*task, prompt);
+    std::map<int64_t, bool> verdicts;
+    const auto take = [&](const std::vector<Verdict>& news) {
+        for (const Verdict& verdict : news)
+            CHECK(verdicts.try_emplace(verdict.token, verdict.right).second);
+    };
+    for (size_t i = 0; i < c.steps.rows.size(); ++i)
+        take(scorer->advance(c.steps.at(i, "text"), std::nullopt));
+    take(scorer->finish());
+    CHECK(scorer->result().right == c.score.right);
+    CHECK(scorer->result().total == c.score.total);
+    // Every attribute is one token of the bundled vocabulary.
+    CHECK(static_cast<int>(verdicts.size()) == c.score.total);
+}
+
 Chronicle chronicle(const std::vector<std::string>& policy) {
     const Scratch scratch("chronicle");
     std::vector<std::string> arguments{"run",
                                        "--prompt",
-                                       "Write a chronicle of 6 companies.",
+                                       prompt,
                                        "--max-tokens",
                                        "330",
                                        "--device",
@@ -50,6 +74,7 @@ Chronicle chronicle(const std::vector<std::string>& policy) {
     CHECK(joined == run.out);
     CHECK(result.summary.at("tokens") == 330);
     CHECK(result.steps.rows.size() == 330);
+    compare_with_the_task(result);
     return result;
 }
 

@@ -1,0 +1,342 @@
+// The studies as commands: each table cell that is looked at is computed again from exported data.
+#include "engine/base/json_file.h"
+#include "tests/app/program.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Approx;
+
+namespace {
+
+double number(const std::string& text) {
+    REQUIRE(!text.empty());
+    return std::stod(text);
+}
+
+/// The row whose first columns hold these texts.
+size_t row_of(const Table& table, const std::vector<std::string>& keys) {
+    for (size_t row = 0; row < table.rows.size(); ++row) {
+        if (std::equal(keys.begin(), keys.end(), table.rows[row].begin())) return row;
+    }
+    FAIL("no row " << keys[0]);
+    return 0;
+}
+
+Outcome study(const std::vector<std::string>& arguments) {
+    std::vector<std::string> all{"study"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    Outcome outcome = refreshlab_cli(all);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return outcome;
+}
+
+Table exported(const Scratch& scratch, const std::string& trace, const std::string& file) {
+    const std::string folder = scratch / (trace + ".csv");
+    const Outcome outcome =
+        refreshlab_cli({"export", scratch / ("traces/" + trace + ".rlt"), "--csv", folder});
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return read_csv(folder + "/" + file);
+}
+
+/// Attribute words whose token was the first choice, of all attribute words: by the tokens, without the scorer. A list's
+/// word follows a role, behind a line's head.
+Score first_choice_words(const Table& steps) {
+    Score score;
+    std::string line;
+    for (size_t i = 0; i < steps.rows.size(); ++i) {
+        const std::string& token = steps.at(i, "text");
+        const bool list =
+            line.starts_with("Homes:") || line.starts_with("Colors:") || line.starts_with("Animals:");
+        // "Homes: king" or "Homes: king barn, cook": an even number of spaces and commas before the word says it is one.
+        const auto spaces = std::count(line.begin(), line.end(), ' ');
+        if (list && token.starts_with(" ") && spaces % 2 == 1) {
+            ++score.total;
+            score.right += steps.at(i, "top1_hit") == "1" ? 1 : 0;
+        }
+        line += token;
+        if (const size_t end = line.rfind('\n'); end != std::string::npos) line.erase(0, end + 1);
+    }
+    return score;
+}
+
+double refreshes_per_1000(const Table& events, size_t tokens) {
+    int refreshes = 0;
+    for (size_t i = 0; i < events.rows.size(); ++i) {
+        if (events.at(i, "kind") == "refresh" && events.at(i, "spliced") != "0") ++refreshes;
+    }
+    return 1000.0 * refreshes / static_cast<double>(tokens);
+}
+
+} // namespace
+
+TEST_CASE("study simulation prints the summary and keeps what it is made from", "[study]") {
+    const Scratch scratch("study_simulation");
+    const Outcome outcome = study({"simulation", "--seed", "11", "--out", scratch / "out"});
+    CHECK(outcome.out == read_file(scratch / "out/table.md"));
+    for (const char* line :
+         {"entropy fires at: 112, 144, 176, 256, 288, 320", "mcvar fires at: 112, 144, 176"})
+        CHECK(outcome.out.find(line) != std::string::npos);
+    const Table table = read_csv(scratch / "out/table.csv"), figure = read_csv(scratch / "out/figure.csv");
+    REQUIRE(table.rows.size() == 4);
+    REQUIRE(figure.rows.size() == 400);
+    const char* order[] = {"alea", "conf", "drift", "post"};
+    for (size_t row = 0; row < 4; ++row) {
+        CHECK(table.at(row, "phase") == order[row]);
+        double entropy = 0, variance = 0, steps = 0, fires = 0, mc_fires = 0;
+        for (size_t t = 0; t < 400; ++t) {
+            if (figure.at(t, "phase") != order[row]) continue;
+            ++steps;
+            entropy += number(figure.at(t, "entropy_nats"));
+            variance += number(figure.at(t, "mc_variance"));
+            fires += number(figure.at(t, "entropy_fires"));
+            mc_fires += number(figure.at(t, "mc_fires"));
+        }
+        CHECK(number(table.at(row, "steps")) == steps);
+        CHECK(number(table.at(row, "mean_entropy")) == Approx(entropy / steps));
+        CHECK(number(table.at(row, "mean_entropy_bits")) == Approx(entropy / steps / std::log(2)));
+        CHECK(number(table.at(row, "mean_mcvar")) == Approx(variance / steps));
+        CHECK(number(table.at(row, "frac_entropy_fire")) == Approx(fires / steps));
+        CHECK(number(table.at(row, "frac_mcvar_fire")) == Approx(mc_fires / steps));
+    }
+    double mean = 0, squares = 0;
+    for (size_t t = 0; t < 100; ++t)
+        mean += number(figure.at(t, "entropy_nats")) / 100;
+    for (size_t t = 0; t < 100; ++t)
+        squares += std::pow(number(figure.at(t, "entropy_nats")) - mean, 2);
+    CHECK(number(figure.at(0, "entropy_threshold_nats")) == Approx(mean + 6 * std::sqrt(squares / 99)));
+}
+
+TEST_CASE("study tasks: shares of right words and refreshes are those of the exported runs",
+          "[study][pair]") {
+    const Scratch scratch("study_tasks");
+    study({"tasks", "--limit", "1", "--parts", "table", "--out", scratch / "out", "--traces",
+           scratch / "traces"});
+    const Table table = read_csv(scratch / "out/table.csv");
+    REQUIRE(table.rows.size() == 11);
+    const std::map<std::string, std::string> names{
+        {"teacher", "teacher"},
+        {"refresh every 32", "refresh_every_32"},
+        {"entropy gate, 6 bits", "entropy_gate_6_bits"},
+        {"teacher's prompt KV, no refresh", "teacher_s_prompt_kv_no_refresh"}};
+    for (const auto& [name, file] : names) {
+        CAPTURE(name);
+        const size_t row = row_of(table, {name});
+        for (const auto& [kind, column] : std::map<std::string, std::string>{
+                 {"roll_call", "roll call"}, {"company", "company"}, {"chronicle", "chronicle"}}) {
+            const std::string trace = "given_" + kind + "_" + file + "_1";
+            const Table steps = exported(scratch, trace, "steps.csv");
+            const Score score = first_choice_words(steps);
+            REQUIRE(score.total > 0);
+            CHECK(number(table.at(row, column)) == Approx(static_cast<double>(score.right) / score.total));
+            const Table events = exported(scratch, trace, "events.csv");
+            if (kind == "chronicle" && name != "teacher") {
+                CHECK(number(table.at(row, "refreshes per 1,000 tokens (chronicle)")) ==
+                      Approx(refreshes_per_1000(events, steps.rows.size())));
+            }
+        }
+    }
+    // What the pair is for.
+    CHECK(number(table.at(row_of(table, {"teacher"}), "chronicle")) == 1);
+    CHECK(number(table.at(row_of(table, {"student alone"}), "chronicle")) < 0.2);
+    CHECK(number(table.at(row_of(table, {"entropy gate, 6 bits, redraw"}), "chronicle")) == 1);
+}
+
+TEST_CASE("study tasks: the loss on stories is that of the exported log-probabilities", "[study][pair]") {
+    const Scratch scratch("study_stories");
+    study({"tasks", "--limit", "1", "--parts", "stories", "--out", scratch / "out", "--traces",
+           scratch / "traces"});
+    const Table table = read_csv(scratch / "out/stories.csv");
+    const std::map<std::string, std::string> names{{"teacher", "teacher"},
+                                                   {"student alone", "student_alone"},
+                                                   {"entropy gate, 6 bits", "entropy_gate_6_bits"}};
+    for (const auto& [name, file] : names) {
+        CAPTURE(name);
+        const std::string trace = "given_story_continuations_" + file + "_1";
+        const Table steps = exported(scratch, trace, "steps.csv");
+        double sum = 0;
+        std::string text;
+        for (size_t i = 0; i < steps.rows.size(); ++i) {
+            sum -= number(steps.at(i, "logprob"));
+            text += steps.at(i, "text");
+        }
+        const size_t row = row_of(table, {name});
+        CHECK(number(table.at(row, "loss (nats per token)")) ==
+              Approx(sum / static_cast<double>(steps.rows.size())));
+        // The given text is the story's continuation, and its beginning stands in the prompt.
+        const nlohmann::json record = nlohmann::json::parse(
+            read_file(RL_SOURCE_DIR "/assets/prompts/story_continuations.jsonl")
+                .substr(0, read_file(RL_SOURCE_DIR "/assets/prompts/story_continuations.jsonl").find('\n')));
+        CHECK(text == record["reference"]);
+        const nlohmann::json meta = read_json_file(scratch / (trace + ".csv/meta.json"));
+        CHECK(meta.dump().find(
+                  nlohmann::json(record["prefix"].get<std::string>().substr(0, 40)).dump().substr(1, 30)) !=
+              std::string::npos);
+    }
+    CHECK(number(table.at(row_of(table, {"teacher"}), "loss (nats per token)")) <
+          number(table.at(row_of(table, {"student alone"}), "loss (nats per token)")));
+}
+
+TEST_CASE("study tasks: live answers are scored as their traces say", "[study][pair]") {
+    const Scratch scratch("study_live");
+    study({"tasks", "--limit", "1", "--parts", "live,answers", "--out", scratch / "out", "--traces",
+           scratch / "traces"});
+    const Table live = read_csv(scratch / "out/live.csv"), answers = read_csv(scratch / "out/answers.csv");
+    for (const std::string kind : {"company", "chronicle"}) {
+        const size_t row = row_of(live, {kind, "refresh every 32"});
+        const Table steps = exported(scratch, "live_" + kind + "_refresh_every_32_1", "steps.csv");
+        std::string text;
+        double teacher = 0;
+        for (size_t i = 0; i < steps.rows.size(); ++i) {
+            text += steps.at(i, "text");
+            teacher += number(steps.at(i, "teacher_logprob"));
+        }
+        const Score score = score_chronicle(text);
+        CHECK(number(live.at(row, "right")) == score.right);
+        CHECK(number(live.at(row, "scored")) == score.total);
+        CHECK(number(live.at(row, "tokens")) == static_cast<double>(steps.rows.size()));
+        CHECK(number(live.at(row, "teacher-PPL")) ==
+              Approx(std::exp(-teacher / static_cast<double>(steps.rows.size()))));
+    }
+    for (const std::string kind : {"chain_of_key", "ledger", "table", "retell"}) {
+        const size_t row = row_of(answers, {kind, "teacher"});
+        const Table steps = exported(scratch, "given_" + kind + "_teacher_1", "steps.csv");
+        double hits = 0;
+        for (size_t i = 0; i < steps.rows.size(); ++i)
+            hits += number(steps.at(i, "top1_hit"));
+        CHECK(number(answers.at(row, "token accuracy")) ==
+              Approx(hits / static_cast<double>(steps.rows.size())));
+    }
+}
+
+TEST_CASE("study drift: means over distances are those of the exported drift", "[study][pair]") {
+    const Scratch scratch("study_drift");
+    study({"drift", "--limit", "1", "--parts", "company", "--out", scratch / "out", "--traces",
+           scratch / "traces"});
+    const Table figure = read_csv(scratch / "out/figure.csv");
+    const Table drift = exported(scratch, "drift_company_every_16_1", "drift.csv");
+    REQUIRE(!drift.rows.empty());
+    // Position of the first column of each refresh, then sums by (layer, distance).
+    std::map<std::string, double> first;
+    for (size_t i = 0; i < drift.rows.size(); ++i) {
+        const double position = number(drift.at(i, "position"));
+        const auto [it, fresh] = first.try_emplace(drift.at(i, "refresh"), position);
+        it->second = std::min(it->second, position);
+    }
+    std::map<std::pair<std::string, int>, std::vector<double>> k, v;
+    for (size_t i = 0; i < drift.rows.size(); ++i) {
+        const int distance =
+            static_cast<int>(number(drift.at(i, "position")) - first.at(drift.at(i, "refresh"))) + 1;
+        for (const std::string& layer : {drift.at(i, "layer"), std::string("mean")}) {
+            k[{layer, distance}].push_back(number(drift.at(i, "k_relative")));
+            v[{layer, distance}].push_back(number(drift.at(i, "v_relative")));
+        }
+    }
+    int compared = 0;
+    const auto mean = [](const std::vector<double>& values) {
+        double sum = 0;
+        for (const double value : values)
+            sum += value;
+        return sum / static_cast<double>(values.size());
+    };
+    for (size_t row = 0; row < figure.rows.size(); ++row) {
+        if (figure.at(row, "stride") != "16") continue;
+        const std::pair key(figure.at(row, "layer"), static_cast<int>(number(figure.at(row, "distance"))));
+        REQUIRE(k.contains(key));
+        CHECK(number(figure.at(row, "k_mean")) == Approx(mean(k.at(key))));
+        CHECK(number(figure.at(row, "v_mean")) == Approx(mean(v.at(key))));
+        CHECK(figure.at(row, "k_half_width").empty()); // one text has no interval
+        ++compared;
+    }
+    CHECK(compared == 16 * 6); // distances x (layers and their mean)
+}
+
+TEST_CASE(
+    "study thresholds: a threshold is the quantile of the exported signal, its rate that of the live run",
+    "[study][pair]") {
+    const Scratch scratch("study_thresholds");
+    study({"thresholds", "--limit", "1", "--parts", "company", "--out", scratch / "out", "--traces",
+           scratch / "traces"});
+    const Table table = read_csv(scratch / "out/table.csv"), grid = read_csv(scratch / "out/grid.csv");
+    std::vector<Table> calibration;
+    size_t tokens = 0;
+    for (int i = 1;
+         std::filesystem::exists(scratch / ("traces/calibration_company_" + std::to_string(i) + ".rlt"));
+         ++i) {
+        calibration.push_back(exported(scratch, "calibration_company_" + std::to_string(i), "steps.csv"));
+        tokens += calibration.back().rows.size();
+    }
+    CHECK(tokens >= 2000);
+    const auto quantile_of = [&](const std::string& signal, size_t stride, double q) {
+        std::vector<double> values;
+        for (const Table& run : calibration) {
+            for (size_t t = stride; t <= run.rows.size(); t += stride) {
+                if (const std::string& text = run.at(t - 1, signal); !text.empty())
+                    values.push_back(std::stod(text));
+            }
+        }
+        REQUIRE(!values.empty());
+        std::sort(values.begin(), values.end());
+        const double place = q * static_cast<double>(values.size() - 1);
+        const auto below = static_cast<size_t>(place);
+        const size_t above = std::min(below + 1, values.size() - 1);
+        return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+    };
+    for (const std::string signal :
+         {"entropy_bits", "top1_surprisal_bits", "kl_nats", "mc_variance", "mc_mutual_information_bits"}) {
+        CAPTURE(signal);
+        const size_t row = row_of(table, {"company", signal, "1"});
+        CHECK(number(table.at(row, "q")) == Approx(0.9975));
+        CHECK(number(table.at(row, "threshold")) == Approx(quantile_of(signal, 1, 0.9975)));
+        CHECK(number(table.at(row_of(table, {"company", signal, "16"}), "threshold")) ==
+              Approx(quantile_of(signal, 16, 0.96)));
+        const std::string trace = "live_company_" + signal + "_stride_1_target_20_1";
+        const Table steps = exported(scratch, trace, "steps.csv");
+        const Table events = exported(scratch, trace, "events.csv");
+        const size_t tried = row_of(grid, {"company", signal, "1", "20"});
+        CHECK(number(grid.at(tried, "refreshes per 1,000 tokens")) ==
+              Approx(refreshes_per_1000(events, steps.rows.size())));
+    }
+}
+
+TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
+    const Scratch scratch("study_bad");
+    write_file(scratch / "file", "text");
+    struct Case {
+        std::vector<std::string> arguments;
+        const char* part;
+    };
+    const std::vector<Case> cases{
+        {{"study"}, "the studies are simulation, tasks, thresholds, drift"},
+        {{"study", "nonsense"}, "nonsense"},
+        {{"study", "tasks", "--parts", "tables"}, "the parts are table, answers, live, stories"},
+        {{"study", "drift", "--parts", "chronicle,retell"}, "there is no part 'retell'"},
+        {{"study", "tasks", "--limit", "0"}, "--limit"},
+        {{"study", "tasks", "--prompts", scratch / "nowhere"}, "nowhere"},
+        {{"study", "drift", "--prompts", RL_SOURCE_DIR "/engine", "--limit", "1"}, "chronicle.jsonl"},
+        {{"study", "simulation", "--out", scratch / "file"}, "--out"},
+        {{"study", "tasks", "--traces", scratch / "file"}, "--traces"},
+        {{"study", "tasks", "--teacher", scratch / "nowhere"}, "nowhere"},
+        {{"study", "tasks", "--dtype", "f64"}, "f32, bf16, f16"},
+        {{"study", "simulation", "--seed", "-1"}, "--seed"},
+    };
+    for (const Case& c : cases) {
+        CAPTURE(c.arguments);
+        const Outcome outcome = refreshlab_cli(c.arguments);
+        CAPTURE(outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(outcome.err.find(c.part) != std::string::npos);
+        CHECK(outcome.out.empty());
+    }
+}
