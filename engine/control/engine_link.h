@@ -44,6 +44,8 @@ struct EngineStatus {
     RunConfig applied;             ///< configuration as the engine uses it now
     ModelSummary teacher, student; ///< empty names while nothing is loaded
     std::vector<PairFact> pair;    ///< of the loaded pair; empty with one model
+    /// The KV geometries differ: nothing is copied between the caches, a refresh recomputes the student's own columns.
+    bool rebuild_mode = false;
     std::string note; ///< what a person must know about the pair ("stand-in pair with random weights")
     double tokens_per_second = 0; ///< decode TPS over the last ~64 tokens; 0 while unknown
     double prefill_ms = 0, ttft_ms = 0;

@@ -140,6 +140,7 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
     now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
     now.pair = pair->facts;
+    now.rebuild_mode = pair->geometry_difference.has_value();
     const RunInfo& info = session->recording()->info();
     now.note = info.note;
     now.prefill_ms = info.prefill_ms;

@@ -416,6 +416,14 @@ private:
 
     static void draw_action(UiContext& ctx, const RefreshPolicy& policy) {
         heading(ctx, "Then refresh");
+        if (ctx.status->rebuild_mode) {
+            ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
+            ImGui::TextWrapped(
+                "Rebuild mode: the KV geometries differ, so nothing is copied from the teacher. A "
+                "refresh recomputes the student's own columns: a no-op.");
+            ImGui::PopStyleColor();
+            ImGui::SetItemTooltip("%s", ctx.status->note.c_str());
+        }
         const float em = ImGui::GetFontSize(), column = em * 6.5F, start = ImGui::GetCursorPosX();
         ImGui::AlignTextToFramePadding();
         ImGui::TextUnformatted("Chosen token");
