@@ -24,7 +24,7 @@ parity: build
 asan: setup
 	@cmake --preset asan
 	@cmake --build build-asan -j $(JOBS)
-	@REFRESHLAB_FUZZ_RUNS=3000 ctest --test-dir build-asan --output-on-failure
+	@REFRESHLAB_FUZZ_RUNS=3000 ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
 
 format: setup
 	@bash scripts/check_format.sh --fix

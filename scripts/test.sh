@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LP_NUM_THREADS="${LP_NUM_THREADS:-1}" # software GL keeps off the decode's cores
-ctest --test-dir build --output-on-failure --no-tests=error "$@"
+ctest --test-dir build --output-on-failure --no-tests=error --parallel "${JOBS:-$(nproc)}" "$@"
