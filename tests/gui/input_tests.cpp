@@ -6,8 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace refreshlab::gui {
 
@@ -46,11 +49,15 @@ void bad_models(Robot& r) {
     fs::remove_all(other);
     fs::create_directories(other);
     for (const auto& entry : fs::directory_iterator(student))
-        if (entry.path().filename() != "config.json")
+        if (entry.path().filename() != "tokenizer.json")
             fs::create_symlink(entry.path(), other / entry.path().filename());
-    nlohmann::json config = read_json_file(student / "config.json");
-    config["vocab_size"] = config["vocab_size"].get<int64_t>() * 2;
-    write_file(other / "config.json", config.dump());
+    nlohmann::json tokenizer = read_json_file(student / "tokenizer.json");
+    std::vector<std::string> words; // two ids change places
+    for (const auto& [word, id] : tokenizer["model"]["vocab"].items()) {
+        if (id.get<int>() > 300 && words.size() < 2) words.push_back(word);
+    }
+    std::swap(tokenizer["model"]["vocab"][words[0]], tokenizer["model"]["vocab"][words[1]]);
+    write_file(other / "tokenizer.json", tokenizer.dump());
     refused(
         r, [&] { r.te->ItemInputValue("//New run/##student", other.string().c_str()); }, "vocabular");
     r.step(2);
