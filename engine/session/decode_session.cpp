@@ -32,6 +32,20 @@ std::array<float, max_signals> absent_signals() {
     return values;
 }
 
+/// check_run(), and the scorer that it had to make on the way; null without a task.
+std::unique_ptr<TaskScorer> checked_scorer(const RunConfig& config) {
+    check_run_config(config, "the run");
+    if (config.prompt.empty()) throw Error("starting a run", "the prompt", "is empty", "give some text");
+    for (const auto& [what, text] :
+         {std::pair{"the prompt", &config.prompt}, std::pair{"the given text", &config.given_text}}) {
+        if (const auto offset = first_invalid_utf8(*text)) {
+            throw Error(std::string("reading ") + what, {}, fmt::format("not UTF-8 at byte {}", *offset),
+                        "save the text as UTF-8");
+        }
+    }
+    return config.task.kind.empty() ? nullptr : TaskScorer::create(config.task, config.prompt);
+}
+
 } // namespace
 
 std::shared_ptr<const AttentionRows> make_attention_rows(const AttentionCapture& capture, int64_t position,
@@ -134,8 +148,7 @@ McRequest DecodeSession::Impl::mc_request(int64_t step) const {
 void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const PromptText* known_prompt) {
     const c10::InferenceMode guard;
     kernels::set_num_threads(config.threads);
-    check_run(config);
-    if (!config.task.kind.empty()) scorer = TaskScorer::create(config.task, config.prompt);
+    scorer = checked_scorer(config);
     const PromptText text = known_prompt ? *known_prompt : render_prompt(*pair, config);
     prompt = text.ids;
     if (prompt.empty()) throw Error("starting a run", "the prompt", "gives no tokens");
@@ -384,16 +397,7 @@ void DecodeSession::Impl::log_command(const Command& command) {
 }
 
 void check_run(const RunConfig& config) {
-    check_run_config(config, "the run");
-    if (config.prompt.empty()) throw Error("starting a run", "the prompt", "is empty", "give some text");
-    for (const auto& [what, text] :
-         {std::pair{"the prompt", &config.prompt}, std::pair{"the given text", &config.given_text}}) {
-        if (const auto offset = first_invalid_utf8(*text)) {
-            throw Error(std::string("reading ") + what, {}, fmt::format("not UTF-8 at byte {}", *offset),
-                        "save the text as UTF-8");
-        }
-    }
-    if (!config.task.kind.empty()) static_cast<void>(TaskScorer::create(config.task, config.prompt));
+    static_cast<void>(checked_scorer(config));
 }
 
 // --- public face -----------------------------------------------------------------------------------------------------

@@ -68,6 +68,18 @@ RunConfig bundled(int32_t max_tokens) {
     return config;
 }
 
+/// Starts a run that stands paused behind exactly `steps` records.
+void start_paused(SessionWorker& worker, Watcher& watch, int32_t max_tokens, int32_t steps) {
+    worker.send(command::StartRun{bundled(max_tokens), true});
+    watch.until_state(EngineState::paused);
+    CHECK(worker.recording()->steps() == 0);
+    worker.send(command::Step{steps});
+    watch.until([&](const EngineStatus& s) {
+        return s.state == EngineState::paused && worker.recording()->steps() >= steps;
+    });
+    CHECK(worker.recording()->steps() == steps);
+}
+
 } // namespace
 
 TEST_CASE("play, pause, step and stop", "[worker]") {
@@ -243,25 +255,13 @@ TEST_CASE("closing while a run is loading or decoding ends at once", "[worker]")
 TEST_CASE("a run that starts paused makes no step until it is told to", "[worker]") {
     SessionWorker worker;
     Watcher watch(worker);
-    worker.send(command::StartRun{bundled(40), true});
-    watch.until_state(EngineState::paused);
-    CHECK(worker.recording()->steps() == 0);
-    worker.send(command::Step{3});
-    watch.until([&](const EngineStatus& s) {
-        return s.state == EngineState::paused && worker.recording()->steps() >= 3;
-    });
-    CHECK(worker.recording()->steps() == 3);
+    start_paused(worker, watch, 40, 3);
 }
 
 TEST_CASE("a check pauses the run, reports, and leaves it as it was", "[worker]") {
     SessionWorker worker;
     Watcher watch(worker);
-    worker.send(command::StartRun{bundled(40), true});
-    watch.until_state(EngineState::paused);
-    worker.send(command::Step{10});
-    watch.until([&](const EngineStatus& s) {
-        return s.state == EngineState::paused && worker.recording()->steps() >= 10;
-    });
+    start_paused(worker, watch, 40, 10);
     command::CheckExactness check;
     check.options.steps = 4;
     check.options.latency = false;
@@ -282,12 +282,7 @@ TEST_CASE("a start that is cancelled while it loads leaves the former run as it 
     SessionWorker worker;
     {
         Watcher watch(worker);
-        worker.send(command::StartRun{bundled(40), true});
-        watch.until_state(EngineState::paused);
-        worker.send(command::Step{5});
-        watch.until([&](const EngineStatus& s) {
-            return s.state == EngineState::paused && worker.recording()->steps() == 5;
-        });
+        start_paused(worker, watch, 40, 5);
     }
     const auto recording = worker.recording();
     // News comes on the decode thread, between two tensors of the other dtype's weights.
