@@ -205,7 +205,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
             } else {
                 student_cache->adopt_prefix(*teacher_cache, prompt_length());
             }
-            ring.emplace(std::min<int64_t>(256, capacity), vocab, pair->student->device());
+            ring.emplace(std::min(ring_rows, capacity), vocab, pair->student->device());
         }
     }
     const double prefill_ms = elapsed_ms();

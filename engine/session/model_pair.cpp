@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/session/pair_check.h"
 #include "engine/session/session_prompt.h"
+#include "engine/session/session_state.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 
@@ -24,6 +25,14 @@ int visible_gpus() {
 
 std::string device_of(const RunConfig& config, const std::string& own) {
     return own.empty() ? config.device : own;
+}
+
+/// Both models are loaded whenever both folders are given.
+bool needs_teacher(const RunConfig& config) {
+    return config.mode != Mode::student || !config.teacher_dir.empty();
+}
+bool needs_student(const RunConfig& config) {
+    return config.mode != Mode::teacher || !config.student_dir.empty();
 }
 
 void require_folder(const std::string& folder, const std::string& option) {
@@ -98,8 +107,8 @@ at::ScalarType scalar_type(Dtype dtype) {
 }
 
 std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress) {
-    const bool want_teacher = config.mode != Mode::student || !config.teacher_dir.empty();
-    const bool want_student = config.mode != Mode::teacher || !config.student_dir.empty();
+    const bool want_teacher = needs_teacher(config);
+    const bool want_student = needs_student(config);
     if (want_teacher) require_folder(config.teacher_dir, "--teacher");
     if (want_student) require_folder(config.student_dir, "--student");
 
@@ -167,11 +176,8 @@ std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPa
         need.logit_rows = rows;
         needs.push_back(std::move(need));
     };
-    constexpr int64_t pass_rows = 128, ring_rows = 256; // session_boundary.cpp, decode_session.cpp
-    add("teacher", config.mode != Mode::student || !config.teacher_dir.empty(), config.teacher_dir,
-        config.teacher_device, pass_rows);
-    add("student", config.mode != Mode::teacher || !config.student_dir.empty(), config.student_dir,
-        config.student_device, ring_rows);
+    add("teacher", needs_teacher(config), config.teacher_dir, config.teacher_device, pass_chunk);
+    add("student", needs_student(config), config.student_dir, config.student_device, ring_rows);
     int64_t capacity = INT64_MAX;
     for (const ModelNeed& need : needs)
         capacity = std::min(capacity, need.config.max_position);
@@ -193,8 +199,8 @@ bool pair_serves(const ModelPair& pair, const RunConfig& config) {
         return model && loaded_dir == dir && model->dtype() == dtype &&
                model->device() == resolve_device(device_of(config, device));
     };
-    const bool want_teacher = config.mode != Mode::student || !config.teacher_dir.empty();
-    const bool want_student = config.mode != Mode::teacher || !config.student_dir.empty();
+    const bool want_teacher = needs_teacher(config);
+    const bool want_student = needs_student(config);
     return serves(pair.teacher, want_teacher, pair.teacher_dir, config.teacher_dir, config.teacher_device) &&
            serves(pair.student, want_student, pair.student_dir, config.student_dir, config.student_device);
 }

@@ -15,9 +15,6 @@ namespace refreshlab {
 
 namespace {
 
-constexpr int64_t pass_chunk =
-    128; // rows of logits alive at once: 128 x 128,256 x 4 B = 66 MB; chunks are exact
-
 std::vector<float> to_floats(const at::Tensor& tensor) {
     const at::Tensor dense = tensor.contiguous();
     const float* data = dense.const_data_ptr<float>();

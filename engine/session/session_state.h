@@ -15,6 +15,11 @@
 
 namespace refreshlab {
 
+/// Rows of logits of a teacher pass that are alive at once: 128 x 128,256 x 4 B = 66 MB; chunks are exact.
+inline constexpr int64_t pass_chunk = 128;
+/// Student rows that a RowRing keeps: 131 MB at 128,256 tokens.
+inline constexpr int64_t ring_rows = 256;
+
 /// fp32 student rows of the newest positions, for the KL of a later teacher pass (reference/refresh.md, 6.1). A row that
 /// fell out leaves its KL missing, never approximated.
 class RowRing {
