@@ -51,7 +51,7 @@ CacheColumns cache_columns(const Recording& recording, int64_t step) {
     for (size_t i = 0, n = refreshes.size(); i < n; ++i) {
         const RefreshEvent& event = refreshes[i];
         if (event.step > step) break;
-        // Delta ends with the column fed at this boundary; a window splices its newest part and passes over the rest.
+        // Delta ends with the column fed at the boundary that fired; a window splices its newest part and passes over the rest.
         const auto end = std::min<int64_t>(event.first_pos + event.spliced, columns.length());
         const int64_t begin = std::max(prompt, event.first_pos + event.spliced - event.delta);
         for (int64_t p = begin; p < end; ++p) {

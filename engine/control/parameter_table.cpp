@@ -208,6 +208,16 @@ void add_policy(std::vector<ParameterEntry>& table) {
                 "reads and nothing is spliced.",
                 0, policy_limits::window, 0, 256),
         [](auto& c) -> auto& { return c.policy.window; }));
+    ParameterEntry lag = plain(
+        integer(
+            "refresh.lag", "Lag", "tokens",
+            "A refresh lands this many tokens after it fired, on the entries of then; the teacher reads a "
+            "share of them at each step between. 0 = exact: the student waits. Another algorithm, with a "
+            "lower spike and the same work.",
+            0, policy_limits::lag, 0, 32),
+        [](auto& c) -> auto& { return c.policy.lag; });
+    lag.parameter.of_policy = true;
+    table.push_back(std::move(lag));
     table.push_back(limit(
         integer("budget.refreshes", "Budget", "refreshes",
                 "At most so many automatic refreshes within budget.per_tokens; none = unlimited.", 0,

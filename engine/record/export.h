@@ -16,7 +16,8 @@ namespace refreshlab {
 ///               that boundary spliced at least one column.
 ///   topk.csv    step, rank (from 1), token_id, text, prob: candidates for the token that step chose.
 ///   events.csv  step, kind (command | pass | refresh), reason, automatic, delta, first_pos, spliced, pass_tokens, on_fire,
-///               token_before, token_after, kl_nats, mean_drift, teacher_ms, splice_ms, redraw_ms, detail (JSON).
+///               token_before, token_after, kl_nats, mean_drift, teacher_ms, splice_ms, redraw_ms, fired_step,
+///               detail (JSON).
 ///   drift.csv   refresh, step, layer, position, k_relative, v_relative, k_max_abs, v_max_abs.
 ///   meta.json   prompt and its token ids, full configuration, generated text and ids, commands, versions, ...
 /// Text of a token: its bytes, those that are not UTF-8 by themselves as \xHH.

@@ -175,18 +175,19 @@ void refresh_row(CsvFile& csv, const RefreshEvent& e) {
         .integer(e.pass_tokens)
         .text(to_string(e.on_fire));
     csv.integer(e.token_before).integer(e.token_after).number(e.kl_nats).number(e.mean_drift);
-    csv.number(e.teacher_ms).number(e.splice_ms).number(e.redraw_ms).text(hits_detail(e.hits)).end_row();
+    csv.number(e.teacher_ms).number(e.splice_ms).number(e.redraw_ms).integer(e.fired_step);
+    csv.text(hits_detail(e.hits)).end_row();
 }
 
 void pass_row(CsvFile& csv, const PassEvent& e) {
     csv.integer(e.step).text("pass").text(e.shadow ? "shadow" : e.probe ? "probe" : "refresh");
     csv.empty().empty().integer(e.first_pos).empty().integer(e.tokens).empty().empty().empty();
-    csv.number(e.kl_nats).empty().number(e.ms).empty().empty().empty().end_row();
+    csv.number(e.kl_nats).empty().number(e.ms).empty().empty().empty().empty().end_row();
 }
 
 void command_row(CsvFile& csv, const CommandEvent& e) {
     csv.integer(e.step).text("command");
-    for (int i = 0; i < 14; ++i)
+    for (int i = 0; i < 15; ++i)
         csv.empty();
     csv.text(e.json).end_row();
 }
@@ -196,7 +197,7 @@ void write_events(const Recording& r, const std::filesystem::path& path) {
     CsvFile csv(
         path,
         "step,kind,reason,automatic,delta,first_pos,spliced,pass_tokens,on_fire,token_before,token_after,"
-        "kl_nats,mean_drift,teacher_ms,splice_ms,redraw_ms,detail");
+        "kl_nats,mean_drift,teacher_ms,splice_ms,redraw_ms,fired_step,detail");
     struct Entry {
         int64_t step;
         int kind;

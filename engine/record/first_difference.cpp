@@ -120,6 +120,7 @@ void compare_step(Differ& c, const Recording& a, const Recording& b, int64_t t) 
 
 void compare_refresh(Differ& c, const std::string& where, const RefreshEvent& x, const RefreshEvent& y) {
     c.check(where, "step", x.step, y.step)
+        .check(where, "fired_step", x.fired_step, y.fired_step)
         .check(where, "id", x.id, y.id)
         .check(where, "automatic", x.automatic, y.automatic);
     c.check(where, "delta", x.delta, y.delta).check(where, "first_pos", x.first_pos, y.first_pos);

@@ -46,14 +46,16 @@ struct StepRecord {
 
 /// A refresh: a splice at boundary `step`.
 struct RefreshEvent {
-    int64_t step = 0; ///< t
-    int32_t id = 0;   ///< from 0, also in the cache's refresh ids
+    int64_t step = 0;       ///< t
+    int64_t fired_step = 0; ///< boundary that decided it: step, or step - lag
+    int32_t id = 0;         ///< from 0, also in the cache's refresh ids
     std::vector<TriggerHit> hits;
     bool automatic = true;
-    int64_t delta = 0;       ///< student-made columns since the last splice, S.len - P
-    int64_t first_pos = 0;   ///< first spliced position
-    int64_t spliced = 0;     ///< k = min(window, delta); 0 with window 0
-    int64_t pass_tokens = 0; ///< tokens the teacher read for it at this boundary (0: a probe had read them)
+    int64_t delta = 0;     ///< student-made columns since the last splice, S.len - P at fired_step
+    int64_t first_pos = 0; ///< first spliced position
+    int64_t spliced = 0;   ///< k = min(window, delta); 0 with window 0
+    int64_t pass_tokens =
+        0; ///< tokens the teacher read for it from fired_step on, that boundary's probe included
     OnFire on_fire = OnFire::keep;
     int32_t token_before = -1, token_after = -1; ///< pending token before and after on_fire
     float kl_nats = absent();                    ///< at the last delta position

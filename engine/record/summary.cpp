@@ -57,6 +57,7 @@ SignalMean signal_mean(const Recording& r, std::string_view name) {
 
 json refresh_json(const RefreshEvent& e) {
     return {{"step", e.step},
+            {"fired_step", e.fired_step},
             {"reason", reason_text(e.hits)},
             {"automatic", e.automatic},
             {"delta", e.delta},

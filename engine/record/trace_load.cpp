@@ -301,6 +301,7 @@ private:
             e.redraw_ms = number_or_nan(rows, 16);
             e.hits =
                 trace::hits_from_text(rows.text(17), fmt::format("a refresh of run {} of {}", m_run, m_file));
+            e.fired_step = within(rows.integer(18), 0, e.step, "fired_step of a refresh");
             recording.add_refresh(std::move(e));
         }
     }
@@ -456,25 +457,25 @@ private:
     uint64_t m_calls_left;
 };
 
-/// Brings an older trace up to date in memory.
-void migrate(Database& db, const std::filesystem::path& path) {
-    int64_t version = db.integer("PRAGMA user_version");
+/// The file may be anybody's: its schema may not call functions, and no write reaches SQLite's own tables.
+void distrust(Database& db) {
+    sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    db.exec("PRAGMA cell_size_check = ON");
+}
+
+/// The schema version of the file; refuses those that this program cannot read.
+int64_t schema_of(Database& db, const std::filesystem::path& path) {
+    const int64_t version = db.integer("PRAGMA user_version");
     if (version > trace::schema_version) {
         throw Error(doing, path.string(),
                     fmt::format("written by a newer version (schema {}, this program reads up to {})",
                                 version, trace::schema_version),
                     "open it with that version");
     }
-    if (version == trace::schema_version) return;
     if (version < 1)
         throw Error(doing, path.string(), fmt::format("damaged: schema {} never existed", version));
-    db.detach_into_memory();
-    for (; version < trace::schema_version; ++version) {
-        const char* sql = trace::migration_sql(version);
-        if (sql == nullptr)
-            throw Error(doing, path.string(), fmt::format("schema {} can no longer be read", version));
-        db.exec(sql);
-    }
+    return version;
 }
 
 } // namespace
@@ -484,13 +485,17 @@ std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& 
         check_file(path);
         Database db(path, sqlite::Open::read_only);
         db.busy_timeout(2000);
-        sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-        sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-        db.exec("PRAGMA cell_size_check = ON");
-        migrate(db, path);
+        distrust(db);
+        const int64_t version = schema_of(db, path);
+        if (version < trace::schema_version) { // brought up to date in memory; the file stays as it is
+            db.detach_into_memory();
+            distrust(db);
+        }
         const WorkLimit limit(
             db, static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size")));
         try {
+            for (int64_t from = version; from < trace::schema_version; ++from)
+                db.exec(trace::migration_sql(from));
             return Loader(db, path.string()).load();
         } catch (const sqlite::SqlError&) {
             if (limit.exceeded()) throw Damage("reading it takes more work than a file of its size can need");

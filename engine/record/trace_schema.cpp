@@ -35,7 +35,7 @@ CREATE TABLE topk (
 CREATE TABLE refreshes (
     run INTEGER, n INTEGER, step INTEGER, id INTEGER, automatic INTEGER, delta INTEGER, first_pos INTEGER,
     spliced INTEGER, pass_tokens INTEGER, on_fire TEXT, token_before INTEGER, token_after INTEGER, kl_nats, mean_drift,
-    teacher_ms, splice_ms, redraw_ms, hits TEXT, PRIMARY KEY (run, n)) WITHOUT ROWID;
+    teacher_ms, splice_ms, redraw_ms, hits TEXT, fired_step INTEGER, PRIMARY KEY (run, n)) WITHOUT ROWID;
 CREATE TABLE passes (
     run INTEGER, n INTEGER, step INTEGER, first_pos INTEGER, tokens INTEGER, probe INTEGER, shadow INTEGER, kl_nats, ms,
     PRIMARY KEY (run, n)) WITHOUT ROWID;
@@ -56,8 +56,11 @@ const char* const table_names[11] = {"meta",   "runs",     "steps", "signals",  
                                      "passes", "commands", "drift", "attention", "tokens"};
 
 const char* migration_sql(int64_t from) {
-    static constexpr std::array<const char*, schema_version - 1> steps{}; // [0] turns 1 into 2
-    return from >= 1 && from < schema_version ? steps.data()[from - 1] : nullptr;
+    static constexpr std::array<const char*, schema_version - 1> steps = {
+        // 1 -> 2: lagged refreshes. Before them every refresh was spliced where it fired.
+        "ALTER TABLE refreshes ADD COLUMN fired_step INTEGER; UPDATE refreshes SET fired_step = step;",
+    };
+    return from >= 1 && from < schema_version ? steps[static_cast<size_t>(from - 1)] : nullptr;
 }
 
 FileKind file_kind(const std::filesystem::path& path) {

@@ -13,7 +13,7 @@
 namespace refreshlab::trace {
 
 inline constexpr int32_t application_id = 0x52664C62; ///< "RfLb", SQLite header bytes 68..71
-inline constexpr int32_t schema_version = 1; ///< user_version; rises with every change a reader must know
+inline constexpr int32_t schema_version = 2; ///< user_version; rises with every change a reader must know
 
 /// SQL that makes an empty trace of schema_version.
 extern const char* const schema_sql;
@@ -21,7 +21,7 @@ extern const char* const schema_sql;
 extern const char* const table_names[11];
 
 /// SQL that turns a trace of schema `from` into one of `from + 1`, or null if no such step exists. The reader applies
-/// the steps to a private copy in memory, so an old file stays as it is. Version 1 is the first: the list is empty. A new
+/// the steps to a private copy in memory, so an old file stays as it is. Version 1 is the first. A new
 /// version adds its step here, its tables to schema_sql, and a trace of the old version to the tests.
 [[nodiscard]] const char* migration_sql(int64_t from);
 

@@ -61,7 +61,7 @@ TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelle
     , m_insert_step(db, insert_sql("steps", 9 + static_cast<int>(num_parts)))
     , m_insert_signal(db, insert_sql("signals", 5))
     , m_insert_candidate(db, insert_sql("topk", 5))
-    , m_insert_refresh(db, insert_sql("refreshes", 18))
+    , m_insert_refresh(db, insert_sql("refreshes", 19))
     , m_insert_pass(db, insert_sql("passes", 9))
     , m_insert_command(db, insert_sql("commands", 4))
     , m_insert_drift(db, insert_sql("drift", 11))
@@ -239,6 +239,7 @@ void TraceWriter::write_events(Run& run) {
         s.bind_number(15, e.splice_ms);
         s.bind_number(16, e.redraw_ms);
         s.bind(17, hits_to_text(e.hits));
+        s.bind(18, e.fired_step);
         s.run();
         write_token(run, e.token_before);
         write_token(run, e.token_after);

@@ -81,6 +81,7 @@ char letter_of(const Trigger& trigger) {
 
 Decision decide(const RefreshPolicy& policy, const Boundary& boundary) {
     Decision decision;
+    if (boundary.in_flight) return decision;
     if (boundary.tokens_since_splice <= 0) return decision; // an empty range is no refresh, by hand neither
     if (wants_probe(policy, boundary)) {
         decision.kind = Decision::Kind::probe;

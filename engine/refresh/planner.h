@@ -23,6 +23,8 @@ struct Boundary {
     /// the same boundaries there); NaN if a probe could not measure it.
     std::span<const float> signals;
     bool manual = false; ///< a person asked for a refresh
+    /// A lagged refresh has fired and not landed: the teacher is reading. Nothing fires and nothing is probed meanwhile.
+    bool in_flight = false;
 };
 
 /// One trigger that held at a boundary (eligible by stride and cool-down, and beyond its threshold), for the record.
@@ -52,7 +54,7 @@ struct Decision {
 /// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when the
 /// others hold. A probe that is due under `any` runs even when another trigger fires (its pass is the refresh's), and
 /// whether or not cool-down or budget would let it splice: probing is measuring.
-/// Nothing happens while tokens_since_splice is 0: an empty range is no refresh, by hand neither.
+/// Nothing happens while a refresh is in flight. Nothing happens while tokens_since_splice is 0: an empty range is no refresh, by hand neither.
 /// By hand: ignores every limit; automatic only if triggers fire as well and the budget has room.
 [[nodiscard]] Decision decide(const RefreshPolicy& policy, const Boundary& boundary);
 

@@ -81,6 +81,7 @@ void read_action(const nlohmann::json& json, const std::string& what, RefreshPol
     if (refresh == nullptr) throw Error("reading", what, "do: needs refresh");
     JsonFields action(*refresh, what, "do.refresh");
     action.optional_integer("window", policy.window, 0, policy_limits::window);
+    action.integer("lag", policy.lag, 0, policy_limits::lag);
     action.finish();
 }
 
@@ -156,6 +157,7 @@ void check_policy(const RefreshPolicy& policy, const std::string& what) {
     }
     if (policy.window && *policy.window < 0)
         refuse(fmt::format("window must not be negative, it is {}", *policy.window));
+    if (policy.lag < 0) refuse(fmt::format("lag must not be negative, it is {}", policy.lag));
     if (policy.budget.refreshes && *policy.budget.refreshes < 0) {
         refuse(fmt::format("budget.refreshes must not be negative, it is {}", *policy.budget.refreshes));
     }
@@ -179,7 +181,7 @@ nlohmann::json policy_to_json(const RefreshPolicy& policy) {
     if (policy.budget.refreshes) refreshes = *policy.budget.refreshes;
     return {{"name", policy.name},
             {"when", {{policy.combine == Combine::any ? "any" : "all", std::move(triggers)}}},
-            {"do", {{"refresh", {{"window", std::move(window)}}}}},
+            {"do", {{"refresh", {{"window", std::move(window)}, {"lag", policy.lag}}}}},
             {"on_fire", to_string(policy.on_fire)},
             {"budget", {{"refreshes", std::move(refreshes)}, {"per_tokens", policy.budget.per_tokens}}}};
 }

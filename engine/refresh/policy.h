@@ -44,13 +44,17 @@ struct Budget {
 
 /// When to refresh and how much to splice: data, not code. JSON form in docs/design.md, section 4:
 /// {"name": "entropy", "when": {"any": [{"signal": "entropy_bits", "above": 6.0, "every": 16, "cooldown": 32}]},
-///  "do": {"refresh": {"window": null}}, "on_fire": "keep", "budget": {"refreshes": 3, "per_tokens": 1000}}
+///  "do": {"refresh": {"window": null, "lag": 0}}, "on_fire": "keep", "budget": {"refreshes": 3, "per_tokens": 1000}}
 struct RefreshPolicy {
     std::string name = "none";
     Combine combine = Combine::any;
     std::vector<Trigger> triggers; ///< none enabled: never refreshes by itself
     /// Splice at most the newest W columns of delta; nothing = all; 0 = the teacher reads, nothing is spliced.
     std::optional<int32_t> window;
+    /// 0: an exact refresh, the next student step waits for it. j > 0: a lagged one. The student runs on while the teacher
+    /// reads, a share of delta at each boundary, and the splice lands j boundaries behind the one that fired, on the delta
+    /// of then only. Another algorithm, with a lower spike and the same work (reference/refresh.md, section 3).
+    int32_t lag = 0;
     OnFire on_fire = OnFire::keep;
     Budget budget;
 
@@ -59,8 +63,8 @@ struct RefreshPolicy {
 
 /// Largest numbers that a policy file and the parameters accept.
 namespace policy_limits {
-inline constexpr int32_t every = 1'000'000, cooldown = 1'000'000, window = 1'000'000, refreshes = 1'000'000,
-                         per_tokens = 1'000'000;
+inline constexpr int32_t every = 1'000'000, cooldown = 1'000'000, window = 1'000'000, lag = 1000,
+                         refreshes = 1'000'000, per_tokens = 1'000'000;
 inline constexpr double threshold = 1e6;
 } // namespace policy_limits
 
@@ -70,7 +74,7 @@ enum class Thresholds : uint8_t { not_negative, any_finite };
 
 /// Both throw Error{bad_input}, naming `what` and the field: unknown keys, unknown signal (with the nearest names), a
 /// signal that cannot trigger, two triggers on one signal, a threshold that is NaN or infinite, stride below 1, negative
-/// cool-down, window or budget. policy_from_json also refuses negative thresholds unless told otherwise.
+/// cool-down, window, lag or budget. policy_from_json also refuses negative thresholds unless told otherwise.
 /// A file without "name" is called "custom"; other absent keys mean the defaults above.
 [[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what,
                                              Thresholds thresholds = Thresholds::not_negative);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace refreshlab {
 
@@ -54,8 +55,11 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
     WhatIf result;
     std::vector<float> values(signals().size(), absent());
     std::optional<int64_t> last_splice;
-    int64_t last_pass = 0;
-    int64_t paid_passes = 0; // of the policy: its refreshes, and probes that did not fire
+    int64_t last_pass = 0,
+            spliced_to = 0;          // tokens that the teacher has read, tokens that a splice has handled
+    std::optional<int64_t> launched; // boundary of the lagged refresh under way
+    bool asked = false;              // by hand, and still waiting
+    int64_t paid_passes = 0;         // of the policy: its refreshes, and probes that did not fire
     auto manual = run.manual_fires.begin();
 
     for (int64_t t = 1; t <= run.steps; ++t) {
@@ -64,14 +68,21 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
         values[reads.kl] = absent();
         while (manual != run.manual_fires.end() && *manual < t)
             ++manual;
+        if (manual != run.manual_fires.end() && *manual == t) asked = true;
+        if (launched && t - *launched >= policy.lag) {
+            spliced_to = *std::exchange(launched, std::nullopt);
+            last_splice = t;
+        }
         const Boundary boundary = {.step = t,
-                                   .tokens_since_splice = t - last_splice.value_or(0),
+                                   .tokens_since_splice = t - spliced_to,
                                    .tokens_since_pass = t - last_pass,
                                    .last_splice_step = last_splice,
                                    .automatic_steps = result.fires,
                                    .signals = values,
-                                   .manual = manual != run.manual_fires.end() && *manual == t};
-        bool missing = misses_value(policy, boundary);
+                                   .manual = asked,
+                                   .in_flight = launched.has_value()};
+        asked = asked && launched.has_value();
+        bool missing = !launched && misses_value(policy, boundary);
         Decision decision = decide(policy, boundary);
         bool passed = false;
         if (decision.kind == Decision::Kind::probe) {
@@ -83,7 +94,12 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
             passed = true;
         }
         if (decision.kind == Decision::Kind::refresh) {
-            last_splice = last_pass = t;
+            last_pass = t;
+            if (policy.lag > 0) {
+                launched = t;
+            } else {
+                last_splice = spliced_to = t;
+            }
             if (decision.automatic) result.fires.push_back(t);
             passed = decision.automatic || passed;
         }

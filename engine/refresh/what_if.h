@@ -13,7 +13,8 @@ namespace refreshlab {
 struct RecordedRun {
     int64_t steps = 0;                                        ///< boundaries 1 .. steps
     std::function<float(int64_t step, size_t signal)> signal; ///< absent() where not measured
-    /// Recorded boundaries, ascending; one that was by hand and by a trigger stands in both.
+    /// Boundaries at which refreshes fired (a lagged one lands later), ascending; one that was by hand and by a trigger
+    /// stands in both.
     std::vector<int64_t> automatic_fires, manual_fires;
     double refresh_ms = 0; ///< mean cost of one refresh, passes included; 0 = unknown
     double decode_ms = 0;  ///< decode time without refreshes

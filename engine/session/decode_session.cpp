@@ -366,7 +366,6 @@ bool DecodeSession::Impl::step() {
 
     // --- boundary ---
     if (overfill()) {
-        // With `keep` the token is out already: behind the run's last choice a refresh could change nothing.
         const bool runs_on = record.step + 1 < limit() && !is_end(marks.pending.id);
         boundary(record, runs_on);
         if (config.policy.on_fire != OnFire::keep) record.arrival_ms = elapsed_ms();

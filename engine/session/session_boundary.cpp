@@ -43,10 +43,12 @@ void DecodeSession::Impl::put_signal(StepRecord* in_flight, size_t id, int64_t s
     }
 }
 
-double DecodeSession::Impl::teacher_pass(StepRecord& record) {
+PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, PassFor purpose) {
     const Stopwatch watch;
-    const int64_t first = teacher_cache->length(), end = student_cache->length();
-    const int64_t length = prompt_length();
+    const int64_t first = teacher_cache->length(), student_end = student_cache->length();
+    PassEvent event{record.step, first, std::max<int64_t>(0, end - first), purpose == PassFor::probe,
+                    purpose == PassFor::shadow};
+    if (event.tokens == 0) return event;
     const auto text = [&](int64_t position) { // the record in flight is not in the recording yet
         return position == record.position ? record.token_id : token_at(position);
     };
@@ -64,7 +66,7 @@ double DecodeSession::Impl::teacher_pass(StepRecord& record) {
             const auto& row = statistics[static_cast<size_t>(i)];
             // The row at p predicts p + 1. Behind the newest position stands the pending token, which on_fire may still
             // replace: boundary() gives it its numbers.
-            if (position + 1 < end) {
+            if (position + 1 < student_end) {
                 const int32_t next = text(position + 1);
                 teacher_logprob.push_back(static_cast<float>(rows[i][next].item<double>() - row.log_z));
                 agrees.push_back(row.top1_id == next ? 1.0F : 0.0F);
@@ -96,95 +98,116 @@ double DecodeSession::Impl::teacher_pass(StepRecord& record) {
         begin += n;
     }
     marks.teacher_len = end;
+    event.kl_nats = kl.back();
 
-    // Step of the record at position p is p - L + 1. The last position belongs to the record in flight.
-    const int64_t first_step = first - length + 1;
-    if (!kl.empty()) {
+    // Step of the record at position p is p - L + 1; the newest belongs to the record in flight.
+    const int64_t first_step = first - prompt_length() + 1;
+    if (end == student_end) {
         record.signals[ids().kl] = kl.back();
         kl.pop_back();
-        if (!kl.empty()) recording->back_fill(ids().kl, first_step, kl);
     }
+    if (!kl.empty()) recording->back_fill(ids().kl, first_step, kl);
     for (size_t i = 0; i < teacher_logprob.size(); ++i) { // about the token at first + 1 + i
         const int64_t step = first_step + 1 + static_cast<int64_t>(i);
         put_signal(&record, ids().teacher_logprob, step, static_cast<double>(teacher_logprob[i]));
         put_signal(&record, ids().agreement, step, static_cast<double>(agrees[i]));
     }
-    return watch.ms();
+    event.ms = watch.ms();
+    record.part_ms[static_cast<size_t>(Part::teacher_pass)] += static_cast<float>(event.ms);
+    recording->add_pass(event);
+    return event;
 }
 
 void DecodeSession::Impl::boundary(StepRecord& record, bool runs_on) {
-    float& teacher_ms = record.part_ms[static_cast<size_t>(Part::teacher_pass)];
-    bool teacher_row_is_fresh = false; // last_teacher_row is the row of this record's position
-    const auto run_pass = [&](bool probe, bool shadow) -> std::pair<int64_t, double> {
-        const int64_t first = teacher_cache->length(), tokens = student_cache->length() - first;
-        double ms = 0;
-        if (tokens > 0) {
-            ms = teacher_pass(record);
-            teacher_ms += static_cast<float>(ms);
-            recording->add_pass({record.step, first, tokens, probe, shadow, record.signals[ids().kl], ms});
-        }
-        teacher_row_is_fresh = true;
-        return {tokens, ms};
-    };
-    if (config.shadow) run_pass(false, true);
+    const int64_t end = student_cache->length();
+    if (config.shadow) teacher_pass(record, end, PassFor::shadow);
 
-    const bool acts = runs_on || config.policy.on_fire != OnFire::keep;
-    if (acts) {
+    // With `keep` the token is out already: behind the run's last choice a refresh could change nothing.
+    const auto acts = [runs_on](OnFire on_fire) { return runs_on || on_fire != OnFire::keep; };
+    if (marks.in_flight && acts(marks.in_flight->on_fire)) advance_refresh(record);
+    if (acts(config.policy.on_fire)) {
         // A probe is asked for at its own stride, also where shadow mode has measured the KL already.
         std::array<float, max_signals> known = record.signals;
         known[ids().kl] = absent();
         Boundary state;
         state.step = record.step;
-        state.tokens_since_splice = student_cache->length() - marks.splice;
-        state.tokens_since_pass = student_cache->length() - marks.last_pass;
+        state.tokens_since_splice = end - marks.splice;
+        state.tokens_since_pass = end - marks.last_pass;
         state.last_splice_step = marks.last_splice_step;
         state.automatic_steps = automatic_steps;
         state.signals = known;
-        state.manual = std::exchange(refresh_requested, false);
+        state.manual = std::exchange(refresh_requested, false) || marks.asked;
+        state.in_flight = marks.in_flight.has_value();
+        marks.asked = state.manual && state.in_flight;
         Decision decision = decide(config.policy, state);
-        int64_t pass_tokens = 0;
-        double pass_ms = 0;
+        RefreshInFlight refresh;
         if (decision.kind == Decision::Kind::probe) {
-            std::tie(pass_tokens, pass_ms) = run_pass(true, false);
-            marks.last_pass = student_cache->length();
+            const PassEvent pass = teacher_pass(record, end, PassFor::probe);
+            refresh.pass_tokens = pass.tokens;
+            refresh.teacher_ms = pass.ms;
+            marks.last_pass = end;
             known[ids().kl] = record.signals[ids().kl];
             decision = decide(config.policy, state);
             RL_ASSERT(decision.kind != Decision::Kind::probe);
         }
         if (decision.kind == Decision::Kind::refresh) {
-            if (teacher_cache->length() < student_cache->length()) {
-                std::tie(pass_tokens, pass_ms) = run_pass(false, false);
-            } else {
-                teacher_row_is_fresh = true;
+            if (decision.automatic) {
+                automatic_steps.push_back(record.step);
+                marks.automatic_refreshes = automatic_steps.size();
             }
-            marks.last_pass = student_cache->length();
-            refresh(record, decision, pass_tokens, pass_ms);
+            refresh.decision = std::move(decision);
+            refresh.fired_step = record.step;
+            refresh.due_step = record.step + config.policy.lag;
+            refresh.end = end;
+            refresh.window = config.policy.window;
+            refresh.on_fire = config.policy.on_fire;
+            marks.in_flight = std::move(refresh);
+            advance_refresh(record);
         }
     }
-    if (teacher_row_is_fresh) {
+    if (teacher_cache->length() == end) { // its last row is that of this record's position
         const kernels::RowStatistics s = kernels::row_statistics(last_teacher_row.unsqueeze(0))[0];
         marks.pending.teacher_logprob = last_teacher_row[marks.pending.id].item<double>() - s.log_z;
         marks.pending.teacher_agrees = s.top1_id == marks.pending.id ? 1 : 0;
     }
 }
 
-void DecodeSession::Impl::refresh(StepRecord& record, const Decision& decision, int64_t pass_tokens,
-                                  double teacher_ms) {
-    const int64_t end = student_cache->length(), delta = end - marks.splice;
-    const int64_t k = config.policy.window ? std::min<int64_t>(*config.policy.window, delta) : delta;
+void DecodeSession::Impl::advance_refresh(StepRecord& record) {
+    RefreshInFlight& refresh = *marks.in_flight;
+    const int64_t boundaries = refresh.due_step - record.step + 1; // this one included
+    RL_ASSERT(boundaries >= 1);
+    // A token of the teacher's needs its newest row, so there it also reads what the student wrote meanwhile.
+    const bool to_newest = boundaries == 1 && refresh.on_fire == OnFire::teacher_token;
+    const int64_t first = teacher_cache->length(), end = to_newest ? student_cache->length() : refresh.end;
+    const int64_t left = std::max<int64_t>(0, end - first);
+    const PassEvent pass =
+        teacher_pass(record, first + (left + boundaries - 1) / boundaries, PassFor::refresh);
+    refresh.pass_tokens += pass.tokens;
+    refresh.teacher_ms += pass.ms;
+    if (boundaries > 1) return;
+    marks.last_pass = end;
+    splice(record, refresh);
+    marks.in_flight.reset();
+}
+
+void DecodeSession::Impl::splice(StepRecord& record, const RefreshInFlight& refresh) {
+    const int64_t end = refresh.end, delta = end - marks.splice;
+    const int64_t k = refresh.window ? std::min<int64_t>(*refresh.window, delta) : delta;
     RefreshEvent event;
     event.step = record.step;
+    event.fired_step = refresh.fired_step;
     event.id = marks.refreshes;
-    event.hits = decision.hits;
-    event.automatic = decision.automatic;
+    event.hits = refresh.decision.hits;
+    event.automatic = refresh.decision.automatic;
     event.delta = delta;
     event.first_pos = end - k;
     event.spliced = k;
-    event.pass_tokens = pass_tokens;
-    event.on_fire = config.policy.on_fire;
+    event.pass_tokens = refresh.pass_tokens;
+    event.on_fire = refresh.on_fire;
     event.token_before = marks.pending.id;
-    event.kl_nats = record.signals[ids().kl];
-    event.teacher_ms = teacher_ms;
+    const int64_t newest = end - prompt_length(); // step of the last position of delta
+    event.kl_nats = newest == record.step ? record.signals[ids().kl] : recording->signal(newest, ids().kl);
+    event.teacher_ms = refresh.teacher_ms;
 
     // The drift map is free here: both versions of every column of delta exist at this moment only.
     const Stopwatch splice_watch;
@@ -224,24 +247,20 @@ void DecodeSession::Impl::refresh(StepRecord& record, const Decision& decision, 
         rebuild_columns(record, end - k);
     }
     event.splice_ms = splice_watch.ms();
-    record.part_ms[static_cast<size_t>(Part::splice)] = static_cast<float>(event.splice_ms);
+    record.part_ms[static_cast<size_t>(Part::splice)] += static_cast<float>(event.splice_ms);
     marks.splice = end;
     marks.last_splice_step = record.step;
-    if (decision.automatic) {
-        automatic_steps.push_back(record.step);
-        marks.automatic_refreshes = automatic_steps.size();
-    }
     ++marks.refreshes;
 
-    if (config.policy.on_fire != OnFire::keep) {
+    if (refresh.on_fire != OnFire::keep) {
         const Stopwatch redraw_watch;
-        const bool redraw = config.policy.on_fire == OnFire::redraw;
+        const bool redraw = refresh.on_fire == OnFire::redraw;
         const at::Tensor row =
             redraw ? pair->student->read_only_step(*student_cache, record.token_id, record.position)
                    : last_teacher_row;
         marks.pending = choose(row, record.position + 1, redraw ? Producer::student : Producer::teacher);
         event.redraw_ms = redraw_watch.ms();
-        record.part_ms[static_cast<size_t>(Part::redraw)] = static_cast<float>(event.redraw_ms);
+        record.part_ms[static_cast<size_t>(Part::redraw)] += static_cast<float>(event.redraw_ms);
     }
     event.token_after = marks.pending.id;
     recording->add_refresh(std::move(event));

@@ -40,13 +40,25 @@ void DecodeSession::Impl::rewind(int64_t step) {
             static_cast<void>(read_task_token(recording->token(i), recording->signal(i, hit_id) == 1.0F));
     }
     if (ring) {
-        // Student rows that the next teacher pass will want. Columns of delta were not touched since they were written,
-        // so running their tokens again gives the same rows.
-        ring->drop_from(0);
+        // Student rows that the next teacher pass will want. Those that fell out are made again: columns of delta were not
+        // touched since they were written, so running their tokens gives the same rows. Only a lagged splice came behind
+        // some of them; these need the columns that stood before it.
+        ring->drop_from(length);
+        const auto remake = [&](const KvCache& columns, int64_t first, int64_t end) {
+            for (int64_t p = std::max(first, length - ring_rows); p < end; ++p) {
+                if (!ring->holds(p)) ring->put(p, pair->student->read_only_step(columns, token_at(p), p));
+            }
+        };
         const int64_t first = std::max(marks.teacher_len, prompt_length());
-        for (int64_t p = first; p < length; ++p) {
-            ring->put(p, pair->student->read_only_step(*student_cache, token_at(p), p));
+        const size_t landed = recording->refreshes().size();
+        const int64_t before_splice =
+            landed == 0 ? first : prompt_length() + recording->refreshes()[landed - 1].step;
+        if (before_splice > first) {
+            const auto then_columns = student_cache->clone();
+            then_columns->rewind(recording->refreshes()[landed - 1].step - 1, before_splice);
+            remake(*then_columns, first, before_splice);
         }
+        remake(*student_cache, std::max(first, before_splice), length);
     }
 
     // Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.

@@ -45,6 +45,18 @@ struct PendingToken {
         teacher_agrees; ///< known when the teacher's row of that position exists
 };
 
+/// A refresh between the boundary at which it fired and the one at which its splice lands: the same one unless the policy
+/// has a lag. What it will do was settled when it fired.
+struct RefreshInFlight {
+    Decision decision;
+    int64_t fired_step = 0, due_step = 0;
+    int64_t end = 0; ///< S.len when it fired: the splice reaches up to here
+    std::optional<int32_t> window;
+    OnFire on_fire = OnFire::keep;
+    int64_t pass_tokens = 0; ///< read for it so far
+    double teacher_ms = 0;
+};
+
 /// State behind a boundary, as far as the caches do not hold it. One per step, so that rewind(k) is a look-up.
 struct Watermarks {
     int64_t splice = 0;      ///< P: first position that no splice has handled
@@ -53,6 +65,8 @@ struct Watermarks {
     std::optional<int64_t> last_splice_step;
     size_t automatic_refreshes = 0; ///< how many of automatic_steps belong to it
     int32_t refreshes = 0;
+    std::optional<RefreshInFlight> in_flight;
+    bool asked = false; ///< a refresh by hand waits for the one in flight
     PendingToken pending;
     double active_ms = 0;
 };
@@ -83,10 +97,14 @@ struct DecodeSession::Impl {
     // --- session_boundary.cpp ---
     /// Boundary t: shadow pass, probe, refresh, on_fire. May change `pending` and the record's signals.
     void boundary(StepRecord& record, bool runs_on);
-    /// Extends the teacher's cache over [T.len, S.len), gives KL, teacher_logprob and agreement of those positions.
-    /// Steps before record.step are back-filled in the recording, record.step itself in `record`. \return ms
-    double teacher_pass(StepRecord& record);
-    void refresh(StepRecord& record, const Decision& decision, int64_t pass_tokens, double teacher_ms);
+    /// Extends the teacher's cache over [T.len, end), end <= S.len; gives KL, teacher_logprob and agreement of those
+    /// positions. Steps before record.step are back-filled in the recording, record.step itself in `record`. No pass if
+    /// there is nothing to read.
+    enum class PassFor : uint8_t { refresh, probe, shadow };
+    PassEvent teacher_pass(StepRecord& record, int64_t end, PassFor purpose);
+    /// Reads this boundary's share of delta for marks.in_flight; splices when it is due.
+    void advance_refresh(StepRecord& record);
+    void splice(StepRecord& record, const RefreshInFlight& refresh);
     void rebuild_columns(const StepRecord& record, int64_t first_pos);
     /// Drops one value of signal `id` at step into the record in flight or the recording.
     void put_signal(StepRecord* in_flight, size_t id, int64_t step, double value);

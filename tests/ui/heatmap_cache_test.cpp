@@ -59,7 +59,7 @@ Replay random_run(std::mt19937& random, int64_t steps) {
                 }
             }
             RefreshEvent event;
-            event.step = t;
+            event.step = event.fired_step = t;
             event.id = id++;
             event.delta = delta;
             event.first_pos = length - k;
@@ -155,7 +155,7 @@ TEST_CASE("where geometries differ, refreshed columns are the student's own", "[
     const auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
     append_step(*recording);
     RefreshEvent event;
-    event.step = 1;
+    event.step = event.fired_step = 1;
     event.delta = event.spliced = 1;
     event.first_pos = 2;
     recording->add_refresh(event);
@@ -171,7 +171,7 @@ TEST_CASE("the teacher's cache holds the prompt and what its passes and refreshe
         append_step(*recording);
     recording->add_pass({2, 4, 2, true, false, absent(), 0});
     RefreshEvent event;
-    event.step = 5;
+    event.step = event.fired_step = 5;
     event.delta = event.spliced = 5;
     event.first_pos = 4;
     recording->add_refresh(event);

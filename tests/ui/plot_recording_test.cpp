@@ -292,13 +292,14 @@ TEST_CASE("origins of tokens follow the splices: refreshed, skipped by a window,
     for (int64_t t = 1; t <= 30; ++t)
         recording->append(record_of(t));
     RefreshEvent all;
-    all.step = 10;
+    all.step = all.fired_step = 10;
     all.delta = 10;
     all.first_pos = 5; // y_1 sits at position 5
     all.spliced = 10;
     recording->add_refresh(all);
     RefreshEvent window;
-    window.step = 20;
+    window.step = 22; // lagged: fired at 20
+    window.fired_step = 20;
     window.delta = 10;
     window.spliced = 4; // y_17 .. y_20
     window.first_pos = 5 + 16;
@@ -314,8 +315,8 @@ TEST_CASE("origins of tokens follow the splices: refreshed, skipped by a window,
         REQUIRE(origins.of(t) == expected);
     }
     REQUIRE(origins.of(31) == Origin::none);
-    origins.update(*recording, 19); // before the second refresh
+    origins.update(*recording, 21); // before the second refresh landed
     REQUIRE(origins.of(18) == Origin::student);
     REQUIRE(origins.of(10) == Origin::teacher_refresh);
-    REQUIRE(origins.of(20) == Origin::none);
+    REQUIRE(origins.of(22) == Origin::none);
 }

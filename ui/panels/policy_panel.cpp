@@ -441,6 +441,7 @@ private:
         }
         muted_text(ctx, shown->help);
         parameter_row(ctx, "window.size", column, "", "Splice at most");
+        parameter_row(ctx, "refresh.lag", column, "", "Lands after");
     }
 
     static void draw_budget(UiContext& ctx, const RefreshPolicy& policy) {

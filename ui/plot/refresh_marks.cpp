@@ -125,6 +125,11 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event) {
                   fmt::format("{}, {} {}", format_value(hit.value, unit), comparison_words(policy, hit),
                               format_number(hit.threshold)));
     }
+    if (event.fired_step != event.step) {
+        label_row(ctx, "Fired at",
+                  fmt::format("step {}, lag {} tokens", format_thousands(event.fired_step),
+                              event.step - event.fired_step));
+    }
     label_row(ctx, "Delta", fmt::format("{} tokens", format_thousands(event.delta)));
     label_row(ctx, "Spliced",
               fmt::format("{} entries from position {}", format_thousands(event.spliced),

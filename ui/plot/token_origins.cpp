@@ -23,8 +23,9 @@ void TokenOrigins::update(const Recording& recording, int64_t step) {
     for (size_t i = 0; i < count; ++i) {
         const RefreshEvent& event = refreshes[i];
         if (event.step > step) break;
-        // Token y_t sits at position length + t - 1, and at boundary t the cache ends behind y_t.
-        const int64_t last = event.step, first_spliced = last - event.spliced + 1;
+        // Token y_t sits at position length + t - 1, and at boundary t the cache ends behind y_t. A lagged splice covers
+        // the delta of the boundary where it fired.
+        const int64_t last = event.fired_step, first_spliced = last - event.spliced + 1;
         const int64_t first = last - event.delta + 1;
         if (first < first_spliced)
             m_spans.push_back({std::max<int64_t>(first, 1), first_spliced - 1, Origin::skipped});

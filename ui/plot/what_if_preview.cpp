@@ -31,8 +31,8 @@ RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int6
         // A refresh that a person and a trigger asked for at once is both: moving the threshold leaves the person's.
         const bool by_hand = std::any_of(event.hits.begin(), event.hits.end(),
                                          [](const TriggerHit& h) { return h.trigger < 0; });
-        if (event.automatic) run.automatic_fires.push_back(event.step);
-        if (by_hand || !event.automatic) run.manual_fires.push_back(event.step);
+        if (event.automatic) run.automatic_fires.push_back(event.fired_step);
+        if (by_hand || !event.automatic) run.manual_fires.push_back(event.fired_step);
         refresh_ms += event.teacher_ms + event.splice_ms + event.redraw_ms;
         ++counted;
     }

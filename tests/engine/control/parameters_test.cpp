@@ -76,6 +76,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "on_fire",
                             "combine",
                             "window.size",
+                            "refresh.lag",
                             "budget.refreshes",
                             "budget.per_tokens",
                             "shadow",
@@ -194,6 +195,7 @@ TEST_CASE("each key reaches its field", "[control]") {
                                    "ignore_stop=true",
                                    "on_fire=redraw",
                                    "window.size=12",
+                                   "refresh.lag=7",
                                    "budget.refreshes=3",
                                    "budget.per_tokens=500",
                                    "shadow=1",
@@ -216,6 +218,7 @@ TEST_CASE("each key reaches its field", "[control]") {
     CHECK(config.ignore_stop);
     CHECK(config.policy.on_fire == OnFire::redraw);
     CHECK(config.policy.window == 12);
+    CHECK(config.policy.lag == 7);
     CHECK(config.policy.budget == Budget{3, 500});
     CHECK(config.shadow);
     CHECK(config.mc == McConfig{true, 12, 0.05, 4});

@@ -112,6 +112,7 @@ void Grower::boundary(Recording& recording, int64_t t) {
     if (uniform(0, 6) == 0) {
         RefreshEvent event;
         event.step = t;
+        event.fired_step = uniform(std::max<int64_t>(1, t - 5), t);
         event.id = m_refreshes++;
         event.hits = {{0, "entropy_bits", 0.1 + static_cast<double>(t), 0.1, 'E'}, {-1, "", 0, 0, 'H'}};
         event.automatic = uniform(0, 1) == 1;

@@ -82,13 +82,40 @@ TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     make_trace(file);
     sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 7");
     CHECK_THAT(load_error(file),
-               ContainsSubstring("written by a newer version (schema 7, this program reads up to 1)"));
+               ContainsSubstring("written by a newer version (schema 7, this program reads up to 2)"));
     for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
         sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
         CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
     }
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 1");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 2");
     CHECK(load_error(file).empty());
+}
+
+TEST_CASE("a trace of schema 1, which had no lagged refreshes, is read and stays as it is", "[record]") {
+    TemporaryFolder folder;
+    const auto file = folder / "old.trace", now = folder / "now.trace";
+    make_trace(now);
+    make_trace(file);
+    {
+        sqlite::Database db(file, sqlite::Open::read_write);
+        db.exec("ALTER TABLE refreshes DROP COLUMN fired_step; PRAGMA user_version = 1");
+    }
+    const std::string bytes = contents(file);
+    const auto old = load_trace(file), expected = load_trace(now);
+    REQUIRE(old.size() == expected.size());
+    for (size_t i = 0; i < old.size(); ++i) {
+        REQUIRE(old[i]->refreshes().size() == expected[i]->refreshes().size());
+        CHECK(old[i]->token_ids() == expected[i]->token_ids());
+        for (size_t n = 0; n < old[i]->refreshes().size(); ++n) {
+            CHECK(old[i]->refreshes()[n].step == expected[i]->refreshes()[n].step);
+            CHECK(old[i]->refreshes()[n].fired_step == old[i]->refreshes()[n].step);
+            CHECK(old[i]->refreshes()[n].hits.size() == expected[i]->refreshes()[n].hits.size());
+        }
+    }
+    CHECK(contents(file) == bytes);
+    // A table of another shape under the old number is damage like any other.
+    sqlite::Database(file, sqlite::Open::read_write).exec("DROP TABLE refreshes");
+    CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
 }
 
 TEST_CASE("impossible contents are damage, not a crash", "[record]") {

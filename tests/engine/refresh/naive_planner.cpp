@@ -21,9 +21,19 @@ NaiveRun naive_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
     constexpr int64_t prompt = 11;                                  // L; any length
     int64_t student = prompt, teacher = prompt, watermark = prompt; // S.len, T.len, P
     int64_t last_splice = -1;                                       // none yet
+    int64_t lands = -1,
+            lands_to = 0; // of the refresh that the teacher is reading for: boundary, S.len when it fired
+    bool waiting = false; // a person asked while it was reading
     for (int64_t t = 1; t <= trace.steps; ++t) {
         student = prompt + t; // y_t was fed
-        const bool by_hand = trace.manual[static_cast<size_t>(t - 1)];
+        const bool by_hand = trace.manual[static_cast<size_t>(t - 1)] || waiting;
+        if (lands == t) {
+            watermark = lands_to;
+            last_splice = t;
+            lands = -1;
+        }
+        waiting = by_hand && lands > t;
+        if (lands > t) continue;
 
         // Which triggers hold, the probe's left open for now.
         const Trigger* probe = nullptr;
@@ -77,8 +87,13 @@ NaiveRun naive_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
             teacher = student;
             run.passes.push_back(t);
         }
-        watermark = student;
-        last_splice = t;
+        if (policy.lag == 0) {
+            watermark = student;
+            last_splice = t;
+        } else {
+            lands = t + policy.lag;
+            lands_to = student;
+        }
         run.refreshes.push_back({t, automatic, by_hand, names});
     }
     return run;

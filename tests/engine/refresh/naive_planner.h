@@ -14,7 +14,7 @@ namespace refreshlab::testing {
 /// plain on purpose; shares no code with engine/refresh/planner.cpp.
 struct NaiveRun {
     struct Event {
-        int64_t step = 0;
+        int64_t step = 0; ///< at which it fired; its splice lands policy.lag later
         bool automatic = false, manual = false;
         std::vector<std::string> held; ///< signals of the triggers that held, in policy order
         friend bool operator==(const Event&, const Event&) = default;

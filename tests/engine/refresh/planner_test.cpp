@@ -19,7 +19,9 @@ namespace {
 NaiveRun planned_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
     NaiveRun run;
     std::optional<int64_t> last_splice;
-    int64_t last_pass = 0;
+    int64_t last_pass = 0, spliced_to = 0;
+    std::optional<int64_t> fired; // of the refresh in flight
+    bool asked = false;
     std::vector<int64_t> automatic;
     std::vector<float> values(signals().size(), absent());
     const size_t kl = *signal_id("kl_nats");
@@ -27,13 +29,21 @@ NaiveRun planned_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
         for (const std::string& name : trace.names)
             values[*signal_id(name)] = *trace.at(name, t);
         values[kl] = absent();
+        if (fired && t == *fired + policy.lag) {
+            spliced_to = *fired;
+            last_splice = t;
+            fired.reset();
+        }
+        asked = asked || trace.manual[static_cast<size_t>(t - 1)];
         const Boundary boundary = {.step = t,
-                                   .tokens_since_splice = t - last_splice.value_or(0),
+                                   .tokens_since_splice = t - spliced_to,
                                    .tokens_since_pass = t - last_pass,
                                    .last_splice_step = last_splice,
                                    .automatic_steps = automatic,
                                    .signals = values,
-                                   .manual = trace.manual[static_cast<size_t>(t - 1)]};
+                                   .manual = asked,
+                                   .in_flight = fired.has_value()};
+        asked = asked && fired;
         Decision decision = decide(policy, boundary);
         if (decision.kind == Decision::Kind::probe) {
             CHECK(decision.hits.empty());
@@ -56,7 +66,12 @@ NaiveRun planned_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
         }
         run.refreshes.push_back(event);
         if (last_pass != t) run.passes.push_back(t);
-        last_splice = last_pass = t;
+        last_pass = t;
+        if (policy.lag > 0) {
+            fired = t;
+        } else {
+            last_splice = spliced_to = t;
+        }
         if (decision.automatic) automatic.push_back(t);
     }
     return run;
@@ -144,7 +159,8 @@ TEST_CASE("no trace violates cool-down or cap", "[refresh]") {
             for (const std::string& name : event.held) {
                 const auto it = std::find_if(policy.triggers.begin(), policy.triggers.end(),
                                              [&](const Trigger& t) { return t.signal == name; });
-                REQUIRE(event.step - run.refreshes[e - 1].step >= it->cooldown); // by hand or not
+                REQUIRE(event.step - run.refreshes[e - 1].step - policy.lag >=
+                        it->cooldown); // by hand or not
                 ++looked;
             }
         }

@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -224,6 +225,10 @@ TEST_CASE("numbers out of their range and wrong types are refused with the key",
     CHECK_THAT(
         error_of_text(R"({"do": {"refresh": {"window": -1}}})"),
         ContainsSubstring("do.refresh.window: must be a whole number from 0 to 1000000 or null, not -1"));
+    for (const char* lag : {"-1", "1001", "null", "2.5"}) {
+        CHECK_THAT(error_of_text(fmt::format(R"({{"do": {{"refresh": {{"lag": {}}}}}}})", lag).c_str()),
+                   ContainsSubstring("do.refresh.lag: must be a whole number from 0 to 1000"));
+    }
     CHECK_THAT(error_of_text(R"({"do": {}})"), ContainsSubstring("do: needs refresh"));
     CHECK_THAT(error_of_text(R"({"budget": {"refreshes": -2}})"), ContainsSubstring("budget.refreshes"));
     CHECK_THAT(error_of_text(R"({"budget": {"per_tokens": 0}})"), ContainsSubstring("budget.per_tokens"));

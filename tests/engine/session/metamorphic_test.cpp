@@ -36,6 +36,17 @@ std::vector<RefreshPolicy> every_kind_of_policy() {
                                          window, on_fire));
         }
     }
+    for (const int32_t lag : {1, 4}) {
+        for (const auto on_fire : {OnFire::keep, OnFire::teacher_token, OnFire::redraw}) {
+            policies.push_back(policy_of({trigger("steps_since_refresh", Comparison::at_least, 7),
+                                          trigger("kl_nats", Comparison::above, 0.2, 5, 2)},
+                                         3, on_fire));
+            policies.back().lag = lag;
+            policies.push_back(
+                policy_of({trigger("entropy_bits", Comparison::above, 4.0, 2, 3)}, {}, on_fire));
+            policies.back().lag = lag;
+        }
+    }
     for (const char* name : {"none", "periodic", "window", "entropy", "kl", "burst", "mc"})
         policies.push_back(preset_policy(name));
     return policies;
@@ -374,6 +385,101 @@ TEST_CASE("18: rewind and redo is bit-equal, also across refreshes, probes and M
     }
 }
 
+TEST_CASE(
+    "18: rewind and redo is bit-equal where student rows fell out of memory on both sides of a lagged splice",
+    "[session]") {
+    const auto pair = tiny_pair(26, 27);
+    RunConfig config = tiny_run(330);
+    // One lagged refresh early; a probe that reads everything since, late: its KL needs the rows around the splice.
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 20),
+                               trigger("kl_nats", Comparison::above, never, 250)});
+    config.policy.budget.refreshes = 1;
+    config.policy.lag = 12;
+    DecodeSession session(pair, config);
+    while (session.step()) {
+    }
+    const auto original = session.recording();
+    REQUIRE(original->refreshes().size() == 1);
+    REQUIRE((original->refreshes()[0].fired_step == 20 && original->refreshes()[0].step == 32));
+    REQUIRE(measured(*original, 25, "kl_nats"));
+    for (const int64_t k : {300, 60, 33, 32, 31, 26, 20, 19}) {
+        session.rewind(k);
+        while (session.step()) {
+        }
+        CAPTURE(k);
+        CHECK(first_difference(*original, *session.recording()).value_or("") == "");
+    }
+}
+
+TEST_CASE("19: a lagged refresh is the exact one with its pass spread over the tokens until it lands",
+          "[session]") {
+    const auto pair = tiny_pair(28, 29);
+    RunConfig config = tiny_run(60);
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 20)});
+    const auto exact = run(pair, config);
+    RunConfig without = config;
+    without.policy = RefreshPolicy{};
+    const auto none = run(pair, without);
+    config.policy.lag = 5;
+    DecodeSession session(pair, config);
+    const int64_t prompt = session.recording()->prompt_length();
+    for (int64_t t = 1; t <= 25; ++t) {
+        session.step();
+        CHECK(session.recording()->refreshes().size() == (t < 25 ? 0 : 1));
+        CHECK(session.splice_watermark() == (t < 25 ? prompt : prompt + 20));
+        CHECK(session.student_cache()->length() == prompt + t);
+        CHECK(session.recording()->token(t) == none->token(t)); // nothing is spliced yet that could change it
+    }
+    const Recording& r = *session.recording();
+    const RefreshEvent &lagged = r.refreshes()[0], &whole = exact->refreshes()[0];
+    CHECK((lagged.step == 25 && lagged.fired_step == 20 && whole.step == 20 && whole.fired_step == 20));
+    CHECK((lagged.delta == 20 && lagged.spliced == 20 && lagged.first_pos == prompt &&
+           lagged.pass_tokens == 20));
+    CHECK(lagged.hits[0].value == 20);
+    CHECK(lagged.kl_nats == whole.kl_nats);
+    CHECK(lagged.mean_drift == whole.mean_drift); // columns never change between splices
+    REQUIRE(r.passes().size() == 6);              // shares of 4, 4, 3, 3, 3, 3 tokens
+    for (size_t i = 0; i < 6; ++i) {
+        CHECK(r.passes()[i].step == 20 + static_cast<int64_t>(i));
+        CHECK(r.passes()[i].tokens == (i < 2 ? 4 : 3));
+    }
+    const KvCache &s = *session.student_cache(), &t = *session.teacher_cache();
+    CHECK(t.length() == prompt + 20);
+    CHECK(same_columns(s.keys(0, prompt + 20), t.keys(0, prompt + 20)));
+    CHECK(same_columns(s.values(0, prompt + 20), t.values(0, prompt + 20)));
+    CHECK(s.origin(prompt + 19) == Origin::teacher_refresh);
+    CHECK(s.origin(prompt + 20) == Origin::student); // written meanwhile: belongs to the next delta
+
+    while (session.step()) { // the next one fires 20 tokens behind position prompt + 20, and so on
+    }
+    REQUIRE(session.recording()->refreshes().size() == 2);
+    CHECK(session.recording()->refreshes()[1].fired_step == 40);
+    CHECK(session.recording()->refreshes()[1].step == 45);
+}
+
+TEST_CASE("a refresh by hand waits for the one in flight, also across a rewind", "[session]") {
+    const auto pair = tiny_pair(30, 31);
+    RunConfig config = tiny_run(40);
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 12)});
+    config.policy.budget.refreshes = 1;
+    config.policy.lag = 6;
+    DecodeSession session(pair, config);
+    for (int i = 0; i < 14; ++i)
+        session.step();
+    session.apply(command::RefreshNow{}); // felt at boundary 15, in flight until 18
+    while (session.step()) {
+    }
+    const auto original = session.recording();
+    REQUIRE(original->refreshes().size() == 2);
+    const RefreshEvent& by_hand = original->refreshes()[1];
+    CHECK((by_hand.fired_step == 18 && by_hand.step == 24 && by_hand.delta == 6 && !by_hand.automatic));
+    session.rewind(16);
+    while (session.step()) {
+    }
+    CHECK(first_difference(*original, *session.recording()).value_or("") == "");
+    CHECK(first_difference(*original, *replay(*original, pair)).value_or("") == "");
+}
+
 TEST_CASE("20: a run steered by hand is replayed from its recording", "[session]") {
     const auto pair = tiny_pair(24, 25);
     std::mt19937 random(9);
@@ -397,6 +503,8 @@ TEST_CASE("20: a run steered by hand is replayed from its recording", "[session]
                 break;
             case 3:
                 session.apply(command::SetPolicy{preset_policy("entropy")});
+                session.apply(command::SetParameter{
+                    "refresh.lag", std::to_string(std::uniform_int_distribution<int>(0, 5)(random))});
                 break;
             case 4:
                 session.apply(command::SetParameter{"shadow", "true"});

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <random>
 
 using namespace refreshlab;
@@ -18,7 +20,7 @@ namespace {
 
 struct Gate {
     double entropy_above = 1e300;
-    int64_t stride = 1, cooldown = 0, periodic = 0, window = -1;
+    int64_t stride = 1, cooldown = 0, periodic = 0, window = -1, lag = 0;
     OnFire on_fire = OnFire::keep;
 };
 
@@ -56,36 +58,50 @@ Naive decode(const ModelPair& pair, const std::vector<int32_t>& prompt, int64_t 
     std::vector<int32_t> fed = prompt;
     int64_t spliced_to = length, last = 0;
     bool any = false;
+    struct Flight {
+        int64_t lands = 0, end = 0;
+        std::unique_ptr<KvCache>
+            teacher; ///< the teacher's own cache over the text as it was when the refresh fired
+    };
+    std::optional<Flight> flight;
     for (int64_t t = 1; t < n; ++t) {
         row = pair.student->step(*student, pending, 3).row;
         fed.push_back(pending);
         const int32_t token = pending;
         out.entropy.push_back(entropy_bits(row));
         pending = arg_max(row);
-        const bool by_entropy = out.entropy.back() > gate.entropy_above && t % gate.stride == 0 &&
-                                (!any || t - last >= gate.cooldown);
-        const bool by_count = gate.periodic > 0 && length + t - spliced_to >= gate.periodic;
         const bool last_choice = t + 1 == n && gate.on_fire == OnFire::keep;
-        if ((by_entropy || by_count) && !last_choice) {
-            at::Tensor teacher_row;
-            const auto teacher = teacher_over(fed, &teacher_row);
-            const int64_t end = length + t;
+        const auto land = [&] {
+            if (!flight || flight->lands != t || last_choice) return;
+            const int64_t end = flight->end;
             const int64_t k = gate.window < 0 ? end - spliced_to : std::min(gate.window, end - spliced_to);
             for (int64_t layer = 0; layer < student->num_layers(); ++layer) {
                 student->keys(layer)
                     .slice(1, end - k, end)
-                    .copy_(teacher->keys(layer).slice(1, end - k, end));
+                    .copy_(flight->teacher->keys(layer).slice(1, end - k, end));
                 student->values(layer)
                     .slice(1, end - k, end)
-                    .copy_(teacher->values(layer).slice(1, end - k, end));
+                    .copy_(flight->teacher->values(layer).slice(1, end - k, end));
             }
             spliced_to = end;
             last = t;
             any = true;
             out.refreshes.push_back(t);
+            at::Tensor teacher_row;
+            static_cast<void>(teacher_over(fed, &teacher_row));
             if (gate.on_fire == OnFire::teacher_token) pending = arg_max(teacher_row);
             if (gate.on_fire == OnFire::redraw)
-                pending = arg_max(pair.student->read_only_step(*student, token, end - 1));
+                pending = arg_max(pair.student->read_only_step(*student, token, length + t - 1));
+            flight.reset();
+        };
+        land();
+        const bool by_entropy = out.entropy.back() > gate.entropy_above && t % gate.stride == 0 &&
+                                (!any || t - last >= gate.cooldown);
+        const bool by_count = gate.periodic > 0 && length + t - spliced_to >= gate.periodic;
+        if ((by_entropy || by_count) && !last_choice && !flight) {
+            at::Tensor row_of_then;
+            flight = Flight{t + gate.lag, length + t, teacher_over(fed, &row_of_then)};
+            land();
         }
         out.text.push_back(pending);
     }
@@ -100,11 +116,12 @@ TEST_CASE("the session agrees with the loop written down plainly", "[session]") 
         return std::uniform_int_distribution<int>(low, high)(random);
     };
     size_t fires = 0;
-    for (int round = 0; round < 25; ++round) {
+    for (int round = 0; round < 50; ++round) {
         const auto pair = tiny_pair(100 + static_cast<uint64_t>(round), 200 + static_cast<uint64_t>(round));
         Gate gate;
         gate.on_fire = static_cast<OnFire>(pick(0, 2));
         if (pick(0, 1) == 1) gate.window = pick(1, 9);
+        if (pick(0, 1) == 1) gate.lag = pick(1, 7);
         const int kind = pick(0, 2);
         if (kind != 0) {
             gate.entropy_above = pick(1, 40) * 0.1;
@@ -125,6 +142,7 @@ TEST_CASE("the session agrees with the loop written down plainly", "[session]") 
         config.policy = policy_of(
             triggers, gate.window < 0 ? std::nullopt : std::optional(static_cast<int32_t>(gate.window)),
             gate.on_fire);
+        config.policy.lag = static_cast<int32_t>(gate.lag);
         DecodeSession session(pair, config);
         while (session.step()) {
         }
@@ -133,8 +151,10 @@ TEST_CASE("the session agrees with the loop written down plainly", "[session]") 
         CAPTURE(round, policy_to_json(config.policy).dump());
         CHECK(r.token_ids() == naive.text);
         REQUIRE(r.refreshes().size() == naive.refreshes.size());
-        for (size_t i = 0; i < naive.refreshes.size(); ++i)
+        for (size_t i = 0; i < naive.refreshes.size(); ++i) {
             CHECK(r.refreshes()[i].step == naive.refreshes[i]);
+            CHECK(r.refreshes()[i].fired_step == naive.refreshes[i] - gate.lag);
+        }
         const size_t entropy = require_signal("entropy_bits", "test");
         for (int64_t t = 1; t < 45; ++t) {
             CHECK(std::abs(static_cast<double>(r.signal(t, entropy)) -
@@ -143,5 +163,5 @@ TEST_CASE("the session agrees with the loop written down plainly", "[session]") 
         CHECK(is_absent(r.signal(45, entropy))); // y_N is never fed
         fires += naive.refreshes.size();
     }
-    CHECK(fires > 50);
+    CHECK(fires > 100);
 }
