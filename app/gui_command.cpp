@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <vector>
 
 #if REFRESHLAB_UI
 #include "app/window/window.h"
@@ -73,6 +74,10 @@ int run_gui(Options& options) {
     // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
     if (!window.trace || options.run.has_prompt()) window.start = started_run(options.run);
     window.autostart = !options.paused;
+    std::vector<NamedFile> inputs = options.run.inputs(window.start.value_or(RunConfig{}));
+    inputs.push_back({"TRACE", options.trace});
+    check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--screenshot", options.screenshot}},
+                  inputs);
     if (!has_display() && !window.screenshot && !window.headless) {
         throw Error("opening the window", {}, "there is no display (DISPLAY is not set)",
                     "use `refreshlab run` for the same run as text, or --screenshot FILE.png for a picture",

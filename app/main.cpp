@@ -1,9 +1,12 @@
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "engine/base/error.h"
 #include "kernels/check.h"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -21,13 +24,35 @@ std::string one_line(std::string text) {
 }
 
 int fail(const std::string& text, int status) {
-    fmt::print(stderr, "refreshlab: {}\n", one_line(text));
+    refreshlab::app::say("refreshlab: {}\n", one_line(text));
     return status;
 }
+
+/// A standard stream that was closed would give its number to the next file that is opened, and what is printed would
+/// go there.
+void occupy_standard_streams() {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (fcntl(stream, F_GETFD) == -1)
+            static_cast<void>(open("/dev/null", O_RDONLY)); // writes fail, as before
+    }
+}
+
+/// An empty value is most often a variable of a script that was never set; taken as "not given" it would silently run
+/// something else. The prompt alone has its own message for that.
+void refuse_empty_values(CLI::App& command) {
+    for (CLI::Option* option : command.get_options()) {
+        if (option->get_type_size() == 0 || option->get_name() == "--prompt") continue;
+        option->check([](const std::string& value) { return value.empty() ? "is empty" : std::string(); });
+    }
+}
+
+constexpr const char* exit_status =
+    "Exit status: 0 = done, 2 = bad input, 1 = a failure, 128 + n = stopped by signal n.\n";
 
 } // namespace
 
 int main(int argc, char** argv) {
+    occupy_standard_streams();
     std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of the write, not the end of the program
     CLI::App app{"RefreshLab: an oscilloscope with knobs for KV-cache refresh", "refreshlab"};
     app.set_version_flag("--version", "refreshlab " RL_VERSION);
@@ -36,7 +61,11 @@ int main(int argc, char** argv) {
     std::vector<std::pair<CLI::App*, refreshlab::app::Command>> commands;
     const auto add = [&](refreshlab::app::Command (*make)(CLI::App&)) {
         refreshlab::app::Command command = make(app);
-        commands.emplace_back(app.get_subcommands({}).back(), std::move(command));
+        CLI::App* subcommand = app.get_subcommands({}).back();
+        refuse_empty_values(*subcommand);
+        if (subcommand->get_footer().find("Exit status") == std::string::npos)
+            subcommand->footer(subcommand->get_footer() + exit_status);
+        commands.emplace_back(subcommand, std::move(command));
     };
     add(refreshlab::app::add_gui_command);
     add(refreshlab::app::add_run_command);
@@ -61,7 +90,10 @@ int main(int argc, char** argv) {
         }
         app.parse(argc, argv);
         for (const auto& [subcommand, command] : commands) {
-            if (subcommand->parsed()) return command();
+            if (!subcommand->parsed()) continue;
+            const int status = command();
+            const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+            return status == 0 && lost ? fail("standard output is closed or full", 1) : status;
         }
         return 0;
     } catch (const CLI::Success& e) {

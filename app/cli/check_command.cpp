@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
@@ -100,10 +101,10 @@ int check(const CheckOptions& options) {
     const bool bar = isatty(STDERR_FILENO) != 0;
     const ExactnessReport report =
         check_exactness(pair, config, exactness, [bar](const ExactnessReport& so_far) {
-            if (bar) fmt::print(stderr, "\rchecking {:3.0f} %", so_far.progress * 100);
+            if (bar) say("\rchecking {:3.0f} %", so_far.progress * 100);
             return true;
         });
-    if (bar) fmt::print(stderr, "\r              \r");
+    if (bar) say("\r              \r");
     if (!pair->note().empty()) fmt::print("note: {}\n", pair->note());
     print(report);
     if (!options.json.empty()) write_file(options.json, to_json(report).dump(2) + "\n");

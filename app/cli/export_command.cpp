@@ -1,4 +1,5 @@
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "engine/base/error.h"
 #include "engine/record/export.h"
 #include "engine/record/trace_store.h"
@@ -42,7 +43,7 @@ Command add_export_command(CLI::App& app) {
             chosen = *found;
         }
         export_csv(*chosen, options->csv);
-        fmt::print(stderr, "wrote {} steps to {}\n", chosen->steps(), options->csv);
+        say("wrote {} steps to {}\n", chosen->steps(), options->csv);
         return 0;
     };
 }

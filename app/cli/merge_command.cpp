@@ -1,4 +1,5 @@
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "app/cli/table_options.h"
 #include "engine/study/sweep_table.h"
 
@@ -33,7 +34,7 @@ Command add_merge_command(CLI::App& app) {
         const auto store = SweepStore::open_existing(options->out, true);
         const SweepTable table = make_sweep_table(store->plan(), store->results());
         options->tables.write(table, true);
-        fmt::print(stderr, "merge: {} of {} runs in {}\n", table.runs, table.expected, options->out);
+        say("merge: {} of {} runs in {}\n", table.runs, table.expected, options->out);
         return table.runs == table.expected && table.timings == table.expected_timings ? 0 : 1;
     };
 }

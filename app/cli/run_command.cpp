@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
@@ -13,19 +14,22 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 namespace refreshlab::app {
 
 namespace {
 
-std::atomic<bool> interrupted{
-    false}; // set by SIGINT and SIGTERM, read between steps: the run ends and is kept
+std::atomic<int> interrupted{0}; // SIGINT or SIGTERM, read between steps: the run ends and is kept
 
 /// Generated text on stdout, nothing else. A reader that goes away ends the run and not the program.
 class TextOut {
@@ -50,11 +54,11 @@ class Progress {
 public:
     void show(const std::string& text) {
         if (!m_terminal) return;
-        fmt::print(stderr, "\r\033[K{}", text);
+        say("\r\033[K{}", text);
         m_shown = true;
     }
     ~Progress() {
-        if (m_shown) fmt::print(stderr, "\r\033[K");
+        if (m_shown) say("\r\033[K");
     }
 
 private:
@@ -79,6 +83,8 @@ struct Options {
 int replay_trace(const Options& options) {
     const auto runs = load_trace(options.replay);
     if (runs.empty()) throw Error("replaying", options.replay, "the trace holds no run");
+    check_outputs(std::vector<NamedFile>{{"--summary", options.summary}},
+                  std::vector<NamedFile>{{"--replay", options.replay}});
     const Recording& recorded = *runs.back();
     const auto pair = load_pair(options.run.with_models(recorded.info().config));
     const auto again = replay(recorded, pair);
@@ -87,12 +93,12 @@ int replay_trace(const Options& options) {
         out.token(id);
     out.finish();
     if (!options.summary.empty()) write_file(options.summary, summary_json(*again).dump(2) + "\n");
-    fmt::print(stderr, "\n{}", summary_table(*again));
+    say("\n{}", summary_table(*again));
     if (const auto difference = first_difference(recorded, *again)) {
-        fmt::print(stderr, "replay: differs from {}: {}\n", options.replay, *difference);
+        say("replay: differs from {}: {}\n", options.replay, *difference);
         return 1;
     }
-    fmt::print(stderr, "replay: identical to {} ({} steps)\n", options.replay, recorded.steps());
+    say("replay: identical to {} ({} steps)\n", options.replay, recorded.steps());
     return 0;
 }
 
@@ -109,6 +115,8 @@ int run(const Options& options) {
     if (!options.run.has_prompt())
         throw Error("starting a run", {}, "no prompt", "give --prompt TEXT or --prompt-file FILE");
     check_run(config);
+    check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--summary", options.summary}},
+                  options.run.inputs(config));
     std::unique_ptr<TraceStore> trace;
     if (!options.record.empty())
         trace = TraceStore::create(options.record); // fails before anything is loaded
@@ -116,17 +124,17 @@ int run(const Options& options) {
     Progress progress;
     const auto pair = load_pair(config, [&](double fraction, const std::string& what) {
         progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
-        return !interrupted.load();
+        return interrupted == 0;
     });
-    if (config.mode == Mode::overfill && !pair->note().empty()) {
-        progress.show("");
-        fmt::print(stderr, "note: {}\n", pair->note());
-    }
     DecodeSession session(pair, config, [&](double fraction) {
         progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
-        return !interrupted.load();
+        return interrupted == 0;
     });
     const auto recording = session.recording();
+    if (!recording->info().note.empty()) {
+        progress.show("");
+        say("note: {}\n", recording->info().note);
+    }
     if (trace) trace->attach(recording);
     TextOut out(pair->tokenizer);
     int64_t written = 0;
@@ -136,7 +144,7 @@ int run(const Options& options) {
     };
     write_new();
     while (!session.finished()) {
-        if (interrupted || out.gone()) {
+        if (interrupted != 0 || out.gone()) {
             session.stop();
             break;
         }
@@ -153,13 +161,29 @@ int run(const Options& options) {
         trace->flush();
     }
     progress.show("");
-    fmt::print(stderr, "\n{}", summary_table(*recording));
+    say("\n{}", summary_table(*recording));
     if (!options.summary.empty()) write_file(options.summary, summary_json(*recording).dump(2) + "\n");
     if (trace && !trace->error().empty()) {
         throw Error("recording to", options.record, trace->error(), "the run itself went on",
                     ErrorKind::failure);
     }
+    if (out.gone()) {
+        throw Error("writing the text to standard output", {}, "it is closed or full",
+                    fmt::format("the run was stopped at step {}", recording->steps()), ErrorKind::failure);
+    }
     return 0;
+}
+
+/// What a replay takes from the command line; the rest is in the trace.
+void refuse_beside_replay(const CLI::App& command) {
+    constexpr std::array<std::string_view, 7> used = {"--replay",        "--summary", "--teacher",
+                                                      "--student",       "--device",  "--teacher-device",
+                                                      "--student-device"};
+    for (const CLI::Option* option : command.get_options()) {
+        if (option->count() == 0 || std::ranges::find(used, option->get_name()) != used.end()) continue;
+        throw Error("replaying", {}, option->get_name() + " has no effect beside --replay",
+                    "prompt, settings and commands of a replay are those of the trace");
+    }
 }
 
 } // namespace
@@ -176,10 +200,18 @@ Command add_run_command(CLI::App& app) {
         ->add_option("--replay", options->replay,
                      "Run a trace again from its configuration and commands, and compare")
         ->type_name("TRACE");
-    return [options] {
-        std::signal(SIGINT, [](int) { interrupted = true; });
-        std::signal(SIGTERM, [](int) { interrupted = true; });
-        return run(*options);
+    return [options, command] {
+        if (!options->replay.empty()) refuse_beside_replay(*command);
+        std::signal(SIGINT, [](int number) { interrupted = number; });
+        std::signal(SIGTERM, [](int number) { interrupted = number; });
+        int status = 0;
+        try {
+            status = run(*options);
+        } catch (const Error& e) {
+            if (interrupted == 0) throw;
+            say("refreshlab: {}\n", e.what()); // stopped while it was loading or prefilling
+        }
+        return interrupted != 0 ? 128 + interrupted : status;
     };
 }
 

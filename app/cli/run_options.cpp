@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 namespace refreshlab::app {
 
@@ -31,6 +32,27 @@ RefreshPolicy policy_of(const std::string& name) {
     return preset_policy(name); // throws, naming the presets
 }
 
+/// An editor's byte order mark and final line end are no part of the prompt.
+std::string text_of_file(std::string text) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+    if (text.ends_with("\r\n")) {
+        text.resize(text.size() - 2);
+    } else if (text.ends_with('\n')) {
+        text.pop_back();
+    }
+    return text;
+}
+
+/// The first value that a preset gives to the key; nothing where no preset has it.
+std::optional<std::string> default_value(const Parameter& parameter) {
+    for (const Preset& preset : presets()) {
+        RunConfig config;
+        config.policy = preset_policy(preset.name);
+        if (const auto value = parameter_value(config, parameter.key)) return value;
+    }
+    return std::nullopt;
+}
+
 std::string number(double v) {
     return fmt::format("{:g}", v);
 }
@@ -45,14 +67,17 @@ void RunOptions::add_to(CLI::App& command) {
     // The last one wins, so that a script can append to a command line.
     command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     m_prompt_option = command.add_option("--prompt", m_prompt, "Prompt text")->type_name("TEXT");
-    command.add_option("--prompt-file", m_prompt_file, "Read the prompt from a UTF-8 file")
+    command
+        .add_option(
+            "--prompt-file", m_prompt_file,
+            "Read the prompt from a UTF-8 file; a byte order mark and the final line end do not count")
         ->type_name("FILE")
         ->excludes(m_prompt_option);
     command
         .add_option(
             "--given-file", m_given_file,
             "Read the continuation from a UTF-8 file instead of drawing it (teacher forcing): signals and "
-            "refreshes as ever, --max-tokens as a cap")
+            "refreshes as ever, --max-tokens as a cap; every byte counts, a final line end too")
         ->type_name("FILE");
     command.add_flag("--raw-prompt", m_raw_prompt,
                      "Use the prompt as it is, without the model's chat template");
@@ -61,40 +86,54 @@ void RunOptions::add_to(CLI::App& command) {
     command.add_option("--student", m_student, "Student checkpoint folder (default: the bundled student)")
         ->type_name("DIR");
     command
-        .add_option(
-            "--mode", m_mode,
-            "Who prefills and decodes: teacher, student, overfill (teacher prefills, student decodes)")
+        .add_option("--mode", m_mode,
+                    "Who prefills and decodes: teacher, student, overfill (teacher prefills, student "
+                    "decodes); default overfill")
         ->type_name("MODE");
     command
         .add_option("--policy", m_policy,
-                    "When to refresh: none, periodic, window, entropy, kl, burst, mc, or a JSON file")
+                    "When to refresh: none, periodic, window, entropy, kl, burst, mc, or a JSON file "
+                    "(docs/policies.md); default none, in the window entropy")
         ->type_name("PRESET|FILE");
     command.add_option("--set", m_set, "Set one parameter; may be repeated. Keys are listed below")
         ->type_name("KEY=VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
-    command.add_option("--max-tokens", m_max_tokens, "Tokens to generate")->type_name("N");
-    command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy")->type_name("T");
-    command.add_option("--top-k", m_top_k, "Keep the k most likely tokens; 0 = off")->type_name("K");
-    command.add_option("--top-p", m_top_p, "Nucleus sampling; 1 = off")->type_name("P");
+    command.add_option("--max-tokens", m_max_tokens, "Tokens to generate; default 256, in the window 330")
+        ->type_name("N");
+    command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy, the default")
+        ->type_name("T");
+    command.add_option("--top-k", m_top_k, "Keep the k most likely tokens; 0 = off, the default")
+        ->type_name("K");
+    command.add_option("--top-p", m_top_p, "Nucleus sampling; 1 = off, the default")->type_name("P");
     command
-        .add_option("--min-p", m_min_p, "Drop tokens below this share of the best one's probability; 0 = off")
+        .add_option("--min-p", m_min_p,
+                    "Drop tokens below this share of the best one's probability; 0 = off, the default")
         ->type_name("P");
-    command.add_option("--seed", m_seed, "Seed of every random number of the run")->type_name("S");
+    command.add_option("--seed", m_seed, "Seed of every random number of the run; default 0")->type_name("S");
     command.add_flag("--ignore-stop", m_ignore_stop, "Do not stop at the end token (timing runs)");
     command.add_flag("--shadow", m_shadow,
                      "Run the teacher every step: a complete KL curve, at the teacher's cost");
-    command.add_option("--device", m_device, "Device of both models: auto, cpu, cuda, cuda:N")
+    command.add_option("--device", m_device, "Device of both models: auto (the default), cpu, cuda, cuda:N")
         ->type_name("DEVICE");
     command.add_option("--teacher-device", m_teacher_device, "Device of the teacher, if another")
         ->type_name("DEVICE");
     command.add_option("--student-device", m_student_device, "Device of the student, if another")
         ->type_name("DEVICE");
-    command.add_option("--dtype", m_dtype, "Weights and caches: f32, bf16, f16")->type_name("DTYPE");
+    command.add_option("--dtype", m_dtype, "Weights and caches: f32 (the default), bf16, f16")
+        ->type_name("DTYPE");
     command.add_option("--threads", m_threads, "CPU threads; 0 = all cores. Results do not depend on it")
         ->type_name("N")
         ->check(CLI::Range(0, 4096));
     command.footer(parameter_help());
+}
+
+std::vector<NamedFile> RunOptions::inputs(const RunConfig& config) const {
+    return {{"--prompt-file", m_prompt_file},
+            {"--given-file", m_given_file},
+            {"--policy", m_policy},
+            {"--teacher", config.teacher_dir},
+            {"--student", config.student_dir}};
 }
 
 RunConfig RunOptions::with_models(RunConfig base) const {
@@ -114,7 +153,7 @@ RunConfig RunOptions::with_models(RunConfig base) const {
 RunConfig RunOptions::config(RunConfig base) const {
     RunConfig config = with_models(std::move(base));
     if (m_prompt_option->count() > 0) config.prompt = m_prompt;
-    if (!m_prompt_file.empty()) config.prompt = read_file(m_prompt_file, size_t{1} << 26);
+    if (!m_prompt_file.empty()) config.prompt = text_of_file(read_file(m_prompt_file, size_t{1} << 26));
     if (!m_given_file.empty()) {
         config.given_text = read_file(m_given_file, size_t{1} << 26);
         if (config.given_text.empty()) throw Error("reading --given-file", m_given_file, "is empty");
@@ -152,8 +191,10 @@ std::string parameter_help() {
         } else {
             range = number(p.min) + ".." + number(p.max) + (p.optional ? " or none" : "");
         }
-        text += fmt::format("  {:<24} {}{}{} [{}]\n", p.key, p.help, p.unit.empty() ? "" : " Unit: ", p.unit,
-                            range);
+        const std::optional<std::string> value = default_value(p);
+        text +=
+            fmt::format("  {:<24} {}{}{} [{}{}]\n", p.key, p.help, p.unit.empty() ? "" : " Unit: ", p.unit,
+                        range, value ? ", default " + *value : "");
     }
     return text;
 }

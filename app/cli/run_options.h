@@ -1,5 +1,6 @@
 #pragma once
 
+#include "app/cli/output.h"
 #include "engine/control/run_config.h"
 
 #include <CLI/CLI.hpp>
@@ -21,6 +22,8 @@ public:
     /// `base` with only the model folders and devices given on the command line: a trace from another machine.
     [[nodiscard]] RunConfig with_models(RunConfig base) const;
     [[nodiscard]] bool has_prompt() const;
+    /// What a run with this configuration reads; for check_outputs().
+    [[nodiscard]] std::vector<NamedFile> inputs(const RunConfig& config) const;
 
 private:
     std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy, m_device,

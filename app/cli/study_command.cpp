@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "engine/base/error.h"
 #include "engine/study/simulation.h"
 #include "engine/study/study_catalog.h"
@@ -30,15 +31,15 @@ public:
     void operator()(double done, const std::string& what) {
         const int twentieth = static_cast<int>(20 * done);
         if (m_terminal) {
-            fmt::print(stderr, "\r\033[K{:3.0f} % {}", 100 * done, what);
+            say("\r\033[K{:3.0f} % {}", 100 * done, what);
             m_shown = true;
         } else if (twentieth != m_twentieth) {
             m_twentieth = twentieth;
-            fmt::print(stderr, "{:3.0f} % {}\n", 100 * done, what);
+            say("{:3.0f} % {}\n", 100 * done, what);
         }
     }
     void clear() {
-        if (m_shown) fmt::print(stderr, "\r\033[K");
+        if (m_shown) say("\r\033[K");
         m_shown = false;
     }
 
@@ -96,8 +97,8 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
         throw Error("writing the table", {}, "standard output is closed", {}, ErrorKind::failure);
     if (!options.out.empty()) write_study(result, options.out);
-    fmt::print(stderr, "{:.0f} s{}\n", took.count(),
-               options.out.empty() ? std::string() : "; tables and figure data in " + options.out);
+    say("{:.0f} s{}\n", took.count(),
+        options.out.empty() ? std::string() : "; tables and figure data in " + options.out);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "app/cli/table_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
@@ -49,23 +50,23 @@ public:
         if (m_terminal) {
             constexpr int width = 30;
             const int full = static_cast<int>(p.fraction * width);
-            fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {:3.0f} %  {}", "", full, "", width - full,
-                       100 * p.fraction, numbers);
+            say("\r\033[K[{:#<{}}{:.<{}}] {:3.0f} %  {}", "", full, "", width - full, 100 * p.fraction,
+                numbers);
             m_open = true;
             return;
         }
         const int part = static_cast<int>(20 * p.fraction);
         if (part <= m_part) return;
         m_part = part;
-        fmt::print(stderr, "sweep: {:3.0f} %, {}\n", 100 * p.fraction, numbers);
+        say("sweep: {:3.0f} %, {}\n", 100 * p.fraction, numbers);
     }
     void show_loading(double fraction, const std::string& what) {
         if (!m_terminal) return;
-        fmt::print(stderr, "\r\033[K{} {:.0f} %", what, 100 * fraction);
+        say("\r\033[K{} {:.0f} %", what, 100 * fraction);
         m_open = true;
     }
     void end() {
-        if (m_open) fmt::print(stderr, "\n");
+        if (m_open) say("\n");
         m_open = false;
     }
 
@@ -112,8 +113,7 @@ int sweep(const Options& options) {
     }
     if (spec.name.empty()) spec.name = fs::path(options.spec).stem().string();
     if (spec.repeated_prompts > 0)
-        fmt::print(stderr, "sweep: {} prompts repeat earlier ones exactly and count once\n",
-                   spec.repeated_prompts);
+        say("sweep: {} prompts repeat earlier ones exactly and count once\n", spec.repeated_prompts);
 
     SweepOptions run;
     run.jobs = options.jobs;
@@ -121,6 +121,13 @@ int sweep(const Options& options) {
     run.shard = shard;
     const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, run));
     const std::string out = options.out.empty() ? default_out(options.spec, shard) : options.out;
+    std::vector<NamedFile> outputs = options.tables.files(), inputs = {{"the spec", options.spec}};
+    outputs.insert(outputs.begin(), {"--out", out});
+    for (const SweepRow& row : spec.rows) {
+        inputs.push_back({"the teacher's folder", row.config.teacher_dir});
+        inputs.push_back({"the student's folder", row.config.student_dir});
+    }
+    check_outputs(outputs, inputs);
     if (options.dry_run) {
         dry_run(spec, plan, shard, out);
         return 0;
@@ -137,17 +144,16 @@ int sweep(const Options& options) {
         outcome.stopped = true; // while the models were loading
     }
     bar.end();
-    fmt::print(stderr, "sweep: {} of {} runs in {}: {} found there, {} computed now\n",
-               outcome.found + outcome.computed, outcome.total, out, outcome.found, outcome.computed);
+    say("sweep: {} of {} runs in {}: {} found there, {} computed now\n", outcome.found + outcome.computed,
+        outcome.total, out, outcome.found, outcome.computed);
     if (outcome.failed > 0) {
         for (const auto& [id, problem] : store->failures())
-            fmt::print(stderr, "sweep: a run failed: {}\n", problem);
+            say("sweep: a run failed: {}\n", problem);
     }
     if (outcome.elsewhere > 0)
-        fmt::print(stderr, "sweep: {} runs are being computed by another process on this file\n",
-                   outcome.elsewhere);
+        say("sweep: {} runs are being computed by another process on this file\n", outcome.elsewhere);
     if (outcome.stopped) {
-        fmt::print(stderr, "sweep: stopped; the same command goes on where this one ended\n");
+        say("sweep: stopped; the same command goes on where this one ended\n");
         return 1;
     }
     // A shard's table is a part of one: written when asked for, not printed.

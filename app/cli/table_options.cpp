@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <utility>
 
 namespace refreshlab::app {
 
@@ -21,17 +20,20 @@ void TableOptions::add_to(CLI::App& command) {
 }
 
 void TableOptions::check() const {
-    for (const auto& [option, file] :
-         {std::pair("--markdown", &m_markdown), {"--csv", &m_csv}, {"--pareto", &m_pareto}}) {
-        if (file->empty()) continue;
-        std::filesystem::path folder = std::filesystem::path(*file).parent_path();
+    for (const auto& [option, file] : files()) {
+        if (file.empty()) continue;
+        std::filesystem::path folder = std::filesystem::path(file).parent_path();
         if (folder.empty()) folder = ".";
         std::error_code ignored;
         if (!std::filesystem::is_directory(folder, ignored))
-            throw Error(std::string("writing ") + option, *file, "no such folder");
-        if (std::filesystem::is_directory(*file, ignored))
-            throw Error(std::string("writing ") + option, *file, "is a folder");
+            throw Error("writing " + option, file, "no such folder");
+        if (std::filesystem::is_directory(file, ignored))
+            throw Error("writing " + option, file, "is a folder");
     }
+}
+
+std::vector<NamedFile> TableOptions::files() const {
+    return {{"--markdown", m_markdown}, {"--csv", m_csv}, {"--pareto", m_pareto}};
 }
 
 void TableOptions::write(const SweepTable& table, bool print) const {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "app/cli/output.h"
 #include "engine/study/sweep_table.h"
 
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace refreshlab::app {
 
@@ -14,6 +16,8 @@ public:
     void add_to(CLI::App& command);
     /// Throws Error{bad_input} for a folder that is missing, before anything is computed.
     void check() const;
+    /// The files that were asked for; for check_outputs().
+    [[nodiscard]] std::vector<NamedFile> files() const;
     /// Writes the files that were asked for; Markdown goes to stdout as well if `print`.
     void write(const SweepTable& table, bool print) const;
 

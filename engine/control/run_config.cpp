@@ -40,7 +40,12 @@ void read_mc(const nlohmann::json& json, const std::string& what, McConfig& mc) 
     JsonFields fields(json, what, "mc");
     fields.boolean("measure", mc.measure);
     read_whole(fields, "samples", "mc.samples", mc.samples);
-    fields.real("p", mc.p, -1, find_parameter("mc.p")->max); // negative: the checkpoint's own
+    // null: the checkpoint's own; files of earlier versions say -1
+    if (const nlohmann::json* p = fields.find("p"); p != nullptr && p->is_null()) {
+        mc.p = -1;
+    } else {
+        fields.real("p", mc.p, -1, find_parameter("mc.p")->max);
+    }
     read_whole(fields, "stride", "mc.stride", mc.stride);
     fields.finish();
 }
@@ -103,7 +108,7 @@ nlohmann::json to_json(const RunConfig& config) {
             {"mc",
              {{"measure", config.mc.measure},
               {"samples", config.mc.samples},
-              {"p", config.mc.p},
+              {"p", config.mc.p < 0 ? nlohmann::json(nullptr) : nlohmann::json(config.mc.p)},
               {"stride", config.mc.stride}}},
             {"capture",
              {{"attention", config.capture.attention},

@@ -175,7 +175,13 @@ void refresh_row(CsvFile& csv, const RefreshEvent& e) {
         .integer(e.pass_tokens)
         .text(to_string(e.on_fire));
     csv.integer(e.token_before).integer(e.token_after).number(e.kl_nats).number(e.mean_drift);
-    csv.number(e.teacher_ms).number(e.splice_ms).number(e.redraw_ms).integer(e.fired_step);
+    csv.number(e.teacher_ms).number(e.splice_ms);
+    if (e.on_fire == OnFire::keep) {
+        csv.empty();
+    } else {
+        csv.number(e.redraw_ms);
+    }
+    csv.integer(e.fired_step);
     csv.text(hits_detail(e.hits)).end_row();
 }
 

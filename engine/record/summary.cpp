@@ -71,7 +71,7 @@ json refresh_json(const RefreshEvent& e) {
             {"mean_drift", number_or_null(e.mean_drift)},
             {"teacher_ms", number_or_null(e.teacher_ms)},
             {"splice_ms", number_or_null(e.splice_ms)},
-            {"redraw_ms", number_or_null(e.redraw_ms)}};
+            {"redraw_ms", e.on_fire == OnFire::keep ? json(nullptr) : number_or_null(e.redraw_ms)}};
 }
 
 /// Decoded y without special tokens, ill-formed bytes kept.

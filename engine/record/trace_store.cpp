@@ -73,12 +73,13 @@ void check_target(const std::filesystem::path& path, bool overwrite) {
         break;
     }
     if (!overwrite) throw Error(doing, path.string(), "the file exists already", "choose another name");
-    bool in_use = false;
+    bool in_use = false, read_only = false;
     try {
         // Leaving WAL needs the file for itself alone: while another connection records into it or shows it, SQLite
         // stays in WAL or says that it is locked.
         sqlite::Database old(path, sqlite::Open::read_write);
         old.busy_timeout(0);
+        read_only = old.read_only();
         in_use = old.text("PRAGMA journal_mode = DELETE") == "wal";
     } catch (const sqlite::SqlError& e) { // anything but a lock is damage: being replaced can only help it
         in_use = e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED;
@@ -87,6 +88,22 @@ void check_target(const std::filesystem::path& path, bool overwrite) {
         throw Error(doing, path.string(), "another program is using this trace",
                     "close it or choose another name");
     }
+    std::filesystem::path folder = path.parent_path();
+    if (folder.empty()) folder = ".";
+    if (read_only || access(folder.c_str(), W_OK) != 0)
+        throw Error(doing, path.string(), "the file is read-only", "choose another name");
+}
+
+/// An empty trace in place of whatever check_target() has let through.
+std::unique_ptr<sqlite::Database> new_database(const std::filesystem::path& path) {
+    std::error_code ignored; // what cannot be removed cannot be opened for writing either
+    std::filesystem::remove(path, ignored);
+    remove_companions(path);
+    auto db = std::make_unique<sqlite::Database>(path, sqlite::Open::create);
+    if (db->read_only()) throw Error(doing, path.string(), "the file is read-only");
+    db->busy_timeout(busy_ms);
+    trace::create_tables(*db);
+    return db;
 }
 
 } // namespace
@@ -94,10 +111,10 @@ void check_target(const std::filesystem::path& path, bool overwrite) {
 /// Threads  The owner of the TraceStore attaches and notifies; m_thread writes and owns m_db and m_writer from start to
 ///          join. The mutex protects the members below it and is held for moments, never while a file is written.
 struct TraceStore::Impl {
+    /// \param database  null: an older trace stands at the path, to be replaced when the first run comes
     Impl(const std::filesystem::path& file, std::unique_ptr<sqlite::Database> database)
         : m_path(file)
-        , m_db(std::move(database))
-        , m_writer(std::make_unique<trace::TraceWriter>(*m_db)) {
+        , m_db(std::move(database)) {
         m_thread = std::thread([this] { loop(); });
     }
 
@@ -166,13 +183,23 @@ private:
     /// One round. \return what went wrong, or ""; after an error nothing is written any more
     std::string write(const std::vector<std::shared_ptr<const Recording>>& attached) {
         try {
+            if (!attached.empty() && !m_writer) {
+                if (!m_db) {
+                    check_target(m_path, true);
+                    m_db = new_database(m_path);
+                }
+                m_writer = std::make_unique<trace::TraceWriter>(*m_db);
+            }
             for (const auto& recording : attached)
                 m_writer->add_run(recording);
-            m_writer->write_new();
+            if (m_writer) m_writer->write_new();
             return {};
         } catch (const sqlite::SqlError& e) {
             m_failed = true;
             return to_error(m_path, e).what();
+        } catch (const Error& e) { // something else has come to stand at the path
+            m_failed = true;
+            return e.what();
         } catch (const std::exception& e) { // memory, a broken invariant: the decode goes on all the same
             m_failed = true;
             return Error(doing, m_path.string(), e.what()).what();
@@ -181,6 +208,8 @@ private:
 
     /// Leaves one file: everything out of the WAL, the WAL gone.
     void close() {
+        if (!m_db) return;
+        const bool holds_runs = m_writer != nullptr;
         m_writer.reset(); // its statements first
         try {
             if (m_failed && sqlite3_get_autocommit(m_db->handle()) == 0) m_db->exec("ROLLBACK");
@@ -191,6 +220,11 @@ private:
             // The trace is complete without this; the WAL is read by whoever opens it.
         }
         m_db.reset();
+        if (!holds_runs) {
+            std::error_code ignored;
+            std::filesystem::remove(m_path, ignored);
+            remove_companions(m_path);
+        }
     }
 
     const std::filesystem::path m_path;
@@ -210,13 +244,8 @@ private:
 std::unique_ptr<TraceStore> TraceStore::create(const std::filesystem::path& path, bool overwrite) {
     try {
         check_target(path, overwrite);
-        std::error_code ignored; // what cannot be removed cannot be opened for writing either
-        std::filesystem::remove(path, ignored);
-        remove_companions(path);
-        auto db = std::make_unique<sqlite::Database>(path, sqlite::Open::create);
-        if (db->read_only()) throw Error(doing, path.string(), "the file is read-only");
-        db->busy_timeout(busy_ms);
-        trace::create_tables(*db);
+        std::unique_ptr<sqlite::Database> db;
+        if (trace::file_kind(path) != trace::FileKind::trace) db = new_database(path);
         return std::unique_ptr<TraceStore>(new TraceStore(std::make_unique<Impl>(path, std::move(db))));
     } catch (const sqlite::SqlError& e) {
         throw to_error(path, e);

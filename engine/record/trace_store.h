@@ -19,7 +19,8 @@ namespace refreshlab {
 class TraceStore {
 public:
     /// Throws Error{bad_input} if the path cannot be written or holds something that is no trace of ours (an existing
-    /// trace is replaced only when `overwrite`).
+    /// trace is replaced only when `overwrite`). Until the first run is attached nothing is lost: an existing trace stays
+    /// as it is, and a new file that got no run is removed again.
     [[nodiscard]] static std::unique_ptr<TraceStore> create(const std::filesystem::path& path,
                                                             bool overwrite = true);
     ~TraceStore(); ///< flushes and joins

@@ -32,6 +32,15 @@ std::array<float, max_signals> absent_signals() {
     return values;
 }
 
+/// What a person must know who gave a policy to a run that cannot use it.
+std::string policy_note(const RunConfig& config) {
+    const auto& triggers = config.policy.triggers;
+    const bool asks = std::ranges::any_of(triggers, [](const Trigger& t) { return t.enabled; });
+    return asks ? fmt::format("policy {} does nothing in mode {}: refreshes belong to mode overfill",
+                              config.policy.name, to_string(config.mode))
+                : std::string();
+}
+
 /// check_run(), and the scorer that it had to make on the way; null without a task.
 std::unique_ptr<TaskScorer> checked_scorer(const RunConfig& config) {
     check_run_config(config, "the run");
@@ -245,7 +254,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     info.threads = kernels::num_threads();
     info.started_at = utc_now();
     info.versions = version_list();
-    info.note = overfill() ? pair->note() : "";
+    info.note = overfill() ? pair->note() : policy_note(config);
     recording = std::make_shared<Recording>(std::move(info), pair->tokenizer);
 
     history = {marks};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace refreshlab {
 
@@ -40,6 +41,7 @@ void DecodeSession::Impl::score() {
             const int32_t token = text[static_cast<size_t>(scored)];
             const auto& row = statistics[static_cast<size_t>(i)];
             const double lp = rows[i][token].item<double>() - row.log_z;
+            if (scored - length + 1 > recording->steps()) marks.pending.teacher_logprob = lp;
             put_signal(nullptr, logprob_id, scored - length + 1, lp);
             put_signal(nullptr, agreement_id, scored - length + 1, row.top1_id == token ? 1 : 0);
         }
@@ -48,7 +50,11 @@ void DecodeSession::Impl::score() {
     double sum = 0, tail = 0;
     const int64_t tail_tokens = std::min<int64_t>(50, n);
     for (int64_t step = 1; step <= n; ++step) {
-        const double lp = static_cast<double>(recording->signal(step, logprob_id));
+        // The token chosen last by a run that was stopped has no record yet.
+        const bool recorded = step <= recording->steps();
+        const double lp =
+            recorded ? static_cast<double>(recording->signal(step, logprob_id))
+                     : marks.pending.teacher_logprob.value_or(std::numeric_limits<double>::quiet_NaN());
         if (std::isnan(lp))
             return; // cannot happen while every row above was made; a missing one must not look like 0
         sum += lp;

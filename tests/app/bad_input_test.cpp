@@ -5,8 +5,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -80,6 +82,17 @@ TEST_CASE("prompts that cannot be used", "[bad-input]") {
         tale += "once more ";
     write(scratch / "long.txt", tale);
     refused({"run", "--prompt-file", scratch / "long.txt"}, {"tokens", "2048"});
+    // What an editor puts around a text is no part of the prompt; what stands inside it is.
+    const auto text = [&](const std::string& bytes) {
+        write(scratch / "p.txt", bytes);
+        return refreshlab_cli({"run", "--prompt-file", scratch / "p.txt", "--max-tokens", "12"}).out;
+    };
+    const std::string plain = refreshlab_cli({"run", "--prompt", "Write a tale.", "--max-tokens", "12"}).out;
+    REQUIRE_FALSE(plain.empty());
+    for (const char* bytes :
+         {"Write a tale.", "Write a tale.\n", "Write a tale.\r\n", "\xEF\xBB\xBFWrite a tale.\n"})
+        CHECK(text(bytes) == plain);
+    CHECK(text("Write a\ntale.\n\n") != plain);
 }
 
 TEST_CASE("policies and parameters that cannot be used", "[bad-input]") {
@@ -144,6 +157,69 @@ TEST_CASE("model folders that cannot be used", "[bad-input]") {
     std::swap(vocab[keys[0]], vocab[keys[1]]);
     write(model + "/tokenizer.json", other.dump());
     refused(run_with({"--student", model}), {"different vocabularies"});
+}
+
+TEST_CASE("a start that fails loses nothing that was recorded", "[bad-input]") {
+    const Scratch scratch("kept");
+    const std::string trace = scratch / "old.rlt";
+    REQUIRE(refreshlab_cli(run_with({"--record", trace, "--max-tokens", "4"})).status == 0);
+    const std::string bytes = read_file(trace);
+    refused(run_with({"--record", trace, "--teacher", scratch / "nowhere"}), {"nowhere"});
+    refused({"run", "--prompt", std::string(60000, 'a'), "--record", trace}, {"tokens"});
+    if (!fs::exists("/dev/nvidia0")) refused(run_with({"--record", trace, "--device", "cuda"}), {"cuda"});
+    refused(run_with({"--record", trace, "--teacher", ""}), {"--teacher", "empty"});
+    CHECK(read_file(trace) == bytes);
+}
+
+TEST_CASE("an output never replaces an input or another output", "[bad-input]") {
+    const Scratch scratch("outputs");
+    const std::string model = student_copy(scratch), config = model + "/config.json";
+    const std::string before = read_file(config);
+    refused(run_with({"--student", model, "--summary", config}), {"--summary", "--student"});
+    CHECK(read_file(config) == before);
+    write(scratch / "prompt.txt", "Write a tale.");
+    refused({"run", "--prompt-file", scratch / "prompt.txt", "--summary", scratch / "prompt.txt"},
+            {"--prompt-file"});
+    refused(run_with({"--record", scratch / "a.rlt", "--summary", scratch / "./a.rlt"}), {"--record"});
+    write(scratch / "spec.json", R"({"modes": "student", "prompts": "a", "max_tokens": 4})");
+    refused({"sweep", scratch / "spec.json", "--out", scratch / "s.db", "--markdown", scratch / "spec.json"},
+            {"--markdown", "the spec"});
+    refused({"sweep", scratch / "spec.json", "--out", scratch / "s.db", "--csv", scratch / "s.db"},
+            {"--out"});
+    CHECK_FALSE(fs::exists(scratch / "s.db"));
+    REQUIRE(refreshlab_cli(run_with({"--record", scratch / "a.rlt", "--max-tokens", "4"})).status == 0);
+    refused({"run", "--replay", scratch / "a.rlt", "--dtype", "bf16"}, {"--dtype", "--replay"});
+    refused({"run", "--replay", scratch / "a.rlt", "--record", scratch / "a.rlt"}, {"--record", "--replay"});
+    refused({"run", "--replay", scratch / "a.rlt", "--summary", scratch / "a.rlt"}, {"--summary"});
+#if REFRESHLAB_UI
+    refused({"gui", scratch / "a.rlt", "--record", scratch / "a.rlt", "--screenshot", scratch / "a.png"},
+            {"--record", "TRACE"});
+#endif
+}
+
+TEST_CASE("streams that are closed or full end in a status, not in a crash", "[bad-input]") {
+    const Scratch scratch("streams");
+    const auto shell = [](const std::string& command) {
+        const int state =
+            std::system(("cd '" RL_SOURCE_DIR "' && '" RL_BUILD_DIR "/refreshlab' " + command).c_str());
+        return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    };
+    const std::string run = "run --prompt Hello --max-tokens 6 ", err = scratch / "err";
+    for (const char* out : {"> /dev/full", ">&-"}) {
+        CAPTURE(out);
+        CHECK(shell(run + "--record '" + scratch / "a.rlt" + "' " + out + " 2> '" + err + "'") == 1);
+        CHECK_THAT(read_file(err), ContainsSubstring("standard output") && ContainsSubstring("step 0"));
+        CHECK(shell("score '" + scratch / "a.rlt" + "' > /dev/null") ==
+              0); // what there was is kept and has its scores
+        CHECK(shell("doctor " + std::string(out) + " 2> '" + err + "'") == 1);
+        CHECK_THAT(read_file(err), ContainsSubstring("standard output"));
+    }
+    for (const char* lost : {"2> /dev/full", "2>&-"}) {
+        CAPTURE(lost);
+        CHECK(shell(run + "> '" + scratch / "text" + "' " + lost) == 0);
+        CHECK_FALSE(read_file(scratch / "text").empty());
+        CHECK(shell("run --prompt Hello --set no.such=1 " + std::string(lost)) == 2);
+    }
 }
 
 TEST_CASE("devices and files that are not there", "[bad-input]") {

@@ -261,9 +261,26 @@ TEST_CASE("a killed process leaves a readable trace without the step in flight a
     const auto expected = again.start();
     again.grow(*expected, loaded[0]->steps());
     check_equal(*loaded[0], *expected);
-    // The next recording may take its place.
-    CHECK_NOTHROW(TraceStore::create(file));
-    CHECK(load_trace(file).empty());
+    // The next recording may take its place, once there is one.
+    { const auto without_a_run = TraceStore::create(file); }
+    CHECK(load_trace(file).at(0)->steps() == loaded[0]->steps());
+    {
+        const auto store = TraceStore::create(file);
+        CHECK(load_trace(file).size() == 1); // a start that fails from here on has lost nothing
+        store->attach(Grower(5).start());
+    }
+    CHECK(load_trace(file).at(0)->steps() == 0);
+}
+
+TEST_CASE("a store that got no run leaves no file", "[record]") {
+    TemporaryFolder folder;
+    {
+        const auto store = TraceStore::create(folder / "none.trace");
+        store->notify();
+        store->flush();
+        CHECK(store->error().empty());
+    }
+    CHECK(folder.files().empty());
 }
 
 TEST_CASE("a full disk stops writing with a message and not the decode", "[record]") {
@@ -356,6 +373,7 @@ TEST_CASE("a trace is created only where it harms nothing", "[record]") {
         const auto store = TraceStore::create(file);
         fails(file, "another program is using");
         fails(file, "exists already", false);
+        store->attach(Grower(15).start());
     }
     fails(file, "exists already", false);
     Grower grower(16);
@@ -366,6 +384,6 @@ TEST_CASE("a trace is created only where it harms nothing", "[record]") {
     CHECK_THROWS_AS(save_trace(text, recording), Error);
     CHECK_THROWS_AS(save_trace(folder / "no/such/folder.trace", recording), Error);
     CHECK_NOTHROW(TraceStore::create(file));
-    CHECK(load_trace(file).empty());
+    CHECK(load_trace(file).size() == 1);
     CHECK(folder.files() == std::vector<std::string>{"foreign.db", "notes.txt", "ours.trace"});
 }

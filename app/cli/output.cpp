@@ -1,0 +1,49 @@
+#include "app/cli/output.h"
+
+#include "engine/base/error.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+namespace refreshlab::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a path leads, also when its last part does not exist yet.
+fs::path resolved(const std::string& path) {
+    std::error_code unknown;
+    const fs::path whole = fs::weakly_canonical(fs::absolute(path, unknown), unknown);
+    return unknown ? fs::path(path).lexically_normal() : whole;
+}
+
+bool same_or_inside(const std::string& file, const std::string& place) {
+    std::error_code missing;
+    if (fs::equivalent(file, place, missing)) return true; // hard links too
+    const fs::path inner = resolved(file), outer = resolved(place);
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+} // namespace
+
+void say(const std::string& text) {
+    static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+    static_cast<void>(std::fflush(stderr));
+}
+
+void check_outputs(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+        if (outputs[i].path.empty()) continue;
+        const auto refuse = [&](const NamedFile& other) {
+            if (other.path.empty() || !same_or_inside(outputs[i].path, other.path)) return;
+            throw Error("writing " + outputs[i].option, outputs[i].path,
+                        "this would overwrite what " + other.option + " names", "choose another file");
+        };
+        std::for_each(inputs.begin(), inputs.end(), refuse);
+        std::for_each(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), refuse);
+    }
+}
+
+} // namespace refreshlab::app
