@@ -43,14 +43,18 @@ std::string text_of_file(std::string text) {
     return text;
 }
 
-/// The first value that a preset gives to the key; nothing where no preset has it.
+/// What a preset gives to the key: the preset that the key is named after, else the first that has it; nothing where none
+/// has.
 std::optional<std::string> default_value(const Parameter& parameter) {
+    std::optional<std::string> first;
     for (const Preset& preset : presets()) {
         RunConfig config;
         config.policy = preset_policy(preset.name);
-        if (const auto value = parameter_value(config, parameter.key)) return value;
+        const auto value = parameter_value(config, parameter.key);
+        if (value && parameter.key.starts_with(std::string(preset.name) + ".")) return value;
+        if (!first) first = value;
     }
-    return std::nullopt;
+    return first;
 }
 
 std::string number(double v) {

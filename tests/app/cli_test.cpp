@@ -4,9 +4,13 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 
 using namespace refreshlab;
@@ -92,6 +96,39 @@ TEST_CASE("steps.csv leaves empty what was not measured", "[cli]") {
         CHECK(steps.at(i, "refreshed") == "0");
     }
     CHECK(meta.dump().find("prompt") != std::string::npos);
+}
+
+TEST_CASE("a run that a signal stops keeps what there is and says so in its status", "[cli]") {
+    for (const int signal : {SIGINT, SIGTERM}) {
+        CAPTURE(signal);
+        const Scratch scratch("stopped");
+        const std::string program = RL_BUILD_DIR "/refreshlab", trace = scratch / "run.rlt";
+        int text[2];
+        REQUIRE(pipe(text) == 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            dup2(text[1], STDOUT_FILENO);
+            dup2(open((scratch / "err").c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
+            if (chdir(RL_SOURCE_DIR) != 0) _exit(126);
+            execl(program.c_str(), program.c_str(), "run", "--prompt", "Write a chronicle of 6 companies.",
+                  "--max-tokens", "2000", "--ignore-stop", "--record", trace.c_str(), nullptr);
+            _exit(127);
+        }
+        close(text[1]);
+        char first = 0;
+        REQUIRE(read(text[0], &first, 1) == 1); // it decodes
+        kill(child, signal);
+        std::string rest(65536, '\0');
+        while (read(text[0], rest.data(), rest.size()) > 0) {
+        }
+        close(text[0]);
+        int state = 0;
+        waitpid(child, &state, 0);
+        CHECK((WIFEXITED(state) && WEXITSTATUS(state) == 128 + signal));
+        CHECK_THAT(read_file(scratch / "err"),
+                   ContainsSubstring("cancelled") && ContainsSubstring("teacher perplexity"));
+        CHECK(refreshlab_cli({"run", "--replay", trace}).status == 0);
+    }
 }
 
 TEST_CASE("a recorded run replays from its file", "[cli]") {
