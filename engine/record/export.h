@@ -4,6 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 
@@ -21,8 +22,11 @@ namespace refreshlab {
 ///   drift.csv   refresh, step, layer, position, k_relative, v_relative, k_max_abs, v_max_abs.
 ///   meta.json   prompt and its token ids, full configuration, generated text and ids, commands, versions, ...
 /// Text of a token: its bytes, those that are not UTF-8 by themselves as \xHH.
+/// \param cancelled  true stops it within some hundred rows; may be set by another thread
+/// \return false when it was cancelled: the files of this call are gone again
 /// Throws Error{bad_input} if the folder or a file cannot be written.
-void export_csv(const Recording& recording, const std::filesystem::path& folder);
+bool export_csv(const Recording& recording, const std::filesystem::path& folder,
+                const std::atomic<bool>* cancelled = nullptr);
 
 /// Decoded y without special tokens, valid UTF-8 (ill-formed bytes as U+FFFD).
 [[nodiscard]] std::string generated_text(const Recording& recording);

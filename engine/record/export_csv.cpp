@@ -22,6 +22,22 @@ using json = nlohmann::json;
 
 constexpr auto doing = "exporting to";
 
+/// Asked at each row: true once somebody cancelled. The flag is read now and then only; a row costs microseconds.
+class Stop {
+public:
+    explicit Stop(const std::atomic<bool>* flag)
+        : m_flag(flag) {}
+    [[nodiscard]] bool operator()() {
+        if (m_flag != nullptr && m_row++ % 256 == 0) m_stopped = m_flag->load(std::memory_order_relaxed);
+        return m_stopped;
+    }
+
+private:
+    const std::atomic<bool>* m_flag;
+    uint64_t m_row = 0;
+    bool m_stopped = false;
+};
+
 /// One CSV file (RFC 4180: comma, CRLF, quotes doubled). Fields are added one by one; end_row() closes the line.
 class CsvFile {
 public:
@@ -117,7 +133,7 @@ std::string token_text(const TokenTable& tokens, int32_t id) {
     return text;
 }
 
-void write_steps(const Recording& r, const std::filesystem::path& path) {
+bool write_steps(const Recording& r, const std::filesystem::path& path, Stop& stop) {
     const auto logprob = signal_id("logprob");
     std::vector<size_t> others;
     std::string header = "step,position,token_id,text,logprob";
@@ -128,6 +144,7 @@ void write_steps(const Recording& r, const std::filesystem::path& path) {
     }
     CsvFile csv(path, header + ",refreshed,reason");
     for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
+        if (stop()) return false;
         const StepRecord& record = r.step(t);
         csv.integer(t)
             .integer(record.position)
@@ -142,11 +159,13 @@ void write_steps(const Recording& r, const std::filesystem::path& path) {
         csv.end_row();
     }
     csv.close();
+    return true;
 }
 
-void write_candidates(const Recording& r, const std::filesystem::path& path) {
+bool write_candidates(const Recording& r, const std::filesystem::path& path, Stop& stop) {
     CsvFile csv(path, "step,rank,token_id,text,prob");
     for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
+        if (stop()) return false;
         const StepRecord& record = r.step(t);
         for (size_t rank = 0; rank < record.top_k; ++rank) {
             csv.integer(t).integer(static_cast<int64_t>(rank) + 1).integer(record.top_ids[rank]);
@@ -154,6 +173,7 @@ void write_candidates(const Recording& r, const std::filesystem::path& path) {
         }
     }
     csv.close();
+    return true;
 }
 
 std::string hits_detail(const std::vector<TriggerHit>& hits) {
@@ -199,7 +219,7 @@ void command_row(CsvFile& csv, const CommandEvent& e) {
 }
 
 /// Events by step; at one step in the order in which they happen: commands before it, its pass, its refresh.
-void write_events(const Recording& r, const std::filesystem::path& path) {
+bool write_events(const Recording& r, const std::filesystem::path& path, Stop& stop) {
     CsvFile csv(
         path,
         "step,kind,reason,automatic,delta,first_pos,spliced,pass_tokens,on_fire,token_before,token_after,"
@@ -218,19 +238,22 @@ void write_events(const Recording& r, const std::filesystem::path& path) {
         entries.push_back({r.refreshes()[i].step, 2, i});
     std::ranges::stable_sort(entries, {}, [](const Entry& e) { return std::pair(e.step, e.kind); });
     for (const Entry& entry : entries) {
+        if (stop()) return false;
         if (entry.kind == 0) command_row(csv, r.commands()[entry.index]);
         if (entry.kind == 1) pass_row(csv, r.passes()[entry.index]);
         if (entry.kind == 2) refresh_row(csv, r.refreshes()[entry.index]);
     }
     csv.close();
+    return true;
 }
 
-void write_drift(const Recording& r, const std::filesystem::path& path) {
+bool write_drift(const Recording& r, const std::filesystem::path& path, Stop& stop) {
     CsvFile csv(path, "refresh,step,layer,position,k_relative,v_relative,k_max_abs,v_max_abs");
     for (size_t i = 0, n = r.drifts().size(); i < n; ++i) {
         const DriftMap& map = *r.drifts()[i];
         for (int64_t layer = 0; layer < map.layers; ++layer) {
             for (int64_t p = 0; p < map.positions; ++p) {
+                if (stop()) return false;
                 const auto at = static_cast<size_t>(layer * map.positions + p);
                 csv.integer(map.refresh_id).integer(map.step).integer(layer).integer(map.first_pos + p);
                 csv.number(map.k[at]).number(map.v[at]).number(map.k_max[at]).number(map.v_max[at]).end_row();
@@ -238,6 +261,7 @@ void write_drift(const Recording& r, const std::filesystem::path& path) {
         }
     }
     csv.close();
+    return true;
 }
 
 void write_meta(const Recording& r, const std::filesystem::path& path) {
@@ -275,17 +299,26 @@ void write_meta(const Recording& r, const std::filesystem::path& path) {
 
 } // namespace
 
-void export_csv(const Recording& recording, const std::filesystem::path& folder) {
+bool export_csv(const Recording& recording, const std::filesystem::path& folder,
+                const std::atomic<bool>* cancelled) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (!std::filesystem::is_directory(folder)) {
         throw Error(doing, folder.string(), error ? error.message() : "this is not a folder");
     }
-    write_steps(recording, folder / "steps.csv");
-    write_candidates(recording, folder / "topk.csv");
-    write_events(recording, folder / "events.csv");
-    write_drift(recording, folder / "drift.csv");
-    write_meta(recording, folder / "meta.json");
+    Stop stop(cancelled);
+    const bool whole = write_steps(recording, folder / "steps.csv", stop) &&
+                       write_candidates(recording, folder / "topk.csv", stop) &&
+                       write_events(recording, folder / "events.csv", stop) &&
+                       write_drift(recording, folder / "drift.csv", stop);
+    if (whole) {
+        write_meta(recording, folder / "meta.json");
+        return true;
+    }
+    // Half a table looks like a short run to whoever reads it later.
+    for (const char* name : {"steps.csv", "topk.csv", "events.csv", "drift.csv"})
+        std::filesystem::remove(folder / name, error);
+    return false;
 }
 
 } // namespace refreshlab

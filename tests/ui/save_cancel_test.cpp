@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/record/export.h"
 #include "engine/record/trace_store.h"
 #include "tests/ui/heatmap_recording.h"
 
@@ -75,6 +76,34 @@ TEST_CASE("a save that is cancelled half-way stops there", "[ui][RB6]") {
     CHECK_FALSE(fs::exists(partial));
     CHECK(fs::exists(file) == saved.load());
     CHECK(folder.files().size() == (saved ? 1 : 0));
+}
+
+TEST_CASE("a cancelled table export stops between rows and leaves no file of its own", "[ui][RB6]") {
+    const Folder folder;
+    std::atomic<bool> cancelled = true;
+    write_file(folder.path / "notes.txt", "mine");
+    CHECK_FALSE(export_csv(*recording_of(3000), folder.path, &cancelled));
+    CHECK(folder.files() == std::set<std::string>{"notes.txt"});
+    cancelled = false;
+    CHECK(export_csv(*recording_of(3000), folder.path, &cancelled));
+    CHECK(folder.files() == std::set<std::string>{"drift.csv", "events.csv", "meta.json", "notes.txt",
+                                                  "steps.csv", "topk.csv"});
+}
+
+TEST_CASE("a table export that is cancelled within its first table ends there", "[ui][RB6]") {
+    const Folder folder;
+    const auto recording = recording_of(200000);
+    std::atomic<bool> cancelled = false, done = false, whole = false;
+    std::thread exporter([&] {
+        whole = export_csv(*recording, folder.path, &cancelled);
+        done = true;
+    });
+    // The first table is there from its first row on; the machine may still give the exporter all the time.
+    while (!done && !fs::exists(folder.path / "steps.csv"))
+        std::this_thread::yield();
+    cancelled = true;
+    exporter.join();
+    CHECK(folder.files().size() == (whole ? 5 : 0));
 }
 
 TEST_CASE("a save that cannot be written says so in one line and cleans up", "[ui][RB6]") {
