@@ -55,9 +55,14 @@ struct EngineStatus {
         stop_reason; ///< once finished: max_tokens | given_end | stop_token | context_limit | cancelled
     /// Of the newest exactness check, growing while it goes on; null before the first.
     std::shared_ptr<const ExactnessReport> exactness;
-    bool checking = false;   ///< one is under way: message and progress are its own
-    std::string error;       ///< the newest command that could not be carried out, one line
-    uint64_t errors = 0;     ///< how many there were: a rise means `error` is news
+    bool checking = false; ///< one is under way: message and progress are its own
+    std::string error;     ///< the newest command that could not be carried out, one line
+    uint64_t errors = 0;   ///< how many there were: a rise means `error` is news
+    /// The newest of them in order, at most kept_refusals; the last is `error`. One refusal often brings others along (a
+    /// start that failed, then steps of a run that is not there), and whoever looks late must still see the cause first.
+    std::vector<std::string> refusals;
+    static constexpr size_t kept_refusals = 8;
+    bool recorded = false;   ///< runs go into a trace file while they grow
     std::string trace_error; ///< recording to disk has stopped because of this
 };
 

@@ -55,6 +55,7 @@ struct SessionWorker::Impl {
 void SessionWorker::Impl::publish() {
     now.queued_commands = queue.size();
     if (trace) now.trace_error = trace->error();
+    now.recorded = trace && now.trace_error.empty();
     if (session) {
         now.applied = session->config();
         now.cache_bytes_used = now.cache_bytes_reserved = 0;
@@ -85,6 +86,8 @@ void SessionWorker::Impl::set_state(EngineState state, std::string message, doub
 void SessionWorker::Impl::report(const std::string& error) {
     now.error = error;
     ++now.errors;
+    if (now.refusals.size() == EngineStatus::kept_refusals) now.refusals.erase(now.refusals.begin());
+    now.refusals.push_back(error);
     publish();
 }
 

@@ -209,6 +209,26 @@ TEST_CASE("a bad command is reported once and the run goes on", "[worker]") {
     });
 }
 
+TEST_CASE("refusals are kept in order, so that the cause stands before what follows from it", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    RunConfig missing = bundled(40);
+    missing.student_dir = "no/such/folder";
+    worker.send(command::StartRun{missing});
+    worker.send(command::Resume{}); // of a run that is not there
+    auto status = watch.until([](const EngineStatus& s) { return s.errors == 2; });
+    REQUIRE(status->refusals.size() == 2);
+    CHECK_THAT(status->refusals[0], ContainsSubstring("no/such/folder"));
+    CHECK_THAT(status->refusals[1], ContainsSubstring("no run"));
+    CHECK(status->error == status->refusals[1]);
+    // The oldest ones go.
+    for (size_t i = 0; i < EngineStatus::kept_refusals; ++i)
+        worker.send(command::Resume{});
+    status = watch.until([](const EngineStatus& s) { return s.errors == 2 + EngineStatus::kept_refusals; });
+    REQUIRE(status->refusals.size() == EngineStatus::kept_refusals);
+    CHECK_THAT(status->refusals.front(), ContainsSubstring("no run"));
+}
+
 TEST_CASE("a live trace holds the run and its rewound branch", "[worker]") {
     const std::filesystem::path file = std::filesystem::path(RL_BUILD_DIR) / "worker_test.rlt";
     std::shared_ptr<const Recording> first, branch;
