@@ -143,6 +143,30 @@ TEST_CASE("markers closer than three pixels merge, and nothing is lost or out of
     REQUIRE(next == many.size());
 }
 
+TEST_CASE("a crowd of markers becomes groups of bounded width, not one", "[plot][SG4]") {
+    std::mt19937 random(8);
+    for (const double widest : {0.0, 17.0, 90.0}) {
+        CAPTURE(widest);
+        std::vector<double> crowd;
+        double at = 0;
+        for (int i = 0; i < 400; ++i)
+            crowd.push_back(at += 0.5 + static_cast<double>(random() % 75) / 10); // never 10 apart
+        REQUIRE(merge_markers(crowd, 10).size() == 1);
+        size_t next = 0;
+        const auto groups = merge_markers(crowd, 10, widest);
+        for (const MarkerGroup& g : groups) {
+            REQUIRE(g.first == next);
+            REQUIRE(g.x_max - g.x_min <= widest);
+            REQUIRE(g.x_min == crowd[g.first]);
+            REQUIRE(g.x_max == crowd[g.last]);
+            next = g.last + 1;
+            // Closed only because the next marker would have made it too wide.
+            if (next < crowd.size()) REQUIRE(crowd[next] - g.x_min > widest);
+        }
+        REQUIRE(next == crowd.size());
+    }
+}
+
 TEST_CASE("a group carries the common letter, or + where reasons differ", "[plot][SG4]") {
     const std::vector<char> letters = {'E', 'E', 'P', 'H'};
     const auto letter = [&](size_t i) { return letters[i]; };

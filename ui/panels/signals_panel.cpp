@@ -119,7 +119,6 @@ void SignalsPanel::draw(UiContext& ctx) {
                   "The signals of a run appear here, one plot each, as soon as it makes its first step.");
 
     std::vector<SignalPlot*> plots;
-    float weights = 0;
     const auto weight_of = [&](const SignalPlot& plot) {
         return ctx.steps == 0 || plot.has_data(m_series) ? 1.0F : 0.6F;
     };
@@ -127,7 +126,6 @@ void SignalsPanel::draw(UiContext& ctx) {
         if (!m_shown[id]) continue;
         if (!m_plots[id]) m_plots[id].emplace(id);
         plots.push_back(&*m_plots[id]);
-        weights += weight_of(*m_plots[id]);
     }
     if (plots.empty()) {
         ImGui::TextDisabled("No signal is chosen.");
@@ -149,23 +147,46 @@ void SignalsPanel::draw(UiContext& ctx) {
     const ImVec2 lane = ImGui::GetCursorScreenPos();
     ImGui::SetCursorScreenPos({lane.x, lane.y + lane_height});
     if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground)) {
-        const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the last plot
+        const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the lowest plot
         const float least = SignalPlot::header_height() + font * 2.8F;
         // What the smallest plots need is taken from the others, so that the axis stays in sight as long as it can.
         float room = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1);
-        float unit = room / weights;
+        // Where not even that is there, signals without a value fold into their header.
+        const bool tight = room < least * static_cast<float>(plots.size());
+        const auto folded = [&](const SignalPlot& plot) {
+            return tight && ctx.steps > 0 && !plot.has_data(m_series);
+        };
+        float unit = 0, count = 0, weights = 0;
+        const SignalPlot* lowest = nullptr;
+        for (const SignalPlot* plot : plots) {
+            if (folded(*plot)) {
+                room -= SignalPlot::header_height();
+                continue;
+            }
+            lowest = plot;
+            weights += weight_of(*plot);
+            count += 1;
+        }
+        if (weights > 0) unit = std::max(0.0F, room) / weights;
+        float small = 0;
         for (const SignalPlot* plot : plots)
-            if (unit * weight_of(*plot) < least) {
+            if (!folded(*plot) && unit * weight_of(*plot) < least) {
                 room -= least;
                 weights -= weight_of(*plot);
+                small += 1;
             }
-        if (weights > 0 && weights < static_cast<float>(plots.size())) unit = std::max(0.0F, room) / weights;
+        if (small > 0 && small < count) unit = std::max(0.0F, room) / weights;
         ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {ImGui::GetStyle().ItemSpacing.x, 0});
         if (ImPlot::BeginAlignedPlots("##aligned", true)) {
             for (SignalPlot* plot : plots) {
-                const bool last = plot == plots.back();
-                plot->draw(ctx, stack,
-                           std::max(least, std::floor(unit * weight_of(*plot))) + (last ? labels : 0), last);
+                if (folded(*plot)) {
+                    plot->draw_folded(ctx, stack);
+                } else {
+                    const bool last = plot == lowest;
+                    plot->draw(ctx, stack,
+                               std::max(least, std::floor(unit * weight_of(*plot))) + (last ? labels : 0),
+                               last);
+                }
                 if (plot->wants_hiding()) {
                     m_shown[plot->signal()] = false;
                     m_plots[plot->signal()].reset(); // `plot` is not used again
@@ -175,7 +196,8 @@ void SignalsPanel::draw(UiContext& ctx) {
             ImPlot::EndAlignedPlots();
         }
         ImGui::PopStyleVar();
-        ImGui::GetWindowDrawList()->AddText({lane.x, stack.bottom + 4}, ctx.theme.text_muted, "step");
+        if (lowest != nullptr)
+            ImGui::GetWindowDrawList()->AddText({lane.x, stack.bottom + 4}, ctx.theme.text_muted, "step");
     }
     ImGui::EndChild();
     m_held_key = stack.held_key;
@@ -200,7 +222,7 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
                            static_cast<double>(left), static_cast<double>(stack.width));
     const float badge = std::round(ImGui::GetFontSize() * 1.0F);
     // Badges merge where they would cover each other; the lines below stay apart down to 3 pixels.
-    const auto groups = merge_markers(marks.x_px, static_cast<double>(badge) + 2);
+    const auto groups = badge_groups(marks, badge);
     const bool over = ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows);
     const ImVec2 mouse = ImGui::GetMousePos();
     const char* name = "refreshes";

@@ -222,8 +222,7 @@ void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered)
         list->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.axis}, with_alpha(colour, 0.85F));
     }
     const ImVec2 mouse = ImGui::GetMousePos();
-    for (const MarkerGroup& group :
-         merge_markers(marks.x_px, letters ? static_cast<double>(badge) + 2 : 6.0)) {
+    for (const MarkerGroup& group : letters ? badge_groups(marks, badge) : merge_markers(marks.x_px, 6)) {
         float left = static_cast<float>(group.x_min) - 3, right = static_cast<float>(group.x_max) + 4;
         if (letters) {
             const char letter = group_letter(

@@ -2,10 +2,12 @@
 
 namespace refreshlab::ui {
 
-std::vector<MarkerGroup> merge_markers(std::span<const double> x_px, double closer_than_px) {
+std::vector<MarkerGroup> merge_markers(std::span<const double> x_px, double closer_than_px,
+                                       double widest_px) {
     std::vector<MarkerGroup> groups;
     for (size_t i = 0; i < x_px.size(); ++i) {
-        if (!groups.empty() && x_px[i] - groups.back().x_max < closer_than_px) {
+        const bool close = !groups.empty() && x_px[i] - groups.back().x_max < closer_than_px;
+        if (close && x_px[i] - groups.back().x_min <= widest_px) {
             groups.back().last = i;
             groups.back().x_max = x_px[i];
         } else {

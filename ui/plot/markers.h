@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -18,8 +19,12 @@ struct MarkerGroup {
 
 /// Merges markers whose distance to the neighbour is below `closer_than_px` (3: lines become a bar with a count; wider
 /// for letter badges).
-/// \param x_px  pixel positions, ascending
-[[nodiscard]] std::vector<MarkerGroup> merge_markers(std::span<const double> x_px, double closer_than_px);
+/// \param x_px       pixel positions, ascending
+/// \param widest_px  a group that is this wide is closed: badges of a crowd stand side by side, each over its own part of
+///                   the axis, instead of one in the middle of everything
+[[nodiscard]] std::vector<MarkerGroup>
+merge_markers(std::span<const double> x_px, double closer_than_px,
+              double widest_px = std::numeric_limits<double>::infinity());
 
 /// The letter of a group: the common one, or '+' where they differ.
 [[nodiscard]] char group_letter(const MarkerGroup& group, const std::function<char(size_t)>& letter);

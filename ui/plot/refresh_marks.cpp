@@ -91,6 +91,13 @@ float badge_width(float height, const std::string& text) {
     return std::max(height, ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str()).x + height * 0.5F);
 }
 
+std::vector<MarkerGroup> badge_groups(const RefreshMarks& marks, float badge_height) {
+    // The last group of a crowd may be one marker: half its badge and half of a wide one must fit between their middles.
+    const double height = static_cast<double>(badge_height),
+                 wide = static_cast<double>(badge_width(badge_height, "M 000"));
+    return merge_markers(marks.x_px, height + 2, 2 * wide);
+}
+
 Landmarks::Box draw_badge(ImDrawList* list, ImVec2 centre, float height, ImU32 colour,
                           const std::string& text) {
     const float width = badge_width(height, text), size = height * 0.82F;

@@ -30,6 +30,9 @@ struct RefreshMarks {
 [[nodiscard]] ImU32 group_colour(const Theme& theme, const Recording& recording, const RefreshMarks& marks,
                                  const MarkerGroup& group);
 
+/// Merged for badges of this height: they neither cover each other nor stand for more of the axis than a few of them.
+[[nodiscard]] std::vector<MarkerGroup> badge_groups(const RefreshMarks& marks, float badge_height);
+
 /// A small label with a letter or a count, centred; returns its box.
 Landmarks::Box draw_badge(ImDrawList* list, ImVec2 centre, float height, ImU32 colour,
                           const std::string& text);

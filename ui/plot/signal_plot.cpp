@@ -1,25 +1,21 @@
 #include "ui/plot/signal_plot.h"
 
-#include "engine/base/error.h"
 #include "ui/format.h"
 #include "ui/plot/time_view.h"
 #include "ui/plot/token_colours.h"
 #include "ui/plot/value_format.h"
+#include "ui/widgets.h"
 
 #include <fmt/format.h>
 #include <implot.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <span>
 #include <utility>
 
 namespace refreshlab::ui {
 namespace {
-
-ImVec4 rgba(ImU32 colour) {
-    return ImGui::ColorConvertU32ToFloat4(colour);
-}
 
 /// Labels only at whole steps, with thousands apart.
 int step_label(double value, char* buffer, int size, void*) {
@@ -29,32 +25,26 @@ int step_label(double value, char* buffer, int size, void*) {
     return std::snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
 }
 
-void edit_or_toast(UiContext& ctx, const std::function<void()>& work) {
-    try {
-        work();
-    } catch (const Error& e) {
-        ctx.toasts.add(Toasts::Level::error, e.what(), ImGui::GetTime());
-    }
-}
+/// What the labels of a y axis must know.
+struct ValueLabels {
+    float least_width = 0; ///< pixels: threshold tags need it, so the gutter is never narrower
+    std::span<const ThresholdLine>
+        thresholds; ///< a tag covers the label behind it: better none than half of one
+    double y_min = 0, y_max = 1;
+    double covered = 0; ///< by a tag to either side of its middle, in units of the axis
+};
 
-/// Three digits, padded on the left to at least the width that threshold tags need: the gutter is never too narrow.
-int value_label(double value, char* buffer, int size, void* least_width) {
-    std::string text = format_number(value);
-    const float missing = *static_cast<const float*>(least_width) - ImGui::CalcTextSize(text.c_str()).x;
+/// Three digits, padded on the left to the gutter's width.
+int value_label(double value, char* buffer, int size, void* user) {
+    const auto& labels = *static_cast<const ValueLabels*>(user);
+    const bool hidden = std::ranges::any_of(labels.thresholds, [&](const ThresholdLine& line) {
+        return std::fabs(value - std::clamp(line.value, labels.y_min, labels.y_max)) < labels.covered;
+    });
+    std::string text = hidden ? std::string() : format_number(value);
+    const float missing = labels.least_width - ImGui::CalcTextSize(text.c_str()).x;
     if (missing > 0)
         text.insert(0, static_cast<size_t>(std::ceil(missing / ImGui::CalcTextSize(" ").x)), ' ');
     return std::snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
-}
-
-/// Size of a threshold's tag left of the plot: text, room around it, the arrow's length.
-float tag_width(double value) {
-    return ImGui::CalcTextSize(format_number(value).c_str()).x + 8;
-}
-float tag_half_height() {
-    return ImGui::GetTextLineHeight() / 2 + 1;
-}
-float tag_arrow() {
-    return tag_half_height() * 0.7F;
 }
 
 constexpr float click_slop = 4;    // pixels the mouse may move within a click
@@ -101,10 +91,11 @@ ValueRange SignalPlot::wanted_range(const UiContext& ctx, PlotStack& stack,
 
 void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels) {
     ImGui::PushID(static_cast<int>(m_signal));
+    m_header_button = 0;
     const std::vector<ThresholdLine> lines = threshold_lines(ctx.drafts, info().name);
     draw_header(ctx, stack, lines);
     for (const ThresholdLine& line : lines)
-        stack.gutter = std::max(stack.gutter, tag_width(line.value) + tag_arrow());
+        stack.gutter = std::max(stack.gutter, threshold_tag_width(line.value));
 
     if (stack.fit) m_auto_y = true;
     if (m_auto_y && !m_held) {
@@ -124,6 +115,10 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoInitialFit;
     const double set_min = ctx.time.x_min, set_max = ctx.time.x_max, set_low = m_y_min, set_high = m_y_max;
     bool menu = false, hovered = false;
+    const double per_pixel =
+        (m_y_max - m_y_min) / static_cast<double>(std::max(1.0F, height - header_height()));
+    ValueLabels value_labels{stack.gutter, lines, m_y_min, m_y_max,
+                             per_pixel * static_cast<double>(ImGui::GetTextLineHeight())}; // until EndPlot
 
     ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(10, 5));
     ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
@@ -142,7 +137,7 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         ImPlot::SetupAxisLinks(ImAxis_X1, &ctx.time.x_min, &ctx.time.x_max);
         ImPlot::SetupAxisLinks(ImAxis_Y1, &m_y_min, &m_y_max);
         ImPlot::SetupAxisFormat(ImAxis_X1, step_label, nullptr);
-        ImPlot::SetupAxisFormat(ImAxis_Y1, value_label, &stack.gutter);
+        ImPlot::SetupAxisFormat(ImAxis_Y1, value_label, &value_labels);
         ImPlot::SetupAxisZoomConstraints(ImAxis_X1, min_time_width, 1e9);
         // ImPlot's own ticks are too many for a low plot: their labels would touch.
         const auto labels =
@@ -194,6 +189,31 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     ImGui::PopID();
 }
 
+void SignalPlot::draw_folded(UiContext& ctx, PlotStack& stack) {
+    ImGui::PushID(static_cast<int>(m_signal));
+    m_box = {};
+    m_held = m_pressed = false;
+    const std::vector<ThresholdLine> lines = threshold_lines(ctx.drafts, info().name);
+    const EmptyHint hint = empty_hint(ctx);
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float right = at.x + ImGui::GetContentRegionAvail().x;
+    const float padding = 2 * ImGui::GetStyle().FramePadding.x;
+    m_header_button = hint.key ? ImGui::CalcTextSize(hint.action).x + padding + 2 : 0;
+    draw_header(ctx, stack, lines);
+    const ImVec2 below = ImGui::GetCursorScreenPos();
+    if (hint.key) {
+        ImGui::SetCursorScreenPos({right - m_header_button, at.y + 3});
+        if (ImGui::SmallButton(hint.action))
+            try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, hint.key, "true"); });
+        ImGui::SetItemTooltip("%s\nCost: %s", hint.why.c_str(), std::string(info().cost_hint).c_str());
+    }
+    ctx.landmarks.set(fmt::format("signals/folded/{}", info().name),
+                      {at.x, at.y, right - at.x, header_height()});
+    ImGui::SetCursorScreenPos(below);
+    draw_menu(ctx, lines);
+    ImGui::PopID();
+}
+
 void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const ImVec2 at = ImGui::GetCursorScreenPos();
@@ -230,7 +250,7 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector
     // Right of it the what-if count of a threshold that is being moved, wherever it is moved.
     const auto moved = std::ranges::find_if(
         lines, [&](const ThresholdLine& l) { return !l.key.empty() && l.key == ctx.drafts.edited_key(); });
-    float note_right = right - 2;
+    float note_right = right - 2 - m_header_button;
     if (moved != lines.end() && ctx.recording && ctx.steps > 0) {
         if (const WhatIf* answer = stack.preview.answer()) {
             std::string words = what_if_text(*answer, moved->value, info().unit);
@@ -260,6 +280,7 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector
             !ctx.status->student.mc_calibrated)
             note("uncalibrated");
     }
+    ImGui::SetNextItemAllowOverlap(); // a folded plot has its button in this line
     ImGui::InvisibleButton("##header", {std::max(1.0F, right - at.x), header_height()});
     ImGui::SetItemTooltip("%s\nCost: %s", std::string(info().description).c_str(),
                           std::string(info().cost_hint).c_str());
@@ -267,246 +288,6 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector
         ImGui::OpenPopup("##plot menu");
     // The plot begins right below; the style's spacing would only take room from it.
     ImGui::SetCursorScreenPos({at.x, at.y + header_height()});
-}
-
-void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
-    const SignalSeries& series = stack.series.series(m_signal);
-    const ImU32 colour = ctx.theme.signal(info().name);
-    if (const SeriesSet::Band* band = stack.series.band(m_signal)) {
-        envelope(band->low, band->high, ctx.time.x_min, ctx.time.x_max, width_px, m_band_x, m_band_low,
-                 m_band_high);
-        ImPlotSpec fill;
-        fill.FillColor = rgba(colour);
-        fill.FillAlpha = 0.32F;
-        // One piece per run of measured columns; a lone one becomes a whisker, which is all that is known there.
-        for (size_t i = 0; i < m_band_x.size();) {
-            size_t end = i;
-            while (end < m_band_x.size() && std::isfinite(m_band_low[end]) && std::isfinite(m_band_high[end]))
-                ++end;
-            if (end - i == 1) {
-                const ImVec2 low = ImPlot::PlotToPixels(m_band_x[i], m_band_low[i]);
-                const ImVec2 high = ImPlot::PlotToPixels(m_band_x[i], m_band_high[i]);
-                ImPlot::PushPlotClipRect();
-                ImPlot::GetPlotDrawList()->AddLine(low, high, with_alpha(colour, 0.5F), 2);
-                ImPlot::PopPlotClipRect();
-            } else if (end - i > 1) {
-                ImPlot::PlotShaded("##band", m_band_x.data() + i, m_band_low.data() + i,
-                                   m_band_high.data() + i, static_cast<int>(end - i), fill);
-            }
-            i = std::max(end, i + 1);
-        }
-    }
-    decimate(series, ctx.time.x_min, ctx.time.x_max, width_px, m_path);
-    const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
-    ImPlotSpec spec;
-    spec.LineColor = rgba(with_alpha(colour, 0.45F));
-    spec.LineWeight = scale;
-    if (!m_path.stair_x.empty())
-        ImPlot::PlotLine("##stair", m_path.stair_x.data(), m_path.stair_y.data(),
-                         static_cast<int>(m_path.stair_x.size()), spec);
-    spec.LineColor = rgba(colour);
-    spec.LineWeight = 1.5F * scale;
-    if (!m_path.x.empty())
-        ImPlot::PlotLine("##line", m_path.x.data(), m_path.y.data(), static_cast<int>(m_path.x.size()), spec);
-    if (!m_path.marker_x.empty()) {
-        spec.Marker = ImPlotMarker_Circle;
-        spec.MarkerSize = 3 * scale;
-        spec.MarkerFillColor = spec.MarkerLineColor = rgba(colour);
-        ImPlot::PlotScatter("##points", m_path.marker_x.data(), m_path.marker_y.data(),
-                            static_cast<int>(m_path.marker_x.size()), spec);
-    }
-    // What is no number: NaN as ticks on the rug, infinities as triangles at their edge.
-    ImPlot::PushPlotClipRect();
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    const float top = m_box.y, bottom = m_box.y + m_box.height, mark = 6 * scale;
-    const auto pixel = [&](double x) { return ImPlot::PlotToPixels(x, 0.0).x; };
-    for (const double x : m_path.nan_x)
-        list->AddLine({pixel(x), bottom - 1.5F * mark}, {pixel(x), bottom}, ctx.theme.text_error, 2 * scale);
-    for (const double x : m_path.pos_inf_x)
-        list->AddTriangleFilled({pixel(x), top + 1}, {pixel(x) + mark, top + 1 + 1.5F * mark},
-                                {pixel(x) - mark, top + 1 + 1.5F * mark}, colour);
-    for (const double x : m_path.neg_inf_x)
-        list->AddTriangleFilled({pixel(x), bottom - 1}, {pixel(x) - mark, bottom - 1 - 1.5F * mark},
-                                {pixel(x) + mark, bottom - 1 - 1.5F * mark}, colour);
-    ImPlot::PopPlotClipRect();
-}
-
-void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
-    if (!ctx.recording) return;
-    const RefreshMarks marks =
-        refreshes_in_sight(*ctx.recording, ctx.steps, ctx.time.x_min, ctx.time.x_max,
-                           static_cast<double>(m_box.x), static_cast<double>(m_box.width));
-    ImPlot::PushPlotClipRect();
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    const float top = m_box.y, bottom = m_box.y + m_box.height;
-    const ImVec2 mouse = ImGui::GetMousePos();
-    const bool hovered = ImPlot::IsPlotHovered();
-    for (const MarkerGroup& group : merge_markers(marks.x_px, 3)) {
-        const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
-        const auto left = static_cast<float>(group.x_min), right = static_cast<float>(group.x_max);
-        const bool near = hovered && mouse.x > left - 3 && mouse.x < right + 3;
-        if (near) stack.hovered_marks = group;
-        if (group.count() == 1) {
-            list->AddLine({std::round(left) + 0.5F, top}, {std::round(left) + 0.5F, bottom},
-                          with_alpha(colour, near ? 1.0F : 0.42F), near ? 2.0F : 1.0F);
-        } else {
-            list->AddRectFilled({left - 1, top}, {right + 1, bottom},
-                                with_alpha(colour, near ? 0.5F : 0.28F));
-        }
-    }
-    ImPlot::PopPlotClipRect();
-}
-
-void SignalPlot::draw_step_lines(UiContext& ctx) {
-    ImPlot::PushPlotClipRect();
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    const auto vertical = [&](int64_t step, ImU32 colour, float thickness) {
-        const float x = std::round(ImPlot::PlotToPixels(static_cast<double>(step), 0.0).x) + 0.5F;
-        list->AddLine({x, m_box.y}, {x, m_box.y + m_box.height}, colour, thickness);
-    };
-    if (ctx.selection.step) vertical(*ctx.selection.step, ctx.theme.selection, 1.5F);
-    if (ctx.hovered_step) {
-        vertical(*ctx.hovered_step, ctx.theme.crosshair, 1);
-        // A ring where the crosshair meets the curve, so that the value in the header has a place.
-        const float value = ctx.recording && *ctx.hovered_step >= 1 && *ctx.hovered_step <= ctx.steps
-                                ? ctx.recording->signal(*ctx.hovered_step, m_signal)
-                                : absent();
-        if (std::isfinite(value)) {
-            const ImVec2 at =
-                ImPlot::PlotToPixels(static_cast<double>(*ctx.hovered_step), static_cast<double>(value));
-            list->AddCircleFilled(at, 3.5F, ctx.theme.plot_background);
-            list->AddCircle(at, 3.5F, ctx.theme.signal(info().name), 0, 1.5F);
-        }
-    }
-    ImPlot::PopPlotClipRect();
-}
-
-void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines) {
-    m_held = false;
-    m_wheel = 0;
-    for (size_t i = 0; i < lines.size(); ++i) {
-        const ThresholdLine& line = lines[i];
-        const bool is_held = stack.held_key == line.key;
-        if (!std::isfinite(line.value) || ((line.value < m_y_min || line.value > m_y_max) && !is_held))
-            continue;
-        const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
-        const ImU32 colour = with_alpha(ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.45F);
-        double y = line.value;
-        const bool no_input = m_locked || (!stack.held_key.empty() && !is_held);
-        bool clicked = false, hovered = false, held = false;
-        ImPlot::DragLineY(static_cast<int>(i), &y, rgba(colour), (is_held ? 2.0F : 1.4F) * scale,
-                          ImPlotDragToolFlags_NoFit | ImPlotDragToolFlags_Delayed |
-                              (no_input ? ImPlotDragToolFlags_NoInputs : ImPlotDragToolFlags_None),
-                          &clicked, &hovered, &held);
-        if (hovered || held) stack.pressed_on_line = true;
-        if (hovered && !held) m_wheel = ImGui::GetIO().MouseWheel;
-        if (!no_input) drag_threshold(ctx, stack, line, y, held);
-        m_held |= held;
-        const float y_px = ImPlot::PlotToPixels(0.0, line.value).y;
-        ctx.landmarks.set(i == 0 ? fmt::format("signals/threshold/{}", info().name)
-                                 : fmt::format("signals/threshold/{}/{}", info().name, i),
-                          {m_box.x, y_px - 4, m_box.width, 8});
-        if (ctx.drafts.edited_key() == line.key) draw_prediction(ctx, stack, line);
-    }
-}
-
-void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y,
-                                bool held) {
-    if (held && stack.held_key.empty()) {
-        stack.held_key = line.key;
-        m_cancelled = false;
-        m_last_sent = line.value;
-        edit_or_toast(ctx, [&] { ctx.drafts.begin_edit(line.key); });
-    }
-    if (stack.held_key != line.key) return;
-    if (!held) {
-        stack.held_key.clear();
-        if (m_cancelled) return;
-        // With keyboard navigation ImGui itself lets go of what is held when Esc is pressed, before it is seen here.
-        const bool escaped = ImGui::IsKeyPressed(ImGuiKey_Escape, false);
-        edit_or_toast(ctx, [&] {
-            if (escaped)
-                ctx.drafts.cancel(ctx.engine);
-            else
-                ctx.drafts.commit(line.key);
-        });
-        return;
-    }
-    ctx.host.keep_awake(0.5);
-    if (m_cancelled) return; // until the button goes up
-    if (ImGui::IsKeyPressed(ImGuiKey_Escape, false)) {
-        m_cancelled = true;
-        edit_or_toast(ctx, [&] { ctx.drafts.cancel(ctx.engine); });
-        return;
-    }
-    if (!ImGui::IsMouseDragging(ImGuiMouseButton_Left)) return;
-    // Beyond the edge the range grows under the mouse, so that every value can be reached.
-    const float mouse = ImGui::GetMousePos().y;
-    const DragLimits limits = drag_limits(line, info().name);
-    const double range = m_y_max - m_y_min;
-    if (mouse < m_box.y && m_y_max < limits.max) m_grow_up = 0.02 * range;
-    if (mouse > m_box.y + m_box.height && m_y_min > limits.min) m_grow_down = 0.02 * range;
-    double quantum = drag_quantum(range, static_cast<double>(m_box.height));
-    if (info().unit == "tokens") quantum = std::max(1.0, quantum);
-    const double low = std::max(limits.min, m_y_min), high = std::min(limits.max, m_y_max);
-    const double value = std::clamp(round_to(std::clamp(y, low, high), quantum), limits.min, limits.max);
-    if (value == m_last_sent) return;
-    m_last_sent = value;
-    edit_or_toast(ctx, [&] { ctx.drafts.edit(ctx.engine, line.key, value); });
-}
-
-void SignalPlot::draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line) {
-    const WhatIf* answer = stack.preview.answer();
-    if (!answer) return;
-    const auto first =
-        std::ranges::lower_bound(answer->fires, static_cast<int64_t>(std::floor(ctx.time.x_min)));
-    std::vector<double> x_px;
-    std::vector<int64_t> steps;
-    for (auto it = first; it != answer->fires.end() && static_cast<double>(*it) <= ctx.time.x_max; ++it) {
-        x_px.push_back(static_cast<double>(ImPlot::PlotToPixels(static_cast<double>(*it), 0.0).x));
-        steps.push_back(*it);
-    }
-    const float y = ImPlot::PlotToPixels(0.0, line.value).y, size = ImGui::GetFontSize() * 0.3F;
-    const ImU32 colour = ctx.theme.signal(info().name);
-    ImPlot::PushPlotClipRect();
-    ImDrawList* list = ImPlot::GetPlotDrawList();
-    for (const MarkerGroup& group : merge_markers(x_px, 3)) {
-        const auto x = static_cast<float>(group.x());
-        // Solid as far as the prediction is exact, faint where the text itself would differ.
-        const bool exact = !answer->exact_until || steps[group.first] <= *answer->exact_until;
-        const ImU32 ink = with_alpha(colour, exact ? 0.9F : 0.45F);
-        list->AddLine({x, m_box.y}, {x, m_box.y + m_box.height}, with_alpha(colour, exact ? 0.30F : 0.16F));
-        list->AddTriangleFilled({x - size, y - 2 * size}, {x + size, y - 2 * size}, {x, y - 1}, ink);
-    }
-    ImPlot::PopPlotClipRect();
-}
-
-void SignalPlot::draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lines) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float line_height = ImGui::GetTextLineHeight(), half = tag_half_height(), arrow = tag_arrow();
-    for (const ThresholdLine& line : lines) {
-        if (!std::isfinite(line.value)) continue;
-        const ImU32 colour =
-            mix(ctx.theme.plot_background, ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.5F);
-        const bool above = line.value > m_y_max, below = line.value < m_y_min;
-        const double share = (m_y_max - line.value) / std::max(m_y_max - m_y_min, 1e-300);
-        float y = m_box.y + static_cast<float>(std::clamp(share, 0.0, 1.0)) * m_box.height;
-        y = std::round(
-            std::clamp(y, m_box.y + (above ? half : 0), m_box.y + m_box.height - (below ? half : 0)));
-        const std::string text = format_number(line.value);
-        const float width = tag_width(line.value);
-        const float tip = m_box.x - 1, right = tip - arrow, left = right - width;
-        const ImVec2 shape[] = {
-            {left, y - half}, {right, y - half}, {tip, y}, {right, y + half}, {left, y + half}};
-        const bool hollow = line.pending;
-        list->AddConvexPolyFilled(shape, 5, hollow ? ctx.theme.plot_background : colour);
-        if (hollow) list->AddPolyline(shape, 5, colour, 1.5F, ImDrawFlags_Closed);
-        list->AddText({left + 4, y - line_height / 2}, hollow ? colour : readable_on(colour), text.c_str());
-        if (above || below) { // out of range: an arrow on the tag's top or bottom says where the line is
-            const float x = (left + right) / 2, d = above ? -1.0F : 1.0F, edge = y + d * half;
-            list->AddTriangleFilled({x - 5, edge}, {x + 5, edge}, {x, edge + d * 5}, colour);
-        }
-    }
 }
 
 void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
@@ -550,7 +331,7 @@ void SignalPlot::draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lin
         const std::string fallback = format_value(info().default_threshold, info().unit);
         if (ImGui::MenuItem(fmt::format("Default threshold, {}", fallback).c_str(), nullptr, false,
                             !m_locked))
-            edit_or_toast(ctx, [&] { ctx.drafts.edit(ctx.engine, lines[0].key, info().default_threshold); });
+            try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, lines[0].key, info().default_threshold); });
         if (ImGui::MenuItem("Copy the threshold"))
             ImGui::SetClipboardText(exact_number(lines[0].value).c_str());
     } else {
@@ -558,7 +339,7 @@ void SignalPlot::draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lin
         if (ImGui::MenuItem("Add a threshold", nullptr, false, can)) {
             RefreshPolicy policy = ctx.drafts.policy();
             policy.triggers.push_back(default_trigger(info().name));
-            edit_or_toast(ctx, [&] { ctx.drafts.set_policy(ctx.engine, policy); });
+            try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, policy); });
         }
         if (!can)
             ImGui::SetItemTooltip("This signal is known only after a refresh, so it cannot trigger one.");
@@ -574,29 +355,28 @@ void SignalPlot::draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lin
     ImGui::EndPopup();
 }
 
-void SignalPlot::draw_empty_hint(UiContext& ctx) {
-    const char* why = "No value yet.";
-    const char* key = nullptr;
-    const char* action = "";
+SignalPlot::EmptyHint SignalPlot::empty_hint(const UiContext& ctx) const {
+    if (ctx.recording && ctx.engine.recording() != ctx.recording) return {"Not measured in this run"};
     if (info().cost == SignalCost::teacher_pass) {
-        why = "Known where the teacher reads: at probes, at refreshes, or at every step in shadow mode.";
-        if (ctx.status->applied.mode != Mode::overfill) {
-            why = "Needs a student that decodes from the teacher's cache (mode OverFill).";
-        } else if (ctx.drafts.value("shadow") == "true") {
-            why = "Shadow mode is on: values come with the next step.";
-        } else {
-            key = "shadow";
-            action = "Turn shadow mode on";
-        }
-    } else if (info().cost == SignalCost::mc_rows) {
-        why = "MC dropout is not measured.";
-        if (ctx.drafts.value("mc.measure") == "true") {
-            why = "MC dropout is on: values come with its next stride.";
-        } else {
-            key = "mc.measure";
-            action = "Measure MC dropout";
-        }
+        if (ctx.status->applied.mode != Mode::overfill)
+            return {"Needs a student that decodes from the teacher's cache (mode OverFill)"};
+        if (ctx.drafts.value("shadow") == "true")
+            return {"Shadow mode is on: values come with the next step"};
+        return {"Known where the teacher reads: at probes, at refreshes, or at every step in shadow mode",
+                "shadow", "Turn shadow mode on"};
     }
+    if (info().cost == SignalCost::mc_rows) {
+        if (ctx.drafts.value("mc.measure") == "true")
+            return {"MC dropout is on: values come with its next stride"};
+        return {"MC dropout is not measured", "mc.measure", "Measure MC dropout"};
+    }
+    return {ctx.recording && ctx.recording->end() ? "The run ended before there was a value"
+                                                  : "No value yet"};
+}
+
+void SignalPlot::draw_empty_hint(UiContext& ctx) {
+    const EmptyHint hint = empty_hint(ctx);
+    const char *why = hint.why.c_str(), *key = hint.key, *action = hint.action;
     const float line = ImGui::GetTextLineHeight();
     const float text_width = ImGui::CalcTextSize(why).x;
     const float button_width =
@@ -622,7 +402,7 @@ void SignalPlot::draw_empty_hint(UiContext& ctx) {
     if (key) {
         x = one_line ? x + text_width + line / 2 : m_box.x + (m_box.width - button_width) / 2;
         ImGui::SetCursorScreenPos({x, one_line ? y : y + ImGui::GetFrameHeight() + 2});
-        if (ImGui::Button(action)) edit_or_toast(ctx, [&] { ctx.drafts.edit(ctx.engine, key, "true"); });
+        if (ImGui::Button(action)) try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, key, "true"); });
         ImGui::SetItemTooltip("%s", std::string(info().cost_hint).c_str());
         ImGui::SetCursorScreenPos(back);
     }

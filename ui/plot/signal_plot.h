@@ -41,6 +41,8 @@ public:
     [[nodiscard]] static float header_height();
     /// \param height  of header and plot together
     void draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels);
+    /// In one line, where room is short: the header and what would fill the plot. For a signal without a value.
+    void draw_folded(UiContext& ctx, PlotStack& stack);
     [[nodiscard]] bool wants_hiding() const { return m_hide; }
     void forget_run(); ///< another recording: ranges start anew
 
@@ -55,6 +57,13 @@ private:
     void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
     void handle_mouse(UiContext& ctx, PlotStack& stack);
     void draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lines);
+    /// Why there is no value, and the switch that would bring some (no key: none would).
+    struct EmptyHint {
+        std::string why;
+        const char* key = nullptr;
+        const char* action = "";
+    };
+    [[nodiscard]] EmptyHint empty_hint(const UiContext& ctx) const;
     void draw_empty_hint(UiContext& ctx);
     [[nodiscard]] ValueRange wanted_range(const UiContext& ctx, PlotStack& stack,
                                           const std::vector<ThresholdLine>& lines) const;
@@ -71,11 +80,14 @@ private:
     bool m_pressed = false; ///< the button went down on this plot, beside its lines
     TimeView m_view_at_press;
     std::optional<int64_t> m_selection_before_click;
-    Landmarks::Box m_box; ///< plot area of the last frame
+    Landmarks::Box m_box;      ///< plot area of the last frame
+    float m_header_button = 0; ///< width kept free at the right end of the header
     PlotPath m_path;
     std::vector<double> m_band_x, m_band_low, m_band_high;
 };
 
+/// Width of a threshold's tag left of the plot, pixels at the present font.
+[[nodiscard]] float threshold_tag_width(double value);
 /// The usual range of a signal: the registry's, log2 V bits where it depends on the vocabulary.
 [[nodiscard]] ValueRange usual_range(const Signal& signal, int64_t vocab_size);
 
