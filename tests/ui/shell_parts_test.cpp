@@ -17,10 +17,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <random>
+#include <tuple>
+#include <utility>
 
 using namespace refreshlab;
 using namespace refreshlab::ui;
@@ -194,6 +197,68 @@ TEST_CASE("every bundled layout opens known panels and docks each of them", "[ui
             CHECK(std::ranges::count(layout.open_panels, panel) == 1);
     }
     CHECK_THROWS_AS(read_layout(bundled_layout(assets, "no such layout")), Error);
+}
+
+namespace {
+
+/// Size of each docked panel, pixels, as fit_layout wrote it: by the SizeRef of the node that its window names.
+std::map<std::string, std::pair<float, float>> fitted_sizes(const Layout& layout, const std::string& ini) {
+    std::map<std::string, std::pair<float, float>> sizes;
+    for (const std::string& panel : layout.open_panels) {
+        const size_t window = ini.find("[Window][" + panel + "]"), dock = ini.find("DockId=", window);
+        const std::string id = ini.substr(dock + 7, ini.find(',', dock) - dock - 7);
+        const size_t node = ini.find(" ID=" + id + " "), size = ini.find("SizeRef=", node);
+        REQUIRE(size != std::string::npos);
+        float x = 0, y = 0;
+        REQUIRE(std::sscanf(ini.c_str() + size, "SizeRef=%f,%f", &x, &y) == 2);
+        sizes[panel] = {x, y};
+    }
+    return sizes;
+}
+
+} // namespace
+
+TEST_CASE(
+    "a bundled layout keeps its shares where there is room, and its panels readable where there is little",
+    "[ui][WN1]") {
+    for (const std::string& name : layout_names()) {
+        CAPTURE(name);
+        const Layout layout = read_layout(bundled_layout(assets, name));
+        // At the size it was drawn for nothing moves by more than rounding.
+        const auto drawn = fitted_sizes(layout, layout.ini);
+        const bool bars = layout.ini.find("Size=1600,924") != std::string::npos;
+        for (const auto& [panel, size] :
+             fitted_sizes(layout, fit_layout(layout.ini, 1600, bars ? 924 : 950, 15))) {
+            CAPTURE(panel);
+            CHECK(std::abs(size.first - drawn.at(panel).first) <= 2);
+            CHECK(std::abs(size.second - drawn.at(panel).second) <= 2);
+        }
+        for (const auto& [width, height, em] :
+             {std::tuple{900.0F, 540.0F, 15.0F}, std::tuple{1280.0F, 740.0F, 15.0F},
+              std::tuple{3840.0F, 2100.0F, 15.0F}, std::tuple{1280.0F, 710.0F, 22.5F},
+              std::tuple{640.0F, 300.0F, 30.0F}}) {
+            CAPTURE(width, height, em);
+            const auto sizes = fitted_sizes(layout, fit_layout(layout.ini, width, height, em));
+            for (const auto& [panel, size] : sizes) {
+                CAPTURE(panel);
+                CHECK(size.first >= 1);
+                CHECK(size.second >= 1);
+                CHECK(size.first <= width);
+                CHECK(size.second <= height);
+            }
+            if (sizes.contains("Policy") && width >= em * 57) {
+                CHECK(sizes.at("Policy").first >= 17 * em - 1);
+                CHECK(sizes.at("Policy").first <= 30 * em + 1);
+                CHECK(sizes.at("Timeline").second >= 5 * em - 1);
+                CHECK(sizes.at("Timeline").second <= 8 * em + 1);
+                // Side by side they fill the width.
+                CHECK(std::abs(sizes.at("Timeline").first - width) <= 1);
+            }
+        }
+    }
+    CHECK(fit_layout("no docking here\n", 900, 600, 15) == "no docking here\n");
+    const std::string odd = "[Docking][Data]\nDockNode ID=0x1 Parent=0x9 SizeRef=1,2\n";
+    CHECK(fit_layout(odd, 900, 600, 15) == odd);
 }
 
 TEST_CASE("a layout text without our section is kept as it is", "[ui]") {
