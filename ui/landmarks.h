@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -16,10 +18,13 @@ public:
     struct Box {
         float x = 0, y = 0, width = 0, height = 0;
     };
-    void set(std::string name, Box box) { m_boxes[std::move(name)] = box; }
+    void set(std::string name, Box box) { m_boxes.emplace_back(std::move(name), box); }
+    /// The newest of that name. Hundreds are set in every frame (each token) and few are ever looked for, so setting is
+    /// cheap and finding walks through them.
     [[nodiscard]] std::optional<Box> find(const std::string& name) const {
-        const auto it = m_boxes.find(name);
-        return it == m_boxes.end() ? std::nullopt : std::optional<Box>(it->second);
+        const auto it = std::find_if(m_boxes.rbegin(), m_boxes.rend(),
+                                     [&](const auto& box) { return box.first == name; });
+        return it == m_boxes.rend() ? std::nullopt : std::optional<Box>(it->second);
     }
     /// Words that are painted and are no item, where somebody must be able to read them ("cache/bytes").
     void set_text(const std::string& name, std::string text) { m_texts[name] = std::move(text); }
@@ -33,7 +38,7 @@ public:
     }
 
 private:
-    std::map<std::string, Box> m_boxes;
+    std::vector<std::pair<std::string, Box>> m_boxes;
     std::map<std::string, std::string> m_texts;
 };
 

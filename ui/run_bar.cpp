@@ -1,4 +1,5 @@
 #include "ui/format.h"
+#include "ui/plot/value_format.h"
 #include "ui/shell_state.h"
 #include "ui/widgets.h"
 
@@ -129,23 +130,27 @@ std::vector<Number> run_numbers(const ShellState& state) {
     };
     const int32_t max_tokens = ctx.recording && state.trace ? ctx.recording->info().config.max_tokens
                                                             : ctx.status->applied.max_tokens;
-    add(fmt::format("step {} / {}", ctx.shown_step(), std::max<int64_t>(max_tokens, ctx.steps)),
+    const std::string all = format_thousands(std::max<int64_t>(max_tokens, ctx.steps));
+    add(fmt::format("step {} / {}", format_thousands(ctx.shown_step()), all),
         ctx.live() ? "The newest step and the tokens asked for"
                    : "The selected step and the tokens asked for",
-        ctx.theme.text, fmt::format("step {0} / {0}", std::max<int64_t>(max_tokens, ctx.steps)).c_str());
+        ctx.theme.text, fmt::format("step {0} / {0}", all).c_str());
     if (!ctx.recording) return numbers;
+    const bool refreshing =
+        ctx.recording->info().config.mode == Mode::overfill; // else there is nothing to count
     const size_t refreshes = ctx.recording->refreshes().size();
-    add(fmt::format("{} {}", refreshes, refreshes == 1 ? "refresh" : "refreshes"),
-        "Splices so far, by hand included", ctx.theme.accent_ink, "00 refreshes");
+    if (refreshing)
+        add(fmt::format("{} {}", refreshes, refreshes == 1 ? "refresh" : "refreshes"),
+            "Splices so far, by hand included", ctx.theme.accent_ink, "00 refreshes");
     const double tps = state.trace ? 0 : ctx.status->tokens_per_second;
     if (tps > 0)
         add(fmt::format("{} tokens/s", format_number(tps)), "Decode speed over the last 64 tokens",
             ctx.theme.text, "0000 tokens/s");
-    if (ctx.steps > 0)
+    if (refreshing && ctx.steps > 0)
         add(fmt::format("{} per 1,000", format_number(1000.0 * static_cast<double>(refreshes) /
                                                       static_cast<double>(ctx.steps))),
             "Refreshes per 1,000 tokens", ctx.theme.text_muted, "00.0 per 1,000");
-    if (state.decode_ms > 0)
+    if (refreshing && state.decode_ms > 0)
         add(fmt::format("+{} % time", format_number(100 * state.refresh_ms / state.decode_ms)),
             "Time of teacher passes and splices against the rest of the decode", ctx.theme.text_muted,
             "+00.0 % time");
@@ -191,8 +196,9 @@ bool draw_progress(ShellState& state) {
     return drawn;
 }
 
-/// What stands at the right end: live or selected step, temperature, seed, way out of Present. \return its width
-float draw_right_end(ShellState& state, float x_end, bool measure) {
+/// What stands at the right end: live or selected step, way out of Present; temperature from detail 1 on, seed from 2 on.
+/// \return its width
+float draw_right_end(ShellState& state, float x_end, int detail, bool measure) {
     UiContext& ctx = state.ctx;
     const ImGuiStyle& style = ImGui::GetStyle();
     const float em = ImGui::GetFontSize();
@@ -201,8 +207,8 @@ float draw_right_end(ShellState& state, float x_end, bool measure) {
     const float live_width = ImGui::CalcTextSize("Step 00000").x + style.FramePadding.x * 2 + em;
     // From the back of a room nobody reads them, and the numbers of the run need the place.
     const bool plain = !ctx.present_mode && !state.trace;
-    const auto temperature = plain ? ctx.drafts.number("sampler.temperature") : std::nullopt;
-    const auto seed = plain ? ctx.drafts.value("seed") : std::nullopt;
+    const auto temperature = plain && detail >= 1 ? ctx.drafts.number("sampler.temperature") : std::nullopt;
+    const auto seed = plain && detail >= 2 ? ctx.drafts.value("seed") : std::nullopt;
     const std::string seed_text = seed ? fmt::format("seed {}", *seed) : std::string();
     const float entry = em * 3.4F;
     const float leave =
@@ -276,12 +282,16 @@ float draw_run_bar(ShellState& state, float y) {
     ImGui::SameLine();
     action_button(state, "run.step", "Step", {Icon::step});
     ImGui::SameLine();
-    action_button(state, "run.step_n", "Step", {});
-    ImGui::SameLine(0, em * 0.3F);
-    ImGui::SetNextItemWidth(em * 2.9F);
-    if (ImGui::InputInt("##steps at once", &state.settings.steps_at_once, 0, 0))
-        state.settings.steps_at_once = std::clamp(state.settings.steps_at_once, 1, 100000);
-    ImGui::SetItemTooltip("Steps to make at once (Shift+.)");
+    // In a narrow window the count of refreshes is wanted more than this; the key goes on working.
+    if (view.WorkSize.x > em * 62) {
+        action_button(state, "run.step_n", "Step", {});
+        ImGui::SameLine(0, em * 0.3F);
+        ImGui::SetNextItemWidth(em * 2.9F);
+        if (ImGui::InputInt("##steps at once", &state.settings.steps_at_once, 0, 0))
+            state.settings.steps_at_once = std::clamp(state.settings.steps_at_once, 1, 100000);
+        ImGui::SetItemTooltip("Steps to make at once (Shift+.)");
+        ImGui::SameLine();
+    }
     separator_gap();
 
     if (state.refreshes_when_asked && ctx.recording &&
@@ -303,20 +313,28 @@ float draw_run_bar(ShellState& state, float y) {
     }
     separator_gap();
 
-    const float right_end = ImGui::GetWindowWidth() - em * 0.65F;
-    const float right_width = draw_right_end(state, right_end, true);
+    const float right_end = ImGui::GetWindowWidth() - em * 0.65F, x = ImGui::GetCursorPosX();
+    const std::vector<Number> numbers = run_numbers(state);
+    // Step and refreshes come before seed and temperature, which stand in Sampling as well.
+    float wanted = em;
+    for (size_t i = 0; i < std::min<size_t>(2, numbers.size()); ++i)
+        wanted += numbers[i].width + em * 1.1F;
+    int detail = 2;
+    while (detail > 0 && x + wanted > right_end - draw_right_end(state, right_end, detail, true))
+        --detail;
+    const float right_width = draw_right_end(state, right_end, detail, true);
     const float numbers_end = right_end - right_width - em;
     if (!draw_progress(state)) {
-        for (const Number& number : run_numbers(state)) {
-            if (ImGui::GetCursorPosX() + number.width > numbers_end) break;
-            const float x = ImGui::GetCursorPosX();
+        for (const Number& number : numbers) {
+            const float left = ImGui::GetCursorPosX();
+            if (left + number.width > numbers_end) break;
             ImGui::AlignTextToFramePadding();
             ImGui::PushStyleColor(ImGuiCol_Text, number.colour);
             ImGui::TextUnformatted(number.text.c_str());
             ImGui::PopStyleColor();
             if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort))
                 ImGui::SetTooltip("%s", number.help.c_str());
-            ImGui::SameLine(x + number.width + em * 1.1F);
+            ImGui::SameLine(left + number.width + em * 1.1F);
         }
     }
     if (state.trace && ImGui::GetCursorPosX() + em * 10 < numbers_end) {
@@ -325,7 +343,8 @@ float draw_run_bar(ShellState& state, float y) {
         if (ImGui::Button(fmt::format("{}###close trace", label).c_str())) state.run("file.close_trace");
         ImGui::SameLine();
     }
-    if (right_end - right_width > ImGui::GetCursorPosX() - em) draw_right_end(state, right_end, false);
+    if (right_end - right_width > ImGui::GetCursorPosX() - em)
+        draw_right_end(state, right_end, detail, false);
     ImGui::End();
     ImGui::PopStyleColor();
     ImGui::PopStyleVar();

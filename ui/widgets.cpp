@@ -193,12 +193,14 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
     if (!parameter || !value) return false;
     ImGui::PushID(key.c_str());
     const float start = ImGui::GetCursorPosX();
-    ImGui::AlignTextToFramePadding();
     const std::string shown(label.empty() ? parameter->label : label);
-    ImGui::TextUnformatted(shown.c_str());
+    const char* no_limit = key == "mc.p" ? "as in training" : "unlimited";
+    const bool unlimited = parameter->optional && *value == "none";
+    const float box = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemSpacing.x;
+    row_label(shown.c_str(), label_width,
+              unlimited ? box + ImGui::CalcTextSize(no_limit).x : ImGui::GetFontSize() * 2.5F);
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort))
         ImGui::SetTooltip("%s", std::string(parameter->help).c_str());
-    ImGui::SameLine(start + label_width);
 
     NumberStyle style;
     style.slider_min = parameter->slider_min;
@@ -228,7 +230,7 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
             }
             ImGui::SameLine();
             if (!limited) {
-                ImGui::TextDisabled("%s", key == "mc.p" ? "as in training" : "unlimited");
+                ImGui::TextDisabled("%s", no_limit);
                 break;
             }
         }
@@ -263,6 +265,26 @@ void muted_text(const UiContext& ctx, std::string_view text) {
     ImGui::TextUnformatted(text.data(), text.data() + text.size());
     ImGui::PopTextWrapPos();
     ImGui::PopStyleColor();
+}
+
+bool accent_button(const UiContext& ctx, const char* label, float width) {
+    ImGui::PushStyleColor(ImGuiCol_Button, ctx.theme.accent);
+    ImGui::PushStyleColor(ImGuiCol_ButtonHovered, mix(ctx.theme.accent, IM_COL32_WHITE, 0.15F));
+    ImGui::PushStyleColor(ImGuiCol_ButtonActive, mix(ctx.theme.accent, IM_COL32_BLACK, 0.12F));
+    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_text);
+    const bool pressed = ImGui::Button(label, ImVec2(width, 0));
+    ImGui::PopStyleColor(4);
+    return pressed;
+}
+
+void row_label(const char* label, float column, float needs) {
+    const float start = ImGui::GetCursorPosX(), room = ImGui::GetContentRegionAvail().x;
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextUnformatted(label);
+    if (room - column >= needs)
+        ImGui::SameLine(start + column);
+    else
+        ImGui::SetCursorPosX(start + std::min(ImGui::GetFontSize(), std::max(0.0F, room - needs)));
 }
 
 void heading(const UiContext& ctx, const char* text) {

@@ -39,6 +39,11 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
 void muted_text(const UiContext& ctx, std::string_view text);
 /// Heading in medium type with a little room above.
 void heading(const UiContext& ctx, const char* text);
+/// The button that does what its dialog is for, in the accent colour.
+bool accent_button(const UiContext& ctx, const char* label, float width);
+/// A label at the left of a row whose control begins at `column`, or on a line of its own where the control, `needs`
+/// pixels wide, would not fit behind it. Leaves the cursor where the control begins.
+void row_label(const char* label, float column, float needs);
 /// Sends `work`'s Error to a toast.
 void try_edit(UiContext& ctx, const std::function<void()>& work);
 /// Right edge of the content of the current window, in window coordinates (as SetCursorPosX takes them).

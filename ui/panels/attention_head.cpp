@@ -3,6 +3,7 @@
 #include "ui/format.h"
 #include "ui/panels/attention_frame.h"
 #include "ui/panels/attention_panel.h"
+#include "ui/plot/value_format.h"
 
 #include <fmt/format.h>
 
@@ -58,8 +59,10 @@ void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float 
     const std::string name = fmt::format("Layer {}, head {}", ctx.selection.layer, ctx.selection.head);
     text_at(list, at, ctx.theme.text, name);
     const std::string query =
-        fmt::format("step {}, {}", f.query - f.prompt + 1, label_at(*f.recording, f.query));
-    text_at(list, ImVec2(at.x + text_width(name) + f.em, at.y), ctx.theme.text_muted, query);
+        fmt::format("step {}, {}", format_thousands(f.query - f.prompt + 1), label_at(*f.recording, f.query));
+    const float query_x = text_width(name) + f.em; // whole or not at all: half a number is a wrong one
+    if (query_x + text_width(query) <= width)
+        text_at(list, ImVec2(at.x + query_x, at.y), ctx.theme.text_muted, query);
     // What people read first: which tokens this one looks at.
     float x = at.x;
     if (!m_row.empty()) {
@@ -274,7 +277,7 @@ void AttentionPanel::draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 
     // y: steps, their text right of the panel's edge and left of the map.
     const int64_t first_step = m_window.first_query - f.prompt + 1, last_step = first_step + m_window.rows();
     for (const int64_t step : whole_ticks(first_step, last_step, fit(map_max.y - map_min.y, 1.6F * em))) {
-        const std::string label = fmt::format("{}", step);
+        const std::string label = format_thousands(step);
         const float y = map_min.y + (static_cast<float>(step - first_step) + 0.5F) /
                                         static_cast<float>(m_window.rows()) * (map_max.y - map_min.y);
         list->AddLine(ImVec2(map_min.x - em * 0.2F, std::round(y)), ImVec2(map_min.x, std::round(y)),
@@ -291,7 +294,7 @@ void AttentionPanel::draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 
     const float title_x = map_max.x - text_width(title);
     float free_from = map_min.x - em;
     for (const int64_t tick : whole_ticks(0, f.query_keys, fit(map_max.x - map_min.x, 4.0F * em))) {
-        const std::string label = fmt::format("{}", tick);
+        const std::string label = format_thousands(tick);
         const float x = std::round(f.key_x(static_cast<double>(tick) + 0.5)), w = text_width(label);
         list->AddLine(ImVec2(x, map_max.y), ImVec2(x, map_max.y + em * 0.2F), ctx.theme.plot_border);
         if (x - w * 0.5F < free_from || x + w * 0.5F > title_x - em * 0.5F) continue;
@@ -310,13 +313,16 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
     const int64_t held = m_teacher && overfill ? teacher_length(recording, ctx.steps) : f.query + 1;
     if (m_asked == f.query && status.errors != m_asked_errors) m_asked.reset();
 
-    std::string why = fmt::format("The {}'s attention at this step was not kept.", who);
-    if (!m_teacher && !recording.info().config.capture.attention)
-        why = "Keeping attention is switched off for this run.";
+    std::string why = "Not kept at this step";
+    if (!m_teacher && !recording.info().config.capture.attention) why = "Attention is not kept in this run";
     if (m_teacher && f.query >= held)
-        why = held > f.prompt ? fmt::format("The teacher has read up to step {} only.", held - f.prompt)
-                              : "The teacher has read the prompt only: no probe or refresh yet.";
+        why = held > f.prompt
+                  ? fmt::format("The teacher has read up to step {}", format_thousands(held - f.prompt))
+                  : "The teacher has read the prompt only";
+    const bool never_read = recording.end() && recording.steps() == 1;
+    if (never_read) why = "Nothing was read: the run ended at its first token";
     ImGui::TextDisabled("%s", why.c_str());
+    if (never_read) return;
     ImGui::SameLine();
     if (m_teacher && f.query >= held) {
         if (held > f.prompt && ImGui::SmallButton("Go there")) ctx.select_step(held - f.prompt);

@@ -100,7 +100,10 @@ void AttentionPanel::draw(UiContext& ctx) {
 
     m_window = next_window(m_window, f.prompt, f.query, m_rows, ctx.live());
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
-    if (room.x < 6 * f.em || room.y < 4 * f.em) return;
+    if (room.x < 6 * f.em || room.y < 4 * f.em) {
+        ImGui::TextDisabled("Too small for the map: enlarge this panel");
+        return;
+    }
 
     // Grid left, head right; in a narrow panel the grid above the head.
     const auto columns = static_cast<float>(f.heads.size()), rows = static_cast<float>(f.layers.size());

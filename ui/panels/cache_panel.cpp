@@ -3,6 +3,8 @@
 #include "ui/format.h"
 #include "ui/heatmap.h"
 #include "ui/plot/token_label.h"
+#include "ui/plot/value_format.h"
+#include "ui/widgets.h"
 
 #include <fmt/format.h>
 
@@ -129,7 +131,10 @@ void CachePanel::draw(UiContext& ctx) {
     draw_legend(ctx, f);
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     const float em = f.em, gap = std::round(em * 0.25F);
-    if (room.x < 10 * em || room.y < 6 * em) return;
+    if (room.x < 10 * em || room.y < 6 * em) {
+        muted_text(ctx, "Too small for the map: enlarge this panel");
+        return;
+    }
     f.lanes_min = at;
     f.x0 = std::round(at.x + 3.1F * em);
     f.x1 = std::round(at.x + room.x);
@@ -152,10 +157,13 @@ void CachePanel::draw(UiContext& ctx) {
 }
 
 void CachePanel::draw_toolbar(UiContext&, Frame& f) {
-    ImGui::AlignTextToFramePadding();
-    ImGui::TextUnformatted("Drift of");
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - 4.5F * f.em, 4 * f.em, 9 * f.em));
+    const float others = ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em;
+    if (ImGui::GetContentRegionAvail().x - others > 9 * f.em + ImGui::CalcTextSize("Drift of ").x) {
+        ImGui::AlignTextToFramePadding();
+        ImGui::TextUnformatted("Drift of");
+        ImGui::SameLine();
+    }
+    ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - others, 4 * f.em, 9 * f.em));
     if (ImGui::BeginCombo("##quantity", quantity_names[static_cast<size_t>(m_quantity)])) {
         for (size_t i = 0; i < std::size(quantity_names); ++i) {
             if (!ImGui::Selectable(quantity_names[i], i == static_cast<size_t>(m_quantity))) continue;
@@ -171,19 +179,23 @@ void CachePanel::draw_toolbar(UiContext&, Frame& f) {
     ImGui::SameLine();
     ImGui::Checkbox("Log", &m_log);
     ImGui::SameLine();
-    // What the scale must cover.
-    double top = 0;
-    m_shown.resize(m_drift.k.size());
-    for (size_t i = 0; i < m_shown.size(); ++i) {
-        m_shown[i] = drift_at(i);
-        if (std::isfinite(m_shown[i])) top = std::max(top, static_cast<double>(m_shown[i]));
+    // What the scale must cover: every layer and position, so only when they are others.
+    if (m_shown_revision != m_revision) {
+        m_shown_revision = m_revision;
+        m_shown_top = 0;
+        m_shown.resize(m_drift.k.size());
+        for (size_t i = 0; i < m_shown.size(); ++i) {
+            m_shown[i] = drift_at(i);
+            if (std::isfinite(m_shown[i]))
+                m_shown_top = std::max(m_shown_top, static_cast<double>(m_shown[i]));
+        }
     }
-    m_top = std::max(m_top, top);
+    m_top = std::max(m_top, m_shown_top);
     const float room = ImGui::GetContentRegionAvail().x;
     if (room > 7 * f.em) {
         draw_colour_bar("drift", drift_scale(), std::min(7 * f.em, room - 6 * f.em));
         if (ImGui::BeginPopupContextItem("drift range")) {
-            if (ImGui::MenuItem("Fit range")) m_top = top;
+            if (ImGui::MenuItem("Fit range")) m_top = m_shown_top;
             ImGui::EndPopup();
         }
     } else {
@@ -277,14 +289,21 @@ void CachePanel::draw_drift(UiContext& ctx, Frame& f) {
     ctx.landmarks.set("cache/map", {min.x, min.y, max.x - min.x, max.y - min.y});
     const int64_t layers = m_drift.layers;
     if (layers == 0 || m_drift_rgba.empty()) {
-        const std::string text = f.recording->info().config.mode == Mode::overfill
-                                     ? "Drift is measured at each refresh: press Refresh now"
-                                     : "No drift: this run has one model only";
-        const float w = text_width(text) + f.em, y = std::round((min.y + max.y - 1.6F * f.em) * 0.5F);
-        const float x = std::round((min.x + max.x - w) * 0.5F);
-        list->AddRectFilled(ImVec2(x, y), ImVec2(x + w, y + 1.6F * f.em), ctx.theme.plot_background,
-                            f.em * 0.3F);
-        text_at(list, ImVec2(x + f.em * 0.5F, y + f.em * 0.3F), ctx.theme.text_muted, text);
+        const bool live = ctx.engine.recording().get() == f.recording && !f.recording->end();
+        const std::string text = f.recording->info().config.mode != Mode::overfill
+                                     ? "No drift: this run has one model only"
+                                 : live ? "Drift is measured at each refresh: press Refresh now"
+                                        : "Drift is measured at each refresh, and there was none";
+        const float most = max.x - min.x - 2 * f.em;
+        const ImVec2 size = ImGui::CalcTextSize(text.c_str(), nullptr, false, most);
+        const ImVec2 at(std::round((min.x + max.x - size.x) * 0.5F),
+                        std::round((min.y + max.y - size.y) * 0.5F));
+        list->PushClipRect(min, max, true);
+        list->AddRectFilled(ImVec2(at.x - f.em * 0.5F, at.y - f.em * 0.3F),
+                            ImVec2(at.x + size.x + f.em * 0.5F, at.y + size.y + f.em * 0.3F),
+                            ctx.theme.plot_background, f.em * 0.3F);
+        list->AddText(nullptr, 0, at, ctx.theme.text_muted, text.c_str(), nullptr, most);
+        list->PopClipRect();
         text_at(list, ImVec2(f.lanes_min.x, (min.y + max.y - f.em) * 0.5F), ctx.theme.text_muted, "Drift");
         return;
     }
@@ -344,7 +363,7 @@ void CachePanel::draw_axis(UiContext& ctx, Frame& f) {
     if (prompt_end > 0) text_at(list, ImVec2(prompt_begin, y), ctx.theme.text_muted, prompt_label);
     for (const int64_t tick :
          whole_ticks(0, f.length, std::max<int64_t>(2, static_cast<int64_t>((f.x1 - f.x0) / (4 * f.em))))) {
-        const std::string label = fmt::format("{}", tick);
+        const std::string label = format_thousands(tick);
         const float w = text_width(label);
         const float x = std::max(f.x0, std::round(f.x_of(static_cast<double>(tick) + 0.5)) - w * 0.5F);
         list->AddLine(ImVec2(f.x_of(static_cast<double>(tick) + 0.5), f.axis_y),

@@ -43,10 +43,12 @@ private:
     DriftColumns m_drift;
     int64_t m_step = -1;
     size_t m_refreshes = 0, m_drifts = 0;
-    std::vector<float> m_shown; ///< [layers * length], the chosen quantity
-    std::vector<float> m_ages;  ///< [length]
-    double m_top = 0;           ///< of the colour scale: widens at once, narrows with "Fit range"
-    uint64_t m_revision = 0;    ///< of what is above
+    std::vector<float> m_shown;             ///< [layers * length], the chosen quantity
+    uint64_t m_shown_revision = UINT64_MAX; ///< of m_revision that it was made for
+    double m_shown_top = 0;                 ///< its largest number
+    std::vector<float> m_ages;              ///< [length]
+    double m_top = 0;                       ///< of the colour scale: widens at once, narrows with "Fit range"
+    uint64_t m_revision = 0;                ///< of what is above
 
     std::vector<uint32_t> m_origin_rgba, m_age_rgba, m_drift_rgba;
     int64_t m_origin_factor = 1; ///< positions per texel

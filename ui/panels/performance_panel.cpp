@@ -1,11 +1,13 @@
 #include "ui/format.h"
 #include "ui/panels/panel.h"
+#include "ui/plot/value_format.h"
 #include "ui/widgets.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace refreshlab::ui {
 
@@ -15,35 +17,73 @@ constexpr int64_t mean_over = 64; // steps: smooth enough to read, short enough 
 
 /// Names of the parts for people, in the order of Part.
 constexpr std::array<const char*, num_parts> part_labels = {
-    "model", "attention rows", "signals", "MC rows", "sampling", "teacher pass", "splice", "redraw", "other"};
+    "model", "attention", "signals", "MC rows", "sampling", "teacher pass", "splice", "redraw", "other"};
 
 class PerformancePanel final : public Panel {
 public:
     std::string_view title() const override { return "Performance"; }
 
     void draw(UiContext& ctx) override {
+        note_parts(ctx);
+        const float em = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();
+        const ImVec2 room = ImGui::GetContentRegionAvail();
+        const bool refreshes = ctx.steps > 0 && !ctx.recording->refreshes().empty();
+        const auto parts = ctx.steps > 0 ? static_cast<int>(std::ranges::count(m_ever, true)) + 1 : 2;
+        // Wide and low: times left, numbers right. Else one below the other, the lines as close as the height asks for.
+        const bool beside = room.x > em * 38;
+        const int below = num_rows + (refreshes ? 1 : 0);
+        const auto rows = static_cast<float>(beside ? std::max(parts, below) : parts + below);
+        const float spacing = std::clamp((room.y - em - rows * line) / rows, em * 0.04F, em * 0.18F);
         ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing,
-                            ImVec2(ImGui::GetStyle().ItemSpacing.x, ImGui::GetFontSize() * 0.18F));
-        if (ctx.steps > 0) {
-            draw_parts(ctx);
-        } else {
-            muted_text(ctx, "Times per part appear with the first step");
-            if (ctx.run_action && ctx.status->state == EngineState::idle && ImGui::Button("New run..."))
-                ctx.run_action("run.new");
+                            ImVec2(ImGui::GetStyle().ItemSpacing.x, std::floor(spacing)));
+        if (beside && ImGui::BeginTable("##columns", 2, ImGuiTableFlags_SizingStretchSame)) {
+            ImGui::TableNextColumn();
+            draw_left(ctx);
+            ImGui::TableNextColumn();
+            draw_numbers(ctx);
+            if (refreshes) draw_refreshes(ctx);
+            ImGui::EndTable();
+        } else if (!beside) {
+            draw_left(ctx);
+            ImGui::Separator();
+            draw_numbers(ctx);
+            if (refreshes) draw_refreshes(ctx);
         }
-        ImGui::Separator();
-        draw_numbers(ctx);
-        if (ctx.steps > 0) draw_refreshes(ctx);
         ImGui::PopStyleVar();
     }
+    void recording_changed(UiContext&) override { forget(); }
 
 private:
+    static constexpr int num_rows = 7; ///< of draw_numbers, as long as it is narrow
+
+    /// Which parts this run has ever spent time on: the others need no line. Each record is looked at once.
+    void note_parts(const UiContext& ctx) {
+        if (ctx.steps < m_noted) forget();
+        for (; m_noted < ctx.steps; ++m_noted)
+            for (size_t part = 0; part < num_parts; ++part)
+                m_ever[part] |= ctx.recording->step(m_noted + 1).part_ms[part] > 0;
+    }
+    void forget() {
+        m_ever.fill(false);
+        m_noted = 0;
+    }
+
+    void draw_left(UiContext& ctx) const {
+        if (ctx.steps > 0) {
+            draw_parts(ctx);
+            return;
+        }
+        muted_text(ctx, "Times per part appear with the first step");
+        if (ctx.run_action && ctx.status->state == EngineState::idle && ImGui::Button("New run..."))
+            ctx.run_action("run.new");
+    }
+
     /// Two digits behind the point, in a column that does not jump; less than that is "< 0.01".
     static std::string fixed_ms(double ms) {
         return ms == 0 ? "-" : ms < 0.01 ? "< 0.01 ms" : fmt::format("{:.2f} ms", ms);
     }
 
-    static void draw_parts(UiContext& ctx) {
+    void draw_parts(UiContext& ctx) const {
         const bool one = !ctx.live();
         const int64_t last = ctx.shown_step(),
                       first = one ? last : std::max<int64_t>(1, last - mean_over + 1);
@@ -61,7 +101,9 @@ private:
         const float column = em * 6.7F, number = ImGui::CalcTextSize("< 0.01 ms").x + em * 0.4F;
         const float right = content_right();
         std::string of =
-            one ? fmt::format("step {}", last) : fmt::format("mean of {} steps", last - first + 1);
+            one ? fmt::format("step {}", last)
+                : fmt::format("mean of {}",
+                              last == first ? "1 step" : fmt::format("{} steps", last - first + 1));
         if (ImGui::CalcTextSize(of.c_str()).x > right - start - number)
             of = one ? "step" : "mean"; // a narrow panel
         ImGui::TextDisabled("%s", of.c_str());
@@ -70,6 +112,7 @@ private:
         // The bar keeps clear of the number's column, whatever the panel's width.
         const float room = right - start - column - number; // none left in a very narrow panel: numbers only
         for (size_t part = 0; part < num_parts; ++part) {
+            if (!m_ever[part]) continue;
             const auto which = static_cast<Part>(part);
             const bool refresh =
                 which == Part::teacher_pass || which == Part::splice || which == Part::redraw;
@@ -99,7 +142,7 @@ private:
         const float em = ImGui::GetFontSize();
         double sum = 0, worst = 0;
         for (size_t i = 0; i < count; ++i) {
-            const double ms = refreshes[i].teacher_ms + refreshes[i].splice_ms + refreshes[i].redraw_ms;
+            const double ms = ms_of(refreshes[i]);
             sum += ms;
             worst = std::max(worst, ms);
         }
@@ -111,9 +154,15 @@ private:
                                        format_number(sum / static_cast<double>(count)), format_number(worst)),
                            content_right());
         ImGui::PopStyleColor();
-        const float rows =
-            std::min<float>(static_cast<float>(count), 4) * ImGui::GetTextLineHeightWithSpacing();
-        if (ImGui::BeginChild("spikes", ImVec2(0, rows))) {
+        // The list takes what is left. Where that is nothing, the panel does not scroll for it: its newest are in the tooltip.
+        const float line = ImGui::GetTextLineHeightWithSpacing();
+        const float rows = std::min(std::floor(ImGui::GetContentRegionAvail().y / line),
+                                    std::min(static_cast<float>(count), 8.0F));
+        if (rows < std::min(2.0F, static_cast<float>(count))) {
+            ImGui::SetItemTooltip("%s", newest_refreshes(refreshes).c_str());
+            return;
+        }
+        if (ImGui::BeginChild("spikes", ImVec2(0, rows * line))) {
             ImGuiListClipper clipper;
             clipper.Begin(static_cast<int>(count));
             while (clipper.Step()) {
@@ -137,15 +186,28 @@ private:
                     ImGui::SameLine(start + em * 6.7F);
                     ImGui::TextDisabled("%s", fmt::format("{} columns", event.spliced).c_str());
                     ImGui::SameLine();
-                    text_right_aligned(
-                        fmt::format("{} ms", format_number(
-                                                 event.teacher_ms + event.splice_ms + event.redraw_ms, true)),
-                        content_right());
+                    text_right_aligned(fmt::format("{} ms", format_number(ms_of(event), true)),
+                                       content_right());
                     ImGui::PopID();
                 }
             }
         }
         ImGui::EndChild();
+    }
+
+    static double ms_of(const RefreshEvent& event) {
+        return event.teacher_ms + event.splice_ms + event.redraw_ms;
+    }
+
+    template <class Log>
+    static std::string newest_refreshes(const Log& refreshes) {
+        std::string text;
+        for (size_t i = refreshes.size(), shown = 0; i-- > 0 && shown < 10; ++shown) {
+            const RefreshEvent& event = refreshes[i];
+            text += fmt::format("{}step {}: {} columns, {} ms", text.empty() ? "" : "\n",
+                                format_thousands(event.step), event.spliced, format_number(ms_of(event)));
+        }
+        return text;
     }
 
     static void draw_numbers(UiContext& ctx) {
@@ -155,7 +217,9 @@ private:
         row(ctx, "Frame CPU",
             fmt::format("{} ms, p99 {} ms", format_number(frame.cpu_ms_median),
                         format_number(frame.cpu_ms_p99)));
-        row(ctx, "Frame rate", fmt::format("{} frames/s", format_number(frame.frames_per_second)));
+        if (ImGui::IsItemHovered())
+            ImGui::SetTooltip("Drawing %s ms, %s frames/s", format_number(frame.gl_ms).c_str(),
+                              format_number(frame.frames_per_second).c_str());
         if (status.tokens_per_second > 0)
             row(ctx, "Decode", fmt::format("{} tokens/s", format_number(status.tokens_per_second)));
         if (status.ttft_ms > 0)
@@ -169,11 +233,18 @@ private:
             ImGui::SetTooltip(
                 "Steps that were never the newest one of a frame, because several were made between two\n"
                 "frames. The recording and every plot have all of them.");
-        row(ctx, "Memory", format_bytes(ctx.host.memory_bytes()));
-        if (status.cache_bytes_reserved > 0)
-            row(ctx, "Caches",
-                fmt::format("{} of {}", format_bytes(status.cache_bytes_used),
-                            format_bytes(status.cache_bytes_reserved)));
+        std::string memory = format_bytes(ctx.host.memory_bytes());
+        if (status.cache_bytes_reserved > 0) {
+            const std::string caches = fmt::format(", caches {} of {}", format_bytes(status.cache_bytes_used),
+                                                   format_bytes(status.cache_bytes_reserved));
+            const float used = ImGui::CalcTextSize(("Memory" + memory + caches).c_str()).x;
+            if (used + ImGui::GetFontSize() < ImGui::GetContentRegionAvail().x) memory += caches;
+        }
+        row(ctx, "Memory", memory);
+        if (status.cache_bytes_reserved > 0 && ImGui::IsItemHovered())
+            ImGui::SetTooltip("Of the process. Caches: %s in use of %s reserved",
+                              format_bytes(status.cache_bytes_used).c_str(),
+                              format_bytes(status.cache_bytes_reserved).c_str());
     }
 
     static void row(const UiContext& ctx, const char* label, const std::string& value) {
@@ -183,6 +254,9 @@ private:
         ImGui::SameLine();
         text_right_aligned(value, content_right());
     }
+
+    std::array<bool, num_parts> m_ever{}; ///< parts that took time in the shown run
+    int64_t m_noted = 0;                  ///< records that m_ever has seen
 };
 
 } // namespace

@@ -75,6 +75,12 @@ public:
     }
 
 private:
+    /// Of a combo box that shows this text whole.
+    static float combo_width(const std::string& text) {
+        return ImGui::CalcTextSize(text.c_str()).x + ImGui::GetFrameHeight() +
+               2 * ImGui::GetStyle().FramePadding.x;
+    }
+
     void draw_preset(UiContext& ctx, const RefreshPolicy& policy) {
         const float em = ImGui::GetFontSize(), start = ImGui::GetCursorPosX();
         std::string shown = policy.name;
@@ -83,10 +89,14 @@ private:
         const bool known =
             std::ranges::any_of(presets(), [&](const Preset& p) { return p.name == policy.name; });
         if (known && is_modified_preset(policy)) shown += " (modified)";
-        ImGui::AlignTextToFramePadding();
-        ImGui::TextUnformatted("Preset");
-        ImGui::SameLine(start + em * 4);
-        const float menu = ImGui::GetFrameHeight();
+        const float menu = ImGui::GetFrameHeight(), spacing = ImGui::GetStyle().ItemSpacing.x;
+        // In a narrow panel the name of the preset says enough without its caption.
+        const float needs = combo_width(shown) + menu + spacing;
+        if (ImGui::GetContentRegionAvail().x - em * 4 >= needs) {
+            ImGui::AlignTextToFramePadding();
+            ImGui::TextUnformatted("Preset");
+            ImGui::SameLine(start + em * 4);
+        }
         ImGui::SetNextItemWidth(ImGui::GetContentRegionAvail().x - menu - ImGui::GetStyle().ItemSpacing.x);
         if (ImGui::BeginCombo("##preset", shown.c_str(), ImGuiComboFlags_HeightLarge)) {
             for (const Preset& preset : presets()) {
@@ -97,6 +107,8 @@ private:
             }
             ImGui::EndCombo();
         }
+        if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayNormal))
+            ImGui::SetTooltip("Preset: %s", shown.c_str());
         if (ctx.drafts.policy_pending())
             ImGui::GetWindowDrawList()->AddRect(ImGui::GetItemRectMin(), ImGui::GetItemRectMax(),
                                                 ctx.theme.accent, ImGui::GetStyle().FrameRounding);
@@ -424,11 +436,9 @@ private:
             ImGui::PopStyleColor();
             ImGui::SetItemTooltip("%s", ctx.status->note.c_str());
         }
-        const float em = ImGui::GetFontSize(), column = em * 6.5F, start = ImGui::GetCursorPosX();
-        ImGui::AlignTextToFramePadding();
-        ImGui::TextUnformatted("Chosen token");
-        ImGui::SameLine(start + column);
+        const float column = ImGui::GetFontSize() * 6.5F;
         const auto* shown = std::ranges::find(fire_wordings, policy.on_fire, &FireWording::on_fire);
+        row_label("Chosen token", column, combo_width(shown->label));
         ImGui::SetNextItemWidth(-1);
         if (ImGui::BeginCombo("##on fire", shown->label)) {
             for (const FireWording& wording : fire_wordings) {
