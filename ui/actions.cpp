@@ -195,6 +195,19 @@ std::vector<Action> file_actions(ShellState& state) {
                     "Saves the recording that is shown, to open it again later.", ImGuiMod_Ctrl | ImGuiKey_S,
                     [&state](UiContext&) { state.dialog = make_save_trace_dialog(state); }, has_recording,
                     why});
+    list.push_back(
+        {"file.run_before", "File", "Show the run before",
+         "Shows the run that the present one replaced, to look at it or to save it.", ImGuiKey_B,
+         [&state](UiContext& ctx) {
+             state.trace = state.replaced;
+             state.trace_name = "the run before";
+             ctx.select_step(std::nullopt);
+         },
+         [&state](const UiContext&) { return state.replaced != nullptr && state.trace != state.replaced; },
+         [&state](const UiContext&) {
+             return std::string(state.replaced ? "It is shown already: \"Close trace\" goes back"
+                                               : "No run has been replaced yet");
+         }});
     list.push_back({"export.picture", "File", "Save picture...", "Saves a PNG of the window or of one panel.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_E,
                     [&state](UiContext&) { state.dialog = make_picture_dialog(state); }});
@@ -202,11 +215,9 @@ std::vector<Action> file_actions(ShellState& state) {
                     "Writes steps, candidates, events and drift as CSV files.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_C,
                     [&state](UiContext&) { state.dialog = make_csv_dialog(state); }, has_recording, why});
-    list.push_back({"app.quit", "File", "Quit", "Ends the program; the trace is complete on the disk.",
-                    ImGuiMod_Ctrl | ImGuiKey_Q, [&state](UiContext& ctx) {
-                        state.save_all();
-                        ctx.host.quit();
-                    }});
+    list.push_back({"app.quit", "File", "Quit",
+                    "Ends the program; asks first about a run that is in no file.",
+                    ImGuiMod_Ctrl | ImGuiKey_Q, [&state](UiContext&) { state.quit(); }});
     return list;
 }
 

@@ -4,6 +4,7 @@
 #include "ui/dialog.h"
 #include "ui/panels/panel.h"
 #include "ui/path_picker.h"
+#include "ui/plot/value_format.h"
 #include "ui/shell_state.h"
 #include "ui/widgets.h"
 
@@ -34,12 +35,7 @@ int dialog_buttons(const UiContext& ctx, const char* go, const std::string& prob
     if (ImGui::Button("Cancel", ImVec2(cancel, 0))) return -1;
     ImGui::SameLine();
     ImGui::BeginDisabled(!problem.empty());
-    ImGui::PushStyleColor(ImGuiCol_Button, ctx.theme.accent);
-    ImGui::PushStyleColor(ImGuiCol_ButtonHovered, mix(ctx.theme.accent, IM_COL32_WHITE, 0.15F));
-    ImGui::PushStyleColor(ImGuiCol_ButtonActive, mix(ctx.theme.accent, IM_COL32_BLACK, 0.12F));
-    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_text);
-    const bool pressed = ImGui::Button(go, ImVec2(width, 0));
-    ImGui::PopStyleColor(4);
+    const bool pressed = accent_button(ctx, go, width);
     ImGui::EndDisabled();
     return (pressed || enter) && problem.empty() ? 1 : 0;
 }
@@ -96,8 +92,7 @@ void export_through_temporary(const Recording& recording, const fs::path& folder
     std::error_code error;
     fs::remove_all(temporary, error);
     try {
-        export_csv(recording, temporary);
-        if (!cancelled) {
+        if (export_csv(recording, temporary, &cancelled)) {
             fs::create_directories(plain);
             for (const auto& entry : fs::directory_iterator(temporary))
                 fs::rename(entry.path(), plain / entry.path().filename());
@@ -160,32 +155,80 @@ private:
 
 class SaveTraceDialog final : public Dialog {
 public:
-    SaveTraceDialog()
-        : m_picker(PathPicker::Want::save_file, start_folder() / "run.rltrace") {}
+    explicit SaveTraceDialog(bool then_quit)
+        : m_picker(PathPicker::Want::save_file, start_folder() / "run.rltrace")
+        , m_then_quit(then_quit) {}
     const char* title() const override { return "Save trace"; }
     bool draw(ShellState& state) override {
         const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 12);
         std::string problem = m_picker.problem();
         // A recording that still grows has its own file (--record); a copy needs a fixed end.
-        if (problem.empty() && !state.trace && state.running()) problem = "Pause the run first";
+        const bool engines = m_then_quit || !state.trace;
+        if (problem.empty() && engines && state.running()) problem = "Pause the run first";
         const int answer =
             dialog_buttons(state.ctx, m_picker.would_overwrite() ? "Replace" : "Save", problem, enter);
-        if (answer == 1) {
-            const fs::path path = m_picker.path();
-            state.start_job("Saving " + path.filename().string(),
-                            [path, recording = state.ctx.recording,
-                             &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
-                                if (!save_trace(path, recording, &cancelled)) return {};
-                                return [path, &state] {
-                                    state.say(Toasts::Level::info, "Trace saved as " + path.string());
-                                };
-                            });
-        }
+        if (answer == 1) save(state, engines ? state.ctx.engine.recording() : state.trace);
         return answer == 0;
     }
 
 private:
+    void save(ShellState& state, const std::shared_ptr<const Recording>& recording) const {
+        if (!recording) return;
+        const fs::path path = m_picker.path();
+        state.start_job("Saving " + path.filename().string(),
+                        [path, recording, steps = recording->steps(), quit = m_then_quit,
+                         &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
+                            if (!save_trace(path, recording, &cancelled)) return {};
+                            return [path, id = recording->info().id, steps, quit, &state] {
+                                state.saved_steps[id] = steps;
+                                state.say(Toasts::Level::info, "Trace saved as " + path.string());
+                                if (quit) state.quit(); // asks again if the run has grown since
+                            };
+                        });
+    }
+
     PathPicker m_picker;
+    bool m_then_quit;
+};
+
+class UnsavedDialog final : public Dialog {
+public:
+    const char* title() const override { return "Unsaved run"; }
+    float width() const override { return 430; }
+    bool draw(ShellState& state) override {
+        const auto run = state.ctx.engine.recording();
+        ImGui::PushTextWrapPos(0);
+        ImGui::TextUnformatted(fmt::format("The run of {} {} is in no file and ends with the window.",
+                                           format_thousands(run ? run->steps() : 0),
+                                           run && run->steps() == 1 ? "step" : "steps")
+                                   .c_str());
+        ImGui::PopTextWrapPos();
+        muted_text(state.ctx, "With --record FILE every run is kept from its first step");
+        const float em = ImGui::GetFontSize(), spacing = ImGui::GetStyle().ItemSpacing.x;
+        const float save = em * 7, other = em * 5;
+        ImGui::Dummy(ImVec2(0, em * 0.2F));
+        ImGui::SetCursorPosX(content_right() - save - 2 * other - 2 * spacing);
+        // Each answer has a key. Whoever walks by Tab means the button that has the focus.
+        const bool keys = ImGui::IsWindowFocused() && !ImGui::GetIO().NavVisible;
+        if (ImGui::Button("Cancel", ImVec2(other, 0))) return false;
+        ImGui::SetItemTooltip("Goes on with the run (Esc)");
+        ImGui::SameLine();
+        const bool discard = ImGui::Button("Discard", ImVec2(other, 0));
+        ImGui::SetItemTooltip("Closes the window without the run (D)");
+        if (discard || (keys && ImGui::IsKeyPressed(ImGuiKey_D, false))) {
+            state.save_all();
+            state.ctx.host.quit();
+            return false;
+        }
+        ImGui::SameLine();
+        const bool press = accent_button(state.ctx, "Save trace...", save);
+        ImGui::SetItemTooltip("Saves the run, then closes the window (Enter)");
+        if (!press && !(keys && ImGui::IsKeyPressed(ImGuiKey_Enter, false))) return true;
+        if (state.running()) state.run("run.play_pause"); // what is saved must stand still
+        state.dialog =
+            make_save_and_quit_dialog(); // in this one's place: nothing of *this may be touched now
+        return false;
+    }
 };
 
 } // namespace
@@ -213,7 +256,13 @@ std::unique_ptr<Dialog> make_open_trace_dialog(ShellState&) {
     return std::make_unique<OpenTraceDialog>();
 }
 std::unique_ptr<Dialog> make_save_trace_dialog(ShellState&) {
-    return std::make_unique<SaveTraceDialog>();
+    return std::make_unique<SaveTraceDialog>(false);
+}
+std::unique_ptr<Dialog> make_save_and_quit_dialog() {
+    return std::make_unique<SaveTraceDialog>(true);
+}
+std::unique_ptr<Dialog> make_unsaved_dialog() {
+    return std::make_unique<UnsavedDialog>();
 }
 
 } // namespace refreshlab::ui

@@ -39,9 +39,11 @@ public:
         const float em = ImGui::GetFontSize(), column = em * 7;
         const EngineState now = ctx.status->state;
         if (now == EngineState::running || now == EngineState::paused)
-            muted_text(ctx, "Prompt, models, mode, device, number type and seed need a new run: the present "
-                            "one ends, its "
-                            "recording stays in the trace.");
+            muted_text(ctx,
+                       fmt::format("Prompt, models, mode, device, number type and seed need a new run: the "
+                                   "present one ends, {}",
+                                   ctx.status->recorded ? "its recording stays in the trace"
+                                                        : "and stays under File > Show the run before"));
 
         label("Prompt", column);
         draw_prompt_chooser(state);
@@ -135,12 +137,7 @@ public:
         if (ImGui::Button("Cancel", ImVec2(width, 0))) return false;
         ImGui::SameLine();
         ImGui::BeginDisabled(!problem.empty());
-        ImGui::PushStyleColor(ImGuiCol_Button, ctx.theme.accent);
-        ImGui::PushStyleColor(ImGuiCol_ButtonHovered, mix(ctx.theme.accent, IM_COL32_WHITE, 0.15F));
-        ImGui::PushStyleColor(ImGuiCol_ButtonActive, mix(ctx.theme.accent, IM_COL32_BLACK, 0.12F));
-        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_text);
-        const bool start = ImGui::Button("Start", ImVec2(width, 0));
-        ImGui::PopStyleColor(4);
+        const bool start = accent_button(ctx, "Start", width);
         ImGui::EndDisabled();
         if (start && problem.empty()) {
             state.trace.reset();

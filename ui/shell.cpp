@@ -20,6 +20,7 @@ namespace {
 // Fixed, so that the layouts in assets/layouts can name it.
 constexpr ImGuiID dock_root = 0x52460001;
 constexpr float present_scale = 1.5F; // larger type for a projector
+constexpr float bars_height_em = 4;   // of menu and run bar above the docked panels
 constexpr double autosave_s = 30;     // how often a changed layout is written, besides the end of the program
 
 } // namespace
@@ -29,7 +30,9 @@ struct Shell::Impl {
         : state(engine, host, std::move(options)) {}
 
     void apply_wishes();
+    [[nodiscard]] float scale_of(std::string_view layout) const;
     void use_layout(const std::string& name, bool bundled);
+    void keep_replaced(const std::shared_ptr<const Recording>& live);
     void begin_frame();
     void watch_engine();
     void finish_jobs();
@@ -107,9 +110,16 @@ void Shell::set_display_scale(float scale) {
     m_impl->apply_wishes();
 }
 
-void Shell::show_recording(std::shared_ptr<const Recording> recording) {
+bool Shell::may_close() {
+    ShellState& state = m_impl->state;
+    if (!state.options.ask_before_closing || !state.unsaved()) return true;
+    state.quit(); // puts the question up
+    return false;
+}
+
+void Shell::show_recording(std::shared_ptr<const Recording> recording, const std::string& name) {
     m_impl->state.trace = std::move(recording);
-    m_impl->state.trace_name = m_impl->state.trace ? "trace" : "";
+    m_impl->state.trace_name = m_impl->state.trace ? name : "";
     m_impl->state.ctx.select_step(std::nullopt);
 }
 
@@ -121,16 +131,20 @@ void Shell::save_settings() {
     m_impl->state.save_all();
 }
 
+float Shell::Impl::scale_of(std::string_view layout) const {
+    return state.settings.user_scale * state.display_scale * (layout == "Present" ? present_scale : 1.0F);
+}
+
 void Shell::Impl::apply_wishes() {
-    if (!state.wanted_layout.empty()) {
+    // A layout is fitted to the window, whose size is known from the first frame on.
+    if (!state.wanted_layout.empty() && ImGui::GetMainViewport()->Size.x > 0) {
         const std::string name = std::exchange(state.wanted_layout, {});
         use_layout(name, std::exchange(state.wanted_layout_bundled, false));
     }
     if (state.wanted_theme.empty()) return;
     const std::string name = std::exchange(state.wanted_theme, {});
     const auto assets = state.ctx.host.assets();
-    const float scale =
-        state.settings.user_scale * state.display_scale * (state.ctx.present_mode ? present_scale : 1.0F);
+    const float scale = scale_of(state.settings.layout);
     try {
         Theme theme = load_theme(assets, name);
         apply_theme(assets, theme, scale);
@@ -163,6 +177,9 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
             layout = read_layout(user_layout(folder, wanted));
         } else {
             layout = read_layout(bundled_layout(state.ctx.host.assets(), wanted));
+            const ImGuiViewport& view = *ImGui::GetMainViewport();
+            const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
+            layout.ini = fit_layout(layout.ini, view.Size.x, view.Size.y - em * bars_height_em, em);
         }
         for (const auto& panel : state.panels)
             state.panel_open[std::string(panel->title())] =
@@ -181,10 +198,26 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
     state.ctx.present_mode = present;
 }
 
+/// The engine has another run: the one before stays at hand.
+void Shell::Impl::keep_replaced(const std::shared_ptr<const Recording>& live) {
+    const auto before = std::exchange(state.engine_recording, live);
+    if (!before) {
+        if (live && state.options.starts_a_run && live->info().parent_id.empty())
+            state.own_run = live->info().id;
+        return;
+    }
+    // A branch from the newest step has everything that its parent had.
+    const bool whole =
+        live && live->info().parent_id == before->info().id && live->info().fork_step >= before->steps();
+    if (before->steps() > 0 && !whole) state.replaced = before;
+}
+
 void Shell::Impl::begin_frame() {
     UiContext& ctx = state.ctx;
     ctx.status = ctx.engine.status();
-    ctx.recording = state.trace ? state.trace : ctx.engine.recording();
+    const auto live = ctx.engine.recording();
+    if (live != state.engine_recording) keep_replaced(live);
+    ctx.recording = state.trace ? state.trace : live;
     const int64_t steps_before = std::exchange(ctx.steps, ctx.recording ? ctx.recording->steps() : 0);
     ctx.hovered_step = std::exchange(ctx.next_hovered_step, std::nullopt);
     ctx.landmarks.clear();
@@ -256,9 +289,14 @@ void Shell::Impl::watch_engine() {
         last_state = status.state;
     }
     if (status.errors != last_errors) {
-        // A failure of the engine was told above, with what helps; a refused command leaves its state as it was.
-        const bool told = status.state == EngineState::failed && status.error == status.message;
-        if (!told && !status.error.empty()) state.say(Toasts::Level::error, status.error);
+        // In order, so that the cause stands before what only follows from it. A failure of the engine was told above, with
+        // what helps; a refused command leaves its state as it was.
+        const uint64_t news = std::min<uint64_t>(status.errors - last_errors, status.refusals.size());
+        for (size_t i = status.refusals.size() - news; i < status.refusals.size(); ++i) {
+            const std::string& refusal = status.refusals[i];
+            const bool told = status.state == EngineState::failed && refusal == status.message;
+            if (!told && !refusal.empty()) state.say(Toasts::Level::error, refusal);
+        }
         last_errors = status.errors;
     }
     if (state.ctx.recording) {

@@ -22,6 +22,8 @@ public:
         float user_scale = 1.0F;         ///< 0.75 .. 3
         bool restore_user_layout = true; ///< false: pictures and tests start from the bundled layout
         bool first_start_hints = true;
+        bool ask_before_closing = false; ///< about a run that is in no file; only where somebody can answer
+        bool starts_a_run = false; ///< the program sends the first StartRun itself, as it will the next time
     };
     Shell(EngineLink& engine, Host& host, Options options);
     ~Shell();
@@ -36,7 +38,10 @@ public:
     /// Fonts and style for this display density (1.0 = 96 dpi); called once at start and when it changes.
     void set_display_scale(float scale);
     /// Shows a trace that was loaded from a file instead of the engine's recording (nothing = the engine's again).
-    void show_recording(std::shared_ptr<const Recording> recording);
+    void show_recording(std::shared_ptr<const Recording> recording, const std::string& name = "trace");
+    /// Somebody wants to close the window. True when nothing would be lost; else the question is up, and its answer ends
+    /// in Host::quit() or in nothing.
+    [[nodiscard]] bool may_close();
     /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
     void open_trace(const std::filesystem::path& path);
     void save_settings(); ///< layout and settings into Host::user_folder()

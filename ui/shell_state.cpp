@@ -58,6 +58,23 @@ void ShellState::run(std::string_view id) {
     if (const Action* action = find_action(id)) run(*action);
 }
 
+bool ShellState::unsaved() const {
+    const auto run = ctx.engine.recording();
+    if (!run || run->steps() == 0 || ctx.engine.status()->recorded) return false;
+    const auto saved = saved_steps.find(run->info().id);
+    if (saved != saved_steps.end() && saved->second >= run->steps()) return false;
+    return run->info().id != own_run || run->commands().size() > 0;
+}
+
+void ShellState::quit() {
+    if (options.ask_before_closing && unsaved()) {
+        dialog = make_unsaved_dialog();
+        return;
+    }
+    save_all();
+    ctx.host.quit();
+}
+
 void ShellState::say(Toasts::Level level, std::string text, bool toast) {
     ctx.toasts.add(level, std::move(text), ImGui::GetTime(), toast);
 }

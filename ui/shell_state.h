@@ -63,6 +63,17 @@ struct ShellState {
     std::shared_ptr<const Recording> trace; ///< shown instead of the engine's recording
     std::string trace_name;
 
+    // What became of the engine's recordings. A run is replaced at one key in a demonstration, often many times, so that
+    // is not asked about: the replaced run stays, and can be shown and saved until the next one is replaced (undo rather
+    // than "are you sure", reference/ui.md, 2). Closing the window is the one step without a way back: that asks, once.
+    // A copy written behind everybody's back was the other choice; it would hold the closing up by as long as the bytes
+    // take (attention of a long run: gigabytes) for runs that mostly nobody wants.
+    std::shared_ptr<const Recording> engine_recording; ///< of the last frame
+    std::shared_ptr<const Recording> replaced;         ///< the one before it, if it had a step
+    std::map<std::string, int64_t, std::less<>>
+        saved_steps;     ///< by run id: so many are in a file of the person's
+    std::string own_run; ///< id of the run that the program started by itself, as it will the next time
+
     /// What play/pause was last set to, until the engine shows it: the button must answer within one frame.
     std::optional<bool> wanted_running;
     /// Refreshes that existed when "Refresh now" was last pressed; the button shows that one is on its way.
@@ -78,6 +89,12 @@ struct ShellState {
     /// Runs it unless it is disabled; an Error becomes a toast.
     void run(const Action& action);
     void run(std::string_view id);
+
+    /// The engine's run would be lost with the window: it has steps, is in no file, and is not the program's own first run,
+    /// untouched, which the next start makes again bit for bit.
+    [[nodiscard]] bool unsaved() const;
+    /// Ends the program, or asks first.
+    void quit();
 
     void say(Toasts::Level level, std::string text, bool toast = true);
     /// Calls work(); an exception becomes one toast and log line.

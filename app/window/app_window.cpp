@@ -93,6 +93,8 @@ AppWindow::AppWindow(EngineLink& engine, const Options& options)
     shell_options.user_scale = options.user_scale;
     shell_options.restore_user_layout = options.restore_user_layout;
     shell_options.first_start_hints = options.first_start_hints;
+    shell_options.ask_before_closing = options.ask_before_closing;
+    shell_options.starts_a_run = options.starts_a_run;
     m_shell = std::make_unique<ui::Shell>(engine, *this, shell_options);
     m_display_scale = m_platform->content_scale();
     m_shell->set_display_scale(m_display_scale);
@@ -244,6 +246,14 @@ void AppWindow::frame() {
     mirror_log();
 }
 
+bool AppWindow::open() {
+    if (!m_platform->close_requested()) return true;
+    if (m_quitting || m_shell->may_close()) return false;
+    m_platform->withdraw_close();
+    keep_awake(0.5); // the question is to be seen at once
+    return true;
+}
+
 void AppWindow::run(const std::function<bool()>& until) {
     while (open() && !(until && until())) {
         const auto s = situation();
@@ -361,6 +371,7 @@ void AppWindow::save_picture(const Picture& picture) {
     m_pictures.push_back(picture);
 }
 void AppWindow::quit() {
+    m_quitting = true;
     m_platform->request_close();
 }
 void AppWindow::set_window_title(const std::string& title) {

@@ -37,6 +37,8 @@ public:
         bool first_start_hints = true;
         std::filesystem::path user_folder; ///< settings and layout; empty = keep nothing
         std::string command_line;          ///< into pictures
+        bool ask_before_closing = false;   ///< see ui::Shell::Options
+        bool starts_a_run = false;         ///< see ui::Shell::Options
     };
     /// Throws Error{failure} when there is no display (or no EGL).
     AppWindow(EngineLink& engine, const Options& options);
@@ -51,7 +53,9 @@ public:
     void wait(double seconds) { m_waiter->wait(seconds); }
     /// The same where no frame follows: takes the news, so that the next one ends the next wait.
     void wait_without_frame(double seconds);
-    [[nodiscard]] bool open() const { return !m_platform->close_requested(); }
+    /// False once the window is to close. A press on its close button is answered by ui::Shell first, which may ask about
+    /// an unsaved run: then it is open again until the answer.
+    [[nodiscard]] bool open();
 
     [[nodiscard]] ui::Shell& shell() { return *m_shell; }
     [[nodiscard]] ui::UiContext& context() { return m_shell->context(); }
@@ -101,6 +105,7 @@ private:
     std::vector<Picture> m_pictures; ///< asked for in this frame
     std::string m_dropped;           ///< file that was dropped on the window; opened with the next frame
     float m_display_scale = 1;
+    bool m_quitting = false; ///< said by the shell: nothing is asked any more
     double m_last_input = 0, m_last_news = 0, m_awake_until = 0, m_last_time = 0;
     bool m_decoding = false;
     size_t m_logged_lines = 0;

@@ -139,6 +139,9 @@ bool Platform::close_requested() const {
 void Platform::request_close() {
     glfwSetWindowShouldClose(m_window, GLFW_TRUE);
 }
+void Platform::withdraw_close() {
+    glfwSetWindowShouldClose(m_window, GLFW_FALSE);
+}
 void Platform::set_title(const std::string& title) {
     glfwSetWindowTitle(m_window, title.c_str());
 }

@@ -33,6 +33,7 @@ public:
     [[nodiscard]] bool minimised() const;
     [[nodiscard]] bool close_requested() const;
     void request_close();
+    void withdraw_close(); ///< the window stays
     void set_title(const std::string& title);
     void swap();                                                             ///< without a display: nothing
     [[nodiscard]] const std::string& renderer() const { return m_renderer; } ///< "llvmpipe (LLVM 15...)"

@@ -71,9 +71,12 @@ int run_window(const WindowOptions& options) {
     window_options.first_start_hints = !picture;
     if (!picture) window_options.user_folder = default_user_folder();
     window_options.command_line = options.command_line;
+    window_options.ask_before_closing =
+        !picture && !window_options.headless; // nobody answers without a display
+    window_options.starts_a_run = options.start.has_value();
     AppWindow window(engine, window_options);
     if (opened) {
-        window.shell().show_recording(opened);
+        window.shell().show_recording(opened, options.trace->filename().string());
         // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
         if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
     }
@@ -101,8 +104,8 @@ int run_window(const WindowOptions& options) {
         window.frame();
     const auto status = engine.status();
     if (options.start && status->state == EngineState::idle && status->errors > 0) {
-        spdlog::error("{}", status->error);
-        return 2; // bad input: no run, no picture
+        spdlog::error("{}", status->refusals.front()); // what came behind it only follows from it
+        return 2;                                      // bad input: no run, no picture
     }
     window.write_picture({*options.screenshot, options.panel, options.scale});
     spdlog::info("saved {}", options.screenshot->string());

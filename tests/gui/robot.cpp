@@ -22,6 +22,7 @@ AppWindow::Options window_options(bool first_start_hints) {
     options.restore_user_layout = false;
     options.first_start_hints = first_start_hints;
     options.command_line = "test_gui";
+    options.ask_before_closing = true;
     return options;
 }
 
@@ -97,7 +98,7 @@ void Robot::start(const RunConfig& run, int32_t steps) {
     // What an earlier test left open is closed; the panels go back to their first places.
     te->KeyPress(ImGuiKey_Escape);
     for (const char* title : {"New run", "Save picture", "Export CSV", "Open trace", "Save trace",
-                              "Shortcuts and gestures", "Find a command", "About RefreshLab"})
+                              "Unsaved run", "Shortcuts and gestures", "Find a command", "About RefreshLab"})
         if (dialog_open(title)) close_dialog(title);
     ctx().toasts.dismiss_all();
     ctx().run_action("file.close_trace");

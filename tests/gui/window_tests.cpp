@@ -256,9 +256,104 @@ void menus_hold_the_table(Robot& r) {
     GUI_CHECK(ui::check_actions(r.window().shell().actions()).empty());
 }
 
-void every_action_was_run(Robot& r) {
-    r.act("app.quit"); // last: from here on the window wants to close
+void refusals_in_order(Robot& r) {
+    r.start(r.config(), 8);
+    RunConfig broken = r.config();
+    broken.teacher_dir = r.scratch("no-such-cause").string();
+    const uint64_t errors = r.status()->errors;
+    const size_t lines_before = r.ctx().toasts.lines().size();
+    // Both are refused before the window looks again.
+    r.engine().send(command::StartRun{broken});
+    r.engine().send(command::Rewind{5000});
+    r.without_frames_until([&] { return r.status()->errors == errors + 2; });
+    r.frames(3);
+    std::vector<std::string> told;
+    const auto& lines = r.ctx().toasts.lines();
+    for (size_t i = lines_before; i < lines.size(); ++i)
+        if (lines[i].level == ui::Toasts::Level::error && lines[i].shown_as_toast)
+            told.push_back(lines[i].text);
+    GUI_CHECK(told.size() == 2);
+    GUI_CHECK(told[0].find("no-such-cause") != std::string::npos);
+    GUI_CHECK(told[1] == r.status()->error && told[1] != told[0]);
+}
+
+void the_run_before_stays(Robot& r) {
+    r.start(r.config(), 9);
+    const auto first = r.recording();
+    r.start(r.config(), 5);
+    const auto second = r.recording();
+    GUI_CHECK(r.enabled("file.run_before"));
+    r.act("file.run_before");
+    GUI_CHECK(r.until([&] { return r.ctx().recording == first; }, 10));
+    GUI_CHECK(first->steps() == 9 && r.recording() == second && !r.enabled("file.run_before"));
+    r.act("file.close_trace");
+    GUI_CHECK(r.until([&] { return r.ctx().recording == second; }, 10));
+    // A rewind gives up the steps behind it: they stay as well.
+    r.engine().send(command::Rewind{3});
+    GUI_CHECK(r.until([&] { return r.recording() != second; }));
+    r.frames(2);
+    r.act("file.run_before");
+    GUI_CHECK(r.until([&] { return r.ctx().recording == second; }, 10));
+    r.act("file.close_trace");
+}
+
+void closing_asks_about_an_unsaved_run(Robot& r) {
+    r.start(r.config(), 12);
+    const auto close = [&r] { return r.window().shell().may_close(); };
+    GUI_CHECK(!close());
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Unsaved run") && r.shows("12 steps"));
+    // The run goes on meanwhile, and Esc takes the wish back.
+    r.step(2);
+    r.te->WindowFocus("//Unsaved run");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(3);
+    GUI_CHECK(!r.dialog_open("Unsaved run") && r.window().open());
+    // Enter saves; leaving that dialog leaves the window open, too.
+    GUI_CHECK(!close());
+    r.frames(3);
+    r.te->KeyPress(ImGuiKey_Enter);
+    r.frames(3);
+    GUI_CHECK(!r.dialog_open("Unsaved run") && r.dialog_open("Save trace"));
+    r.close_dialog("Save trace");
+    GUI_CHECK(r.window().open());
+    // What is in a file, or was never made, is not asked about; what has grown since is.
+    const std::filesystem::path file = r.scratch("asked.rltrace");
+    std::filesystem::remove(file);
+    r.act("file.save_trace");
+    r.te->ItemInputValue("//Save trace/##path", file.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + file.string()) > 0; }));
+    GUI_CHECK(close() && !r.dialog_open("Unsaved run"));
+    r.step(1);
+    GUI_CHECK(!close());
+    r.frames(2);
+    r.close_dialog("Unsaved run");
+    r.start(r.config(), 0);
+    GUI_CHECK(close());
+}
+
+void discarding_closes(Robot& r) {
+    r.start(r.config(), 3);
+    r.act("app.quit");
+    r.frames(3);
+    GUI_CHECK(r.window().open() && r.dialog_open("Unsaved run"));
+    r.te->KeyPress(ImGuiKey_D);
+    r.frames(2);
     GUI_CHECK(!r.window().open());
+}
+
+void every_action_was_run(Robot& r) {
+    r.start(r.config(), 4);
+    r.act("app.quit"); // last: from here on the window wants to close
+    r.frames(3);
+    GUI_CHECK(r.window().open() && r.dialog_open("Unsaved run"));
+    const std::filesystem::path file = r.scratch("saved-at-the-end.rltrace");
+    std::filesystem::remove(file);
+    r.te->ItemClick("//Unsaved run/Save trace...");
+    r.frames(3);
+    r.te->ItemInputValue("//Save trace/##path", file.string().c_str());
+    GUI_CHECK(r.until([&] { return !r.window().open(); }));
+    GUI_CHECK(std::filesystem::exists(file));
     std::string missing;
     for (const ui::Action& action : r.window().shell().actions())
         if (!r.ran().contains(action.id)) missing += " " + action.id;
@@ -279,13 +374,18 @@ std::vector<Case> window_cases() {
         {"window", "WN3 the user's scale", user_scale},
         {"window", "LG1 an error appears once, as toast and log line, and the run lives on",
          an_error_appears_once},
+        {"window", "LG1 refusals are told in order, the cause first", refusals_in_order},
+        {"window", "RB1 the run before stays until the next one is replaced", the_run_before_stays},
+        {"window", "RB1 LG1 closing asks once about a run that is in no file",
+         closing_asks_about_an_unsaved_run},
         {"window", "WN5 help sheet and palette list every action", help_and_palette},
         {"window", "WN4 menus run the same table", menus_hold_the_table},
     };
 }
 
 std::vector<Case> last_cases() {
-    return {{"window", "WN4 every action has been run by a test", every_action_was_run}};
+    return {{"first start", "RB1 a discarded run closes the window", discarding_closes},
+            {"window", "WN4 every action has been run by a test", every_action_was_run}};
 }
 
 } // namespace refreshlab::gui
