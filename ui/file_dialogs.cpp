@@ -208,8 +208,7 @@ public:
         const float save = em * 7, other = em * 5;
         ImGui::Dummy(ImVec2(0, em * 0.2F));
         ImGui::SetCursorPosX(content_right() - save - 2 * other - 2 * spacing);
-        // Each answer has a key. Whoever walks by Tab means the button that has the focus.
-        const bool keys = ImGui::IsWindowFocused() && !ImGui::GetIO().NavVisible;
+        const bool keys = ImGui::IsWindowFocused();
         if (ImGui::Button("Cancel", ImVec2(other, 0))) return false;
         ImGui::SetItemTooltip("Goes on with the run (Esc)");
         ImGui::SameLine();
@@ -222,8 +221,11 @@ public:
         }
         ImGui::SameLine();
         const bool press = accent_button(state.ctx, "Save trace...", save);
+        ImGui::SetItemDefaultFocus(); // of the keyboard's walk: the answer that loses nothing
         ImGui::SetItemTooltip("Saves the run, then closes the window (Enter)");
-        if (!press && !(keys && ImGui::IsKeyPressed(ImGuiKey_Enter, false))) return true;
+        // Whoever walks by Tab means the button that has the focus.
+        const bool enter = keys && !ImGui::GetIO().NavVisible && ImGui::IsKeyPressed(ImGuiKey_Enter, false);
+        if (!press && !enter) return true;
         if (state.running()) state.run("run.play_pause"); // what is saved must stand still
         state.dialog =
             make_save_and_quit_dialog(); // in this one's place: nothing of *this may be touched now

@@ -60,9 +60,9 @@ constexpr Need needs[] = {
     {"Signals", {26, 17}, {unbounded, unbounded}},
     {"Policy", {17, 10}, {30, unbounded}},
     {"Sampling", {17, 10}, {30, unbounded}},
-    {"Attention", {20, 12}, {unbounded, unbounded}},
-    {"Cache", {15, 12}, {unbounded, unbounded}},
-    {"Performance", {13, 10}, {unbounded, unbounded}},
+    {"Attention", {17, 12}, {unbounded, unbounded}},
+    {"Cache", {13, 12}, {unbounded, unbounded}},
+    {"Performance", {11, 10}, {unbounded, unbounded}},
     {"Timeline", {20, 5}, {unbounded, 8}},
 };
 
@@ -157,7 +157,9 @@ std::string fit_layout(const std::string& ini, float width, float height, float 
         if (line.starts_with("[Window][")) panel = line.substr(9, line.size() - 10);
         if (line.starts_with("DockId="))
             tabs[line.substr(7, std::min(line.find(','), line.size()) - 7)].push_back(panel);
-        const bool space = line.starts_with("DockSpace "), inner = line.find("DockNode ") < 8;
+        const bool space = line.starts_with("DockSpace ");
+        const size_t text = line.find_first_not_of(' ');
+        const bool inner = text != std::string::npos && line.compare(text, 9, "DockNode ") == 0;
         if (!space && !inner) continue;
         const std::string id(field(line, "ID"));
         const auto size = parse_extent(field(line, space ? "Size" : "SizeRef"));

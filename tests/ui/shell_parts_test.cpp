@@ -246,7 +246,7 @@ TEST_CASE(
                 CHECK(size.first <= width);
                 CHECK(size.second <= height);
             }
-            if (sizes.contains("Policy") && width >= em * 57) {
+            if (sizes.contains("Policy") && width >= em * 60) {
                 CHECK(sizes.at("Policy").first >= 17 * em - 1);
                 CHECK(sizes.at("Policy").first <= 30 * em + 1);
                 CHECK(sizes.at("Timeline").second >= 5 * em - 1);

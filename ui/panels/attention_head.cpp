@@ -320,7 +320,7 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
                   ? fmt::format("The teacher has read up to step {}", format_thousands(held - f.prompt))
                   : "The teacher has read the prompt only";
     const bool never_read = recording.end() && recording.steps() == 1;
-    if (never_read) why = "Nothing was read: the run ended at its first token";
+    if (never_read) why = "Nothing was read in this run";
     ImGui::TextDisabled("%s", why.c_str());
     if (never_read) return;
     ImGui::SameLine();

@@ -16,6 +16,7 @@
 namespace refreshlab::ui {
 namespace {
 
+constexpr const char* short_names[] = {"K and V", "K", "V", "max K", "max V"}; // in a narrow panel
 constexpr const char* quantity_names[] = {"K and V, mean", "K", "V", "K, largest difference",
                                           "V, largest difference"};
 
@@ -164,7 +165,10 @@ void CachePanel::draw_toolbar(UiContext&, Frame& f) {
         ImGui::SameLine();
     }
     ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - others, 4 * f.em, 9 * f.em));
-    if (ImGui::BeginCombo("##quantity", quantity_names[static_cast<size_t>(m_quantity)])) {
+    const auto chosen = static_cast<size_t>(m_quantity);
+    const bool whole =
+        text_width(quantity_names[chosen]) + ImGui::GetFrameHeight() + f.em <= ImGui::CalcItemWidth();
+    if (ImGui::BeginCombo("##quantity", whole ? quantity_names[chosen] : short_names[chosen])) {
         for (size_t i = 0; i < std::size(quantity_names); ++i) {
             if (!ImGui::Selectable(quantity_names[i], i == static_cast<size_t>(m_quantity))) continue;
             m_quantity = static_cast<Quantity>(i);
@@ -396,6 +400,13 @@ void CachePanel::draw_bytes(UiContext& ctx, Frame& f) {
     // A recording from a file has no live caches.
     if (text.empty()) text = format_bytes(m_columns.length() * info.cache_bytes_per_token);
     const float room = f.x1 - f.lanes_min.x;
+    if (text_width(text) > room) { // both in one number rather than half of them
+        int64_t all = 0;
+        if (mode != Mode::teacher) all += column(status.student) * m_columns.length();
+        if (mode != Mode::student)
+            all += column(status.teacher) * (mode == Mode::teacher ? m_columns.length() : teacher_held);
+        text = format_bytes(all) + " in use";
+    }
     if (ctx.engine.recording().get() == f.recording && status.cache_bytes_reserved > 0) {
         const std::string of = fmt::format(" of {}", format_bytes(status.cache_bytes_reserved));
         if (text_width(text + of) <= room) text += of; // whole or not at all

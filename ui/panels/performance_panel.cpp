@@ -78,9 +78,12 @@ private:
             ctx.run_action("run.new");
     }
 
-    /// Two digits behind the point, in a column that does not jump; less than that is "< 0.01".
-    static std::string fixed_ms(double ms) {
-        return ms == 0 ? "-" : ms < 0.01 ? "< 0.01 ms" : fmt::format("{:.2f} ms", ms);
+    /// Two digits behind the point, in a column that does not jump; less than that is "< 0.01", and a long pass has one.
+    static std::string fixed_ms(double ms, bool unit = true) {
+        const char* behind = unit ? " ms" : "";
+        if (ms == 0) return "-";
+        if (ms < 0.01) return fmt::format("< 0.01{}", behind);
+        return fmt::format("{:.{}f}{}", ms, ms < 100 ? 2 : ms < 1000 ? 1 : 0, behind);
     }
 
     void draw_parts(UiContext& ctx) const {
@@ -98,8 +101,10 @@ private:
             longest = std::max(longest, value);
         }
         const float em = ImGui::GetFontSize(), start = ImGui::GetCursorPosX();
-        const float column = em * 6.7F, number = ImGui::CalcTextSize("< 0.01 ms").x + em * 0.4F;
-        const float right = content_right();
+        const float right = content_right(), column = em * 6.7F;
+        // In a narrow panel the unit stands in the first line only.
+        const bool unit = right - start > ImGui::CalcTextSize("teacher pass< 0.01 ms").x + em;
+        const float number = ImGui::CalcTextSize(unit ? "< 0.01 ms" : "< 0.01").x + em * 0.4F;
         std::string of =
             one ? fmt::format("step {}", last)
                 : fmt::format("mean of {}",
@@ -130,7 +135,7 @@ private:
                     ImVec2(at.x, top), ImVec2(at.x + std::max(1.5F, width), top + height),
                     refresh ? ctx.theme.accent : ctx.theme.signal("entropy_bits"), 2);
             ImGui::PushStyleColor(ImGuiCol_Text, ms[part] > 0 ? ctx.theme.text : ctx.theme.text_muted);
-            text_right_aligned(fixed_ms(ms[part]), right);
+            text_right_aligned(fixed_ms(ms[part], unit), right);
             ImGui::PopStyleColor();
         }
     }
@@ -214,9 +219,11 @@ private:
         const Host::FrameStats frame = ctx.host.frame_stats();
         const EngineStatus& status = *ctx.status;
         const int64_t now = ctx.recording ? ctx.recording->steps() : 0;
+        const std::string median = format_number(frame.cpu_ms_median) + " ms";
+        const std::string with_p99 = fmt::format("{}, p99 {} ms", median, format_number(frame.cpu_ms_p99));
+        const float room = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize("Frame CPU").x;
         row(ctx, "Frame CPU",
-            fmt::format("{} ms, p99 {} ms", format_number(frame.cpu_ms_median),
-                        format_number(frame.cpu_ms_p99)));
+            ImGui::CalcTextSize(with_p99.c_str()).x + ImGui::GetFontSize() < room ? with_p99 : median);
         if (ImGui::IsItemHovered())
             ImGui::SetTooltip("Drawing %s ms, %s frames/s", format_number(frame.gl_ms).c_str(),
                               format_number(frame.frames_per_second).c_str());

@@ -148,11 +148,12 @@ void SignalsPanel::draw(UiContext& ctx) {
     ImGui::SetCursorScreenPos({lane.x, lane.y + lane_height});
     if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground)) {
         const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the lowest plot
-        const float least = SignalPlot::header_height() + font * 2.8F;
         // What the smallest plots need is taken from the others, so that the axis stays in sight as long as it can.
         float room = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1);
-        // Where not even that is there, signals without a value fold into their header.
-        const bool tight = room < least * static_cast<float>(plots.size());
+        // Where it is short, plots get lower and signals without a value fold into their header.
+        const float readable = SignalPlot::header_height() + font * 2.8F;
+        const bool tight = room < readable * static_cast<float>(plots.size());
+        const float least = tight ? SignalPlot::header_height() + font * 2.2F : readable;
         const auto folded = [&](const SignalPlot& plot) {
             return tight && ctx.steps > 0 && !plot.has_data(m_series);
         };

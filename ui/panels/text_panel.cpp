@@ -202,8 +202,11 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
     const float left_over = row - bar - numbers - spacing - (with_caption ? caption_width : 0);
     const bool beside = left_over > font * 6;
     ImGui::SetNextItemWidth(beside ? std::min(left_over, font * 15) : row);
-    const std::string current =
-        id ? with_unit(signals()[*id].label, signals()[*id].unit) : ctx.coloured_signal;
+    std::string current = id ? with_unit(signals()[*id].label, signals()[*id].unit) : ctx.coloured_signal;
+    // In a narrow panel without its unit: that stands at the end of the bar as well.
+    if (id &&
+        ImGui::CalcTextSize(current.c_str()).x + ImGui::GetFrameHeight() + font > ImGui::CalcItemWidth())
+        current = signals()[*id].label;
     if (ImGui::BeginCombo("##signal", current.c_str(), ImGuiComboFlags_HeightLarge)) {
         for (size_t i = 0; i < signals().size(); ++i) {
             const Signal& s = signals()[i];

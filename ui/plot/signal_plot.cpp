@@ -223,8 +223,10 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector
     list->AddRectFilled({at.x + 2, middle - 2}, {at.x + 2 + line, middle + 2}, colour, 2);
     float x = at.x + line + 9;
     const auto text = [&](ImU32 ink, const std::string& s) {
+        const float width = ImGui::CalcTextSize(s.c_str()).x;
+        if (x + width > right - m_header_button) return; // whole or not at all
         list->AddText({x, at.y + 3}, ink, s.c_str());
-        x += ImGui::CalcTextSize(s.c_str()).x + line * 0.7F;
+        x += width + line * 0.7F;
     };
     text(ctx.theme.text, with_unit(info().label, info().unit));
 

@@ -88,8 +88,9 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
             list->AddLine({std::round(left) + 0.5F, top}, {std::round(left) + 0.5F, bottom},
                           with_alpha(colour, near ? 1.0F : 0.42F), near ? 2.0F : 1.0F);
         } else {
-            list->AddRectFilled({left - 1, top}, {right + 1, bottom},
-                                with_alpha(colour, near ? 0.5F : 0.28F));
+            // A bar of a few pixels is a mark; where a crowd covers the plot it must not be a grey ground under the curve.
+            const float ink = right - left < 2 * ImGui::GetFontSize() ? 0.28F : 0.12F;
+            list->AddRectFilled({left - 1, top}, {right + 1, bottom}, with_alpha(colour, near ? 0.5F : ink));
         }
     }
     ImPlot::PopPlotClipRect();
