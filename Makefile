@@ -20,6 +20,7 @@ test: build
 parity: build
 	@REFRESHLAB_PARITY=full build/tests/test_model "[parity]"
 	@REFRESHLAB_PARITY=full build/tests/test_text "[parity]"
+	@REFRESHLAB_PARITY=full build/tests/test_app "[parity]"
 
 asan: setup
 	@cmake --preset asan

@@ -74,15 +74,6 @@ json refresh_json(const RefreshEvent& e) {
             {"redraw_ms", e.on_fire == OnFire::keep ? json(nullptr) : number_or_null(e.redraw_ms)}};
 }
 
-/// Decoded y without special tokens, ill-formed bytes kept.
-std::string decoded_bytes(const Recording& r, std::span<const int32_t> ids) {
-    std::string bytes;
-    for (const int32_t id : ids) {
-        if (!r.tokens().is_special(id)) bytes += r.tokens().token_bytes(id);
-    }
-    return bytes;
-}
-
 /// One value for the table: numbers short, "-" where there is none.
 std::string cell(const json& value) {
     if (value.is_null()) return "-";
@@ -94,8 +85,12 @@ std::string cell(const json& value) {
 } // namespace
 
 std::string generated_text(const Recording& recording) {
+    std::string bytes;
+    for (const int32_t id : recording.token_ids()) {
+        if (!recording.tokens().is_special(id)) bytes += recording.tokens().token_bytes(id);
+    }
     Utf8Stream stream;
-    std::string text = stream.push(decoded_bytes(recording, recording.token_ids()));
+    std::string text = stream.push(bytes);
     return text + stream.finish();
 }
 
@@ -126,6 +121,7 @@ json summary_json(const Recording& recording) {
     if (n >= 1 && total_ms && *total_ms > 0) end_to_end_tps = 1000.0 * static_cast<double>(n) / *total_ms;
 
     const SignalMean task = signal_mean(recording, "task_score");
+    const std::string text = generated_text(recording);
     json versions = json::object();
     for (const auto& [name, version] : info.versions)
         versions[name] = version;
@@ -136,8 +132,8 @@ json summary_json(const Recording& recording) {
             {"policy_settings", policy_to_json(info.config.policy)},
             {"prompt_tokens", recording.prompt_length()},
             {"tokens", n},
-            {"text", generated_text(recording)},
-            {"characters", count_code_points(decoded_bytes(recording, ids))},
+            {"text", text},
+            {"characters", count_code_points(text)},
             {"stop_reason", end ? json(end->stop_reason) : json(nullptr)},
             {"refreshes", std::move(refreshes)},
             {"refresh_count", refresh_count},

@@ -312,7 +312,7 @@ bool DecodeSession::Impl::step() {
     if (last_token || record.position >= capacity) { // y_N is never fed
         record.fed = false;
         record.arrival_ms = t > 0 ? recording->step(t).arrival_ms : recording->info().ttft_ms;
-        inputs.steps_since_refresh = record.position - marks.splice;
+        inputs.steps_since_refresh = -1; // no boundary
         evaluate_signals(inputs, record.signals);
         score_task(record);
         recording->append(record);

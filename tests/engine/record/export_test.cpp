@@ -232,6 +232,14 @@ TEST_CASE("an export that cannot be written is an error", "[record]") {
     }
 }
 
+TEST_CASE("the characters of a summary are those of its text, whatever bytes it was decoded from",
+          "[record]") {
+    // The two bytes of a cut character are one U+FFFD, the two that can never start one are two.
+    const auto s = summary_json(*with_tokens({'h', 0xE2, 0x82, 'x', 0xFF, 0xFF, 298}, "max_tokens"));
+    CHECK(s.at("text") == "h\ufffdx\ufffd\ufffd");
+    CHECK(s.at("characters") == 5);
+}
+
 TEST_CASE("the summary follows its definitions", "[record]") {
     // "h\u00e9" in two tokens, a special token that is no text, then a byte that is no UTF-8.
     const std::vector<int32_t> y{'h', 0xC3, 0xA9, 298, 0xFF};

@@ -1,0 +1,112 @@
+// Whole decode sessions against a second implementation: Python over transformers, written from docs/reference/refresh.md
+// (session_reference.py). What the program runs, records, summarises and exports is what an outsider would check.
+#include "tests/app/session_parity.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+using namespace refreshlab::test;
+using nlohmann::json;
+
+namespace {
+
+bool has_dropout_groups(const SessionCase& session) {
+    const json& steps = session.expected.at("steps");
+    return std::any_of(steps.begin(), steps.end(), [](const json& s) {
+        return s.contains("mc_groups") && s.at("mc_groups").at("mc_variance").size() > 1;
+    });
+}
+
+} // namespace
+
+TEST_CASE("whole sessions equal those that refresh.md describes, computed with transformers",
+          "[app][parity]") {
+    for (const SessionCase& session : session_cases()) {
+        const std::vector<std::string> differences = session_differences(session);
+        INFO(session.name << ": refreshlab run " << fmt::format("{}", fmt::join(session.arguments, " "))
+                          << "\n  " << fmt::format("{}", fmt::join(differences, "\n  ")));
+        CHECK(differences.empty());
+    }
+}
+
+TEST_CASE("the sessions of the comparison go through every branch of the loop", "[app][parity]") {
+    // Without this, jobs on which nothing fires would be a comparison that cannot fail.
+    std::set<std::string> seen;
+    for (const SessionCase& session : session_cases()) {
+        const json& e = session.expected;
+        seen.insert("ended by " + e.at("summary").at("stop_reason").get<std::string>());
+        if (e.at("rebuild").get<bool>() && !e.at("refreshes").empty()) seen.insert("refresh in rebuild mode");
+        for (const json& pass : e.at("passes")) {
+            const bool fired = std::any_of(e.at("refreshes").begin(), e.at("refreshes").end(),
+                                           [&](const json& r) { return r.at("step") == pass.at("step"); });
+            if (pass.at("probe").get<bool>()) seen.insert(fired ? "probe that fires" : "probe that does not");
+            if (pass.at("shadow").get<bool>()) seen.insert("shadow pass");
+        }
+        for (const json& refresh : e.at("refreshes")) {
+            const auto on_fire = refresh.at("on_fire").get<std::string>();
+            seen.insert(on_fire);
+            if (refresh.at("token_before") != refresh.at("token_after"))
+                seen.insert(on_fire + " changes the token");
+            for (const json& hit : refresh.at("hits"))
+                seen.insert("fires: " + hit.at("signal").get<std::string>());
+            if (refresh.at("end_taken_back").get<bool>()) seen.insert("end token taken back");
+            if (refresh.at("hits").size() > 1) seen.insert("several triggers at once");
+            if (refresh.at("spliced") == 0) seen.insert("nothing spliced");
+            if (refresh.at("spliced") > 0 && refresh.at("spliced") < refresh.at("delta"))
+                seen.insert("window cuts");
+            if (refresh.at("pass_tokens") < refresh.at("delta")) seen.insert("pass shorter than delta");
+        }
+    }
+    for (const char* branch : {"ended by max_tokens",
+                               "ended by stop_token",
+                               "ended by given_end",
+                               "ended by context_limit",
+                               "refresh in rebuild mode",
+                               "probe that fires",
+                               "probe that does not",
+                               "shadow pass",
+                               "keep",
+                               "teacher_token changes the token",
+                               "redraw changes the token",
+                               "fires: entropy_bits",
+                               "fires: kl_nats",
+                               "fires: top1_surprisal_bits",
+                               "fires: top1_prob",
+                               "fires: steps_since_refresh",
+                               "fires: mc_variance",
+                               "several triggers at once",
+                               "nothing spliced",
+                               "window cuts",
+                               "pass shorter than delta",
+                               "end token taken back"}) {
+        CAPTURE(branch);
+        CHECK(seen.contains(branch));
+    }
+}
+
+TEST_CASE("Monte-Carlo dropout has the moments of dropout in transformers", "[app][parity]") {
+    // The random numbers differ, so each measured value is one draw of a distribution that the reference has sampled.
+    int sessions = 0;
+    for (const SessionCase& session : session_cases()) {
+        if (!has_dropout_groups(session)) continue;
+        ++sessions;
+        const auto all_scores = dropout_scores(session);
+        CHECK(all_scores.size() == 3);
+        for (const auto& [signal, scores] : all_scores) {
+            CAPTURE(session.name, signal, scores);
+            REQUIRE(scores.size() >= 4);
+            double mean = 0;
+            for (const double score : scores) {
+                CHECK(std::abs(score) < 5);
+                mean += score / static_cast<double>(scores.size());
+            }
+            CHECK(std::abs(mean) < 4 / std::sqrt(static_cast<double>(scores.size())));
+        }
+    }
+    CHECK(sessions >= 2);
+}
