@@ -105,9 +105,9 @@ def above(signal, threshold, every=1, cooldown=0):
     return {"signal": signal, "above": threshold, "every": every, "cooldown": cooldown}
 
 
-def policy(*triggers, combine="any", window=None, on_fire="keep", cap=None, per=1000):
-    return {"name": "parity", "when": {combine: list(triggers)}, "do": {"refresh": {"window": window}}, "on_fire": on_fire,
-            "budget": {"refreshes": cap, "per_tokens": per}}
+def policy(*triggers, combine="any", window=None, lag=0, on_fire="keep", cap=None, per=1000):
+    return {"name": "parity", "when": {combine: list(triggers)}, "do": {"refresh": {"window": window, "lag": lag}},
+            "on_fire": on_fire, "budget": {"refreshes": cap, "per_tokens": per}}
 
 
 def text_of(draw: random.Random, length: int) -> str:
@@ -131,7 +131,7 @@ def jobs_by_hand(extent: str) -> list[dict]:
                       periodic(17), on_fire=on_fire, cap=4, per=20)
 
     dropout = {"measure": "true", "samples": 64, "p": 0.2}
-    dropout |= {"stride": 8, "groups": 16} if extent == "short" else {"stride": 2, "groups": 100}
+    dropout |= {"stride": 8, "groups": 16} if extent == "short" else {"stride": 4, "groups": 60}
     return [
         # The bundled pair: what a person sees first.
         CHRONICLE | {"name": "chronicle entropy redraw", "N": 90,
@@ -161,6 +161,10 @@ def jobs_by_hand(extent: str) -> list[dict]:
         tiny("qwen3", name="dropout attention", given=given, N=50, mc=dropout),
         # The bundled student declares dropout on both residual branches as well.
         STORY | {"name": "dropout all sites", "given": given, "N": 42, "mc": dropout},
+        # Lagged: other passes, another delta, other tokens in between.
+        tiny("llama", name="lag keep", policy=policy(above("kl_nats", 0.5, 7, 2), above("entropy_bits", 5.0, 3, 4), lag=3)),
+        tiny("mistral", name="lag redraw", policy=policy(periodic(6), window=4, lag=5, on_fire="redraw")),
+        tiny("qwen3", name="lag teacher_token", policy=policy(periodic(7), lag=2, on_fire="teacher_token")),
         # Edges.
         tiny("qwen3", name="given end", given="the cook said: let them stay", policy=policy(periodic(4), on_fire="redraw")),
         tiny("llama", name="one token", N=1, policy=policy(periodic(1), on_fire="redraw")),
@@ -203,7 +207,8 @@ def random_job(draw: random.Random, number: int) -> dict:
         "N": draw.choice([1, 2, 17, 40, 64, 90]), "ignore_stop": draw.random() < 0.7,
         "mode": draw.choice(["overfill"] * 10 + ["teacher", "student"]),
         "policy": policy(*[random_trigger(draw, s) for s in signals], combine=draw.choice(["any", "any", "all"]),
-                         window=draw.choice([None, None, 0, 1, 4, 16]), on_fire=draw.choice(["keep", "teacher_token", "redraw"]),
+                         window=draw.choice([None, None, 0, 1, 4, 16]), lag=draw.choice([0, 0, 0, 1, 2, 5, 12]),
+                         on_fire=draw.choice(["keep", "teacher_token", "redraw"]),
                          cap=draw.choice([None, None, 0, 1, 3]), per=draw.choice([10, 50, 1000])),
         "mc": {"samples": 2, "p": 0.1, "stride": draw.choice([1, 4, 16])},
         "shadow": draw.random() < 0.15,

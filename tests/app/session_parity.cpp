@@ -128,8 +128,8 @@ void compare_refreshes(const Exported& run, const json& expected, Differences& o
     for (size_t i = 0; i < std::min({refreshes.size(), expected.size(), rows.size()}); ++i) {
         const json &value = refreshes[i], &wanted = expected[i];
         const std::string what = fmt::format("refresh at {}, ", wanted.at("step").get<int>());
-        for (const char* key : {"step", "automatic", "delta", "first_pos", "spliced", "pass_tokens",
-                                "on_fire", "token_before", "token_after"})
+        for (const char* key : {"step", "fired_step", "automatic", "delta", "first_pos", "spliced",
+                                "pass_tokens", "on_fire", "token_before", "token_after"})
             out.equal(what + key, value.at(key), wanted.at(key));
         for (const char* key : {"kl_nats", "mean_drift"})
             out.near(what + key, number(value.at(key)), number(wanted.at(key)));

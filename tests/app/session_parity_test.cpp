@@ -54,6 +54,7 @@ TEST_CASE("the sessions of the comparison go through every branch of the loop", 
                 seen.insert(on_fire + " changes the token");
             for (const json& hit : refresh.at("hits"))
                 seen.insert("fires: " + hit.at("signal").get<std::string>());
+            if (refresh.at("fired_step") != refresh.at("step")) seen.insert("lagged");
             if (refresh.at("end_taken_back").get<bool>()) seen.insert("end token taken back");
             if (refresh.at("hits").size() > 1) seen.insert("several triggers at once");
             if (refresh.at("spliced") == 0) seen.insert("nothing spliced");
@@ -83,7 +84,8 @@ TEST_CASE("the sessions of the comparison go through every branch of the loop", 
                                "nothing spliced",
                                "window cuts",
                                "pass shorter than delta",
-                               "end token taken back"}) {
+                               "end token taken back",
+                               "lagged"}) {
         CAPTURE(branch);
         CHECK(seen.contains(branch));
     }

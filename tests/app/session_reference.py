@@ -14,7 +14,8 @@ A job:
   N                  tokens to generate at most
   stop_ids           ids that end the run (not counted in N); default none
   policy             {"when": {"any" | "all": [{"signal", "above" | "at_least" | "below" | "at_most", "every", "cooldown",
-                     "enabled"}]}, "do": {"refresh": {"window": W or null}}, "on_fire", "budget": {"refreshes", "per_tokens"}}
+                     "enabled"}]}, "do": {"refresh": {"window": W or null, "lag": j}}, "on_fire",
+                     "budget": {"refreshes", "per_tokens"}}
                      the JSON form of docs/design.md, section 4; overfill only
   kl                 "last" (default) | "mean": what a KL trigger compares, S5
   manual             steps with a refresh by hand
@@ -200,6 +201,7 @@ class Session:
         self.all = "all" in when
         self.triggers = [t for t in when.get("all", when.get("any", [])) if t.get("enabled", True)]
         self.window = policy.get("do", {}).get("refresh", {}).get("window")
+        self.lag = policy.get("do", {}).get("refresh", {}).get("lag", 0)
         self.on_fire = policy.get("on_fire", "keep")
         self.budget = policy.get("budget", {})
         self.mc = job.get("mc", {})
@@ -215,7 +217,8 @@ class Session:
         self.chosen_by = [None]  # the row from which y_t was drawn
         self.steps = {}          # t -> values of that step
         self.refreshes, self.passes = [], []
-        self.pass_end = self.L   # S.len at the last teacher pass of a probe or a refresh
+        self.pass_end = self.L   # where the last teacher pass of a probe or a refresh ended
+        self.flight = None       # the refresh that has fired and not landed
         self.closest = {"choice": math.inf, "trigger": math.inf}
 
     # Choice of a token, S2.
@@ -235,17 +238,15 @@ class Session:
 
     # The teacher, S3 and S6.
 
-    def teacher_pass(self, t: int, probe: bool, shadow: bool = False) -> int:
-        """Extends the teacher over [T.len, S.len); no pass if that is empty. Back-fills KL (S6.1)."""
-        first, last = self.T.len, self.S.len
-        if not shadow:
-            self.pass_end = last
-        if first == last:
+    def teacher_pass(self, t: int, last: int, probe: bool = False, shadow: bool = False) -> int:
+        """Extends the teacher over [T.len, last); no pass if that is empty. Back-fills KL (S6.1)."""
+        first = self.T.len
+        if first >= last:
             return 0
         rows = self.T.extend([self.y[p - self.L + 1] for p in range(first, last)])
         for p in range(first, last):
             self.teacher_rows[p] = rows[p - first]
-            if p >= last - self.job.get("kl_ring", 256):  # a row that fell out of the ring leaves KL missing
+            if p >= self.S.len - self.job.get("kl_ring", 256):  # a row that fell out of the ring leaves KL missing
                 self.steps[p - self.L + 1]["kl_nats"] = kl_nats(rows[p - first], self.student_rows[p])
         self.passes.append({"step": t, "first_pos": first, "tokens": last - first, "probe": probe, "shadow": shadow})
         return last - first
@@ -271,20 +272,26 @@ class Session:
 
     def at_boundary(self, t: int) -> None:
         """decision = policy.at_boundary(t), and what follows from it."""
-        step = self.steps[t]
+        if self.flight is not None:
+            self.advance(t)
+        if self.flight is not None:  # nothing fires and nothing is probed meanwhile
+            return
+        # S.len - P as it is now: behind a lagged splice that has just landed.
+        known = self.steps[t] | {"steps_since_refresh": self.S.len - self.P}
         hits, pass_tokens = [], 0
         kl_triggers = [x for x in self.triggers if x["signal"] == "kl_nats"]
         for trigger in self.triggers:
             if trigger["signal"] == "kl_nats" or t % trigger.get("every", 1) != 0:
                 continue
-            if self.holds(trigger, step[trigger["signal"]], t):
+            if self.holds(trigger, known[trigger["signal"]], t):
                 hits.append(trigger)
         for trigger in kl_triggers:
             # A probe is due every M tokens, whatever cool-down and cap say (they bind the splice); where all triggers must
             # hold, only when the others do.
             due = self.S.len - self.pass_end >= trigger.get("every", 1)
             if due and (not self.all or len(hits) == len(self.triggers) - len(kl_triggers)):
-                pass_tokens += self.teacher_pass(t, probe=True)
+                pass_tokens += self.teacher_pass(t, self.S.len, probe=True)
+                self.pass_end = self.S.len
                 if self.holds(trigger, self.kl_at(t), t):
                     hits.append(trigger)
         fires = bool(hits) and (not self.all or len(hits) == len(self.triggers))
@@ -294,28 +301,46 @@ class Session:
             recent = [b for b in self.automatic if t - self.budget.get("per_tokens", 1000) < b <= t]
             fires = len(recent) < cap
         by_hand = t in self.job.get("manual", [])
-        if fires or by_hand:
-            self.refresh(t, hits if fires else [], by_hand, pass_tokens)
-
-    def refresh(self, t: int, hits: list, by_hand: bool, pass_tokens: int) -> None:
-        L, S, T = self.L, self.S, self.T
-        step = self.steps[t]
-        pass_tokens += self.teacher_pass(t, probe=False)
-        first, last = self.P, S.len
-        event = {
-            "step": t,
+        if not fires and not by_hand:
+            return
+        if not fires:
+            hits = []
+        if hits:
+            self.automatic.append(t)
+        self.flight = {
+            "fired_step": t,
             "hits": [{"signal": h["signal"],
-                      "value": self.kl_at(t) if h["signal"] == "kl_nats" else step[h["signal"]],
+                      "value": self.kl_at(t) if h["signal"] == "kl_nats" else known[h["signal"]],
                       "threshold": next(h[key] for key in FIRES if key in h)} for h in hits],
             "by_hand": by_hand,
             "automatic": bool(hits),
-            "delta": last - first,
+            "delta": self.S.len - self.P,
             "pass_tokens": pass_tokens,
             "on_fire": self.on_fire,
-            "kl_nats": step["kl_nats"],
-            "drift": [],
-            "mean_drift": None,
+            "end": self.S.len,
         }
+        self.advance(t)
+
+    def advance(self, t: int) -> None:
+        """S3, exact or lagged: the splice lands `lag` boundaries behind the one that fired, on the delta of then; the teacher
+        reads an equal share of what is left of it at each boundary. Exact = lag 0: all at once. A run that ends before has
+        no refresh there."""
+        event, S, T = self.flight, self.S, self.T
+        boundaries = event["fired_step"] + self.lag - t + 1  # this one included
+        # The teacher's token needs the teacher's newest row, so it then reads the columns written meanwhile as well.
+        end = S.len if boundaries == 1 and self.on_fire == "teacher_token" else event["end"]
+        share = math.ceil(max(0, end - T.len) / boundaries)
+        event["pass_tokens"] += self.teacher_pass(t, T.len + share)
+        if boundaries == 1:
+            self.pass_end = end
+            self.flight = None
+            self.splice(t, event)
+
+    def splice(self, t: int, event: dict) -> None:
+        L, S, T = self.L, self.S, self.T
+        step = self.steps[t]
+        first, last = self.P, event.pop("end")
+        event |= {"step": t, "kl_nats": self.steps[last - L]["kl_nats"], "drift": [], "mean_drift": None}
         # S6.2: drift on [P, S.len), before the splice. Columns of other shapes have no distance.
         if not self.rebuild:
             for index, (own, other) in enumerate(zip(S.cache.layers, T.cache.layers)):
@@ -338,8 +363,6 @@ class Session:
         self.P = last
         # With W = 0 as well: "tokens since the last splice" is S.len - P (S5, periodic), and P has moved.
         self.t_last = t
-        if hits:
-            self.automatic.append(t)
         step["refreshed"] = int(k > 0)
         event["token_before"] = self.pending
         if self.on_fire == "teacher_token":
@@ -394,7 +417,7 @@ class Session:
                 ended = self.emit(self.pending, row)
                 continue
             if self.job.get("shadow"):
-                self.teacher_pass(t, probe=False, shadow=True)
+                self.teacher_pass(t, S.len, shadow=True)
             if self.on_fire == "keep":
                 ended = self.emit(self.pending, row)
                 if ended is None:  # a refresh due at the end is not run (S2)
