@@ -36,6 +36,7 @@ struct RunInfo {
     int32_t threads = 0;
     std::string started_at;                                    ///< ISO 8601, UTC
     std::vector<std::pair<std::string, std::string>> versions; ///< refreshlab, libtorch, ...
+    TextRule text_rule;                                        ///< of the tokenizer
     std::string note; ///< "stand-in pair with random weights", "rebuild mode: ..."
 };
 

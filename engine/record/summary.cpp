@@ -85,13 +85,7 @@ std::string cell(const json& value) {
 } // namespace
 
 std::string generated_text(const Recording& recording) {
-    std::string bytes;
-    for (const int32_t id : recording.token_ids()) {
-        if (!recording.tokens().is_special(id)) bytes += recording.tokens().token_bytes(id);
-    }
-    Utf8Stream stream;
-    std::string text = stream.push(bytes);
-    return text + stream.finish();
+    return joined_text(recording.tokens(), recording.info().text_rule, recording.token_ids());
 }
 
 json summary_json(const Recording& recording) {
@@ -99,6 +93,7 @@ json summary_json(const Recording& recording) {
     const auto end = recording.end();
     const auto ids = recording.token_ids();
     const auto n = static_cast<int64_t>(ids.size());
+    const std::string text = generated_text(recording);
 
     json refreshes = json::array();
     int64_t refresh_count = 0;

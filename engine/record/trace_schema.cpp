@@ -147,6 +147,9 @@ std::string info_to_text(const RunInfo& info) {
                  {"threads", info.threads},
                  {"started_at", info.started_at},
                  {"versions", versions},
+                 {"text_rule",
+                  {{"leading_spaces", info.text_rule.leading_spaces},
+                   {"byte_fallback", info.text_rule.byte_fallback}}},
                  {"note", info.note}});
 }
 
@@ -181,6 +184,10 @@ RunInfo info_from_text(const std::string& text, const std::string& what) {
         info.versions.emplace_back(pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
     }
     info.note = object.at("note").get<std::string>();
+    if (const auto rule = object.find("text_rule"); rule != object.end()) { // not in traces of the first days
+        info.text_rule.leading_spaces = static_cast<int32_t>(integer(*rule, "leading_spaces", 0, 1000));
+        info.text_rule.byte_fallback = rule->at("byte_fallback").get<bool>();
+    }
     return info;
 }
 

@@ -122,12 +122,15 @@ ChatTemplate::~ChatTemplate() = default;
 std::shared_ptr<const ChatTemplate> ChatTemplate::load(const std::filesystem::path& folder) {
     std::error_code ignored;
     Variables tokens; // the first of a name counts
+    bool complete = false;
     for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
         const std::filesystem::path file = folder / name;
-        if (!std::filesystem::exists(file, ignored)) continue;
+        if (complete || !std::filesystem::exists(file, ignored)) continue;
         const nlohmann::json json = read_json_file(file, max_file_bytes);
-        const Variables found = special_tokens(FileFields(json, "reading", file.string(), ""));
-        tokens.insert(tokens.end(), found.begin(), found.end());
+        const FileFields fields(json, "reading", file.string(), "");
+        const Variables found = special_tokens(fields);
+        tokens.insert(tokens.begin(), found.begin(), found.end());
+        complete = fields.find("added_tokens_decoder") != nullptr; // then the older file does not count
     }
     std::optional<Source> source = find_source(folder);
     if (!source) return nullptr;

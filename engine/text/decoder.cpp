@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -132,6 +133,10 @@ void Decoder::add_strip(const FileFields& fields) {
         step.most = start;
         m_steps.push_back(std::move(step));
     }
+}
+
+bool Decoder::start_is_bare() const {
+    return std::any_of(m_steps.begin(), m_steps.end(), [](const Step& step) { return step.start_is_bare; });
 }
 
 Decoder::Piece Decoder::piece(std::string_view token, bool first) const {

@@ -37,6 +37,8 @@ public:
         size_t most; ///< how many
     };
     [[nodiscard]] const std::vector<Strip>& strips() const { return m_strips; } ///< in order
+    [[nodiscard]] bool byte_fallback() const { return m_byte_fallback; }
+    [[nodiscard]] bool start_is_bare() const; ///< the first token loses its signs for a space
 
 private:
     enum class Kind { replace, strip, metaspace };

@@ -358,6 +358,39 @@ std::optional<int32_t> Tokenizer::id_of(std::string_view added_token) const {
     return found == m_impl->added_ids.end() ? std::nullopt : std::optional<int32_t>(found->second);
 }
 
+TextRule Tokenizer::text_rule() const {
+    TextRule rule;
+    if (m_impl->byte_level) return rule;
+    for (const Decoder::Strip& strip : m_impl->decoder.strips()) {
+        if (strip.character == " ") rule.leading_spaces += static_cast<int32_t>(strip.most);
+    }
+    if (m_impl->decoder.start_is_bare()) rule.leading_spaces += 1;
+    rule.byte_fallback = m_impl->decoder.byte_fallback();
+    return rule;
+}
+
+std::string joined_text(const TokenTable& table, const TextRule& rule, std::span<const int32_t> ids) {
+    std::string bytes;
+    for (const int32_t id : ids) {
+        if (!table.is_special(id)) bytes += table.token_bytes(id);
+    }
+    size_t at = 0;
+    for (int32_t left = rule.leading_spaces; left > 0 && at < bytes.size() && bytes[at] == ' '; --left)
+        ++at;
+    std::string text;
+    while (at < bytes.size()) {
+        const Utf8Step step = utf8_step(bytes, at);
+        if (step.kind == Utf8Step::Kind::character) {
+            text.append(bytes, at, step.length);
+        } else {
+            for (size_t i = 0; i < (rule.byte_fallback ? step.length : 1); ++i)
+                append_utf8(text, U'\uFFFD');
+        }
+        at += step.length;
+    }
+    return text;
+}
+
 const std::string& Tokenizer::fingerprint() const {
     return m_impl->fingerprint;
 }

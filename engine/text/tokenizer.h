@@ -11,6 +11,15 @@
 
 namespace refreshlab {
 
+/// What a tokenizer's decoder does to a text as a whole, beyond joining the bytes of its tokens.
+struct TextRule {
+    int32_t leading_spaces =
+        0; ///< a text loses so many spaces in front (SentencePiece puts one before a prompt)
+    bool byte_fallback =
+        false; ///< each ill-formed byte becomes U+FFFD; else each maximal ill-formed sequence does
+    bool operator==(const TextRule&) const = default;
+};
+
 /// Bytes of token ids, without anything else of a tokenizer: what a recording keeps, so that a trace can be read where
 /// the model is not. Thread-safe to read.
 class TokenTable {
@@ -21,6 +30,12 @@ public:
     [[nodiscard]] virtual bool is_special(int32_t id) const = 0;
 };
 
+/// Text of ids by what a trace keeps: what `transformers`' decode(ids, skip_special_tokens=True) gives, without the
+/// clean_up_tokenization_spaces of some folders (Llama 3), which takes spaces out of what the model wrote. In a model with byte
+/// fallback a run of byte tokens that is ill-formed in part keeps its well-formed part; the library replaces all of it.
+[[nodiscard]] std::string joined_text(const TokenTable& table, const TextRule& rule,
+                                      std::span<const int32_t> ids);
+
 /// BPE of a Hugging Face tokenizer.json: added tokens, normalizer, pre-tokenizers, merges, post-processor, decoder. Ids are
 /// identical to those of the `tokenizers` library. Immutable and thread-safe after load.
 ///
@@ -30,6 +45,9 @@ public:
 /// Prepend, Replace, Sequence, none; post-processors ByteLevel, TemplateProcessing, Sequence; added tokens with lstrip,
 /// rstrip, single_word, normalized. Decoders: decoder.h. Anything else is refused by name. The file's truncation and
 /// padding are left aside.
+/// Of tokenizer_config.json nothing counts here, as in `transformers` 5 where there is a tokenizer.json: add_bos_token,
+/// add_eos_token, legacy and add_prefix_space of published folders (Llama 2 and 3, Mistral, Qwen) do not change ids. Special
+/// tokens that only tokenizer_config.json knows are not added.
 /// Source: Sennrich et al. 2016 (BPE); Radford et al. 2019 (byte level); Kudo and Richardson 2018 (SentencePiece).
 class Tokenizer final : public TokenTable {
 public:
@@ -55,6 +73,8 @@ public:
     /// kept as it is (see Utf8Stream and TextStream); other models give text as the library does. An added token of a
     /// byte-level model gives its content as it stands in the text (the library garbles letters beyond ASCII in one).
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
+
+    [[nodiscard]] TextRule text_rule() const;
 
     [[nodiscard]] int32_t vocab_size() const; ///< largest id + 1, added tokens included
     [[nodiscard]] std::string_view token_bytes(int32_t id) const override;

@@ -119,7 +119,11 @@ TEST_CASE("templates are found in each place where models keep them", "[text]") 
     write_file(folder / "special_tokens_map.json", R"({"bos_token": {"content": "B"}, "eos_token": "E"})");
     write_file(folder / "tokenizer_config.json",
                R"({"eos_token": "X", "chat_template": "{{ bos_token }}{{ eos_token }}"})");
-    CHECK(ChatTemplate::load(folder)->render({}) == "BX");
+    CHECK(ChatTemplate::load(folder)->render({}) == "BE");
+    write_file(
+        folder / "tokenizer_config.json",
+        R"({"eos_token": "X", "added_tokens_decoder": {}, "chat_template": "{{ bos_token }}{{ eos_token }}"})");
+    CHECK(ChatTemplate::load(folder)->render({}) == "X"); // the older file does not count then
     write_file(folder / "chat_template.jinja", "three {{ messages | length }}\n");
     CHECK(ChatTemplate::load(folder)->render({{"user", "x"}}) == "three 1");
     write_file(folder / "chat_template.jinja", "a\n{% if %}");

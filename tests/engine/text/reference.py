@@ -1,7 +1,7 @@
 """What the reference libraries say about text, for the tests of engine/text: one process per run of the suite.
 
 usage: reference.py OUT_DIR SOURCE_DIR SEED
-Writes what reference_ids.py, reference_families.py and reference_templates.py describe. Does nothing when OUT_DIR holds
+Writes what reference_ids.py, reference_families.py, reference_templates.py and reference_folders.py describe. Does nothing when OUT_DIR holds
 the results of the same scripts, libraries, data and seed.
 """
 import hashlib
@@ -30,11 +30,13 @@ def main():
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     import reference_families
+    import reference_folders
     import reference_ids
     import reference_templates
     reference_ids.write(out, source, seed)
     reference_families.write(out, source, seed)
     reference_templates.write(out)
+    reference_folders.write(out, source, seed)
     key_file.write_text(key)  # last: a run that was interrupted is done again
 
 
