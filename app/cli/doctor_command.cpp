@@ -141,7 +141,7 @@ int doctor(const std::vector<std::string>& folders) {
                 if (memory.fits())
                     report.good("memory", text);
                 else
-                    report.note("memory", text + "; " + memory.advice);
+                    report.note("memory", text + "; " + memory.advice());
             }
         }
         const PairCheck pair = check_pair(wanted[0], wanted[1]);

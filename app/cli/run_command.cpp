@@ -122,14 +122,20 @@ int run(const Options& options) {
         trace = TraceStore::create(options.record); // fails before anything is loaded
 
     Progress progress;
-    const auto pair = load_pair(config, [&](double fraction, const std::string& what) {
+    PreparedRun prepared = prepare_run(config);
+    require_memory(prepared.memory);
+    load_models(prepared, config, [&](double fraction, const std::string& what) {
         progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
         return interrupted == 0;
     });
-    DecodeSession session(pair, config, [&](double fraction) {
-        progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
-        return interrupted == 0;
-    });
+    const auto pair = prepared.pair;
+    DecodeSession session(
+        pair, config,
+        [&](double fraction) {
+            progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
+            return interrupted == 0;
+        },
+        prepared.text.get());
     const auto recording = session.recording();
     if (!recording->info().note.empty()) {
         progress.show("");

@@ -46,7 +46,8 @@ int64_t workspace_of(const ModelNeed& need) {
     const int64_t largest =
         std::max({c.vocab_size * hidden, inner * hidden, c.num_heads * c.head_dim * hidden});
     const int64_t logits = multiply(multiply(need.logit_rows, c.vocab_size), 4);
-    return add(add(multiply(LlamaWeights::chunk_rows, per_row), logits), multiply(largest, half ? 2 : 4));
+    const int64_t copy = need.loaded ? 0 : multiply(largest, half ? 2 : 4);
+    return add(add(multiply(LlamaWeights::chunk_rows, per_row), logits), copy);
 }
 
 std::optional<int64_t> number_after(std::istream& text, std::string_view key) {
@@ -102,18 +103,6 @@ void lower_to_groups(const std::filesystem::path& mount, std::string path, const
     }
 }
 
-std::string advice_for(std::span<const ModelNeed> needs, const MemoryEstimate& estimate) {
-    const int64_t rest = *estimate.available - add(estimate.weights, estimate.workspace);
-    if (rest > 0 && estimate.cache_per_position > 0 && rest >= estimate.cache_per_position) {
-        return fmt::format("at most {} positions of context fit", rest / estimate.cache_per_position);
-    }
-    const bool wide = std::any_of(needs.begin(), needs.end(), [&](const ModelNeed& need) {
-        return need.device == estimate.device && need.dtype == Dtype::f32;
-    });
-    if (wide) return "bf16 or f16 halves it";
-    return "take a smaller model or another device";
-}
-
 } // namespace
 
 int64_t MemoryEstimate::needed() const {
@@ -124,13 +113,21 @@ bool MemoryEstimate::fits() const {
     return !available || needed() <= *available;
 }
 
+std::string MemoryEstimate::advice() const {
+    if (fits()) return {};
+    const int64_t rest = *available - add(weights, workspace);
+    if (cache_per_position > 0 && rest >= cache_per_position)
+        return fmt::format("at most {} positions of context fit", rest / cache_per_position);
+    return wide ? "bf16 or f16 halves it" : "take a smaller model or another device";
+}
+
 std::string MemoryEstimate::line() const {
     return fmt::format("{}: {} needed (weights {}, caches {}, working space {}), {} available", device,
                        bytes_text(needed()), bytes_text(weights), bytes_text(cache), bytes_text(workspace),
                        available ? bytes_text(*available) : "an unknown amount");
 }
 
-std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs) {
+std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs, const MemoryQuery& available) {
     std::vector<MemoryEstimate> result;
     for (const ModelNeed& need : needs) {
         RL_ASSERT(need.capacity >= 0 && need.logit_rows >= 0);
@@ -139,11 +136,12 @@ std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs) {
         if (it == result.end()) {
             it = result.emplace(result.end());
             it->device = need.device;
-            it->available = device_memory_available(need.device);
+            it->available = available(need.device);
         }
         const ModelConfig& c = need.config;
         const int64_t bytes = element_bytes(need.dtype);
-        it->weights = add(it->weights, multiply(LlamaWeights::held_elements(c), bytes));
+        if (!need.loaded) it->weights = add(it->weights, multiply(LlamaWeights::held_elements(c), bytes));
+        it->wide = it->wide || need.dtype == Dtype::f32;
         const int64_t column =
             need.capacity > 0 ? 2 * c.num_layers * c.num_kv_heads * c.head_dim * bytes : int64_t{0};
         it->cache_per_position = add(it->cache_per_position, column);
@@ -151,16 +149,13 @@ std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs) {
         // Models are loaded one after the other and run one after the other, but their logit rows stay.
         it->workspace = add(it->workspace, workspace_of(need));
     }
-    for (MemoryEstimate& estimate : result) {
-        if (!estimate.fits()) estimate.advice = advice_for(needs, estimate);
-    }
     return result;
 }
 
 void require_memory(std::span<const MemoryEstimate> estimates) {
     for (const MemoryEstimate& estimate : estimates) {
         if (!estimate.fits())
-            throw Error("loading models", {}, "not enough memory: " + estimate.line(), estimate.advice,
+            throw Error("starting a run", {}, "not enough memory: " + estimate.line(), estimate.advice(),
                         ErrorKind::failure);
     }
 }

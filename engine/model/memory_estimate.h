@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace refreshlab {
 
-/// A model that is about to be loaded, and what it will be asked to hold.
+/// A model that is about to be loaded or used, and what it will be asked to hold.
 struct ModelNeed {
     std::string name; ///< for the messages: "teacher", "student"
     ModelConfig config;
@@ -20,9 +21,10 @@ struct ModelNeed {
     std::string device = "cpu"; ///< "cpu" or "cuda:<number>", as at::Device::str() says it
     int64_t capacity = 0;       ///< positions of its KV cache; 0 = no cache
     int64_t logit_rows = 1;     ///< fp32 rows of the vocabulary that are held at once, rings included
+    bool loaded = false;        ///< its weights are there: what the device has left already goes without them
 };
 
-/// What the models of one device need before anything is loaded, and what the device has. All numbers are bytes.
+/// What the models of one device need beyond what is there already, and what the device has. All numbers are bytes.
 ///
 /// Weights and caches are exact (zero padding of odd widths included): what LlamaModel::weight_bytes() and
 /// KvCache::bytes_reserved() will say. The working space is an upper estimate: activations of one chunk of a prefill,
@@ -34,19 +36,14 @@ struct MemoryEstimate {
     int64_t weights = 0, cache = 0, workspace = 0;
     int64_t cache_per_position = 0;   ///< of all caches on the device together
     std::optional<int64_t> available; ///< nothing: the machine does not say; then nothing is refused
-    std::string advice;               ///< what would help where it does not fit
+    bool wide = false;                ///< a model in f32 is among them: half precision would help
 
     [[nodiscard]] int64_t needed() const; ///< the three together; saturates
     [[nodiscard]] bool fits() const;
+    [[nodiscard]] std::string advice() const; ///< what would help; empty where it fits
     /// "cpu: 9.8 GB needed (weights 6.4 GB, caches 2.9 GB, working space 0.5 GB), 14.2 GB available"
     [[nodiscard]] std::string line() const;
 };
-
-/// One estimate per device, in the order in which the needs name them: models on one device are added up.
-[[nodiscard]] std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs);
-
-/// Throws Error{failure} with line() and advice of the first device that cannot hold its part.
-void require_memory(std::span<const MemoryEstimate> estimates);
 
 /// Bytes that a process on this host can still allocate without swapping: MemAvailable of /proc/meminfo, lowered to what
 /// the control groups of the process leave (v2 and v1; pages of files count as free). Nothing where neither is readable.
@@ -55,6 +52,17 @@ void require_memory(std::span<const MemoryEstimate> estimates);
 
 /// The same of "cpu" or "cuda:<number>": free memory of the device and what the allocator keeps for reuse.
 [[nodiscard]] std::optional<int64_t> device_memory_available(const std::string& device);
+
+/// How many bytes can still be allocated on a device; nothing where nobody knows. device_memory_available(), or what a
+/// test says.
+using MemoryQuery = std::function<std::optional<int64_t>(const std::string& device)>;
+
+/// One estimate per device, in the order in which the needs name them: models on one device are added up.
+[[nodiscard]] std::vector<MemoryEstimate>
+estimate_memory(std::span<const ModelNeed> needs, const MemoryQuery& available = device_memory_available);
+
+/// Throws Error{failure} with line() and advice() of the first device that cannot hold its part.
+void require_memory(std::span<const MemoryEstimate> estimates);
 
 /// "812 B", "3.4 MB", "12.1 GB": decimal units.
 [[nodiscard]] std::string bytes_text(int64_t bytes);

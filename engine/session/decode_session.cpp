@@ -113,18 +113,15 @@ double DecodeSession::Impl::elapsed_ms() const {
 }
 
 bool DecodeSession::Impl::is_end(int32_t token) const {
-    return !config.ignore_stop && given.empty() && std::binary_search(end_ids.begin(), end_ids.end(), token);
-}
-
-int64_t DecodeSession::Impl::limit() const {
-    const int64_t wanted = config.max_tokens;
-    return given.empty() ? wanted : std::min(wanted, static_cast<int64_t>(given.size()));
+    return !config.ignore_stop && text.given.empty() &&
+           std::binary_search(end_ids.begin(), end_ids.end(), token);
 }
 
 PendingToken DecodeSession::Impl::choose(const at::Tensor& row, int64_t position, Producer producer) const {
     const auto index = static_cast<size_t>(position - prompt_length());
-    const Choice choice = index < given.size() ? given_token(row, given[index])
-                                               : choose_token(row, config.sampler, config.seed, position);
+    const Choice choice = index < text.given.size()
+                              ? given_token(row, text.given[index])
+                              : choose_token(row, config.sampler, config.seed, position);
     PendingToken token;
     token.id = choice.token_id;
     token.producer = producer;
@@ -135,7 +132,7 @@ PendingToken DecodeSession::Impl::choose(const at::Tensor& row, int64_t position
 
 int32_t DecodeSession::Impl::token_at(int64_t position) const {
     const int64_t generated = position - prompt_length();
-    if (generated < 0) return prompt[static_cast<size_t>(position)];
+    if (generated < 0) return prompt()[static_cast<size_t>(position)];
     if (generated == t) return marks.pending.id;
     return recording->step(generated + 1).token_id;
 }
@@ -154,31 +151,30 @@ McRequest DecodeSession::Impl::mc_request(int64_t step) const {
     return request;
 }
 
-void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const PromptText* known_prompt) {
+void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const RunText* known) {
     const c10::InferenceMode guard;
     kernels::set_num_threads(config.threads);
     scorer = checked_scorer(config);
-    const PromptText text = known_prompt ? *known_prompt : render_prompt(*pair, config);
-    prompt = text.ids;
-    if (prompt.empty()) throw Error("starting a run", "the prompt", "gives no tokens");
+    text = known != nullptr ? *known : run_text(*pair, config);
+    if (prompt().empty()) throw Error("starting a run", "the prompt", "gives no tokens");
     const int64_t context = pair->context();
     if (prompt_length() >= context) {
         throw Error("starting a run", "the prompt",
                     fmt::format("has {} tokens and the models' context is {}", prompt_length(), context),
                     "shorten it");
     }
-    given = given_ids(*pair, config, text);
     const int64_t vocab = decoder().config().vocab_size;
-    for (const auto* ids : {&prompt, &given}) {
+    for (const auto* ids : {&text.prompt.ids, &text.given}) {
         for (const int32_t id : *ids) {
             if (id >= 0 && id < vocab) continue;
-            throw Error("starting a run", ids == &prompt ? "the prompt" : "the given text",
+            throw Error("starting a run", ids == &text.prompt.ids ? "the prompt" : "the given text",
                         fmt::format("token id {} is outside the model's vocabulary of {}", id, vocab),
                         "tokenizer.json and config.json do not belong together");
         }
     }
     end_ids = pair->end_ids();
-    capacity = std::min<int64_t>(context, prompt_length() + limit());
+    capacity = text.capacity(config, context);
+    require_memory(memory_of_run(config, *pair, &text));
 
     call_start = std::chrono::steady_clock::now(); // submit: ids are ready
     const auto prefill = [&](const LlamaModel& model, KvCache& cache, Origin origin, double first,
@@ -188,7 +184,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
             const int64_t n = std::min(prefill_chunk, prompt_length() - done);
             const bool last = done + n == prompt_length();
             row = model.extend(
-                cache, std::span(prompt).subspan(static_cast<size_t>(done), static_cast<size_t>(n)),
+                cache, std::span(prompt()).subspan(static_cast<size_t>(done), static_cast<size_t>(n)),
                 last ? LlamaModel::Rows::last : LlamaModel::Rows::none, static_cast<uint8_t>(origin));
             done += n;
             const double fraction = static_cast<double>(done) / static_cast<double>(prompt_length());
@@ -233,8 +229,8 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     RunInfo info;
     info.id = new_run_id();
     info.config = config;
-    info.rendered_prompt = text.text;
-    info.prompt_ids = prompt;
+    info.rendered_prompt = text.prompt.text;
+    info.prompt_ids = prompt();
     info.first_token = ends_at_once ? -1 : marks.pending.id;
     info.first_producer = producer;
     info.first_logprob = marks.pending.logprob;
@@ -254,6 +250,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     info.threads = kernels::num_threads();
     info.started_at = utc_now();
     info.versions = version_list();
+    info.text_rule = pair->tokenizer->text_rule();
     info.note = overfill() ? pair->note() : policy_note(config);
     recording = std::make_shared<Recording>(std::move(info), pair->tokenizer);
 
@@ -265,7 +262,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
 std::vector<Verdict> DecodeSession::Impl::read_task_token(int32_t token, bool top1_hit) {
     const TokenTable& table = *pair->tokenizer;
     const std::string_view bytes = table.is_special(token) ? std::string_view() : table.token_bytes(token);
-    return scorer->advance(bytes, given.empty() ? std::nullopt : std::optional(top1_hit));
+    return scorer->advance(bytes, text.given.empty() ? std::nullopt : std::optional(top1_hit));
 }
 
 void DecodeSession::Impl::put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts) {
@@ -318,7 +315,7 @@ bool DecodeSession::Impl::step() {
         recording->append(record);
         ++t;
         history.push_back(marks);
-        const bool all_read = record.step == static_cast<int64_t>(given.size());
+        const bool all_read = record.step == static_cast<int64_t>(text.given.size());
         finish(!last_token ? "context_limit" : all_read ? "given_end" : "max_tokens");
         return true;
     }
@@ -411,9 +408,9 @@ void check_run(const RunConfig& config) {
 // --- public face -----------------------------------------------------------------------------------------------------
 
 DecodeSession::DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
-                             const std::function<bool(double)>& progress, const PromptText* known_prompt)
+                             const std::function<bool(double)>& progress, const RunText* known)
     : m_impl(std::make_unique<Impl>(std::move(pair), std::move(config))) {
-    m_impl->start(progress, known_prompt);
+    m_impl->start(progress, known);
 }
 
 DecodeSession::~DecodeSession() = default;

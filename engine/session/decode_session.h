@@ -11,7 +11,7 @@
 namespace refreshlab {
 
 class KvCache;
-struct PromptText;
+struct RunText;
 
 /// What can be said about a run before anything is loaded: prompt not empty and UTF-8, max_tokens, policy. Throws
 /// Error{bad_input}.
@@ -24,10 +24,11 @@ class DecodeSession {
 public:
     /// Tokenizes, prefills, hands the cache over, chooses y_1. Throws Error{bad_input}: prompt empty, not UTF-8, longer
     /// than the context, bad parameters; Error "cancelled" when progress says so.
-    /// \param known_prompt  feed exactly these ids (a replay: a template may print the date, a tokenizer may be newer)
+    /// Error{failure} when caches and working space do not fit into what the device has left.
+    /// \param known  feed exactly these ids: those of prepare_run(), or a recording's (a template may print the date, a
+    ///               tokenizer may be newer); null: they are made here
     DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
-                  const std::function<bool(double fraction)>& progress = {},
-                  const PromptText* known_prompt = nullptr);
+                  const std::function<bool(double fraction)>& progress = {}, const RunText* known = nullptr);
     ~DecodeSession();
     DecodeSession(const DecodeSession&) = delete;
     DecodeSession& operator=(const DecodeSession&) = delete;

@@ -6,6 +6,8 @@
 #include "engine/session/session_state.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
+#include "kernels/check.h"
+#include "kernels/thread_pool.h"
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -106,22 +108,19 @@ at::ScalarType scalar_type(Dtype dtype) {
     return at::kFloat;
 }
 
-std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress) {
-    const bool want_teacher = needs_teacher(config);
-    const bool want_student = needs_student(config);
+namespace {
+
+/// The cheap checks of a pair and its text side, models null: nobody should wait for weights to learn that the vocabularies
+/// differ.
+std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
+    const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
     if (want_teacher) require_folder(config.teacher_dir, "--teacher");
     if (want_student) require_folder(config.student_dir, "--student");
-
     auto pair = std::make_shared<ModelPair>();
     pair->teacher_dir = config.teacher_dir;
     pair->student_dir = config.student_dir;
-
-    // The cheap checks come first: nobody should wait for weights to learn that the vocabularies differ.
-    const auto teacher_device =
-        want_teacher ? resolve_device(device_of(config, config.teacher_device)) : at::Device(at::kCPU);
-    const auto student_device =
-        want_student ? resolve_device(device_of(config, config.student_device)) : at::Device(at::kCPU);
-    int64_t vocab = 0; // of the pair
+    if (want_teacher) static_cast<void>(resolve_device(device_of(config, config.teacher_device)));
+    if (want_student) static_cast<void>(resolve_device(device_of(config, config.student_device)));
     const std::string text_dir = want_student ? config.student_dir : config.teacher_dir;
     if (want_teacher && want_student) {
         PairCheck check = check_pair(config.teacher_dir, config.student_dir);
@@ -134,7 +133,7 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
                                    : std::string("their tokenizer.json give other ids)")),
                         "both must use one tokenizer");
         }
-        vocab = check.vocab_size();
+        pair->shared_vocab = check.vocab_size();
         pair->tokenizer = std::move(check.tokenizer);
         pair->geometry_difference = std::move(check.geometry_difference);
         pair->facts = std::move(check.facts);
@@ -142,8 +141,28 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
         pair->tokenizer = Tokenizer::load(text_dir);
     }
     pair->chat_template = ChatTemplate::load(text_dir);
-    require_memory(memory_of_run(config, *pair));
+    return pair;
+}
 
+} // namespace
+
+PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair> loaded,
+                        const MemoryQuery& available) {
+    PreparedRun run;
+    run.pair = std::move(loaded);
+    if (!run.pair) run.text_side = check_folders(config);
+    const ModelPair& known = run.pair ? *run.pair : *run.text_side;
+    if (!config.prompt.empty()) run.text = std::make_shared<RunText>(run_text(known, config));
+    run.memory = memory_of_run(config, known, run.text.get(), available);
+    return run;
+}
+
+void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& progress) {
+    if (run.pair) return;
+    RL_ASSERT(run.text_side != nullptr);
+    kernels::set_num_threads(config.threads); // converting weights is libtorch's, with threads of its own
+    const auto pair = std::make_shared<ModelPair>(*run.text_side);
+    const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
     const double teacher_share = want_teacher ? (want_student ? 0.7 : 1.0) : 0.0;
     const auto part = [&progress](double first, double share) -> LoadProgress {
         if (!progress) return {};
@@ -152,42 +171,56 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
         };
     };
     const at::ScalarType dtype = scalar_type(config.dtype);
-    const auto load = [&](const std::string& dir, at::Device device, double first, double share) {
-        auto model = LlamaModel::load(dir, device, dtype, part(first, share));
-        if (vocab > 0) model->keep_vocabulary(vocab);
+    const auto load = [&](const std::string& dir, const std::string& device, double first, double share) {
+        auto model =
+            LlamaModel::load(dir, resolve_device(device_of(config, device)), dtype, part(first, share));
+        if (pair->shared_vocab) model->keep_vocabulary(*pair->shared_vocab);
         return model;
     };
-    if (want_teacher) pair->teacher = load(config.teacher_dir, teacher_device, 0, teacher_share);
+    if (want_teacher) pair->teacher = load(config.teacher_dir, config.teacher_device, 0, teacher_share);
     if (want_student)
-        pair->student = load(config.student_dir, student_device, teacher_share, 1 - teacher_share);
-    return pair;
+        pair->student = load(config.student_dir, config.student_device, teacher_share, 1 - teacher_share);
+    run.pair = pair;
+    run.text_side.reset();
 }
 
-std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPair& text_side) {
+std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress) {
+    PreparedRun run = prepare_run(config);
+    require_memory(run.memory);
+    load_models(run, config, progress);
+    return run.pair;
+}
+
+std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPair& pair, const RunText* text,
+                                          const MemoryQuery& available) {
     std::vector<ModelNeed> needs;
-    const auto add = [&](const char* name, bool wanted, const std::string& dir, const std::string& device,
-                         int64_t rows) {
-        if (!wanted) return;
+    const bool loaded = pair.teacher || pair.student;
+    const auto add = [&](const char* name, const LlamaModel* model, bool wanted, const std::string& dir,
+                         const std::string& device, bool cache, int64_t rows) {
+        if (loaded ? model == nullptr : !wanted) return;
         ModelNeed need;
         need.name = name;
-        need.config = ModelConfig::load(dir);
+        need.config = model != nullptr ? model->config() : ModelConfig::load(dir);
         need.dtype = config.dtype;
-        need.device = resolve_device(device_of(config, device)).str();
+        need.device =
+            model != nullptr ? model->device().str() : resolve_device(device_of(config, device)).str();
+        need.capacity = cache ? 1 : 0;
         need.logit_rows = rows;
+        need.loaded = model != nullptr;
         needs.push_back(std::move(need));
     };
-    add("teacher", needs_teacher(config), config.teacher_dir, config.teacher_device, pass_chunk);
-    add("student", needs_student(config), config.student_dir, config.student_device, ring_rows);
-    int64_t capacity = INT64_MAX;
+    // A teacher that does not decode still reads the text at the end: the closing pass of the score has a cache of its own.
+    add("teacher", pair.teacher.get(), needs_teacher(config), config.teacher_dir, config.teacher_device, true,
+        pass_chunk);
+    add("student", pair.student.get(), needs_student(config), config.student_dir, config.student_device,
+        config.mode != Mode::teacher, config.mode == Mode::overfill ? ring_rows : 1);
+    int64_t context = INT64_MAX;
     for (const ModelNeed& need : needs)
-        capacity = std::min(capacity, need.config.max_position);
-    if (text_side.tokenizer && !config.prompt.empty()) {
-        const auto prompt = static_cast<int64_t>(render_prompt(text_side, config).ids.size());
-        capacity = std::min(capacity, prompt + config.max_tokens);
+        context = std::min(context, need.config.max_position);
+    for (ModelNeed& need : needs) {
+        if (need.capacity > 0) need.capacity = text != nullptr ? text->capacity(config, context) : context;
     }
-    for (ModelNeed& need : needs)
-        need.capacity = capacity;
-    return estimate_memory(needs);
+    return estimate_memory(needs, available);
 }
 
 bool pair_serves(const ModelPair& pair, const RunConfig& config) {

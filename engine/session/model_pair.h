@@ -13,6 +13,7 @@ namespace refreshlab {
 
 class ChatTemplate;
 class Tokenizer;
+struct RunText;
 
 /// A loaded teacher/student pair with its text side. Shared by sessions, never changed by them.
 struct ModelPair {
@@ -22,24 +23,45 @@ struct ModelPair {
     std::shared_ptr<const ChatTemplate> chat_template; ///< may be null
     std::string teacher_dir, student_dir;
     std::optional<std::string>
-        geometry_difference;     ///< first field that differs; set: no splices, rebuild mode
-    std::vector<PairFact> facts; ///< the pair check, line by line; empty with one model
+        geometry_difference;             ///< first field that differs; set: no splices, rebuild mode
+    std::optional<int64_t> shared_vocab; ///< tokens that both models keep; nothing with one model
+    std::vector<PairFact> facts;         ///< the pair check, line by line; empty with one model
 
     [[nodiscard]] std::string note() const; ///< what a person must know; empty when all is ordinary
     [[nodiscard]] std::vector<int32_t> end_ids() const; ///< end tokens of both models
     [[nodiscard]] int64_t context() const;              ///< the smaller max_position
 };
 
-/// Loads what config.mode needs (both models whenever both folders are given). Throws Error{bad_input}: missing folder,
-/// different vocabularies, no such device, ...; Error{failure} naming what is needed and what there is when the run cannot
-/// fit into the device's memory; Error "cancelled" when progress says so.
+/// A run about which everything is known that can be known without weights: the cheap checks of its models, its text, and
+/// what it will hold.
+struct PreparedRun {
+    std::shared_ptr<ModelPair> text_side;  ///< of a pair that is still to be loaded, models null; else null
+    std::shared_ptr<const ModelPair> pair; ///< null: still to be loaded
+    std::shared_ptr<const RunText>
+        text;                           ///< for DecodeSession, so that it is made once; null without a prompt
+    std::vector<MemoryEstimate> memory; ///< beyond what is there already; nobody has required it yet
+};
+
+/// Prepares what config.mode needs (both models whenever both folders are given).
+/// Throws Error{bad_input}: missing folder, different vocabularies, no such device, ...
+/// \param loaded  null, or a pair for which pair_serves() holds: no weights have to be read
+[[nodiscard]] PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair> loaded = {},
+                                      const MemoryQuery& available = device_memory_available);
+
+/// Reads the weights that run.pair lacks; nothing where it has them. Throws Error{bad_input} for what is wrong with the files,
+/// Error "cancelled" when progress says so.
+void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& progress = {});
+
+/// prepare_run(), require_memory(), load_models(): a pair for any number of runs. Throws as they do.
 [[nodiscard]] std::shared_ptr<const ModelPair> load_pair(const RunConfig& config,
                                                          const LoadProgress& progress = {});
 
-/// What the models and caches of this run will hold, device by device, before anything is loaded. The caches are as long as
-/// prompt and max_tokens ask for, or as the context where no prompt is given.
-/// \param text_side  a pair whose tokenizer (and template) are there; the models need not be
-[[nodiscard]] std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPair& text_side);
+/// What the models and caches of this run will hold, device by device, beyond what is there already.
+/// \param pair  the models that it has count no weights; if it has none, those that the run wants count in full
+/// \param text  makes the caches as long as the run's text; null: as long as the context
+[[nodiscard]] std::vector<MemoryEstimate>
+memory_of_run(const RunConfig& config, const ModelPair& pair, const RunText* text = nullptr,
+              const MemoryQuery& available = device_memory_available);
 
 /// True if `pair` is what load_pair(config) would give: nothing has to be loaded again.
 [[nodiscard]] bool pair_serves(const ModelPair& pair, const RunConfig& config);

@@ -10,8 +10,10 @@
 namespace refreshlab {
 
 std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair) {
-    const PromptText prompt{recorded.info().rendered_prompt, recorded.info().prompt_ids, 0};
-    DecodeSession session(std::move(pair), recorded.info().config, {}, &prompt);
+    const RunConfig& config = recorded.info().config;
+    RunText text{{recorded.info().rendered_prompt, recorded.info().prompt_ids, 0}, {}};
+    text.given = given_ids(*pair, config, text.prompt);
+    DecodeSession session(std::move(pair), config, {}, &text);
     const auto& log = recorded.commands();
     size_t next = 0;
     // A command logged with step s was applied behind boundary s - 1.

@@ -49,7 +49,7 @@ PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, Pas
     PassEvent event{record.step, first, std::max<int64_t>(0, end - first), purpose == PassFor::probe,
                     purpose == PassFor::shadow};
     if (event.tokens == 0) return event;
-    const auto text = [&](int64_t position) { // the record in flight is not in the recording yet
+    const auto token_text = [&](int64_t position) { // the record in flight is not in the recording yet
         return position == record.position ? record.token_id : token_at(position);
     };
     std::vector<float> kl, teacher_logprob, agrees; // of the rows at [first, end)
@@ -57,7 +57,7 @@ PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, Pas
         const int64_t n = std::min(pass_chunk, end - begin);
         std::vector<int32_t> tokens;
         for (int64_t p = begin; p < begin + n; ++p)
-            tokens.push_back(text(p));
+            tokens.push_back(token_text(p));
         const at::Tensor rows = pair->teacher->extend(*teacher_cache, tokens, LlamaModel::Rows::all,
                                                       static_cast<uint8_t>(Origin::teacher_decode));
         const std::vector<kernels::RowStatistics> statistics = kernels::row_statistics(rows);
@@ -67,7 +67,7 @@ PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, Pas
             // The row at p predicts p + 1. Behind the newest position stands the pending token, which on_fire may still
             // replace: boundary() gives it its numbers.
             if (position + 1 < student_end) {
-                const int32_t next = text(position + 1);
+                const int32_t next = token_text(position + 1);
                 teacher_logprob.push_back(static_cast<float>(rows[i][next].item<double>() - row.log_z));
                 agrees.push_back(row.top1_id == next ? 1.0F : 0.0F);
             }

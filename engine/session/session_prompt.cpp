@@ -24,4 +24,19 @@ std::vector<int32_t> given_ids(const ModelPair& pair, const RunConfig& config, c
     return ids;
 }
 
+int64_t RunText::limit(const RunConfig& config) const {
+    const int64_t wanted = config.max_tokens;
+    return given.empty() ? wanted : std::min(wanted, static_cast<int64_t>(given.size()));
+}
+
+int64_t RunText::capacity(const RunConfig& config, int64_t context) const {
+    return std::min<int64_t>(context, static_cast<int64_t>(prompt.ids.size()) + limit(config));
+}
+
+RunText run_text(const ModelPair& pair, const RunConfig& config) {
+    RunText text{render_prompt(pair, config), {}};
+    text.given = given_ids(pair, config, text.prompt);
+    return text;
+}
+
 } // namespace refreshlab

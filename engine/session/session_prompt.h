@@ -20,4 +20,18 @@ struct ModelPair;
 [[nodiscard]] std::vector<int32_t> given_ids(const ModelPair& pair, const RunConfig& config,
                                              const PromptText& prompt);
 
+/// All that a run reads, as ids. Made once for a run: a template may print the date.
+struct RunText {
+    PromptText prompt;
+    std::vector<int32_t> given; ///< y_1, y_2, ... of a given text; empty: tokens are drawn
+
+    /// N at most: max_tokens, or the given text's length if that is less.
+    [[nodiscard]] int64_t limit(const RunConfig& config) const;
+    /// Positions that the run's caches hold at most.
+    [[nodiscard]] int64_t capacity(const RunConfig& config, int64_t context) const;
+};
+
+/// render_prompt() and given_ids(); throws as they do.
+[[nodiscard]] RunText run_text(const ModelPair& pair, const RunConfig& config);
+
 } // namespace refreshlab

@@ -22,23 +22,23 @@ void DecodeSession::Impl::score() {
     const int64_t length = prompt_length();
     if (!teacher_cache) teacher_cache = pair->teacher->make_cache(capacity);
     KvCache& cache = *teacher_cache;
-    std::vector<int32_t> text = prompt;
+    std::vector<int32_t> all = prompt();
     for (int64_t i = 1; i <= n; ++i)
-        text.push_back(recording->token(i));
+        all.push_back(recording->token(i));
     constexpr int64_t chunk = 128;
     while (cache.length() < length + n - 1) {
         const int64_t first = cache.length();
         const bool scores = first + chunk >= length; // prompt rows before L - 1 score nothing
         const int64_t m =
             std::min(scores ? chunk : std::min(chunk, length - 1 - first), length + n - 1 - first);
-        const auto tokens = std::span(text).subspan(static_cast<size_t>(first), static_cast<size_t>(m));
+        const auto tokens = std::span(all).subspan(static_cast<size_t>(first), static_cast<size_t>(m));
         const at::Tensor rows = pair->teacher->extend(cache, tokens, LlamaModel::Rows::all,
                                                       static_cast<uint8_t>(Origin::teacher_decode));
         const auto statistics = kernels::row_statistics(rows);
         for (int64_t i = 0; i < m; ++i) {
             const int64_t scored = first + i + 1;
             if (scored < length) continue;
-            const int32_t token = text[static_cast<size_t>(scored)];
+            const int32_t token = all[static_cast<size_t>(scored)];
             const auto& row = statistics[static_cast<size_t>(i)];
             const double lp = rows[i][token].item<double>() - row.log_z;
             if (scored - length + 1 > recording->steps()) marks.pending.teacher_logprob = lp;

@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/refresh/planner.h"
 #include "engine/session/decode_session.h"
+#include "engine/session/session_prompt.h"
 #include "engine/tasks/task_scorer.h"
 #include "kernels/row_statistics.h"
 
@@ -77,7 +78,7 @@ struct DecodeSession::Impl {
     Impl(std::shared_ptr<const ModelPair> models, RunConfig run);
 
     // --- decode_session.cpp ---
-    void start(const std::function<bool(double)>& progress, const PromptText* known_prompt);
+    void start(const std::function<bool(double)>& progress, const RunText* known);
     bool step();
     void finish(std::string reason);
     /// The token of `position` by this row: drawn, or the given one where the run reads a given text.
@@ -87,8 +88,7 @@ struct DecodeSession::Impl {
     void put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts);
     /// What y_t adds to the text, and whether a given y_t was the model's first choice.
     [[nodiscard]] std::vector<Verdict> read_task_token(int32_t token, bool top1_hit);
-    [[nodiscard]] int64_t
-    limit() const; ///< N at most: max_tokens, or the given text's length if that is less
+    [[nodiscard]] int64_t limit() const { return text.limit(config); }
     void log_command(const Command& command);
     [[nodiscard]] bool is_end(int32_t token) const;
     [[nodiscard]] double elapsed_ms() const; ///< active time since submit: pauses between steps do not count
@@ -126,13 +126,14 @@ struct DecodeSession::Impl {
     [[nodiscard]] Producer decoder_producer() const {
         return config.mode == Mode::teacher ? Producer::teacher : Producer::student;
     }
-    [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(prompt.size()); }
+    [[nodiscard]] const std::vector<int32_t>& prompt() const { return text.prompt.ids; }
+    [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(prompt().size()); }
     [[nodiscard]] int32_t token_at(int64_t position) const; ///< prompt or generated; pending is at L + t
 
     std::shared_ptr<const ModelPair> pair;
     RunConfig config; ///< as it is now
-    std::vector<int32_t> prompt, end_ids;
-    std::vector<int32_t> given; ///< y_1, y_2, ... of a given text; empty: tokens are drawn
+    RunText text;
+    std::vector<int32_t> end_ids;
     int64_t capacity = 0;
     std::unique_ptr<KvCache> teacher_cache, student_cache;
     std::shared_ptr<Recording> recording;

@@ -6,6 +6,7 @@
 #include "engine/record/trace_store.h"
 #include "engine/session/decode_session.h"
 #include "engine/session/exactness.h"
+#include "engine/session/session_prompt.h"
 #include "kernels/check.h"
 
 #include <c10/core/InferenceMode.h>
@@ -28,6 +29,7 @@ struct SessionWorker::Impl {
     std::mutex wake_mutex; ///< held while `wake` is called, so that on_news() can take it away for good
     std::function<void()> wake;
     CommandQueue queue;
+    MemoryQuery available;
     // Set by send(Stop) and by the destructor, read by the progress callbacks of a start that is under way.
     std::atomic<bool> cancel{false}, closing{false};
 
@@ -43,6 +45,7 @@ struct SessionWorker::Impl {
     void loop();
     void handle(const Command& command);
     void start_run(const RunConfig& config, bool paused);
+    void make_room(PreparedRun& next);
     void check(const ExactnessOptions& options);
     void make_step();
     void attach_recording();
@@ -109,34 +112,76 @@ void SessionWorker::Impl::update_speed() {
     if (ms > 0) now.tokens_per_second = 1000.0 * static_cast<double>(last - first) / ms;
 }
 
+/// Throws as require_memory() if the run cannot fit even when everything that it replaces is given up; then nothing has been.
+void SessionWorker::Impl::make_room(PreparedRun& next) {
+    const auto fits = [&] {
+        return std::all_of(next.memory.begin(), next.memory.end(),
+                           [](const MemoryEstimate& estimate) { return estimate.fits(); });
+    };
+    if (fits()) return;
+    const auto gain = [&](const at::Device& device, int64_t bytes) {
+        for (MemoryEstimate& estimate : next.memory) {
+            if (estimate.device == device.str() && estimate.available) *estimate.available += bytes;
+        }
+    };
+    if (session) {
+        for (const auto& [cache, model] : {std::pair(session->teacher_cache(), pair->teacher.get()),
+                                           std::pair(session->student_cache(), pair->student.get())}) {
+            if (cache == nullptr) continue;
+            // On the CPU pages that were never written were never taken.
+            const bool cpu = model->device().is_cpu();
+            gain(model->device(), cpu ? cache->bytes_used() : cache->bytes_reserved());
+        }
+    }
+    if (pair && next.pair != pair) {
+        for (const auto& model : {pair->teacher, pair->student}) {
+            if (model) gain(model->device(), model->weight_bytes());
+        }
+    }
+    require_memory(next.memory);
+    session.reset();
+    now.cache_bytes_used = now.cache_bytes_reserved = 0;
+    if (next.pair != pair) pair.reset();
+}
+
 void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
-    // What runs now is given up only when the new run stands: a cancelled or failed start restores it.
+    // What runs now is given up only when the new run stands (or make_room() had to): a cancelled or failed start restores it.
     const EngineState before = now.state;
     const RunConfig applied_before = now.applied;
+    const bool had_session = session != nullptr;
     cancel = false;
     try {
         check_run(config);
-        std::shared_ptr<const ModelPair> next_pair = pair;
         now.applied = config;
-        if (!next_pair || !pair_serves(*next_pair, config)) {
-            set_state(EngineState::loading, "loading models");
-            next_pair = load_pair(config, [this](double fraction, const std::string& what) {
-                set_state(EngineState::loading, what, fraction);
-                return !cancel.load() && !closing.load();
-            });
-        }
-        set_state(EngineState::prefilling, "prefilling the prompt");
-        auto next = std::make_unique<DecodeSession>(next_pair, config, [this](double fraction) {
-            set_state(EngineState::prefilling, "prefilling the prompt", fraction);
+        const bool serves = pair && pair_serves(*pair, config);
+        if (!serves) set_state(EngineState::loading, "loading models");
+        PreparedRun next = prepare_run(config, serves ? pair : nullptr, available);
+        make_room(next);
+        load_models(next, config, [this](double fraction, const std::string& what) {
+            set_state(EngineState::loading, what, fraction);
             return !cancel.load() && !closing.load();
         });
-        pair = std::move(next_pair);
-        session = std::move(next);
+        set_state(EngineState::prefilling, "prefilling the prompt");
+        auto started = std::make_unique<DecodeSession>(
+            next.pair, config,
+            [this](double fraction) {
+                set_state(EngineState::prefilling, "prefilling the prompt", fraction);
+                return !cancel.load() && !closing.load();
+            },
+            next.text.get());
+        pair = std::move(next.pair);
+        session = std::move(started);
     } catch (...) {
         now.applied = applied_before;
-        now.state =
-            session ? (before == EngineState::running ? EngineState::paused : before) : EngineState::idle;
         now.message.clear();
+        if (session) {
+            now.state = before == EngineState::running ? EngineState::paused : before;
+        } else if (had_session) {
+            now.state = EngineState::failed;
+            now.message = "the run had to make room for one that did not start";
+        } else {
+            now.state = EngineState::idle;
+        }
         running = false;
         throw;
     }
@@ -310,8 +355,9 @@ void SessionWorker::Impl::loop() {
     if (trace) trace->flush();
 }
 
-SessionWorker::SessionWorker(std::optional<std::filesystem::path> trace)
+SessionWorker::SessionWorker(std::optional<std::filesystem::path> trace, MemoryQuery available)
     : m_impl(std::make_unique<Impl>()) {
+    m_impl->available = std::move(available);
     if (trace)
         m_impl->trace = TraceStore::create(*trace); // an unwritable path is the caller's error, at once
     m_impl->thread = std::thread([this] { m_impl->loop(); });

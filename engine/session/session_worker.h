@@ -2,6 +2,7 @@
 
 #include "engine/control/command_queue.h"
 #include "engine/control/engine_link.h"
+#include "engine/model/memory_estimate.h"
 
 #include <filesystem>
 #include <memory>
@@ -12,11 +13,16 @@ namespace refreshlab {
 /// The decode thread: owns models, caches, device context and the current session, applies commands between steps,
 /// publishes status and recording. An exception in it becomes state `failed` with its message: the recording stays
 /// readable, and the next StartRun starts again.
+/// Memory    every StartRun is held against what its devices have left. The run that stands keeps its caches, and models that
+///          the next one does not use, until the next one stands; only where they would have to make room for it are they
+///          given up first: then the recording stays, and a start that fails all the same ends in state `failed`.
 /// Shutdown  ~SessionWorker(): queue closed, the step in flight finishes, trace flushed, thread joined.
 class SessionWorker final : public EngineLink {
 public:
     /// \param trace  when given, every run is recorded into this file from its first step
-    explicit SessionWorker(std::optional<std::filesystem::path> trace = {});
+    /// \param available  asked before every run; another answer than the device's is for tests
+    explicit SessionWorker(std::optional<std::filesystem::path> trace = {},
+                           MemoryQuery available = device_memory_available);
     ~SessionWorker() override;
     void send(Command command) override;
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override;

@@ -104,8 +104,8 @@ TEST_CASE("what cannot fit is refused with the numbers and what would help", "[m
     huge.hidden_size = huge.intermediate_size = int64_t{1} << 20;
     huge.num_layers = 1000;
     const auto too_wide = estimate_memory(std::array{need(huge, Dtype::f32, 10)});
-    CHECK_THAT(too_wide[0].advice, ContainsSubstring("bf16"));
-    CHECK_THAT(estimate_memory(std::array{need(huge, Dtype::f16, 10)})[0].advice,
+    CHECK_THAT(too_wide[0].advice(), ContainsSubstring("bf16"));
+    CHECK_THAT(estimate_memory(std::array{need(huge, Dtype::f16, 10)})[0].advice(),
                ContainsSubstring("smaller model"));
     // Sums of absurd sizes stay absurd instead of wrapping around.
     const auto saturated =

@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode_session.h"
+#include "engine/session/session_prompt.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <ATen/ATen.h>
@@ -144,6 +145,49 @@ TEST_CASE("only what a mode needs has to be loaded", "[session]") {
     session.score();
     CHECK_FALSE(session.recording()->end()->teacher_ppl); // no teacher, no number
     CHECK(session.recording()->num_tokens() == 10);
+}
+
+TEST_CASE("the estimate for a loaded pair is what a session's caches then hold", "[session][memory]") {
+    const auto pair = tiny_pair(1, 2);
+    for (const Mode mode : {Mode::teacher, Mode::student, Mode::overfill}) {
+        for (const std::string given : {"", " there was a fox and the fox was red"}) {
+            RunConfig config = tiny_run(30);
+            config.mode = mode;
+            config.given_text = given;
+            const RunText text = run_text(*pair, config);
+            const auto estimates = memory_of_run(config, *pair, &text);
+            REQUIRE(estimates.size() == 1);
+            CHECK(estimates[0].weights == 0);
+            DecodeSession session(pair, config, {}, &text);
+            CHECK(session.recording()->info().prompt_ids == text.prompt.ids);
+            while (session.step()) {
+            }
+            session.score();
+            int64_t held = 0;
+            for (const KvCache* cache : {session.teacher_cache(), session.student_cache()})
+                held += cache != nullptr ? cache->bytes_reserved() : 0;
+            CHECK(estimates[0].cache == held);
+        }
+    }
+}
+
+TEST_CASE("a session whose caches cannot fit is refused before they are made", "[session][memory]") {
+    TinyShape wide; // a terabyte of cache for each model
+    wide.layers = 16;
+    wide.heads = wide.kv_heads = 64;
+    wide.head_dim = 128;
+    wide.max_position = 2'000'000;
+    const auto pair = tiny_pair(1, 2, wide, wide);
+    try {
+        DecodeSession session(pair, tiny_run(1'000'000));
+        FAIL("terabytes were accepted");
+    } catch (const Error& e) {
+        CHECK(e.kind() == ErrorKind::failure);
+        CHECK_THAT(e.what(), ContainsSubstring("not enough memory") && ContainsSubstring("weights 0 B") &&
+                                 ContainsSubstring("positions of context fit"));
+    }
+    DecodeSession session(pair, tiny_run(3)); // the pair itself is fine
+    CHECK(session.step());
 }
 
 TEST_CASE("bad input is refused before anything runs", "[session]") {

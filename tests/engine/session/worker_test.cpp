@@ -2,14 +2,17 @@
 #include "engine/base/error.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/decode_session.h"
+#include "engine/session/session_prompt.h"
 #include "engine/session/session_worker.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -29,6 +32,7 @@ public:
             const std::lock_guard lock(m_mutex);
             ++m_news;
             m_changed.notify_all();
+            if (m_hook) m_hook(*m_worker.status());
         });
     }
     ~Watcher() { m_worker.on_news({}); }
@@ -44,6 +48,11 @@ public:
             m_changed.wait(lock, [&] { return m_news != seen; });
         }
     }
+    /// \param hook  called on the decode thread with every news; may send commands
+    void each(std::function<void(const EngineStatus&)> hook) {
+        const std::lock_guard lock(m_mutex);
+        m_hook = std::move(hook);
+    }
     std::shared_ptr<const EngineStatus> until_state(EngineState state) {
         return until([state](const EngineStatus& s) { return s.state == state; });
     }
@@ -53,6 +62,7 @@ private:
     std::mutex m_mutex;
     std::condition_variable m_changed;
     uint64_t m_news = 0;
+    std::function<void(const EngineStatus&)> m_hook;
 };
 
 RunConfig bundled(int32_t max_tokens) {
@@ -258,6 +268,76 @@ TEST_CASE("a live trace holds the run and its rewound branch", "[worker]") {
 
 TEST_CASE("an unwritable trace is refused before the thread starts", "[worker]") {
     CHECK_THROWS_AS(SessionWorker(std::filesystem::path("/no/such/folder/run.rlt")), Error);
+}
+
+TEST_CASE("every run is held against the memory that is left, with the models that are there already",
+          "[worker]") {
+    std::atomic<int64_t> left{INT64_MAX / 2};
+    SessionWorker worker({}, [&](const std::string&) { return std::optional<int64_t>(left.load()); });
+    Watcher watch(worker);
+    start_paused(worker, watch, 200, 50);
+    const auto first = worker.recording();
+    const auto pair = load_pair(bundled(1));
+    const auto errors = [&] { return worker.status()->errors; };
+    const auto need = [&](const RunConfig& config, const ModelPair& models) {
+        const RunText text = run_text(*pair, config);
+        return memory_of_run(config, models, &text).at(0).needed();
+    };
+    const auto refused = [&](const RunConfig& config) {
+        const uint64_t before = errors();
+        worker.send(command::StartRun{config, true});
+        const auto status = watch.until([&](const EngineStatus& s) { return s.errors > before; });
+        CHECK_THAT(status->error, ContainsSubstring("not enough memory"));
+        CHECK(status->state == EngineState::paused);
+        CHECK(worker.recording() == first);
+        const int64_t steps = first->steps();
+        worker.send(command::Step{1}); // the run that stands goes on
+        watch.until([&](const EngineStatus& s) {
+            return first->steps() == steps + 1 && s.state == EngineState::paused;
+        });
+    };
+    RunConfig longer = bundled(2000);
+    const int64_t held = worker.status()->cache_bytes_used;
+    REQUIRE(held > 0);
+    CHECK(need(longer, *pair) < need(longer, ModelPair{}));
+    left = need(longer, *pair) - held - 1;
+    refused(longer); // not even when the first run's caches are given up
+
+    // Other models: weights and caches of the run that stands would be free.
+    RunConfig half = bundled(2000);
+    half.dtype = Dtype::bf16;
+    const int64_t weights = worker.status()->teacher.weight_bytes + worker.status()->student.weight_bytes;
+    left = need(half, ModelPair{}) - weights - worker.status()->cache_bytes_used - 1;
+    refused(half);
+
+    // It fits once the first run's caches are given up; a start that is then cancelled leaves no run, but its recording.
+    left = need(longer, *pair) - 1;
+    watch.each([&](const EngineStatus& s) {
+        if (s.state == EngineState::prefilling) worker.send(command::Stop{});
+    });
+    const uint64_t before = errors();
+    worker.send(command::StartRun{longer, true});
+    const auto status = watch.until([&](const EngineStatus& s) { return s.errors > before; });
+    watch.each({});
+    CHECK_THAT(status->error, ContainsSubstring("cancelled"));
+    CHECK(status->state == EngineState::failed);
+    CHECK_THAT(status->message, ContainsSubstring("make room"));
+    CHECK(status->cache_bytes_reserved == 0);
+    CHECK(worker.recording() == first);
+
+    left = need(longer, *pair);
+    worker.send(command::StartRun{longer, true});
+    watch.until_state(EngineState::paused);
+    CHECK(worker.recording() != first);
+    CHECK(worker.recording()->steps() == 0);
+    const auto longer_run = worker.recording();
+
+    left = need(half, ModelPair{}) - worker.status()->cache_bytes_used - weights;
+    worker.send(command::StartRun{half, true});
+    watch.until([&](const EngineStatus& s) {
+        return s.state == EngineState::paused && worker.recording() != longer_run;
+    });
+    CHECK(worker.status()->student.dtype == "bf16");
 }
 
 TEST_CASE("closing while a run is loading or decoding ends at once", "[worker]") {

@@ -1,0 +1,78 @@
+// Folders as the model families publish them: every spelling of config.json, shards, tied heads, lists of end tokens.
+#include "engine/base/json_file.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/session/decode_session.h"
+#include "engine/session/pair_check.h"
+#include "engine/session/session_prompt.h"
+#include "engine/text/tokenizer.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+using namespace refreshlab;
+
+namespace {
+
+const std::filesystem::path& folders() {
+    static const std::filesystem::path made = [] {
+        std::filesystem::path out = std::filesystem::path(RL_BUILD_DIR) / "test-files" / "published-folders";
+        std::filesystem::create_directories(out);
+        const std::string command = "'" RL_PYTHON "' -B '" RL_SOURCE_DIR
+                                    "/tests/engine/session/published_folders.py' '" +
+                                    out.string() + "' '" RL_SOURCE_DIR "/assets/models/llama-tales-student'";
+        INFO(command);
+        REQUIRE(std::system(command.c_str()) == 0);
+        return out;
+    }();
+    return made;
+}
+
+} // namespace
+
+TEST_CASE("published folders load and decode as transformers does, alone and as a pair",
+          "[session][parity]") {
+    const nlohmann::json answers = read_json_file(folders() / "answers.json");
+    REQUIRE(answers.size() == 11);
+    size_t stopped = 0;
+    for (const auto& [name, answer] : answers.items()) {
+        INFO(name);
+        RunConfig config;
+        config.teacher_dir = config.student_dir = (folders() / name).string();
+        config.prompt = "given as ids";
+        config.max_tokens = 40;
+        config.threads = 1;
+        const auto pair = load_pair(config);
+        CHECK_FALSE(pair->geometry_difference);
+        CHECK(pair->end_ids() == answer.at("ends").get<std::vector<int32_t>>());
+        const auto wanted = answer.at("ids").get<std::vector<int32_t>>();
+        const RunText text{{"", answer.at("prompt").get<std::vector<int32_t>>(), 0}, {}};
+
+        const auto cache = pair->teacher->make_cache(64);
+        const at::Tensor row = pair->teacher->extend(*cache, text.prompt.ids, LlamaModel::Rows::last, 0)[0];
+        const auto logits = answer.at("logits").get<std::vector<float>>();
+        REQUIRE(row.numel() == static_cast<int64_t>(logits.size()));
+        float worst = 0;
+        for (size_t i = 0; i < logits.size(); ++i)
+            worst = std::max(worst, std::abs(row.const_data_ptr<float>()[i] - logits[i]));
+        CHECK(worst < 1e-4F);
+
+        for (const Mode mode : {Mode::teacher, Mode::overfill}) {
+            config.mode = mode;
+            config.policy = preset_policy(mode == Mode::overfill ? "periodic" : "none");
+            DecodeSession session(pair, config, {}, &text);
+            while (session.step()) {
+            }
+            CHECK(session.recording()->token_ids() == wanted);
+            const bool ended = wanted.size() < 40;
+            CHECK(session.recording()->end()->stop_reason == (ended ? "stop_token" : "max_tokens"));
+            stopped += ended;
+        }
+        CHECK(check_pair(config.teacher_dir, config.student_dir).same_tokenizer);
+    }
+    CHECK(stopped == 14); // the seven folders whose generation_config.json lists one of the drawn tokens
+}
