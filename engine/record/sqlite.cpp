@@ -21,15 +21,51 @@ namespace {
     throw SqlError(SQLITE_MISMATCH, fmt::format("column {} is not {}", column, wanted));
 }
 
+/// As SQLite reads file names with options behind them.
+std::string uri_of(const std::filesystem::path& path, const char* options) {
+    std::string uri = "file:";
+    for (const char c : std::filesystem::absolute(path).string()) {
+        if (c == '%' || c == '?' || c == '#')
+            uri += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+        else
+            uri += c;
+    }
+    return uri + "?" + options;
+}
+
+std::filesystem::path log_of(const std::filesystem::path& path) {
+    return path.string() + "-wal";
+}
+
 } // namespace
+
+bool unchanging(const std::filesystem::path& path) {
+    std::error_code missing;
+    const auto size = std::filesystem::file_size(log_of(path), missing);
+    return missing || size == 0;
+}
+
+std::string stamp(const std::filesystem::path& path) {
+    std::string text;
+    for (const std::filesystem::path& file : {path, log_of(path)}) {
+        std::error_code missing;
+        const auto size = std::filesystem::file_size(file, missing);
+        const auto time = std::filesystem::last_write_time(file, missing);
+        text += missing ? "-;" : fmt::format("{} {};", size, time.time_since_epoch().count());
+    }
+    return text;
+}
 
 Database::Database(const std::filesystem::path& path, Open mode) {
     int flags = SQLITE_OPEN_NOMUTEX; // one thread at a time uses a connection
-    if (mode == Open::read_only) flags |= SQLITE_OPEN_READONLY;
+    if (mode == Open::read_only || mode == Open::unchanging) flags |= SQLITE_OPEN_READONLY;
+    if (mode == Open::unchanging) flags |= SQLITE_OPEN_URI;
     if (mode == Open::read_write) flags |= SQLITE_OPEN_READWRITE;
     if (mode == Open::create) flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     // Absolute, so that a file named ":memory:" is a file.
-    const int code = sqlite3_open_v2(std::filesystem::absolute(path).c_str(), &m_db, flags, nullptr);
+    const std::string name =
+        mode == Open::unchanging ? uri_of(path, "immutable=1") : std::filesystem::absolute(path).string();
+    const int code = sqlite3_open_v2(name.c_str(), &m_db, flags, nullptr);
     if (code == SQLITE_OK) return;
     const std::string message = m_db != nullptr ? sqlite3_errmsg(m_db) : sqlite3_errstr(code);
     sqlite3_close(m_db);

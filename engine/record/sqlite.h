@@ -26,7 +26,18 @@ private:
     int m_code;
 };
 
-enum class Open : uint8_t { read_only, read_write, create };
+enum class Open : uint8_t {
+    read_only, ///< writes of other processes are seen; of a WAL file companions (-wal, -shm) may be left behind
+    unchanging, ///< nobody may write meanwhile (see unchanging()): no locks, no companions, no permission needed
+    read_write,
+    create
+};
+
+/// Says of a closed database that nobody writes to it: it has no write-ahead log. Whoever opens it so asks stamp() before and
+/// after, because a writer may come at any time.
+[[nodiscard]] bool unchanging(const std::filesystem::path& path);
+/// Changes when the database does.
+[[nodiscard]] std::string stamp(const std::filesystem::path& path);
 
 /// One connection, used by one thread at a time. Throws SqlError.
 class Database {

@@ -95,6 +95,26 @@ void SweepStore::transaction(const Work& work) {
     });
 }
 
+/// Reads, and then sees whether what was read was one state of the file.
+template <typename Work>
+auto SweepStore::reading(const Work& work) {
+    return guarded(m_path, [&] {
+        const auto unchanged = [&] { return m_stamp.empty() || sqlite::stamp(m_path) == m_stamp; };
+        const auto fail = [&] {
+            throw Error("reading a sweep", m_path.string(), "another program writes into it",
+                        "run the same command again", ErrorKind::failure);
+        };
+        try {
+            auto result = work();
+            if (!unchanged()) fail();
+            return result;
+        } catch (const SqlError&) {
+            if (!unchanged()) fail(); // half of the one and half of the other state
+            throw;
+        }
+    });
+}
+
 std::unique_ptr<SweepStore> SweepStore::open(const fs::path& path, const SweepPlan& plan) {
     fs::path folder = path.parent_path();
     if (folder.empty()) folder = ".";
@@ -129,12 +149,12 @@ std::unique_ptr<SweepStore> SweepStore::open_existing(const fs::path& path, bool
     if (!fs::exists(path, ignored)) throw Error("reading a sweep", path.string(), "no such file");
     require_sqlite(path);
     return guarded(path, [&] {
-        // A read-only connection leaves SQLite's companion files (-wal, -shm) behind: only where nothing else is allowed.
-        fs::path folder = path.parent_path();
-        if (folder.empty()) folder = ".";
-        const bool writable = access(path.c_str(), W_OK) == 0 && access(folder.c_str(), W_OK) == 0;
-        std::unique_ptr<SweepStore> store(new SweepStore(
-            path, read_only && !writable ? sqlite::Open::read_only : sqlite::Open::read_write));
+        const bool unchanging = read_only && sqlite::unchanging(path);
+        const std::string stamp = unchanging ? sqlite::stamp(path) : std::string();
+        std::unique_ptr<SweepStore> store(new SweepStore(path, unchanging  ? sqlite::Open::unchanging
+                                                               : read_only ? sqlite::Open::read_only
+                                                                           : sqlite::Open::read_write));
+        store->m_stamp = stamp;
         if (store->m_db->integer("PRAGMA application_id") != application_id)
             throw Error("reading a sweep", path.string(), "the file is not a sweep of refreshlab");
         const int64_t version = store->m_db->integer("PRAGMA user_version");
@@ -147,7 +167,7 @@ std::unique_ptr<SweepStore> SweepStore::open_existing(const fs::path& path, bool
             store->m_db->exec("PRAGMA journal_mode = WAL");
             store->m_db->exec("PRAGMA synchronous = NORMAL");
         }
-        store->m_plan = store->read_plan();
+        store->m_plan = store->reading([&] { return store->read_plan(); });
         return store;
     });
 }
@@ -285,7 +305,7 @@ SweepPlan SweepStore::read_plan() {
 }
 
 std::unordered_set<std::string> SweepStore::finished() {
-    return guarded(m_path, [&] {
+    return reading([&] {
         std::unordered_set<std::string> ids;
         Statement select(*m_db, "SELECT id FROM results");
         while (select.step())
@@ -295,7 +315,7 @@ std::unordered_set<std::string> SweepStore::finished() {
 }
 
 bool SweepStore::has_result(const std::string& id) {
-    return guarded(m_path, [&] {
+    return reading([&] {
         Statement select(*m_db, "SELECT 1 FROM results WHERE id = ?");
         select.bind(0, std::string_view(id));
         return select.step();
@@ -303,7 +323,7 @@ bool SweepStore::has_result(const std::string& id) {
 }
 
 bool SweepStore::has_timing(const std::string& id, int32_t pair) {
-    return guarded(m_path, [&] {
+    return reading([&] {
         Statement select(*m_db, "SELECT 1 FROM timings WHERE id = ? AND pair = ?");
         select.bind(0, std::string_view(id));
         select.bind(1, static_cast<int64_t>(pair));
@@ -365,7 +385,7 @@ void SweepStore::add_failure(const std::string& id, const std::string& problem) 
 }
 
 std::vector<std::pair<std::string, std::string>> SweepStore::failures() {
-    return guarded(m_path, [&] {
+    return reading([&] {
         std::vector<std::pair<std::string, std::string>> list;
         Statement select(*m_db, "SELECT id, problem FROM failures ORDER BY id");
         while (select.step())
@@ -375,7 +395,7 @@ std::vector<std::pair<std::string, std::string>> SweepStore::failures() {
 }
 
 std::vector<SweepResult> SweepStore::all_results() {
-    return guarded(m_path, [&] {
+    return reading([&] {
         std::vector<SweepResult> all;
         Statement select(*m_db, fmt::format("SELECT id, config, summary, digest{} FROM results ORDER BY id",
                                             metric_columns("")));
@@ -392,7 +412,7 @@ std::vector<SweepResult> SweepStore::all_results() {
 }
 
 std::vector<SweepTimingResult> SweepStore::all_timings() {
-    return guarded(m_path, [&] {
+    return reading([&] {
         std::vector<SweepTimingResult> all;
         Statement select(*m_db,
                          "SELECT id, pair, tokens, ttft_ms, total_ms, decode_tps, none_total_ms FROM timings"

@@ -55,6 +55,8 @@ public:
     [[nodiscard]] static std::unique_ptr<SweepStore> open(const std::filesystem::path& path,
                                                           const SweepPlan& plan);
     /// What a file holds, with its plan.
+    /// \param read_only  nothing is written, not even SQLite's companion files beside a file that nobody else has open. Should
+    ///                   somebody begin to write into such a file meanwhile, reading throws Error{failure}.
     [[nodiscard]] static std::unique_ptr<SweepStore> open_existing(const std::filesystem::path& path,
                                                                    bool read_only);
     SweepStore(const SweepStore&) = delete;
@@ -90,9 +92,12 @@ private:
     void insert(const SweepTimingResult& timing, bool over);
     template <typename Work>
     void transaction(const Work& work);
+    template <typename Work>
+    auto reading(const Work& work);
 
     std::filesystem::path m_path;
     std::unique_ptr<sqlite::Database> m_db;
+    std::string m_stamp; ///< of a file opened as unchanging; else empty
     SweepPlan m_plan;
 };
 

@@ -311,6 +311,51 @@ TEST_CASE("merged shards give the table of the whole sweep, in any order and any
             std::filesystem::exists(shard.string() + "-wal")); // nothing is left beside a file that was read
 }
 
+TEST_CASE("reading a sweep changes no byte, of a closed file nor of one whose writer was killed",
+          "[study][sweep]") {
+    const SweepPlan plan = grid({1, 2});
+    const ScratchFile closed("read #1?%41"), live("read-live"), killed("read-killed");
+    std::mt19937_64 random(12);
+    const auto write = [&](SweepStore& store) {
+        for (const SweepCell& cell : plan.cells)
+            store.add(random_result(cell.id, random));
+    };
+    write(*SweepStore::open(closed.path(), plan));
+    const auto writer = SweepStore::open(live.path(), plan);
+    write(*writer);
+    for (const char* suffix : {"", "-wal"}) // what a kill leaves behind
+        std::filesystem::copy_file(live.path().string() + suffix, killed.path().string() + suffix);
+    REQUIRE(std::filesystem::file_size(killed.path().string() + "-wal") > 0);
+    const auto bytes_of = [](const std::filesystem::path& path) {
+        return std::filesystem::exists(path) ? read_file(path) : std::string("missing");
+    };
+    for (const auto* file : {&closed, &killed, &live}) {
+        INFO(file->path());
+        const std::filesystem::path log = file->path().string() + "-wal";
+        const std::string before = bytes_of(file->path()), log_before = bytes_of(log);
+        const auto time = std::filesystem::last_write_time(file->path());
+        CHECK(SweepStore::open_existing(file->path(), true)->finished().size() == plan.cells.size());
+        CHECK(bytes_of(file->path()) == before);
+        CHECK(bytes_of(log) == log_before);
+        CHECK(std::filesystem::last_write_time(file->path()) == time);
+    }
+    CHECK_FALSE(std::filesystem::exists(closed.path().string() + "-shm"));
+
+    // Somebody writes into a file that was closed when it was opened for reading.
+    const auto reader = SweepStore::open_existing(closed.path(), true);
+    CHECK_NOTHROW(reader->all_results());
+    const auto late = SweepStore::open(closed.path(), plan);
+    late->add_failure("x", "y");
+    try {
+        (void)reader->all_results();
+        FAIL("a state in between was read");
+    } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::failure);
+        CHECK(std::string(error.what()).find("another program writes into it") != std::string::npos);
+    }
+    CHECK(SweepStore::open_existing(closed.path(), true)->failures().size() == 1);
+}
+
 TEST_CASE("of two measurements of one run the same one is kept whatever the order", "[study][sweep]") {
     const SweepPlan plan = grid({1, 2}, {{"timing", nullptr}}); // the table then shows the single runs' times
     const ScratchFile a("two-a"), b("two-b"), ab("two-ab"), ba("two-ba");
