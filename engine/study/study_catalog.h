@@ -21,6 +21,8 @@ namespace refreshlab {
 ///   table        the rule's threshold for F = 2.5, what it really gives, and the quantiles with 2 to 3 refreshes per 1,000 tokens
 ///   grid         every target that was tried: threshold, refreshes, teacher-PPL, task score
 ///   correlation  of the signals over the calibration texts
+/// The figure has fires per 1,000 tokens over the threshold: a line that the calibration promises (source calibration), and the
+/// points of the grid (source live) with what they give.
 [[nodiscard]] StudyResult study_thresholds(const StudyOptions& options);
 
 /// Drift of the student's columns against their distance from the last refresh (1 = the first token behind it), under periodic

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace refreshlab {
 
@@ -83,9 +84,9 @@ StudyResult study_drift(const StudyOptions& options) {
          {"refresh every"},
          {"distance"},
          {"K"},
-         {"K +- 95 %"},
+         {"K +- 1.96 SE"},
          {"V"},
-         {"V +- 95 %"},
+         {"V +- 1.96 SE"},
          {"texts"},
          {"columns"}},
         {}};
@@ -114,13 +115,16 @@ StudyResult study_drift(const StudyOptions& options) {
         for (const int32_t stride : strides) {
             const StudyCase study_case{fmt::format("every {}", stride), Mode::overfill,
                                        periodic_policy(stride)};
-            std::vector<TextDrift> drifts;
+            std::vector<StudyRun> runs;
             for (size_t i = 0; i < texts.size(); ++i) {
                 RunConfig config = runner.given_config(study_case, texts[i]);
                 if (!texts[i].prefix.empty()) config = runner.with_prefix(config, texts[i]);
-                drifts.push_back(drift_of(
-                    *runner.run(config, fmt::format("drift {} {} {}", family, study_case.name, i + 1))));
+                runs.push_back(
+                    {std::move(config), fmt::format("drift {} {} {}", family, study_case.name, i + 1)});
             }
+            std::vector<TextDrift> drifts;
+            for (const auto& recording : runner.run_all(runs))
+                drifts.push_back(drift_of(*recording));
             int64_t layers = 0, longest = 0;
             for (const TextDrift& text : drifts) {
                 for (const auto& [key, sum] : text) {

@@ -5,11 +5,16 @@
 #include "engine/session/decode_session.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
+#include "kernels/thread_pool.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 namespace refreshlab {
 
@@ -144,21 +149,64 @@ bool StudyRunner::wants(const std::string& part) const {
     return m_options.parts.empty() || std::ranges::find(m_options.parts, part) != m_options.parts.end();
 }
 
-std::shared_ptr<const Recording> StudyRunner::run(const RunConfig& config, const std::string& name,
-                                                  bool score) {
-    if (m_options.progress) {
-        const double expected = static_cast<double>(std::max(m_expected, m_done + 1));
-        m_options.progress(static_cast<double>(m_done) / expected, name);
+std::vector<std::shared_ptr<const Recording>> StudyRunner::run_all(const std::vector<StudyRun>& runs) {
+    std::vector<std::shared_ptr<const Recording>> made(runs.size());
+    const LlamaModel& any = m_pair->student ? *m_pair->student : *m_pair->teacher;
+    size_t workers = 1;
+    if (any.device().is_cpu()) {
+        const auto cores = static_cast<size_t>(std::max(1U, std::thread::hardware_concurrency()));
+        workers = m_options.base.threads > 0 ? static_cast<size_t>(m_options.base.threads) : cores;
+        workers = std::max<size_t>(1, std::min(workers, runs.size()));
     }
+    const int32_t threads = workers > 1 ? 1 : m_options.base.threads;
+    // Sessions set the same number, which then changes nothing: only a change must not meet another session's step.
+    kernels::set_num_threads(threads);
+    std::mutex mutex; // protects the error and the progress, held for a line of output
+    std::exception_ptr error;
+    std::atomic<size_t> next{0};
+    std::atomic<bool> failed{false};
+    const auto work = [&] {
+        while (!failed) {
+            const size_t i = next.fetch_add(1);
+            if (i >= runs.size()) return;
+            try {
+                {
+                    const std::lock_guard lock(mutex);
+                    const double expected = static_cast<double>(std::max(m_expected, m_done + 1));
+                    if (m_options.progress)
+                        m_options.progress(static_cast<double>(m_done) / expected, runs[i].name);
+                }
+                made[i] = run(runs[i], threads);
+                const std::lock_guard lock(mutex);
+                ++m_done;
+            } catch (...) {
+                const std::lock_guard lock(mutex);
+                if (!error) error = std::current_exception();
+                failed = true;
+            }
+        }
+    };
+    std::vector<std::thread> others;
+    for (size_t worker = 1; worker < workers; ++worker)
+        others.emplace_back(work);
+    work();
+    for (std::thread& other : others)
+        other.join();
+    if (error) std::rethrow_exception(error);
+    return made;
+}
+
+std::shared_ptr<const Recording> StudyRunner::run(const StudyRun& run, int32_t threads) const {
+    RunConfig config = run.config;
+    config.threads = threads;
     DecodeSession session(m_pair, config);
     while (!session.finished())
         session.step();
-    if (score) session.score();
-    ++m_done;
+    if (run.score) session.score();
     const auto recording = session.recording();
     if (!m_options.traces.empty()) {
         std::string file;
-        for (const char c : name) {
+        for (const char c : run.name) {
             const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
             const bool plain = (small >= 'a' && small <= 'z') || (small >= '0' && small <= '9') ||
                                small == '.' || small == '-' || small == '_';

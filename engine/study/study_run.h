@@ -48,7 +48,14 @@ struct StudyCase {
 /// The card's cases without the strides 64, 16, 8 and the gate at 4 bits: for tables where a few rows tell all.
 [[nodiscard]] std::vector<StudyCase> few_cases();
 
-/// The runs of a study, one after another on one loaded pair.
+/// One run of a study.
+struct StudyRun {
+    RunConfig config;
+    std::string name;   ///< of the trace file, if traces are kept, and for the progress
+    bool score = false; ///< with the closing pass that gives teacher-PPL
+};
+
+/// The runs of a study on one loaded pair.
 class StudyRunner {
 public:
     /// Loads the pair. Throws Error as load_pair().
@@ -59,10 +66,9 @@ public:
     /// ... on the record's own text: the response is given, so all cases read the same tokens.
     [[nodiscard]] RunConfig given_config(const StudyCase& c, const PromptRecord& record) const;
 
-    /// A run to its end. \param score  with the closing pass that gives teacher-PPL
-    /// \param name  of the trace file, if traces are kept
-    [[nodiscard]] std::shared_ptr<const Recording> run(const RunConfig& config, const std::string& name,
-                                                       bool score = false);
+    /// Runs to their ends, recordings in the order asked for. On the CPU base.threads of them at a time (0: one for each core)
+    /// with a thread each, which changes no number; on a GPU one after another. Throws what the first failing run throws.
+    [[nodiscard]] std::vector<std::shared_ptr<const Recording>> run_all(const std::vector<StudyRun>& runs);
 
     /// The first `limit` records of PROMPTS/NAME.jsonl (options.limit if that is set). Throws Error{bad_input}.
     [[nodiscard]] std::vector<PromptRecord> records(const std::string& name, int64_t limit) const;
@@ -78,6 +84,9 @@ public:
     void expect(int64_t runs) { m_expected += runs; }
 
 private:
+    /// Any thread. \param threads  of the session
+    [[nodiscard]] std::shared_ptr<const Recording> run(const StudyRun& run, int32_t threads) const;
+
     StudyOptions m_options;
     std::shared_ptr<const ModelPair> m_pair;
     int64_t m_expected = 0, m_done = 0;
@@ -114,7 +123,8 @@ struct RunTotals {
     [[nodiscard]] StudyCell teacher_ppl() const; ///< exp of the mean -ln p_T over all tokens
 };
 
-/// Mean and half width of its 95 % confidence interval, 1.96 standard errors; nothing for fewer than two values.
+/// Mean, and 1.96 of its standard errors: the half width of a 95 % interval if means are normal (with some ten values they
+/// nearly are, and the interval is a little narrow). Nothing for fewer than two values.
 struct MeanInterval {
     double mean = 0;
     StudyCell half_width;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace refreshlab {
 
@@ -39,6 +40,7 @@ std::vector<Cell> run_cells(StudyRunner& runner, const std::vector<std::string>&
         const bool sampled = std::ranges::find(almanac_kinds, kind) != almanac_kinds.end();
         for (const StudyCase& study_case : cases) {
             Cell cell{kind, study_case, {}};
+            std::vector<StudyRun> runs;
             for (size_t i = 0; i < records.size(); ++i) {
                 RunConfig config = runner.given_config(study_case, records[i]);
                 if (live) {
@@ -47,9 +49,13 @@ std::vector<Cell> run_cells(StudyRunner& runner, const std::vector<std::string>&
                     config.seed = runner.options().seed + i;
                     if (sampled) config.sampler = {.temperature = 0.8, .top_k = 0, .top_p = 0.95, .min_p = 0};
                 }
-                const auto recording = runner.run(
-                    config, fmt::format("{} {} {} {}", live ? "live" : "given", kind, study_case.name, i + 1),
-                    live);
+                runs.push_back(
+                    {std::move(config),
+                     fmt::format("{} {} {} {}", live ? "live" : "given", kind, study_case.name, i + 1),
+                     live});
+            }
+            for (const auto& recording : runner.run_all(runs)) {
+                const RunConfig& config = recording->info().config;
                 const TaskResult task = score_recording(*recording, config.task, config.prompt);
                 cell.totals.add(*recording, &task);
             }
@@ -155,20 +161,20 @@ void story_table(StudyRunner& runner, StudyResult& result, StudyTable& figure) {
     size_t none = 0;
     for (size_t c = 0; c < cases.size(); ++c) {
         if (cases[c].mode == Mode::overfill && cases[c].policy.triggers.empty()) none = c;
+        std::vector<StudyRun> runs;
         for (size_t i = 0; i < records.size(); ++i) {
-            const RunConfig config =
-                runner.with_prefix(runner.given_config(cases[c], records[i]), records[i]);
-            const auto recording =
-                runner.run(config, fmt::format("given story_continuations {} {}", cases[c].name, i + 1));
-            totals[c].add(*recording, nullptr);
+            runs.push_back({runner.with_prefix(runner.given_config(cases[c], records[i]), records[i]),
+                            fmt::format("given story_continuations {} {}", cases[c].name, i + 1)});
         }
+        for (const auto& recording : runner.run_all(runs))
+            totals[c].add(*recording, nullptr);
     }
     StudyTable table{"stories",
                      fmt::format("Story continuations on given text, {} records", records.size()),
                      {{"case"},
                       {"loss (nats per token)", 4},
                       {"to no refresh, mean over records", 4, true},
-                      {"+- 95 %", 4},
+                      {"+- 1.96 SE", 4},
                       {"refreshes per 1,000 tokens", 1}},
                      {}};
     for (size_t c = 0; c < cases.size(); ++c) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace refreshlab {
 
@@ -15,6 +16,8 @@ namespace {
 
 constexpr double targets[] = {1, 2.5, 5, 10, 20}; // fires per 1,000 tokens that a threshold is calibrated for
 constexpr double rule_target = 2.5;
+constexpr double curve_from = 0.5, curve_to = 50; ///< fires per 1,000 tokens, in equal ratios
+constexpr int curve_points = 40;
 constexpr int64_t calibration_tokens = 2000, live_tokens = 2000;
 
 struct Family {
@@ -157,17 +160,18 @@ public:
         }
         m_runner.expect(std::ssize(calibration) + cells * std::ssize(fresh));
 
-        std::vector<std::shared_ptr<const Recording>> calibrated_runs;
-        int64_t tokens = 0;
+        std::vector<StudyRun> runs;
         for (size_t i = 0; i < calibration.size(); ++i) {
             RunConfig config = m_runner.given_config({"none", Mode::overfill, {}}, calibration[i]);
             config.shadow = true;
             config.mc.measure = true;
             config.mc.stride = 1;
-            calibrated_runs.push_back(
-                m_runner.run(config, fmt::format("calibration {} {}", family.name, i + 1)));
-            tokens += calibrated_runs.back()->num_tokens();
+            runs.push_back({std::move(config), fmt::format("calibration {} {}", family.name, i + 1)});
         }
+        const auto calibrated_runs = m_runner.run_all(runs);
+        int64_t tokens = 0;
+        for (const auto& run : calibrated_runs)
+            tokens += run->num_tokens();
         for (const std::string& signal : calibrated) {
             correlations.rows.push_back({family.name, signal,
                                          correlation(calibrated_runs, signal, "entropy_bits"),
@@ -188,6 +192,7 @@ public:
         for (const Gate& gate : gates()) {
             const std::vector<double> values = values_at(calibrated_runs, gate.signal, gate.stride);
             if (values.empty()) continue;
+            calibration_curve(family, gate, values);
             std::vector<Tried> tried;
             for (const double target : targets) {
                 const double q = calibration_quantile(target, gate.stride);
@@ -201,6 +206,9 @@ public:
                 grid.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, target, q, row.threshold,
                                      row.rate(), row.totals.share_right(), row.totals.teacher_ppl(),
                                      row.totals.tokens});
+                figure.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, std::string("live"),
+                                       row.threshold, row.rate(), row.totals.share_right(),
+                                       row.totals.teacher_ppl()});
                 tried.push_back(std::move(row));
             }
             const auto rule = std::ranges::find(tried, rule_target, &Tried::target);
@@ -246,10 +254,39 @@ public:
         {{"family"}, {"signal"}, {"with entropy", 2, true}, {"with KL", 2, true}, {"tokens"}},
         {}};
 
+    StudyTable figure{"figure",
+                      "",
+                      {{"family"},
+                       {"signal"},
+                       {"stride"},
+                       {"source"},
+                       {"threshold"},
+                       {"fires_per_1000"},
+                       {"share_right"},
+                       {"teacher_ppl"}},
+                      {}};
+
 private:
+    /// What the calibration promises of every threshold: a line through which the live points should go.
+    void calibration_curve(const Family& family, const Gate& gate, const std::vector<double>& values) {
+        for (int i = 0; i <= curve_points; ++i) {
+            const double target = curve_from * std::pow(curve_to / curve_from, i / double{curve_points});
+            const double q = calibration_quantile(target, gate.stride);
+            if (!(q >= 0)) break;
+            figure.rows.push_back({family.name,
+                                   gate.signal,
+                                   int64_t{gate.stride},
+                                   std::string("calibration"),
+                                   quantile(values, q).value(),
+                                   target,
+                                   {},
+                                   {}});
+        }
+    }
+
     RunTotals live(const Family& family, const std::vector<PromptRecord>& records,
                    const StudyCase& study_case, int32_t stride, const std::string& name) {
-        RunTotals totals;
+        std::vector<StudyRun> runs;
         for (size_t i = 0; i < records.size(); ++i) {
             RunConfig config = m_runner.given_config(study_case, records[i]);
             config.given_text.clear();
@@ -257,8 +294,11 @@ private:
             config.sampler = {.temperature = 0.8, .top_k = 0, .top_p = 0.95, .min_p = 0};
             config.seed = m_runner.options().seed + i;
             config.mc.stride = stride;
-            const auto recording =
-                m_runner.run(config, fmt::format("live {} {} {}", family.name, name, i + 1), true);
+            runs.push_back({std::move(config), fmt::format("live {} {} {}", family.name, name, i + 1), true});
+        }
+        RunTotals totals;
+        for (const auto& recording : m_runner.run_all(runs)) {
+            const RunConfig& config = recording->info().config;
             const bool scored = !config.task.kind.empty();
             const TaskResult task =
                 scored ? score_recording(*recording, config.task, config.prompt) : TaskResult();
@@ -281,11 +321,9 @@ StudyResult study_thresholds(const StudyOptions& options) {
         if (runner.wants(family.name)) thresholds.family(family);
     }
     StudyResult result;
-    StudyTable figure = thresholds.grid;
-    figure.name = "figure";
     result.tables = {std::move(thresholds.main), std::move(thresholds.grid),
                      std::move(thresholds.correlations)};
-    result.figures = {std::move(figure)};
+    result.figures = {std::move(thresholds.figure)};
     return result;
 }
 

@@ -308,6 +308,34 @@ TEST_CASE(
         CHECK(number(grid.at(tried, "refreshes per 1,000 tokens")) ==
               Approx(refreshes_per_1000(events, steps.rows.size())));
     }
+    // The figure: a line of what the calibration promises for every threshold, and the points that were tried.
+    const Table figure = read_csv(scratch / "out/figure.csv");
+    size_t line = 0, points = 0;
+    for (size_t i = 0; i < figure.rows.size(); ++i) {
+        const std::string& signal = figure.at(i, "signal");
+        const auto stride = static_cast<size_t>(number(figure.at(i, "stride")));
+        const double fires = number(figure.at(i, "fires_per_1000"));
+        if (figure.at(i, "source") == "calibration") {
+            const double q = 1 - fires * static_cast<double>(stride) / 1000;
+            CHECK(number(figure.at(i, "threshold")) == Approx(quantile_of(signal, stride, q)));
+            CHECK(figure.at(i, "teacher_ppl").empty());
+            ++line;
+            continue;
+        }
+        CHECK(figure.at(i, "source") == "live");
+        for (size_t row = 0; row < grid.rows.size(); ++row) {
+            if (grid.at(row, "signal") != signal || grid.at(row, "stride") != figure.at(i, "stride") ||
+                grid.at(row, "threshold") != figure.at(i, "threshold"))
+                continue;
+            CHECK(number(grid.at(row, "refreshes per 1,000 tokens")) == Approx(fires));
+            CHECK(grid.at(row, "teacher-PPL") == figure.at(i, "teacher_ppl"));
+            ++points;
+            break;
+        }
+    }
+    CHECK(line > 11 * 30);                 // signals with strides x points that a stride can promise
+    CHECK(points == grid.rows.size() - 1); // all but "(no refresh)"
+    CHECK(points + line == figure.rows.size());
 }
 
 TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
