@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -57,7 +58,10 @@ std::optional<std::string> default_value(const Parameter& parameter) {
     return first;
 }
 
+/// Whole numbers in full: a person should be able to type what stands there.
 std::string number(double v) {
+    if (v == 18446744073709551616.0) return "18446744073709551615"; // of whole numbers of 64 bits
+    if (v == std::floor(v) && std::abs(v) < 1e15) return fmt::format("{:.0f}", v);
     return fmt::format("{:g}", v);
 }
 
@@ -103,7 +107,7 @@ void RunOptions::add_to(CLI::App& command) {
         ->type_name("KEY=VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
-    command.add_option("--max-tokens", m_max_tokens, "Tokens to generate; default 256, in the window 330")
+    command.add_option("--max-tokens", m_max_tokens, "Tokens to generate at most; default 256, in the window 330")
         ->type_name("N");
     command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy, the default")
         ->type_name("T");

@@ -9,8 +9,10 @@
 #include "engine/study/sweep_table.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -45,14 +47,15 @@ class Bar {
 public:
     ~Bar() { end(); }
     void show(const SweepProgress& p) {
-        const std::string left = p.left_s ? ", " + duration(*p.left_s) + " left" : "";
+        const bool open = p.left_s && p.done < p.total;
+        const std::string left = open ? ", " + duration(*p.left_s) + " left" : "";
         const std::string numbers = fmt::format("{}/{} runs{}", p.done, p.total, left);
         if (m_terminal) {
-            constexpr int width = 30;
-            const int full = static_cast<int>(p.fraction * width);
-            say("\r\033[K[{:#<{}}{:.<{}}] {:3.0f} %  {}", "", full, "", width - full, 100 * p.fraction,
-                numbers);
-            m_open = true;
+            const std::string text = fmt::format("{:3.0f} %  {}", 100 * p.fraction, numbers);
+            const int room =
+                m_columns - 4 - static_cast<int>(text.size()); // a line that wraps is not overwritten
+            const int width = std::min(room, 30), full = static_cast<int>(p.fraction * width);
+            draw(width < 5 ? text : fmt::format("[{:#<{}}{:.<{}}] {}", "", full, "", width - full, text));
             return;
         }
         const int part = static_cast<int>(20 * p.fraction);
@@ -61,9 +64,7 @@ public:
         say("sweep: {:3.0f} %, {}\n", 100 * p.fraction, numbers);
     }
     void show_loading(double fraction, const std::string& what) {
-        if (!m_terminal) return;
-        say("\r\033[K{} {:.0f} %", what, 100 * fraction);
-        m_open = true;
+        if (m_terminal) draw(fmt::format("{} {:.0f} %", what, 100 * fraction));
     }
     void end() {
         if (m_open) say("\n");
@@ -71,8 +72,18 @@ public:
     }
 
 private:
+    void draw(const std::string& line) {
+        fmt::print(stderr, "\r\033[K{}", line.substr(0, static_cast<size_t>(m_columns - 1)));
+        m_open = true;
+    }
+    static int columns_of_terminal() {
+        winsize size{};
+        const bool known = ioctl(fileno(stderr), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+        return known ? size.ws_col : 80;
+    }
+
     bool m_terminal = isatty(fileno(stderr)) != 0, m_open = false;
-    int m_part = -1;
+    int m_columns = columns_of_terminal(), m_part = -1;
 };
 
 std::string default_out(const std::string& spec, const SweepShard& shard) {

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,44 @@ Outcome refreshlab_cli(const std::vector<std::string>& arguments) {
     outcome.err = read_file(err);
     fs::remove(out);
     fs::remove(err);
+    return outcome;
+}
+
+Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int columns) {
+    const fs::path out = fs::path(RL_BUILD_DIR) / ("terminal-" + std::to_string(getpid()) + ".out");
+    const std::string program = RL_BUILD_DIR "/refreshlab";
+    std::vector<char*> argv{const_cast<char*>(program.c_str())};
+    for (const std::string& a : arguments)
+        argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    winsize size{};
+    size.ws_row = 24;
+    size.ws_col = static_cast<unsigned short>(columns);
+    int master = -1, terminal = -1;
+    if (openpty(&master, &terminal, nullptr, nullptr, &size) != 0)
+        throw std::runtime_error("no pseudo-terminal");
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDOUT_FILENO);
+        dup2(terminal, STDERR_FILENO);
+        close(master);
+        close(terminal);
+        if (chdir(RL_SOURCE_DIR) != 0) _exit(126);
+        execv(program.c_str(), argv.data());
+        _exit(127);
+    }
+    close(terminal);
+    Outcome outcome;
+    char buffer[4096];
+    for (ssize_t n = 0;
+         (n = read(master, buffer, sizeof buffer)) > 0;) // an error once the other side is closed
+        outcome.err.append(buffer, static_cast<size_t>(n));
+    close(master);
+    int state = 0;
+    waitpid(child, &state, 0);
+    outcome.status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    outcome.out = read_file(out);
+    fs::remove(out);
     return outcome;
 }
 

@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -140,6 +142,53 @@ TEST_CASE("a sweep ends in a database and a table", "[cli][sweep]") {
     CHECK(after.size() == 36);
     for (const auto& [id, stamp] : before)
         CHECK(after.at(id) == stamp);
+}
+
+TEST_CASE("on a terminal a sweep draws one line over and over, however narrow", "[cli][sweep]") {
+    for (const int columns : {100, 18}) {
+        const Scratch scratch("sweep-bar");
+        write_file(scratch / "grid.json", json{{"base", {{"device", "cpu"}}},
+                                               {"modes", {"teacher", "overfill"}},
+                                               {"max_tokens", 4},
+                                               {"prompts", {"One.", "Two.", "Three."}}}
+                                              .dump());
+        const Outcome run = refreshlab_on_terminal(
+            {"sweep", scratch / "grid.json", "--out", scratch / "s.db", "--jobs", "2"}, columns);
+        REQUIRE(run.status == 0);
+        const std::string start = "\r\033[K";
+        std::vector<std::string> frames;
+        for (size_t at = run.err.find(start); at != std::string::npos;) {
+            at += start.size();
+            const size_t next = run.err.find(start, at);
+            frames.push_back(run.err.substr(at, next == std::string::npos ? next : next - at));
+            at = next;
+        }
+        REQUIRE(frames.size() > 10); // loading, then the runs
+        const std::string below = frames.back().substr(frames.back().find("\r\n"));
+        frames.back().resize(frames.back().size() - below.size());
+        CHECK_THAT(below, ContainsSubstring("6 of 6 runs") && !ContainsSubstring("\033"));
+        int done = -1;
+        for (const std::string& frame : frames) {
+            CAPTURE(frame, columns);
+            CHECK(frame.size() < static_cast<size_t>(columns));
+            CHECK(frame.find('\n') == std::string::npos);
+            if (frame.find(" runs") == std::string::npos) continue; // loading
+            const bool bar = frame.front() == '[';
+            CHECK(bar == (columns == 100));
+            const size_t filled = static_cast<size_t>(std::count(frame.begin(), frame.end(), '#'));
+            const std::string text = bar ? frame.substr(frame.find(']') + 1) : frame;
+            int percent = -1, now = -1, total = -1;
+            REQUIRE(std::sscanf(text.c_str(), " %d %% %d/%d runs", &percent, &now, &total) == 3);
+            CHECK(now >= done);
+            CHECK(total == 6);
+            if (bar) {
+                CHECK(std::abs(static_cast<int>(filled) - now * 30 / 6) <= 1);
+                CHECK((frame.find(" left") == std::string::npos) == (now == 0 || now == 6));
+            }
+            done = now;
+        }
+        CHECK(done == 6);
+    }
 }
 
 TEST_CASE("a sweep that is killed goes on without computing anything twice", "[cli][sweep]") {
