@@ -116,7 +116,6 @@ json summary_json(const Recording& recording) {
     if (n >= 1 && total_ms && *total_ms > 0) end_to_end_tps = 1000.0 * static_cast<double>(n) / *total_ms;
 
     const SignalMean task = signal_mean(recording, "task_score");
-    const std::string text = generated_text(recording);
     json versions = json::object();
     for (const auto& [name, version] : info.versions)
         versions[name] = version;

@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/record/export.h"
 #include "engine/record/metrics.h"
+#include "engine/record/trace_store.h"
 #include "tests/engine/record/random_recording.h"
 
 #include <catch2/catch_approx.hpp>
@@ -11,6 +12,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <tuple>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -67,10 +69,12 @@ float number(const std::string& field) {
     return value;
 }
 
-std::shared_ptr<Recording> with_tokens(const std::vector<int32_t>& y, const std::string& stop) {
+std::shared_ptr<Recording> with_tokens(const std::vector<int32_t>& y, const std::string& stop,
+                                       TextRule rule = {}) {
     RunInfo info = Grower(1).start()->info();
     info.first_token = y.empty() ? 299 : y[0];
     info.ttft_ms = 100;
+    info.text_rule = rule;
     auto recording = std::make_shared<Recording>(info, std::make_shared<ByteTokens>());
     for (size_t i = 0; i < y.size(); ++i) {
         StepRecord record;
@@ -238,6 +242,28 @@ TEST_CASE("the characters of a summary are those of its text, whatever bytes it 
     const auto s = summary_json(*with_tokens({'h', 0xE2, 0x82, 'x', 0xFF, 0xFF, 298}, "max_tokens"));
     CHECK(s.at("text") == "h\ufffdx\ufffd\ufffd");
     CHECK(s.at("characters") == 5);
+}
+
+TEST_CASE("the text of a summary is decoded by its tokenizer's rule, from a trace as well", "[record]") {
+    const TemporaryFolder folder;
+    const std::vector<int32_t> y{' ', ' ', 'a', 0xE4, 0xBD, 'b', ' '}; // two bytes of three
+    const std::tuple<TextRule, const char*, int> cases[] = {{{}, "  a\ufffdb ", 6},
+                                                            {{1, false}, " a\ufffdb ", 5},
+                                                            {{1, true}, " a\ufffd\ufffdb ", 6},
+                                                            {{7, true}, "a\ufffd\ufffdb ", 5}};
+    for (const auto& [rule, text, characters] : cases) {
+        CAPTURE(rule.leading_spaces, rule.byte_fallback);
+        const auto recording = with_tokens(y, "max_tokens", rule);
+        std::filesystem::remove(folder / "run.rlt");
+        REQUIRE(save_trace(folder / "run.rlt", recording));
+        const auto loaded = load_trace(folder / "run.rlt").at(0);
+        CHECK(loaded->info().text_rule == rule);
+        for (const auto& one :
+             {std::shared_ptr<const Recording>(recording), std::shared_ptr<const Recording>(loaded)}) {
+            CHECK(summary_json(*one).at("text") == text);
+            CHECK(summary_json(*one).at("characters") == characters);
+        }
+    }
 }
 
 TEST_CASE("the summary follows its definitions", "[record]") {

@@ -37,6 +37,7 @@ void check_equal(const Recording& loaded, const Recording& original) {
     CHECK(a.started_at == b.started_at);
     CHECK(a.versions == b.versions);
     CHECK(a.note == b.note);
+    CHECK(a.text_rule == b.text_rule);
     CHECK(loaded.token_ids() == original.token_ids());
     for (int64_t t = 1; t <= original.steps(); ++t) {
         REQUIRE(loaded.step(t).arrival_ms == original.step(t).arrival_ms);
