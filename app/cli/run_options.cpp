@@ -107,7 +107,9 @@ void RunOptions::add_to(CLI::App& command) {
         ->type_name("KEY=VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
-    command.add_option("--max-tokens", m_max_tokens, "Tokens to generate at most; default 256, in the window 330")
+    command
+        .add_option("--max-tokens", m_max_tokens,
+                    "Tokens to generate at most; default 256, in the window 330")
         ->type_name("N");
     command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy, the default")
         ->type_name("T");

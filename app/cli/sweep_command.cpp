@@ -73,7 +73,7 @@ public:
 
 private:
     void draw(const std::string& line) {
-        fmt::print(stderr, "\r\033[K{}", line.substr(0, static_cast<size_t>(m_columns - 1)));
+        say("\r\033[K{}", line.substr(0, static_cast<size_t>(m_columns - 1)));
         m_open = true;
     }
     static int columns_of_terminal() {

@@ -79,6 +79,7 @@ std::shared_ptr<Recording> with_tokens(const std::vector<int32_t>& y, const std:
     for (size_t i = 0; i < y.size(); ++i) {
         StepRecord record;
         record.step = static_cast<int64_t>(i) + 1;
+        record.position = recording->prompt_length() + static_cast<int64_t>(i);
         record.token_id = y[i];
         const bool last = i + 1 == y.size();
         record.next_token_id = !last ? y[i + 1] : stop == "stop_token" ? 299 : -1;
