@@ -342,6 +342,7 @@ void AppWindow::check_gl(const char* where) {
 void AppWindow::mirror_log() {
     const auto& lines = m_shell->context().toasts.lines();
     if (m_logged_lines > lines.size()) m_logged_lines = 0; // the oldest lines were dropped
+    if (!m_options.mirror_log) m_logged_lines = lines.size();
     for (; m_logged_lines < lines.size(); ++m_logged_lines) {
         const ui::Toasts::Line& line = lines[m_logged_lines];
         const auto level = line.level == ui::Toasts::Level::error     ? spdlog::level::err

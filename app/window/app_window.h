@@ -37,6 +37,7 @@ public:
         bool first_start_hints = true;
         std::filesystem::path user_folder; ///< settings and layout; empty = keep nothing
         std::string command_line;          ///< into pictures
+        bool mirror_log = true;            ///< lines of the window's log go to stderr as well
         bool ask_before_closing = false;   ///< see ui::Shell::Options
         bool starts_a_run = false;         ///< see ui::Shell::Options
     };

@@ -6,13 +6,34 @@
 #include "engine/record/recording.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/session_worker.h"
+#include "ui/layout.h"
+#include "ui/panels/panel.h"
+#include "ui/theme.h"
 
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 namespace refreshlab {
 namespace {
+
+/// An option that names one of the window's parts; empty where it was not given.
+void check_name(const char* option, const std::string& name, const std::vector<std::string>& known) {
+    if (name.empty() || std::ranges::find(known, name) != known.end()) return;
+    throw Error("reading", option,
+                "'" + name + "' is not one of " + fmt::format("{}", fmt::join(known, ", ")));
+}
+
+std::vector<std::string> panel_titles() {
+    std::vector<std::string> titles;
+    for (const auto& panel : ui::make_panels())
+        titles.emplace_back(panel->title());
+    return titles;
+}
 
 /// For pictures: true once the wanted state is reached and the engine stands still.
 bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
@@ -48,6 +69,11 @@ int run_window(const WindowOptions& options) {
         opened = runs.back();
     }
     const bool picture = options.screenshot.has_value();
+    // stdout belongs to what a command is asked for.
+    if (spdlog::get("refreshlab") == nullptr)
+        spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
+    check_name("--layout", options.layout, ui::layout_names());
+    check_name("--panel", options.panel, panel_titles());
     if (picture) { // said before the run, not after it
         const std::filesystem::path folder = options.screenshot->parent_path();
         if (!folder.empty() && !std::filesystem::is_directory(folder))
@@ -74,7 +100,9 @@ int run_window(const WindowOptions& options) {
     window_options.ask_before_closing =
         !picture && !window_options.headless; // nobody answers without a display
     window_options.starts_a_run = options.start.has_value();
+    window_options.mirror_log = !picture; // a picture's problem is one line, below
     AppWindow window(engine, window_options);
+    check_name("--theme", options.theme, ui::theme_names(window.assets()));
     if (opened) {
         window.shell().show_recording(opened, options.trace->filename().string());
         // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
@@ -104,13 +132,14 @@ int run_window(const WindowOptions& options) {
         window.frame();
     const auto status = engine.status();
     if (options.start && status->state == EngineState::idle && status->errors > 0) {
-        spdlog::error("{}", status->refusals.front()); // what came behind it only follows from it
-        return 2;                                      // bad input: no run, no picture
+        fmt::print(stderr, "refreshlab: {}\n",
+                   status->refusals.front()); // what came behind it only follows from it
+        return 2;                             // bad input: no run, no picture
     }
     window.write_picture({*options.screenshot, options.panel, options.scale});
     spdlog::info("saved {}", options.screenshot->string());
     if (status->state == EngineState::failed) {
-        spdlog::error("{}", status->message);
+        fmt::print(stderr, "refreshlab: {}\n", status->message);
         return 1;
     }
     return 0;
