@@ -250,3 +250,18 @@ TEST_CASE("a dragged value steps by a power of ten within two pixels and hits ro
     REQUIRE(round_to(57.3, 10) == 60);
     REQUIRE(drag_quantum(0, 100) > 0);
 }
+
+TEST_CASE("labels of neighbouring ticks differ, however far from zero the axis is", "[plot]") {
+    for (const double low : {0.0, 5.0, 11.2, -11.2, 999.0, 123456.0, 0.25}) {
+        for (const double range : {1e-3, 0.02, 0.3, 4.0, 50.0}) {
+            const std::vector<double> ticks = value_ticks(low, low + range, 5);
+            CAPTURE(low, range);
+            for (size_t i = 1; i < ticks.size(); ++i)
+                CHECK(format_tick(ticks[i], ticks[1] - ticks[0]) !=
+                      format_tick(ticks[i - 1], ticks[1] - ticks[0]));
+        }
+    }
+    CHECK(format_tick(11.205, 0.005) == "11.205");
+    CHECK(format_tick(4, 2) == "4");
+    CHECK(format_tick(0.5, 0.5) == "0.5");
+}

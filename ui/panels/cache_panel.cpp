@@ -296,6 +296,8 @@ void CachePanel::draw_drift(UiContext& ctx, Frame& f) {
         const bool live = ctx.engine.recording().get() == f.recording && !f.recording->end();
         const std::string text = f.recording->info().config.mode != Mode::overfill
                                      ? "No drift: this run has one model only"
+                                 : f.recording->info().note.starts_with("rebuild mode")
+                                     ? "No drift: in rebuild mode nothing is copied from the teacher"
                                  : live ? "Drift is measured at each refresh: press Refresh now"
                                         : "Drift is measured at each refresh, and there was none";
         const float most = max.x - min.x - 2 * f.em;

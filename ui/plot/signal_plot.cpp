@@ -32,15 +32,16 @@ struct ValueLabels {
         thresholds; ///< a tag covers the label behind it: better none than half of one
     double y_min = 0, y_max = 1;
     double covered = 0; ///< by a tag to either side of its middle, in units of the axis
+    double step = 0;    ///< between ticks
 };
 
-/// Three digits, padded on the left to the gutter's width.
+/// As many digits as neighbours need to differ, padded on the left to the gutter's width.
 int value_label(double value, char* buffer, int size, void* user) {
     const auto& labels = *static_cast<const ValueLabels*>(user);
     const bool hidden = std::ranges::any_of(labels.thresholds, [&](const ThresholdLine& line) {
         return std::fabs(value - std::clamp(line.value, labels.y_min, labels.y_max)) < labels.covered;
     });
-    std::string text = hidden ? std::string() : format_number(value);
+    std::string text = hidden ? std::string() : format_tick(value, labels.step);
     const float missing = labels.least_width - ImGui::CalcTextSize(text.c_str()).x;
     if (missing > 0)
         text.insert(0, static_cast<size_t>(std::ceil(missing / ImGui::CalcTextSize(" ").x)), ' ');
@@ -117,8 +118,12 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     bool menu = false, hovered = false;
     const double per_pixel =
         (m_y_max - m_y_min) / static_cast<double>(std::max(1.0F, height - header_height()));
-    ValueLabels value_labels{stack.gutter, lines, m_y_min, m_y_max,
-                             per_pixel * static_cast<double>(ImGui::GetTextLineHeight())}; // until EndPlot
+    ValueLabels value_labels{stack.gutter,
+                             lines,
+                             m_y_min,
+                             m_y_max,
+                             per_pixel * static_cast<double>(ImGui::GetTextLineHeight()),
+                             0}; // until EndPlot
 
     ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(10, 5));
     ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
@@ -143,6 +148,10 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         const auto labels =
             static_cast<int>((height - header_height()) / (1.7F * ImGui::GetTextLineHeight()));
         const std::vector<double> ticks = value_ticks(m_y_min, m_y_max, std::max(2, labels));
+        value_labels.step = ticks.size() > 1 ? ticks[1] - ticks[0] : 0;
+        for (const double tick : ticks)
+            stack.gutter =
+                std::max(stack.gutter, ImGui::CalcTextSize(format_tick(tick, value_labels.step).c_str()).x);
         if (!ticks.empty())
             ImPlot::SetupAxisTicks(ImAxis_Y1, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
 

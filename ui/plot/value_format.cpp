@@ -57,6 +57,13 @@ std::vector<double> value_ticks(double min, double max, int at_most) {
     return ticks;
 }
 
+std::string format_tick(double value, double step) {
+    const double size = std::fabs(value);
+    if (!(step > 0) || size < step || size / step < 100) return format_number(value);
+    const auto decimals = static_cast<int>(std::ceil(-std::log10(step) - 1e-9));
+    return fmt::format("{:.{}f}", value, std::clamp(decimals, 0, 9));
+}
+
 double round_to(double value, double quantum) {
     // Dividing by the inverse keeps 5.2 from becoming 5.2000000000000002 for the powers of ten below one.
     return quantum < 1 ? std::round(value / quantum) / std::round(1 / quantum)

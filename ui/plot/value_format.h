@@ -24,6 +24,8 @@ namespace refreshlab::ui {
 /// Round numbers within [min, max], 1, 2 or 5 times a power of ten apart, no more than fit; ascending. Empty for an empty
 /// or infinite range.
 [[nodiscard]] std::vector<double> value_ticks(double min, double max, int at_most);
+/// A tick's label: three digits, or as many more as neighbours that are `step` apart need to differ.
+[[nodiscard]] std::string format_tick(double value, double step);
 [[nodiscard]] double round_to(double value, double quantum);
 
 } // namespace refreshlab::ui
