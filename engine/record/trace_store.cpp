@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -55,6 +57,36 @@ void remove_companions(const std::filesystem::path& path) {
     }
 }
 
+/// One creator at a time in a folder, from the look at what is there until the new file is seen to be in use: of two
+/// that start together the later one would remove what the earlier has just made. The lock is the folder's own, so that
+/// no file is left beside the trace, and goes with the process. Where a folder cannot be locked (not readable, a file
+/// system without locks), creators do not exclude each other.
+class CreationLock {
+public:
+    explicit CreationLock(const std::filesystem::path& file) {
+        const auto folder = std::filesystem::absolute(file).parent_path();
+        m_folder = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (m_folder < 0) return; // opening the trace will say why
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_ms);
+        while (flock(m_folder, LOCK_EX | LOCK_NB) != 0) {
+            if (errno != EWOULDBLOCK && errno != EINTR) return;
+            if (std::chrono::steady_clock::now() > give_up) {
+                close(m_folder);
+                throw Error(doing, file.string(), "another program has locked its folder", "try again");
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(1)); // creating takes a few
+        }
+    }
+    CreationLock(const CreationLock&) = delete;
+    CreationLock& operator=(const CreationLock&) = delete;
+    ~CreationLock() {
+        if (m_folder >= 0) close(m_folder);
+    }
+
+private:
+    int m_folder = -1;
+};
+
 /// Throws unless a trace may be written to path.
 void check_target(const std::filesystem::path& path, bool overwrite) {
     switch (trace::file_kind(path)) {
@@ -69,6 +101,9 @@ void check_target(const std::filesystem::path& path, bool overwrite) {
     case trace::FileKind::foreign_sqlite:
         throw Error(doing, path.string(), "the file exists and is not a RefreshLab trace",
                     "choose another name");
+    case trace::FileKind::damaged: // somebody may want to save what is left of it
+        throw Error(doing, path.string(), "the file exists and is a damaged RefreshLab trace",
+                    "choose another name or remove it");
     case trace::FileKind::trace:
         break;
     }
@@ -185,6 +220,7 @@ private:
         try {
             if (!attached.empty() && !m_writer) {
                 if (!m_db) {
+                    const CreationLock lock(m_path);
                     check_target(m_path, true);
                     m_db = new_database(m_path);
                 }
@@ -219,11 +255,17 @@ private:
         } catch (const std::exception&) {
             // The trace is complete without this; the WAL is read by whoever opens it.
         }
-        m_db.reset();
-        if (!holds_runs) {
-            std::error_code ignored;
-            std::filesystem::remove(m_path, ignored);
+        if (holds_runs) {
+            m_db.reset();
+            return;
+        }
+        try {
+            const CreationLock lock(m_path); // nobody else's file is removed
+            m_db.reset();
+            std::filesystem::remove(m_path);
             remove_companions(m_path);
+        } catch (const std::exception&) { // an empty trace is left
+            m_db.reset();
         }
     }
 
@@ -243,6 +285,7 @@ private:
 
 std::unique_ptr<TraceStore> TraceStore::create(const std::filesystem::path& path, bool overwrite) {
     try {
+        const CreationLock lock(path);
         check_target(path, overwrite);
         std::unique_ptr<sqlite::Database> db;
         if (trace::file_kind(path) != trace::FileKind::trace) db = new_database(path);

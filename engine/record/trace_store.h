@@ -19,8 +19,9 @@ namespace refreshlab {
 class TraceStore {
 public:
     /// Throws Error{bad_input} if the path cannot be written or holds something that is no trace of ours (an existing
-    /// trace is replaced only when `overwrite`). Until the first run is attached nothing is lost: an existing trace stays
-    /// as it is, and a new file that got no run is removed again.
+    /// trace is replaced only when `overwrite`), or a trace that somebody has open. Until the first run is attached
+    /// nothing is lost: an existing trace stays as it is, and a new file that got no run is removed again. Of several
+    /// that create one path at the same time one wins; the others find it in use, here or when their first run comes.
     [[nodiscard]] static std::unique_ptr<TraceStore> create(const std::filesystem::path& path,
                                                             bool overwrite = true);
     ~TraceStore(); ///< flushes and joins

@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -343,6 +344,71 @@ TEST_CASE("a locked file stops writing with a message and not the decode", "[rec
     }
     CHECK(load_trace(file).at(0)->steps() == 3);
     CHECK(recording->steps() == 6);
+}
+
+TEST_CASE("of programs that create one trace at the same time one wins, and the others say so", "[record]") {
+    TemporaryFolder folder;
+    constexpr int programs = 6, rounds = 15;
+    for (int round = 0; round < rounds; ++round) {
+        INFO("round " << round);
+        const auto file = folder / fmt::format("{}.trace", round);
+        if (round % 2 == 1) save_trace(file, Grower(17).start()); // replaced
+        int start[2], finished[2], leave[2];
+        REQUIRE((pipe(start) == 0 && pipe(finished) == 0 && pipe(leave) == 0));
+        std::vector<pid_t> children;
+        for (int i = 0; i < programs; ++i) {
+            const pid_t child = fork();
+            if (child == 0) {
+                char byte = 0;
+                close(start[1]);
+                close(leave[1]);
+                (void)!read(start[0], &byte, 1); // until the parent closes its end
+                int status = 2;
+                const auto in_use = [](const std::string& said) {
+                    return said.find("another program is using this trace") != std::string::npos;
+                };
+                std::unique_ptr<TraceStore> store;
+                try {
+                    store = TraceStore::create(file);
+                    Grower grower(18);
+                    const auto recording = grower.start();
+                    grower.grow(*recording, 3);
+                    store->attach(recording);
+                    store->flush();
+                    status = store->error().empty()   ? 0
+                             : in_use(store->error()) ? 1
+                                                      : 3; // an old one was there
+                } catch (const Error& e) {
+                    if (in_use(e.what())) status = 1;
+                }
+                (void)!write(finished[1], "x", 1);
+                (void)!read(leave[0], &byte, 1); // whoever won keeps the file open until all have tried
+                store.reset();
+                _exit(status);
+            }
+            children.push_back(child);
+        }
+        close(start[0]);
+        close(start[1]);
+        char bytes[programs];
+        for (int i = 0; i < programs; ++i)
+            REQUIRE(read(finished[0], bytes + i, 1) == 1);
+        for (const int end : {leave[0], leave[1], finished[0], finished[1]})
+            close(end);
+        int won = 0, refused = 0;
+        for (const pid_t child : children) {
+            int status = 0;
+            waitpid(child, &status, 0);
+            REQUIRE(WIFEXITED(status));
+            won += WEXITSTATUS(status) == 0 ? 1 : 0;
+            refused += WEXITSTATUS(status) == 1 ? 1 : 0;
+        }
+        CHECK(won == 1);
+        CHECK(refused == programs - 1);
+        const auto loaded = load_trace(file);
+        REQUIRE(loaded.size() == 1);
+        CHECK(loaded[0]->steps() == 3);
+    }
 }
 
 TEST_CASE("a trace is created only where it harms nothing", "[record]") {
