@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace refreshlab {
@@ -23,8 +25,11 @@ using sqlite::Statement;
 
 constexpr auto doing = "reading trace";
 constexpr int64_t max_steps = static_cast<int64_t>(ChunkedLog<StepRecord>::max_size());
-constexpr int64_t max_position = int64_t{1} << 40;
 constexpr int64_t max_id = std::numeric_limits<int32_t>::max();
+
+/// RunEnd::stop_reason
+constexpr std::string_view stop_reasons[] = {"max_tokens",    "given_end", "stop_token",
+                                             "context_limit", "cancelled", "failed"};
 
 /// Contents that no RefreshLab has written.
 struct Damage : std::runtime_error {
@@ -70,6 +75,7 @@ std::vector<T> values(const Statement& row, int column, int64_t count, const cha
 class TraceTokens final : public TokenTable {
 public:
     void add(int32_t id, std::string bytes, bool special) { m_tokens[id] = {std::move(bytes), special}; }
+    [[nodiscard]] bool contains(int32_t id) const { return m_tokens.contains(id); }
     [[nodiscard]] std::string_view token_bytes(int32_t id) const override {
         const auto found = m_tokens.find(id);
         return found == m_tokens.end() ? std::string_view() : std::string_view(found->second.bytes);
@@ -135,6 +141,10 @@ private:
         const int64_t fork_step = within(row.integer(3), 0, max_steps, "fork step");
         const int64_t first_step = within(row.integer(4), 1, max_steps + 1, "first step");
         if (m_runs.contains(id)) throw Damage("two runs have the same id");
+        if (parent == id) throw Damage("a run is its own parent");
+        if (m_parents.contains(id)) throw Damage("a run stands behind its own branch");
+        if (parent.empty() && fork_step > 0) throw Damage("a run without a parent has a fork step");
+        if (!parent.empty()) m_parents.insert(parent);
 
         std::shared_ptr<Recording> recording;
         if (first_step > 1) {
@@ -144,27 +154,50 @@ private:
                 throw Damage(fmt::format("run {} does not begin at its fork", m_run));
             within(fork_step, 0, found->second->steps(), "fork step");
             recording = found->second->fork(fork_step, id, inherited(row));
+            m_tokens = m_run_tokens.at(parent);
         } else {
-            auto& tokens = m_vocabularies[row.integer(9)];
-            if (!tokens) tokens = std::make_shared<TraceTokens>();
+            const auto tokens = m_vocabularies.find(row.integer(9));
+            m_tokens = tokens != m_vocabularies.end() ? tokens->second : std::make_shared<TraceTokens>();
             RunInfo info = trace::info_from_text(row.text(10), fmt::format("run {} of {}", m_run, m_file));
             info.id = id;
             info.parent_id = parent;
             info.fork_step = fork_step;
-            recording = std::make_shared<Recording>(std::move(info), tokens);
+            for (const int32_t token : info.prompt_ids)
+                (void)known_id(token);
+            (void)known_id(info.first_token);
+            recording = std::make_shared<Recording>(std::move(info), m_tokens);
         }
         m_runs.emplace(id, recording);
+        m_run_tokens.emplace(id, m_tokens);
 
         load_steps(*recording);
+        within(fork_step, 0, recording->steps(), "fork step");
         load_refreshes(*recording);
         load_passes(*recording);
         load_commands(*recording);
         load_drift(*recording);
         load_attention(*recording);
         if (!row.is_null(11)) {
-            recording->set_end({row.text(11), number_or_nan(row, 12), row.number(13), row.number(14)});
+            const std::string reason = row.text(11);
+            if (std::ranges::find(stop_reasons, reason) == std::end(stop_reasons))
+                throw Damage(fmt::format("run {} ended for no known reason", m_run));
+            recording->set_end({reason, number_or_nan(row, 12), row.number(13), row.number(14)});
         }
         return recording;
+    }
+
+    // Bounds of what speaks of a run: its steps and positions, and those of the step in flight, which comes with the next
+    // round of the writer. A killed writer leaves no more than that behind.
+    static int64_t last_boundary(const Recording& recording) { return recording.steps() + 1; }
+    /// Columns of the caches at a boundary.
+    static int64_t columns(const Recording& recording, int64_t boundary) {
+        return recording.prompt_length() + boundary;
+    }
+    /// An id that occurs stands in `tokens`; -1 is none.
+    int32_t known_id(int32_t id) const {
+        if (id >= 0 && !m_tokens->contains(id))
+            throw Damage(fmt::format("run {} has token {}, of which the file has no text", m_run, id));
+        return id;
     }
 
     [[nodiscard]] static Recording::Inherited inherited(const Statement& row) {
@@ -220,8 +253,8 @@ private:
             record.step = within(rows.integer(1), expected, std::min(expected, max_steps), "step");
             record.position = recording.prompt_length() + record.step - 1;
             within(rows.integer(2), record.position, record.position, "position");
-            record.token_id = within32(rows.integer(3), -1, last_id, "token id");
-            record.next_token_id = within32(rows.integer(4), -1, last_id, "next token id");
+            record.token_id = known_id(within32(rows.integer(3), -1, last_id, "token id"));
+            record.next_token_id = known_id(within32(rows.integer(4), -1, last_id, "next token id"));
             record.producer = static_cast<Producer>(within(rows.integer(5), 0, 1, "producer"));
             record.next_producer = static_cast<Producer>(within(rows.integer(6), 0, 1, "producer"));
             record.fed = within(rows.integer(7), 0, 1, "fed") != 0;
@@ -242,7 +275,7 @@ private:
         while (rows.step()) {
             StepRecord& record = own_record(records, before, rows.integer(0));
             within(rows.integer(1), record.top_k, std::min<int64_t>(record.top_k, max_top_k - 1), "rank");
-            record.top_ids[record.top_k] = within32(rows.integer(2), -1, last_id, "token id");
+            record.top_ids[record.top_k] = known_id(within32(rows.integer(2), -1, last_id, "token id"));
             record.top_probs[record.top_k] = real32(rows, 3);
             ++record.top_k;
         }
@@ -282,18 +315,19 @@ private:
             const size_t n = recording.refreshes().size();
             const int64_t earliest = n == 0 ? 0 : recording.refreshes()[n - 1].step;
             RefreshEvent e;
-            e.step = within(rows.integer(2), earliest, max_steps, "step of a refresh");
-            e.id = within32(rows.integer(3), 0, max_id, "refresh id");
+            e.step = within(rows.integer(2), earliest, last_boundary(recording), "step of a refresh");
+            e.id = within32(rows.integer(3), 0, e.step, "refresh id"); // at most one at a boundary
             e.automatic = rows.integer(4) != 0;
-            e.delta = within(rows.integer(5), 0, max_position, "delta");
-            e.first_pos = within(rows.integer(6), 0, max_position, "first_pos");
-            e.spliced = within(rows.integer(7), 0, max_position, "spliced");
-            e.pass_tokens = within(rows.integer(8), 0, max_position, "pass_tokens");
+            const int64_t end = columns(recording, e.step);
+            e.delta = within(rows.integer(5), 0, e.step, "delta");
+            e.first_pos = within(rows.integer(6), 0, end, "first_pos");
+            e.spliced = within(rows.integer(7), 0, std::min(e.delta, end - e.first_pos), "spliced");
+            e.pass_tokens = within(rows.integer(8), 0, end, "pass_tokens");
             const auto on_fire = on_fire_from_string(rows.text(9));
             if (!on_fire) throw Damage("on_fire of a refresh is unknown");
             e.on_fire = *on_fire;
-            e.token_before = within32(rows.integer(10), -1, largest_id(recording), "token id");
-            e.token_after = within32(rows.integer(11), -1, largest_id(recording), "token id");
+            e.token_before = known_id(within32(rows.integer(10), -1, largest_id(recording), "token id"));
+            e.token_after = known_id(within32(rows.integer(11), -1, largest_id(recording), "token id"));
             e.kl_nats = number_or_absent(rows, 12);
             e.mean_drift = number_or_absent(rows, 13);
             e.teacher_ms = number_or_nan(rows, 14);
@@ -312,9 +346,10 @@ private:
         while (rows.step()) {
             check_order(rows, recording.passes().size());
             PassEvent e;
-            e.step = within(rows.integer(2), 0, max_steps, "step of a pass");
-            e.first_pos = within(rows.integer(3), 0, max_position, "first_pos");
-            e.tokens = within(rows.integer(4), 0, max_position, "tokens");
+            e.step = within(rows.integer(2), 0, last_boundary(recording), "step of a pass");
+            const int64_t end = columns(recording, e.step);
+            e.first_pos = within(rows.integer(3), 0, end, "first_pos");
+            e.tokens = within(rows.integer(4), 0, end - e.first_pos, "tokens");
             e.probe = rows.integer(5) != 0;
             e.shadow = rows.integer(6) != 0;
             e.kl_nats = number_or_absent(rows, 7);
@@ -329,7 +364,7 @@ private:
         while (rows.step()) {
             check_order(rows, recording.commands().size());
             CommandEvent e;
-            e.step = within(rows.integer(2), 0, max_steps + 1, "step of a command");
+            e.step = within(rows.integer(2), 0, last_boundary(recording), "step of a command");
             e.json = rows.text(3);
             (void)parse_json(e.json,
                              fmt::format("a command of run {} of {}", m_run, m_file)); // readers trust it
@@ -343,10 +378,11 @@ private:
         while (rows.step()) {
             check_order(rows, recording.drifts().size());
             auto map = std::make_shared<DriftMap>();
-            map->step = within(rows.integer(2), 0, max_steps, "step of a drift map");
-            map->refresh_id = within32(rows.integer(3), 0, max_id, "refresh id");
-            map->first_pos = within(rows.integer(4), 0, max_position, "first_pos");
-            map->positions = within(rows.integer(5), 0, max_id, "positions");
+            map->step = within(rows.integer(2), 0, last_boundary(recording), "step of a drift map");
+            map->refresh_id = within32(rows.integer(3), 0, map->step, "refresh id");
+            const int64_t end = columns(recording, map->step);
+            map->first_pos = within(rows.integer(4), 0, end, "first_pos");
+            map->positions = within(rows.integer(5), 0, end - map->first_pos, "positions");
             map->layers = within(rows.integer(6), 0, max_id, "layers");
             const int64_t count = map->positions * map->layers;
             map->k = values<float>(rows, 7, count, "drift");
@@ -362,7 +398,8 @@ private:
             m_db, "SELECT * FROM attention WHERE run = ? ORDER BY weights IS NOT NULL, position, teacher");
         rows.bind(0, m_run); // what a branch has dropped comes first: then what it holds fits its limit
         while (rows.step()) {
-            const int64_t position = within(rows.integer(1), 0, max_position, "position");
+            const int64_t position = within(rows.integer(1), 0, columns(recording, recording.steps()),
+                                            "position"); // the newest is that of the step in flight
             const bool teacher = within(rows.integer(2), 0, 1, "teacher") != 0;
             if (rows.is_null(7)) {
                 recording.drop_attention(position, teacher);
@@ -371,7 +408,8 @@ private:
             auto attention = std::make_shared<AttentionRows>();
             attention->position = position;
             attention->teacher = teacher;
-            attention->step = within(rows.integer(3), -max_position, max_steps, "step of attention");
+            const int64_t step = position - recording.prompt_length() + 1;
+            attention->step = within(rows.integer(3), step, step, "step of attention");
             attention->heads = within(rows.integer(4), 0, 1 << 16, "heads");
             attention->keys = within(rows.integer(5), position + 1, position + 1, "keys");
             const auto layers = static_cast<int64_t>(rows.blob(6).size() / sizeof(int32_t));
@@ -407,6 +445,9 @@ private:
     int64_t m_run = 0;
     std::unordered_map<int64_t, std::shared_ptr<TraceTokens>> m_vocabularies;
     std::unordered_map<std::string, std::shared_ptr<Recording>> m_runs;
+    std::unordered_map<std::string, std::shared_ptr<TraceTokens>> m_run_tokens; ///< by run id
+    std::unordered_set<std::string> m_parents;                                  ///< that earlier runs name
+    std::shared_ptr<TraceTokens> m_tokens; ///< of the run that is being read
 };
 
 void check_file(const std::filesystem::path& path) {
@@ -423,6 +464,8 @@ void check_file(const std::filesystem::path& path) {
         throw Error(doing, path.string(), "not a RefreshLab trace");
     case trace::FileKind::foreign_sqlite:
         throw Error(doing, path.string(), "not a RefreshLab trace but a database of another program");
+    case trace::FileKind::damaged:
+        throw Error(doing, path.string(), "damaged, perhaps truncated: SQLite cannot read it");
     case trace::FileKind::trace:
         break;
     }
@@ -464,6 +507,18 @@ void distrust(Database& db) {
     db.exec("PRAGMA cell_size_check = ON");
 }
 
+/// SQLite reads zeros where the last page was cut. Without a WAL, which may hold newer pages, all of them are in the file.
+void require_whole(Database& db, const std::filesystem::path& path) {
+    const auto bytes =
+        static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size"));
+    std::error_code missing;
+    const auto wal = std::filesystem::file_size(path.string() + "-wal", missing);
+    if (!missing && wal > 0) return;
+    if (const auto size = std::filesystem::file_size(path); size < bytes)
+        throw Error(doing, path.string(),
+                    fmt::format("damaged, perhaps truncated: {} of {} bytes", size, bytes));
+}
+
 /// The schema version of the file; refuses those that this program cannot read.
 int64_t schema_of(Database& db, const std::filesystem::path& path) {
     const int64_t version = db.integer("PRAGMA user_version");
@@ -487,6 +542,7 @@ std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& 
         db.busy_timeout(2000);
         distrust(db);
         const int64_t version = schema_of(db, path);
+        require_whole(db, path);
         if (version < trace::schema_version) { // brought up to date in memory; the file stays as it is
             db.detach_into_memory();
             distrust(db);
@@ -508,7 +564,9 @@ std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& 
         }
         if (e.code() == SQLITE_CANTOPEN || e.code() == SQLITE_PERM)
             throw Error(doing, path.string(), e.what());
-        throw Error(doing, path.string(), std::string("damaged: ") + e.what());
+        const bool cut = e.code() == SQLITE_CORRUPT || e.code() == SQLITE_NOTADB || e.code() == SQLITE_IOERR;
+        throw Error(doing, path.string(),
+                    fmt::format("damaged{}: {}", cut ? ", perhaps truncated" : "", e.what()));
     } catch (const Error& e) {
         if (e.doing() == doing) throw;
         throw Error(doing, path.string(), std::string("damaged: ") + e.what());

@@ -26,8 +26,10 @@ extern const char* const table_names[11];
 [[nodiscard]] const char* migration_sql(int64_t from);
 
 /// What a path holds. SQLite itself is asked and not the file's first bytes: closing a descriptor of our own would drop
-/// the locks of any connection that this process has to the file. Throws SqlError (locked, no permission).
-enum class FileKind : uint8_t { missing, folder, special, empty, foreign, foreign_sqlite, trace };
+/// the locks of any connection that this process has to the file. Only of a file that SQLite refuses the header is read,
+/// to tell a trace that was cut or overwritten (`damaged`) from what never was one (`foreign`). Throws SqlError (locked,
+/// no permission).
+enum class FileKind : uint8_t { missing, folder, special, empty, foreign, foreign_sqlite, damaged, trace };
 [[nodiscard]] FileKind file_kind(const std::filesystem::path& path);
 
 /// Prompt, configuration and the rest of RunInfo, apart from id, parent and fork step, which have columns.

@@ -122,19 +122,21 @@ void TraceWriter::write_new() {
 
 void TraceWriter::write(Run& run) {
     const Recording& r = *run.recording;
-    // Sizes in this order: behind an end, or a back-fill below `filled`, the steps they speak of are written too. Events
-    // and attention rows of the step in flight may come before its record, as they do in memory.
+    if (!run.header_written) write_header(run);
+    // Sizes in this order: behind an end, an event, or a back-fill below `filled`, the steps they speak of are written
+    // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
     const uint64_t end_revision = r.end_revision();
+    const Events events{r.refreshes().size(), r.passes().size(), r.commands().size(), r.drifts().size(),
+                        r.attention_changes().size()};
     const size_t filled = r.filled_values().size();
     const int64_t steps = r.steps();
-    if (!run.header_written) write_header(run);
     for (; run.steps < steps; ++run.steps)
         write_step(run, run.steps + 1);
     for (; run.filled < filled; ++run.filled) {
         const auto& value = r.filled_values()[run.filled];
         write_signal(run, value.step, value.signal, value.known, value.value);
     }
-    write_events(run);
+    write_events(run, events);
     if (end_revision != run.end_revision) write_end(run, end_revision);
 }
 
@@ -216,9 +218,9 @@ void TraceWriter::write_signal(const Run& run, int64_t step, size_t signal, int6
     s.run();
 }
 
-void TraceWriter::write_events(Run& run) {
+void TraceWriter::write_events(Run& run, const Events& up_to) {
     const Recording& r = *run.recording;
-    for (const size_t n = r.refreshes().size(); run.refreshes < n; ++run.refreshes) {
+    for (; run.refreshes < up_to.refreshes; ++run.refreshes) {
         const RefreshEvent& e = r.refreshes()[run.refreshes];
         auto& s = m_insert_refresh;
         s.bind(0, run.number);
@@ -244,7 +246,7 @@ void TraceWriter::write_events(Run& run) {
         write_token(run, e.token_before);
         write_token(run, e.token_after);
     }
-    for (const size_t n = r.passes().size(); run.passes < n; ++run.passes) {
+    for (; run.passes < up_to.passes; ++run.passes) {
         const PassEvent& e = r.passes()[run.passes];
         auto& s = m_insert_pass;
         s.bind(0, run.number);
@@ -258,7 +260,7 @@ void TraceWriter::write_events(Run& run) {
         s.bind_number(8, e.ms);
         s.run();
     }
-    for (const size_t n = r.commands().size(); run.commands < n; ++run.commands) {
+    for (; run.commands < up_to.commands; ++run.commands) {
         const CommandEvent& e = r.commands()[run.commands];
         auto& s = m_insert_command;
         s.bind(0, run.number);
@@ -267,10 +269,9 @@ void TraceWriter::write_events(Run& run) {
         s.bind(3, e.json);
         s.run();
     }
-    for (const size_t n = r.drifts().size(); run.drifts < n; ++run.drifts) {
+    for (; run.drifts < up_to.drifts; ++run.drifts)
         write_drift(run, run.drifts, *r.drifts()[run.drifts]);
-    }
-    for (const size_t n = r.attention_changes().size(); run.attention < n; ++run.attention) {
+    for (; run.attention < up_to.attention; ++run.attention) {
         const auto change = r.attention_changes()[run.attention];
         write_attention(run, change.position, change.teacher);
     }

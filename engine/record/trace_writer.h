@@ -52,12 +52,17 @@ private:
         int64_t first_step = 1; ///< earlier ones are the parent's
     };
 
+    /// How many of each to write.
+    struct Events {
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0;
+    };
+
     [[nodiscard]] bool has_news(const Run& run) const;
     void write(Run& run);
     void write_header(Run& run);
     void write_step(const Run& run, int64_t t);
     void write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value);
-    void write_events(Run& run);
+    void write_events(Run& run, const Events& up_to);
     void write_drift(const Run& run, size_t n, const DriftMap& drift);
     void write_attention(const Run& run, int64_t position, bool teacher);
     void write_end(Run& run, uint64_t revision);

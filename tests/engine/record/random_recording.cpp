@@ -113,7 +113,7 @@ void Grower::boundary(Recording& recording, int64_t t) {
         RefreshEvent event;
         event.step = t;
         event.fired_step = uniform(std::max<int64_t>(1, t - 5), t);
-        event.id = m_refreshes++;
+        event.id = static_cast<int32_t>(recording.refreshes().size());
         event.hits = {{0, "entropy_bits", 0.1 + static_cast<double>(t), 0.1, 'E'}, {-1, "", 0, 0, 'H'}};
         event.automatic = uniform(0, 1) == 1;
         event.delta = uniform(0, t);

@@ -51,7 +51,6 @@ private:
     [[nodiscard]] float any_float();
     void boundary(Recording& recording, int64_t t);
     void record(Recording& recording, int64_t t);
-    int32_t m_refreshes = 0;
 };
 
 /// Value of (step, signal) behind boundary k according to the writes; absent() if none.

@@ -76,6 +76,31 @@ TEST_CASE("what is no trace is refused in one line", "[record]") {
     CHECK_THAT(load_error(folder / "foreign.db"), ContainsSubstring("not a RefreshLab trace"));
 }
 
+TEST_CASE("a trace that was cut is damaged, not another program's", "[record]") {
+    TemporaryFolder folder;
+    make_trace(folder / "good.trace");
+    const std::string good = contents(folder / "good.trace");
+    REQUIRE(good.size() > 3 * 4096);
+    const auto cut = folder / "cut.trace";
+    for (const size_t size : {size_t{100}, size_t{511}, size_t{4095}, size_t{4096}, size_t{4097},
+                              size_t{8192}, good.size() / 2, good.size() - 4096, good.size() - 1}) {
+        INFO(size << " of " << good.size() << " bytes");
+        write(cut, good.substr(0, size));
+        CHECK_THAT(load_error(cut), ContainsSubstring("damaged, perhaps truncated"));
+        if (size == 4096) CHECK_THROWS_AS(TraceStore::create(cut), Error); // nothing is written over it
+        CHECK(contents(cut).size() == size);
+    }
+    for (const size_t size : {size_t{1}, size_t{15}, size_t{99}}) { // less than a header says nothing
+        write(cut, good.substr(0, size));
+        CHECK_THAT(load_error(cut),
+                   ContainsSubstring("not a RefreshLab trace") && !ContainsSubstring("database"));
+    }
+    std::string other = good.substr(0, 4096); // the same cut of a database with another application id
+    other[70] = 'x';
+    write(cut, other);
+    CHECK_THAT(load_error(cut), ContainsSubstring("not a RefreshLab trace"));
+}
+
 TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "version.trace";
@@ -147,6 +172,14 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE refreshes SET step = -1",
         "UPDATE refreshes SET step = 1000 - n",
         "UPDATE refreshes SET n = n + 1000",
+        "UPDATE refreshes SET step = 999999, fired_step = 999999 WHERE n = (SELECT max(n) FROM refreshes)",
+        "UPDATE refreshes SET id = id + 1000",
+        "UPDATE refreshes SET delta = step + 1",
+        "UPDATE refreshes SET first_pos = first_pos + 100000",
+        "UPDATE refreshes SET spliced = spliced + 100000",
+        "UPDATE refreshes SET spliced = delta + 1",
+        "UPDATE refreshes SET pass_tokens = 100000",
+        "UPDATE refreshes SET fired_step = step + 1",
         "UPDATE refreshes SET on_fire = 'explode'",
         "UPDATE refreshes SET hits = '[{'",
         "UPDATE refreshes SET hits = '{}}'",
@@ -155,22 +188,42 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE refreshes SET spliced = NULL",
         "UPDATE passes SET tokens = -1",
         "UPDATE passes SET first_pos = 1e300",
+        "UPDATE passes SET first_pos = 100000000",
+        "UPDATE passes SET tokens = tokens + 100000",
+        "UPDATE passes SET step = 43",
+        "UPDATE commands SET step = 43",
         "UPDATE commands SET json = 'rm -rf'",
         "UPDATE commands SET json = NULL",
         "UPDATE commands SET json = replace(hex(zeroblob(100000)), '00', '[')",
         "UPDATE drift SET layers = 2147483647, positions = 2147483647",
         "UPDATE drift SET layers = 4294967296, positions = 4294967296",
         "UPDATE drift SET k = x'0011'",
+        "UPDATE drift SET first_pos = 2000000000",
+        "UPDATE drift SET step = step + 1000",
+        "UPDATE drift SET refresh_id = refresh_id + 1000",
         "UPDATE drift SET v_max = NULL",
         "UPDATE attention SET heads = 65536, keys = 9223372036854775807",
         "UPDATE OR REPLACE attention SET position = -1, keys = 0",
+        "UPDATE attention SET step = step + 1000",
+        "UPDATE attention SET position = position + 1000, step = step + 1000, keys = keys + 1000",
         "UPDATE attention SET weights = x''",
         "UPDATE attention SET layers = x'01020304'",
         "UPDATE tokens SET bytes = 17",
         "UPDATE OR REPLACE tokens SET id = id - 1000",
+        "DELETE FROM tokens",
+        "DELETE FROM tokens WHERE id = (SELECT token_id FROM steps WHERE run = 2 AND step = 25)",
+        "DELETE FROM tokens WHERE id = (SELECT token_id FROM topk WHERE rank = 1 LIMIT 1)",
+        "DELETE FROM tokens WHERE id = (SELECT token_before FROM refreshes LIMIT 1)",
+        "DELETE FROM tokens WHERE id = (SELECT json_extract(info, '$.prompt_ids[0]') FROM runs)",
+        "UPDATE runs SET vocabulary = 77 WHERE first_step = 1",
         "UPDATE runs SET id = 'same'",
         "UPDATE runs SET parent = 'nobody' WHERE first_step > 1",
         "UPDATE runs SET parent = 'branch' WHERE first_step > 1",
+        "UPDATE runs SET parent = id",
+        "UPDATE runs SET parent = id WHERE first_step = 1",
+        "UPDATE runs SET parent = 'branch' WHERE first_step = 1",
+        "UPDATE runs SET fork_step = 5 WHERE first_step = 1",
+        "UPDATE runs SET parent = 'gone', fork_step = 5000 WHERE first_step = 1",
         "UPDATE runs SET fork_step = 41, first_step = 42 WHERE first_step > 1",
         "UPDATE runs SET fork_step = -1 WHERE first_step > 1",
         "UPDATE runs SET first_step = 30 WHERE first_step > 1",
@@ -189,6 +242,7 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE runs SET info = json_set(info, '$.config', 3)",
         "UPDATE runs SET info = json_set(info, '$.config.policy.when', 'never')",
         "UPDATE runs SET stop_reason = 5.5, total_ms = 'x'",
+        "UPDATE runs SET stop_reason = 'boredom' WHERE stop_reason IS NOT NULL",
         "UPDATE runs SET run = 50 - run",
         "DROP TABLE tokens",
         "ALTER TABLE steps RENAME TO paces",
