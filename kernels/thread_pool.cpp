@@ -1,6 +1,7 @@
 #include "kernels/thread_pool.h"
 
 #include "kernels/check.h"
+#include "kernels/cores.h"
 
 #include <ATen/Parallel.h>
 
@@ -108,7 +109,7 @@ private:
     static constexpr uint32_t generation_mask = (1U << 19) - 1;
 
     Pool()
-        : m_num_threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
+        : m_num_threads(default_threads()) {}
 
     void stop() {
         const std::lock_guard lock(m_callers);
@@ -187,8 +188,7 @@ private:
 void set_num_threads(int num_threads) {
     RL_ASSERT(num_threads >= 0);
     RL_ASSERT(!t_inside);
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    const int wanted = std::min(num_threads == 0 ? cores : num_threads, 1024);
+    const int wanted = std::min(num_threads == 0 ? default_threads() : num_threads, 1024);
     if (Pool::instance().size() != wanted) Pool::instance().resize(wanted);
     at::set_num_threads(wanted);
 }

@@ -5,7 +5,7 @@
 
 namespace refreshlab::kernels {
 
-/// Sets how many threads (the caller included) the CPU kernels of this process use; 0 = all cores. Also sets ATen's
+/// Sets how many threads (the caller included) the CPU kernels of this process use; 0 = default_threads(). Also sets ATen's
 /// count on the calling thread. Results never depend on the number: every output element is computed by one thread, in
 /// one fixed order. Call between steps only.
 void set_num_threads(int num_threads);

@@ -59,7 +59,7 @@ struct RunConfig {
     std::string device = "auto";                ///< auto | cpu | cuda[:i], for both models
     std::string teacher_device, student_device; ///< override `device` when not empty
     Dtype dtype = Dtype::f32;
-    int32_t threads = 0; ///< 0 = all cores
+    int32_t threads = 0; ///< 0: kernels::default_threads(); at most one a core is used
 
     Mode mode = Mode::overfill;
     std::string prompt;

@@ -9,6 +9,7 @@
 #include "engine/text/tokenizer.h"
 #include "engine/text/utf8.h"
 #include "kernels/check.h"
+#include "kernels/cores.h"
 #include "kernels/thread_pool.h"
 
 #include <ATen/ops/empty.h>
@@ -153,7 +154,7 @@ McRequest DecodeSession::Impl::mc_request(int64_t step) const {
 
 void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const RunText* known) {
     const c10::InferenceMode guard;
-    kernels::set_num_threads(config.threads);
+    kernels::set_num_threads(kernels::threads_for(config.threads));
     scorer = checked_scorer(config);
     text = known != nullptr ? *known : run_text(*pair, config);
     if (prompt().empty()) throw Error("starting a run", "the prompt", "gives no tokens");

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace refreshlab::kernels {
+
+/// CPU cores that this process may use: the smaller of the calling thread's affinity (taskset, Slurm, cpusets) and the
+/// CPU quota of its control group (containers), rounded up. At least 1.
+[[nodiscard]] int usable_cores();
+
+/// Threads where nobody asked for a number: OMP_NUM_THREADS (the first of its list), at most usable_cores(); without that
+/// variable, or with one that is no positive number, usable_cores().
+[[nodiscard]] int default_threads();
+
+/// Threads for a wish: 0 gives default_threads(); more than there are cores would only wait for each other, so usable_cores()
+/// is the most. Results never depend on the number, so that a run recorded on a larger machine replays here.
+[[nodiscard]] int threads_for(int wanted);
+
+/// CPUs that cpu.max (control groups, version 2) grants to `group` and its parents below `mount`, the smallest of them;
+/// nothing where no limit is set. \param group  as in /proc/self/cgroup: "/a/b"
+[[nodiscard]] std::optional<double> cpu_quota(const std::filesystem::path& mount,
+                                              std::filesystem::path group);
+
+} // namespace refreshlab::kernels
