@@ -24,6 +24,14 @@ fs::path find_assets() {
                 "set REFRESHLAB_ASSETS", ErrorKind::failure);
 }
 
+fs::path assets_if_any() {
+    try {
+        return find_assets();
+    } catch (const Error&) {
+        return {};
+    }
+}
+
 RunConfig first_start_config(const fs::path& assets) {
     RunConfig config;
     config.teacher_dir = (assets / "models/llama-tales-teacher").string();

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 namespace refreshlab::app {
 
@@ -20,11 +21,14 @@ struct Options {
 /// The teacher alone; the one of the last call if it serves.
 class Teachers {
 public:
-    const LlamaModel& of(const RunInfo& run, const Options& options) {
+    const LlamaModel& of(const Recording& recording, const Options& options) {
+        const RunInfo& run = recording.info();
         const RunConfig& recorded = run.config;
         const std::string dir = options.teacher.empty() ? recorded.teacher_dir : options.teacher;
         if (dir.empty())
             throw Error("scoring", options.trace, "the run names no teacher", "give --teacher DIR");
+        if (!m_tokens || m_tokens->folder() != dir) m_tokens.emplace(dir);
+        m_tokens->require_same(recording); // before a weight is read
         if (m_model && m_dir == dir && m_model->dtype() == scalar_type(recorded.dtype) &&
             m_model->config().vocab_size == run.vocab_size)
             return *m_model;
@@ -47,28 +51,30 @@ public:
 private:
     std::unique_ptr<LlamaModel> m_model;
     std::string m_dir;
+    std::optional<JudgeTokens> m_tokens;
 };
 
 int score(const Options& options) {
     const auto runs = load_trace(options.trace);
     if (runs.empty()) throw Error("scoring", options.trace, "the trace holds no run");
     Teachers teachers;
-    fmt::print(
-        "run               mode      policy            tokens  teacher-PPL  tail log-prob  agreement\n");
+    std::string table = "run               mode      policy            tokens  teacher-PPL  tail log-prob  "
+                        "agreement\n"; // printed when every run has been judged
     for (const auto& run : runs) {
         const RunInfo& info = run->info();
-        const LlamaModel& teacher = teachers.of(info, options);
+        const LlamaModel& teacher = teachers.of(*run, options);
         const auto text = score_text(teacher, info.prompt_ids, run->token_ids());
         const std::string head =
             fmt::format("{:<16}  {:<8}  {:<16}", info.id, to_string(info.config.mode),
                         info.config.mode == Mode::overfill ? info.config.policy.name : "-");
         if (text) {
-            fmt::print("{}  {:>6}  {:>11.4f}  {:>13.4f}  {:>9.4f}\n", head, text->tokens, text->teacher_ppl,
-                       text->tail_logprob, text->agreement);
+            table += fmt::format("{}  {:>6}  {:>11.4f}  {:>13.4f}  {:>9.4f}\n", head, text->tokens,
+                                 text->teacher_ppl, text->tail_logprob, text->agreement);
         } else {
-            fmt::print("{}  {:>6}  {:>11}  {:>13}  {:>9}\n", head, 0, "-", "-", "-");
+            table += fmt::format("{}  {:>6}  {:>11}  {:>13}  {:>9}\n", head, 0, "-", "-", "-");
         }
     }
+    fmt::print("{}", table);
     return 0;
 }
 

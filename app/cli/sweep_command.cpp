@@ -49,7 +49,9 @@ public:
     void show(const SweepProgress& p) {
         const bool open = p.left_s && p.done < p.total;
         const std::string left = open ? ", " + duration(*p.left_s) + " left" : "";
-        const std::string numbers = fmt::format("{}/{} runs{}", p.done, p.total, left);
+        const std::string waiting =
+            p.elsewhere > 0 ? fmt::format(", waiting for {} of another process", p.elsewhere) : "";
+        const std::string numbers = fmt::format("{}/{} runs{}{}", p.done, p.total, left, waiting);
         if (m_terminal) {
             const std::string text = fmt::format("{:3.0f} %  {}", 100 * p.fraction, numbers);
             const int room =
@@ -59,8 +61,9 @@ public:
             return;
         }
         const int part = static_cast<int>(20 * p.fraction);
-        if (part <= m_part) return;
+        if (part <= m_part && (p.elsewhere == 0 || m_waiting)) return;
         m_part = part;
+        m_waiting = p.elsewhere > 0;
         say("sweep: {:3.0f} %, {}\n", 100 * p.fraction, numbers);
     }
     void show_loading(double fraction, const std::string& what) {
@@ -83,6 +86,7 @@ private:
     }
 
     bool m_terminal = isatty(fileno(stderr)) != 0, m_open = false;
+    bool m_waiting = false; ///< that was said
     int m_columns = columns_of_terminal(), m_part = -1;
 };
 
@@ -114,7 +118,7 @@ void dry_run(const SweepSpec& spec, const SweepPlan& plan, const SweepShard& sha
 int sweep(const Options& options) {
     options.tables.check();
     const SweepShard shard = sweep_shard(options.shard);
-    const fs::path assets = find_assets();
+    const fs::path assets = assets_if_any(); // a spec may name models and prompts of its own
     const std::string text = read_file(options.spec, size_t{1} << 26);
     SweepSpec spec = parse_sweep_spec(text, options.spec, first_start_config(assets),
                                       sweep_files(fs::path(options.spec).parent_path(), assets));
@@ -122,6 +126,11 @@ int sweep(const Options& options) {
         if (!options.teacher.empty()) row.config.teacher_dir = options.teacher;
         if (!options.student.empty()) row.config.student_dir = options.student;
     }
+    const RunConfig bundled = first_start_config(assets);
+    const bool needed = std::any_of(spec.rows.begin(), spec.rows.end(), [&](const SweepRow& row) {
+        return row.config.teacher_dir == bundled.teacher_dir || row.config.student_dir == bundled.student_dir;
+    });
+    if (assets.empty() && needed) (void)find_assets(); // throws, saying where was looked
     if (spec.name.empty()) spec.name = fs::path(options.spec).stem().string();
     if (spec.repeated_prompts > 0)
         say("sweep: {} prompts repeat earlier ones exactly and count once\n", spec.repeated_prompts);
@@ -161,14 +170,16 @@ int sweep(const Options& options) {
         for (const auto& [id, problem] : store->failures())
             say("sweep: a run failed: {}\n", problem);
     }
-    if (outcome.elsewhere > 0)
-        say("sweep: {} runs are being computed by another process on this file\n", outcome.elsewhere);
+    if (outcome.elsewhere > 0) // stopped while it waited for them
+        say("sweep: {} runs were being computed by another process on this file\n", outcome.elsewhere);
     if (outcome.stopped) {
         say("sweep: stopped; the same command goes on where this one ended\n");
         return 1;
     }
+    const SweepTable table = make_sweep_table(plan, store->results());
+    if (table.overhead_lacks_none) say("sweep: {}\n", overhead_hint);
     // A shard's table is a part of one: written when asked for, not printed.
-    options.tables.write(make_sweep_table(plan, store->results()), shard.count == 1);
+    options.tables.write(table, shard.count == 1);
     return outcome.complete() ? 0 : 1;
 }
 
@@ -204,9 +215,9 @@ Command add_sweep_command(CLI::App& app) {
         ->type_name("DIR");
     options->tables.add_to(*command);
     command->add_flag("--dry-run", options->dry_run, "Say what would be computed, and stop");
-    command->footer(
-        "Exit status: 0 when every run is there, 1 when some are missing (Ctrl-C, a run that failed, another "
-        "process at work), 2 for bad input.");
+    command->footer("Exit status: 0 when every run is there, 1 when some are missing (Ctrl-C, a run that "
+                    "failed), 2 for bad "
+                    "input. Runs that another process computes on the same file are waited for.");
     return [options] {
         std::signal(SIGINT, [](int) { interrupted = true; });
         std::signal(SIGTERM, [](int) { interrupted = true; });

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 namespace refreshlab {
@@ -36,6 +37,16 @@ std::string place(const SweepPlan& plan, const std::string& id) {
     return fmt::format("{}, prompt {}, seed {}", plan.rows[cell->row].label, cell->prompt, cell->seed);
 }
 
+/// Bit for bit in all that no clock measures: what a digest stands for.
+bool same_numbers(const MetricValues& a, const MetricValues& b) {
+    for (size_t i = 0; i < num_metrics; ++i) {
+        if (metric_infos[i].measured || metric_infos[i].summary.empty()) continue;
+        if (a[i].has_value() != b[i].has_value()) return false;
+        if (a[i] && std::bit_cast<uint64_t>(*a[i]) != std::bit_cast<uint64_t>(*b[i])) return false;
+    }
+    return true;
+}
+
 auto measured(const SweepTimingResult& t) {
     return std::tuple(t.total_ms, t.ttft_ms, t.none_total_ms, t.decode_tps, t.tokens);
 }
@@ -60,6 +71,12 @@ public:
                         fmt::format("{}{} (in {} and {})", m_shown.empty() ? "" : "; ",
                                     place(m_plan, result.id), m_source[result.id], store.path().string());
                 }
+            } else if (!same_numbers(result.metrics, known.metrics)) {
+                if (m_disputed++ < max_shown) {
+                    m_disputed_shown +=
+                        fmt::format("{}{} (in {} and {})", m_disputed_shown.empty() ? "" : "; ",
+                                    place(m_plan, result.id), m_source[result.id], store.path().string());
+                }
             } else if (std::tie(result.summary, result.config) < std::tie(known.summary, known.config)) {
                 known = std::move(result);
             }
@@ -79,6 +96,14 @@ public:
                     "made by different programs or machines? Run one of the shards again into a new file");
     }
 
+    [[nodiscard]] std::string disputed() const {
+        if (m_disputed == 0) return {};
+        return fmt::format(
+            "{} run{} the same digest and other numbers in different files, of which one was changed; the "
+            "first file's are kept: {}{}",
+            m_disputed, m_disputed == 1 ? " has" : "s have", m_disputed_shown,
+            m_disputed > max_shown ? "; ..." : "");
+    }
     [[nodiscard]] std::vector<SweepResult> results() const { return values(m_results); }
     [[nodiscard]] std::vector<SweepTimingResult> timings() const { return values(m_timings); }
 
@@ -96,13 +121,13 @@ private:
     std::map<std::string, SweepResult> m_results;
     std::map<std::pair<std::string, int32_t>, SweepTimingResult> m_timings;
     std::map<std::string, std::string> m_source; ///< by id: the file of the first
-    int64_t m_conflicts = 0;
-    std::string m_shown;
+    int64_t m_conflicts = 0, m_disputed = 0;
+    std::string m_shown, m_disputed_shown;
 };
 
 } // namespace
 
-void merge_sweeps(const fs::path& out, const std::vector<fs::path>& inputs) {
+std::string merge_sweeps(const fs::path& out, const std::vector<fs::path>& inputs) {
     std::vector<fs::path> files;
     std::error_code ignored;
     if (fs::exists(out, ignored)) files.push_back(out);
@@ -126,6 +151,7 @@ void merge_sweeps(const fs::path& out, const std::vector<fs::path>& inputs) {
     }
     joined->require_agreement();
     SweepStore::open(out, *plan)->replace(joined->results(), joined->timings());
+    return joined->disputed();
 }
 
 } // namespace refreshlab

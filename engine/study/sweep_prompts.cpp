@@ -229,7 +229,7 @@ SweepFiles sweep_files(const fs::path& spec_folder, const fs::path& assets) {
             candidates = {path};
         } else {
             candidates = {spec_folder / path, path};
-            if (!path.empty() && *path.begin() == "assets")
+            if (!assets.empty() && !path.empty() && *path.begin() == "assets")
                 candidates.push_back(assets / path.lexically_relative("assets"));
         }
         std::error_code ignored;

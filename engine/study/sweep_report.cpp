@@ -97,6 +97,7 @@ public:
                     : " Times and overhead are of single runs, possibly several at a time: for numbers to "
                       "compare, add "
                       "\"timing\" to the spec.";
+            if (m_table.overhead_lacks_none) m_text += fmt::format("\n\nNote: {}.", overhead_hint);
         }
         m_text += "\n";
         return m_text;

@@ -5,6 +5,7 @@
 #include "engine/session/decode_session.h"
 #include "engine/study/sweep_claims.h"
 #include "engine/text/digest.h"
+#include "kernels/cores.h"
 #include "kernels/thread_pool.h"
 
 #include <c10/util/Exception.h>
@@ -18,6 +19,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 namespace refreshlab {
 
@@ -108,11 +110,15 @@ public:
         report();
         const bool gpu = m_pairs.front()->teacher ? m_pairs.front()->teacher->device().is_cuda()
                                                   : m_pairs.front()->student->device().is_cuda();
-        const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+        const auto cores = static_cast<size_t>(kernels::default_threads());
         const size_t usual = gpu ? m_pairs.size() : cores;
         const size_t wanted = m_options.jobs > 0 ? static_cast<size_t>(m_options.jobs) : usual;
-        work_through(m_runs, std::max<size_t>(1, std::min(wanted, m_runs.size())));
+        work_through(m_runs, wanted);
+        const std::vector<Work> runs = std::exchange(m_elsewhere, {});
         work_through(m_timings, 1); // a timed run has the machine for itself
+        const std::vector<Work> timings = std::exchange(m_elsewhere, {});
+        finish(runs, wanted, timings.size());
+        finish(timings, 1, 0);
         m_outcome.stopped = m_stop;
         return m_outcome;
     }
@@ -170,11 +176,36 @@ private:
         }
     }
 
-    void work_through(const std::vector<Work>& list, size_t workers) {
+    /// What another process was computing: it has finished it, is still at it, or has given it up. \param later  such
+    /// works that come behind these
+    void finish(std::vector<Work> open, size_t workers, size_t later) {
+        while (!open.empty() && !m_stop) {
+            m_outcome.elsewhere = static_cast<int64_t>(open.size() + later);
+            report();
+            while (!m_stop && !settled(open.front()))
+                std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            work_through(open, workers); // those that are settled; the others come back in m_elsewhere
+            if (!m_stop) open = std::exchange(m_elsewhere, {});
+        }
+        if (!m_stop) m_outcome.elsewhere = static_cast<int64_t>(later);
+    }
+
+    [[nodiscard]] bool done(const Work& work) {
+        const std::string& id = m_plan.cells[work.cell].id;
+        return work.pair < 0 ? m_store.has_result(id) : m_store.has_timing(id, work.pair);
+    }
+
+    /// Done, or nobody's. No worker runs.
+    [[nodiscard]] bool settled(const Work& work) {
+        return done(work) || m_claims.try_claim(claim_name(m_plan, work)).has_value();
+    }
+
+    void work_through(const std::vector<Work>& list, size_t most_workers) {
         if (list.empty() || m_stop) return;
+        const size_t workers = std::max<size_t>(1, std::min(most_workers, list.size()));
         m_list = &list;
         m_next = 0;
-        const int32_t threads = workers > 1 ? 1 : m_spec.rows.front().config.threads;
+        const int32_t threads = workers > 1 ? 1 : kernels::threads_for(m_spec.rows.front().config.threads);
         // Sessions set the same number, which then changes nothing: only a change must not meet another session's step.
         kernels::set_num_threads(threads);
         std::vector<std::thread> others;
@@ -207,13 +238,11 @@ private:
         {
             const std::lock_guard lock(m_mutex);
             if (!claim) {
-                ++m_outcome.elsewhere;
+                m_elsewhere.push_back(work);
                 return;
             }
             // Another process may have finished it since the list was made.
-            const bool done =
-                work.pair < 0 ? m_store.has_result(cell.id) : m_store.has_timing(cell.id, work.pair);
-            if (done) {
+            if (done(work)) {
                 ++m_outcome.found;
                 m_found_tokens += work.tokens;
                 report_locked();
@@ -297,6 +326,8 @@ private:
         p.done = m_outcome.found + m_outcome.computed;
         p.total = m_outcome.total;
         p.computed = m_outcome.computed;
+        p.elsewhere =
+            std::min(m_outcome.elsewhere, p.total - p.done - m_outcome.failed); // some came meanwhile
         p.fraction = m_all_tokens > 0 ? (m_found_tokens + m_computed_tokens) / m_all_tokens : 1;
         p.elapsed_s = std::chrono::duration<double>(Clock::now() - m_start).count();
         if (m_computed_tokens > 0) {
@@ -313,6 +344,7 @@ private:
     const std::function<void(const SweepProgress&)>& m_progress;
     const SweepClaims m_claims;
     std::vector<Work> m_runs, m_timings;
+    std::vector<Work> m_elsewhere; ///< claimed by another process; under m_mutex while workers run
     std::vector<std::shared_ptr<const ModelPair>> m_pairs; ///< by device
     Clock::time_point m_start = Clock::now();
 

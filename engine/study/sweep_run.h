@@ -22,16 +22,17 @@ struct SweepOptions {
 
 struct SweepProgress {
     int64_t done = 0,
-            total = 0;    ///< of this shard: runs, and timed pairs; those found in the file count as done
-    int64_t computed = 0; ///< by this call
-    double fraction = 0;  ///< by tokens
+            total = 0;     ///< of this shard: runs, and timed pairs; those found in the file count as done
+    int64_t computed = 0;  ///< by this call
+    int64_t elsewhere = 0; ///< that another process computes; only when nothing else is left to do here
+    double fraction = 0;   ///< by tokens
     double elapsed_s = 0;
     std::optional<double> left_s; ///< nothing before the first run is finished
 };
 
 struct SweepOutcome {
     int64_t total = 0, found = 0, computed = 0, failed = 0;
-    int64_t elsewhere = 0; ///< being computed by another process on this file
+    int64_t elsewhere = 0; ///< stopped while another process computed them on this file
     bool stopped = false;
     [[nodiscard]] bool complete() const { return found + computed == total; }
 };
@@ -42,6 +43,8 @@ struct SweepOutcome {
 /// Computes what is missing in the store. First the runs, `jobs` at a time, each a session of its own with one CPU thread
 /// (results do not depend on the number of threads) over one shared pair per device; then the timed pairs, one at a time
 /// with all cores.
+/// Runs that another process computes on the same file are waited for at the end: they count as found when they are
+/// there, and are computed here when that process gives them up (stopped, killed, failed).
 /// A run that fails (a prompt that is too long) is noted in the store and the others go on.
 /// \param stop      set by a signal handler: the runs in flight are given up
 /// \param progress  called by any thread, one at a time, after each run; also while models load (done = 0)

@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace refreshlab {
 
 class LlamaModel;
 class Recording;
+class Tokenizer;
 
 /// What the teacher says about a text that somebody else made.
 struct TextScore {
@@ -23,5 +27,24 @@ struct TextScore {
 /// outside the vocabulary, or a text beyond the model's context.
 [[nodiscard]] std::optional<TextScore> score_text(const LlamaModel& teacher, std::span<const int32_t> prompt,
                                                   std::span<const int32_t> text);
+
+/// Whether a judge reads the ids of recorded runs as those runs did. Another text under the same ids would get a
+/// perplexity like any other.
+class JudgeTokens {
+public:
+    /// \param folder  the judge's checkpoint. Throws Error{bad_input} as Tokenizer::load does.
+    explicit JudgeTokens(const std::filesystem::path& folder);
+    [[nodiscard]] const std::filesystem::path& folder() const { return m_folder; }
+
+    /// Throws Error{bad_input} unless every id has the same bytes here and in the run: the ids of the prompt, of the text and
+    /// of the candidates, whose bytes the recording holds, and where a folder of the run's models still has the run's
+    /// tokenizer, all ids of the run's vocabulary.
+    void require_same(const Recording& run);
+
+private:
+    std::filesystem::path m_folder;
+    std::shared_ptr<const Tokenizer> m_tokenizer;
+    std::map<std::string, std::shared_ptr<const Tokenizer>> m_others; ///< by folder; null: cannot be read
+};
 
 } // namespace refreshlab

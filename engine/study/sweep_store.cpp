@@ -80,8 +80,18 @@ SweepStore::~SweepStore() = default;
 
 template <typename Work>
 void SweepStore::transaction(const Work& work) {
+    transaction("BEGIN IMMEDIATE", work);
+}
+
+template <typename Work>
+void SweepStore::snapshot(const Work& work) {
+    transaction("BEGIN DEFERRED", work);
+}
+
+template <typename Work>
+void SweepStore::transaction(const char* begin, const Work& work) {
     guarded(m_path, [&] {
-        m_db->exec("BEGIN IMMEDIATE");
+        m_db->exec(begin);
         try {
             work();
             m_db->exec("COMMIT");
@@ -434,12 +444,14 @@ std::vector<SweepTimingResult> SweepStore::all_timings() {
 
 SweepResults SweepStore::results() {
     SweepResults results;
-    for (SweepResult& result : all_results())
-        results.runs.emplace(std::move(result.id), result.metrics);
-    for (SweepTimingResult& timing : all_timings()) {
-        auto key = std::make_pair(timing.id, timing.pair);
-        results.timings.emplace(std::move(key), std::move(timing));
-    }
+    snapshot([&] {
+        for (SweepResult& result : all_results())
+            results.runs.emplace(std::move(result.id), result.metrics);
+        for (SweepTimingResult& timing : all_timings()) {
+            auto key = std::make_pair(timing.id, timing.pair);
+            results.timings.emplace(std::move(key), std::move(timing));
+        }
+    });
     return results;
 }
 

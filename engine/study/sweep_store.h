@@ -77,7 +77,8 @@ public:
     void add_failure(const std::string& id, const std::string& problem);
     [[nodiscard]] std::vector<std::pair<std::string, std::string>> failures(); ///< id, problem; by id
 
-    [[nodiscard]] SweepResults results();                       ///< all, also of earlier plans
+    /// All, also of earlier plans, as they are at one moment (other processes may add some meanwhile).
+    [[nodiscard]] SweepResults results();
     [[nodiscard]] std::vector<SweepResult> all_results();       ///< by id
     [[nodiscard]] std::vector<SweepTimingResult> all_timings(); ///< by id and pair
     /// In one transaction, over what is there.
@@ -91,7 +92,11 @@ private:
     void insert(const SweepResult& result, bool over);
     void insert(const SweepTimingResult& timing, bool over);
     template <typename Work>
-    void transaction(const Work& work);
+    void transaction(const Work& work); ///< of writes
+    template <typename Work>
+    void snapshot(const Work& work); ///< of reads: all see one state of the file
+    template <typename Work>
+    void transaction(const char* begin, const Work& work);
     template <typename Work>
     auto reading(const Work& work);
 
@@ -104,6 +109,9 @@ private:
 /// Joins `inputs` into `out` (made if missing): the results of all, once each. Idempotent, and the order does not matter:
 /// of two measurements of one run the same one is kept always. Throws Error{bad_input} when the plans differ, saying in
 /// what, or when one id has two different results; `out` is as it was then.
-void merge_sweeps(const std::filesystem::path& out, const std::vector<std::filesystem::path>& inputs);
+/// \return a line about the runs that have the same digest in several files and other deterministic numbers, empty if there
+///         are none: one of the files was changed after it was made. The first file's numbers are kept.
+[[nodiscard]] std::string merge_sweeps(const std::filesystem::path& out,
+                                       const std::vector<std::filesystem::path>& inputs);
 
 } // namespace refreshlab

@@ -101,6 +101,10 @@ SweepTable make_sweep_table(const SweepPlan& plan, const SweepResults& results) 
     table.pairs = plan.timing.pairs;
     table.device = plan.models.device;
     table.bootstrap = plan.bootstrap;
+    table.overhead_lacks_none = plan.timing.pairs == 0 && std::any_of(plan.rows.begin(), plan.rows.end(),
+                                                                      [](const SweepPlan::Row& row) {
+                                                                          return row.policy && !row.none_row;
+                                                                      });
     for (const SweepPlan::Prompt& prompt : plan.prompts) {
         if (std::find(table.groups.begin(), table.groups.end(), prompt.group) == table.groups.end())
             table.groups.push_back(prompt.group);

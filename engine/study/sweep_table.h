@@ -34,6 +34,8 @@ struct SweepTable {
     int64_t runs = 0, expected = 0;  ///< cells
     int64_t timings = 0, expected_timings = 0;
     size_t prompts = 0, seeds = 0;
+    /// Overhead has nothing to be compared with: rows with a policy, no row without, no timing. See overhead_hint.
+    bool overhead_lacks_none = false;
     int32_t pairs = 0; ///< times and overhead are medians over so many pairs; 0: of single runs
     std::string device;
     BootstrapOptions bootstrap;
@@ -42,6 +44,12 @@ struct SweepTable {
 /// Overhead of a run with a policy, percent: 100 * (total - total_none) / total_none with the same prompt, N and seed.
 /// With timing runs the median over the pairs; without, from the one run each, and nothing where their N differ.
 [[nodiscard]] SweepTable make_sweep_table(const SweepPlan& plan, const SweepResults& results);
+
+/// What to do about SweepTable::overhead_lacks_none, for a person.
+inline constexpr const char* overhead_hint =
+    "overhead is empty, and there is no row OverFill: no run without a policy to compare with; add \"none\" "
+    "to "
+    "\"policies\" and run the sweep again (only those runs are computed)";
 
 /// Which columns: wall-clock never comes out the same twice.
 enum class TableColumns : uint8_t { all, deterministic };

@@ -250,15 +250,28 @@ TEST_CASE("Ctrl-C ends a sweep cleanly and says how to go on", "[cli][sweep]") {
 TEST_CASE("two processes on one file share the work", "[cli][sweep]") {
     const Scratch scratch("both");
     write_file(scratch / "grid.json", short_grid().dump());
-    const std::vector<std::string> command{
-        "sweep", scratch / "grid.json", "--out", scratch / "s.db", "--jobs", "2"};
-    const pid_t a = start(command, scratch / "a.err"), b = start(command, scratch / "b.err");
+    const auto command = [&](const char* csv) {
+        return std::vector<std::string>{
+            "sweep", scratch / "grid.json", "--out",          scratch / "s.db", "--jobs", "2",
+            "--csv", scratch / csv,         "--deterministic"};
+    };
+    const pid_t a = start(command("a.csv"), scratch / "a.err"),
+                b = start(command("b.csv"), scratch / "b.err");
     for (const pid_t child : {a, b}) {
         int state = 0;
         waitpid(child, &state, 0);
-        CHECK(WIFEXITED(state)); // 1 for the one that leaves while the other still computes
+        CHECK(WIFEXITED(state));
+        CHECK(WEXITSTATUS(state) == 0); // each waits for what the other still computes
     }
     CHECK(results_in(scratch / "s.db") == short_cells);
+    CHECK(read_file(scratch / "a.csv") == read_file(scratch / "b.csv"));
+    const Table table = read_csv(scratch / "a.csv");
+    for (size_t row = 0; row < table.rows.size(); ++row)
+        CHECK(table.at(row, "runs") == "3");
+    for (const char* file : {"a.err", "b.err"}) {
+        CHECK_THAT(read_file(scratch / file), ContainsSubstring("15 of 15 runs") &&
+                                                  !ContainsSubstring("being computed by another process"));
+    }
     const auto computed = [&](const std::string& file) {
         const std::string err = read_file(scratch / file);
         const size_t at = err.find(" found there, ");
@@ -266,6 +279,32 @@ TEST_CASE("two processes on one file share the work", "[cli][sweep]") {
         return std::stoi(err.substr(at + 14));
     };
     CHECK(computed("a.err") + computed("b.err") == short_cells); // nothing twice
+}
+
+TEST_CASE("a table without a run to compare with says why overhead is empty", "[cli][sweep]") {
+    const Scratch scratch("no-none");
+    json grid = short_grid();
+    grid["modes"] = "overfill";
+    grid["policies"] = "periodic";
+    grid["prompts"] = "Tell a story about a fox.";
+    grid["max_tokens"] = 6;
+    write_file(scratch / "grid.json", grid.dump());
+    const std::vector<std::string> command{"sweep", scratch / "grid.json", "--out", scratch / "s.db",
+                                           "--csv", scratch / "s.csv"};
+    const Outcome without = refreshlab_cli(command);
+    REQUIRE(without.status == 0);
+    CHECK_THAT(without.err, ContainsSubstring("overhead is empty") && ContainsSubstring("add \"none\""));
+    CHECK_THAT(without.out, ContainsSubstring("Note: overhead is empty"));
+    CHECK(read_csv(scratch / "s.csv").at(0, "overhead_percent").empty());
+    CHECK_THAT(refreshlab_cli({"merge", scratch / "s.db"}).err, ContainsSubstring("overhead is empty"));
+    grid["policies"] = {"none", "periodic"};
+    write_file(scratch / "grid.json", grid.dump());
+    const Outcome with = refreshlab_cli(command);
+    REQUIRE(with.status == 0);
+    CHECK_THAT(with.err,
+               !ContainsSubstring("overhead is empty") && ContainsSubstring("1 found there, 1 computed"));
+    CHECK_THAT(with.out, !ContainsSubstring("Note:"));
+    CHECK_FALSE(read_csv(scratch / "s.csv").at(1, "overhead_percent").empty());
 }
 
 TEST_CASE("merged shards give the unsharded table byte for byte", "[cli][sweep]") {

@@ -1,6 +1,7 @@
 // Runs of a sweep on the bundled pair: the same numbers as a session, whatever works beside it.
 #include "engine/record/export.h"
 #include "engine/session/decode_session.h"
+#include "engine/study/sweep_claims.h"
 #include "engine/study/sweep_run.h"
 #include "engine/study/sweep_score.h"
 #include "engine/study/sweep_table.h"
@@ -9,7 +10,9 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
 using namespace refreshlab;
@@ -188,6 +191,50 @@ TEST_CASE("a stopped sweep keeps what is finished, and goes on", "[study][sweep]
     CHECK(second.outcome.found == static_cast<int64_t>(first.results.size()));
     CHECK(second.outcome.computed == 16 - static_cast<int64_t>(first.results.size()));
     CHECK(second.table == run(short_grid, whole.path(), options).table);
+}
+
+TEST_CASE("runs of another process are waited for, and taken over when it gives them up", "[study][sweep]") {
+    const ScratchFile whole("claims-whole"), file("claims"), stopped("claims-stopped");
+    SweepOptions options;
+    options.jobs = 2;
+    const Ran expected = run(short_grid, whole.path(), options);
+    const SweepPlan plan = make_sweep_plan(parse(short_grid), sweep_models(parse(short_grid), options));
+    const std::string finished = plan.cells[2].id, given_up = plan.cells[5].id;
+    const auto claim = [](const SweepClaims& claims, const std::string& id) {
+        auto claimed = claims.try_claim(id + " -1");
+        REQUIRE(claimed);
+        return std::make_unique<SweepClaims::Claim>(std::move(*claimed));
+    };
+    {
+        const SweepClaims other(file.path()); // as another process that computes two runs
+        auto first = claim(other, finished), second = claim(other, given_up);
+        int64_t most = 0;
+        const Ran ran = run(short_grid, file.path(), options, never, [&](const SweepProgress& p) {
+            most = std::max(most, p.elsewhere);
+            if (p.elsewhere == 0 || !first) return;
+            CHECK(p.done == p.total - 2); // all else is done before anybody waits
+            const auto result = std::find_if(expected.results.begin(), expected.results.end(),
+                                             [&](const SweepResult& r) { return r.id == finished; });
+            SweepStore::open_existing(file.path(), false)->add(*result);
+            first.reset();
+            second.reset();
+        });
+        CHECK(most == 2);
+        CHECK(ran.outcome.complete());
+        CHECK(ran.outcome.elsewhere == 0);
+        CHECK(ran.outcome.found == 1);
+        CHECK(ran.outcome.computed == 15);
+        CHECK(ran.table == expected.table);
+    }
+    const SweepClaims other(stopped.path());
+    const auto first = claim(other, finished), second = claim(other, given_up);
+    std::atomic<bool> stop{false};
+    const Ran ran = run(short_grid, stopped.path(), options, stop,
+                        [&](const SweepProgress& p) { stop = p.elsewhere > 0; });
+    CHECK(ran.outcome.stopped);
+    CHECK_FALSE(ran.outcome.complete());
+    CHECK(ran.outcome.elsewhere == 2);
+    CHECK(ran.results.size() == 14);
 }
 
 TEST_CASE("a run that fails is named, tried again, and holds nobody up", "[study][sweep]") {

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 using namespace refreshlab;
@@ -52,7 +53,7 @@ std::string tables_of(const std::filesystem::path& file) {
 
 std::string error_of_merge(const std::filesystem::path& out, const std::vector<std::filesystem::path>& in) {
     try {
-        merge_sweeps(out, in);
+        static_cast<void>(merge_sweeps(out, in));
         return {};
     } catch (const Error& e) {
         return e.what();
@@ -297,14 +298,14 @@ TEST_CASE("merged shards give the table of the whole sweep, in any order and any
             }
         }
     }
-    merge_sweeps(out.path(), {a.path(), b.path(), c.path()});
+    CHECK(merge_sweeps(out.path(), {a.path(), b.path(), c.path()}).empty());
     CHECK(tables_of(out.path()) == tables_of(whole.path()));
-    merge_sweeps(out.path(), {b.path()});
-    merge_sweeps(out.path(), {out.path()});
+    CHECK(merge_sweeps(out.path(), {b.path()}).empty());
+    CHECK(merge_sweeps(out.path(), {out.path()}).empty());
     CHECK(tables_of(out.path()) == tables_of(whole.path()));
-    merge_sweeps(again.path(), {c.path(), a.path()});
+    CHECK(merge_sweeps(again.path(), {c.path(), a.path()}).empty());
     CHECK(tables_of(again.path()) != tables_of(whole.path()));
-    merge_sweeps(again.path(), {b.path()});
+    CHECK(merge_sweeps(again.path(), {b.path()}).empty());
     CHECK(tables_of(again.path()) == tables_of(whole.path()));
     for (const auto& shard : shards)
         CHECK_FALSE(
@@ -372,10 +373,39 @@ TEST_CASE("of two measurements of one run the same one is kept whatever the orde
             store->add(timing_of(cell.id, 0, random));
         }
     }
-    merge_sweeps(ab.path(), {a.path(), b.path()});
-    merge_sweeps(ba.path(), {b.path(), a.path()});
+    CHECK(merge_sweeps(ab.path(), {a.path(), b.path()}).empty());
+    CHECK(merge_sweeps(ba.path(), {b.path(), a.path()}).empty());
     CHECK(tables_of(ab.path()) == tables_of(ba.path()));
     CHECK(tables_of(ab.path()) != tables_of(a.path()));
+}
+
+TEST_CASE("a run whose numbers were changed under its digest is named, and the first file's are kept",
+          "[study][sweep]") {
+    const ScratchFile a("changed-a"), b("changed-b"), ab("changed-ab"), ba("changed-ba");
+    const SweepPlan plan = grid();
+    for (const auto* file : {&a, &b}) {
+        const auto store = SweepStore::open(file->path(), plan);
+        std::mt19937_64 random(12);
+        for (const SweepCell& cell : plan.cells) {
+            SweepResult result = random_result(cell.id, random);
+            value_of(result.metrics, Metric::teacher_ppl) = 3.0;
+            if (file == &b && cell.id == plan.cells[3].id)
+                value_of(result.metrics, Metric::teacher_ppl) = std::nextafter(3.0, 4.0); // the last bit
+            store->add(result);
+        }
+    }
+    const auto ppl_in = [&](const ScratchFile& file) {
+        const auto results = SweepStore::open_existing(file.path(), true)->results();
+        return value_of(results.runs.at(plan.cells[3].id), Metric::teacher_ppl).value();
+    };
+    const std::string said = merge_sweeps(ab.path(), {a.path(), b.path()});
+    CHECK_THAT(said, ContainsSubstring("1 run has the same digest and other numbers") &&
+                         ContainsSubstring("Teacher, prompt 1, seed 2") &&
+                         ContainsSubstring(a.path().string() + " and " + b.path().string()));
+    CHECK(said.find('\n') == std::string::npos);
+    CHECK(ppl_in(ab) == 3.0);
+    CHECK_FALSE(merge_sweeps(ba.path(), {b.path(), a.path()}).empty());
+    CHECK(ppl_in(ba) == std::nextafter(3.0, 4.0));
 }
 
 TEST_CASE("what does not belong together is not merged, and nothing is lost", "[study][sweep]") {

@@ -189,6 +189,24 @@ TEST_CASE("overhead compares runs of the same prompt, seed and length", "[study]
     CHECK(make_sweep_table(plan, results).rows[2].value(Metric::overhead_percent).n == 1);
 }
 
+TEST_CASE("without a run to compare with the table says why overhead is empty", "[study][sweep]") {
+    const auto table_of = [](json policies, const json& timing) {
+        json grid = small_grid;
+        grid["policies"] = std::move(policies);
+        if (!timing.is_null()) grid["timing"] = timing;
+        const SweepPlan plan = make_sweep_plan(parse(grid), some_models);
+        return make_sweep_table(plan, random_results(plan, 8));
+    };
+    const SweepTable lacking = table_of("periodic", nullptr);
+    CHECK(lacking.overhead_lacks_none);
+    CHECK_FALSE(lacking.rows[1].value(Metric::overhead_percent).mean);
+    CHECK_THAT(sweep_markdown(lacking, TableColumns::all), ContainsSubstring(overhead_hint));
+    CHECK_THAT(sweep_markdown(lacking, TableColumns::deterministic), !ContainsSubstring("overhead"));
+    CHECK_FALSE(table_of({"none", "periodic"}, nullptr).overhead_lacks_none);
+    CHECK_FALSE(table_of("none", nullptr).overhead_lacks_none);
+    CHECK_FALSE(table_of("periodic", {{"pairs", 5}}).overhead_lacks_none); // each pair has its own
+}
+
 TEST_CASE("timed pairs replace the times of single runs, by their medians", "[study][sweep]") {
     json grid = small_grid;
     grid["timing"] = {{"pairs", 5}, {"prompts", 2}};
