@@ -15,6 +15,7 @@
 #include <ATen/ops/ones.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -510,6 +511,51 @@ void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoi
     }
 }
 
+/// Index of the first NaN or infinity, or -1: exponent bits all ones. Blocks of a fixed size without a branch inside, which
+/// the compiler vectorises: about the speed of reading memory, beside a copy out of the file that costs more.
+template <typename Bits>
+int64_t first_not_finite(const Bits* values, int64_t n, Bits exponent) {
+    constexpr int64_t block = 4096;
+    int64_t begin = 0;
+    for (; begin + block <= n; begin += block) {
+        Bits bad = 0;
+        for (int64_t i = 0; i < block; ++i)
+            bad = static_cast<Bits>(bad | static_cast<Bits>((values[begin + i] & exponent) == exponent));
+        if (bad != 0) break;
+    }
+    for (; begin < n; ++begin) {
+        if ((values[begin] & exponent) == exponent) return begin;
+    }
+    return -1;
+}
+
+/// Throws for a weight that is NaN or infinite: no number that such a model gives means anything.
+void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor) {
+    const void* const data = tensor.const_data_ptr();
+    const int64_t n = tensor.numel();
+    int64_t at = -1;
+    switch (tensor.scalar_type()) {
+    case at::kDouble:
+        at = first_not_finite(static_cast<const uint64_t*>(data), n, uint64_t{0x7FF0000000000000});
+        break;
+    case at::kFloat:
+        at = first_not_finite(static_cast<const uint32_t*>(data), n, uint32_t{0x7F800000});
+        break;
+    case at::kBFloat16:
+        at = first_not_finite(static_cast<const uint16_t*>(data), n, uint16_t{0x7F80});
+        break;
+    case at::kHalf:
+        at = first_not_finite(static_cast<const uint16_t*>(data), n, uint16_t{0x7C00});
+        break;
+    default:
+        RL_ASSERT(false); // Checkpoint::read gives no other
+    }
+    if (at < 0) return;
+    const auto value = tensor.flatten()[at].item<double>();
+    fail_tensor(checkpoint.file_of(name).string(), name,
+                fmt::format("value {} is {}: the file is damaged, or its training had diverged", at, value));
+}
+
 } // namespace
 
 std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& folder, at::Device device,
@@ -528,6 +574,7 @@ std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& folder
     const auto source = [&](const std::string& name, at::IntArrayRef shape) {
         report(std::min(1.0, static_cast<double>(bytes) / total), name);
         at::Tensor tensor = checkpoint.read(name, shape);
+        require_finite(checkpoint, name, tensor);
         bytes += static_cast<int64_t>(tensor.nbytes());
         return tensor;
     };
