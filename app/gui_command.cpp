@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #if REFRESHLAB_UI
@@ -57,9 +58,10 @@ std::string command_line() {
 /// What was asked for, on top of the first start; a prompt of a bundled task brings its task along, so that the text can be
 /// coloured by what is right.
 RunConfig started_run(const RunOptions& asked) {
-    const auto assets = find_assets();
+    const auto assets = asked.names_models() ? assets_if_any() : find_assets();
     RunConfig config = asked.config(first_start_config(assets));
-    if (const auto task = find_task(config.prompt, assets / "prompts")) config.task = *task;
+    if (const auto task = assets.empty() ? std::nullopt : find_task(config.prompt, assets / "prompts"))
+        config.task = *task;
     return config;
 }
 

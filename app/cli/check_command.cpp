@@ -83,8 +83,29 @@ void write_csv(const ExactnessReport& report, const std::filesystem::path& folde
     if (!report.latency.empty()) write_file(folder / "latency.csv", latency);
 }
 
+/// Throws Error{bad_input} unless the report can be written; makes the folder of the CSV files.
+void prepare_files(const CheckOptions& options) {
+    std::error_code ignored;
+    if (!options.json.empty()) {
+        std::filesystem::path folder = std::filesystem::path(options.json).parent_path();
+        if (folder.empty()) folder = ".";
+        if (!std::filesystem::is_directory(folder, ignored))
+            throw Error("writing --json", options.json, "no such folder");
+        if (std::filesystem::is_directory(options.json, ignored))
+            throw Error("writing --json", options.json, "is a folder");
+        if (access(folder.c_str(), W_OK) != 0)
+            throw Error("writing --json", options.json, "the folder is not writable");
+    }
+    if (!options.csv.empty()) {
+        std::filesystem::create_directories(options.csv, ignored);
+        if (!std::filesystem::is_directory(options.csv, ignored) || access(options.csv.c_str(), W_OK) != 0)
+            throw Error("writing --csv", options.csv, "is not a folder that can be written");
+    }
+}
+
 int check(const CheckOptions& options) {
-    const RunConfig config = options.run.config(first_start_config(find_assets()));
+    const RunConfig config = options.run.config(
+        first_start_config(options.run.names_models() ? std::filesystem::path() : find_assets()));
     const auto fault = std::find(cache_fault_names.begin(), cache_fault_names.end(), options.fault);
     if (fault == cache_fault_names.end()) {
         throw Error("reading --fault", options.fault, "is not one of the known faults",
@@ -94,6 +115,7 @@ int check(const CheckOptions& options) {
     exactness.fault = static_cast<CacheFault>(fault - cache_fault_names.begin());
     exactness.latency = !options.no_latency;
     check_run(config);
+    prepare_files(options); // before the work, not behind it
     const auto pair = load_pair(config);
     if (exactness.fault != CacheFault::none) {
         fmt::print("Fault {}: {}\n\n", options.fault, description(exactness.fault));
@@ -106,6 +128,8 @@ int check(const CheckOptions& options) {
         });
     if (bar) say("\r              \r");
     if (!pair->note().empty()) fmt::print("note: {}\n", pair->note());
+    for (const std::string& note : report.notes)
+        fmt::print("note: {}\n", note);
     print(report);
     if (!options.json.empty()) write_file(options.json, to_json(report).dump(2) + "\n");
     if (!options.csv.empty()) write_csv(report, options.csv);
@@ -135,11 +159,14 @@ Command add_check_command(CLI::App& app) {
                      "duplicated_token; the check must catch it")
         ->type_name("FAULT");
     command
-        ->add_option("--steps", options->exactness.steps,
-                     "Cached decode steps held against the naive forward")
+        ->add_option(
+            "--steps", options->exactness.steps,
+            "Cached decode steps held against the naive forward, as many as the context has room for")
         ->check(CLI::Range(1, 4096))
         ->type_name("N");
-    command->add_option("--lengths", options->exactness.lengths, "Prompt lengths of the latency curves")
+    command
+        ->add_option("--lengths", options->exactness.lengths,
+                     "Prompt lengths of the latency curves; those beyond the context are left out")
         ->check(CLI::Range(1, 1 << 24))
         ->delimiter(',')
         ->type_name("L,...");

@@ -8,6 +8,7 @@
 #include "engine/session/run_identity.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
+#include "kernels/cores.h"
 #include "kernels/isa.h"
 
 #include <ATen/Context.h>
@@ -19,7 +20,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <thread>
 
 namespace refreshlab::app {
 
@@ -98,16 +98,20 @@ std::optional<Model> check_model(Report& report, const std::string& folder) {
 }
 
 int doctor(const std::vector<std::string>& folders) {
+    if (folders.size() > 2) {
+        throw Error("checking models", folders[2], "one folder too many",
+                    "give one model, or a teacher and a student");
+    }
     Report report;
     fmt::print("RefreshLab\n");
     for (const auto& [name, version] : version_list())
         report.good(name, version);
     struct sysinfo machine {};
     sysinfo(&machine);
-    report.good(
-        "CPU", fmt::format("{} cores, {:.1f} GiB of memory; kernels: {}", std::thread::hardware_concurrency(),
-                           static_cast<double>(machine.totalram) * machine.mem_unit / (mebibyte * 1024.0),
-                           kernels::to_string(kernels::isa())));
+    report.good("CPU",
+                fmt::format("{} usable cores, {:.1f} GiB of memory; kernels: {}", kernels::usable_cores(),
+                            static_cast<double>(machine.totalram) * machine.mem_unit / (mebibyte * 1024.0),
+                            kernels::to_string(kernels::isa())));
     if (at::hasCUDA()) {
         report.good("CUDA",
                     fmt::format("{} device(s)", static_cast<int>(at::detail::getCUDAHooks().deviceCount())));
@@ -118,9 +122,12 @@ int doctor(const std::vector<std::string>& folders) {
         report.note("CUDA", "not built in (no nvcc when this was configured): everything runs on the CPU");
 #endif
     }
-    report.check("assets", [] { return find_assets().string(); });
-
     std::vector<std::string> wanted = folders;
+    if (const auto assets = assets_if_any(); !wanted.empty() && assets.empty()) {
+        report.note("assets", "none found: bundled models, prompts and the window's fonts are not available");
+    } else {
+        report.check("assets", [] { return find_assets().string(); });
+    }
     if (wanted.empty()) {
         const RunConfig bundled = first_start_config(find_assets());
         wanted = {bundled.teacher_dir, bundled.student_dir};

@@ -105,13 +105,15 @@ int replay_trace(const Options& options) {
 int run(const Options& options) {
     if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
     if (!options.replay.empty()) return replay_trace(options);
-    RunConfig base = first_start_config(find_assets());
+    const auto assets = options.run.names_models() ? assets_if_any() : find_assets();
+    RunConfig base = first_start_config(assets);
     base.prompt.clear();
     base.max_tokens = 256;
     base.policy = RefreshPolicy{};
     RunConfig config = options.run.config(std::move(base));
     // A prompt of a bundled task is scored token by token: signal task_score.
-    if (const auto task = find_task(config.prompt, find_assets() / "prompts")) config.task = *task;
+    if (const auto task = assets.empty() ? std::nullopt : find_task(config.prompt, assets / "prompts"))
+        config.task = *task;
     if (!options.run.has_prompt())
         throw Error("starting a run", {}, "no prompt", "give --prompt TEXT or --prompt-file FILE");
     check_run(config);

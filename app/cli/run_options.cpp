@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/parameters.h"
+#include "kernels/cores.h"
 
 #include <fmt/format.h>
 
@@ -132,7 +133,10 @@ void RunOptions::add_to(CLI::App& command) {
         ->type_name("DEVICE");
     command.add_option("--dtype", m_dtype, "Weights and caches: f32 (the default), bf16, f16")
         ->type_name("DTYPE");
-    command.add_option("--threads", m_threads, "CPU threads; 0 = all cores. Results do not depend on it")
+    command
+        .add_option("--threads", m_threads,
+                    "CPU threads, at most one a core; 0 = OMP_NUM_THREADS, else all cores that this process "
+                    "may use. Results do not depend on it")
         ->type_name("N")
         ->check(CLI::Range(0, 4096));
     command.footer(parameter_help());
@@ -173,6 +177,7 @@ RunConfig RunOptions::config(RunConfig base) const {
         config.mode = named("--mode", m_mode, {Mode::teacher, Mode::student, Mode::overfill});
     if (!m_dtype.empty()) config.dtype = named("--dtype", m_dtype, {Dtype::f32, Dtype::bf16, Dtype::f16});
     if (m_threads > 0) config.threads = m_threads;
+    note_threads(m_threads);
     if (m_ignore_stop) config.ignore_stop = true;
     if (m_shadow) config.shadow = true;
     if (!m_policy.empty()) config.policy = policy_of(m_policy);
@@ -187,6 +192,13 @@ RunConfig RunOptions::config(RunConfig base) const {
     for (const std::string& assignment : m_set)
         set_parameter(config, assignment);
     return config;
+}
+
+void note_threads(int threads) {
+    const int cores = kernels::usable_cores();
+    if (threads <= cores) return;
+    say("note: --threads {}: this program may use {} core{} here, and so many threads\n", threads, cores,
+        cores == 1 ? "" : "s");
 }
 
 std::string parameter_help() {

@@ -24,6 +24,8 @@ public:
     [[nodiscard]] bool has_prompt() const;
     /// What a run with this configuration reads; for check_outputs().
     [[nodiscard]] std::vector<NamedFile> inputs(const RunConfig& config) const;
+    /// Both model folders are given: nothing of the bundled models is needed.
+    [[nodiscard]] bool names_models() const { return !m_teacher.empty() && !m_student.empty(); }
 
 private:
     std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy, m_device,
@@ -34,6 +36,9 @@ private:
     bool m_raw_prompt = false, m_ignore_stop = false, m_shadow = false;
     CLI::Option* m_prompt_option = nullptr;
 };
+
+/// Says in one line on stderr when `--threads` asks for more than this machine lets the program use.
+void note_threads(int threads);
 
 /// The text below an option list: every --set key with unit, range and meaning.
 [[nodiscard]] std::string parameter_help();

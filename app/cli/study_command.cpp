@@ -1,6 +1,7 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
+#include "app/cli/run_options.h"
 #include "engine/base/error.h"
 #include "engine/study/simulation.h"
 #include "engine/study/study_catalog.h"
@@ -75,7 +76,8 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
     settings.parts = options.parts;
     settings.traces = options.traces;
     if (needs_models) {
-        const std::filesystem::path assets = find_assets();
+        const bool bundled = options.prompts.empty() || options.teacher.empty() || options.student.empty();
+        const std::filesystem::path assets = bundled ? find_assets() : std::filesystem::path();
         settings.base = first_start_config(assets);
         settings.prompts =
             options.prompts.empty() ? assets / "prompts" : std::filesystem::path(options.prompts);
@@ -84,6 +86,7 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
         if (!options.device.empty()) settings.base.device = options.device;
         if (!options.dtype.empty()) settings.base.dtype = dtype_of(options.dtype);
         settings.base.threads = options.threads;
+        note_threads(options.threads);
         if (!std::filesystem::is_directory(settings.prompts))
             throw Error("reading --prompts", settings.prompts.string(), "is not a folder");
     }
@@ -154,7 +157,8 @@ Command add_study_command(CLI::App& app) {
                 ->type_name("DEVICE");
             sub->add_option("--dtype", options.dtype, "Weights and caches: f32, bf16, f16")
                 ->type_name("DTYPE");
-            sub->add_option("--threads", options.threads, "CPU threads; 0 = all cores")
+            sub->add_option("--threads", options.threads,
+                            "CPU threads, at most one a core; 0 = OMP_NUM_THREADS, else all cores")
                 ->type_name("N")
                 ->check(CLI::Range(0, 4096));
         }

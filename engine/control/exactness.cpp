@@ -66,7 +66,8 @@ nlohmann::json to_json(const ExactnessReport& report) {
     nlohmann::json json = {{"options", to_json(report.options)},
                            {"device", report.device},
                            {"dtype", report.dtype},
-                           {"passed", report.passed()}};
+                           {"passed", report.passed()},
+                           {"notes", report.notes}};
     auto& checks = json["checks"] = nlohmann::json::array();
     for (const ExactnessCheck& c : report.checks) {
         nlohmann::json entry = {{"subject", c.subject}, {"name", c.name}, {"where", c.where}};

@@ -80,6 +80,8 @@ struct ExactnessReport {
     std::vector<ExactnessCheck> checks;
     std::vector<ExactnessMap> maps;
     std::vector<LatencyCurve> latency;
+    std::vector<std::string>
+        notes;           ///< what was asked for and cut, because the context is shorter; a line each
     double progress = 0; ///< 0..1; 1 = complete
     [[nodiscard]] bool passed() const {
         for (const ExactnessCheck& check : checks) {

@@ -6,11 +6,13 @@
 #include "engine/session/decode_session.h"
 #include "engine/session/exactness_latency.h"
 #include "engine/session/session_prompt.h"
+#include "kernels/cores.h"
 #include "kernels/thread_pool.h"
 
 #include <ATen/Functions.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -109,6 +111,7 @@ public:
         std::vector<std::pair<std::string, const LlamaModel*>> models;
         if (m_pair->teacher) models.emplace_back("teacher", m_pair->teacher.get());
         if (m_pair->student) models.emplace_back("student", m_pair->student.get());
+        note_cuts(models);
         for (const auto& [name, model] : models)
             cached_against_naive(name, *model);
         tell(0.4);
@@ -141,6 +144,33 @@ private:
             throw Error("checking exactness", {}, "cancelled", {}, ErrorKind::failure);
     }
 
+    /// Decode steps that the context leaves room for behind the prompt.
+    [[nodiscard]] int64_t checked_steps() const {
+        return std::min<int64_t>(m_report.options.steps,
+                                 m_pair->context() - static_cast<int64_t>(m_prompt.size()) - 1);
+    }
+
+    /// What was asked for and does not fit is cut, and that is said.
+    void note_cuts(const std::vector<std::pair<std::string, const LlamaModel*>>& models) {
+        if (checked_steps() < m_report.options.steps) {
+            m_report.notes.push_back(
+                fmt::format("{} of {} steps are checked: behind a prompt of {} tokens the "
+                            "context of {} has no room for more",
+                            checked_steps(), m_report.options.steps, m_prompt.size(), m_pair->context()));
+        }
+        if (!m_report.options.latency) return;
+        for (const auto& [name, model] : models) {
+            std::vector<int32_t> left_out;
+            for (const int32_t length : m_report.options.lengths) {
+                if (!latency_length_fits(*model, length)) left_out.push_back(length);
+            }
+            if (left_out.empty()) continue;
+            m_report.notes.push_back(fmt::format("no latency of {} at {} tokens: beyond its context of {}",
+                                                 name, fmt::join(left_out, ", "),
+                                                 model->config().max_position));
+        }
+    }
+
     /// Text that the check reads: the prompt repeated up to n tokens (content does not matter, only that it is the same).
     [[nodiscard]] std::vector<int32_t> text_of(int64_t n) const {
         std::vector<int32_t> text;
@@ -152,7 +182,7 @@ private:
     void cached_against_naive(const std::string& name, const LlamaModel& model) {
         const CacheFault fault = m_report.options.fault;
         const auto length = static_cast<int64_t>(m_prompt.size());
-        const int64_t steps = std::min<int64_t>(m_report.options.steps, m_pair->context() - length - 1);
+        const int64_t steps = checked_steps();
         const int64_t layers = model.config().num_layers;
         const double tolerance = tolerance_of(model);
         // One position to spare: a faulty cache may hold a column too many, a faulty mask look at one.
@@ -366,7 +396,7 @@ ExactnessReport check_exactness(const std::shared_ptr<const ModelPair>& pair, co
                                 const ExactnessOptions& options,
                                 const std::function<bool(const ExactnessReport&)>& progress) {
     const c10::InferenceMode guard;
-    kernels::set_num_threads(config.threads);
+    kernels::set_num_threads(kernels::threads_for(config.threads));
     check_run(config);
     return Checker(pair, config, options, progress).run();
 }

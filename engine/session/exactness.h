@@ -19,6 +19,7 @@ namespace refreshlab {
 ///
 /// A fault acts in the cached path of the first check only; it must then fail. Tolerances: fp32 1e-4 (1e-3 above 10^9
 /// parameters), half precision 0.5, and the same arg max wherever the top two logits are more than 0.1 apart; copies bit for bit.
+/// Steps and prompt lengths beyond the models' context are cut; the report's notes say which.
 /// \param config    models' prompt, seed, raw_prompt; mode and policy are the check's own
 /// \param progress  called with the report so far; return false to cancel (Error "cancelled")
 [[nodiscard]] ExactnessReport

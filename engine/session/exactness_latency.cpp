@@ -31,6 +31,10 @@ double timed(const Work& work) {
 
 } // namespace
 
+bool latency_length_fits(const LlamaModel& model, int64_t length) {
+    return length + 1 <= model.config().max_position;
+}
+
 void measure_latency(const LlamaModel& model, const std::string& subject, const ExactnessOptions& options,
                      std::vector<LatencyCurve>& out, const std::function<void(double)>& tell) {
     const int64_t vocab = model.config().vocab_size;
@@ -40,7 +44,7 @@ void measure_latency(const LlamaModel& model, const std::string& subject, const 
     for (const int64_t length : options.lengths)
         work += length;
     for (const int32_t length : options.lengths) {
-        if (length + int64_t{1} > model.config().max_position) continue;
+        if (!latency_length_fits(model, length)) continue;
         const int32_t steps = static_cast<int32_t>(
             std::min<int64_t>(options.latency_steps, model.config().max_position - length));
         std::vector<int32_t> text;

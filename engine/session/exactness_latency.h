@@ -2,6 +2,7 @@
 
 #include "engine/control/exactness.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 namespace refreshlab {
 
 class LlamaModel;
+
+/// A prompt of this length and one step behind it are within the model's context.
+[[nodiscard]] bool latency_length_fits(const LlamaModel& model, int64_t length);
 
 /// The prefill/decode micro-benchmark (reference/refresh.md, section 9): for each prompt length L the time of one prefill, and
 /// per step t the naive latency (a forward over L + t tokens) and the cached one. 3 warm-ups, medians of

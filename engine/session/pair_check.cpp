@@ -4,29 +4,55 @@
 #include "engine/text/tokenizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <vector>
 
 namespace refreshlab {
 
 namespace {
 
 std::string rope_text(const ModelConfig& c) {
-    std::string text = fmt::format("theta {:g}", c.rope_theta);
+    std::string text = fmt::format("theta {}", c.rope_theta);
     switch (c.rope_scaling.kind) {
     case RopeScaling::Kind::none:
         break;
     case RopeScaling::Kind::linear:
-        text += fmt::format(", linear x{:g}", c.rope_scaling.factor);
+        text += fmt::format(", linear x{}", c.rope_scaling.factor);
         break;
     case RopeScaling::Kind::llama3:
-        text += fmt::format(", llama3 x{:g} ({:g}, {:g}, {})", c.rope_scaling.factor,
-                            c.rope_scaling.low_freq_factor, c.rope_scaling.high_freq_factor,
-                            c.rope_scaling.original_max_position);
+        text +=
+            fmt::format(", llama3 x{} ({}, {}, {})", c.rope_scaling.factor, c.rope_scaling.low_freq_factor,
+                        c.rope_scaling.high_freq_factor, c.rope_scaling.original_max_position);
         break;
     }
     return text;
+}
+
+/// Sliding windows that the context reaches, with the layers that have them: "24", "24 in layers 0-1, 3", "none".
+std::string window_text(const ModelConfig& c) {
+    std::map<int64_t, std::vector<int64_t>> layers; // by window; 0: none
+    for (int64_t i = 0; i < c.num_layers; ++i)
+        layers[c.window(i) >= c.max_position ? 0 : c.window(i)].push_back(i);
+    if (layers.size() == 1 || layers.empty())
+        return layers.empty() || layers.begin()->first == 0 ? "none" : std::to_string(layers.begin()->first);
+    std::vector<std::string> parts;
+    for (const auto& [window, of] : layers) {
+        if (window == 0) continue;
+        std::string list;
+        for (size_t i = 0; i < of.size();) {
+            size_t last = i;
+            while (last + 1 < of.size() && of[last + 1] == of[last] + 1)
+                ++last;
+            list += fmt::format("{}{}", list.empty() ? "" : ", ", of[i]);
+            if (last > i) list += fmt::format("-{}", of[last]);
+            i = last + 1;
+        }
+        parts.push_back(fmt::format("{} in layers {}", window, list));
+    }
+    return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 /// Equal bytes need no parsing: a published tokenizer.json takes seconds to read.
@@ -75,17 +101,14 @@ PairCheck check_pair(const std::string& teacher_dir, const std::string& student_
     number("head size", t.head_dim, s.head_dim);
     must_agree("RoPE", rope_text(t), rope_text(s));
     number("context", t.max_position, s.max_position);
+    // What only some families have is listed where one of the two has it.
+    if (const std::string a = window_text(t), b = window_text(s); a != "none" || b != "none")
+        must_agree("sliding window", a, b);
+    if (t.qk_norm || s.qk_norm) must_agree("q/k norm", t.qk_norm ? "yes" : "no", s.qk_norm ? "yes" : "no");
     check.facts.push_back({"family", t.model_type, s.model_type, PairFact::Verdict::free});
     may_differ("query heads", t.num_heads, s.num_heads);
     may_differ("hidden width", t.hidden_size, s.hidden_size);
     may_differ("MLP width", t.intermediate_size, s.intermediate_size);
-    // A field that only some families have (a sliding window, q/k norms): the geometry check names it.
-    const bool listed = std::any_of(check.facts.begin(), check.facts.end(), [](const PairFact& fact) {
-        return fact.verdict == PairFact::Verdict::differs;
-    });
-    if (check.geometry_difference && !listed) {
-        check.facts.push_back({"KV geometry", *check.geometry_difference, "", PairFact::Verdict::differs});
-    }
     return check;
 }
 

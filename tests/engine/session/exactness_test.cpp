@@ -131,12 +131,32 @@ TEST_CASE("latency curves have one entry per length that fits, and both paths at
     options.repetitions = 1;
     const ExactnessReport report = check_exactness(pair, tiny_run(), options);
     REQUIRE(report.latency.size() == 4); // two models, two lengths
+    REQUIRE(report.notes.size() == 2);
+    CHECK(report.notes[1] == "no latency of student at 4096 tokens: beyond its context of 80");
     for (const LatencyCurve& curve : report.latency) {
         CHECK(curve.prefill_ms > 0);
         CHECK(curve.step.back() + curve.length <= 80);
         CHECK(curve.naive_ms.size() == curve.step.size());
         CHECK(curve.cached_ms.size() == curve.step.size());
     }
+}
+
+TEST_CASE("steps beyond the context are cut, and the report says so", "[exactness]") {
+    TinyShape shape;
+    shape.max_position = 40;
+    const auto pair = tiny_pair(1, 2, shape, shape);
+    ExactnessOptions options = quick();
+    const ExactnessReport whole = check_exactness(pair, tiny_run(), options);
+    CHECK(whole.notes.empty());
+    options.steps = 600;
+    const ExactnessReport report = check_exactness(pair, tiny_run(), options);
+    REQUIRE(report.maps.size() == 2);
+    REQUIRE(report.maps[0].steps < 40);
+    REQUIRE(report.notes.size() == 1);
+    CHECK_THAT(report.notes[0],
+               Catch::Matchers::StartsWith(fmt::format("{} of 600 steps", report.maps[0].steps)) &&
+                   Catch::Matchers::EndsWith("context of 40 has no room for more"));
+    CHECK(to_json(report)["notes"] == nlohmann::json(report.notes));
 }
 
 TEST_CASE("options of a check survive JSON, and bad ones are named", "[exactness]") {
