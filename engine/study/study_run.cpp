@@ -5,6 +5,7 @@
 #include "engine/session/decode_session.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
+#include "kernels/cores.h"
 #include "kernels/thread_pool.h"
 
 #include <fmt/format.h>
@@ -154,11 +155,10 @@ std::vector<std::shared_ptr<const Recording>> StudyRunner::run_all(const std::ve
     const LlamaModel& any = m_pair->student ? *m_pair->student : *m_pair->teacher;
     size_t workers = 1;
     if (any.device().is_cpu()) {
-        const auto cores = static_cast<size_t>(std::max(1U, std::thread::hardware_concurrency()));
-        workers = m_options.base.threads > 0 ? static_cast<size_t>(m_options.base.threads) : cores;
-        workers = std::max<size_t>(1, std::min(workers, runs.size()));
+        const auto cores = static_cast<size_t>(kernels::threads_for(m_options.base.threads));
+        workers = std::max<size_t>(1, std::min(cores, runs.size()));
     }
-    const int32_t threads = workers > 1 ? 1 : m_options.base.threads;
+    const int32_t threads = workers > 1 ? 1 : kernels::threads_for(m_options.base.threads);
     // Sessions set the same number, which then changes nothing: only a change must not meet another session's step.
     kernels::set_num_threads(threads);
     std::mutex mutex; // protects the error and the progress, held for a line of output
