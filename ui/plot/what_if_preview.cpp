@@ -20,7 +20,7 @@ constexpr int64_t immediate_steps = 8000;
 
 RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int64_t steps) {
     RecordedRun run;
-    run.steps = steps;
+    run.steps = steps > 0 && !recording->step(steps).fed ? steps - 1 : steps; // y_N is never fed: no boundary
     run.signal = [recording](int64_t step, size_t signal) { return recording->signal(step, signal); };
     const auto& refreshes = recording->refreshes();
     double refresh_ms = 0;
