@@ -158,6 +158,8 @@ private:
         ImGui::PopStyleColor();
         ImGui::SameLine();
         ImGui::TextDisabled("%s, %s", report.device.c_str(), report.dtype.c_str());
+        for (const std::string& note : report.notes)
+            muted_text(ctx, note);
     }
 
     static void draw_statements(UiContext& ctx, const ExactnessReport& report) {
