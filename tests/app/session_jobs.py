@@ -232,7 +232,7 @@ def all_jobs(extent: str) -> list[dict]:
 
 def arguments_of(job: dict, pair: list[str], folder: pathlib.Path) -> list[str]:
     folder.mkdir(parents=True)
-    (folder / "prompt.txt").write_text(job["prompt"])
+    (folder / "prompt.txt").write_text(job["prompt"] + "\n")  # one final line end is not part of the prompt
     out = ["--teacher", pair[0], "--student", pair[1], "--prompt-file", str(folder / "prompt.txt"), "--max-tokens", str(job["N"]),
            "--mode", job.get("mode", "overfill")]
     if not job.get("chat"):

@@ -380,7 +380,7 @@ class Session:
 
     def emit(self, token: int, row: torch.Tensor) -> str | None:
         """y_{t+1} joins the text; returns why the run ends, if it does."""
-        if token in self.job.get("stop_ids", []):
+        if token in self.job.get("stop_ids", []) and "given_ids" not in self.job:  # a given text is read to its end
             return "stop_token"
         self.y.append(token)
         self.chosen_by.append(row)
