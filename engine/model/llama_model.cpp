@@ -5,7 +5,7 @@
 #include "engine/model/checkpoint.h"
 #include "engine/model/llama_weights.h"
 #include "engine/model/rope_table.h"
-#include "engine/model/safetensors_header.h"
+#include "engine/model/weight_checks.h"
 #include "kernels/attention.h"
 #include "kernels/check.h"
 #include "kernels/dense.h"
@@ -15,13 +15,11 @@
 #include <ATen/ops/ones.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 namespace refreshlab {
@@ -489,74 +487,6 @@ std::unique_ptr<LlamaModel> LlamaModel::from_weights(
     impl->rope = RopeTable(config, device);
     return std::unique_ptr<LlamaModel>(new LlamaModel(std::move(impl)));
 }
-
-namespace {
-
-/// A weight that no place of the family takes is a part of the model that we would leave out: a bias, a norm, a layer.
-/// Buffers (rotary tables) and the copy of a tied head are not weights.
-void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoint) {
-    std::vector<std::string> read = LlamaWeights::names(config);
-    std::sort(read.begin(), read.end());
-    const std::vector<std::string> present = checkpoint.names();
-    const auto ends_with = [](const std::string& name, std::string_view suffix) {
-        return name.size() >= suffix.size() &&
-               std::string_view(name).substr(name.size() - suffix.size()) == suffix;
-    };
-    for (const std::string& name : present) {
-        if (std::binary_search(read.begin(), read.end(), name)) continue;
-        if (name.rfind("model.", 0) != 0 || !(ends_with(name, ".weight") || ends_with(name, ".bias")))
-            continue;
-        fail_tensor(checkpoint.file_of(name).string(), name,
-                    "has no place in a " + config.model_type + " model of the config.json beside it");
-    }
-}
-
-/// Index of the first NaN or infinity, or -1: exponent bits all ones. Blocks of a fixed size without a branch inside, which
-/// the compiler vectorises: about the speed of reading memory, beside a copy out of the file that costs more.
-template <typename Bits>
-int64_t first_not_finite(const Bits* values, int64_t n, Bits exponent) {
-    constexpr int64_t block = 4096;
-    int64_t begin = 0;
-    for (; begin + block <= n; begin += block) {
-        Bits bad = 0;
-        for (int64_t i = 0; i < block; ++i)
-            bad = static_cast<Bits>(bad | static_cast<Bits>((values[begin + i] & exponent) == exponent));
-        if (bad != 0) break;
-    }
-    for (; begin < n; ++begin) {
-        if ((values[begin] & exponent) == exponent) return begin;
-    }
-    return -1;
-}
-
-/// Throws for a weight that is NaN or infinite: no number that such a model gives means anything.
-void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor) {
-    const void* const data = tensor.const_data_ptr();
-    const int64_t n = tensor.numel();
-    int64_t at = -1;
-    switch (tensor.scalar_type()) {
-    case at::kDouble:
-        at = first_not_finite(static_cast<const uint64_t*>(data), n, uint64_t{0x7FF0000000000000});
-        break;
-    case at::kFloat:
-        at = first_not_finite(static_cast<const uint32_t*>(data), n, uint32_t{0x7F800000});
-        break;
-    case at::kBFloat16:
-        at = first_not_finite(static_cast<const uint16_t*>(data), n, uint16_t{0x7F80});
-        break;
-    case at::kHalf:
-        at = first_not_finite(static_cast<const uint16_t*>(data), n, uint16_t{0x7C00});
-        break;
-    default:
-        RL_ASSERT(false); // Checkpoint::read gives no other
-    }
-    if (at < 0) return;
-    const auto value = tensor.flatten()[at].item<double>();
-    fail_tensor(checkpoint.file_of(name).string(), name,
-                fmt::format("value {} is {}: the file is damaged, or its training had diverged", at, value));
-}
-
-} // namespace
 
 std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& folder, at::Device device,
                                              at::ScalarType dtype, const LoadProgress& progress) {
