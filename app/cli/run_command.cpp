@@ -7,6 +7,7 @@
 #include "engine/record/export.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/decode_session.h"
+#include "engine/session/steering.h"
 #include "engine/tasks/prompt_file.h"
 #include "engine/text/tokenizer.h"
 
@@ -77,7 +78,7 @@ void require_writable_folder(const std::string& file, const std::string& option)
 
 struct Options {
     RunOptions run;
-    std::string record, summary, replay;
+    std::string record, summary, replay, commands;
 };
 
 int replay_trace(const Options& options) {
@@ -102,6 +103,20 @@ int replay_trace(const Options& options) {
     return 0;
 }
 
+/// Applies the commands that are due. One that the run refuses is said in `refused` if it is the first.
+void steer(DecodeSession& session, Steering& steering, std::string& refused) {
+    const int64_t step = session.recording()->steps() + 1;
+    for (bool again = true; again;) {
+        again = false;
+        try {
+            steering.apply_due(session);
+        } catch (const Error& e) {
+            if (refused.empty()) refused = fmt::format("command at step {}: {}", step, e.what());
+            again = true; // the rest of this step's
+        }
+    }
+}
+
 int run(const Options& options) {
     if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
     if (!options.replay.empty()) return replay_trace(options);
@@ -117,8 +132,15 @@ int run(const Options& options) {
     if (!options.run.has_prompt())
         throw Error("starting a run", {}, "no prompt", "give --prompt TEXT or --prompt-file FILE");
     check_run(config);
+    std::vector<TimedCommand> commands;
+    if (!options.commands.empty()) {
+        commands = commands_from_json(read_json_file(options.commands), options.commands);
+        check_commands(commands, config, options.commands);
+    }
+    std::vector<NamedFile> inputs = options.run.inputs(config);
+    inputs.push_back({"--commands", options.commands});
     check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--summary", options.summary}},
-                  options.run.inputs(config));
+                  inputs);
     std::unique_ptr<TraceStore> trace;
     if (!options.record.empty())
         trace = TraceStore::create(options.record); // fails before anything is loaded
@@ -151,11 +173,14 @@ int run(const Options& options) {
             out.token(recording->token(written + 1));
     };
     write_new();
+    Steering steering(std::move(commands));
+    std::string refused; // the first command that could not be carried out; the run goes on
     while (!session.finished()) {
         if (interrupted != 0 || out.gone()) {
             session.stop();
             break;
         }
+        steer(session, steering, refused);
         session.step();
         write_new();
         if (trace) trace->notify();
@@ -171,8 +196,15 @@ int run(const Options& options) {
     progress.show("");
     say("\n{}", summary_table(*recording));
     if (!options.summary.empty()) write_file(options.summary, summary_json(*recording).dump(2) + "\n");
+    if (steering.left() > 0)
+        say("note: {} of the commands in {} lie{} behind the end of the run, at step {}\n", steering.left(),
+            options.commands, steering.left() == 1 ? "s" : "", recording->steps());
     if (trace && !trace->error().empty()) {
         throw Error("recording to", options.record, trace->error(), "the run itself went on",
+                    ErrorKind::failure);
+    }
+    if (!refused.empty()) {
+        throw Error("steering the run from", options.commands, refused, "the run itself went on",
                     ErrorKind::failure);
     }
     if (out.gone()) {
@@ -204,6 +236,12 @@ Command add_run_command(CLI::App& app) {
     command->add_option("--record", options->record, "Record the run into this trace file while it goes on")
         ->type_name("FILE");
     command->add_option("--summary", options->summary, "Write the summary as JSON")->type_name("FILE");
+    command
+        ->add_option(
+            "--commands", options->commands,
+            "Steer the run as a person would: a JSON list of commands with their steps, refreshes by "
+            "hand among them (docs/commands.md)")
+        ->type_name("FILE");
     command
         ->add_option("--replay", options->replay,
                      "Run a trace again from its configuration and commands, and compare")

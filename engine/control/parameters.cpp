@@ -147,6 +147,15 @@ void set_parameter(RunConfig& config, std::string_view key, std::string_view val
     entry->set(config, parsed_value);
 }
 
+void set_live_parameter(RunConfig& config, std::string_view key, std::string_view value) {
+    const Parameter* parameter = find_parameter(trimmed(key));
+    if (parameter != nullptr && !parameter->live) {
+        throw Error("setting", std::string(key), "cannot change while a run goes on",
+                    "start a new run with it");
+    }
+    set_parameter(config, key, value);
+}
+
 void set_parameter(RunConfig& config, std::string_view assignment) {
     const size_t equals = assignment.find('=');
     if (equals == std::string_view::npos) {

@@ -46,6 +46,8 @@ struct Parameter {
 /// not a number, NaN, out of range (negative thresholds are), or a policy that has no such trigger ("policy periodic has
 /// no entropy trigger"). The configuration is as before then.
 void set_parameter(RunConfig& config, std::string_view key, std::string_view value);
+/// The same while a run goes on: also throws for a parameter that is fixed then.
+void set_live_parameter(RunConfig& config, std::string_view key, std::string_view value);
 /// "KEY=VALUE"; spaces around either do not count.
 void set_parameter(RunConfig& config, std::string_view assignment);
 

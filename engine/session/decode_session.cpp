@@ -402,6 +402,11 @@ void DecodeSession::Impl::log_command(const Command& command) {
     recording->add_command({t + 1, to_json(command).dump()});
 }
 
+void require_refreshable(Mode mode) {
+    if (mode != Mode::overfill)
+        throw Error("refreshing", {}, "only mode overfill has a teacher's cache to refresh from");
+}
+
 void check_run(const RunConfig& config) {
     static_cast<void>(checked_scorer(config));
 }
@@ -424,11 +429,7 @@ bool DecodeSession::finished() const {
 }
 
 void DecodeSession::apply(const command::SetParameter& c) {
-    const Parameter* parameter = find_parameter(c.key);
-    if (parameter != nullptr && !parameter->live) {
-        throw Error("setting", c.key, "cannot change while a run goes on", "start a new run with it");
-    }
-    set_parameter(m_impl->config, c.key, c.value);
+    set_live_parameter(m_impl->config, c.key, c.value);
     m_impl->log_command(c);
 }
 
@@ -440,8 +441,7 @@ void DecodeSession::apply(const command::SetPolicy& c) {
 
 void DecodeSession::apply(const command::RefreshNow& c) {
     if (m_impl->finished) throw Error("refreshing", {}, "the run has ended", "rewind it or start a new one");
-    if (!m_impl->overfill())
-        throw Error("refreshing", {}, "only mode overfill has a teacher's cache to refresh from");
+    require_refreshable(m_impl->config.mode);
     m_impl->refresh_requested = true;
     m_impl->log_command(c);
 }

@@ -16,6 +16,8 @@ struct RunText;
 /// What can be said about a run before anything is loaded: prompt not empty and UTF-8, max_tokens, policy. Throws
 /// Error{bad_input}.
 void check_run(const RunConfig& config);
+/// Throws Error{bad_input} in modes where a refresh by hand has no teacher's cache to read from.
+void require_refreshable(Mode mode);
 
 /// One run, one step at a time; single-threaded and deterministic: configuration + seed + commands with their steps give
 /// the same recording again, bit for bit, on the same device, dtype and thread count (which on the CPU does not matter).

@@ -70,6 +70,29 @@ TEST_CASE("command lines that make no sense", "[bad-input]") {
 #endif
 }
 
+TEST_CASE("command files that cannot be used", "[bad-input]") {
+    const Scratch scratch("commands");
+    const std::string file = scratch / "c.json";
+    refused(run_with({"--commands", file}), {"c.json"});
+    const std::pair<const char*, const char*> cases[] = {
+        {"[", "line 1"},
+        {R"({"step": 1})", "list"},
+        {R"([{"step": 1, "command": {"command": "stop"}}])", "refresh_now"},
+        {R"([{"step": 1, "command": {"command": "set_parameter", "key": "max_tokens", "value": "3"}}])",
+         "max_tokens"},
+        {R"([{"step": 1, "command": {"command": "set_parameter", "key": "mc.p", "value": "nan"}}])", "mc.p"},
+        {R"([{"step": 0, "command": {"command": "refresh_now"}}])", "step"},
+    };
+    for (const auto& [text, part] : cases) {
+        write(file, text);
+        refused(run_with({"--commands", file}), {"c.json", part});
+    }
+    write(file, R"([{"step": 1, "command": {"command": "refresh_now"}}])");
+    refused(run_with({"--mode", "student", "--commands", file}), {"c.json", "overfill"});
+    refused(run_with({"--commands", file, "--summary", file}), {"--summary", "--commands"});
+    refused({"run", "--replay", "x.rlt", "--commands", file}, {"--commands", "--replay"});
+}
+
 TEST_CASE("prompts that cannot be used", "[bad-input]") {
     const Scratch scratch("prompt");
     refused({"run", "--prompt", ""}, {"prompt", "empty"});

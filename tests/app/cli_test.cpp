@@ -143,6 +143,49 @@ TEST_CASE("a recorded run replays from its file", "[cli]") {
     CHECK_THAT(again.err, ContainsSubstring("identical"));
 }
 
+TEST_CASE("a run is steered from a file as it is from the window", "[cli]") {
+    const Scratch scratch("commands");
+    write_file(
+        scratch / "c.json",
+        R"([{"step": 30, "command": {"command": "set_parameter", "key": "periodic.every", "value": "5"}},
+                   {"step": 12, "command": {"command": "refresh_now"}}])");
+    const auto steered = [&](const std::string& commands, const std::string& name) {
+        return refreshlab_cli(
+            short_run({"--policy", "periodic", "--commands", commands, "--record", scratch / (name + ".rlt"),
+                       "--summary", scratch / (name + ".json")}));
+    };
+    const Outcome run = steered(scratch / "c.json", "a");
+    CAPTURE(run.err);
+    REQUIRE(run.status == 0);
+    const nlohmann::json refreshes = read_json_file(scratch / "a.json")["refreshes"];
+    REQUIRE(refreshes.size() == 3);
+    CHECK((refreshes[0]["step"] == 12 && refreshes[0]["reason"] == "manual"));
+    CHECK((refreshes[1]["step"] == 30 &&
+           refreshes[1]["reason"] == "periodic")); // 18 columns wait, 5 are enough
+    CHECK(refreshes[2]["step"] == 35);
+    CHECK(refreshlab_cli({"run", "--replay", scratch / "a.rlt"}).status == 0);
+
+    // What was done goes into meta.json in the same form.
+    REQUIRE(refreshlab_cli({"export", scratch / "a.rlt", "--csv", scratch / "a"}).status == 0);
+    write_file(scratch / "again.json", read_json_file(scratch / "a/meta.json")["commands"].dump());
+    const Outcome again = steered(scratch / "again.json", "b");
+    CHECK(again.status == 0);
+    CHECK(again.out == run.out);
+    CHECK(read_json_file(scratch / "b.json")["refreshes"].size() == 3);
+
+    // Refused in mid-run: the rest goes on and the file is whole; behind the end: said.
+    write_file(scratch / "late.json",
+               R"([{"step": 3, "command": {"command": "request_attention", "position": 1900}},
+                   {"step": 9, "command": {"command": "refresh_now"}},
+                   {"step": 90, "command": {"command": "refresh_now"}}])");
+    const Outcome late = steered(scratch / "late.json", "c");
+    CHECK(late.status == 1);
+    CHECK_THAT(late.err, ContainsSubstring("step 3") && ContainsSubstring("1900") &&
+                             ContainsSubstring("1 of the commands"));
+    CHECK(read_json_file(scratch / "c.json")["tokens"] == 40);
+    CHECK(read_json_file(scratch / "c.json")["refreshes"][0]["step"] == 9);
+}
+
 TEST_CASE("the chat template is used unless --raw-prompt says no", "[cli]") {
     const Scratch scratch("template");
     REQUIRE(refreshlab_cli(short_run({"--record", scratch / "chat.rlt"})).status == 0);

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "engine/control/command.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+class DecodeSession;
+class Recording;
+
+/// A command with its step: it is applied behind boundary step - 1, so step `step` is the first that feels it and a refresh
+/// by hand comes at boundary `step`. A recording logs the same number.
+struct TimedCommand {
+    int64_t step = 1;
+    Command command;
+};
+
+/// Reads [{"step": 40, "command": {"command": "refresh_now"}}, ...], the form of "commands" in an exported meta.json; sorted
+/// by step, those of one step stay in their order. Throws Error{bad_input} naming `what`, the entry and the field: also for
+/// commands that do not act on a run that goes on (start_run, pause, resume, step, stop, rewind, check_exactness).
+[[nodiscard]] std::vector<TimedCommand> commands_from_json(const nlohmann::json& json,
+                                                           const std::string& what);
+/// The command log of a recording. Throws Error as commands_from_json.
+[[nodiscard]] std::vector<TimedCommand> commands_of(const Recording& recording);
+
+/// Throws Error{bad_input} for the first command that a run with this configuration would refuse: an unknown or fixed
+/// parameter, a value out of range, a refresh where no teacher's cache is. Positions of attention are not checked: what the
+/// caches will hold is not known yet.
+void check_commands(const std::vector<TimedCommand>& commands, RunConfig config, const std::string& what);
+
+/// Gives a session its commands, each at its step: a replay's hand, and that of a script.
+class Steering {
+public:
+    explicit Steering(std::vector<TimedCommand> commands)
+        : m_commands(std::move(commands)) {}
+
+    /// Applies what comes before the session's next step. Throws what DecodeSession::apply() throws; the command that was
+    /// refused is passed over by the next call.
+    void apply_due(DecodeSession& session);
+    /// Commands whose step has not come.
+    [[nodiscard]] size_t left() const { return m_commands.size() - m_next; }
+
+private:
+    std::vector<TimedCommand> m_commands;
+    size_t m_next = 0;
+};
+
+} // namespace refreshlab
