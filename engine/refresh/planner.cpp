@@ -23,8 +23,10 @@ bool compare(double value, Comparison comparison, double threshold) {
     return false;
 }
 
+/// Its signal is known behind a teacher pass only: kl_nats, kl_mean_nats.
 bool is_probe(const Trigger& trigger) {
-    return trigger.signal == "kl_nats";
+    const std::optional<size_t> id = signal_id(trigger.signal);
+    return id && signals()[*id].cost == SignalCost::teacher_pass;
 }
 
 /// Value at this boundary; absent() where nothing was measured.
@@ -62,14 +64,16 @@ bool budget_left(const Budget& budget, const Boundary& boundary) {
 
 /// A teacher pass is due and its KL is not known yet.
 bool wants_probe(const RefreshPolicy& policy, const Boundary& boundary) {
-    const auto probe = std::find_if(policy.triggers.begin(), policy.triggers.end(),
-                                    [](const Trigger& t) { return t.enabled && is_probe(t); });
-    if (probe == policy.triggers.end() || !on_stride(*probe, boundary)) return false;
+    const bool due = std::ranges::any_of(policy.triggers, [&](const Trigger& t) {
+        return t.enabled && is_probe(t) && on_stride(t, boundary);
+    });
+    if (!due) return false;
     const std::optional<size_t> id = signal_id("kl_nats");
     if (*id < boundary.signals.size() && !is_absent(boundary.signals[*id])) return false;
     if (policy.combine == Combine::any) return true;
-    return std::all_of(policy.triggers.begin(), policy.triggers.end(),
-                       [&](const Trigger& t) { return !t.enabled || is_probe(t) || holds(t, boundary); });
+    return std::ranges::all_of(policy.triggers, [&](const Trigger& t) {
+        return !t.enabled || (is_probe(t) ? on_stride(t, boundary) : holds(t, boundary));
+    });
 }
 
 char letter_of(const Trigger& trigger) {
@@ -126,6 +130,7 @@ std::string_view reason_word(std::string_view signal) {
     if (signal.empty()) return "manual";
     if (signal == "entropy_bits") return "entropy";
     if (signal == "kl_nats") return "kl";
+    if (signal == "kl_mean_nats") return "kl_mean";
     if (signal == "mc_variance") return "mc";
     if (signal == "steps_since_refresh") return "periodic";
     return signal;

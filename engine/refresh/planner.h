@@ -19,8 +19,8 @@ struct Boundary {
     int64_t tokens_since_pass = 0;
     std::optional<int64_t> last_splice_step;  ///< of any cause; the prefill is none
     std::span<const int64_t> automatic_steps; ///< boundaries of automatic refreshes so far, ascending
-    /// By signal id; absent() where not measured. kl_nats is absent until probed, in shadow mode too (so probes fall on
-    /// the same boundaries there); NaN if a probe could not measure it.
+    /// By signal id; absent() where not measured. kl_nats and kl_mean_nats are absent until probed, in shadow mode too (so
+    /// probes fall on the same boundaries there); behind a probe kl_nats is there, NaN if it could not be measured.
     std::span<const float> signals;
     bool manual = false; ///< a person asked for a refresh
     /// A lagged refresh has fired and not landed: the teacher is reading. Nothing fires and nothing is probed meanwhile.
@@ -38,7 +38,7 @@ struct TriggerHit {
 struct Decision {
     enum class Kind : uint8_t {
         none,
-        probe, ///< a teacher pass is needed to know kl_nats; ask again with it filled in
+        probe, ///< a teacher pass is needed to know the KL; ask again with kl_nats and kl_mean_nats filled in
         refresh,
     } kind = Kind::none;
     /// Of a refresh: "by hand" first, then all triggers that held, in policy order. Of a blocked one: those that held.
@@ -49,10 +49,10 @@ struct Decision {
 };
 
 /// Decides at one boundary (reference/refresh.md, section 5). Stateless: everything is in the arguments.
-/// Rules. Stride binds free and MC signals by t mod every == 0; kl_nats by tokens_since_pass >= every. Cool-down counts
+/// Rules. Stride binds free and MC signals by t mod every == 0; the two KL by tokens_since_pass >= every. Cool-down counts
 /// from the last splice of any cause. Budget binds automatic triggers only. A NaN or infinite value never fires.
-/// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when the
-/// others hold. A probe that is due under `any` runs even when another trigger fires (its pass is the refresh's), and
+/// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when every KL
+/// trigger is due and the others hold. A probe that is due under `any` runs even when another trigger fires (its pass is the refresh's), and
 /// whether or not cool-down or budget would let it splice: probing is measuring.
 /// Nothing happens while a refresh is in flight. Nothing happens while tokens_since_splice is 0: an empty range is no refresh, by hand neither.
 /// By hand: ignores every limit; automatic only if triggers fire as well and the budget has room.
@@ -61,7 +61,7 @@ struct Decision {
 /// Which costly signals this policy wants at boundary t (before they are computed): MC rows due at step t?
 [[nodiscard]] bool wants_mc(const RefreshPolicy& policy, int64_t step);
 
-/// The word for a trigger's signal: "entropy", "kl", "mc", "periodic" (steps_since_refresh), "manual" for "", else the
+/// The word for a trigger's signal: "entropy", "kl", "kl_mean", "mc", "periodic" (steps_since_refresh), "manual" for "", else the
 /// signal's own name.
 [[nodiscard]] std::string_view reason_word(std::string_view signal);
 /// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy".

@@ -12,30 +12,46 @@ namespace {
 
 /// Which signals the policy reads, looked up once.
 struct Reads {
-    std::vector<size_t> direct; ///< of enabled triggers, without kl_nats and steps_since_refresh
-    size_t kl = 0;
+    std::vector<size_t>
+        direct; ///< of enabled triggers; not what follows the predicted fires: KL, steps_since_refresh
+    size_t kl = 0, kl_mean = 0;
+    bool wants_kl = false, wants_mean = false; ///< some enabled trigger does
 
     explicit Reads(const RefreshPolicy& policy) {
         const std::string where = "the threshold preview";
         kl = require_signal("kl_nats", where);
+        kl_mean = require_signal("kl_mean_nats", where);
         const size_t steps = require_signal("steps_since_refresh", where);
         for (const Trigger& trigger : policy.triggers) {
             const size_t id = require_signal(trigger.signal, where);
-            if (trigger.enabled && id != kl && id != steps) direct.push_back(id);
+            if (!trigger.enabled) continue;
+            wants_kl |= id == kl;
+            wants_mean |= id == kl_mean;
+            if (id != kl && id != kl_mean && id != steps) direct.push_back(id);
         }
     }
 };
 
-/// A trigger would look at its signal at this boundary, and there is no value.
-bool misses_value(const RefreshPolicy& policy, const Boundary& at) {
+/// Mean of the recorded KL over steps (first, last]; absent() where one of them is.
+float mean_kl(const RecordedRun& run, size_t kl, int64_t first, int64_t last) {
+    double sum = 0;
+    for (int64_t step = first + 1; step <= last; ++step) {
+        const float value = run.signal(step, kl);
+        if (is_absent(value)) return absent();
+        sum += static_cast<double>(value);
+    }
+    return static_cast<float>(sum / static_cast<double>(last - first));
+}
+
+/// A trigger would look at its signal at this boundary, and there is no value. Of signals that need no probe.
+bool misses_value(const RefreshPolicy& policy, const Boundary& at, const Reads& reads) {
     for (const Trigger& trigger : policy.triggers) {
-        if (!trigger.enabled || trigger.signal == "kl_nats" || trigger.signal == "steps_since_refresh")
-            continue;
+        const std::optional<size_t> id = signal_id(trigger.signal);
+        if (!trigger.enabled || !id || std::ranges::find(reads.direct, *id) == reads.direct.end()) continue;
         if (at.step % std::max<int64_t>(1, trigger.every) != 0) continue;
         if (trigger.cooldown > 0 && at.last_splice_step && at.step - *at.last_splice_step < trigger.cooldown)
             continue;
-        const std::optional<size_t> id = signal_id(trigger.signal);
-        if (id && is_absent(at.signals[*id])) return true;
+        if (is_absent(at.signals[*id])) return true;
     }
     return false;
 }
@@ -65,7 +81,7 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
     for (int64_t t = 1; t <= run.steps; ++t) {
         for (const size_t id : reads.direct)
             values[id] = run.signal(t, id);
-        values[reads.kl] = absent();
+        values[reads.kl] = values[reads.kl_mean] = absent();
         while (manual != run.manual_fires.end() && *manual < t)
             ++manual;
         if (manual != run.manual_fires.end() && *manual == t) asked = true;
@@ -82,13 +98,15 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
                                    .manual = asked,
                                    .in_flight = launched.has_value()};
         asked = asked && launched.has_value();
-        bool missing = !launched && misses_value(policy, boundary);
+        bool missing = !launched && misses_value(policy, boundary, reads);
         Decision decision = decide(policy, boundary);
         bool passed = false;
         if (decision.kind == Decision::Kind::probe) {
-            const float kl = run.signal(t, reads.kl);
-            missing = missing || is_absent(kl);
-            values[reads.kl] = is_absent(kl) ? std::numeric_limits<float>::quiet_NaN() : kl;
+            const float kl = run.signal(t, reads.kl), unknown = std::numeric_limits<float>::quiet_NaN(),
+                        mean = reads.wants_mean ? mean_kl(run, reads.kl, spliced_to, t) : absent();
+            missing = missing || (reads.wants_kl && is_absent(kl)) || (reads.wants_mean && is_absent(mean));
+            values[reads.kl] = is_absent(kl) ? unknown : kl;
+            values[reads.kl_mean] = is_absent(mean) ? unknown : mean;
             decision = decide(policy, boundary); // sees the new value: the span is of `values`
             last_pass = t;
             passed = true;

@@ -22,7 +22,7 @@ std::vector<float> to_floats(const at::Tensor& tensor) {
 }
 
 struct SignalIds {
-    size_t kl = require_signal("kl_nats", "session"),
+    size_t kl = require_signal("kl_nats", "session"), kl_mean = require_signal("kl_mean_nats", "session"),
            teacher_logprob = require_signal("teacher_logprob", "session"),
            agreement = require_signal("teacher_agreement", "session"),
            drift = require_signal("drift", "session");
@@ -107,6 +107,7 @@ PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, Pas
         kl.pop_back();
     }
     if (!kl.empty()) recording->back_fill(ids().kl, first_step, kl);
+    if (end == student_end) record.signals[ids().kl_mean] = mean_kl(record);
     for (size_t i = 0; i < teacher_logprob.size(); ++i) { // about the token at first + 1 + i
         const int64_t step = first_step + 1 + static_cast<int64_t>(i);
         put_signal(&record, ids().teacher_logprob, step, static_cast<double>(teacher_logprob[i]));
@@ -116,6 +117,19 @@ PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, Pas
     record.part_ms[static_cast<size_t>(Part::teacher_pass)] += static_cast<float>(event.ms);
     recording->add_pass(event);
     return event;
+}
+
+float DecodeSession::Impl::mean_kl(const StepRecord& record) const {
+    const int64_t first = marks.splice - prompt_length() + 1;
+    if (first > record.step) return absent(); // delta is empty
+    double sum = 0;
+    for (int64_t step = first; step <= record.step; ++step) {
+        const float value =
+            step == record.step ? record.signals[ids().kl] : recording->signal(step, ids().kl);
+        if (is_absent(value)) return absent(); // its row fell out of the ring: missing, never approximated
+        sum += static_cast<double>(value);
+    }
+    return static_cast<float>(sum / static_cast<double>(record.step - first + 1));
 }
 
 void DecodeSession::Impl::boundary(StepRecord& record, bool runs_on) {
@@ -128,7 +142,7 @@ void DecodeSession::Impl::boundary(StepRecord& record, bool runs_on) {
     if (acts(config.policy.on_fire)) {
         // A probe is asked for at its own stride, also where shadow mode has measured the KL already.
         std::array<float, max_signals> known = record.signals;
-        known[ids().kl] = absent();
+        known[ids().kl] = known[ids().kl_mean] = absent();
         Boundary state;
         state.step = record.step;
         state.tokens_since_splice = end - marks.splice;
@@ -146,7 +160,8 @@ void DecodeSession::Impl::boundary(StepRecord& record, bool runs_on) {
             refresh.pass_tokens = pass.tokens;
             refresh.teacher_ms = pass.ms;
             marks.last_pass = end;
-            known[ids().kl] = record.signals[ids().kl];
+            for (const size_t id : {ids().kl, ids().kl_mean})
+                known[id] = record.signals[id];
             decision = decide(config.policy, state);
             RL_ASSERT(decision.kind != Decision::Kind::probe);
         }

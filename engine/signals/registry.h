@@ -48,6 +48,7 @@ struct SignalInputs {
     std::optional<Row> row; ///< the decoding model's row
     std::optional<Mc> mc;
     std::optional<double> kl_nats;         ///< KL(teacher || student) of this position's rows
+    std::optional<double> kl_mean_nats;    ///< mean of it over [P, S.len) at this boundary
     std::optional<double> logprob;         ///< ln p(y_t) under the row it was drawn from
     std::optional<double> teacher_logprob; ///< ln p_T(y_t | x, y_<t), temperature 1
     std::optional<double> teacher_agrees;  ///< 1 if the teacher's arg max is y_t, else 0

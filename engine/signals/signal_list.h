@@ -6,6 +6,7 @@
 #define RL_SIGNALS(X)                                                                                        \
     X(entropy_bits)                                                                                          \
     X(kl_nats)                                                                                               \
+    X(kl_mean_nats)                                                                                          \
     X(mc_variance)                                                                                           \
     X(mc_mutual_information_bits)                                                                            \
     X(mc_entropy_bits)                                                                                       \

@@ -165,6 +165,17 @@ def jobs_by_hand(extent: str) -> list[dict]:
         tiny("llama", name="lag keep", policy=policy(above("kl_nats", 0.5, 7, 2), above("entropy_bits", 5.0, 3, 4), lag=3)),
         tiny("mistral", name="lag redraw", policy=policy(periodic(6), window=4, lag=5, on_fire="redraw")),
         tiny("qwen3", name="lag teacher_token", policy=policy(periodic(7), lag=2, on_fire="teacher_token")),
+        # The mean over delta, alone and beside the newest position's.
+        tiny("llama", name="mean kl", policy=policy(above("kl_mean_nats", 1.42, 3), on_fire="redraw")),
+        tiny("mistral", name="both kl", policy=policy(above("kl_mean_nats", 1.0, 4, 3), above("kl_nats", 1.5, 9))),
+        tiny("qwen2", name="both kl all", shadow=True, policy=policy(above("kl_mean_nats", 0.5, 4), above("kl_nats", 0.5, 7),
+                                                                     combine="all", on_fire="teacher_token")),
+        # By hand: S10, 10 in small; against cool-down and cap; together with a trigger; while one is in flight.
+        tiny("llama", name="by hand probe", manual=[20], policy=policy(above("kl_nats", 100.0, 13))),
+        tiny("qwen3", name="by hand limits", manual=[5, 9, 10, 30],
+             policy=policy(above("entropy_bits", 3.0, 5, 7), on_fire="redraw", cap=1, per=15)),
+        tiny("mistral", name="by hand lag", manual=[5, 8, 9, 21], policy=policy(periodic(8), lag=4, window=5)),
+        STORY | {"name": "story by hand", "manual": [1, 17], "policy": policy(on_fire="teacher_token")},
         # Edges.
         tiny("qwen3", name="given end", given="the cook said: let them stay", policy=policy(periodic(4), on_fire="redraw")),
         tiny("llama", name="one token", N=1, policy=policy(periodic(1), on_fire="redraw")),
@@ -189,7 +200,7 @@ def random_trigger(draw: random.Random, signal: str) -> dict:
     if signal == "steps_since_refresh":
         return {"signal": signal, "at_least": draw.randint(1, 30), "every": draw.choice([1, 1, 4]),
                 "cooldown": draw.choice([0, 0, 6])}
-    if signal == "kl_nats":
+    if signal.startswith("kl_"):
         return above(signal, round(draw.uniform(0, 4), 3), draw.randint(1, 24), cooldown)
     if signal == "top1_prob":
         return {"signal": signal, "below": round(draw.uniform(0.1, 0.9), 3), "every": every, "cooldown": cooldown}
@@ -200,7 +211,8 @@ def random_trigger(draw: random.Random, signal: str) -> dict:
 
 def random_job(draw: random.Random, number: int) -> dict:
     pair = draw.choice([*PAIRS, "bundled"])
-    signals = draw.sample(["steps_since_refresh", "kl_nats", "entropy_bits", "top1_surprisal_bits", "top1_prob", "mc_variance"],
+    signals = draw.sample(["steps_since_refresh", "kl_nats", "kl_mean_nats", "entropy_bits", "top1_surprisal_bits", "top1_prob",
+                           "mc_variance"],
                           draw.choice([1, 1, 2, 3]))
     job = {
         "name": f"random {number} {pair}", "pair": pair, "prompt": text_of(draw, draw.randint(1, 12)),
@@ -213,6 +225,8 @@ def random_job(draw: random.Random, number: int) -> dict:
         "mc": {"samples": 2, "p": 0.1, "stride": draw.choice([1, 4, 16])},
         "shadow": draw.random() < 0.15,
     }
+    if job["mode"] == "overfill" and draw.random() < 0.3:
+        job["manual"] = sorted(draw.sample(range(1, 60), draw.randint(1, 4)))
     if draw.random() < 0.3:
         job["given"] = text_of(draw, 40)
     return job
@@ -243,6 +257,10 @@ def arguments_of(job: dict, pair: list[str], folder: pathlib.Path) -> list[str]:
     if "given" in job:
         (folder / "given.txt").write_text(job["given"])
         out += ["--given-file", str(folder / "given.txt")]
+    if "manual" in job:
+        commands = [{"step": step, "command": {"command": "refresh_now"}} for step in job["manual"]]
+        (folder / "commands.json").write_text(json.dumps(commands))
+        out += ["--commands", str(folder / "commands.json")]
     if job.get("ignore_stop"):
         out.append("--ignore-stop")
     if job.get("shadow"):

@@ -133,7 +133,11 @@ void compare_refreshes(const Exported& run, const json& expected, Differences& o
             out.equal(what + key, value.at(key), wanted.at(key));
         for (const char* key : {"kl_nats", "mean_drift"})
             out.near(what + key, number(value.at(key)), number(wanted.at(key)));
-        const json hits = json::parse(run.events.at(rows[i], "detail")), &wanted_hits = wanted.at("hits");
+        const std::string detail = run.events.at(rows[i], "detail");
+        const json hits = detail.empty() ? json::array() : json::parse(detail),
+                   &wanted_hits = wanted.at("hits");
+        out.equal(what + "by hand", run.events.at(rows[i], "reason").starts_with("manual"),
+                  wanted.at("by_hand").get<bool>());
         out.equal(what + "triggers", hits.size(), wanted_hits.size());
         for (size_t h = 0; h < std::min(hits.size(), wanted_hits.size()); ++h) {
             const auto signal = wanted_hits[h].at("signal").get<std::string>();

@@ -56,6 +56,8 @@ TEST_CASE("the sessions of the comparison go through every branch of the loop", 
                 seen.insert("fires: " + hit.at("signal").get<std::string>());
             if (refresh.at("fired_step") != refresh.at("step")) seen.insert("lagged");
             if (refresh.at("end_taken_back").get<bool>()) seen.insert("end token taken back");
+            if (refresh.at("by_hand").get<bool>())
+                seen.insert(refresh.at("hits").empty() ? "by hand" : "by hand and by a trigger");
             if (refresh.at("hits").size() > 1) seen.insert("several triggers at once");
             if (refresh.at("spliced") == 0) seen.insert("nothing spliced");
             if (refresh.at("spliced") > 0 && refresh.at("spliced") < refresh.at("delta"))
@@ -76,6 +78,9 @@ TEST_CASE("the sessions of the comparison go through every branch of the loop", 
                                "redraw changes the token",
                                "fires: entropy_bits",
                                "fires: kl_nats",
+                               "fires: kl_mean_nats",
+                               "by hand",
+                               "by hand and by a trigger",
                                "fires: top1_surprisal_bits",
                                "fires: top1_prob",
                                "fires: steps_since_refresh",

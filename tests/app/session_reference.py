@@ -17,7 +17,6 @@ A job:
                      "enabled"}]}, "do": {"refresh": {"window": W or null, "lag": j}}, "on_fire",
                      "budget": {"refreshes", "per_tokens"}}
                      the JSON form of docs/design.md, section 4; overfill only
-  kl                 "last" (default) | "mean": what a KL trigger compares, S5
   manual             steps with a refresh by hand
   shadow             true: a teacher pass at every step, for a complete KL curve
   mc                 {"samples", "p", "stride", "measure", "seed", "groups"}; dropout on the attention probabilities and, where the
@@ -219,6 +218,8 @@ class Session:
         self.refreshes, self.passes = [], []
         self.pass_end = self.L   # where the last teacher pass of a probe or a refresh ended
         self.flight = None       # the refresh that has fired and not landed
+        self.manual = job.get("manual", [])
+        self.asked = False       # by hand, while one was in flight
         self.closest = {"choice": math.inf, "trigger": math.inf}
 
     # Choice of a token, S2.
@@ -248,14 +249,15 @@ class Session:
             self.teacher_rows[p] = rows[p - first]
             if p >= self.S.len - self.job.get("kl_ring", 256):  # a row that fell out of the ring leaves KL missing
                 self.steps[p - self.L + 1]["kl_nats"] = kl_nats(rows[p - first], self.student_rows[p])
+        if last == self.S.len:
+            self.steps[t]["kl_mean_nats"] = self.mean_kl(t)
         self.passes.append({"step": t, "first_pos": first, "tokens": last - first, "probe": probe, "shadow": shadow})
         return last - first
 
-    def kl_at(self, t: int) -> float | None:
-        if self.job.get("kl", "last") == "mean":  # S5, option: mean over all delta positions
-            values = [self.steps[i]["kl_nats"] for i in range(self.P - self.L + 1, t + 1)]
-            return None if None in values else sum(values) / len(values)
-        return self.steps[t]["kl_nats"]
+    def mean_kl(self, t: int) -> float | None:
+        """S5, option: mean over all delta positions."""
+        values = [self.steps[i]["kl_nats"] for i in range(self.P - self.L + 1, t + 1)]
+        return None if not values or None in values else sum(values) / len(values)
 
     # Policy, S5.
 
@@ -274,25 +276,27 @@ class Session:
         """decision = policy.at_boundary(t), and what follows from it."""
         if self.flight is not None:
             self.advance(t)
-        if self.flight is not None:  # nothing fires and nothing is probed meanwhile
+        if self.flight is not None:  # nothing fires and nothing is probed meanwhile; a person's request waits
+            self.asked = self.asked or t in self.manual
             return
         # S.len - P as it is now: behind a lagged splice that has just landed.
         known = self.steps[t] | {"steps_since_refresh": self.S.len - self.P}
         hits, pass_tokens = [], 0
-        kl_triggers = [x for x in self.triggers if x["signal"] == "kl_nats"]
+        kl_triggers = [x for x in self.triggers if x["signal"] in ("kl_nats", "kl_mean_nats")]
         for trigger in self.triggers:
-            if trigger["signal"] == "kl_nats" or t % trigger.get("every", 1) != 0:
+            if trigger in kl_triggers or t % trigger.get("every", 1) != 0:
                 continue
             if self.holds(trigger, known[trigger["signal"]], t):
                 hits.append(trigger)
-        for trigger in kl_triggers:
-            # A probe is due every M tokens, whatever cool-down and cap say (they bind the splice); where all triggers must
-            # hold, only when the others do.
-            due = self.S.len - self.pass_end >= trigger.get("every", 1)
-            if due and (not self.all or len(hits) == len(self.triggers) - len(kl_triggers)):
-                pass_tokens += self.teacher_pass(t, self.S.len, probe=True)
-                self.pass_end = self.S.len
-                if self.holds(trigger, self.kl_at(t), t):
+        # A probe is due every M tokens, whatever cool-down and cap say (they bind the splice); where all triggers must
+        # hold, only when they still can.
+        due = [x for x in kl_triggers if self.S.len - self.pass_end >= x.get("every", 1)]
+        if due and (not self.all or len(hits) + len(due) == len(self.triggers)):
+            pass_tokens += self.teacher_pass(t, self.S.len, probe=True)
+            self.pass_end = self.S.len
+            for trigger in due:
+                known[trigger["signal"]] = self.steps[t][trigger["signal"]]
+                if self.holds(trigger, known[trigger["signal"]], t):
                     hits.append(trigger)
         fires = bool(hits) and (not self.all or len(hits) == len(self.triggers))
         hits.sort(key=self.triggers.index)  # every trigger that was above its threshold, in the policy's order
@@ -300,20 +304,18 @@ class Session:
         if fires and cap is not None:  # fewer than cap automatic refreshes at boundaries in (t - per_tokens, t]
             recent = [b for b in self.automatic if t - self.budget.get("per_tokens", 1000) < b <= t]
             fires = len(recent) < cap
-        by_hand = t in self.job.get("manual", [])
+        by_hand, self.asked = self.asked or t in self.manual, False
         if not fires and not by_hand:
             return
-        if not fires:
-            hits = []
-        if hits:
+        if fires:
             self.automatic.append(t)
         self.flight = {
             "fired_step": t,
             "hits": [{"signal": h["signal"],
-                      "value": self.kl_at(t) if h["signal"] == "kl_nats" else known[h["signal"]],
+                      "value": known[h["signal"]],
                       "threshold": next(h[key] for key in FIRES if key in h)} for h in hits],
             "by_hand": by_hand,
-            "automatic": bool(hits),
+            "automatic": fires,
             "delta": self.S.len - self.P,
             "pass_tokens": pass_tokens,
             "on_fire": self.on_fire,
@@ -409,7 +411,7 @@ class Session:
             self.student_rows[L + t - 1] = row
             if self.mode == "teacher":
                 self.teacher_rows[L + t - 1] = row
-            self.steps[t] = self.row_values(row) | {"kl_nats": None, "drift": None, "refreshed": 0,
+            self.steps[t] = self.row_values(row) | {"kl_nats": None, "kl_mean_nats": None, "drift": None, "refreshed": 0,
                                                     "steps_since_refresh": S.len - self.P}
             self.measure_mc(t, row)
             self.pending, self.pending_row = self.pick(row), row
@@ -469,7 +471,7 @@ class Session:
                 "teacher_logprob": float(log_softmax(teacher_row)[self.y[t]]),
                 "teacher_agreement": int(int(teacher_row.argmax()) == self.y[t]),
                 # Of a row that was fed; y_N has none (S2).
-                "entropy_bits": None, "top1_prob": None, "top1_surprisal_bits": None, "kl_nats": None, "drift": None,
+                "entropy_bits": None, "top1_prob": None, "top1_surprisal_bits": None, "kl_nats": None, "kl_mean_nats": None, "drift": None,
                 "steps_since_refresh": None, "refreshed": 0, "topk": [], "fed": t in self.steps,
             } | self.steps.get(t, {}))
         lp = [s["teacher_logprob"] for s in steps]

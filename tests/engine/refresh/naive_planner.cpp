@@ -16,6 +16,13 @@ bool beyond(double value, const Trigger& trigger) {
 
 } // namespace
 
+float naive_mean_kl(const NaiveTrace& trace, int64_t first, int64_t last) {
+    double sum = 0;
+    for (int64_t t = first; t <= last; ++t)
+        sum += static_cast<double>(*trace.at("kl_nats", t));
+    return static_cast<float>(sum / static_cast<double>(last - first + 1));
+}
+
 NaiveRun naive_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
     NaiveRun run;
     constexpr int64_t prompt = 11;                                  // L; any length
@@ -35,15 +42,17 @@ NaiveRun naive_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
         waiting = by_hand && lands > t;
         if (lands > t) continue;
 
-        // Which triggers hold, the probe's left open for now.
-        const Trigger* probe = nullptr;
+        // Which triggers hold, those on the KL left open for now.
+        bool some_due = false, all_due = true;
         bool others_hold = true;
         std::vector<bool> held(policy.triggers.size(), false);
         for (size_t i = 0; i < policy.triggers.size(); ++i) {
             const Trigger& trigger = policy.triggers[i];
             if (!trigger.enabled) continue;
-            if (trigger.signal == "kl_nats") {
-                probe = &trigger;
+            if (trigger.signal.starts_with("kl_")) {
+                const bool due = student - teacher >= trigger.every; // M tokens since the teacher read last
+                some_due = some_due || due;
+                all_due = all_due && due;
                 continue;
             }
             const bool rested =
@@ -55,14 +64,21 @@ NaiveRun naive_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
             others_hold = others_hold && held[i];
         }
 
-        // The probe: M tokens since the teacher read last. Measuring costs a pass, whatever comes of it.
-        const bool wanted = policy.combine == Combine::any || others_hold;
-        if (probe != nullptr && student - teacher >= probe->every && wanted) {
+        // The probe. Measuring costs a pass, whatever comes of it.
+        if (some_due && (policy.combine == Combine::any || (all_due && others_hold))) {
+            for (size_t i = 0; i < policy.triggers.size(); ++i) {
+                const Trigger& trigger = policy.triggers[i];
+                if (!trigger.enabled || !trigger.signal.starts_with("kl_")) continue;
+                const bool rested =
+                    trigger.cooldown == 0 || last_splice < 0 || t - last_splice >= trigger.cooldown;
+                const float value = trigger.signal == "kl_nats"
+                                        ? *trace.at("kl_nats", t)
+                                        : naive_mean_kl(trace, watermark - prompt + 1, t);
+                held[i] = student - teacher >= trigger.every && rested &&
+                          beyond(static_cast<double>(value), trigger);
+            }
             teacher = student;
             run.passes.push_back(t);
-            const bool rested = probe->cooldown == 0 || last_splice < 0 || t - last_splice >= probe->cooldown;
-            held[static_cast<size_t>(probe - policy.triggers.data())] =
-                rested && beyond(static_cast<double>(*trace.at("kl_nats", t)), *probe);
         }
 
         bool some = false, every = true;

@@ -39,6 +39,9 @@ struct NaiveTrace {
     }
 };
 
+/// Mean KL of steps first .. last, NaN if there is none of one.
+[[nodiscard]] float naive_mean_kl(const NaiveTrace& trace, int64_t first, int64_t last);
+
 [[nodiscard]] NaiveRun naive_run(const RefreshPolicy& policy, const NaiveTrace& trace);
 
 } // namespace refreshlab::testing

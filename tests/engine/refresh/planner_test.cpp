@@ -24,11 +24,11 @@ NaiveRun planned_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
     bool asked = false;
     std::vector<int64_t> automatic;
     std::vector<float> values(signals().size(), absent());
-    const size_t kl = *signal_id("kl_nats");
+    const size_t kl = *signal_id("kl_nats"), kl_mean = *signal_id("kl_mean_nats");
     for (int64_t t = 1; t <= trace.steps; ++t) {
         for (const std::string& name : trace.names)
             values[*signal_id(name)] = *trace.at(name, t);
-        values[kl] = absent();
+        values[kl] = values[kl_mean] = absent();
         if (fired && t == *fired + policy.lag) {
             spliced_to = *fired;
             last_splice = t;
@@ -50,6 +50,7 @@ NaiveRun planned_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
             run.passes.push_back(t);
             last_pass = t;
             values[kl] = *trace.at("kl_nats", t);
+            values[kl_mean] = naive_mean_kl(trace, spliced_to + 1, t);
             decision = decide(policy, boundary);
             REQUIRE(decision.kind != Decision::Kind::probe);
         }
@@ -264,6 +265,27 @@ TEST_CASE("under all, a probe is asked for only when the other triggers hold", "
     trace.values[1][9] = 0.2F; // probed, not beyond kappa
     CHECK(planned_run(policy, trace).passes == std::vector<int64_t>{10});
     CHECK(planned_run(policy, trace).refreshes.empty());
+}
+
+TEST_CASE("two KL triggers share their probes, each looks at its own stride", "[refresh]") {
+    NaiveTrace trace = constant_trace(40, "kl_nats", 0.25F);
+    trace.values[0][19] = 0.75F; // t = 20: the newest position alone is above, the mean of 20 is not
+    RefreshPolicy policy = any_of({trigger("kl_nats", Comparison::above, 0.5, 20),
+                                   trigger("kl_mean_nats", Comparison::above, 0.27, 5)});
+    // The mean's probes come every 5 tokens, so nobody has read for 20 when kl_nats could look; at 20 the mean is
+    // (19 * 0.25 + 0.75) / 20 = 0.275, and behind the splice it starts afresh.
+    NaiveRun run = planned_run(policy, trace);
+    CHECK(run.passes == std::vector<int64_t>{5, 10, 15, 20, 25, 30, 35, 40});
+    CHECK(steps_of(run) == std::vector<int64_t>{20});
+    CHECK(run.refreshes.at(0).held == std::vector<std::string>{"kl_mean_nats"});
+    policy.triggers[0].every = 5;
+    CHECK(planned_run(policy, trace).refreshes.at(0).held ==
+          std::vector<std::string>{"kl_nats", "kl_mean_nats"});
+    policy.triggers[0].every = 20;
+    policy.combine = Combine::all; // a pass that could not fire is not made
+    run = planned_run(policy, trace);
+    CHECK(run.passes == std::vector<int64_t>{20, 40});
+    CHECK(steps_of(run) == std::vector<int64_t>{20});
 }
 
 TEST_CASE("a refresh by hand ignores every limit, restarts the cool-down and is not counted", "[refresh]") {

@@ -13,7 +13,7 @@
 
 namespace refreshlab::testing {
 
-/// Signals that random policies and traces are made of (steps_since_refresh follows from the run).
+/// Signals that random traces are made of (steps_since_refresh and kl_mean_nats follow from the run).
 inline const std::vector<std::string> random_signals = {"entropy_bits", "kl_nats", "mc_variance",
                                                         "top1_prob"};
 
@@ -24,7 +24,8 @@ inline RefreshPolicy random_policy(std::mt19937& random) {
     policy.name = "random";
     policy.combine = random() % 3 == 0 ? Combine::all : Combine::any;
     std::vector<std::string> names = random_signals;
-    names.emplace_back("steps_since_refresh");
+    for (const char* of_the_run : {"steps_since_refresh", "kl_mean_nats"})
+        names.emplace_back(of_the_run);
     std::shuffle(names.begin(), names.end(), random);
     const int32_t count = up_to(3);
     for (int32_t i = 0; i < count; ++i) {

@@ -41,14 +41,23 @@ TEST_CASE("the registry lists every signal once, in display order", "[signals]")
     std::vector<std::string> names;
     for (const Signal& signal : signals())
         names.emplace_back(signal.name);
-    const std::vector<std::string> expected = {"entropy_bits",    "kl_nats",
-                                               "mc_variance",     "mc_mutual_information_bits",
-                                               "mc_entropy_bits", "top1_surprisal_bits",
-                                               "top1_prob",       "logprob",
-                                               "top1_hit",        "task_score",
-                                               "teacher_logprob", "teacher_agreement",
-                                               "drift",           "steps_since_refresh",
-                                               "mc_variance_sd",  "mc_entropy_sd_bits"};
+    const std::vector<std::string> expected = {"entropy_bits",
+                                               "kl_nats",
+                                               "kl_mean_nats",
+                                               "mc_variance",
+                                               "mc_mutual_information_bits",
+                                               "mc_entropy_bits",
+                                               "top1_surprisal_bits",
+                                               "top1_prob",
+                                               "logprob",
+                                               "top1_hit",
+                                               "task_score",
+                                               "teacher_logprob",
+                                               "teacher_agreement",
+                                               "drift",
+                                               "steps_since_refresh",
+                                               "mc_variance_sd",
+                                               "mc_entropy_sd_bits"};
     CHECK(names == expected);
     CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
     CHECK(names.size() <= max_signals);
@@ -119,6 +128,7 @@ TEST_CASE("each input arrives at the signal of its name", "[signals]") {
              .mean_entropy_bits = 3.25,
              .mean_entropy_sd_bits = 0.375};
     in.kl_nats = 1.5;
+    in.kl_mean_nats = 1.75;
     in.logprob = -2.5;
     in.teacher_logprob = -1.25;
     in.teacher_agrees = 1;
@@ -128,6 +138,7 @@ TEST_CASE("each input arrives at the signal of its name", "[signals]") {
     CHECK(value_of(in, "top1_prob") == 0.125F);
     CHECK(value_of(in, "top1_surprisal_bits") == 3.0F); // -log2 1/8
     CHECK(value_of(in, "kl_nats") == 1.5F);
+    CHECK(value_of(in, "kl_mean_nats") == 1.75F);
     CHECK(value_of(in, "mc_variance") == 0.5F);
     CHECK(value_of(in, "mc_variance_sd") == 0.0625F);
     CHECK(value_of(in, "mc_mutual_information_bits") == 0.75F);
