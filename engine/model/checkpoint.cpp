@@ -37,7 +37,7 @@ static_assert(std::endian::native == std::endian::little,
 class MappedFile {
 public:
     explicit MappedFile(const std::filesystem::path& path) {
-        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (descriptor < 0) fail(path, std::strerror(errno));
         struct stat status {};
         const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);

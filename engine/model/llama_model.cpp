@@ -504,7 +504,7 @@ std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& folder
     const auto source = [&](const std::string& name, at::IntArrayRef shape) {
         report(std::min(1.0, static_cast<double>(bytes) / total), name);
         at::Tensor tensor = checkpoint.read(name, shape);
-        require_finite(checkpoint, name, tensor);
+        require_finite(checkpoint, name, tensor, dtype);
         bytes += static_cast<int64_t>(tensor.nbytes());
         return tensor;
     };

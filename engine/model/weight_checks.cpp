@@ -4,6 +4,7 @@
 #include "engine/model/safetensors_header.h"
 #include "kernels/check.h"
 
+#include <ATen/ops/aminmax.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +53,8 @@ void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoi
     }
 }
 
-void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor) {
+void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor,
+                    at::ScalarType dtype) {
     const void* const data = tensor.const_data_ptr();
     const int64_t n = tensor.numel();
     int64_t at = -1;
@@ -72,10 +74,20 @@ void require_finite(const Checkpoint& checkpoint, const std::string& name, const
     default:
         RL_ASSERT(false); // Checkpoint::read gives no other
     }
-    if (at < 0) return;
-    const auto value = tensor.flatten()[at].item<double>();
-    fail_tensor(checkpoint.file_of(name).string(), name,
-                fmt::format("value {} is {}: the file is damaged, or its training had diverged", at, value));
+    const std::string file = checkpoint.file_of(name).string();
+    if (at >= 0) {
+        const auto value = tensor.flatten()[at].item<double>();
+        fail_tensor(
+            file, name,
+            fmt::format("value {} is {}: the file is damaged, or its training had diverged", at, value));
+    }
+    if (dtype != at::kHalf || tensor.scalar_type() == at::kHalf || n == 0) return;
+    const auto [low, high] = at::aminmax(tensor);
+    const double largest = std::max(-low.item<double>(), high.item<double>());
+    constexpr double beyond_f16 = 65520; // from here on the nearest f16 is infinite
+    if (largest >= beyond_f16)
+        fail_tensor(file, name,
+                    fmt::format("holds {:g}, too large for f16: --dtype bf16 or f32 can hold it", largest));
 }
 
 } // namespace refreshlab

@@ -13,8 +13,11 @@ namespace refreshlab {
 /// Buffers (rotary tables) and the copy of a tied head are not weights. Throws Error naming file and tensor.
 void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoint);
 
-/// Throws Error, naming file and tensor, for a weight that is NaN or infinite: no number that such a model gives means
-/// anything. \param tensor  as Checkpoint::read() gave it
-void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor);
+/// Throws Error, naming file and tensor, for a weight that is NaN or infinite, or would be as f16: no number that such a
+/// model gives means anything.
+/// \param tensor  as Checkpoint::read() gave it
+/// \param dtype   what it will be computed in
+void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor,
+                    at::ScalarType dtype);
 
 } // namespace refreshlab

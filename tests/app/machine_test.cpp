@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -187,25 +188,54 @@ TEST_CASE("doctor takes two models, and shows a sliding window where one has it"
     CHECK_THAT(refreshlab_cli({"doctor", student, student}).out, !ContainsSubstring("sliding window"));
 }
 
+namespace {
+
+constexpr const char* damaged_tensor = "model.layers.3.mlp.down_proj.weight";
+
+/// The bundled student with value 77 of one tensor replaced. \param value  the four bytes of an f32
+std::string student_with(const Scratch& scratch, const char* value) {
+    std::string model = scratch / "model";
+    fs::remove_all(model);
+    fs::copy(student, model);
+    const std::string file = model + "/model.safetensors";
+    std::string bytes = read_file(file, size_t{1} << 30);
+    uint64_t header_size = 0;
+    std::memcpy(&header_size, bytes.data(), sizeof(header_size));
+    const auto header = nlohmann::json::parse(bytes.substr(8, header_size));
+    const std::string dtype = header[damaged_tensor]["dtype"];
+    const size_t width = dtype == "F32" ? 4 : 2;
+    REQUIRE((dtype == "F32" || dtype == "BF16")); // the upper half of an f32 is a bf16
+    const size_t begin = 8 + header_size + header[damaged_tensor]["data_offsets"][0].get<size_t>();
+    bytes.replace(begin + 77 * width, width, value + 4 - width, width);
+    write_file(file, bytes);
+    return model;
+}
+
+} // namespace
+
 TEST_CASE("a weight that is no number is refused with file and tensor", "[bad-input]") {
     const Scratch scratch("nan");
-    for (const char* value : {"\x00\x00\xC0\x7F", "\x00\x00\x80\xFF"}) { // f32 NaN, -infinity
-        const std::string model = scratch / "model";
-        fs::remove_all(model);
-        fs::copy(student, model);
-        const std::string file = model + "/model.safetensors";
-        std::string bytes = read_file(file, size_t{1} << 30);
-        uint64_t header_size = 0;
-        std::memcpy(&header_size, bytes.data(), sizeof(header_size));
-        const auto header = nlohmann::json::parse(bytes.substr(8, header_size));
-        const std::string tensor = "model.layers.3.mlp.down_proj.weight";
-        const std::string dtype = header[tensor]["dtype"];
-        const size_t width = dtype == "F32" ? 4 : 2;
-        REQUIRE((dtype == "F32" || dtype == "BF16")); // the upper half of an f32 is a bf16
-        const size_t begin = 8 + header_size + header[tensor]["data_offsets"][0].get<size_t>();
-        bytes.replace(begin + 77 * width, width, value + 4 - width, width);
-        write_file(file, bytes);
+    for (const char* value : {"\x00\x00\xC0\x7F", "\x00\x00\x80\xFF"}) { // NaN, -infinity
+        const std::string model = student_with(scratch, value);
         refused({"run", "--prompt", "Hello", "--max-tokens", "3", "--device", "cpu", "--student", model},
-                {file, tensor, "value 77 is"});
+                {model + "/model.safetensors", damaged_tensor, "value 77 is"});
     }
+    // A number, but not in f16.
+    const std::string model = student_with(scratch, "\x00\x00\x80\xC7"); // -65536
+    std::vector<std::string> arguments = {"run",      "--prompt", "Hello",     "--max-tokens", "3",
+                                          "--device", "cpu",      "--student", model,          "--dtype"};
+    arguments.emplace_back("f16");
+    refused(arguments, {model + "/model.safetensors", damaged_tensor, "65536", "bf16"});
+    arguments.back() = "bf16";
+    CHECK(refreshlab_cli(arguments).status == 0);
+}
+
+TEST_CASE("a pipe in the place of a weights file is refused at once", "[bad-input]") {
+    const Scratch scratch("pipe");
+    const std::string model = scratch / "model";
+    fs::copy(student, model);
+    fs::remove(model + "/model.safetensors");
+    REQUIRE(mkfifo((model + "/model.safetensors").c_str(), 0600) == 0);
+    refused({"run", "--prompt", "Hello", "--max-tokens", "3", "--device", "cpu", "--student", model},
+            {model + "/model.safetensors"});
 }

@@ -2,6 +2,7 @@
 
 #include "engine/base/json_file.h"
 
+#include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <pty.h>
@@ -9,9 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
-#include <stdexcept>
 
 namespace refreshlab::test {
 
@@ -62,7 +64,7 @@ Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int co
     size.ws_col = static_cast<unsigned short>(columns);
     int master = -1, terminal = -1;
     if (openpty(&master, &terminal, nullptr, nullptr, &size) != 0)
-        throw std::runtime_error("no pseudo-terminal");
+        SKIP("this machine gives no pseudo-terminal (is /dev/pts mounted?): " << std::strerror(errno));
     const pid_t child = fork();
     if (child == 0) {
         dup2(open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDOUT_FILENO);

@@ -15,7 +15,8 @@ struct Outcome {
 /// Runs the built program with these arguments in the repository's folder and without a display.
 [[nodiscard]] Outcome refreshlab_cli(const std::vector<std::string>& arguments);
 
-/// The same with stderr on a terminal so many columns wide; `err` is all that was written to it, line ends as "\r\n".
+/// The same with stderr on a terminal so many columns wide; `err` is all that was written to it, line ends as "\r\n". The
+/// test is skipped where the machine has no pseudo-terminal to give.
 [[nodiscard]] Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int columns);
 
 /// An empty folder under the build folder for one test; removed when the object goes.
