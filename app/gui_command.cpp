@@ -124,7 +124,7 @@ Command add_gui_command(CLI::App& app) {
 #else
 
 Command add_gui_command(CLI::App& app) {
-    app.add_subcommand("gui", "The window (not part of this build)");
+    app.add_subcommand("gui", "The window (not part of this build)")->allow_extras();
     return []() -> int {
         throw Error("opening the window", {}, "this build has no window (REFRESHLAB_UI=OFF)",
                     "use `refreshlab run`", ErrorKind::failure);

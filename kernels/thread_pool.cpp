@@ -2,6 +2,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cores.h"
+#include "kernels/isa.h"
 
 #include <ATen/Parallel.h>
 
@@ -190,7 +191,16 @@ void set_num_threads(int num_threads) {
     RL_ASSERT(!t_inside);
     const int wanted = std::min(num_threads == 0 ? default_threads() : num_threads, 1024);
     if (Pool::instance().size() != wanted) Pool::instance().resize(wanted);
-    at::set_num_threads(wanted);
+    at::set_num_threads(isa() == Isa::reference ? wanted : 1);
+}
+
+LibtorchThreads::LibtorchThreads()
+    : m_before(at::get_num_threads()) {
+    at::set_num_threads(num_threads());
+}
+
+LibtorchThreads::~LibtorchThreads() {
+    at::set_num_threads(m_before);
 }
 
 int num_threads() {

@@ -160,7 +160,8 @@ PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair
 void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& progress) {
     if (run.pair) return;
     RL_ASSERT(run.text_side != nullptr);
-    kernels::set_num_threads(config.threads); // converting weights is libtorch's, with threads of its own
+    kernels::set_num_threads(config.threads);
+    const kernels::LibtorchThreads converting;
     const auto pair = std::make_shared<ModelPair>(*run.text_side);
     const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
     const double teacher_share = want_teacher ? (want_student ? 0.7 : 1.0) : 0.0;

@@ -67,6 +67,7 @@ TEST_CASE("command lines that make no sense", "[bad-input]") {
     refused({"gui"}, {"no display", "refreshlab run"}, 1);
 #else
     refused({"gui"}, {"no window", "refreshlab run"}, 1);
+    refused({"gui", "x.rlt", "--screenshot", "x.png"}, {"no window", "refreshlab run"}, 1);
 #endif
 }
 

@@ -94,10 +94,19 @@ TEST_CASE("callers from several threads queue", "[kernels][threads]") {
     REQUIRE(sum == 4 * 200 * 37);
 }
 
-TEST_CASE("the thread count is kept, and given to ATen", "[kernels][threads]") {
+TEST_CASE("the thread count is kept; libtorch has one beside kernels of our own", "[kernels][threads]") {
+    for (const kernels::Isa isa : kernels::available_isas()) {
+        const Setting setting(isa, 3);
+        REQUIRE(kernels::num_threads() == 3);
+        const int beside = isa == kernels::Isa::reference ? 3 : 1;
+        REQUIRE(at::get_num_threads() == beside);
+        {
+            const kernels::LibtorchThreads bulk;
+            REQUIRE(at::get_num_threads() == 3);
+        }
+        REQUIRE(at::get_num_threads() == beside);
+    }
     const Setting setting(kernels::isa(), 3);
-    REQUIRE(kernels::num_threads() == 3);
-    REQUIRE(at::get_num_threads() == 3);
     kernels::set_num_threads(0);
     REQUIRE(kernels::num_threads() == std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
 }
