@@ -9,7 +9,7 @@
 
 namespace refreshlab::test {
 
-std::shared_ptr<const LlamaModel> tiny_model(uint64_t seed, const TinyShape& shape) {
+std::shared_ptr<const LlamaModel> tiny_model(uint64_t seed, const TinyShape& shape, at::Device device) {
     ModelConfig config;
     config.model_type = "llama";
     config.vocab_size = 4096;
@@ -33,14 +33,15 @@ std::shared_ptr<const LlamaModel> tiny_model(uint64_t seed, const TinyShape& sha
             data[i] = normal(random);
         return values;
     };
-    return LlamaModel::from_weights(config, weight, at::kCPU, at::kFloat);
+    return LlamaModel::from_weights(config, weight, device, at::kFloat);
 }
 
 std::shared_ptr<const ModelPair> tiny_pair(uint64_t teacher_seed, uint64_t student_seed,
-                                           const TinyShape& teacher, const TinyShape& student) {
+                                           const TinyShape& teacher, const TinyShape& student,
+                                           at::Device teacher_device, at::Device student_device) {
     auto pair = std::make_shared<ModelPair>();
-    pair->teacher = tiny_model(teacher_seed, teacher);
-    pair->student = tiny_model(student_seed, student);
+    pair->teacher = tiny_model(teacher_seed, teacher, teacher_device);
+    pair->student = tiny_model(student_seed, student, student_device);
     static const auto tokenizer = Tokenizer::load(RL_SOURCE_DIR "/assets/models/llama-tales-student");
     pair->tokenizer = tokenizer;
     pair->teacher_dir = "tiny-teacher";

@@ -3,6 +3,8 @@
 #include "engine/model/model_config.h"
 #include "engine/session/model_pair.h"
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,12 +20,15 @@ struct TinyShape {
 };
 
 /// Random weights, wide enough that entropies differ from step to step. Same seed and shape: same weights.
-[[nodiscard]] std::shared_ptr<const LlamaModel> tiny_model(uint64_t seed, const TinyShape& shape = {});
+[[nodiscard]] std::shared_ptr<const LlamaModel> tiny_model(uint64_t seed, const TinyShape& shape = {},
+                                                           at::Device device = at::kCPU);
 
 /// Two tiny models with one KV geometry (unless shapes say otherwise) and the bundled tokenizer.
 [[nodiscard]] std::shared_ptr<const ModelPair> tiny_pair(uint64_t teacher_seed, uint64_t student_seed,
                                                          const TinyShape& teacher = {},
-                                                         const TinyShape& student = {});
+                                                         const TinyShape& student = {},
+                                                         at::Device teacher_device = at::kCPU,
+                                                         at::Device student_device = at::kCPU);
 
 /// A short greedy run on such a pair, end token off.
 [[nodiscard]] RunConfig tiny_run(int32_t max_tokens = 40);
