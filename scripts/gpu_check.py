@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,13 @@ for suite in ["test_kernels", "test_model", "test_cache", "test_session"]:
     done = run([str(build / "tests" / suite)])
     report["suites"][suite] = {"passed": done.returncode == 0, "summary": done.stdout.strip().splitlines()[-1:]}
     good = good and done.returncode == 0
+sanitizer = shutil.which("compute-sanitizer")
+if sanitizer and options.device.startswith("cuda"):
+    for suite, tests in {"test_kernels": "[cuda]", "test_session": "a splice copies*"}.items():
+        done = run([sanitizer, "--error-exitcode", "9", str(build / "tests" / suite), tests])
+        report["suites"][f"{suite} under compute-sanitizer"] = {"passed": done.returncode == 0,
+                                                                "summary": done.stdout.strip().splitlines()[-1:]}
+        good = good and done.returncode == 0
 with tempfile.TemporaryDirectory() as folder:
     for name, arguments in CASES.items():
         cpu, _ = decode(folder, name, "cpu", arguments)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks RefreshLab on the GPU of this machine: engine and kernel suites, CPU against CUDA recordings of the bundled pair,
-# tokens/s of plain decode. Writes one JSON report.
+# tokens/s of plain decode; kernels and a session under compute-sanitizer where that is installed. Writes one JSON report.
 #
 #   scripts/gpu_check.sh [--build DIR] [--out REPORT.json] [--no-build] [-- CMAKE OPTIONS]
 #
