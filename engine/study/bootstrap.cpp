@@ -1,5 +1,6 @@
 #include "engine/study/bootstrap.h"
 
+#include "engine/base/quantile.h"
 #include "kernels/check.h"
 
 #include <algorithm>
@@ -12,25 +13,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// Of sorted values.
-double quantile_of(std::span<const double> sorted, double q) {
-    RL_ASSERT(q >= 0 && q <= 1 && !sorted.empty());
-    const double place = q * static_cast<double>(sorted.size() - 1);
-    const auto below = static_cast<size_t>(place);
-    const size_t above = std::min(below + 1, sorted.size() - 1);
-    const double share = place - static_cast<double>(below);
-    // Equal neighbours are returned as they are: a*(1-s) + a*s may differ from a in the last bit.
-    return sorted[below] == sorted[above] ? sorted[below]
-                                          : sorted[below] + share * (sorted[above] - sorted[below]);
-}
-
 } // namespace
-
-std::optional<double> quantile(std::vector<double> values, double q) {
-    if (values.empty()) return std::nullopt;
-    std::sort(values.begin(), values.end());
-    return quantile_of(values, q);
-}
 
 std::optional<double> mean(std::span<const double> values) {
     if (values.empty()) return std::nullopt;
@@ -64,7 +47,7 @@ std::optional<Interval> bootstrap_mean(std::span<const double> values, const Boo
     }
     std::sort(means.begin(), means.end());
     const double tail = (1 - options.level) / 2;
-    return Interval{quantile_of(means, tail), quantile_of(means, 1 - tail)};
+    return Interval{quantile_of_sorted(means, tail), quantile_of_sorted(means, 1 - tail)};
 }
 
 } // namespace refreshlab

@@ -25,9 +25,6 @@ struct Interval {
 [[nodiscard]] std::optional<Interval> bootstrap_mean(std::span<const double> values,
                                                      const BootstrapOptions& options);
 
-/// Linear interpolation between order statistics (Hyndman and Fan 1996, type 7). Sorts a copy; nothing without values.
-/// \param q  in [0, 1] (asserted)
-[[nodiscard]] std::optional<double> quantile(std::vector<double> values, double q);
 [[nodiscard]] std::optional<double> mean(std::span<const double> values);
 /// Divides by n - 1; nothing for fewer than two values.
 [[nodiscard]] std::optional<double> standard_deviation(std::span<const double> values);

@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
+#include "engine/base/quantile.h"
 #include "engine/record/recording.h"
-#include "engine/study/bootstrap.h"
+#include "engine/refresh/calibrate.h"
 #include "engine/study/study_catalog.h"
 
 #include <fmt/format.h>
@@ -15,10 +16,9 @@ namespace refreshlab {
 namespace {
 
 constexpr double targets[] = {1, 2.5, 5, 10, 20}; // fires per 1,000 tokens that a threshold is calibrated for
-constexpr double rule_target = 2.5;
 constexpr double curve_from = 0.5, curve_to = 50; ///< fires per 1,000 tokens, in equal ratios
 constexpr int curve_points = 40;
-constexpr int64_t calibration_tokens = 2000, live_tokens = 2000;
+constexpr int64_t live_tokens = 2000;
 
 struct Family {
     std::string name, file;
@@ -51,10 +51,6 @@ const std::vector<Gate>& gates() {
 }
 const std::vector<std::string> calibrated{"entropy_bits", "top1_surprisal_bits", "kl_nats", "mc_variance",
                                           "mc_mutual_information_bits"};
-
-double calibration_quantile(double target, int32_t stride) {
-    return 1 - target * stride / 1000;
-}
 
 /// Takes records from the front until `enough` says so of their number and their tokens.
 std::vector<PromptRecord> take(std::vector<PromptRecord>& records,
@@ -211,7 +207,7 @@ public:
                                        row.totals.teacher_ppl()});
                 tried.push_back(std::move(row));
             }
-            const auto rule = std::ranges::find(tried, rule_target, &Tried::target);
+            const auto rule = std::ranges::find(tried, calibration_target, &Tried::target);
             if (rule == tried.end()) continue;
             const std::string from = crossing(tried, 3), to = crossing(tried, 2);
             main.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, rule->q, rule->threshold,
@@ -223,7 +219,7 @@ public:
     StudyTable main{
         "table",
         fmt::format("The rule q = 1 - F*s/1000 for F = {} fires per 1,000 tokens, and what it gives live",
-                    rule_target),
+                    calibration_target),
         {{"family"},
          {"signal"},
          {"stride"},

@@ -1,5 +1,6 @@
 #include "engine/study/sweep_table.h"
 
+#include "engine/base/quantile.h"
 #include "engine/study/bootstrap.h"
 
 #include <algorithm>

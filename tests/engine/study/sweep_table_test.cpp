@@ -1,4 +1,5 @@
 // Numbers of the table: bootstrap, means over prompts, overhead, the front, and what they look like.
+#include "engine/base/quantile.h"
 #include "engine/study/bootstrap.h"
 #include "engine/study/sweep_table.h"
 #include "tests/engine/study/sweep_fixture.h"
