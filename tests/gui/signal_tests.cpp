@@ -1,7 +1,10 @@
 #include "engine/record/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
+#include "ui/format.h"
 #include "ui/plot/refresh_marks.h"
+
+#include <imgui_internal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -337,6 +340,74 @@ void cards_and_presets(Robot& r) {
     GUI_CHECK(r.shows("one teacher pass every"));
 }
 
+/// Type 7 of the values at every checked step, as reference/refresh.md has it.
+double plain_quantile(Robot& r, int64_t steps, int64_t every, double q) {
+    std::vector<double> values;
+    const size_t entropy = signal_id("entropy_bits").value();
+    for (int64_t t = every; t <= steps; t += every)
+        values.push_back(static_cast<double>(r.recording()->signal(t, entropy)));
+    std::sort(values.begin(), values.end());
+    const double place = q * static_cast<double>(values.size() - 1);
+    const auto low = static_cast<size_t>(place);
+    return values[low] + (place - static_cast<double>(low)) * (values[low + 1] - values[low]);
+}
+
+void a_threshold_is_found(Robot& r) {
+    r.start(with_threshold(r, 11.5), 400); // as good as never
+    GUI_CHECK(r.recording()->refreshes().size() == 0);
+    r.click(r.box("policy/find/0"));
+    const std::string first = r.text();
+    const double expected = plain_quantile(r, 400, 1, 0.9975);
+    GUI_CHECK(first.find("q 0.9975 of 400 checks; ") != std::string::npos);
+    GUI_CHECK(first.find("at " + ui::format_value(expected, "bits") + ": ") != std::string::npos);
+    GUI_CHECK(first.find("(estimate)") != std::string::npos);
+    GUI_CHECK(first.find("calibrated on 401 tokens; 2,000 or more are advised") != std::string::npos);
+    // Another number, typed: the answer follows while it is typed.
+    r.te->KeyCharsReplace("20");
+    r.frames(2);
+    const double found = plain_quantile(r, 400, 1, 0.98);
+    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
+    GUI_CHECK(r.shows("Use " + ui::format_value(found, "bits")));
+    GUI_CHECK(r.ctx().drafts.number(key) == 11.5 && !r.ctx().drafts.pending(key)); // nothing is sent yet
+    // What cannot be answered says why, and offers nothing.
+    r.te->KeyCharsReplace("0");
+    r.frames(2);
+    GUI_CHECK(r.shows("must be above 0"));
+    GUI_CHECK((r.te->ItemInfo("//$FOCUSED/###use").ItemFlags & ImGuiItemFlags_Disabled) != 0);
+    r.te->KeyCharsReplace("20");
+    r.frames(2);
+    const auto commands = r.recording()->commands().size();
+    r.te->ItemClick("//$FOCUSED/###use");
+    GUI_CHECK(r.until([&] { return std::abs(applied_threshold(r) - found) < 1e-9; }));
+    GUI_CHECK(r.until([&] { return !r.ctx().drafts.pending(key); }, 50));
+    GUI_CHECK(r.recording()->commands().size() == commands + 1);
+    GUI_CHECK(!r.shows("refreshes per 1,000 tokens")); // the popup is gone
+    // The card shows it with three digits.
+    GUI_CHECK(std::abs(static_cast<double>(r.te->ItemReadAsFloat("//Policy/**/threshold/##entry")) - found) <
+              0.006);
+    // One entry of the undo history, named like any other change of a threshold.
+    GUI_CHECK(r.ctx().drafts.undo_label().find("11.5 -> " + ui::format_value(found, "bits")) !=
+              std::string::npos);
+    r.move_away();
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 11.5; }));
+    r.act("edit.redo");
+    GUI_CHECK(r.until([&] { return std::abs(applied_threshold(r) - found) < 1e-9; }));
+    // The menu of the card leads to the same place, which now has nothing to change; Esc closes it.
+    const auto card = r.box("policy/card/0");
+    r.move(card.x + card.width / 2, card.y + 2);
+    r.te->MouseClick(1);
+    r.frames(2);
+    r.te->ItemClick("//$FOCUSED/Find threshold...");
+    r.frames(3);
+    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
+    GUI_CHECK((r.te->ItemInfo("//$FOCUSED/###use").ItemFlags & ImGuiItemFlags_Disabled) != 0);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->KeyPress(ImGuiKey_Escape); // the first one leaves the entry
+    r.frames(2);
+    GUI_CHECK(!r.shows("refreshes per 1,000 tokens"));
+}
+
 } // namespace
 
 std::vector<Case> signal_cases() {
@@ -355,6 +426,8 @@ std::vector<Case> signal_cases() {
         {"signals", "SG10 a double click shows the whole run", double_click_fits},
         {"signals", "SG4 refresh lines do not cross the words of an empty plot", words_of_an_empty_plot},
         {"signals", "SG6 the crosshair is the same step in every panel", crosshair_is_shared},
+        {"policy", "PO6 a threshold is found from recorded values, taken over and undone",
+         a_threshold_is_found},
         {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},
     };
 }

@@ -1,3 +1,4 @@
+#include "ui/plot/latest_answer.h"
 #include "ui/plot/series_set.h"
 #include "ui/plot/thresholds.h"
 #include "ui/plot/token_label.h"
@@ -6,6 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <atomic>
 #include <bit>
 #include <map>
 #include <random>
@@ -251,7 +253,59 @@ TEST_CASE("a preview counts the fires of the asked threshold, and of a long run 
         REQUIRE(preview.answer()->fires.empty());
         preview.clear();
         REQUIRE(preview.answer() == nullptr);
+        // Back again: the same question once more is a new one.
+        preview.ask(recording, steps, policy);
+        while (preview.busy())
+            (void)preview.answer();
+        REQUIRE(preview.answer() != nullptr);
     }
+}
+
+namespace {
+std::atomic<int> questions_worked{0};
+int slow_double(const int& question) {
+    ++questions_worked;
+    return 2 * question;
+}
+} // namespace
+
+TEST_CASE("of many questions put to a job the last one is answered, and cheap ones at once", "[plot][SG3]") {
+    LatestAnswer<int, int> answers(slow_double);
+    for (int i = 0; i <= 100; ++i)
+        answers.ask(i, false);
+    while (answers.busy())
+        (void)answers.answer();
+    REQUIRE(answers.answer() != nullptr);
+    REQUIRE(*answers.answer() == 200);
+    REQUIRE(questions_worked == 2); // the first one, which was under way, and the last
+    // A cheap question overtakes a job: its answer is not overwritten by the late one.
+    answers.ask(7, false);
+    answers.ask(8, true);
+    REQUIRE(*answers.answer() == 16);
+    while (answers.busy())
+        REQUIRE(*answers.answer() == 16);
+    REQUIRE(*answers.answer() == 16);
+    answers.clear();
+    REQUIRE(answers.answer() == nullptr);
+}
+
+TEST_CASE("a calibration says threshold, q, checks and refreshes, and what it was calibrated on",
+          "[plot][PO6]") {
+    Calibration found{5.3141, 0.9975, 329, {}};
+    found.outcome.fires = {12, 80, 200, 301};
+    REQUIRE(calibration_text(found, "bits") ==
+            "at 5.31 bits: q 0.9975 of 329 checks; 4 refreshes in this run (estimate)");
+    found.q = 0.96;
+    found.checks = 1;
+    found.outcome = {{12}, {}, 3.14, 2};
+    REQUIRE(
+        calibration_text(found, "") ==
+        "at 5.31: q 0.96 of 1 check; 1 refresh in this run, +3.1 % time (estimate), not measured at 2 steps");
+    const Calibration distance{400, {}, 0, {}};
+    REQUIRE(calibration_text(distance, "tokens") == "at 400 tokens: 0 refreshes in this run (estimate)");
+    REQUIRE(calibration_advice(330) == "calibrated on 330 tokens; 2,000 or more are advised");
+    REQUIRE(calibration_advice(1999) != "");
+    REQUIRE(calibration_advice(2000).empty());
 }
 
 TEST_CASE("token labels show spaces, newlines, bytes and special tokens, and never are empty",

@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/signals/registry.h"
 #include "ui/format.h"
+#include "ui/panels/find_threshold.h"
 #include "ui/panels/panel.h"
 #include "ui/path_picker.h"
 #include "ui/plot/thresholds.h"
@@ -56,6 +57,7 @@ public:
         const std::vector<CardState> states = card_states(ctx, policy);
         for (size_t i = 0; i < policy.triggers.size(); ++i)
             draw_card(ctx, policy, i, states[i]);
+        m_find.draw(ctx, policy);
         if (policy.triggers.empty())
             muted_text(ctx, "No trigger: nothing refreshes by itself, \"Refresh now\" still does");
         draw_add(ctx, policy);
@@ -193,7 +195,7 @@ private:
         return states;
     }
 
-    static void draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t index, const CardState& card) {
+    void draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t index, const CardState& card) {
         const Trigger& trigger = policy.triggers[index];
         const auto id = signal_id(trigger.signal);
         const ImU32 colour = trigger.enabled ? ctx.theme.signal(trigger.signal)
@@ -240,24 +242,50 @@ private:
             ImGui::SameLine();
         }
         ImGui::SetCursorPosX(right - close + em * 0.2F);
-        if (remove_button(ctx, ctx.landmarks, index)) {
-            RefreshPolicy changed = policy;
-            changed.triggers.erase(changed.triggers.begin() + static_cast<std::ptrdiff_t>(index));
-            try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
-        }
+        bool remove = remove_button(ctx, ctx.landmarks, index);
         if (!comparison_here) draw_comparison(ctx, index, trigger);
         draw_numbers(ctx, index, trigger, id, colour);
-        const std::string cost = cost_of(ctx, trigger, id);
         if (!state_here) {
             ImGui::PushStyleColor(ImGuiCol_Text, state_colour);
             ImGui::TextUnformatted(card.text.c_str());
             ImGui::PopStyleColor();
         }
-        if (!cost.empty()) muted_text(ctx, cost);
+        draw_foot(ctx, index, cost_of(ctx, trigger, id));
+        // Beside the controls, which have menus of their own.
+        if (ImGui::BeginPopupContextWindow("card menu", ImGuiPopupFlags_MouseButtonRight |
+                                                            ImGuiPopupFlags_NoOpenOverItems)) {
+            if (ImGui::MenuItem("Find threshold...")) m_find.open(index);
+            remove |= ImGui::MenuItem("Remove this trigger");
+            ImGui::EndPopup();
+        }
         ImGui::EndChild();
         ImGui::PopStyleVar();
         ImGui::PopStyleColor();
         ImGui::PopID();
+        if (!remove) return;
+        RefreshPolicy changed = policy;
+        changed.triggers.erase(changed.triggers.begin() + static_cast<std::ptrdiff_t>(index));
+        try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
+    }
+
+    /// What the trigger costs, and the way to a threshold by the numbers. Whole or shortened, but never cut.
+    void draw_foot(UiContext& ctx, size_t index, const std::string& cost) {
+        const ImGuiStyle& style = ImGui::GetStyle();
+        const auto width = [&](const char* text) {
+            return ImGui::CalcTextSize(text).x + 2 * style.FramePadding.x;
+        };
+        const float taken = cost.empty() ? 0 : ImGui::CalcTextSize(cost.c_str()).x + style.ItemSpacing.x;
+        const float room = ImGui::GetContentRegionAvail().x, right = content_right();
+        const char *whole = "Find threshold...", *brief = "Find...";
+        const char* label = taken + width(whole) <= room || taken + width(brief) > room ? whole : brief;
+        if (!cost.empty()) muted_text(ctx, cost);
+        if (!cost.empty() && taken + width(label) <= room) ImGui::SameLine();
+        ImGui::SetCursorPosX(std::max(ImGui::GetCursorPosX(), right - width(label)));
+        if (ImGui::SmallButton(fmt::format("{}###find", label).c_str())) m_find.open(index);
+        ImGui::SetItemTooltip("The threshold for a wanted number of refreshes per 1,000 tokens,\n"
+                              "by the recorded values of the shown run");
+        const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+        ctx.landmarks.set(fmt::format("policy/find/{}", index), {low.x, low.y, size.x, size.y});
     }
 
     static bool remove_button(const UiContext& ctx, Landmarks& landmarks, size_t index) {
@@ -480,6 +508,7 @@ private:
 
     std::unique_ptr<PathPicker> m_picker;
     bool m_saving = false;
+    FindThreshold m_find;
 };
 
 } // namespace

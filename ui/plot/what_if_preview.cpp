@@ -6,17 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <utility>
 
 namespace refreshlab::ui {
-namespace {
-
-/// Up to here an evaluation stays well under a millisecond and is done within the frame.
-constexpr int64_t immediate_steps = 8000;
-
-} // namespace
 
 RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int64_t steps) {
     RecordedRun run;
@@ -49,62 +41,64 @@ RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int6
     return run;
 }
 
+WhatIf WhatIfPreview::work(const PolicyOnSteps& question) {
+    return what_if(question.policy, recorded_run(question.recording, question.steps));
+}
+
 void WhatIfPreview::ask(const std::shared_ptr<const Recording>& recording, int64_t steps,
                         const RefreshPolicy& policy) {
     if (!recording) return clear();
-    if (m_asked && m_asked->recording == recording && m_asked->steps == steps && m_asked->policy == policy)
-        return;
-    m_asked = Question{recording, steps, policy};
-    if (steps <= immediate_steps) {
-        m_answer = what_if(policy, recorded_run(recording, steps));
-        return;
-    }
-    if (!m_job.valid()) start();
+    m_answers.ask({recording, steps, policy}, steps <= immediate_steps);
 }
 
-void WhatIfPreview::start() {
-    m_running = m_asked;
-    m_job = std::async(std::launch::async, [question = *m_running] {
-        return what_if(question.policy, recorded_run(question.recording, question.steps));
-    });
+namespace {
+
+std::string count_text(const WhatIf& answer) {
+    const size_t n = answer.fires.size();
+    return fmt::format("{} {}", format_thousands(static_cast<int64_t>(n)), n == 1 ? "refresh" : "refreshes");
 }
 
-const WhatIf* WhatIfPreview::answer() {
-    if (m_job.valid() && m_job.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
-        WhatIf done = m_job.get();
-        if (m_asked) m_answer = std::move(done); // else nobody asks any more
-        const bool stale =
-            m_asked && (m_asked->recording != m_running->recording || m_asked->steps != m_running->steps ||
-                        !(m_asked->policy == m_running->policy));
-        if (stale && m_asked->steps > immediate_steps) start();
-    }
-    return m_answer ? &*m_answer : nullptr;
+/// Whole percents from ten on: an estimate has no more digits.
+std::string time_text(const WhatIf& answer) {
+    const auto& percent = answer.overhead_percent;
+    if (!percent) return {};
+    return fmt::format(", +{} % time",
+                       format_number(*percent < 10 ? std::round(*percent * 10) / 10 : std::round(*percent)));
 }
 
-void WhatIfPreview::clear() { // a running job is left alone: its answer finds no question
-    m_asked.reset();
-    m_answer.reset();
+std::string missing_text(const WhatIf& answer) {
+    return fmt::format("not measured at {} {}", format_thousands(answer.missing),
+                       answer.missing == 1 ? "step" : "steps");
 }
+
+} // namespace
 
 std::string what_if_text(const WhatIf& answer, double threshold, std::string_view unit) {
-    const size_t n = answer.fires.size();
-    std::string text =
-        fmt::format("at {}: {} {}", format_value(threshold, unit), format_thousands(static_cast<int64_t>(n)),
-                    n == 1 ? "refresh" : "refreshes");
-    // Whole percents from ten on: an estimate has no more digits.
-    if (const auto& percent = answer.overhead_percent)
-        text += fmt::format(", +{} % time", format_number(*percent < 10 ? std::round(*percent * 10) / 10
-                                                                        : std::round(*percent)));
-    return text + " (estimate)";
+    return fmt::format("at {}: {}{} (estimate)", format_value(threshold, unit), count_text(answer),
+                       time_text(answer));
+}
+
+std::string calibration_text(const Calibration& found, std::string_view unit) {
+    std::string text = fmt::format("at {}: ", format_value(found.threshold, unit));
+    if (found.q)
+        text += fmt::format("q {:.6g} of {} {}; ", *found.q, format_thousands(found.checks),
+                            found.checks == 1 ? "check" : "checks");
+    text += fmt::format("{} in this run{} (estimate)", count_text(found.outcome), time_text(found.outcome));
+    if (found.outcome.missing > 0) text += ", " + missing_text(found.outcome);
+    return text;
+}
+
+std::string calibration_advice(int64_t tokens) {
+    if (tokens >= calibration_tokens) return {};
+    return fmt::format("calibrated on {} tokens; {} or more are advised", format_thousands(tokens),
+                       format_thousands(calibration_tokens));
 }
 
 std::string what_if_detail(const WhatIf& answer) {
     std::string text = answer.exact_until
                            ? fmt::format("exact to step {}", format_thousands(*answer.exact_until))
                            : std::string("as recorded");
-    if (answer.missing > 0)
-        text += fmt::format(", not measured at {} {}", format_thousands(answer.missing),
-                            answer.missing == 1 ? "step" : "steps");
+    if (answer.missing > 0) text += ", " + missing_text(answer);
     return text;
 }
 
