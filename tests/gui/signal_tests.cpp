@@ -277,6 +277,61 @@ void words_of_an_empty_plot(Robot& r) {
     GUI_CHECK(lines > 2);
 }
 
+void right_drag_leaves_the_line(Robot& r) {
+    r.start(with_threshold(r, 7), 60);
+    const std::string undo = r.ctx().drafts.undo_label();
+    const auto untouched = [&] {
+        return r.ctx().drafts.edited_key().empty() && r.ctx().drafts.number(key) == 7.0 &&
+               applied_threshold(r) == 7.0 && r.ctx().drafts.undo_label() == undo;
+    };
+    const auto right_drag_to = [&](float x, float y) {
+        const ImVec2 from = ImGui::GetIO().MousePos;
+        r.te->MouseDown(1);
+        r.frames(1);
+        for (int i = 1; i <= 6; ++i) {
+            const float share = static_cast<float>(i) / 6;
+            r.te->MouseMoveToPos(ImVec2(from.x + (x - from.x) * share, from.y + (y - from.y) * share));
+            r.frames(1);
+            GUI_CHECK(untouched());
+        }
+        r.te->MouseUp(1);
+        r.frames(3);
+        GUI_CHECK(untouched());
+    };
+    const auto plot = r.box(plot_mark);
+    grab_line(r);
+    right_drag_to(plot.x + plot.width * 0.4F, plot.y + plot.height * 0.9F);
+    // From below the line across it: the box zooms time, the line stays.
+    r.act("view.fit");
+    r.frames(3);
+    const double width = r.ctx().time.x_max - r.ctx().time.x_min;
+    r.move(plot.x + plot.width * 0.3F, beside_line(r));
+    right_drag_to(plot.x + plot.width * 0.7F, plot.y + 4);
+    const double now = r.ctx().time.x_max - r.ctx().time.x_min;
+    GUI_CHECK(now > 0.3 * width && now < 0.5 * width);
+    r.act("view.fit");
+    r.act("view.follow");
+    // A right click on it asks for the plot's menu, where the line is locked.
+    grab_line(r);
+    r.te->MouseClick(1);
+    r.frames(2);
+    GUI_CHECK(r.te->ItemExists("//$FOCUSED/Lock the threshold line"));
+    r.te->ItemClick("//$FOCUSED/Lock the threshold line");
+    r.frames(2);
+    grab_line(r);
+    r.drag_by(0, 40, 5);
+    r.te->MouseUp(0);
+    r.frames(2);
+    GUI_CHECK(untouched());
+    // Unlocked again for the next test, beside the line: a locked one takes no mouse.
+    r.te->MouseClick(1);
+    r.frames(2);
+    r.te->ItemClick("//$FOCUSED/Lock the threshold line");
+    r.frames(2);
+    r.act("view.fit");
+    r.act("view.follow");
+}
+
 void crosshair_is_shared(Robot& r) {
     r.start(r.config(), 50);
     const auto plot = r.box(plot_mark);
@@ -426,6 +481,8 @@ std::vector<Case> signal_cases() {
         {"signals", "SG10 a double click shows the whole run", double_click_fits},
         {"signals", "SG4 refresh lines do not cross the words of an empty plot", words_of_an_empty_plot},
         {"signals", "SG6 the crosshair is the same step in every panel", crosshair_is_shared},
+        {"signals", "SG13 a right drag leaves the threshold line alone, a right click on it opens the menu",
+         right_drag_leaves_the_line},
         {"policy", "PO6 a threshold is found from recorded values, taken over and undone",
          a_threshold_is_found},
         {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},

@@ -168,7 +168,7 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         draw_thresholds(ctx, stack, lines);
         handle_mouse(ctx, stack);
         hovered = ImPlot::IsPlotHovered();
-        menu = hovered && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
+        menu = (hovered || m_on_line) && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
                ImGui::GetIO().MouseDragMaxDistanceSqr[ImGuiMouseButton_Right] < click_slop * click_slop;
         ImPlot::EndPlot();
     }

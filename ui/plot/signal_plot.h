@@ -73,11 +73,12 @@ private:
     bool m_auto_y = true;
     double m_y_min = 0, m_y_max = 1;
     bool m_held = false;      ///< a line of this plot is under the button
+    bool m_on_line = false;   ///< the mouse is on a line of this plot, which hides it from the plot
     bool m_cancelled = false; ///< Esc ended that drag; the button is still down
     double m_last_sent = 0;
     double m_grow_up = 0, m_grow_down = 0; ///< by how much a drag beyond the edge widens the range
-    float m_wheel = 0;      ///< turned while the mouse was on a threshold line, which hides it from the plot
-    bool m_pressed = false; ///< the button went down on this plot, beside its lines
+    float m_wheel = 0;                     ///< turned while the mouse was on a threshold line
+    bool m_pressed = false;                ///< the button went down on this plot, beside its lines
     TimeView m_view_at_press;
     std::optional<int64_t> m_selection_before_click;
     Landmarks::Box m_box;      ///< plot area of the last frame

@@ -32,7 +32,7 @@ float threshold_tag_width(double value) {
 }
 
 void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines) {
-    m_held = false;
+    m_held = m_on_line = false;
     m_wheel = 0;
     for (size_t i = 0; i < lines.size(); ++i) {
         const ThresholdLine& line = lines[i];
@@ -50,6 +50,7 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::ve
                               (no_input ? ImPlotDragToolFlags_NoInputs : ImPlotDragToolFlags_None),
                           &clicked, &hovered, &held);
         if (hovered || held) stack.pressed_on_line = true;
+        m_on_line |= hovered;
         if (hovered && !held) m_wheel = ImGui::GetIO().MouseWheel;
         if (!no_input) drag_threshold(ctx, stack, line, y, held);
         m_held |= held;
