@@ -213,6 +213,44 @@ void refresh_changes_its_columns_only(Robot& r) {
     GUI_CHECK(r.recording()->drifts()[0]->first_pos == event.first_pos);
 }
 
+void lines_keep_off_the_words(Robot& r) {
+    // The end of the prompt, the step under the mouse and a held position run through the empty drift map, but not
+    // through what it says.
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    r.start(run, 40);
+    const auto map = r.box("cache/map"), card = r.box("cache/no drift");
+    const auto length = static_cast<float>(r.recording()->prompt_length() + 40);
+    const float middle_of_words = card.x + card.width / 2;
+    const auto held = static_cast<int64_t>((middle_of_words - map.x) / map.width * length);
+    const uint32_t ground = r.ctx().theme.plot_background;
+    const auto other_than_ground = [&](const Image& seen) {
+        int other = 0; // along the card's upper edge, above its words
+        for (float x = card.x + 8; x < card.x + card.width - 8; x += 1)
+            other +=
+                colour_distance(seen.at(static_cast<double>(x), static_cast<double>(card.y + 2)), ground) > 12
+                    ? 1
+                    : 0;
+        return other;
+    };
+    r.move_away();
+    const Image before = r.look();
+    GUI_CHECK(other_than_ground(before) == 0);
+    r.ctx().selection.key_position = held;
+    r.frames(2);
+    const Image seen = r.look();
+    GUI_CHECK(other_than_ground(seen) == 0);
+    // Above the card the line is there.
+    const double column = static_cast<double>(map.width) / static_cast<double>(length);
+    const double x = static_cast<double>(map.x) + (static_cast<double>(held) + 0.5) * column,
+                 y = static_cast<double>(card.y - 3);
+    int change = 0;
+    for (const double dx : {-1.0, 0.0, 1.0})
+        change = std::max(change, colour_distance(seen.at(x + dx, y), before.at(x + dx, y)));
+    GUI_CHECK(change > 60);
+    r.ctx().selection.key_position.reset();
+}
+
 void hold_a_cell(Robot& r) {
     r.start(r.config(), 30);
     const auto map = r.box("attention/head");
@@ -256,6 +294,7 @@ std::vector<Case> panel_cases() {
         {"attention", "AT1 AT2 click a cell of the grid: that head is enlarged", enlarge_a_head},
         {"attention", "AT3 hover tells query, key and weight; a click holds the cell", hold_a_cell},
         {"cache", "CA1 a refresh changes exactly its columns", refresh_changes_its_columns_only},
+        {"cache", "CA1 no line crosses the words of an empty drift map", lines_keep_off_the_words},
         {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
     };
 }

@@ -152,6 +152,7 @@ void CachePanel::draw(UiContext& ctx) {
     draw_lanes(ctx, f);
     draw_drift(ctx, f);
     draw_lines(ctx, f);
+    draw_no_drift(ctx, f);
     draw_axis(ctx, f);
     draw_bytes(ctx, f);
     hover(ctx, f);
@@ -292,27 +293,7 @@ void CachePanel::draw_drift(UiContext& ctx, Frame& f) {
     draw_absent(list, ctx.theme, min, max);
     ctx.landmarks.set("cache/map", {min.x, min.y, max.x - min.x, max.y - min.y});
     const int64_t layers = m_drift.layers;
-    if (layers == 0 || m_drift_rgba.empty()) {
-        const bool live = ctx.engine.recording().get() == f.recording && !f.recording->end();
-        const std::string text = f.recording->info().config.mode != Mode::overfill
-                                     ? "No drift: this run has one model only"
-                                 : f.recording->info().note.starts_with("rebuild mode")
-                                     ? "No drift: in rebuild mode nothing is copied from the teacher"
-                                 : live ? "Drift is measured at each refresh: press Refresh now"
-                                        : "Drift is measured at each refresh, and there was none";
-        const float most = max.x - min.x - 2 * f.em;
-        const ImVec2 size = ImGui::CalcTextSize(text.c_str(), nullptr, false, most);
-        const ImVec2 at(std::round((min.x + max.x - size.x) * 0.5F),
-                        std::round((min.y + max.y - size.y) * 0.5F));
-        list->PushClipRect(min, max, true);
-        list->AddRectFilled(ImVec2(at.x - f.em * 0.5F, at.y - f.em * 0.3F),
-                            ImVec2(at.x + size.x + f.em * 0.5F, at.y + size.y + f.em * 0.3F),
-                            ctx.theme.plot_background, f.em * 0.3F);
-        list->AddText(nullptr, 0, at, ctx.theme.text_muted, text.c_str(), nullptr, most);
-        list->PopClipRect();
-        text_at(list, ImVec2(f.lanes_min.x, (min.y + max.y - f.em) * 0.5F), ctx.theme.text_muted, "Drift");
-        return;
-    }
+    if (layers == 0 || m_drift_rgba.empty()) return; // draw_no_drift() says why
     const ImTextureID texture =
         ctx.host.texture("cache/drift", m_texels, static_cast<int>(layers), m_drift_rgba, m_image_revision);
     const auto u_end =
@@ -327,6 +308,31 @@ void CachePanel::draw_drift(UiContext& ctx, Frame& f) {
                        min.y + (static_cast<float>(layer) + 0.5F) * row - f.em * 0.5F),
                 ctx.theme.text_muted, label);
     }
+}
+
+/// Why the drift map is empty: on a card of its own, drawn behind the lines, so that none of them crosses the words.
+void CachePanel::draw_no_drift(UiContext& ctx, Frame& f) {
+    if (m_drift.layers > 0 && !m_drift_rgba.empty()) return;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const ImVec2 min(f.x0, f.drift_y0), max(f.x1, f.drift_y1);
+    const bool live = ctx.engine.recording().get() == f.recording && !f.recording->end();
+    const std::string text = f.recording->info().config.mode != Mode::overfill
+                                 ? "No drift: this run has one model only"
+                             : f.recording->info().note.starts_with("rebuild mode")
+                                 ? "No drift: in rebuild mode nothing is copied from the teacher"
+                             : live ? "Drift is measured at each refresh: press Refresh now"
+                                    : "Drift is measured at each refresh, and there was none";
+    const float most = max.x - min.x - 2 * f.em;
+    const ImVec2 size = ImGui::CalcTextSize(text.c_str(), nullptr, false, most);
+    const ImVec2 at(std::round((min.x + max.x - size.x) * 0.5F), std::round((min.y + max.y - size.y) * 0.5F));
+    const ImVec2 low(at.x - f.em * 0.5F, at.y - f.em * 0.3F),
+        high(at.x + size.x + f.em * 0.5F, at.y + size.y + f.em * 0.3F);
+    list->PushClipRect(min, max, true);
+    list->AddRectFilled(low, high, ctx.theme.plot_background, f.em * 0.3F);
+    list->AddText(nullptr, 0, at, ctx.theme.text_muted, text.c_str(), nullptr, most);
+    list->PopClipRect();
+    ctx.landmarks.set("cache/no drift", {low.x, low.y, high.x - low.x, high.y - low.y});
+    text_at(list, ImVec2(f.lanes_min.x, (min.y + max.y - f.em) * 0.5F), ctx.theme.text_muted, "Drift");
 }
 
 void CachePanel::draw_lines(UiContext& ctx, Frame& f) {

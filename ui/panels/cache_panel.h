@@ -28,6 +28,7 @@ private:
     void draw_legend(UiContext& ctx, Frame& f);
     void draw_lanes(UiContext& ctx, Frame& f);
     void draw_drift(UiContext& ctx, Frame& f);
+    void draw_no_drift(UiContext& ctx, Frame& f);
     void draw_lines(UiContext& ctx, Frame& f);
     void draw_axis(UiContext& ctx, Frame& f);
     void draw_bytes(UiContext& ctx, Frame& f);
