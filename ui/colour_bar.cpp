@@ -1,6 +1,7 @@
 // What colour maps draw with ImGui; apart from colour_maps.cpp, which has no ImGui in it.
 #include "ui/colour_maps.h"
 #include "ui/heatmap.h"
+#include "ui/plot/token_colours.h"
 #include "ui/theme.h"
 
 #include <fmt/format.h>
@@ -11,7 +12,8 @@
 
 namespace refreshlab::ui {
 
-void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit) {
+void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit,
+                     const TokenColours* tokens) {
     const std::string low = fmt::format("{:.2g}", scale.min);
     const std::string high =
         unit.empty() ? three_digits(scale.max) : fmt::format("{} {}", three_digits(scale.max), unit);
@@ -29,8 +31,12 @@ void draw_colour_bar(const char* id, const ColourScale& scale, float width, std:
     for (int i = 0; i < pieces; ++i) {
         const float a = std::round(width * static_cast<float>(i) / static_cast<float>(pieces));
         const float b = std::round(width * static_cast<float>(i + 1) / static_cast<float>(pieces));
-        list->AddRectFilled(ImVec2(x0 + a, y0), ImVec2(x0 + b, y0 + height),
-                            scale.colour((static_cast<double>(i) + 0.5) / pieces));
+        const double fraction = (static_cast<double>(i) + 0.5) / pieces;
+        const ImU32 colour = tokens ? tokens->at(fraction).background : scale.colour(fraction);
+        list->AddRectFilled(ImVec2(x0 + a, y0), ImVec2(x0 + b, y0 + height), colour);
+        if (tokens) // as under a token
+            list->AddRectFilled(ImVec2(x0 + a, y0 + height), ImVec2(x0 + b, y0 + height + token_underline),
+                                tokens->at(fraction).underline);
     }
     list->AddText(ImVec2(x0 + width + gap, text_y), text, high.c_str());
     ImGui::PushID(id);

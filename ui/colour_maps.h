@@ -10,6 +10,7 @@
 namespace refreshlab::ui {
 
 struct Theme;
+class TokenColours;
 
 /// The project's colour maps: 256 entries each, 0xAABBGGRR (ImU32, and RGBA8 in memory), from the lowest value to the
 /// highest. viridis (default), cividis (colour vision deficiencies), rdbu (signed: blue below zero, red above), greys
@@ -43,8 +44,10 @@ struct ColourScale {
 [[nodiscard]] std::string three_digits(double value);
 
 /// Draws a horizontal bar of the scale at the cursor with its end values beside it: "0 [####] 8 bits". One item.
-/// \param width  of the bar alone, pixels
-void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit = {});
+/// \param width   of the bar alone, pixels
+/// \param tokens  of the Text panel: the bar then shows what its tokens show, tint and underline; null: the map's colours
+void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit = {},
+                     const TokenColours* tokens = nullptr);
 
 /// Hatch for "not measured" between two corners, on the theme's absent colours.
 void draw_absent(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace refreshlab::gui {
 
@@ -251,6 +252,42 @@ void lines_keep_off_the_words(Robot& r) {
     r.ctx().selection.key_position.reset();
 }
 
+void the_bar_shows_what_tokens_show(Robot& r) {
+    r.start(r.config(), 60);
+    const size_t entropy = signal_id("entropy_bits").value();
+    for (const char* theme : {"light", "print", "dark"}) {
+        r.act(std::string("view.theme.") + theme);
+        r.frames(2);
+        r.move_away();
+        const Image seen = r.look();
+        const auto scale = r.box("text/scale"), panel = r.box("panel/Text");
+        const float text_top = scale.y + scale.height + 8, text_bottom = panel.y + panel.height - 40;
+        std::vector<uint32_t> colours;
+        for (float x = scale.x; x < scale.x + scale.width; x += 1)
+            colours.push_back(
+                seen.at(static_cast<double>(x), static_cast<double>(scale.y + scale.height / 2)));
+        // The background of every token stands on the bar, to the steps of the bar's pieces.
+        int tokens = 0;
+        for (int64_t step = 1; step < 60; ++step) {
+            const auto token = r.find("text/token/" + std::to_string(step + 1));
+            if (!token || token->width < 4 || is_absent(r.recording()->signal(step, entropy))) continue;
+            if (token->y < text_top || token->y + token->height > text_bottom) continue; // scrolled away
+            std::map<uint32_t, int> counts; // the most frequent one is the background
+            for (float y = token->y + 1; y < token->y + token->height - 1; y += 1)
+                for (float x = token->x + 1; x < token->x + token->width - 1; x += 1)
+                    ++counts[seen.at(static_cast<double>(x), static_cast<double>(y))];
+            const uint32_t shown =
+                std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->first;
+            int best = 765;
+            for (const uint32_t colour : colours)
+                best = std::min(best, colour_distance(colour, shown));
+            GUI_CHECK(best <= 8);
+            ++tokens;
+        }
+        GUI_CHECK(tokens > 20);
+    }
+}
+
 void hold_a_cell(Robot& r) {
     r.start(r.config(), 30);
     const auto map = r.box("attention/head");
@@ -295,6 +332,8 @@ std::vector<Case> panel_cases() {
         {"attention", "AT3 hover tells query, key and weight; a click holds the cell", hold_a_cell},
         {"cache", "CA1 a refresh changes exactly its columns", refresh_changes_its_columns_only},
         {"cache", "CA1 no line crosses the words of an empty drift map", lines_keep_off_the_words},
+        {"text", "TX1 the colour bar shows the colours of the tokens in every theme",
+         the_bar_shows_what_tokens_show},
         {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
     };
 }

@@ -253,14 +253,16 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
                 TokenColours::entry(verdict_colour(yes), background, ctx.theme.text);
         return;
     }
-    draw_colour_bar("##range", m_scale, bar, signals()[*id].unit);
+    if (!m_colours.matches(m_scale.map.data(), background, ctx.theme.text))
+        m_colours.build(m_scale.map, background, ctx.theme.text);
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    draw_colour_bar("##range", m_scale, bar, signals()[*id].unit, &m_colours);
+    ctx.landmarks.set("text/scale", {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
     if (ImGui::IsItemHovered()) {
         ImGui::SetTooltip(
             "Range of the run so far; it widens by itself.\nClick to fit it to the values again.");
         if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) m_range.reset();
     }
-    if (!m_colours.matches(m_scale.map.data(), background, ctx.theme.text))
-        m_colours.build(m_scale.map, background, ctx.theme.text);
 }
 
 void TextPanel::draw_prompt(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom) {
@@ -415,7 +417,7 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
         }
     }
     if (m_show_origin) underline = origin_colour(ctx.theme, m_origins.of(token));
-    if (underline) list->AddRectFilled({min.x, max.y}, {max.x, max.y + 2}, underline);
+    if (underline) list->AddRectFilled({min.x, max.y}, {max.x, max.y + token_underline}, underline);
     const std::string_view text = m_text.text(f);
     list->AddText({min.x, line_y + m.flag}, ink, text.data(), text.data() + text.size());
     if (strike) { // wrong is wrong without colours too

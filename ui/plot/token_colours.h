@@ -9,6 +9,9 @@
 
 namespace refreshlab::ui {
 
+/// Height of the line under a coloured token, pixels.
+inline constexpr float token_underline = 2;
+
 /// WCAG 2 contrast ratio of two opaque colours, 1 .. 21.
 [[nodiscard]] double contrast(uint32_t a, uint32_t b);
 
