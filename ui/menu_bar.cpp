@@ -50,6 +50,7 @@ std::vector<Piece> pair_summary(const ShellState& state) {
             {fmt::format("{} > {}", name(info.config.teacher_dir), name(info.config.student_dir)), true});
         pieces.push_back({mode_name(info.config.mode)});
         pieces.push_back({upper(info.device) + " " + info.dtype});
+        if (!info.note.empty()) pieces.push_back({info.note, false, true});
         return pieces;
     }
     const auto model = [](const ModelSummary& m) { return m.name + " " + format_count(m.parameters); };
@@ -72,18 +73,68 @@ std::vector<Piece> pair_summary(const ShellState& state) {
     return pieces;
 }
 
+float text_width(const std::string& text) {
+    return ImGui::CalcTextSize(text.c_str()).x;
+}
+
+/// "Rebuild mode" of "rebuild mode: the KV geometries differ (...)": what a note says before its reasons.
+std::string note_head(const std::string& note) {
+    std::string head = note.substr(0, note.find(": "));
+    head[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(head[0])));
+    return head;
+}
+
+/// As much of the text as fits into `room`, with three dots for the rest; empty where there is no room for any.
+std::string shortened(const std::string& text, float room) {
+    if (text_width(text) <= room) return text;
+    std::string part = text;
+    while (!part.empty() && text_width(part + "...") > room) {
+        size_t end = part.size();
+        do // whole code points: back to the first byte of the last one
+            --end;
+        while (end > 0 && (static_cast<unsigned char>(part[end]) & 0xC0U) == 0x80U);
+        part.resize(end);
+    }
+    return part.empty() ? part : part + "...";
+}
+
+/// What is shown of each piece, so that all of them are in sight: a note gives way first, down to its head, then the
+/// pair's name. The whole is in the tooltips.
+std::vector<std::string> fitted(const std::vector<Piece>& pieces, float gap, float room) {
+    std::vector<std::string> shown;
+    float width = 0;
+    for (const Piece& piece : pieces) {
+        shown.push_back(piece.text);
+        width += text_width(piece.text) + gap;
+    }
+    for (size_t i = 0; i < pieces.size() && width > room; ++i) {
+        if (!pieces[i].warning) continue;
+        width -= text_width(shown[i]);
+        shown[i] = note_head(pieces[i].text);
+        width += text_width(shown[i]);
+    }
+    for (size_t i = 0; i < pieces.size() && width > room; ++i) {
+        if (!pieces[i].strong) continue;
+        const float was = text_width(shown[i]);
+        shown[i] = shortened(shown[i], was - (width - room));
+        width += text_width(shown[i]) - was;
+    }
+    return shown;
+}
+
 void draw_summary(ShellState& state, float left_end) {
     const auto pieces = pair_summary(state);
-    const float gap = ImGui::GetFontSize() * 1.1F;
-    float width = 0;
-    for (const Piece& piece : pieces)
-        width += ImGui::CalcTextSize(piece.text.c_str()).x + gap;
-    // A long note gives way first: it stays readable in the tooltip.
+    const float gap = ImGui::GetFontSize() * 1.1F, end = ImGui::GetWindowWidth() - gap * 0.5F;
     const float room = ImGui::GetWindowWidth() - left_end - gap;
+    const std::vector<std::string> shown = fitted(pieces, gap, room);
+    float width = 0;
+    for (const std::string& text : shown)
+        width += text.empty() ? 0 : text_width(text) + gap;
     float x = ImGui::GetWindowWidth() - std::min(width, room);
-    const float end = ImGui::GetWindowWidth() - gap * 0.5F;
-    for (const Piece& piece : pieces) {
-        const float size = ImGui::CalcTextSize(piece.text.c_str()).x;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        const Piece& piece = pieces[i];
+        if (shown[i].empty()) continue;
+        const float size = text_width(shown[i]);
         ImGui::SetCursorPosX(x);
         const ImU32 colour = piece.warning  ? state.ctx.theme.accent_ink
                              : piece.strong ? state.ctx.theme.text
@@ -93,9 +144,19 @@ void draw_summary(ShellState& state, float left_end) {
         if (clip <= 0) break;
         const ImVec4 box(at.x, at.y, at.x + clip, at.y + ImGui::GetFrameHeight());
         ImGui::GetWindowDrawList()->AddText(nullptr, 0, ImVec2(at.x, at.y + ImGui::GetStyle().FramePadding.y),
-                                            colour, piece.text.c_str(), nullptr, 0, &box);
+                                            colour, shown[i].c_str(), nullptr, 0, &box);
         ImGui::Dummy(ImVec2(clip, ImGui::GetFrameHeight()));
-        if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort)) ImGui::SetTooltip("%s", piece.text.c_str());
+        if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort)) {
+            ImGui::BeginTooltip();
+            ImGui::PushTextWrapPos(ImGui::GetFontSize() * 36);
+            ImGui::TextUnformatted(piece.text.c_str());
+            ImGui::PopTextWrapPos();
+            ImGui::EndTooltip();
+        }
+        if (piece.warning) {
+            state.ctx.landmarks.set("menu/note", {at.x, at.y, clip, ImGui::GetFrameHeight()});
+            state.ctx.landmarks.set_text("menu/note", shown[i]);
+        }
         x += size + gap;
     }
 }

@@ -40,13 +40,15 @@ void empty_panels_offer_a_run(Robot& r) {
     }
 }
 
-void no_live_run_to_go_back_to(Robot& r) {
-    GUI_CHECK(!r.recording());
+std::shared_ptr<Recording> recording_of_one_step(const std::string& note) {
     RunInfo info;
     info.id = "00000000000000ff";
     info.prompt_ids = {1, 2, 3};
     info.first_token = 4;
     info.layers = info.heads = 1;
+    info.note = note;
+    info.config.teacher_dir = "models/a-teacher-of-that-name";
+    info.config.student_dir = "models/a-student-of-that-name";
     class Letters final : public TokenTable {
     public:
         [[nodiscard]] std::string_view token_bytes(int32_t) const override { return " a"; }
@@ -60,6 +62,12 @@ void no_live_run_to_go_back_to(Robot& r) {
     record.next_token_id = 5;
     record.signals.fill(absent());
     made->append(record);
+    return made;
+}
+
+void no_live_run_to_go_back_to(Robot& r) {
+    GUI_CHECK(!r.recording());
+    const auto made = recording_of_one_step("");
     r.window().shell().show_recording(made);
     r.frames(3);
     GUI_CHECK(r.ctx().recording == made);
@@ -67,6 +75,26 @@ void no_live_run_to_go_back_to(Robot& r) {
     r.ctx().run_action("file.close_trace"); // not by the mouse: a click would end the hints of the next test
     r.frames(3);
     GUI_CHECK(!r.ctx().recording);
+}
+
+void a_long_note_gives_way(Robot& r) {
+    r.start(r.config(), 4);
+    GUI_CHECK(!r.find("menu/note"));
+    const std::string note =
+        "rebuild mode: the KV geometries differ (kv_heads: 3 and 6), so teacher entries are never "
+        "copied and a refresh recomputes the student's own";
+    r.window().shell().show_recording(recording_of_one_step(note));
+    r.frames(3);
+    GUI_CHECK(r.ctx().landmarks.text("menu/note") == "Rebuild mode");
+    const auto box = r.box("menu/note");
+    GUI_CHECK(box.x + box.width <= ImGui::GetIO().DisplaySize.x);
+    GUI_CHECK(box.width >= ImGui::CalcTextSize("Rebuild mode").x - 1); // none of it is cut
+    GUI_CHECK(!r.shows("recomputes the student's own"));
+    r.move(box.x + box.width / 2, box.y + box.height / 2);
+    r.frames(30); // a tooltip waits a little
+    GUI_CHECK(r.shows("recomputes the student's own"));
+    r.move_away();
+    r.act("file.close_trace");
 }
 
 void themes(Robot& r) {
@@ -369,6 +397,8 @@ std::vector<Case> window_cases() {
         {"first start", "TL1 a trace without a live run is closed, not gone back from",
          no_live_run_to_go_back_to},
         {"first start", "the card of hints goes at the first input", hints_go_at_the_first_input},
+        {"window", "RB7 a note that is too long for the menu bar is its head, the rest a tooltip",
+         a_long_note_gives_way},
         {"window", "WN2 themes change every colour and back", themes},
         {"window", "WN1 layouts, closed panels, reset, lock", layouts},
         {"window", "WN3 the user's scale", user_scale},
