@@ -4,6 +4,7 @@
 #include "app/window/picture.h"
 #include "engine/base/error.h"
 #include "engine/record/recording.h"
+#include "kernels/cores.h"
 
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>
@@ -20,7 +21,6 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 namespace refreshlab {
@@ -80,7 +80,7 @@ AppWindow::AppWindow(EngineLink& engine, const Options& options)
     , m_options(options)
     , m_platform(Platform::open({options.headless, options.width, options.height, options.title}))
     , m_waiter(m_platform->headless() ? make_headless_waiter() : make_display_waiter())
-    , m_governor(static_cast<int>(std::thread::hardware_concurrency())) {
+    , m_governor(kernels::usable_cores()) {
     m_last_time = m_last_input = m_last_news = now_s();
     if (!m_platform->headless())
         install_input_callbacks(); // before ImGui's backend, which calls them in turn
