@@ -25,11 +25,12 @@ struct Layout {
 [[nodiscard]] Layout parse_layout(std::string_view text);
 [[nodiscard]] std::string layout_text(const Layout& layout);
 /// The docked panels brought to a window of this size: shares as in the file, but no panel narrower or lower than what its
-/// contents need (Policy's cards, the Timeline's strip), nor wider than what they can use. Where the needs do not fit
-/// together, all of them shrink alike. Text in, text out: Dear ImGui then only reads sizes. A text without docking, or
-/// with one that is not understood, comes back as it is.
+/// contents need (Policy's cards, the Timeline's strip), nor wider than what they can use. Where the needs do not fit beside
+/// each other, not even with a little less, panels share a place as tabs: those of the smaller half of a split join the
+/// smallest panel of the other, and the most important of the front panels stays in front. Text in, text out: Dear ImGui
+/// then only reads sizes and places. A text without docking, or with one that is not understood, comes back as it is.
 /// \param width, height  of the dock space, pixels; em: font size, pixels
-[[nodiscard]] std::string fit_layout(const std::string& ini, float width, float height, float em);
+[[nodiscard]] Layout fit_layout(const Layout& layout, float width, float height, float em);
 /// The bundled file of a layout.
 [[nodiscard]] std::filesystem::path bundled_layout(const std::filesystem::path& assets,
                                                    std::string_view name);

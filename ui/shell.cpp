@@ -179,7 +179,7 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
             layout = read_layout(bundled_layout(state.ctx.host.assets(), wanted));
             const ImGuiViewport& view = *ImGui::GetMainViewport();
             const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
-            layout.ini = fit_layout(layout.ini, view.Size.x, view.Size.y - em * bars_height_em, em);
+            layout = fit_layout(layout, view.Size.x, view.Size.y - em * bars_height_em, em);
         }
         for (const auto& panel : state.panels)
             state.panel_open[std::string(panel->title())] =

@@ -228,7 +228,7 @@ TEST_CASE(
         const auto drawn = fitted_sizes(layout, layout.ini);
         const bool bars = layout.ini.find("Size=1600,924") != std::string::npos;
         for (const auto& [panel, size] :
-             fitted_sizes(layout, fit_layout(layout.ini, 1600, bars ? 924 : 950, 15))) {
+             fitted_sizes(layout, fit_layout(layout, 1600, bars ? 924 : 950, 15).ini)) {
             CAPTURE(panel);
             CHECK(std::abs(size.first - drawn.at(panel).first) <= 2);
             CHECK(std::abs(size.second - drawn.at(panel).second) <= 2);
@@ -238,7 +238,7 @@ TEST_CASE(
               std::tuple{3840.0F, 2100.0F, 15.0F}, std::tuple{1280.0F, 710.0F, 22.5F},
               std::tuple{640.0F, 300.0F, 30.0F}}) {
             CAPTURE(width, height, em);
-            const auto sizes = fitted_sizes(layout, fit_layout(layout.ini, width, height, em));
+            const auto sizes = fitted_sizes(layout, fit_layout(layout, width, height, em).ini);
             for (const auto& [panel, size] : sizes) {
                 CAPTURE(panel);
                 CHECK(size.first >= 1);
@@ -256,9 +256,85 @@ TEST_CASE(
             }
         }
     }
-    CHECK(fit_layout("no docking here\n", 900, 600, 15) == "no docking here\n");
-    const std::string odd = "[Docking][Data]\nDockNode ID=0x1 Parent=0x9 SizeRef=1,2\n";
-    CHECK(fit_layout(odd, 900, 600, 15) == odd);
+    for (const std::string& odd : {std::string("no docking here\n"),
+                                   std::string("[Docking][Data]\nDockNode ID=0x1 Parent=0x9 SizeRef=1,2\n")})
+        CHECK(fit_layout({{"Text"}, {"Text"}, odd}, 900, 600, 15).ini == odd);
+}
+
+namespace {
+
+/// Panels by the dock node that their windows name, in the order of their tabs.
+std::map<std::string, std::vector<std::string>> places_of(const Layout& layout) {
+    std::map<std::string, std::map<int, std::string>> tabs;
+    for (const std::string& panel : layout.open_panels) {
+        const size_t window = layout.ini.find("[Window][" + panel + "]"),
+                     dock = layout.ini.find("DockId=", window), comma = layout.ini.find(',', dock);
+        const std::string id = layout.ini.substr(dock + 7, comma - dock - 7);
+        CHECK(layout.ini.find(" ID=" + id + " ") != std::string::npos); // a place that there is
+        CHECK(tabs[id].emplace(std::stoi(layout.ini.substr(comma + 1)), panel).second);
+    }
+    std::map<std::string, std::vector<std::string>> places;
+    for (const auto& [id, panels] : tabs)
+        for (const auto& [tab, panel] : panels) {
+            CHECK(tab == static_cast<int>(places[id].size()));
+            places[id].push_back(panel);
+        }
+    return places;
+}
+
+} // namespace
+
+TEST_CASE("where there is no room for all, panels share a place instead of being cut", "[ui][WN1]") {
+    const Layout explore = read_layout(bundled_layout(assets, "Explore"));
+    // With room they all stay where they are.
+    CHECK(places_of(fit_layout(explore, 1280, 710, 15)) == places_of(explore));
+    CHECK(fit_layout(explore, 1280, 710, 15).front_panels == explore.front_panels);
+    // Least widths and heights in ems, as on the panels themselves at any scale.
+    const std::map<std::string, std::pair<float, float>> least = {
+        {"Text", {15, 10}},  {"Signals", {26, 17}},     {"Policy", {17, 10}}, {"Attention", {17, 12}},
+        {"Cache", {13, 12}}, {"Performance", {11, 10}}, {"Timeline", {20, 5}}};
+    int shared = 0;
+    for (const std::string& name : layout_names()) {
+        const Layout layout = read_layout(bundled_layout(assets, name));
+        for (const float em : {15.0F, 22.5F, 30.0F, 37.5F, 45.0F})
+            for (const auto& [width, height] : {std::pair{1280.0F, 800.0F}, std::pair{1600.0F, 1000.0F},
+                                                std::pair{1920.0F, 1080.0F}, std::pair{1280.0F, 2000.0F}}) {
+                CAPTURE(name, em, width, height);
+                const Layout fitted = fit_layout(layout, width, height - 5 * em, em);
+                CHECK(fitted.open_panels == layout.open_panels);
+                const auto sizes = fitted_sizes(fitted, fitted.ini);
+                // One in front of each place that had one; Signals always, wherever it is.
+                const auto places = places_of(fitted);
+                shared += places.size() < places_of(layout).size() ? 1 : 0;
+                for (const auto& [id, panels] : places) {
+                    const auto in_front = std::ranges::count_if(panels, [&](const std::string& panel) {
+                        return std::ranges::find(fitted.front_panels, panel) != fitted.front_panels.end();
+                    });
+                    CHECK(in_front == 1);
+                }
+                CHECK(std::ranges::find(fitted.front_panels, "Signals") != fitted.front_panels.end());
+                // No panel is squeezed by more than a little, as long as the window has room for Signals beside Policy.
+                if (width < 48 * em || height < 28 * em) continue;
+                for (const auto& [panel, size] : sizes) {
+                    CAPTURE(panel, size.first, size.second);
+                    const auto need = least.find(panel);
+                    if (need == least.end()) continue;
+                    CHECK(size.first >= 0.89F * need->second.first * em);
+                    CHECK(size.second >= 0.96F * need->second.second * em);
+                }
+            }
+    }
+    CHECK(shared > 10);
+    // 150 % in a small window: three columns, the lower row behind Text.
+    const auto columns = places_of(fit_layout(explore, 1280, 710, 22.5F));
+    CHECK(columns.size() == 4);
+    CHECK(std::ranges::any_of(
+        columns, [](const auto& place) { return place.second == std::vector<std::string>{"Signals"}; }));
+    // 200 % in a small window: Signals and Policy beside each other, the rest behind them.
+    const Layout tight = fit_layout(explore, 1280, 650, 30);
+    const auto places = places_of(tight);
+    CHECK(places.size() == 3);
+    CHECK(tight.front_panels == std::vector<std::string>{"Signals", "Policy", "Timeline"});
 }
 
 TEST_CASE("a layout text without our section is kept as it is", "[ui]") {

@@ -197,7 +197,9 @@ void SignalsPanel::draw(UiContext& ctx) {
             ImPlot::EndAlignedPlots();
         }
         ImGui::PopStyleVar();
-        if (lowest != nullptr)
+        // Where the gutter is narrow the first tick's label would touch the name: numbers alone will do.
+        const float name_end = lane.x + ImGui::CalcTextSize("step ").x;
+        if (lowest != nullptr && name_end + ImGui::CalcTextSize("0").x / 2 <= stack.left)
             ImGui::GetWindowDrawList()->AddText({lane.x, stack.bottom + 4}, ctx.theme.text_muted, "step");
     }
     ImGui::EndChild();
