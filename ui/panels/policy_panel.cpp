@@ -376,9 +376,9 @@ private:
         const float small = std::clamp((ImGui::GetContentRegionAvail().x - words) * 0.5F, em * 2.2F, em * 3);
         ImGui::AlignTextToFramePadding();
         ImGui::TextDisabled("every");
-        ImGui::SetItemTooltip("%s", trigger.signal == "kl_nats"
-                                        ? "Tokens between two probes"
-                                        : "The signal is looked at every so many tokens");
+        const bool probes = id && signals()[*id].cost == SignalCost::teacher_pass;
+        ImGui::SetItemTooltip("%s", probes ? "Tokens between two probes"
+                                           : "The signal is looked at every so many tokens");
         ImGui::SameLine(0, em * 0.4F);
         number_entry(ctx, "every", trigger_key(index, "every"), small, whole);
         ImGui::SameLine(0, em * 0.8F);
