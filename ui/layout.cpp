@@ -296,13 +296,16 @@ std::string rewritten(const std::vector<std::string>& lines, const DockTree& tre
     return text;
 }
 
-} // namespace
-
-Layout fit_layout(const Layout& layout, float width, float height, float em) {
+struct Docking {
     DockTree tree;
-    std::string root, panel;
+    std::string root;
+};
+
+/// Nothing where there is no docking in the text, or one that is not understood.
+std::optional<Docking> parse_docking(const std::vector<std::string>& lines) {
+    Docking docking;
+    std::string panel;
     std::map<std::string, std::vector<std::string>> tabs; // of a dock node
-    const std::vector<std::string> lines = split_lines(layout.ini);
     for (const std::string& line : lines) {
         if (line.starts_with("[Window][")) panel = line.substr(9, line.size() - 10);
         if (line.starts_with(dock_key)) tabs[std::string(docked_in(line))].push_back(panel);
@@ -313,27 +316,62 @@ Layout fit_layout(const Layout& layout, float width, float height, float em) {
         const std::string id(field(line, "ID"));
         const auto size = parse_extent(field(line, space ? "Size" : "SizeRef"));
         const std::string_view split = field(line, "Split");
-        if (id.empty() || !size) return layout;
-        DockNode& node = tree[id];
+        if (id.empty() || !size) return std::nullopt;
+        DockNode& node = docking.tree[id];
         node.line = line;
         node.size = *size;
         node.split = split.empty() ? '\0' : split[0];
         if (space) {
-            root = id;
+            docking.root = id;
         } else {
-            const auto parent = tree.find(field(line, "Parent"));
-            if (parent == tree.end()) return layout;
+            const auto parent = docking.tree.find(field(line, "Parent"));
+            if (parent == docking.tree.end()) return std::nullopt;
             parent->second.children.push_back(id);
         }
     }
-    if (root.empty()) return layout;
-    for (auto& [id, node] : tree) {
-        if (!node.children.empty() && (node.children.size() != 2 || node.split == 0)) return layout;
+    if (docking.root.empty()) return std::nullopt;
+    for (auto& [id, node] : docking.tree) {
+        if (!node.children.empty() && (node.children.size() != 2 || node.split == 0)) return std::nullopt;
         node.tabs = tabs[id];
     }
+    return docking;
+}
+
+/// What the first half of a split has of it, 0 .. 1.
+float first_share(const DockTree& tree, const DockNode& node) {
+    const size_t along = node.split == 'X' ? 0 : 1;
+    const float a = tree.find(node.children[0])->second.size[along],
+                b = tree.find(node.children[1])->second.size[along];
+    return a / (a + b);
+}
+
+/// A border that was dragged moves by more; rounding to pixels moves it by less.
+constexpr float moved_share = 0.02F;
+
+} // namespace
+
+Layout fit_layout(const Layout& layout, float width, float height, float em) {
+    const std::vector<std::string> lines = split_lines(layout.ini);
+    auto docking = parse_docking(lines);
+    if (!docking) return layout;
+    auto& [tree, root] = *docking;
     fold_to_fit(tree, tree.find(root)->second, {width, height}, em, true);
     share_out(tree, tree.find(root)->second, {width, height});
     return {layout.open_panels, front_of_each(tree, layout.front_panels), rewritten(lines, tree, root)};
+}
+
+bool same_arrangement(const std::string& a, const std::string& b) {
+    const auto first = parse_docking(split_lines(a)), second = parse_docking(split_lines(b));
+    if (!first || !second || first->tree.size() != second->tree.size()) return false;
+    return std::ranges::all_of(first->tree, [&](const auto& entry) {
+        const auto other = second->tree.find(entry.first);
+        if (other == second->tree.end()) return false;
+        const DockNode &x = entry.second, &y = other->second;
+        if (x.split != y.split || x.children != y.children) return false;
+        if (!std::ranges::is_permutation(x.tabs, y.tabs)) return false;
+        return x.children.empty() ||
+               std::abs(first_share(first->tree, x) - first_share(second->tree, y)) < moved_share;
+    });
 }
 
 const std::vector<std::string>& layout_names() {

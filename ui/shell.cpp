@@ -37,6 +37,7 @@ struct Shell::Impl {
     void watch_engine();
     void finish_jobs();
     void handle_shortcuts();
+    void refit_layout();
     void draw_dock_space(float y);
     [[nodiscard]] std::string next_to_front();
     void draw_panels();
@@ -52,6 +53,8 @@ struct Shell::Impl {
         panel_problems;         ///< message shown in the panel; logged once
     size_t logged_commands = 0; ///< of the shown recording
     double saved_s = 0;
+    Layout fitted;          ///< the bundled layout as it was fitted when the present one was put up
+    float fitted_scale = 0; ///< of the text then
 };
 
 Shell::Shell(EngineLink& engine, Host& host, Options options)
@@ -135,7 +138,22 @@ float Shell::Impl::scale_of(std::string_view layout) const {
     return state.settings.user_scale * state.display_scale * (layout == "Present" ? present_scale : 1.0F);
 }
 
+/// Text of another size needs other places. An arrangement that somebody made stays as it is.
+void Shell::Impl::refit_layout() {
+    const float scale = scale_of(state.settings.layout);
+    if (fitted.ini.empty() || scale == fitted_scale || !state.wanted_layout.empty()) return;
+    fitted_scale = scale;
+    const bool same_panels = std::ranges::all_of(state.panel_open, [&](const auto& panel) {
+        return panel.second ==
+               (std::ranges::find(fitted.open_panels, panel.first) != fitted.open_panels.end());
+    });
+    if (!same_panels || !same_arrangement(ImGui::SaveIniSettingsToMemory(), fitted.ini)) return;
+    state.wanted_layout = state.settings.layout;
+    state.wanted_layout_bundled = true;
+}
+
 void Shell::Impl::apply_wishes() {
+    refit_layout();
     // A layout is fitted to the window, whose size is known from the first frame on.
     if (!state.wanted_layout.empty() && ImGui::GetMainViewport()->Size.x > 0) {
         const std::string name = std::exchange(state.wanted_layout, {});
@@ -166,6 +184,11 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
     state.guarded([&] {
         const bool first = state.panel_open.empty();
         if (!first && !bundled) state.store_layout();
+        const ImGuiViewport& view = *ImGui::GetMainViewport();
+        const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
+        fitted = fit_layout(read_layout(bundled_layout(state.ctx.host.assets(), wanted)), view.Size.x,
+                            view.Size.y - em * bars_height_em, em);
+        fitted_scale = scale_of(wanted);
         Layout layout;
         const auto folder = state.ctx.host.user_folder();
         const auto mine = state.arrangements.find(wanted);
@@ -176,10 +199,7 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
                    std::filesystem::exists(user_layout(folder, wanted), error)) {
             layout = read_layout(user_layout(folder, wanted));
         } else {
-            layout = read_layout(bundled_layout(state.ctx.host.assets(), wanted));
-            const ImGuiViewport& view = *ImGui::GetMainViewport();
-            const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
-            layout = fit_layout(layout, view.Size.x, view.Size.y - em * bars_height_em, em);
+            layout = fitted;
         }
         for (const auto& panel : state.panels)
             state.panel_open[std::string(panel->title())] =

@@ -205,6 +205,38 @@ void user_scale(Robot& r) {
     GUI_CHECK(r.box("runbar/step").height == normal);
 }
 
+void large_text_folds_the_layout(Robot& r) {
+    r.start(r.config(), 20);
+    const auto seen = [&](const char* panel) { return r.find(std::string("panel/") + panel).has_value(); };
+    const auto scale_up_to_the_end = [&] {
+        for (int i = 0; i < 20 && r.enabled("view.scale_up"); ++i)
+            r.act("view.scale_up");
+        r.frames(15); // tabs are brought to the front one by one
+    };
+    const auto signals = r.box("panel/Signals"), cache = r.box("panel/Cache");
+    scale_up_to_the_end();
+    // Nothing but the most important panel and the timeline, the others are its tabs.
+    GUI_CHECK(seen("Signals") && seen("Timeline") && !seen("Cache") && !seen("Attention") && !seen("Text"));
+    GUI_CHECK(r.box("panel/Signals").width > 1000);
+    r.act("view.scale_reset");
+    r.frames(15);
+    for (const char* panel : {"Text", "Signals", "Policy", "Attention", "Cache", "Performance", "Timeline"})
+        GUI_CHECK(seen(panel));
+    GUI_CHECK(std::abs(r.box("panel/Signals").width - signals.width) <= 2);
+    GUI_CHECK(std::abs(r.box("panel/Cache").height - cache.height) <= 2);
+    // An arrangement of the person's own stays, however little room it leaves: here one without Text.
+    r.te->MenuClick("//##MainMenuBar/View/Panels/Text");
+    r.frames(3);
+    GUI_CHECK(!seen("Text"));
+    scale_up_to_the_end();
+    GUI_CHECK(!seen("Text") && seen("Cache") && seen("Attention"));
+    r.act("view.scale_reset");
+    r.frames(3);
+    r.act("view.layout.reset");
+    r.frames(10);
+    GUI_CHECK(seen("Text"));
+}
+
 void an_error_appears_once(Robot& r) {
     r.start(r.config(), 8);
     const auto before = r.recording();
@@ -402,6 +434,7 @@ std::vector<Case> window_cases() {
         {"window", "WN2 themes change every colour and back", themes},
         {"window", "WN1 layouts, closed panels, reset, lock", layouts},
         {"window", "WN3 the user's scale", user_scale},
+        {"window", "WN3 WN1 large text folds a layout that nobody has changed", large_text_folds_the_layout},
         {"window", "LG1 an error appears once, as toast and log line, and the run lives on",
          an_error_appears_once},
         {"window", "LG1 refusals are told in order, the cause first", refusals_in_order},

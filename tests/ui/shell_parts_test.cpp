@@ -337,6 +337,28 @@ TEST_CASE("where there is no room for all, panels share a place instead of being
     CHECK(tight.front_panels == std::vector<std::string>{"Signals", "Policy", "Timeline"});
 }
 
+TEST_CASE("an arrangement is the same until somebody moves a panel or a border", "[ui][WN1]") {
+    const Layout explore = read_layout(bundled_layout(assets, "Explore"));
+    const std::string ini = fit_layout(explore, 1280, 710, 15).ini;
+    CHECK(same_arrangement(ini, ini));
+    const auto with = [&](const std::string& from, const std::string& to) {
+        std::string other = ini;
+        const size_t at = other.find(from);
+        REQUIRE(at != std::string::npos);
+        return other.replace(at, from.size(), to);
+    };
+    // As Dear ImGui writes it: other places of windows, a selected tab, a pixel lost.
+    CHECK(same_arrangement(ini, with("Pos=0,76\nSize=420,500", "Pos=3,80\nSize=400,480")));
+    CHECK(same_arrangement(ini, with(" Split=Y\n", " Split=Y Selected=0x123\n")));
+    // A panel elsewhere, a border dragged, another window's shares, folded places, nothing at all.
+    CHECK_FALSE(same_arrangement(ini, with("DockId=0x52460005,0", "DockId=0x52460006,1")));
+    CHECK_FALSE(same_arrangement(
+        ini, with("ID=0x5246000C Parent=0x52460002 SizeRef=", "ID=0x5246000C Parent=0x52460002 SizeRef=9")));
+    CHECK_FALSE(same_arrangement(ini, fit_layout(explore, 1280, 710, 30).ini));
+    CHECK_FALSE(same_arrangement(ini, read_layout(bundled_layout(assets, "Tune")).ini));
+    CHECK_FALSE(same_arrangement("", ""));
+}
+
 TEST_CASE("a layout text without our section is kept as it is", "[ui]") {
     const Layout layout = parse_layout("[Window][Text]\r\nPos=1,2\n");
     CHECK(layout.open_panels.empty());
