@@ -250,7 +250,7 @@ private:
             ImGui::TextUnformatted(card.text.c_str());
             ImGui::PopStyleColor();
         }
-        draw_foot(ctx, index, cost_of(ctx, trigger, id));
+        draw_foot(ctx, index, state_here ? std::string() : card.text, cost_of(ctx, trigger, id));
         // Beside the controls, which have menus of their own.
         if (ImGui::BeginPopupContextWindow("card menu", ImGuiPopupFlags_MouseButtonRight |
                                                             ImGuiPopupFlags_NoOpenOverItems)) {
@@ -268,24 +268,39 @@ private:
         try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
     }
 
-    /// What the trigger costs, and the way to a threshold by the numbers. Whole or shortened, but never cut.
-    void draw_foot(UiContext& ctx, size_t index, const std::string& cost) {
-        const ImGuiStyle& style = ImGui::GetStyle();
-        const auto width = [&](const char* text) {
-            return ImGui::CalcTextSize(text).x + 2 * style.FramePadding.x;
-        };
-        const float taken = cost.empty() ? 0 : ImGui::CalcTextSize(cost.c_str()).x + style.ItemSpacing.x;
-        const float room = ImGui::GetContentRegionAvail().x, right = content_right();
+    /// What the trigger costs, and the way to a threshold by the numbers: behind the state where that stands just above,
+    /// else behind the cost, else on a line of its own. Whole or shortened, but never cut.
+    void draw_foot(UiContext& ctx, size_t index, const std::string& state, const std::string& cost) {
         const char *whole = "Find threshold...", *brief = "Find...";
-        const char* label = taken + width(whole) <= room || taken + width(brief) > room ? whole : brief;
+        const float room = ImGui::GetContentRegionAvail().x;
+        const auto fits_behind = [&](const std::string& words, const char* label) {
+            return !words.empty() &&
+                   text_width(words) + ImGui::GetStyle().ItemSpacing.x + button_width(label) <= room;
+        };
+        if (fits_behind(state, whole)) {
+            ImGui::SameLine();
+            draw_find_button(ctx, index, whole);
+            if (!cost.empty()) muted_text(ctx, cost);
+            return;
+        }
         if (!cost.empty()) muted_text(ctx, cost);
-        if (!cost.empty() && taken + width(label) <= room) ImGui::SameLine();
-        ImGui::SetCursorPosX(std::max(ImGui::GetCursorPosX(), right - width(label)));
+        const bool behind = fits_behind(cost, whole) || fits_behind(cost, brief);
+        if (behind) ImGui::SameLine();
+        draw_find_button(ctx, index, behind && !fits_behind(cost, whole) ? brief : whole);
+    }
+
+    void draw_find_button(UiContext& ctx, size_t index, const char* label) {
+        ImGui::SetCursorPosX(std::max(ImGui::GetCursorPosX(), content_right() - button_width(label)));
         if (ImGui::SmallButton(fmt::format("{}###find", label).c_str())) m_find.open(index);
         ImGui::SetItemTooltip("The threshold for a wanted number of refreshes per 1,000 tokens,\n"
                               "by the recorded values of the shown run");
         const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
         ctx.landmarks.set(fmt::format("policy/find/{}", index), {low.x, low.y, size.x, size.y});
+    }
+
+    static float text_width(const std::string& text) { return ImGui::CalcTextSize(text.c_str()).x; }
+    static float button_width(const char* label) {
+        return ImGui::CalcTextSize(label).x + 2 * ImGui::GetStyle().FramePadding.x;
     }
 
     static bool remove_button(const UiContext& ctx, Landmarks& landmarks, size_t index) {
