@@ -62,6 +62,7 @@ constexpr Need needs[] = {
     {"Sampling", {17, 10}, {30, unbounded}},
     {"Attention", {17, 12}, {unbounded, unbounded}},
     {"Cache", {13, 12}, {unbounded, unbounded}},
+    {"Distribution", {17, 12}, {unbounded, unbounded}},
     {"Performance", {11, 10}, {unbounded, unbounded}},
     {"Timeline", {20, 5}, {unbounded, 8}},
 };

@@ -1,11 +1,13 @@
 #include "engine/record/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
+#include "ui/plot/time_view.h"
 #include "ui/plot/token_label.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace refreshlab::gui {
 
@@ -319,6 +321,48 @@ void performance_tells_its_numbers(Robot& r) {
     r.frames(2);
 }
 
+void the_distribution_counts(Robot& r) {
+    r.start(r.config(), 120);
+    r.te->WindowFocus("//Distribution");
+    r.frames(2);
+    const auto above = [&](double threshold, int64_t first, int64_t last) {
+        int64_t n = 0;
+        for (int64_t t = first; t <= last; ++t)
+            n +=
+                static_cast<double>(r.recording()->signal(t, *signal_id("entropy_bits"))) > threshold ? 1 : 0;
+        return std::to_string(n);
+    };
+    const auto told = [&] { return r.ctx().landmarks.text("distribution/beyond/0"); };
+    GUI_CHECK(told() == above(6, 1, 120));
+    const auto plot = r.box("distribution/plot"), line = r.box("distribution/threshold/0");
+    GUI_CHECK((line.x > plot.x && line.x < plot.x + plot.width));
+    // The line of the Signals plot, the card and this one are one value.
+    r.ctx().drafts.edit(r.engine(), "entropy.threshold", 2.5);
+    r.frames(3);
+    GUI_CHECK(told() == above(2.5, 1, 120));
+    GUI_CHECK(told() != above(6, 1, 120));
+    GUI_CHECK(r.box("distribution/threshold/0").x < line.x);
+    // The steps that Signals shows, and no others.
+    r.te->ComboClick("//Distribution/##range/steps in sight");
+    ui::set_time_range(r.ctx().time, 30, 69, r.ctx().steps);
+    r.frames(3);
+    GUI_CHECK(r.shows("30 to 69"));
+    GUI_CHECK(told() == above(2.5, 30, 69));
+    // Bars are drawn, and another signal says that it was not measured.
+    const Image seen = r.look();
+    std::set<uint32_t> colours;
+    for (float x = plot.x + 2; x < plot.x + plot.width - 2; x += 1)
+        colours.insert(seen.at(static_cast<double>(x), static_cast<double>(plot.y + plot.height - 3)));
+    GUI_CHECK(colours.size() > 2);
+    r.te->ComboClick("//Distribution/##signal/MC-dropout variance (logit^2)");
+    r.te->ComboClick("//Distribution/##range/whole run");
+    r.frames(2);
+    GUI_CHECK(r.shows("0, 0 %"));
+    r.te->ComboClick("//Distribution/##signal/Entropy (bits)");
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
 } // namespace
 
 std::vector<Case> panel_cases() {
@@ -334,6 +378,8 @@ std::vector<Case> panel_cases() {
         {"cache", "CA1 no line crosses the words of an empty drift map", lines_keep_off_the_words},
         {"text", "TX1 the colour bar shows the colours of the tokens in every theme",
          the_bar_shows_what_tokens_show},
+        {"distribution", "SG12 SG14 a histogram with the threshold in it, over the run or the steps in sight",
+         the_distribution_counts},
         {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
     };
 }

@@ -40,10 +40,10 @@ public:
         const float em = ImGui::GetFontSize(), row = ImGui::GetTextLineHeightWithSpacing();
         const auto rows = 7.0F + static_cast<float>(lines.size());
         const ImVec2 room = ImGui::GetContentRegionAvail();
-        const bool beside = room.x > em * 30;
+        const bool beside = room.x > em * 26;
         // One below the other the plot keeps a readable height, and the numbers scroll.
         const float height = beside ? room.y : std::max(room.y - rows * row, em * 7);
-        draw_plot(ctx, lines, ImVec2(beside ? room.x - em * 15 : -1, height));
+        draw_plot(ctx, lines, ImVec2(beside ? room.x - em * 14.5F : -1, height));
         if (beside) ImGui::SameLine();
         if (ImGui::BeginChild("##numbers")) draw_numbers(ctx, lines);
         ImGui::EndChild();
@@ -72,7 +72,13 @@ private:
         }
         const float em = ImGui::GetFontSize(), spacing = ImGui::GetStyle().ItemSpacing.x;
         const float range_width = ImGui::CalcTextSize("steps in sight").x + ImGui::GetFrameHeight() + em;
-        ImGui::SetNextItemWidth(std::max(em * 5, ImGui::GetContentRegionAvail().x - range_width - spacing));
+        const float log_width =
+            ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x + ImGui::CalcTextSize("Log").x;
+        // In a narrow panel the signal has a line of its own.
+        const float room = ImGui::GetContentRegionAvail().x;
+        const float left = room - range_width - log_width - 2 * spacing;
+        const bool one_line = left > em * 7;
+        ImGui::SetNextItemWidth(one_line ? left : room);
         if (ImGui::BeginCombo("##signal", with_unit(info().label, info().unit).c_str(),
                               ImGuiComboFlags_HeightLarge)) {
             for (size_t id = 0; id < signals().size(); ++id) {
@@ -85,7 +91,7 @@ private:
             }
             ImGui::EndCombo();
         }
-        ImGui::SameLine();
+        if (one_line) ImGui::SameLine();
         ImGui::SetNextItemWidth(range_width);
         if (ImGui::BeginCombo("##range", m_in_sight ? "steps in sight" : "whole run")) {
             if (ImGui::Selectable("whole run", !m_in_sight)) m_in_sight = false;
@@ -93,6 +99,10 @@ private:
             ImGui::SetItemTooltip("The range that Signals shows: zoom there to choose it");
             ImGui::EndCombo();
         }
+        ImGui::SameLine();
+        ImGui::Checkbox("Log", &m_log);
+        ImGui::SetItemTooltip(
+            "Counts on a logarithmic scale: the few steps of the tail are seen beside the many");
     }
 
     void update(UiContext& ctx) {
@@ -138,13 +148,15 @@ private:
             ImPlot::SetupAxis(ImAxis_X1, nullptr, ImPlotAxisFlags_NoGridLines);
             ImPlot::SetupAxis(ImAxis_Y1, "steps");
             ImPlot::SetupAxisLimits(ImAxis_X1, x.min, x.max, ImPlotCond_Always);
-            ImPlot::SetupAxisLimits(ImAxis_Y1, 0, most * 1.08, ImPlotCond_Always);
+            if (m_log) ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
+            ImPlot::SetupAxisLimits(ImAxis_Y1, bottom(), m_log ? std::max(most * 1.5, 10.0) : most * 1.08,
+                                    ImPlotCond_Always);
             ImPlot::SetupFinish();
             const ImU32 colour = ctx.theme.signal(info().name);
             draw_bars(ctx, bins, lines);
             for (const ThresholdLine& line : lines) {
                 if (!std::isfinite(line.value) || line.value < x.min || line.value > x.max) continue;
-                const float at = ImPlot::PlotToPixels(line.value, 0.0).x;
+                const float at = ImPlot::PlotToPixels(line.value, bottom()).x;
                 const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
                 const ImU32 ink = with_alpha(colour, line.enabled ? 1.0F : 0.45F);
                 ImPlot::GetPlotDrawList()->AddLine({at, low.y}, {at, low.y + extent.y}, ink,
@@ -175,7 +187,8 @@ private:
         for (size_t i = 0; i < bins.counts.size(); ++i) {
             if (bins.counts[i] == 0) continue;
             const double from = bins.low + bins.width * static_cast<double>(i), to = from + bins.width;
-            const ImVec2 a = ImPlot::PlotToPixels(from, bins.counts[i]), b = ImPlot::PlotToPixels(to, 0.0);
+            const ImVec2 a = ImPlot::PlotToPixels(from, bins.counts[i]),
+                         b = ImPlot::PlotToPixels(to, bottom());
             const float gap = b.x - a.x > 4 ? 1.0F : 0.0F;
             // A bar of one step in a thousand is still seen.
             const ImVec2 low(a.x, std::min(a.y, b.y - 2)), high(std::max(b.x - gap, a.x + 1), b.y);
@@ -184,7 +197,7 @@ private:
                 if (!line.enabled || !std::isfinite(line.value)) continue;
                 const bool up =
                     line.comparison == Comparison::above || line.comparison == Comparison::at_least;
-                const float at = std::clamp(ImPlot::PlotToPixels(line.value, 0.0).x, low.x, high.x);
+                const float at = std::clamp(ImPlot::PlotToPixels(line.value, bottom()).x, low.x, high.x);
                 const float left = up ? at : low.x, right = up ? high.x : at;
                 if (right > left)
                     list->AddRectFilled({left, low.y}, {right, high.y}, with_alpha(colour, 0.75F));
@@ -192,6 +205,9 @@ private:
         }
         ImPlot::PopPlotClipRect();
     }
+
+    /// Where the bars stand: a logarithmic scale has no 0, and a count of 1 must have a height.
+    [[nodiscard]] double bottom() const { return m_log ? 0.5 : 0; }
 
     void hover(const Histogram& bins) const {
         const double x = ImPlot::GetPlotMousePos().x;
@@ -256,7 +272,7 @@ private:
     }
 
     size_t m_signal = 0;
-    bool m_chosen = false, m_in_sight = false;
+    bool m_chosen = false, m_in_sight = false, m_log = true;
     Known m_known;
     double m_when = 0;
     SignalStatistics m_statistics;
