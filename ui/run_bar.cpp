@@ -238,11 +238,11 @@ float draw_right_end(ShellState& state, float x_end, int detail, bool measure) {
         ImGui::SameLine(0, em);
     }
     ImGui::PushStyleColor(ImGuiCol_Text, ctx.live() ? ctx.theme.text_ok : ctx.theme.text);
-    if (ctx.live()) ImGui::PushStyleColor(ImGuiCol_Button, with_alpha(ctx.theme.text_ok, 0.10F));
+    const int colours = ctx.live() ? 2 : 1; // the button changes it
+    if (colours == 2) ImGui::PushStyleColor(ImGuiCol_Button, with_alpha(ctx.theme.text_ok, 0.10F));
     if (ImGui::Button(fmt::format("{}###select.live", live).c_str(), ImVec2(live_width, 0)))
         state.run("select.live");
-    if (ctx.live()) ImGui::PopStyleColor();
-    ImGui::PopStyleColor();
+    ImGui::PopStyleColor(colours);
     const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
     if (ctx.live())
         ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(low.x + em * 0.9F, (low.y + high.y) * 0.5F),

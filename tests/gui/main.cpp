@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,19 @@ void play(Stage& on, ImGuiTestEngine* engine) {
         on.turn();
     on.window.post_swap = {};
     stage = nullptr;
+}
+
+/// What Dear ImGui found wrong with the program's calls while the test ran ("In 'Text': Missing PopStyleColor()"): the test
+/// engine only warns of it.
+std::string complaints(ImGuiTest& test) {
+    ImGuiTextBuffer lines;
+    test.Output.Log.ExtractLinesForVerboseLevels(ImGuiTestVerboseLevel_Warning, ImGuiTestVerboseLevel_Warning,
+                                                 &lines);
+    std::istringstream stream(lines.c_str());
+    std::string found;
+    for (std::string line; std::getline(stream, line);)
+        if (line.find("In '") != std::string::npos) found += line + "\n";
+    return found;
 }
 
 bool is_first_start(const Case& test) {
@@ -97,9 +111,13 @@ ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, bool first_st
         ImGuiTestEngine_GetResultSummary(engine, &result);
         ImVector<ImGuiTest*> tests;
         ImGuiTestEngine_GetTestList(engine, &tests);
-        for (const ImGuiTest* test : tests)
-            std::printf("%-6s %s\n", test->Output.Status == ImGuiTestStatus_Success ? "ok" : "FAILED",
-                        test->Name.c_str());
+        for (ImGuiTest* test : tests) {
+            const std::string wrong = complaints(*test);
+            const bool good = test->Output.Status == ImGuiTestStatus_Success;
+            if (good && !wrong.empty()) --result.CountSuccess;
+            std::printf("%-6s %s\n%s", good && wrong.empty() ? "ok" : "FAILED", test->Name.c_str(),
+                        wrong.c_str());
+        }
         ImGuiTestEngine_Stop(engine); // writes the report
     } catch (...) {
         ImGuiTestEngine_DestroyContext(engine);

@@ -343,7 +343,8 @@ void the_distribution_counts(Robot& r) {
     GUI_CHECK(told() != above(6, 1, 120));
     GUI_CHECK(r.box("distribution/threshold/0").x < line.x);
     // The steps that Signals shows, and no others.
-    r.te->ComboClick("//Distribution/##range/steps in sight");
+    r.te->SetRef("//Distribution");
+    r.te->ComboClick("##range/steps in sight");
     ui::set_time_range(r.ctx().time, 30, 69, r.ctx().steps);
     r.frames(3);
     GUI_CHECK(r.shows("30 to 69"));
@@ -354,11 +355,12 @@ void the_distribution_counts(Robot& r) {
     for (float x = plot.x + 2; x < plot.x + plot.width - 2; x += 1)
         colours.insert(seen.at(static_cast<double>(x), static_cast<double>(plot.y + plot.height - 3)));
     GUI_CHECK(colours.size() > 2);
-    r.te->ComboClick("//Distribution/##signal/MC-dropout variance (logit^2)");
-    r.te->ComboClick("//Distribution/##range/whole run");
+    r.te->ComboClick("##signal/MC-dropout variance (logit^2)");
+    r.te->SetRef("//Distribution");
+    r.te->ComboClick("##range/whole run");
     r.frames(2);
     GUI_CHECK(r.shows("0, 0 %"));
-    r.te->ComboClick("//Distribution/##signal/Entropy (bits)");
+    r.te->ComboClick("##signal/Entropy (bits)");
     r.te->WindowFocus("//Performance");
     r.frames(2);
 }
