@@ -52,8 +52,8 @@ struct Decision {
 /// Rules. Stride binds free and MC signals by t mod every == 0; the two KL by tokens_since_pass >= every. Cool-down counts
 /// from the last splice of any cause. Budget binds automatic triggers only. A NaN or infinite value never fires.
 /// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when every KL
-/// trigger is due and the others hold. A probe that is due under `any` runs even when another trigger fires (its pass is the refresh's), and
-/// whether or not cool-down or budget would let it splice: probing is measuring.
+/// trigger is due and the others hold. A probe that is due under `any` runs even when another trigger fires (its pass is
+/// the refresh's), and whether or not cool-down or budget would let it splice: probing is measuring.
 /// Nothing happens while a refresh is in flight. Nothing happens while tokens_since_splice is 0: an empty range is no refresh, by hand neither.
 /// By hand: ignores every limit; automatic only if triggers fire as well and the budget has room.
 [[nodiscard]] Decision decide(const RefreshPolicy& policy, const Boundary& boundary);
@@ -61,8 +61,8 @@ struct Decision {
 /// Which costly signals this policy wants at boundary t (before they are computed): MC rows due at step t?
 [[nodiscard]] bool wants_mc(const RefreshPolicy& policy, int64_t step);
 
-/// The word for a trigger's signal: "entropy", "kl", "kl_mean", "mc", "periodic" (steps_since_refresh), "manual" for "", else the
-/// signal's own name.
+/// The word for a trigger's signal: "entropy", "kl", "kl_mean", "mc", "periodic" (steps_since_refresh), "manual" for "",
+/// else the signal's own name.
 [[nodiscard]] std::string_view reason_word(std::string_view signal);
 /// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy".
 [[nodiscard]] std::string reason_text(std::span<const TriggerHit> hits);

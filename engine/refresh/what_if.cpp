@@ -1,5 +1,6 @@
 #include "engine/refresh/what_if.h"
 
+#include "engine/signals/kl_mean.h"
 #include "engine/signals/registry.h"
 
 #include <algorithm>
@@ -12,8 +13,11 @@ namespace {
 
 /// Which signals the policy reads, looked up once.
 struct Reads {
-    std::vector<size_t>
-        direct; ///< of enabled triggers; not what follows the predicted fires: KL, steps_since_refresh
+    struct Direct {
+        const Trigger* trigger;
+        size_t signal;
+    };
+    std::vector<Direct> direct; ///< enabled; not what follows the predicted fires: KL, steps_since_refresh
     size_t kl = 0, kl_mean = 0;
     bool wants_kl = false, wants_mean = false; ///< some enabled trigger does
 
@@ -27,31 +31,19 @@ struct Reads {
             if (!trigger.enabled) continue;
             wants_kl |= id == kl;
             wants_mean |= id == kl_mean;
-            if (id != kl && id != kl_mean && id != steps) direct.push_back(id);
+            if (id != kl && id != kl_mean && id != steps) direct.push_back({&trigger, id});
         }
     }
 };
 
-/// Mean of the recorded KL over steps (first, last]; absent() where one of them is.
-float mean_kl(const RecordedRun& run, size_t kl, int64_t first, int64_t last) {
-    double sum = 0;
-    for (int64_t step = first + 1; step <= last; ++step) {
-        const float value = run.signal(step, kl);
-        if (is_absent(value)) return absent();
-        sum += static_cast<double>(value);
-    }
-    return static_cast<float>(sum / static_cast<double>(last - first));
-}
-
 /// A trigger would look at its signal at this boundary, and there is no value. Of signals that need no probe.
-bool misses_value(const RefreshPolicy& policy, const Boundary& at, const Reads& reads) {
-    for (const Trigger& trigger : policy.triggers) {
-        const std::optional<size_t> id = signal_id(trigger.signal);
-        if (!trigger.enabled || !id || std::ranges::find(reads.direct, *id) == reads.direct.end()) continue;
-        if (at.step % std::max<int64_t>(1, trigger.every) != 0) continue;
-        if (trigger.cooldown > 0 && at.last_splice_step && at.step - *at.last_splice_step < trigger.cooldown)
+bool misses_value(const Boundary& at, const Reads& reads) {
+    for (const auto& [trigger, signal] : reads.direct) {
+        if (at.step % std::max<int64_t>(1, trigger->every) != 0) continue;
+        if (trigger->cooldown > 0 && at.last_splice_step &&
+            at.step - *at.last_splice_step < trigger->cooldown)
             continue;
-        if (is_absent(at.signals[*id])) return true;
+        if (is_absent(at.signals[signal])) return true;
     }
     return false;
 }
@@ -79,8 +71,8 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
     auto manual = run.manual_fires.begin();
 
     for (int64_t t = 1; t <= run.steps; ++t) {
-        for (const size_t id : reads.direct)
-            values[id] = run.signal(t, id);
+        for (const Reads::Direct& read : reads.direct)
+            values[read.signal] = run.signal(t, read.signal);
         values[reads.kl] = values[reads.kl_mean] = absent();
         while (manual != run.manual_fires.end() && *manual < t)
             ++manual;
@@ -98,12 +90,15 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
                                    .manual = asked,
                                    .in_flight = launched.has_value()};
         asked = asked && launched.has_value();
-        bool missing = !launched && misses_value(policy, boundary, reads);
+        bool missing = !launched && misses_value(boundary, reads);
         Decision decision = decide(policy, boundary);
         bool passed = false;
         if (decision.kind == Decision::Kind::probe) {
             const float kl = run.signal(t, reads.kl), unknown = std::numeric_limits<float>::quiet_NaN(),
-                        mean = reads.wants_mean ? mean_kl(run, reads.kl, spliced_to, t) : absent();
+                        mean = reads.wants_mean
+                                   ? mean_kl(spliced_to + 1, t,
+                                             [&](int64_t step) { return run.signal(step, reads.kl); })
+                                   : absent();
             missing = missing || (reads.wants_kl && is_absent(kl)) || (reads.wants_mean && is_absent(mean));
             values[reads.kl] = is_absent(kl) ? unknown : kl;
             values[reads.kl_mean] = is_absent(mean) ? unknown : mean;

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/model/sampler.h"
 #include "engine/session/session_state.h"
+#include "engine/signals/kl_mean.h"
 #include "kernels/check.h"
 #include "kernels/column_distance.h"
 
@@ -107,7 +108,12 @@ PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, Pas
         kl.pop_back();
     }
     if (!kl.empty()) recording->back_fill(ids().kl, first_step, kl);
-    if (end == student_end) record.signals[ids().kl_mean] = mean_kl(record);
+    if (end == student_end) {
+        record.signals[ids().kl_mean] =
+            mean_kl(marks.splice - prompt_length() + 1, record.step, [&](int64_t step) {
+                return step == record.step ? record.signals[ids().kl] : recording->signal(step, ids().kl);
+            });
+    }
     for (size_t i = 0; i < teacher_logprob.size(); ++i) { // about the token at first + 1 + i
         const int64_t step = first_step + 1 + static_cast<int64_t>(i);
         put_signal(&record, ids().teacher_logprob, step, static_cast<double>(teacher_logprob[i]));
@@ -117,19 +123,6 @@ PassEvent DecodeSession::Impl::teacher_pass(StepRecord& record, int64_t end, Pas
     record.part_ms[static_cast<size_t>(Part::teacher_pass)] += static_cast<float>(event.ms);
     recording->add_pass(event);
     return event;
-}
-
-float DecodeSession::Impl::mean_kl(const StepRecord& record) const {
-    const int64_t first = marks.splice - prompt_length() + 1;
-    if (first > record.step) return absent(); // delta is empty
-    double sum = 0;
-    for (int64_t step = first; step <= record.step; ++step) {
-        const float value =
-            step == record.step ? record.signals[ids().kl] : recording->signal(step, ids().kl);
-        if (is_absent(value)) return absent(); // its row fell out of the ring: missing, never approximated
-        sum += static_cast<double>(value);
-    }
-    return static_cast<float>(sum / static_cast<double>(record.step - first + 1));
 }
 
 void DecodeSession::Impl::boundary(StepRecord& record, bool runs_on) {

@@ -102,8 +102,6 @@ struct DecodeSession::Impl {
     /// there is nothing to read.
     enum class PassFor : uint8_t { refresh, probe, shadow };
     PassEvent teacher_pass(StepRecord& record, int64_t end, PassFor purpose);
-    /// Mean of kl_nats over [P, S.len); absent() where a position has none. The teacher has read all of it.
-    [[nodiscard]] float mean_kl(const StepRecord& record) const;
     /// Reads this boundary's share of delta for marks.in_flight; splices when it is due.
     void advance_refresh(StepRecord& record);
     void splice(StepRecord& record, const RefreshInFlight& refresh);
