@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run test parity build setup asan format clean
+.PHONY: run test soak parity build setup asan format clean
 JOBS ?= $(shell nproc)
 
 setup:
@@ -15,6 +15,10 @@ run: build
 
 test: build
 	@bash scripts/test.sh
+
+# The suites again and again, each time with other random numbers (ROUNDS, else 20).
+soak: build
+	@bash scripts/soak.sh
 
 # The long form of the comparisons with independent references (make test has the short one).
 parity: build

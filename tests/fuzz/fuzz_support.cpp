@@ -1,7 +1,9 @@
 #include "tests/fuzz/fuzz_support.h"
 
 #include "engine/base/error.h"
+#include "tests/support/seed.h"
 
+#include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -34,10 +36,6 @@ constexpr size_t max_threads = 8;
 uint64_t number_of(const char* variable, uint64_t otherwise) {
     const char* text = std::getenv(variable);
     return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-uint64_t seed() {
-    return number_of("REFRESHLAB_FUZZ_SEED", 20240611);
 }
 
 /// Pointers to all values of a document, the root first.
@@ -547,6 +545,7 @@ Outcome run_target(const std::string& name, const std::vector<CorpusFile>& corpu
         CHECK(run_one(target, file.bytes, 0, sum).empty());
     }
     const int64_t runs = fuzz_runs();
+    const uint64_t seed = test::seed(0);
     std::atomic<int64_t> next = 0;
     std::atomic<bool> stop = false; // relaxed: only saves work
     std::mutex mutex;               // guards sum and failure
@@ -559,7 +558,7 @@ Outcome run_target(const std::string& name, const std::vector<CorpusFile>& corpu
             const int64_t first = next.fetch_add(batch, std::memory_order_relaxed);
             if (first >= runs) break;
             for (int64_t run = first; run < std::min(first + batch, runs); ++run) {
-                Random random(seed() * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(run));
+                Random random(seed * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(run));
                 const std::string input = make(random);
                 const std::string problem = run_one(target, input, thread, mine);
                 if (problem.empty()) continue;
@@ -568,8 +567,8 @@ Outcome run_target(const std::string& name, const std::vector<CorpusFile>& corpu
                 if (!failure.empty()) break;
                 const std::filesystem::path saved = folder / fmt::format("{}-{}", name, run);
                 std::ofstream(saved, std::ios::binary) << input;
-                failure = fmt::format("target {}, seed {}, run {}: {}; input saved in {}", name, seed(), run,
-                                      problem, saved.string());
+                failure = fmt::format("target {}, --rng-seed {}, run {}: {}; input saved in {}", name,
+                                      Catch::getSeed(), run, problem, saved.string());
                 break;
             }
         }

@@ -9,11 +9,11 @@
 #include <vector>
 
 /// Seeded fuzzing of the readers, as a part of the suite: inputs are made from a corpus by mutations that know JSON and by
-/// mutations of bytes. Input number i of a target is a function of (seed, i) alone, so a failure is reproduced by its
+/// mutations of bytes. Input number i of a target is a function of (--rng-seed, i) alone, so a failure is reproduced by its
 /// number, whatever the number of threads.
 ///
-/// Environment: REFRESHLAB_FUZZ_RUNS (executions per target, else 100,000), REFRESHLAB_FUZZ_SEED (another seed),
-/// REFRESHLAB_FUZZ_FILE (run the targets on this one file only: a saved failure).
+/// Environment: REFRESHLAB_FUZZ_RUNS (executions per target, else 100,000), REFRESHLAB_FUZZ_FILE (run the
+/// targets on this one file only: a saved failure).
 namespace refreshlab::fuzz {
 
 /// Executions of each target.

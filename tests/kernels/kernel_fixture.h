@@ -2,9 +2,9 @@
 
 #include "kernels/isa.h"
 #include "kernels/thread_pool.h"
+#include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
-#include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
@@ -23,7 +23,7 @@ inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 class Random {
 public:
     explicit Random(uint32_t salt)
-        : m_engine(Catch::getSeed() * 2654435761U + salt) {}
+        : m_engine(seed(salt)) {}
 
     int64_t between(int64_t low, int64_t high) {
         return std::uniform_int_distribution<int64_t>(low, high)(m_engine);

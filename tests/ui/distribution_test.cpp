@@ -1,4 +1,5 @@
 #include "engine/signals/registry.h"
+#include "tests/support/seed.h"
 #include "ui/plot/distribution.h"
 
 #include <catch2/catch_approx.hpp>
@@ -83,7 +84,7 @@ TEST_CASE("values beyond a threshold are counted as the planner compares them", 
 }
 
 TEST_CASE("bins are round, few enough, and hold every value once", "[ui][distribution]") {
-    std::mt19937 random(11);
+    std::mt19937 random(test::seed(11));
     for (int round = 0; round < 500; ++round) {
         const double scale = std::pow(10.0, std::uniform_real_distribution<double>(-8, 8)(random));
         const double shift = std::uniform_real_distribution<double>(-3, 3)(random);

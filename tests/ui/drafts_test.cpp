@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/control/command_queue.h"
+#include "tests/support/seed.h"
 #include "ui/drafts.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -258,7 +259,7 @@ TEST_CASE("an undo that the present policy refuses says so and is dropped", "[ui
 }
 
 TEST_CASE("whatever is edited in whatever order, the draft is what the engine will come to", "[ui]") {
-    const auto seed = GENERATE(range(1U, 21U));
+    const auto seed = test::seed(GENERATE(range(1U, 21U)));
     CAPTURE(seed);
     std::mt19937 random(seed);
     const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -1,3 +1,4 @@
+#include "tests/support/seed.h"
 #include "ui/plot/latest_answer.h"
 #include "ui/plot/series_set.h"
 #include "ui/plot/thresholds.h"
@@ -75,7 +76,7 @@ TEST_CASE(
     "[plot][SG7]") {
     const size_t entropy = *signal_id("entropy_bits"), kl = *signal_id("kl_nats"),
                  mean = *signal_id("mc_variance"), sd = *signal_id("mc_variance_sd");
-    std::mt19937 random(31);
+    std::mt19937 random(test::seed(31));
     const auto recording = new_recording();
     SeriesSet set;
     int64_t filled = 0;

@@ -1,4 +1,5 @@
 #include "engine/signals/registry.h"
+#include "tests/support/seed.h"
 #include "ui/plot/auto_range.h"
 #include "ui/plot/markers.h"
 #include "ui/plot/time_view.h"
@@ -71,7 +72,7 @@ TEST_CASE("fit shows everything, also at 100,000 steps, and follows again", "[pl
 }
 
 TEST_CASE("views stay finite, ordered and near the run whatever is asked of them", "[plot]") {
-    std::mt19937 random(21);
+    std::mt19937 random(test::seed(21));
     std::uniform_real_distribution<double> big(-1e7, 1e7), factor(0.001, 50);
     TimeView view;
     for (int i = 0; i < 5000; ++i) {
@@ -125,7 +126,7 @@ TEST_CASE("markers closer than three pixels merge, and nothing is lost or out of
     REQUIRE(groups[4].x() == 100);
     REQUIRE(merge_markers({}, 3).empty());
 
-    std::mt19937 random(4);
+    std::mt19937 random(test::seed(4));
     std::vector<double> many;
     double at = 0;
     for (int i = 0; i < 2000; ++i)
@@ -144,7 +145,7 @@ TEST_CASE("markers closer than three pixels merge, and nothing is lost or out of
 }
 
 TEST_CASE("a crowd of markers becomes groups of bounded width, not one", "[plot][SG4]") {
-    std::mt19937 random(8);
+    std::mt19937 random(test::seed(8));
     for (const double widest : {0.0, 17.0, 90.0}) {
         CAPTURE(widest);
         std::vector<double> crowd;
@@ -177,7 +178,7 @@ TEST_CASE("a group carries the common letter, or + where reasons differ", "[plot
 
 TEST_CASE("the y range holds data and thresholds, except thresholds more than three ranges away",
           "[plot][SG10]") {
-    std::mt19937 random(8);
+    std::mt19937 random(test::seed(8));
     std::uniform_real_distribution<double> any(-20, 20), width(0.01, 5);
     for (int i = 0; i < 3000; ++i) {
         const double low = any(random), high = low + width(random), y = any(random);

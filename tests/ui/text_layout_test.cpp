@@ -1,3 +1,4 @@
+#include "tests/support/seed.h"
 #include "ui/colour_maps.h"
 #include "ui/plot/text_layout.h"
 #include "ui/plot/token_colours.h"
@@ -122,9 +123,9 @@ TEST_CASE("whatever the tokens and the width: nothing is lost, nothing overlaps,
                                              "\t",
                                              " a b  c",
                                              ""};
-    for (unsigned seed = 1; seed <= 40; ++seed) {
-        CAPTURE(seed);
-        std::mt19937 random(seed);
+    for (uint32_t run = 1; run <= 40; ++run) {
+        CAPTURE(run);
+        std::mt19937 random(test::seed(run));
         const float width = 30 + static_cast<float>(random() % 400);
         std::vector<std::string> tokens;
         for (size_t i = 0, n = random() % 200; i < n; ++i)

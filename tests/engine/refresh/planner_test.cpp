@@ -2,6 +2,7 @@
 #include "engine/signals/registry.h"
 #include "tests/engine/refresh/naive_planner.h"
 #include "tests/engine/refresh/random_policy.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -109,7 +110,7 @@ RefreshPolicy any_of(std::vector<Trigger> triggers) {
 } // namespace
 
 TEST_CASE("decide agrees with a second, naive writing of the rules on random traces", "[refresh]") {
-    const uint32_t seed = 77001;
+    const uint32_t seed = test::seed(77001);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     int64_t refreshes = 0, probes = 0, blocked = 0, mixed = 0;
@@ -135,7 +136,7 @@ TEST_CASE("decide agrees with a second, naive writing of the rules on random tra
 }
 
 TEST_CASE("no trace violates cool-down or cap", "[refresh]") {
-    const uint32_t seed = 77002;
+    const uint32_t seed = test::seed(77002);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     int64_t looked = 0;
@@ -170,7 +171,7 @@ TEST_CASE("no trace violates cool-down or cap", "[refresh]") {
 }
 
 TEST_CASE("raising tau never makes the first fire earlier", "[refresh]") {
-    const uint32_t seed = 77003;
+    const uint32_t seed = test::seed(77003);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     int fired = 0;
@@ -225,7 +226,7 @@ TEST_CASE("a probe that does not fire, then a refresh by hand at 100: the next p
 }
 
 TEST_CASE("a probe with kappa = -1 and no cool-down is periodic with R = M", "[refresh]") {
-    const uint32_t seed = 77004;
+    const uint32_t seed = test::seed(77004);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     for (int32_t m : {1, 2, 7, 64}) {
@@ -420,7 +421,7 @@ TEST_CASE("a hit carries value, threshold and the marker's letter", "[refresh]")
 }
 
 TEST_CASE("a decision that is neither refresh nor blocked carries no hits", "[refresh]") {
-    const uint32_t seed = 77005;
+    const uint32_t seed = test::seed(77005);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     int none = 0;

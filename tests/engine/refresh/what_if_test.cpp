@@ -2,6 +2,7 @@
 #include "engine/signals/registry.h"
 #include "tests/engine/refresh/naive_planner.h"
 #include "tests/engine/refresh/random_policy.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -44,7 +45,7 @@ NaiveTrace entropy_trace(std::vector<float> values) {
 } // namespace
 
 TEST_CASE("the recorded policy on its own recording gives the recorded fires", "[refresh]") {
-    const uint32_t seed = 9100;
+    const uint32_t seed = test::seed(9100);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     size_t fires = 0;
@@ -66,7 +67,7 @@ TEST_CASE("the recorded policy on its own recording gives the recorded fires", "
 }
 
 TEST_CASE("another policy is exact up to and including the first difference", "[refresh]") {
-    const uint32_t seed = 9101;
+    const uint32_t seed = test::seed(9101);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     int differing = 0;
@@ -123,7 +124,7 @@ TEST_CASE("strides and cool-downs follow the predicted fires, not the recorded o
 }
 
 TEST_CASE("a lower tau never predicts a later first fire", "[refresh]") {
-    const uint32_t seed = 9102;
+    const uint32_t seed = test::seed(9102);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     for (int i = 0; i < 200; ++i) {

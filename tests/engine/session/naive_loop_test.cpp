@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode_session.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -111,7 +112,7 @@ Naive decode(const ModelPair& pair, const std::vector<int32_t>& prompt, int64_t 
 } // namespace
 
 TEST_CASE("the session agrees with the loop written down plainly", "[session]") {
-    std::mt19937 random(31);
+    std::mt19937 random(test::seed(31));
     const auto pick = [&](int low, int high) {
         return std::uniform_int_distribution<int>(low, high)(random);
     };

@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/signals/nearest_name.h"
 #include "engine/signals/registry.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -208,7 +209,7 @@ TEST_CASE("an unknown signal is refused with the nearest names", "[signals]") {
 }
 
 TEST_CASE("edit distance equals its plain recursive definition", "[signals]") {
-    const uint32_t seed = 20240611;
+    const uint32_t seed = test::seed(20240611);
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const auto word = [&] {

@@ -1,5 +1,6 @@
 // The grid as data: what it expands to, and what is refused.
 #include "tests/engine/study/sweep_fixture.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -14,8 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 
 TEST_CASE("a grid expands to what nested loops give", "[study][sweep]") {
-    const uint64_t seed = static_cast<uint64_t>(GENERATE(Catch::Generators::range(0, 20))) +
-                          static_cast<uint64_t>(Catch::getSeed());
+    const uint64_t seed = test::seed(GENERATE(range(0U, 20U)));
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const auto some = [&](auto... values) {

@@ -4,6 +4,7 @@
 #include "engine/study/sweep_claims.h"
 #include "engine/study/sweep_table.h"
 #include "tests/engine/study/sweep_fixture.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -274,8 +275,7 @@ TEST_CASE("a claim excludes others until it goes or its process dies", "[study][
 
 TEST_CASE("merged shards give the table of the whole sweep, in any order and any number of times",
           "[study][sweep]") {
-    const uint64_t seed = static_cast<uint64_t>(GENERATE(Catch::Generators::range(0, 4))) +
-                          static_cast<uint64_t>(Catch::getSeed());
+    const uint64_t seed = test::seed(GENERATE(range(0U, 4U)));
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const SweepPlan plan = grid();

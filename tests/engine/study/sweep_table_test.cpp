@@ -3,6 +3,7 @@
 #include "engine/study/bootstrap.h"
 #include "engine/study/sweep_table.h"
 #include "tests/engine/study/sweep_fixture.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_get_random_seed.hpp>
@@ -135,8 +136,7 @@ TEST_CASE("too few values have no spread and no interval", "[study][sweep]") {
 
 TEST_CASE("a prompt counts once whatever its seeds, and missing values are left out", "[study][sweep]") {
     const SweepPlan plan = make_sweep_plan(parse(small_grid), some_models);
-    const uint64_t seed = static_cast<uint64_t>(GENERATE(Catch::Generators::range(0, 5))) +
-                          static_cast<uint64_t>(Catch::getSeed());
+    const uint64_t seed = test::seed(GENERATE(range(0U, 5U)));
     CAPTURE(seed);
     const SweepResults results = random_results(plan, seed);
     const SweepTable table = make_sweep_table(plan, results);
@@ -344,8 +344,7 @@ TEST_CASE("several groups have a table each and one together", "[study][sweep]")
 }
 
 TEST_CASE("the front is what no other row beats, by comparison of all pairs", "[study][sweep]") {
-    const uint64_t seed = static_cast<uint64_t>(GENERATE(Catch::Generators::range(0, 10))) +
-                          static_cast<uint64_t>(Catch::getSeed());
+    const uint64_t seed = test::seed(GENERATE(range(0U, 10U)));
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const SweepSpec spec =

@@ -3,6 +3,7 @@
 #include "engine/base/json_file.h"
 #include "engine/tasks/almanac.h"
 #include "tests/engine/tasks/text_cuts.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -129,7 +130,7 @@ std::string random_document(const Almanac& almanac, std::mt19937_64& random,
 } // namespace
 
 TEST_CASE("attribute words are scored as an independent reading of the whole text scores them", "[tasks]") {
-    const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{301}));
+    const uint64_t seed = test::seed(GENERATE(range(1U, 301U)));
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const Almanac almanac = read_almanac(almanac_file);

@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "tests/engine/tasks/text_cuts.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -47,7 +48,7 @@ std::string join(const std::vector<std::string>& lines) {
 } // namespace
 
 TEST_CASE("the lines of a chain are judged as a reading of the whole text judges them", "[tasks]") {
-    const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{301}));
+    const uint64_t seed = test::seed(GENERATE(range(1U, 301U)));
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const Chain chain = random_chain(random);
@@ -120,7 +121,7 @@ TEST_CASE("the lines of a chain are judged as a reading of the whole text judges
 }
 
 TEST_CASE("texts with a reference are right up to the first difference", "[tasks]") {
-    const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{301}));
+    const uint64_t seed = test::seed(GENERATE(range(1U, 301U)));
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     std::string reference;
@@ -185,7 +186,7 @@ TEST_CASE("texts with a reference are right up to the first difference", "[tasks
 }
 
 TEST_CASE("a scorer takes any bytes", "[tasks]") {
-    const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{41}));
+    const uint64_t seed = test::seed(GENERATE(range(1U, 41U)));
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const std::string almanac = RL_SOURCE_DIR "/assets/prompts/almanac.json";

@@ -52,13 +52,13 @@ TEST_CASE("whatever the library parses without duplicates is parsed to the same 
 }
 
 TEST_CASE("damaged JSON is parsed like the library does, or refused", "[base][mutation]") {
-    Random random(seed());
+    Random random(test::seed(2));
     const std::string original =
         R"({"name": "gate", "when": {"any": [{"signal": "entropy_bits", "above": 6.0, "x": [1, 2, {"y": null}]}]}, "n": -12})";
     int parsed = 0;
     for (int round = 0; round < 5000; ++round) {
         const std::string text = mutated(original, random);
-        INFO("seed " << seed() << ", round " << round);
+        INFO("round " << round);
         const nlohmann::json expected = nlohmann::json::parse(text, nullptr, false);
         try {
             const nlohmann::json document = parse_json(text, "x");

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -12,12 +13,6 @@
 #include <string>
 
 namespace refreshlab::text_test {
-
-/// Seed of everything random in this suite. Another one: RL_TEST_SEED in the environment.
-inline uint64_t seed() {
-    const char* given = std::getenv("RL_TEST_SEED");
-    return given == nullptr ? 20240611 : std::strtoull(given, nullptr, 10);
-}
 
 /// Splitmix64: the same numbers with every standard library.
 class Random {
@@ -82,7 +77,7 @@ inline const std::filesystem::path& references() {
         std::filesystem::create_directories(made);
         const std::string command =
             "'" RL_PYTHON "' -B '" RL_SOURCE_DIR "/tests/engine/text/reference.py' '" + made.string() +
-            "' '" RL_SOURCE_DIR "' " + std::to_string(seed() % 1'000'000);
+            "' '" RL_SOURCE_DIR "' " + std::to_string(test::seed(0) % 1'000'000);
         INFO(command);
         REQUIRE(std::system(command.c_str()) == 0);
         return made;
