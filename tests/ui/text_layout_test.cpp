@@ -125,7 +125,7 @@ TEST_CASE("whatever the tokens and the width: nothing is lost, nothing overlaps,
                                              ""};
     for (uint32_t run = 1; run <= 40; ++run) {
         CAPTURE(run);
-        std::mt19937 random(test::seed(run));
+        std::mt19937 random(refreshlab::test::seed(run));
         const float width = 30 + static_cast<float>(random() % 400);
         std::vector<std::string> tokens;
         for (size_t i = 0, n = random() % 200; i < n; ++i)

@@ -234,7 +234,7 @@ TEST_CASE("a folder without weights says what is there instead", "[model]") {
 }
 
 TEST_CASE("mutated safetensors files are read or refused, never anything else", "[model]") {
-    const uint64_t seed = test::seed(424242);
+    const uint64_t seed = refreshlab::test::seed(424242);
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const auto pick = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };

@@ -221,7 +221,7 @@ TEST_CASE("the bundled pair shares its KV geometry; each differing field is name
 }
 
 TEST_CASE("mutated configurations are read or refused, never anything else", "[model]") {
-    const uint64_t seed = test::seed(20240611);
+    const uint64_t seed = refreshlab::test::seed(20240611);
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     json base = llama();

@@ -145,7 +145,7 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
 
     const ReferenceForward naive(config, weights);
     const int64_t samples = parity_full() ? 4000 : 600;
-    std::mt19937_64 random(test::seed(20240229));
+    std::mt19937_64 random(refreshlab::test::seed(20240229));
     std::bernoulli_distribution drops(static_cast<double>(p));
     std::vector<at::Tensor> drawn;
     for (int64_t i = 0; i < samples; ++i) {
