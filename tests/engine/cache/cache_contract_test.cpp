@@ -45,7 +45,7 @@ ModelConfig student_config() {
 TEST_CASE("token by token, any chunking and one prefill give the same columns and rows, bit for bit",
           "[cache]") {
     const auto dtype = GENERATE(at::kFloat, at::kBFloat16, at::kHalf);
-    const uint64_t seed = test::seed(31);
+    const uint64_t seed = refreshlab::test::seed(31);
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     const auto model = lively_llama(tiny_config(), seed, dtype);

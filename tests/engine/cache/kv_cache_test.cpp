@@ -142,7 +142,7 @@ TEST_CASE("a splice copies the teacher's bits at equal positions and touches no 
 }
 
 TEST_CASE("rewinding restores the columns and origins of every earlier step, bit for bit", "[cache]") {
-    const uint64_t seed = test::seed(20240512);
+    const uint64_t seed = refreshlab::test::seed(20240512);
     CAPTURE(seed);
     std::mt19937_64 random(seed);
     at::Generator generator = at::detail::createCPUGenerator(seed);
