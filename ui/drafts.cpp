@@ -120,15 +120,9 @@ void set_draft_value(RunConfig& config, std::string_view key, std::string_view v
 
 void Drafts::begin_frame(const EngineStatus& status) {
     m_applied = status.applied;
-    // An edit is done when the engine shows its value, or when the engine has worked through its queue since and shows
-    // another one (refused, or overtaken by a new run): a value must not stay hollow for ever.
-    std::erase_if(m_sent, [&](const Sent& sent) {
-        if (status.revision <= sent.revision) return false;
-        if (status.queued_commands == 0) return true;
-        if (sent.key.empty()) return m_applied.policy == sent.policy;
-        const auto now = draft_value(m_applied, sent.key);
-        return now && same_value(*now, sent.value);
-    });
+    // By ticket, not by value: the value may stand there already and be taken away by what is applied in between, and an
+    // edit that was refused, or overtaken by a new run, must not stay hollow for ever.
+    std::erase_if(m_sent, [&](const Sent& sent) { return sent.ticket <= status.answered; });
     rebuild_draft();
 }
 
@@ -232,17 +226,14 @@ void Drafts::send(EngineLink& engine, const std::string& key, const std::string&
     RunConfig checked = m_draft;
     set_draft_value(checked, key, value); // throws before anything is sent
     if (parse_trigger_key(key)) return send_policy(engine, checked.policy);
-    enqueue(engine, {key, value, {}, 0});
-    engine.send(command::SetParameter{key, value});
+    enqueue({key, value, {}, engine.send(command::SetParameter{key, value})});
 }
 
 void Drafts::send_policy(EngineLink& engine, const RefreshPolicy& policy) {
-    enqueue(engine, {"", "", policy, 0});
-    engine.send(command::SetPolicy{policy});
+    enqueue({"", "", policy, engine.send(command::SetPolicy{policy})});
 }
 
-void Drafts::enqueue(EngineLink& engine, Sent sent) {
-    sent.revision = engine.status()->revision; // not the frame's snapshot: that one may be a command behind
+void Drafts::enqueue(Sent sent) {
     std::erase_if(m_sent, [&](const Sent& other) { return other.key == sent.key; });
     m_sent.push_back(std::move(sent));
     rebuild_draft();

@@ -74,11 +74,11 @@ private:
         std::string key; ///< "" = policy
         std::string value;
         RefreshPolicy policy;
-        uint64_t revision = 0; ///< of the engine just before it was sent
+        uint64_t ticket = 0; ///< of its command
     };
     void send(EngineLink& engine, const std::string& key, const std::string& value);
     void send_policy(EngineLink& engine, const RefreshPolicy& policy);
-    void enqueue(EngineLink& engine, Sent sent);
+    void enqueue(Sent sent);
     void rebuild_draft();
     void remember(Undo entry);
     void move_in_history(EngineLink& engine, size_t entry, bool back);

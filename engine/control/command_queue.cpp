@@ -18,11 +18,12 @@ bool is_policy_setting(const Command& command) {
 
 } // namespace
 
-void CommandQueue::push(Command command) {
+uint64_t CommandQueue::push(Command command) {
     const std::string key = coalesce_key(command);
+    uint64_t ticket = 0;
     {
         const std::lock_guard lock(m_mutex);
-        if (m_closed) return;
+        if (m_closed) return 0;
         if (!key.empty()) {
             const auto earlier = std::find_if(m_commands.begin(), m_commands.end(),
                                               [&](const Waiting& waiting) { return waiting.key == key; });
@@ -33,30 +34,32 @@ void CommandQueue::push(Command command) {
                 if (std::holds_alternative<command::SetPolicy>(command)) {
                     m_commands.erase(std::remove_if(next, m_commands.end(),
                                                     [](const Waiting& waiting) {
-                                                        return is_policy_setting(waiting.command);
+                                                        return is_policy_setting(waiting.taken.command);
                                                     }),
                                      m_commands.end());
                 }
             }
         }
-        m_commands.push_back({std::move(command), key});
+        ticket = ++m_last_ticket;
+        m_commands.push_back({{std::move(command), ticket}, key});
     }
     m_changed.notify_one();
+    return ticket;
 }
 
-std::optional<Command> CommandQueue::pop_front() {
+std::optional<CommandQueue::Taken> CommandQueue::pop_front() {
     if (m_commands.empty()) return std::nullopt;
-    Command command = std::move(m_commands.front().command);
+    Taken taken = std::move(m_commands.front().taken);
     m_commands.pop_front();
-    return command;
+    return taken;
 }
 
-std::optional<Command> CommandQueue::try_pop() {
+std::optional<CommandQueue::Taken> CommandQueue::try_pop() {
     const std::lock_guard lock(m_mutex);
     return pop_front();
 }
 
-std::optional<Command> CommandQueue::wait_pop() {
+std::optional<CommandQueue::Taken> CommandQueue::wait_pop() {
     std::unique_lock lock(m_mutex);
     m_changed.wait(lock, [this] { return m_closed || !m_commands.empty(); });
     return pop_front();

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -18,24 +19,30 @@ namespace refreshlab {
 ///          decode thread waits on the condition while it has nothing to decode.
 class CommandQueue {
 public:
-    /// After close() the command is dropped.
-    void push(Command command);
-    [[nodiscard]] std::optional<Command> try_pop();
+    /// \return the command's ticket: 1, 2, 3, ... in the order in which commands came, and leave. After close() the command
+    /// is dropped, and the ticket is 0.
+    uint64_t push(Command command);
+    struct Taken {
+        Command command;
+        uint64_t ticket = 0;
+    };
+    [[nodiscard]] std::optional<Taken> try_pop();
     /// Waits until there is a command or close() was called; nothing after close() once the queue is empty.
-    [[nodiscard]] std::optional<Command> wait_pop();
+    [[nodiscard]] std::optional<Taken> wait_pop();
     void close();
     [[nodiscard]] size_t size() const;
 
 private:
     struct Waiting {
-        Command command;
+        Taken taken;
         std::string key; ///< its coalesce_key
     };
-    std::optional<Command> pop_front(); ///< under the mutex
+    std::optional<Taken> pop_front(); ///< under the mutex
 
     mutable std::mutex m_mutex;
     std::condition_variable m_changed;
-    std::deque<Waiting> m_commands;
+    std::deque<Waiting> m_commands; ///< by rising ticket
+    uint64_t m_last_ticket = 0;
     bool m_closed = false;
 };
 

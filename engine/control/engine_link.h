@@ -38,9 +38,11 @@ struct PairFact {
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
 struct EngineStatus {
     EngineState state = EngineState::idle;
-    std::string message;           ///< progress ("loading teacher") or the error that led to `failed`
-    double progress = 0;           ///< 0..1 while loading or prefilling
-    uint64_t revision = 0;         ///< rises with every command that was answered, applied or refused
+    std::string message; ///< progress ("loading teacher") or the error that led to `failed`
+    double progress = 0; ///< 0..1 while loading or prefilling
+    /// Ticket of the newest command that was answered, applied or refused. What was sent before it has been answered too,
+    /// or a later command of the same kind has taken its place.
+    uint64_t answered = 0;
     RunConfig applied;             ///< configuration as the engine uses it now
     ModelSummary teacher, student; ///< empty names while nothing is loaded
     std::vector<PairFact> pair;    ///< of the loaded pair; empty with one model
@@ -72,7 +74,9 @@ class EngineLink {
 public:
     virtual ~EngineLink() = default;
     /// Any thread; never blocks for a step.
-    virtual void send(Command command) = 0;
+    /// \return the command's ticket, which EngineStatus::answered reaches; they rise with every command. 0: none is
+    /// waited for (a Stop that gave up what was under way).
+    virtual uint64_t send(Command command) = 0;
     /// Any thread; cheap.
     [[nodiscard]] virtual std::shared_ptr<const EngineStatus> status() const = 0;
     /// The current run (a rewind or a new run replaces it); null before the first. Any thread; cheap.

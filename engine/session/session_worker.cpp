@@ -292,7 +292,6 @@ void SessionWorker::Impl::handle(const Command& command) {
             }
         },
         command);
-    ++now.revision;
 }
 
 void SessionWorker::Impl::make_step() {
@@ -314,17 +313,18 @@ void SessionWorker::Impl::make_step() {
 void SessionWorker::Impl::loop() {
     const c10::InferenceMode inference; // per thread
     while (true) {
-        std::optional<Command> command = running ? queue.try_pop() : queue.wait_pop();
-        if (!command && !running) break; // closed
+        std::optional<CommandQueue::Taken> taken = running ? queue.try_pop() : queue.wait_pop();
+        if (!taken && !running) break; // closed
         // Each error is handled here, once: a command that could not be carried out (refused, cancelled, too large) is
         // reported and the run stays as it was; a failing step, or a device or program at fault, ends the run: its
         // recording stays readable, and the next StartRun begins afresh.
-        const bool is_step = !command;
+        const bool is_step = !taken;
         std::string problem;
         bool refused = false;
         try {
-            if (command) {
-                handle(*command);
+            if (taken) {
+                handle(taken->command);
+                now.answered = taken->ticket;
                 publish();
             } else {
                 make_step();
@@ -348,8 +348,8 @@ void SessionWorker::Impl::loop() {
             now.state = EngineState::failed;
             now.message = problem;
         }
-        if (!is_step)
-            ++now.revision; // answered, though with a refusal: a draft that waits for it can stop waiting
+        if (taken)
+            now.answered = taken->ticket; // though with a refusal: a draft that waits for it can stop waiting
         report(problem);
     }
     if (trace) trace->flush();
@@ -370,15 +370,15 @@ SessionWorker::~SessionWorker() {
     m_impl->thread.join();
 }
 
-void SessionWorker::send(Command command) {
+uint64_t SessionWorker::send(Command command) {
     if (std::holds_alternative<command::Stop>(command)) {
         const auto now = status();
         if (now->checking || now->state == EngineState::loading || now->state == EngineState::prefilling) {
             m_impl->cancel = true; // the start or check that is under way gives up; nothing else is stopped
-            return;
+            return 0;
         }
     }
-    m_impl->queue.push(std::move(command));
+    return m_impl->queue.push(std::move(command));
 }
 
 std::shared_ptr<const EngineStatus> SessionWorker::status() const {

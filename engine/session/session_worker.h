@@ -24,7 +24,7 @@ public:
     explicit SessionWorker(std::optional<std::filesystem::path> trace = {},
                            MemoryQuery available = device_memory_available);
     ~SessionWorker() override;
-    void send(Command command) override;
+    uint64_t send(Command command) override;
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override;
     [[nodiscard]] std::shared_ptr<const Recording> recording() const override;
     void on_news(std::function<void()> wake) override;

@@ -34,10 +34,9 @@ public:
         status->applied = std::move(config);
         m_status = status;
     }
-    void send(Command command) override {
+    uint64_t send(Command command) override {
         ++sent;
-        m_queue.push(std::move(command));
-        publish(m_status->applied, m_status->revision);
+        return m_queue.push(std::move(command));
     }
     std::shared_ptr<const EngineStatus> status() const override { return m_status; }
     std::shared_ptr<const Recording> recording() const override { return nullptr; }
@@ -45,29 +44,28 @@ public:
 
     /// Applies the oldest command that waits. \return false when there is none
     bool apply_one() {
-        auto command = m_queue.try_pop();
-        if (!command) return false;
+        const auto taken = m_queue.try_pop();
+        if (!taken) return false;
         RunConfig config = m_status->applied;
-        if (const auto* p = std::get_if<command::SetParameter>(&*command))
+        if (const auto* p = std::get_if<command::SetParameter>(&taken->command))
             set_parameter(config, p->key, p->value);
-        if (const auto* p = std::get_if<command::SetPolicy>(&*command)) config.policy = p->policy;
-        publish(config, m_status->revision + 1);
+        if (const auto* p = std::get_if<command::SetPolicy>(&taken->command)) config.policy = p->policy;
+        publish(std::move(config), taken->ticket);
         return true;
     }
     void apply_all() {
         while (apply_one()) {
         }
     }
-    void replace(RunConfig config) { publish(std::move(config), m_status->revision + 1); }
+    void replace(RunConfig config) { publish(std::move(config), m_status->answered); }
     [[nodiscard]] size_t waiting() const { return m_queue.size(); }
     int sent = 0;
 
 private:
-    void publish(RunConfig config, uint64_t revision) {
+    void publish(RunConfig config, uint64_t answered) {
         auto status = std::make_shared<EngineStatus>(*m_status);
         status->applied = std::move(config);
-        status->revision = revision;
-        status->queued_commands = m_queue.size();
+        status->answered = answered;
         m_status = status;
     }
     CommandQueue m_queue;

@@ -54,7 +54,10 @@ StepRecord record_of(int64_t t) {
 /// An engine that keeps what is sent and applies nothing.
 class FakeEngine final : public EngineLink {
 public:
-    void send(Command command) override { sent.push_back(std::move(command)); }
+    uint64_t send(Command command) override {
+        sent.push_back(std::move(command));
+        return sent.size();
+    }
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override { return now; }
     [[nodiscard]] std::shared_ptr<const Recording> recording() const override { return nullptr; }
     void on_news(std::function<void()>) override {}
@@ -64,7 +67,6 @@ public:
 
 EngineStatus status_with(RefreshPolicy policy) {
     EngineStatus status;
-    status.revision = 1;
     status.applied.policy = std::move(policy);
     return status;
 }
@@ -180,7 +182,7 @@ TEST_CASE("the line of a signal edits the trigger of that signal, and only that"
     REQUIRE(engine.sent.size() == 1);
     EngineStatus applied = status_with(policy);
     applied.applied.policy.triggers[0].threshold = 5.2;
-    applied.revision = 2;
+    applied.answered = 1;
     drafts.begin_frame(applied);
     lines = threshold_lines(drafts, "entropy_bits");
     REQUIRE(lines[0].value == 5.2);

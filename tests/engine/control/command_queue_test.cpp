@@ -19,12 +19,13 @@ namespace {
 /// All that waits, oldest first, as short texts.
 std::vector<std::string> drain(CommandQueue& queue) {
     std::vector<std::string> texts;
-    while (const std::optional<Command> command = queue.try_pop()) {
-        if (const auto* set = std::get_if<command::SetParameter>(&*command)) {
+    while (const auto taken = queue.try_pop()) {
+        const Command* const command = &taken->command;
+        if (const auto* set = std::get_if<command::SetParameter>(command)) {
             texts.push_back(fmt::format("{}={}", set->key, set->value));
-        } else if (const auto* policy = std::get_if<command::SetPolicy>(&*command)) {
+        } else if (const auto* policy = std::get_if<command::SetPolicy>(command)) {
             texts.push_back("policy " + policy->policy.name);
-        } else if (const auto* step = std::get_if<command::Step>(&*command)) {
+        } else if (const auto* step = std::get_if<command::Step>(command)) {
             texts.push_back(fmt::format("step {}", step->steps));
         } else {
             texts.push_back(to_json(*command)["command"].get<std::string>());
@@ -49,6 +50,7 @@ TEST_CASE("commands leave the queue in the order in which they came", "[control]
     CHECK(queue.size() == 6);
     CHECK(drain(queue) == Texts{"pause", "step 3", "refresh_now", "step 4", "refresh_now", "resume"});
     CHECK(queue.size() == 0);
+    CHECK(ticket == values + steps); // replaced ones count too
 }
 
 TEST_CASE("a dragged slider never piles up: the later value takes the earlier one's place, at the end",
@@ -131,8 +133,8 @@ TEST_CASE("coalescing leads to the same configuration as applying everything", "
             apply(all, command);
             queue.push(command);
         }
-        while (const std::optional<Command> command = queue.try_pop())
-            apply(coalesced, *command);
+        while (const auto taken = queue.try_pop())
+            apply(coalesced, taken->command);
         INFO("round " << round);
         REQUIRE(coalesced == all);
     }
@@ -152,13 +154,16 @@ TEST_CASE("two threads: nothing is lost, nothing is doubled, the last value of e
     std::map<std::string, int> last;
     std::vector<int> stepped;
     bool rising = true;
-    while (const std::optional<Command> command = queue.wait_pop()) {
-        if (const auto* set = std::get_if<command::SetParameter>(&*command)) {
+    uint64_t ticket = 0;
+    while (const auto taken = queue.wait_pop()) {
+        rising = rising && taken->ticket > ticket;
+        ticket = taken->ticket;
+        if (const auto* set = std::get_if<command::SetParameter>(&taken->command)) {
             const int value = std::stoi(set->value);
             if (last.contains(set->key)) rising = rising && value > last[set->key];
             last[set->key] = value;
         } else {
-            stepped.push_back(std::get<command::Step>(*command).steps);
+            stepped.push_back(std::get<command::Step>(taken->command).steps);
         }
     }
     writer.join();
@@ -172,20 +177,21 @@ TEST_CASE("two threads: nothing is lost, nothing is doubled, the last value of e
     for (int i = 0; i < steps; ++i)
         CHECK(stepped[static_cast<size_t>(i)] == i + 1);
     CHECK(queue.size() == 0);
+    CHECK(ticket == values + steps); // replaced ones count too
 }
 
 TEST_CASE("closing wakes a waiting thread, keeps what waits and drops what comes later", "[control]") {
     CommandQueue queue;
-    std::optional<Command> got = command::Pause{};
+    std::optional<CommandQueue::Taken> got = CommandQueue::Taken{command::Pause{}, 1};
     std::thread reader([&] { got = queue.wait_pop(); });
     queue.close();
     reader.join();
     CHECK_FALSE(got);
 
     CommandQueue filled;
-    filled.push(command::Stop{});
+    CHECK(filled.push(command::Stop{}) == 1);
     filled.close();
-    filled.push(command::Pause{});
+    CHECK(filled.push(command::Pause{}) == 0);
     CHECK(filled.size() == 1);
     CHECK(filled.wait_pop());
     CHECK_FALSE(filled.wait_pop());

@@ -104,10 +104,9 @@ TEST_CASE("play, pause, step and stop", "[worker]") {
     const int64_t before = recording->steps();
     for (const int32_t n : {1, 5}) {
         const int64_t from = recording->steps();
-        const uint64_t revision = worker.status()->revision;
-        worker.send(command::Step{n});
+        const uint64_t ticket = worker.send(command::Step{n});
         watch.until(
-            [&](const EngineStatus& s) { return s.revision > revision && s.state == EngineState::paused; });
+            [&](const EngineStatus& s) { return s.answered >= ticket && s.state == EngineState::paused; });
         CHECK(recording->steps() == from + n);
     }
     CHECK(recording->steps() == before + 6);
