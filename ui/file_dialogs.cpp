@@ -1,4 +1,5 @@
 #include "engine/base/error.h"
+#include "engine/base/json_file.h"
 #include "engine/record/export.h"
 #include "engine/record/trace_store.h"
 #include "ui/dialog.h"
@@ -88,9 +89,8 @@ void export_through_temporary(const Recording& recording, const fs::path& folder
                               const std::atomic<bool>& cancelled) {
     fs::path plain = folder;
     if (!plain.has_filename()) plain = plain.parent_path();
-    const fs::path temporary = plain.parent_path() / (plain.filename().string() + ".partial");
+    const fs::path temporary = temporary_beside(plain);
     std::error_code error;
-    fs::remove_all(temporary, error);
     try {
         if (export_csv(recording, temporary, &cancelled)) {
             fs::create_directories(plain);

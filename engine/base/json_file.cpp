@@ -251,6 +251,16 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
     }
 }
 
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+    static std::atomic<unsigned> counter{0};
+    while (true) {
+        std::filesystem::path name = path;
+        name += fmt::format(".{}-{}.tmp", ::getpid(), counter.fetch_add(1));
+        std::error_code unreadable; // then whoever writes there learns why
+        if (!std::filesystem::exists(std::filesystem::symlink_status(name, unreadable))) return name;
+    }
+}
+
 void write_file(const std::filesystem::path& path, std::string_view text) {
     // Devices and pipes (a terminal, /dev/stdout whatever stands behind it) have nothing to preserve or to rename.
     const std::string& name = path.native();
@@ -268,10 +278,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
     std::filesystem::path target = exists ? std::filesystem::canonical(path, unresolved) : path;
     if (unresolved) target = path;
     if (exists && ::access(target.c_str(), W_OK) != 0) fail_system("writing", path, errno);
-    static std::atomic<unsigned> counter{
-        0}; // two threads may write the same path: each has its own temporary file
-    std::filesystem::path temporary = target;
-    temporary += fmt::format(".{}-{}.tmp", ::getpid(), counter.fetch_add(1));
+    const std::filesystem::path temporary = temporary_beside(target);
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file.fd() < 0) fail_system("writing", path, errno);
     try {

@@ -1,6 +1,7 @@
 #include "engine/record/trace_store.h"
 
 #include "engine/base/error.h"
+#include "engine/base/json_file.h"
 #include "engine/record/sqlite.h"
 #include "engine/record/trace_schema.h"
 #include "engine/record/trace_writer.h"
@@ -317,9 +318,6 @@ namespace {
 /// The whole recording into a new file, on the disk when it returns.
 void write_once(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
                 const std::atomic<bool>* cancelled) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-    remove_companions(path);
     {
         sqlite::Database db(path, sqlite::Open::create);
         trace::create_tables(db, trace::Writing::once);
@@ -339,7 +337,7 @@ void write_once(const std::filesystem::path& path, const std::shared_ptr<const R
 
 bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
                 const std::atomic<bool>* cancelled) {
-    const std::filesystem::path partial = path.string() + ".partial";
+    const std::filesystem::path partial = temporary_beside(path);
     std::error_code ignored;
     const auto clean = [&] {
         std::filesystem::remove(partial, ignored);
@@ -347,7 +345,6 @@ bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const R
     };
     try { // apart from the writing: nothing is to be cleaned up when a target is refused
         check_target(path, true);
-        check_target(partial, true);
     } catch (const sqlite::SqlError& e) {
         throw to_error(path, e);
     }

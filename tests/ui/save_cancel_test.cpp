@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 using namespace refreshlab;
 
@@ -60,7 +61,7 @@ TEST_CASE("a cancelled save stops, and leaves neither a half file nor a touched 
 
 TEST_CASE("a save that is cancelled half-way stops there", "[ui][RB6]") {
     const Folder folder;
-    const fs::path file = folder.path / "run.rltrace", partial = folder.path / "run.rltrace.partial";
+    const fs::path file = folder.path / "run.rltrace";
     // Long enough that the other thread sees the half file before the whole one can be there; when it does not, because
     // the machine gave it no time, the save must have been finished.
     const auto recording = recording_of(60000);
@@ -69,11 +70,10 @@ TEST_CASE("a save that is cancelled half-way stops there", "[ui][RB6]") {
         saved = save_trace(file, recording, &cancelled);
         done = true;
     });
-    while (!done && !fs::exists(partial))
+    while (!done && folder.files().empty())
         std::this_thread::yield();
     cancelled = true;
     saver.join();
-    CHECK_FALSE(fs::exists(partial));
     CHECK(fs::exists(file) == saved.load());
     CHECK(folder.files().size() == (saved ? 1 : 0));
 }
@@ -112,8 +112,29 @@ TEST_CASE("a save that cannot be written says so in one line and cleans up", "[u
     CHECK_THROWS_AS(save_trace(folder.path / "no" / "folder.rltrace", recording), Error);
     write_file(folder.path / "notes.txt", "mine");
     CHECK_THROWS_AS(save_trace(folder.path / "notes.txt", recording), Error);
-    write_file(folder.path / "a.rltrace.partial", "somebody's own"); // no trace: it is not ours to replace
-    CHECK_THROWS_AS(save_trace(folder.path / "a.rltrace", recording), Error);
-    CHECK(read_file(folder.path / "a.rltrace.partial", 100) == "somebody's own");
-    CHECK(folder.files() == std::set<std::string>{"a.rltrace.partial", "notes.txt"});
+    CHECK(read_file(folder.path / "notes.txt", 100) == "mine");
+    CHECK(folder.files() == std::set<std::string>{"notes.txt"});
+}
+
+TEST_CASE("saves of one trace at the same time do not meet: each is whole, or is refused", "[ui][RB6]") {
+    const Folder folder;
+    const fs::path file = folder.path / "run.rltrace";
+    const auto recording = recording_of(3000);
+    std::vector<std::thread> savers;
+    std::atomic<int> saved = 0, refused = 0;
+    for (int i = 0; i < 4; ++i)
+        savers.emplace_back([&] {
+            for (int k = 0; k < 3; ++k)
+                try {
+                    saved += save_trace(file, recording) ? 1 : 0;
+                } catch (const Error&) { // another one was looking at the file just then
+                    ++refused;
+                }
+        });
+    for (std::thread& t : savers)
+        t.join();
+    CHECK(saved + refused == 12);
+    CHECK(saved > 0);
+    CHECK(folder.files() == std::set<std::string>{"run.rltrace"});
+    CHECK(load_trace(file).back()->steps() == 3000);
 }

@@ -91,12 +91,13 @@ TEST_CASE("the lines of a chain are judged as a reading of the whole text judges
     for (std::string line; std::getline(stream, line); start += line.size() + 1) {
         if (line.empty()) continue;
         ++number;
-        const bool follows = listed.contains(line) && line.starts_with(last + "-") && !used.contains(line);
-        if (follows) used.insert(line);
-        const size_t hyphen = line.find('-');
-        const bool shaped = hyphen != std::string::npos && hyphen > 0 && hyphen + 1 < line.size() &&
-                            line.find(' ') == std::string::npos;
-        last = shaped ? line.substr(hyphen + 1) : std::string();
+        const std::string key = line.substr(0, line.find_last_not_of(' ') + 1); // a space may end a cut text
+        const bool follows = listed.contains(key) && key.starts_with(last + "-") && !used.contains(key);
+        if (follows) used.insert(key);
+        const size_t hyphen = key.find('-');
+        const bool shaped = hyphen != std::string::npos && hyphen > 0 && hyphen + 1 < key.size() &&
+                            key.find(' ') == std::string::npos;
+        last = shaped ? key.substr(hyphen + 1) : std::string();
         if (text.given() && !follows) continue;
         const bool ok = follows && text.all_hit(start, start + line.size());
         ++total;
