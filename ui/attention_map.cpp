@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace refreshlab::ui {
 namespace {
@@ -37,15 +38,44 @@ void AttentionMap::clear() {
     m_rows = m_columns = m_missing = 0;
 }
 
-std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recording, int64_t query) const {
-    const auto rows = recording.attention(query, m_shape.teacher);
-    if (!rows) return std::nullopt;
+AttentionMap::Row AttentionMap::empty_row(int64_t keys) const {
     const size_t heads = m_shape.layers.size() * m_shape.heads.size();
     Row row;
-    row.columns = reduced_size(rows->keys, m_key_factor);
+    row.columns = reduced_size(keys, m_key_factor);
     row.cells.assign(heads * static_cast<size_t>(row.columns), absent_cell);
     row.top.assign(heads, no_cell);
     row.top_rest.assign(heads, no_cell);
+    return row;
+}
+
+std::optional<AttentionMap::Row> AttentionMap::read_difference(const Recording& recording,
+                                                               int64_t query) const {
+    if (!recording.attention(query, true) || !recording.attention(query, false)) return std::nullopt;
+    Row row = empty_row(query + 1);
+    size_t at = 0;
+    for (const int32_t layer : m_shape.layers) {
+        for (const int32_t head : m_shape.heads) {
+            const std::vector<float> differences =
+                attention_row(recording, query, AttentionOf::difference, layer, head);
+            HalfCell* const out = row.cells.data() + at * static_cast<size_t>(row.columns);
+            for (size_t k = 0; k < differences.size(); ++k) {
+                const HalfCell cell = difference_cell(differences[k]);
+                HalfCell& reduced = out[static_cast<int64_t>(k) / m_key_factor];
+                reduced = std::max(reduced, cell);
+                row.top[at] = std::max(row.top[at], cell);
+                if (k > 0) row.top_rest[at] = std::max(row.top_rest[at], cell);
+            }
+            ++at;
+        }
+    }
+    return row;
+}
+
+std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recording, int64_t query) const {
+    if (m_shape.of == AttentionOf::difference) return read_difference(recording, query);
+    const auto rows = recording.attention(query, m_shape.of == AttentionOf::teacher);
+    if (!rows) return std::nullopt;
+    Row row = empty_row(rows->keys);
     size_t at = 0;
     for (const int32_t layer : m_shape.layers) {
         for (const int32_t head : m_shape.heads) {
@@ -64,7 +94,7 @@ std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recordi
 
 bool AttentionMap::update(const Recording& recording, const Shape& shape) {
     const int64_t key_factor = reduction_factor(shape.window.keys(), shape.texels_x);
-    const bool other_rows = m_recording != &recording || m_shape.teacher != shape.teacher ||
+    const bool other_rows = m_recording != &recording || m_shape.of != shape.of ||
                             m_shape.layers != shape.layers || m_shape.heads != shape.heads ||
                             m_key_factor != key_factor;
     bool changed = other_rows || !(m_shape == shape);
@@ -131,13 +161,21 @@ std::optional<double> AttentionMap::largest_weight(size_t layer_index, size_t he
     const size_t at = layer_index * m_shape.heads.size() + head_index;
     const auto& tops = without_position_0 ? m_top_rest : m_top;
     if (at >= tops.size() || tops[at] < 0) return std::nullopt;
-    const double value = cell_value(tops[at]);
+    const double value =
+        m_shape.of == AttentionOf::difference ? difference_value(tops[at]) : cell_value(tops[at]);
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-std::vector<float> attention_row(const Recording& recording, int64_t query, bool teacher, int32_t layer,
+std::vector<float> attention_row(const Recording& recording, int64_t query, AttentionOf of, int32_t layer,
                                  int32_t head) {
-    const auto rows = recording.attention(query, teacher);
+    if (of == AttentionOf::difference) {
+        std::vector<float> teacher = attention_row(recording, query, AttentionOf::teacher, layer, head);
+        const std::vector<float> student = attention_row(recording, query, AttentionOf::student, layer, head);
+        if (teacher.size() != student.size()) return {}; // one of them has no such layer or head
+        std::ranges::transform(teacher, student, teacher.begin(), std::minus{});
+        return teacher;
+    }
+    const auto rows = recording.attention(query, of == AttentionOf::teacher);
     if (!rows) return {};
     const auto weights = head_weights(*rows, layer, head);
     std::vector<float> row(weights.size());
@@ -153,7 +191,8 @@ std::vector<TopKey> top_keys(std::span<const float> row, size_t n) {
     n = std::min(n, keys.size());
     std::ranges::partial_sort(keys, keys.begin() + static_cast<std::ptrdiff_t>(n),
                               [](const TopKey& a, const TopKey& b) {
-                                  return a.weight != b.weight ? a.weight > b.weight : a.position < b.position;
+                                  const float x = std::abs(a.weight), y = std::abs(b.weight);
+                                  return x != y ? x > y : a.position < b.position;
                               });
     keys.resize(n);
     return keys;

@@ -11,6 +11,9 @@
 
 namespace refreshlab::ui {
 
+/// Whose attention is shown. difference: teacher - student, for queries of which both rows are there.
+enum class AttentionOf : uint8_t { student, teacher, difference };
+
 /// The rows that an attention map shows: query positions [first_query, last_query].
 struct QueryWindow {
     int64_t first_query = 0, last_query = -1;
@@ -32,7 +35,7 @@ struct QueryWindow {
 class AttentionMap {
 public:
     struct Shape {
-        bool teacher = false;
+        AttentionOf of = AttentionOf::student;
         QueryWindow window;
         std::vector<int32_t> layers, heads;   ///< the visible ones; others are not read
         int64_t texels_x = 64, texels_y = 64; ///< of one head
@@ -49,9 +52,10 @@ public:
     [[nodiscard]] int64_t key_factor() const { return m_key_factor; }
     /// Query position at the upper edge of the first row of cells: a multiple of query_factor, at most first_query.
     [[nodiscard]] int64_t first_aligned() const { return m_first_aligned; }
-    /// Cells of one head, [rows * columns]; indices into shape().layers and shape().heads.
+    /// Cells of one head, [rows * columns]; indices into shape().layers and shape().heads. Those of a difference are
+    /// cells of difference_cell().
     [[nodiscard]] std::span<const HalfCell> cells(size_t layer_index, size_t head_index) const;
-    /// Largest weight of one head in the window; nothing when no row is there.
+    /// Largest weight, or the difference of the largest amount, of one head in the window; nothing when no row is there.
     [[nodiscard]] std::optional<double> largest_weight(size_t layer_index, size_t head_index,
                                                        bool without_position_0) const;
     [[nodiscard]] int64_t missing_rows() const { return m_missing; }
@@ -64,6 +68,8 @@ private:
         int64_t columns = 0;
     };
     [[nodiscard]] std::optional<Row> read_row(const Recording& recording, int64_t query) const;
+    [[nodiscard]] std::optional<Row> read_difference(const Recording& recording, int64_t query) const;
+    [[nodiscard]] Row empty_row(int64_t keys) const;
     void compose();
 
     Shape m_shape;
@@ -74,11 +80,11 @@ private:
             m_missing = 0;
 };
 
-/// Weights of one head of one query, [keys]; empty when they were not recorded.
-[[nodiscard]] std::vector<float> attention_row(const Recording& recording, int64_t query, bool teacher,
+/// Weights of one head of one query (or their difference), [keys]; empty when they were not recorded.
+[[nodiscard]] std::vector<float> attention_row(const Recording& recording, int64_t query, AttentionOf of,
                                                int32_t layer, int32_t head);
 
-/// The `n` largest weights, largest first.
+/// The `n` weights of the largest amount, largest first.
 struct TopKey {
     int64_t position = 0;
     float weight = 0;

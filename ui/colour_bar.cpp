@@ -14,7 +14,8 @@ namespace refreshlab::ui {
 
 void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit,
                      const TokenColours* tokens) {
-    const std::string low = fmt::format("{:.2g}", scale.min);
+    // A floor is short; the two ends of a signed scale are one number.
+    const std::string low = scale.min < 0 ? three_digits(scale.min) : fmt::format("{:.2g}", scale.min);
     const std::string high =
         unit.empty() ? three_digits(scale.max) : fmt::format("{} {}", three_digits(scale.max), unit);
     const float line = ImGui::GetFrameHeight(), gap = ImGui::GetStyle().ItemInnerSpacing.x;

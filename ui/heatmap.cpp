@@ -13,7 +13,8 @@
 namespace refreshlab::ui {
 namespace {
 
-constexpr size_t half_patterns = 0x8000; // non-negative halves
+constexpr size_t half_patterns = 0x8000;       // non-negative halves
+constexpr HalfCell nan_difference = INT16_MAX; // above twice the bits of 1
 
 struct HalfTables {
     std::array<float, half_patterns> value{}, log10{};
@@ -89,6 +90,24 @@ void colour_cells(std::span<const HalfCell> cells, const ColourScale& scale, std
         const float place = std::min(last, std::max(0.0F, (value - low) * stretch));
         rgba[i] = scale.map[static_cast<size_t>(place + 0.5F)];
     }
+}
+
+HalfCell difference_cell(float difference) {
+    if (std::isnan(difference)) return nan_difference;
+    const auto amount = static_cast<HalfCell>(float_to_half(std::min(std::abs(difference), 1.0F)));
+    return static_cast<HalfCell>(2 * amount + (difference < 0 && amount > 0 ? 1 : 0));
+}
+
+double difference_value(HalfCell cell) {
+    if (cell < 0 || cell == nan_difference) return std::numeric_limits<double>::quiet_NaN();
+    const double amount = cell_value(static_cast<HalfCell>(cell / 2));
+    return cell % 2 != 0 ? -amount : amount;
+}
+
+void colour_differences(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba) {
+    if (cells.size() != rgba.size()) throw std::invalid_argument("colour_differences: sizes differ");
+    for (size_t i = 0; i < cells.size(); ++i)
+        rgba[i] = cells[i] < 0 ? 0U : scale(difference_value(cells[i]));
 }
 
 std::vector<float> reduce_columns_max(std::span<const float> values, int64_t rows, int64_t columns,

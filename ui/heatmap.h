@@ -32,6 +32,13 @@ void merge_max(std::span<const uint16_t> weights, int64_t factor, std::span<Half
 [[nodiscard]] HalfCell largest(std::span<const uint16_t> weights); ///< no_cell when there are none
 [[nodiscard]] double cell_value(HalfCell cell);                    ///< NaN for the two markers as well
 
+/// The difference of two weights as a cell: twice the bits of the half nearest to its amount, and 1 more where it is below
+/// zero; so a maximum of such cells is the difference of the largest amount. Amounts beyond 1 count as 1; NaN wins.
+[[nodiscard]] HalfCell difference_cell(float difference);
+[[nodiscard]] double difference_value(HalfCell cell); ///< NaN for the two markers as well
+/// colour_cells() for cells of difference_cell().
+void colour_differences(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba);
+
 /// RGBA of cells under a scale; no_cell and absent_cell become transparent (what lies behind shows).
 /// \param rgba  same size as cells                                                                        (asserted)
 void colour_cells(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba);

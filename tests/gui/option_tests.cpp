@@ -3,6 +3,7 @@
 #include "engine/record/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
+#include "ui/attention_map.h"
 #include "ui/format.h"
 #include "ui/plot/token_colours.h"
 
@@ -77,6 +78,11 @@ void attention_options(Robot& r) {
     GUI_CHECK(r.find("attention/grid/1/0") && r.find("attention/grid/4/5"));
 }
 
+std::string after(const std::string& text, const std::string& mark) {
+    const size_t at = text.find(mark);
+    return at == std::string::npos ? "nan" : text.substr(at + mark.size());
+}
+
 void read_all_shown(Robot& r) {
     RunConfig run = r.config();
     run.policy = preset_policy("none");
@@ -100,6 +106,28 @@ void read_all_shown(Robot& r) {
     GUI_CHECK(r.until([&] { return read() == 15; }));
     r.frames(3);
     GUI_CHECK(!r.te->ItemExists("//Attention/Read all shown")); // nothing is missing any more
+
+    r.te->SetRef("//Attention");
+    r.te->ComboClick("##model/Difference");
+    r.te->SetRef("");
+    r.frames(3);
+    const auto strip = r.box("attention/strip");
+    r.move(strip.x + strip.width * 0.4F, strip.y + strip.height * 0.5F);
+    const std::string told = r.text();
+    for (const char* part : {"Key ", "Teacher ", "Student ", "Difference "})
+        GUI_CHECK(told.find(part) != std::string::npos);
+    r.move_away();
+    const double range = std::stod(after(r.ctx().landmarks.text("attention/range"), "up to "));
+    double largest = 0;
+    for (int64_t q = prompt; q < prompt + r.recording()->steps(); ++q)
+        for (int32_t layer = 0; layer < 5; ++layer)
+            for (int32_t head = 0; head < 6; ++head) {
+                const auto row =
+                    ui::attention_row(*r.recording(), q, ui::AttentionOf::difference, layer, head);
+                for (size_t k = 1; k < row.size(); ++k)
+                    largest = std::max(largest, static_cast<double>(std::abs(row[k])));
+            }
+    GUI_CHECK(std::abs(range - largest) < 0.01 * largest);
     r.te->SetRef("//Attention");
     r.te->ComboClick("##model/Student");
     r.te->SetRef("");
@@ -292,7 +320,8 @@ std::vector<Case> option_cases() {
     return {
         {"attention", "AT4 AT5 the options popup: ranges, linear, hidden layers and heads",
          attention_options},
-        {"attention", "AT1 read all shown fills every row of the teacher's map", read_all_shown},
+        {"attention", "AT1 AT6 read all shown fills every row of the teacher's map; the difference is signed",
+         read_all_shown},
         {"attention", "TL1 a step that does not exist shows the nearest that does", step_zero_is_harmless},
         {"policy", "PO2 a policy is saved and loaded as a file, a broken one is named", policy_files},
         {"policy", "PO1 the budget tells what is left", budget_is_told},

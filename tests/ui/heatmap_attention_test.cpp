@@ -5,6 +5,9 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
 #include <random>
 
 using namespace refreshlab;
@@ -35,7 +38,7 @@ HalfCell expected_cell(const Recording& recording, const AttentionMap& map, size
     for (int64_t q = map.first_aligned() + row * map.query_factor();
          q < map.first_aligned() + (row + 1) * map.query_factor(); ++q) {
         if (!shape.window.contains(q)) continue;
-        const auto rows = recording.attention(q, shape.teacher);
+        const auto rows = recording.attention(q, shape.of == AttentionOf::teacher);
         for (int64_t k = column * map.key_factor(); k < (column + 1) * map.key_factor() && k <= q; ++k) {
             const auto found = rows ? std::ranges::find(rows->layers, shape.layers[layer])
                                     : std::vector<int32_t>::const_iterator{};
@@ -85,8 +88,8 @@ TEST_CASE("a growing run's map equals the maximum over its blocks at every step"
                 random_rows(random, prompt + t - 1,
                             t % 5 == 0 ? std::vector<int32_t>{0, 2} : std::vector<int32_t>{0, 1, 2}, 4));
         window = next_window(window, prompt, prompt + t - 1, 24, true);
-        CHECK(map.update(*recording, {false, window, {0, 1, 2}, {1, 3}, 16, 8}));
-        CHECK_FALSE(map.update(*recording, {false, window, {0, 1, 2}, {1, 3}, 16, 8}));
+        CHECK(map.update(*recording, {AttentionOf::student, window, {0, 1, 2}, {1, 3}, 16, 8}));
+        CHECK_FALSE(map.update(*recording, {AttentionOf::student, window, {0, 1, 2}, {1, 3}, 16, 8}));
         CHECK(map.columns() <= 16);
         CHECK(map.first_aligned() % map.query_factor() == 0); // a moving window must not shimmer
         CHECK(map.first_aligned() <= window.first_query);
@@ -102,7 +105,7 @@ TEST_CASE("a row that arrives later is taken in", "[ui]") {
     append_step(*recording);
     append_step(*recording);
     AttentionMap map;
-    const AttentionMap::Shape shape{true, {2, 3}, {0}, {0}, 8, 8};
+    const AttentionMap::Shape shape{AttentionOf::teacher, {2, 3}, {0}, {0}, 8, 8};
     map.update(*recording, shape);
     CHECK(map.missing_rows() == 2);
     CHECK_FALSE(map.largest_weight(0, 0, false).has_value());
@@ -124,12 +127,108 @@ TEST_CASE("the largest weight can leave position 0 out", "[ui]") {
     rows.weights = {float_to_half(0.75F), float_to_half(0.125F), float_to_half(0.0625F)};
     recording->add_attention(std::make_shared<const AttentionRows>(rows));
     AttentionMap map;
-    map.update(*recording, {false, {2, 2}, {0}, {0}, 8, 8});
+    map.update(*recording, {AttentionOf::student, {2, 2}, {0}, {0}, 8, 8});
     CHECK(map.largest_weight(0, 0, false) == 0.75);
     CHECK(map.largest_weight(0, 0, true) == 0.125);
-    CHECK(attention_row(*recording, 2, false, 0, 0) == std::vector<float>{0.75F, 0.125F, 0.0625F});
-    CHECK(attention_row(*recording, 2, false, 1, 0).empty()); // no such layer
-    CHECK(attention_row(*recording, 2, true, 0, 0).empty());  // not the teacher's
+    CHECK(attention_row(*recording, 2, AttentionOf::student, 0, 0) ==
+          std::vector<float>{0.75F, 0.125F, 0.0625F});
+    CHECK(attention_row(*recording, 2, AttentionOf::student, 1, 0).empty()); // no such layer
+    CHECK(attention_row(*recording, 2, AttentionOf::teacher, 0, 0).empty()); // not the teacher's
+}
+
+TEST_CASE("a map of differences holds teacher - student of the largest amount, with its sign", "[ui][AT6]") {
+    std::mt19937 random(test::seed(3));
+    const int64_t prompt = 4;
+    const auto recording = empty_recording(Mode::overfill, prompt, 3, 4);
+    for (int64_t t = 1; t <= 40; ++t) {
+        append_step(*recording);
+        if (t % 6 != 0) recording->add_attention(random_rows(random, prompt + t - 1, {0, 1, 2}, 4));
+        if (t % 5 != 0) // a layer of one model alone has no difference
+            recording->add_attention(random_rows(random, prompt + t - 1, {0, 2}, 4, true));
+    }
+    AttentionMap map;
+    const std::vector<int32_t> layers{0, 1, 2}, heads{1, 3};
+    map.update(*recording, {AttentionOf::difference, {prompt, prompt + 39}, layers, heads, 9, 14});
+    REQUIRE(map.key_factor() > 1);
+    REQUIRE(map.query_factor() > 1);
+    const auto difference = [&](int64_t q, int64_t k, int32_t layer, int32_t head) -> std::optional<float> {
+        const auto a = recording->attention(q, true), b = recording->attention(q, false);
+        if (!a || !b || layer == 1) return std::nullopt;
+        const auto at = [&](const AttentionRows& rows, int64_t index) {
+            return half_to_float(rows.weights[static_cast<size_t>((index * 4 + head) * rows.keys + k)]);
+        };
+        return at(*a, layer / 2) - at(*b, layer);
+    };
+    for (size_t l = 0; l < layers.size(); ++l) {
+        for (size_t h = 0; h < heads.size(); ++h) {
+            const auto cells = map.cells(l, h);
+            float largest_of_all = 0;
+            for (int64_t row = 0; row < map.rows(); ++row) {
+                for (int64_t column = 0; column < map.columns(); ++column) {
+                    std::optional<float> top;
+                    for (int64_t q = map.first_aligned() + row * map.query_factor();
+                         q < map.first_aligned() + (row + 1) * map.query_factor(); ++q)
+                        for (int64_t k = column * map.key_factor(); k < (column + 1) * map.key_factor();
+                             ++k) {
+                            if (q < prompt || q >= prompt + 40 || k > q) continue;
+                            const auto d = difference(q, k, layers[l], heads[h]);
+                            if (d && (!top || std::abs(*d) > std::abs(*top))) top = d;
+                        }
+                    const HalfCell cell = cells[static_cast<size_t>(row * map.columns() + column)];
+                    CAPTURE(l, h, row, column);
+                    REQUIRE((cell >= 0) == top.has_value());
+                    if (!top) continue;
+                    // A half has 11 bits; differences of one amount may have either sign.
+                    REQUIRE(std::abs(std::abs(difference_value(cell)) - std::abs(double{*top})) < 5e-4);
+                    if (std::abs(*top) > std::abs(largest_of_all)) largest_of_all = *top;
+                }
+            }
+            const auto largest = map.largest_weight(l, h, false);
+            REQUIRE(largest.has_value() == (layers[l] != 1));
+            if (largest) REQUIRE(std::abs(std::abs(*largest) - std::abs(double{largest_of_all})) < 5e-4);
+        }
+    }
+    // One cell per weight: the sign is that of teacher - student.
+    map.update(*recording, {AttentionOf::difference, {prompt, prompt + 3}, {0}, {1}, 64, 64});
+    int64_t seen = 0;
+    for (int64_t q = prompt; q < prompt + 4; ++q)
+        for (int64_t k = 0; k <= q; ++k, ++seen)
+            REQUIRE(std::abs(difference_value(
+                                 map.cells(0, 0)[static_cast<size_t>((q - prompt) * map.columns() + k)]) -
+                             double{*difference(q, k, 0, 1)}) < 5e-4);
+    CHECK(seen > 20);
+    const auto row = attention_row(*recording, prompt, AttentionOf::difference, 0, 1);
+    REQUIRE(row.size() == static_cast<size_t>(prompt) + 1);
+    CHECK(row[2] == *difference(prompt, 2, 0, 1));
+    CHECK(attention_row(*recording, prompt, AttentionOf::difference, 1, 1).empty());
+    CHECK(attention_row(*recording, prompt + 5, AttentionOf::difference, 0, 1)
+              .empty());                                                        // step 6: the teacher's alone
+    CHECK(top_keys(std::vector<float>{0.1F, -0.5F, 0.3F}, 2)[0].position == 1); // by amount
+}
+
+TEST_CASE("a cell of a difference keeps its sign, orders by amount and knows what is no number",
+          "[ui][AT6]") {
+    std::mt19937 random(test::seed(4));
+    const auto draw = [&] { return static_cast<float>(static_cast<int>(random() % 4001) - 2000) / 2000.0F; };
+    for (int round = 0; round < 2000; ++round) {
+        const float a = draw(), b = draw();
+        CAPTURE(a, b);
+        REQUIRE(std::abs(difference_value(difference_cell(a)) - double{a}) <= 5e-4);
+        if (std::abs(a) > std::abs(b) + 1e-3F) REQUIRE(difference_cell(a) > difference_cell(b));
+        REQUIRE(difference_cell(a) >= 0);
+    }
+    CHECK(difference_value(difference_cell(-7.0F)) == -1.0);
+    CHECK(difference_cell(-0.0F) == difference_cell(0.0F));
+    const HalfCell no_number = difference_cell(std::numeric_limits<float>::quiet_NaN());
+    CHECK(std::isnan(difference_value(no_number)));
+    CHECK(no_number > difference_cell(1.0F));
+    CHECK(std::isnan(difference_value(absent_cell)));
+    const ColourScale scale{colour_map("rdbu"), -0.5, 0.5, false};
+    const std::vector<HalfCell> cells{difference_cell(-0.5F), difference_cell(0.5F), no_number, absent_cell,
+                                      no_cell};
+    std::vector<uint32_t> rgba(cells.size());
+    colour_differences(cells, scale, rgba);
+    CHECK(rgba == std::vector<uint32_t>{scale.map.front(), scale.map.back(), nan_colour, 0U, 0U});
 }
 
 TEST_CASE("the window follows live steps, and stays while a selected step is inside it", "[ui]") {

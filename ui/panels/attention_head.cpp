@@ -9,26 +9,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace refreshlab::ui {
 
 using namespace attention;
+
+namespace {
+
+/// "+0.19": a difference without its sign says the wrong thing half of the time.
+std::string signed_number(double value) {
+    return (value > 0 ? "+" : "") + format_number(value);
+}
+
+} // namespace
 
 void AttentionPanel::draw_head(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size) {
     const float em = f.em;
     if (size.x < 8 * em || size.y < 5 * em) return;
     const int32_t layer = ctx.selection.layer, head = ctx.selection.head;
 
-    // The shown query's weights over its keys.
-    if (m_row_query != f.query || m_row_layer != layer || m_row_head != head || m_row_teacher != m_teacher ||
-        m_row.empty()) {
-        m_row = attention_row(*f.recording, f.query, m_teacher, layer, head);
-        m_top = top_keys(m_row, 6);
-        m_row_query = f.query;
-        m_row_layer = layer;
-        m_row_head = head;
-        m_row_teacher = m_teacher;
-    }
+    read_row(f, layer, head);
 
     const float line = ImGui::GetTextLineHeight() + std::round(em * 0.2F);
     draw_head_title(ctx, f, at, size.x);
@@ -52,6 +53,24 @@ void AttentionPanel::draw_head(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size)
     draw_axes(ctx, f, f.map_min, f.map_max, bottom);
 }
 
+/// The shown query's weights over its keys.
+void AttentionPanel::read_row(const Frame& f, int32_t layer, int32_t head) {
+    if (m_row_query == f.query && m_row_layer == layer && m_row_head == head && m_row_of == m_of &&
+        !m_row.empty())
+        return;
+    m_row = attention_row(*f.recording, f.query, m_of, layer, head);
+    m_top = top_keys(m_row, 6);
+    m_row_query = f.query;
+    m_row_layer = layer;
+    m_row_head = head;
+    m_row_of = m_of;
+    m_row_teacher.clear();
+    m_row_student.clear();
+    if (m_row.empty() || !differences()) return;
+    m_row_teacher = attention_row(*f.recording, f.query, AttentionOf::teacher, layer, head);
+    m_row_student = attention_row(*f.recording, f.query, AttentionOf::student, layer, head);
+}
+
 void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float width) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float line = ImGui::GetTextLineHeight() + std::round(f.em * 0.2F);
@@ -66,13 +85,17 @@ void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float 
     // What people read first: which tokens this one looks at.
     float x = at.x;
     if (!m_row.empty()) {
-        text_at(list, ImVec2(x, at.y + line), ctx.theme.text_muted, "reads");
-        x += text_width("reads") + f.em * 0.5F;
+        const std::string verb = differences() ? "differs" : "reads";
+        text_at(list, ImVec2(x, at.y + line), ctx.theme.text_muted, verb);
+        x += text_width(verb) + f.em * 0.5F;
     }
     const auto held = ctx.selection.key_position;
+    const auto weight_text = [&](float weight) {
+        return differences() ? signed_number(static_cast<double>(weight))
+                             : format_number(static_cast<double>(weight));
+    };
     const auto chip = [&](const TopKey& key) {
-        const std::string token = label_at(*f.recording, key.position, 14),
-                          weight = format_number(static_cast<double>(key.weight));
+        const std::string token = label_at(*f.recording, key.position, 14), weight = weight_text(key.weight);
         const float needs = text_width(token) + f.em * 0.35F + text_width(weight);
         if (x + needs > at.x + width) return false;
         if (key.position == held) // the held cell, with the colour of its line in strip and map
@@ -94,13 +117,17 @@ void AttentionPanel::hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t 
     if (key < 0 || key > query) return;
     const int64_t step = query - f.prompt + 1;
     if (step >= 1) ctx.next_hovered_step = step;
-    const auto row = query == m_row_query ? m_row
-                                          : attention_row(*f.recording, query, m_teacher, ctx.selection.layer,
-                                                          ctx.selection.head);
-    const std::string weight = static_cast<size_t>(key) < row.size()
-                                   ? format_number(static_cast<double>(row[static_cast<size_t>(key)]))
-                                   : "not recorded";
-    ImGui::SetTooltip("Query %s, step %lld, position %lld\nKey %s, position %lld\nWeight %s",
+    const auto weight_of = [&](AttentionOf of) -> std::string {
+        const auto row = attention_row(*f.recording, query, of, ctx.selection.layer, ctx.selection.head);
+        if (static_cast<size_t>(key) >= row.size()) return "not recorded";
+        const auto weight = static_cast<double>(row[static_cast<size_t>(key)]);
+        return of == AttentionOf::difference ? signed_number(weight) : format_number(weight);
+    };
+    std::string weight = "Weight " + weight_of(m_of);
+    if (differences())
+        weight = fmt::format("Teacher {}\nStudent {}\nDifference {}", weight_of(AttentionOf::teacher),
+                             weight_of(AttentionOf::student), weight_of(AttentionOf::difference));
+    ImGui::SetTooltip("Query %s, step %lld, position %lld\nKey %s, position %lld\n%s",
                       label_at(*f.recording, query).c_str(), static_cast<long long>(step),
                       static_cast<long long>(query), label_at(*f.recording, key).c_str(),
                       static_cast<long long>(key), weight.c_str());
@@ -120,45 +147,57 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
     list->AddRectFilled(min, max, ctx.theme.plot_background);
     list->AddRect(min, max,
                   ctx.theme.plot_border); // behind the bars: the newest key stands at its right edge
+    // A difference shows what it is made of: the teacher's weights upwards, the student's downwards, on one scale.
+    const bool both = differences();
+    const std::vector<float>& upward = both ? m_row_teacher : m_row;
     // Position 0 would often squeeze all others; then it is cut off and marked.
     const size_t from = m_without_first && m_row.size() > 1 ? 1 : 0;
     float top = 0;
-    for (size_t k = from; k < m_row.size(); ++k)
-        if (std::isfinite(m_row[k])) top = std::max(top, m_row[k]);
-    const float height = max.y - min.y - 2;
+    for (const std::vector<float>* row : {&upward, &std::as_const(m_row_student)})
+        for (size_t k = from; k < row->size(); ++k)
+            if (std::isfinite((*row)[k])) top = std::max(top, (*row)[k]);
+    const float height = both ? std::floor((max.y - min.y - 2) / 2) : max.y - min.y - 2;
+    const float foot = both ? min.y + 1 + height : max.y - 1;
     const auto pixels = static_cast<int>(max.x - min.x);
     const double keys_per_pixel = static_cast<double>(f.query_keys) / std::max(1, pixels);
-    const auto value_of = [&](int64_t first, int64_t last) {
-        float value = -1;
-        for (int64_t k = first; k < std::min<int64_t>(last, static_cast<int64_t>(m_row.size())); ++k)
-            value = std::max(value, m_row[static_cast<size_t>(k)]);
-        return value;
-    };
-    const auto bar = [&](float x0, float x1, float value, ImU32 colour) {
+    const auto bar = [&](float x0, float x1, float value, bool up, ImU32 colour) {
         if (value < 0 || top <= 0) return;
         const float h = std::round(std::min(1.0F, value / top) * height);
         // At least two pixels wide, else a single strong key is lost; two neighbours then share one.
         if (h > 0)
-            list->AddRectFilled(ImVec2(std::min(x0, max.x - 2), max.y - 1 - h),
-                                ImVec2(std::max(x1, x0 + 2), max.y - 1), colour);
-        if (value > top * 1.001F) // beyond the scale
-            list->AddTriangleFilled(ImVec2(x0, min.y + f.em * 0.3F),
-                                    ImVec2(x0 + f.em * 0.5F, min.y + f.em * 0.3F),
-                                    ImVec2(x0 + f.em * 0.25F, min.y), ctx.theme.text);
+            list->AddRectFilled(ImVec2(std::min(x0, max.x - 2), up ? foot - h : foot),
+                                ImVec2(std::max(x1, x0 + 2), up ? foot : foot + h), colour);
+        if (value > top * 1.001F) { // beyond the scale
+            const float tip = up ? min.y : max.y, base = tip + (up ? 0.3F : -0.3F) * f.em;
+            list->AddTriangleFilled(ImVec2(x0, base), ImVec2(x0 + f.em * 0.5F, base),
+                                    ImVec2(x0 + f.em * 0.25F, tip), ctx.theme.text);
+        }
     };
-    const ImU32 colour = ctx.theme.dark ? 0xFFE9B456U : 0xFFB27200U; // Okabe-Ito sky blue, blue on white
-    if (keys_per_pixel >= 0.5) {
+    const auto bars = [&](const std::vector<float>& row, bool up, ImU32 colour) {
+        const auto keys = static_cast<int64_t>(row.size());
+        if (keys_per_pixel < 0.5) {
+            for (int64_t k = 0; k < keys; ++k)
+                bar(std::round(f.key_x(static_cast<double>(k))),
+                    std::round(f.key_x(static_cast<double>(k + 1))) - 1, row[static_cast<size_t>(k)], up,
+                    colour);
+            return;
+        }
         for (int i = 0; i < pixels; ++i) {
             const auto first = static_cast<int64_t>(static_cast<double>(i) * keys_per_pixel);
             const auto last =
                 std::max(first + 1, static_cast<int64_t>(static_cast<double>(i + 1) * keys_per_pixel));
-            bar(min.x + static_cast<float>(i), min.x + static_cast<float>(i + 1), value_of(first, last),
-                colour);
+            float value = -1;
+            for (int64_t k = first; k < std::min(last, keys); ++k)
+                value = std::max(value, row[static_cast<size_t>(k)]);
+            bar(min.x + static_cast<float>(i), min.x + static_cast<float>(i + 1), value, up, colour);
         }
+    };
+    if (both) {
+        bars(m_row_teacher, true, ctx.theme.origin_prefill);
+        bars(m_row_student, false, ctx.theme.origin_student);
+        list->AddLine(ImVec2(min.x, foot), ImVec2(max.x, foot), ctx.theme.plot_border);
     } else {
-        for (int64_t k = 0; k < static_cast<int64_t>(m_row.size()); ++k)
-            bar(std::round(f.key_x(static_cast<double>(k))),
-                std::round(f.key_x(static_cast<double>(k + 1))) - 1, m_row[static_cast<size_t>(k)], colour);
+        bars(m_row, true, ctx.theme.dark ? 0xFFE9B456U : 0xFFB27200U); // Okabe-Ito sky blue, blue on white
     }
     const std::string label = format_number(static_cast<double>(top));
     text_at(list, ImVec2(min.x - text_width(label) - f.em * 0.3F, min.y - f.em * 0.1F), ctx.theme.text_muted,
@@ -178,7 +217,7 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
         for (auto k = key + 1; k < std::min<int64_t>(static_cast<int64_t>(place + keys_per_pixel),
                                                      static_cast<int64_t>(m_row.size()));
              ++k)
-            if (m_row[static_cast<size_t>(k)] > m_row[static_cast<size_t>(key)]) key = k;
+            if (std::abs(m_row[static_cast<size_t>(k)]) > std::abs(m_row[static_cast<size_t>(key)])) key = k;
         hover_key(ctx, f, f.query, key, clicked);
     }
 }
@@ -186,7 +225,7 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
 void AttentionPanel::draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float width = max.x - min.x, height = max.y - min.y;
-    const AttentionMap::Shape shape{m_teacher,
+    const AttentionMap::Shape shape{m_of,
                                     m_window,
                                     {ctx.selection.layer},
                                     {ctx.selection.head},
@@ -217,11 +256,12 @@ void AttentionPanel::draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) 
         };
         const ColourScale scale =
             head_scale(index(f.layers, ctx.selection.layer), index(f.heads, ctx.selection.head));
-        std::string look = fmt::format("{} {} {} {}", m_colours, scale.log, scale.min, scale.max);
+        std::string look =
+            fmt::format("{} {} {} {} {}", m_colours, static_cast<int>(m_of), scale.log, scale.min, scale.max);
         if (changed || look != m_head_look) {
             m_head_look = std::move(look);
             m_head_rgba.resize(static_cast<size_t>(rows * columns));
-            colour_cells(m_head.cells(0, 0), scale, m_head_rgba);
+            colour(m_head.cells(0, 0), scale, m_head_rgba);
             m_head_size = {static_cast<int>(columns), static_cast<int>(rows)};
             ++m_head_revision;
         }
@@ -307,15 +347,23 @@ void AttentionPanel::draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 
 void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
     const Recording& recording = *f.recording;
     const EngineStatus& status = *ctx.status;
-    const char* who = m_teacher ? "teacher" : "student";
+    // Of a difference the student's row is asked for first: it is the one that most runs keep by themselves.
+    const bool teacher =
+        m_of == AttentionOf::teacher || (differences() && recording.attention(f.query, false));
+    if (differences() && teacher && recording.attention(f.query, true)) {
+        ImGui::TextDisabled("Only one of the two models has this head");
+        return;
+    }
+    const char* who = teacher ? "teacher" : "student";
     // The teacher has read the text up to its last pass only.
     const bool overfill = recording.info().config.mode == Mode::overfill;
-    const int64_t held = m_teacher && overfill ? teacher_length(recording, ctx.steps) : f.query + 1;
-    if (m_asked == f.query && status.errors != m_asked_errors) m_asked.reset();
+    const int64_t held = teacher && overfill ? teacher_length(recording, ctx.steps) : f.query + 1;
+    const std::pair asks(f.query, teacher);
+    if (m_asked == asks && status.errors != m_asked_errors) m_asked.reset();
 
     std::string why = "Not kept at this step";
-    if (!m_teacher && !recording.info().config.capture.attention) why = "Attention is not kept in this run";
-    if (m_teacher && f.query >= held)
+    if (!teacher && !recording.info().config.capture.attention) why = "Attention is not kept in this run";
+    if (teacher && f.query >= held)
         why = held > f.prompt
                   ? fmt::format("The teacher has read up to step {}", format_thousands(held - f.prompt))
                   : "The teacher has read the prompt only";
@@ -324,15 +372,15 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
     ImGui::TextDisabled("%s", why.c_str());
     if (never_read) return;
     ImGui::SameLine();
-    if (m_teacher && f.query >= held) {
+    if (teacher && f.query >= held) {
         if (held > f.prompt && ImGui::SmallButton("Go there")) ctx.select_step(held - f.prompt);
         return;
     }
-    const bool busy = m_asked == f.query;
+    const bool busy = m_asked == asks;
     ImGui::BeginDisabled(!f.live_engine || busy);
     if (ImGui::SmallButton(busy ? "Reading..." : "Read it")) {
-        ctx.engine.send(command::RequestAttention{f.query, m_teacher});
-        m_asked = f.query;
+        ctx.engine.send(command::RequestAttention{f.query, teacher});
+        m_asked = asks;
         m_asked_errors = status.errors;
     }
     ImGui::EndDisabled();
@@ -343,11 +391,11 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
                 ? fmt::format("One pass of the {} over this token, on the columns as they are now.", who)
                       .c_str()
                 : "This run comes from a file; its models are not loaded.");
-    if (!m_teacher || !f.live_engine) return;
+    if (!teacher || !f.live_engine) return;
     ImGui::SameLine();
     if (ImGui::SmallButton("Read all shown")) {
         for (int64_t q = m_window.first_query; q <= std::min(m_window.last_query, held - 1); ++q)
-            if (!recording.attention(q, m_teacher)) ctx.engine.send(command::RequestAttention{q, m_teacher});
+            if (!recording.attention(q, teacher)) ctx.engine.send(command::RequestAttention{q, teacher});
     }
     ImGui::SetItemTooltip("One pass of the teacher for each row of the map.");
 }

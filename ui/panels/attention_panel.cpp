@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace refreshlab::ui {
@@ -14,7 +15,9 @@ using namespace attention;
 
 namespace {
 
-constexpr double log_decades = 3; ///< a logarithmic scale shows this many below its maximum
+constexpr int log_decades = 3; ///< a logarithmic scale shows this many below its maximum
+
+constexpr const char* signed_colours = "rdbu"; ///< of differences: blue below zero, red above
 
 std::vector<int32_t> chosen(const std::vector<uint8_t>& shown) {
     std::vector<int32_t> indices;
@@ -42,13 +45,27 @@ void AttentionPanel::recording_changed(UiContext&) {
 }
 
 ColourScale AttentionPanel::head_scale(size_t layer_index, size_t head_index) const {
-    ColourScale scale{colour_map(m_colours), 0, 1, m_log};
+    ColourScale scale{colour_map(differences() ? signed_colours : m_colours), 0, 1, m_log && !differences()};
     if (m_range == Range::shared && m_shared_max > 0) scale.max = m_shared_max;
     const size_t at = layer_index * m_grid.shape().heads.size() + head_index;
     if (m_range == Range::per_head && at < m_head_max.size() && m_head_max[at] > 0)
         scale.max = m_head_max[at];
-    if (m_log) scale.min = scale.max * std::pow(10.0, -log_decades);
+    if (scale.log) scale.min = scale.max * std::pow(10.0, -log_decades);
+    if (differences()) scale.min = -scale.max;
     return scale;
+}
+
+void AttentionPanel::show(AttentionOf of) {
+    if (differences() != (of == AttentionOf::difference)) { // ranges of weights say nothing of differences
+        m_head_max.clear();
+        m_shared_max = 0;
+    }
+    m_of = of;
+}
+
+void AttentionPanel::colour(std::span<const HalfCell> cells, const ColourScale& scale,
+                            std::span<uint32_t> rgba) const {
+    (differences() ? colour_differences : colour_cells)(cells, scale, rgba);
 }
 
 void AttentionPanel::follow_range(const Frame& f) {
@@ -56,7 +73,7 @@ void AttentionPanel::follow_range(const Frame& f) {
     size_t at = 0;
     for (size_t l = 0; l < f.layers.size(); ++l) {
         for (size_t h = 0; h < f.heads.size(); ++h, ++at) {
-            const double top = m_grid.largest_weight(l, h, m_without_first).value_or(0.0);
+            const double top = std::abs(m_grid.largest_weight(l, h, m_without_first).value_or(0.0));
             m_head_max[at] = std::max(m_head_max[at], top);
             m_shared_max = std::max(m_shared_max, top);
         }
@@ -84,8 +101,8 @@ void AttentionPanel::draw(UiContext& ctx) {
     const int64_t shown = ctx.shown_step();
     f.query = f.prompt + shown - 1 - (recording->step(shown).fed ? 0 : 1);
     f.query = std::max(f.query, f.prompt);
-    if (info.config.mode == Mode::teacher) m_teacher = true;
-    if (info.config.mode == Mode::student) m_teacher = false;
+    if (info.config.mode == Mode::teacher) show(AttentionOf::teacher);
+    if (info.config.mode == Mode::student) show(AttentionOf::student);
 
     draw_toolbar(ctx, f);
     if (f.layers.empty() || f.heads.empty()) {
@@ -127,19 +144,28 @@ void AttentionPanel::draw_toolbar(UiContext& ctx, Frame& f) {
     const float em = f.em;
     const Mode mode = f.recording->info().config.mode;
     ImGui::BeginDisabled(mode != Mode::overfill);
-    ImGui::SetNextItemWidth(6.2F * em);
-    if (ImGui::BeginCombo("##model", m_teacher ? "Teacher" : "Student")) {
-        if (ImGui::Selectable("Student", !m_teacher)) m_teacher = false;
-        if (ImGui::Selectable("Teacher", m_teacher)) m_teacher = true;
+    ImGui::SetNextItemWidth(6.8F * em);
+    constexpr std::array names{"Student", "Teacher", "Difference"};
+    if (ImGui::BeginCombo("##model", names[static_cast<size_t>(m_of)])) {
+        for (const AttentionOf of : {AttentionOf::student, AttentionOf::teacher, AttentionOf::difference})
+            if (ImGui::Selectable(names[static_cast<size_t>(of)], of == m_of)) show(of);
         ImGui::EndCombo();
     }
     ImGui::EndDisabled();
-    ImGui::SetItemTooltip(mode == Mode::overfill
-                              ? "Whose attention is shown. The teacher's is read on request."
-                              : "This run has one model only.");
+    ImGui::SetItemTooltip(
+        mode == Mode::overfill
+            ? "Whose attention is shown; the difference is teacher - student, over the same keys.\n"
+              "The teacher's is read on request."
+            : "This run has one model only.");
     ImGui::SameLine();
-    ImGui::Checkbox("Log", &m_log);
-    ImGui::SetItemTooltip("Logarithmic colours, over %d decades.", static_cast<int>(log_decades));
+    bool log = m_log && !differences();
+    ImGui::BeginDisabled(differences());
+    if (ImGui::Checkbox("Log", &log)) m_log = log;
+    ImGui::EndDisabled();
+    if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
+        ImGui::SetTooltip(
+            "%s", differences() ? "Differences have signs: their colours are linear."
+                                : fmt::format("Logarithmic colours, over {} decades.", log_decades).c_str());
     ImGui::SameLine();
     if (ImGui::Button("Options")) ImGui::OpenPopup("attention options");
     draw_options(ctx, f);
@@ -211,12 +237,14 @@ void AttentionPanel::draw_options(UiContext&, Frame& f) {
         ImGui::EndCombo();
     }
     ImGui::SetNextItemWidth(7 * f.em);
-    if (ImGui::BeginCombo("Colours", m_colours.c_str())) {
+    ImGui::BeginDisabled(differences());
+    if (ImGui::BeginCombo("Colours", differences() ? signed_colours : m_colours.c_str())) {
         for (const std::string_view name : colour_map_names())
-            if (name != "rdbu" && ImGui::Selectable(std::string(name).c_str(), name == m_colours))
+            if (name != signed_colours && ImGui::Selectable(std::string(name).c_str(), name == m_colours))
                 m_colours = name;
         ImGui::EndCombo();
     }
+    ImGui::EndDisabled();
     draw_chooser("Layers", m_layer_shown);
     draw_chooser("Heads", m_head_shown);
     ImGui::EndPopup();
@@ -233,12 +261,13 @@ void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size)
         std::max(4.0F, std::min(std::floor((size.y - bottom) / layers) - gap, std::round(cell_x * 1.3F)));
 
     AttentionMap::Shape shape{
-        m_teacher, m_window, f.layers, f.heads, static_cast<int64_t>(cell_x), static_cast<int64_t>(cell_y)};
+        m_of, m_window, f.layers, f.heads, static_cast<int64_t>(cell_x), static_cast<int64_t>(cell_y)};
     bool changed = m_grid.update(*f.recording, shape);
     follow_range(f);
 
     const int64_t rows = m_grid.rows(), columns = m_grid.columns();
-    std::string look = fmt::format("{} {} {} {}", m_colours, m_log, static_cast<int>(m_range), m_shared_max);
+    std::string look = fmt::format("{} {} {} {} {}", m_colours, static_cast<int>(m_of), m_log,
+                                   static_cast<int>(m_range), m_shared_max);
     if (m_range == Range::per_head)
         for (const double top : m_head_max)
             look += fmt::format(" {}", top);
@@ -252,7 +281,7 @@ void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size)
         std::vector<uint32_t> cell(static_cast<size_t>(rows * columns));
         for (size_t l = 0; l < f.layers.size(); ++l) {
             for (size_t h = 0; h < f.heads.size(); ++h) {
-                colour_cells(m_grid.cells(l, h), head_scale(l, h), cell);
+                colour(m_grid.cells(l, h), head_scale(l, h), cell);
                 for (int64_t row = 0; row < rows; ++row) {
                     const auto to =
                         (static_cast<int64_t>(l) * rows + row) * width + static_cast<int64_t>(h) * columns;
@@ -291,7 +320,8 @@ void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size)
             ImGui::PopID();
             if (hover) {
                 const auto top = m_grid.largest_weight(l, h, m_without_first);
-                ImGui::SetTooltip("Layer %d, head %d\nLargest weight%s %s", f.layers[l], f.heads[h],
+                ImGui::SetTooltip("Layer %d, head %d\nLargest %s%s %s", f.layers[l], f.heads[h],
+                                  differences() ? "difference" : "weight",
                                   m_without_first ? " behind position 0" : "",
                                   top ? format_number(*top).c_str() : "-");
             }

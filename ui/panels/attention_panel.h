@@ -6,13 +6,15 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
 
 /// Layer x head grid of the shown step's attention and one head enlarged: a strip with the weights of the shown query
-/// over all keys, and the map query x key of the queries before it (reference/ui.md, AT1-AT5).
+/// over all keys, and the map query x key of the queries before it (reference/ui.md, AT1-AT6).
 class AttentionPanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Attention"; }
@@ -29,6 +31,7 @@ private:
     void draw_grid(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size);
     void draw_head(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size);
     void draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float width);
+    void read_row(const Frame& f, int32_t layer, int32_t head);
     void draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
     void draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
     void draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 map_max, float bottom);
@@ -36,8 +39,11 @@ private:
     void draw_missing(UiContext& ctx, Frame& f);
     [[nodiscard]] ColourScale head_scale(size_t layer_index, size_t head_index) const;
     void follow_range(const Frame& f);
+    void show(AttentionOf of);
+    void colour(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba) const;
+    [[nodiscard]] bool differences() const { return m_of == AttentionOf::difference; }
 
-    bool m_teacher = false;
+    AttentionOf m_of = AttentionOf::student;
     bool m_log = true;
     Range m_range = Range::shared;
     bool m_without_first = true; ///< position 0 takes most mass in many heads
@@ -57,9 +63,10 @@ private:
     std::vector<float> m_row;
     int64_t m_row_query = -1;
     int32_t m_row_layer = -1, m_row_head = -1;
-    bool m_row_teacher = false;
+    AttentionOf m_row_of = AttentionOf::student;
+    std::vector<float> m_row_teacher, m_row_student; ///< of a difference: what it is made of
     std::vector<TopKey> m_top;
-    std::optional<int64_t> m_asked; ///< query position of the last request
+    std::optional<std::pair<int64_t, bool>> m_asked; ///< query position and model of the last request
     uint64_t m_asked_errors = 0;
 };
 

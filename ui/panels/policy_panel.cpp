@@ -59,7 +59,7 @@ public:
             draw_card(ctx, policy, i, states[i]);
         m_find.draw(ctx, policy);
         if (policy.triggers.empty())
-            muted_text(ctx, "No trigger: nothing refreshes by itself, \"Refresh now\" still does");
+            muted_text(ctx, "No trigger: nothing refreshes by itself; Refresh now (R) still does");
         draw_add(ctx, policy);
         draw_combine(ctx, policy);
         draw_action(ctx, policy);
