@@ -6,6 +6,7 @@
 #include "ui/fonts.h"
 #include "ui/host.h"
 #include "ui/landmarks.h"
+#include "ui/plot/playback.h"
 #include "ui/theme.h"
 #include "ui/toasts.h"
 
@@ -51,6 +52,7 @@ struct UiContext {
     std::optional<int64_t> hovered_step;      ///< set by any panel in the last frame: shared crosshair
     std::optional<int64_t> next_hovered_step; ///< written by panels in this frame
     TimeView time;
+    Playback playback;
     std::string coloured_signal = "entropy_bits"; ///< of the Text panel
     Drafts drafts;
     Theme theme;

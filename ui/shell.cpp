@@ -5,6 +5,7 @@
 #include "ui/engine_log.h"
 #include "ui/layout.h"
 #include "ui/panels/panel.h"
+#include "ui/plot/time_view.h"
 #include "ui/shell_state.h"
 
 #include <fmt/format.h>
@@ -42,6 +43,7 @@ struct Shell::Impl {
     [[nodiscard]] std::string next_to_front();
     void draw_panels();
     void draw_panel(Panel& panel);
+    void play_back();
     void count_times();
 
     ShellState state;
@@ -256,6 +258,7 @@ void Shell::Impl::begin_frame() {
     else if (ctx.selection.step && *ctx.selection.step > ctx.steps)
         ctx.selection.step.reset();
     ctx.hovered_step.reset();
+    ctx.playback.stop();
     ctx.time.follow = true;
     ctx.time.seen_steps = 0;
     state.refreshes_when_asked.reset();
@@ -266,6 +269,19 @@ void Shell::Impl::begin_frame() {
     last_recording = ctx.recording;
     for (const auto& panel : state.panels)
         state.guarded([&] { panel->recording_changed(ctx); });
+}
+
+/// The selected step moves on by itself.
+void Shell::Impl::play_back() {
+    UiContext& ctx = state.ctx;
+    if (!ctx.playback.playing() || ctx.steps == 0) return;
+    const auto [first, last] = played_steps(ctx);
+    const auto step =
+        ctx.playback.advance(ctx.selection.step, static_cast<double>(ImGui::GetIO().DeltaTime), first, last);
+    if (!step) return;
+    ctx.select_step(*step);
+    if (!ctx.time.follow && !ctx.playback.loop) reveal_step(ctx.time, *step, ctx.steps);
+    ctx.host.keep_awake(0.3);
 }
 
 void Shell::Impl::count_times() {
@@ -349,6 +365,9 @@ void Shell::Impl::finish_jobs() {
 void Shell::Impl::handle_shortcuts() {
     const ImGuiIO& io = ImGui::GetIO();
     if (io.WantTextInput) return;
+    // Esc ends a walk through the controls by keyboard. (Dear ImGui begins one there: it goes from a child window, which a
+    // click on a token has focused, to its parent, and shows its cursor.)
+    if (ImGui::IsKeyPressed(ImGuiKey_Escape, false)) ImGui::SetNavCursorVisible(false);
     for (const Action& action : state.actions) {
         if (action.shortcut == 0) continue;
         const auto key = static_cast<ImGuiKey>(action.shortcut & ~ImGuiMod_Mask_);
@@ -448,6 +467,7 @@ void Shell::draw() {
     impl.begin_frame();
     impl.watch_engine();
     impl.finish_jobs();
+    impl.play_back();
     impl.count_times();
 
     if (!state.ctx.present_mode) draw_menu_bar(state);

@@ -23,6 +23,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, Shell::Options shell_opti
           .hovered_step = {},
           .next_hovered_step = {},
           .time = {},
+          .playback = {},
           .coloured_signal = "entropy_bits",
           .drafts = {},
           .theme = {},

@@ -45,6 +45,15 @@ void arrows_walk(Robot& r) {
     r.start(r.config(), 30);
     r.act("select.previous");
     GUI_CHECK(r.ctx().selection.step == 29);
+    // A token clicked and Esc pressed: the keys still walk through the steps.
+    r.click(r.box("text/token/12"));
+    const int64_t clicked = r.ctx().selection.step.value_or(0);
+    GUI_CHECK(clicked > 5);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.act("select.previous");
+    GUI_CHECK(r.ctx().selection.step == clicked - 1);
+    r.ctx().select_step(29);
+    r.frames(2);
     // Again and again: the keys must not end up in the controls.
     r.act("select.previous");
     r.act("select.previous");
@@ -99,6 +108,54 @@ void timeline_scrubs(Robot& r) {
     r.frames(2);
     r.click(r.box("timeline/live"));
     GUI_CHECK(r.ctx().live() && r.ctx().time.follow);
+}
+
+void the_run_is_played_back(Robot& r) {
+    r.start(r.config(), 60);
+    r.te->SetRef("//Timeline");
+    r.te->ItemClick("...##play back options");
+    r.te->SetRef("//$FOCUSED");
+    r.te->ItemClick("200");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->SetRef("");
+    r.click(r.box("timeline/play_back"));
+    GUI_CHECK(r.ctx().playback.playing() && r.ctx().playback.steps_per_second == 200.0);
+    GUI_CHECK(r.ctx().selection.step.has_value()); // from the newest step: from the beginning
+    int64_t before = *r.ctx().selection.step;
+    GUI_CHECK(before < 60);
+    GUI_CHECK(r.until([&] {
+        const int64_t now = r.ctx().selection.step.value_or(0);
+        GUI_CHECK(now >= before);
+        before = now;
+        return !r.ctx().playback.playing();
+    }));
+    GUI_CHECK(r.ctx().selection.step == 60);
+
+    // In a loop: the steps in sight, over and over; another step chosen by hand ends it.
+    ui::set_time_range(r.ctx().time, 20, 28, r.ctx().steps);
+    r.frames(2);
+    r.te->SetRef("//Timeline");
+    r.te->ItemClick("...##play back options");
+    r.te->SetRef("//$FOCUSED");
+    r.te->ItemCheck("Loop over the steps in sight");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->SetRef("");
+    r.act("select.play_back");
+    GUI_CHECK(r.until([&] { return r.ctx().playback.playing(); }, 5));
+    int rounds = 0;
+    before = 0;
+    GUI_CHECK(r.until([&] {
+        const int64_t now = r.ctx().selection.step.value_or(0);
+        GUI_CHECK(now >= 20 && now <= 28);
+        rounds += now < before ? 1 : 0;
+        before = now;
+        return rounds == 3;
+    }));
+    r.ctx().select_step(5);
+    r.frames(3);
+    GUI_CHECK(!r.ctx().playback.playing() && r.ctx().selection.step == 5);
+    r.ctx().playback = ui::Playback{};
+    r.act("select.live");
 }
 
 void tokens_are_coloured_and_explained(Robot& r) {
@@ -374,6 +431,8 @@ std::vector<Case> panel_cases() {
          tokens_are_coloured_and_explained},
         {"timeline", "TL1 arrow keys walk, Live returns, typing keeps its keys", arrows_walk},
         {"timeline", "TL1 the timeline scrubs, past the newest step is live", timeline_scrubs},
+        {"timeline", "TL2 the run is played back, and in a loop over the steps in sight",
+         the_run_is_played_back},
         {"attention", "AT1 AT2 click a cell of the grid: that head is enlarged", enlarge_a_head},
         {"attention", "AT3 hover tells query, key and weight; a click holds the cell", hold_a_cell},
         {"cache", "CA1 a refresh changes exactly its columns", refresh_changes_its_columns_only},

@@ -2,6 +2,7 @@
 #include "tests/support/seed.h"
 #include "ui/plot/auto_range.h"
 #include "ui/plot/markers.h"
+#include "ui/plot/playback.h"
 #include "ui/plot/time_view.h"
 #include "ui/plot/value_format.h"
 
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 using namespace refreshlab;
@@ -28,6 +30,70 @@ TEST_CASE("a view that follows keeps the newest step in sight and changes its sc
         changes += view.x_max != before ? 1 : 0;
     }
     REQUIRE(changes < 120);
+}
+
+TEST_CASE("playing back goes through every step at its speed and halts at the end", "[plot][TL2]") {
+    std::mt19937 random(test::seed(41));
+    for (int round = 0; round < 200; ++round) {
+        Playback playback;
+        playback.steps_per_second = 1 + random() % 300;
+        const int64_t last = 2 + static_cast<int64_t>(random() % 400);
+        const int64_t from = 1 + static_cast<int64_t>(random() % static_cast<unsigned>(last - 1));
+        int64_t step = playback.start(from, 1, last);
+        REQUIRE(step == from);
+        double passed = 0;
+        int frames = 0;
+        while (playback.playing()) {
+            const double seconds = 1e-3 * static_cast<double>(random() % 200);
+            const auto next = playback.advance(step, seconds, 1, last);
+            passed += seconds;
+            REQUIRE(next);
+            REQUIRE(*next >= step);
+            // The time that has passed, to one step.
+            const double due = static_cast<double>(from) + passed * playback.steps_per_second;
+            if (playback.playing()) REQUIRE(std::abs(static_cast<double>(*next) - due) <= 1.0 + 1e-6);
+            step = *next;
+            REQUIRE(++frames < 2'000'000);
+        }
+        REQUIRE(step == last);
+        REQUIRE_FALSE(playback.advance(step, 1.0, 1, last));
+    }
+}
+
+TEST_CASE("a loop stays in its range, wherever it is moved, and its rounds are equal", "[plot][TL2]") {
+    Playback playback;
+    playback.loop = true;
+    playback.steps_per_second = 100;
+    int64_t step = playback.start(500, 10, 13); // outside: from its beginning
+    REQUIRE(step == 10);
+    std::vector<int64_t> seen{step};
+    for (int i = 0; i < 11; ++i)
+        seen.push_back(step = *playback.advance(step, 0.0100001, 10, 13));
+    REQUIRE(seen == std::vector<int64_t>{10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13});
+    REQUIRE(*playback.advance(13, 0.01, 40, 44) == 40); // the range moved on
+    REQUIRE(*playback.advance(40, 100.0, 40, 44) ==
+            40 + 25 % 5); // a halt of the window counts as a quarter second
+    REQUIRE(playback.playing());
+    REQUIRE_FALSE(playback.advance(42, 0.01, 40, 44)); // somebody chose another step
+    REQUIRE_FALSE(playback.playing());
+    (void)playback.start(41, 40, 44);
+    REQUIRE_FALSE(playback.advance(std::nullopt, 0.01, 40, 44)); // or went live
+    REQUIRE(playback.start(44, 40, 44) == 40);                   // from the end: once more
+}
+
+TEST_CASE("steps in sight are whole recorded steps", "[plot][TL2]") {
+    TimeView view;
+    view.x_min = 10.2;
+    view.x_max = 19.9;
+    REQUIRE(steps_in_sight(view, 100) == std::pair<int64_t, int64_t>{11, 19});
+    REQUIRE(steps_in_sight(view, 15) == std::pair<int64_t, int64_t>{11, 15});
+    REQUIRE(steps_in_sight(view, 8) == std::pair<int64_t, int64_t>{1, 8}); // none of them is there
+    view.x_min = -5;
+    view.x_max = 400;
+    REQUIRE(steps_in_sight(view, 100) == std::pair<int64_t, int64_t>{1, 100});
+    view.x_min = 50.1;
+    view.x_max = 50.9;
+    REQUIRE(steps_in_sight(view, 100) == std::pair<int64_t, int64_t>{1, 100});
 }
 
 TEST_CASE("a person's pan or zoom ends following, the steps since are counted, End returns", "[plot][SG5]") {

@@ -45,7 +45,9 @@ private:
         }
     };
     void draw_caption(UiContext& ctx, ImVec2 at, float height);
+    void draw_buttons(UiContext& ctx, ImVec2 at, float width, float height);
     void draw_live_button(UiContext& ctx, ImVec2 at, float width, float height);
+    void draw_playback(UiContext& ctx, ImVec2 at, float width, float height);
     void draw_chart(UiContext& ctx, const Strip& strip);
     void draw_axis(UiContext& ctx, const Strip& strip);
     void draw_marks(UiContext& ctx, const Strip& strip, bool hovered);
@@ -72,7 +74,7 @@ void TimelinePanel::draw(UiContext& ctx) {
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     const float font = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();
     const float caption = std::max(ImGui::CalcTextSize("step 10,000 of 10,000").x, font * 9) + font;
-    const float button = ImGui::CalcTextSize("Live").x + 3 * ImGui::GetStyle().FramePadding.x + font;
+    const float button = ImGui::CalcTextSize("Play back...").x + 4 * ImGui::GetStyle().FramePadding.x + 2;
     const float height = std::max(room.y, font);
     Strip strip{};
     strip.left = at.x + caption;
@@ -84,7 +86,7 @@ void TimelinePanel::draw(UiContext& ctx) {
     strip.chart = height > font * 3.3F ? at.y + std::round(font * 1.05F) : at.y;
     strip.x_max = fitted_max(ctx.steps);
     draw_caption(ctx, at, height);
-    draw_live_button(ctx, {strip.right + font * 0.75F, at.y}, button, height);
+    draw_buttons(ctx, {strip.right + font * 0.75F, at.y}, button, height);
     ctx.landmarks.set("timeline/bar",
                       {strip.left, strip.chart, strip.right - strip.left, strip.axis - strip.chart});
 
@@ -130,6 +132,41 @@ void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {
         list->AddText({at.x, y}, ink, text.c_str());
         y += line + 2;
     }
+}
+
+void TimelinePanel::draw_buttons(UiContext& ctx, ImVec2 at, float width, float height) {
+    const float gap = std::round(ImGui::GetFontSize() * 0.25F);
+    const float row = std::floor(std::min(ImGui::GetFrameHeight(), (height - gap) / 2));
+    if (row < ImGui::GetTextLineHeight()) // a very low strip: playing back is in the menu
+        return draw_live_button(ctx, at, width, height);
+    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {ImGui::GetStyle().FramePadding.x * 0.5F, 0});
+    draw_live_button(ctx, at, width, row);
+    draw_playback(ctx, {at.x, at.y + row + gap}, width, row);
+    ImGui::PopStyleVar();
+}
+
+void TimelinePanel::draw_playback(UiContext& ctx, ImVec2 at, float width, float height) {
+    const float more = ImGui::CalcTextSize("...").x + 4 * ImGui::GetStyle().FramePadding.x;
+    ImGui::SetCursorScreenPos(at);
+    ImGui::BeginDisabled(ctx.steps < 2);
+    if (ImGui::Button(ctx.playback.playing() ? "Halt###play back" : "Play back###play back",
+                      {width - more - 2, height}))
+        ctx.run_action("select.play_back");
+    ImGui::EndDisabled();
+    ImGui::SetItemTooltip("The selected step moves on by itself, %g steps a second%s (P)",
+                          ctx.playback.steps_per_second, ctx.playback.loop ? ", over and over" : "");
+    ctx.landmarks.set("timeline/play_back", {at.x, at.y, width - more - 2, height});
+    ImGui::SetCursorScreenPos({at.x + width - more, at.y});
+    if (ImGui::Button("...##play back options", {more, height})) ImGui::OpenPopup("play back options");
+    ImGui::SetItemTooltip("Speed and loop");
+    if (!ImGui::BeginPopup("play back options")) return;
+    ImGui::SeparatorText("Steps a second");
+    for (const int speed : {5, 10, 20, 50, 100, 200})
+        if (ImGui::RadioButton(fmt::format("{}", speed).c_str(), ctx.playback.steps_per_second == speed))
+            ctx.playback.steps_per_second = speed;
+    ImGui::Separator();
+    ImGui::Checkbox("Loop over the steps in sight", &ctx.playback.loop);
+    ImGui::EndPopup();
 }
 
 void TimelinePanel::draw_live_button(UiContext& ctx, ImVec2 at, float width, float height) {

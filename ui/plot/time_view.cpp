@@ -102,6 +102,17 @@ bool reveal_step(TimeView& view, int64_t step, int64_t steps) {
     return true;
 }
 
+std::pair<int64_t, int64_t> steps_in_sight(const TimeView& view, int64_t steps) {
+    const double end = static_cast<double>(steps);
+    const auto first = static_cast<int64_t>(std::ceil(std::clamp(view.x_min, 1.0, end)));
+    const auto last = static_cast<int64_t>(std::floor(std::clamp(view.x_max, 1.0, end)));
+    return last > first ? std::pair(first, last) : std::pair(int64_t{1}, steps);
+}
+
+std::pair<int64_t, int64_t> played_steps(const UiContext& ctx) {
+    return ctx.playback.loop ? steps_in_sight(ctx.time, ctx.steps) : std::pair(int64_t{1}, ctx.steps);
+}
+
 int64_t new_steps(const TimeView& view, int64_t steps) {
     return view.follow ? 0 : std::max<int64_t>(0, steps - view.seen_steps);
 }

@@ -3,6 +3,7 @@
 #include "ui/context.h"
 
 #include <cstdint>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -26,6 +27,11 @@ void pan_time_view(TimeView& view, double by_steps, int64_t steps);
 void zoom_time_view(TimeView& view, double factor, double about, int64_t steps);
 /// Brings a step into sight when it is outside; the width stays. True when something moved.
 bool reveal_step(TimeView& view, int64_t step, int64_t steps);
+
+/// The recorded steps in sight, first and last; the whole run where fewer than two are. \param steps  at least 1
+[[nodiscard]] std::pair<int64_t, int64_t> steps_in_sight(const TimeView& view, int64_t steps);
+/// What playing back goes through: the steps in sight where it loops, else the whole run.
+[[nodiscard]] std::pair<int64_t, int64_t> played_steps(const UiContext& ctx);
 
 /// Steps since following stopped; 0 while following.
 [[nodiscard]] int64_t new_steps(const TimeView& view, int64_t steps);
