@@ -115,14 +115,15 @@ void the_run_is_played_back(Robot& r) {
     r.te->SetRef("//Timeline");
     r.te->ItemClick("...##play back options");
     r.te->SetRef("//$FOCUSED");
-    r.te->ItemClick("200");
+    r.te->ItemClick("5");
     r.te->KeyPress(ImGuiKey_Escape);
     r.te->SetRef("");
     r.click(r.box("timeline/play_back"));
-    GUI_CHECK(r.ctx().playback.playing() && r.ctx().playback.steps_per_second == 200.0);
+    GUI_CHECK(r.ctx().playback.playing() && r.ctx().playback.steps_per_second == 5.0);
     GUI_CHECK(r.ctx().selection.step.has_value()); // from the newest step: from the beginning
     int64_t before = *r.ctx().selection.step;
     GUI_CHECK(before < 60);
+    r.ctx().playback.steps_per_second = 200;
     GUI_CHECK(r.until([&] {
         const int64_t now = r.ctx().selection.step.value_or(0);
         GUI_CHECK(now >= before);

@@ -48,6 +48,7 @@ private:
     void draw_buttons(UiContext& ctx, ImVec2 at, float width, float height);
     void draw_live_button(UiContext& ctx, ImVec2 at, float width, float height);
     void draw_playback(UiContext& ctx, ImVec2 at, float width, float height);
+    void draw_playback_options(UiContext& ctx);
     void draw_chart(UiContext& ctx, const Strip& strip);
     void draw_axis(UiContext& ctx, const Strip& strip);
     void draw_marks(UiContext& ctx, const Strip& strip, bool hovered);
@@ -143,6 +144,7 @@ void TimelinePanel::draw_buttons(UiContext& ctx, ImVec2 at, float width, float h
     draw_live_button(ctx, at, width, row);
     draw_playback(ctx, {at.x, at.y + row + gap}, width, row);
     ImGui::PopStyleVar();
+    draw_playback_options(ctx);
 }
 
 void TimelinePanel::draw_playback(UiContext& ctx, ImVec2 at, float width, float height) {
@@ -159,6 +161,9 @@ void TimelinePanel::draw_playback(UiContext& ctx, ImVec2 at, float width, float 
     ImGui::SetCursorScreenPos({at.x + width - more, at.y});
     if (ImGui::Button("...##play back options", {more, height})) ImGui::OpenPopup("play back options");
     ImGui::SetItemTooltip("Speed and loop");
+}
+
+void TimelinePanel::draw_playback_options(UiContext& ctx) {
     if (!ImGui::BeginPopup("play back options")) return;
     ImGui::SeparatorText("Steps a second");
     for (const int speed : {5, 10, 20, 50, 100, 200})
