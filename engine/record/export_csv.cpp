@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/record/export.h"
 #include "engine/text/utf8.h"
+#include "kernels/check.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -38,18 +40,13 @@ private:
     bool m_stopped = false;
 };
 
-/// One CSV file (RFC 4180: comma, CRLF, quotes doubled). Fields are added one by one; end_row() closes the line.
-class CsvFile {
+/// Rows of CSV (RFC 4180: comma, CRLF, quotes doubled). Fields are added one by one; end_row() closes the line.
+class CsvRows {
 public:
-    CsvFile(const std::filesystem::path& path, std::string_view header)
-        : m_path(path) {
-        errno = 0;
-        m_file.open(path, std::ios::binary | std::ios::trunc);
-        check();
-        m_file << header << "\r\n";
-    }
+    explicit CsvRows(std::ostream& out)
+        : m_out(out) {}
 
-    CsvFile& text(std::string_view value) {
+    CsvRows& text(std::string_view value) {
         separate();
         if (value.find_first_of(",\"\r\n") == std::string_view::npos) {
             m_row += value;
@@ -63,34 +60,30 @@ public:
         m_row += '"';
         return *this;
     }
-    CsvFile& integer(int64_t value) {
+    CsvRows& integer(int64_t value) {
         separate();
         m_row += std::to_string(value);
         return *this;
     }
-    CsvFile& empty() {
+    CsvRows& empty() {
         separate();
         return *this;
     }
     /// Empty when absent(), else the shortest text that reads back as the same number.
-    CsvFile& number(float value) {
+    CsvRows& number(float value) {
         if (is_absent(value)) return empty();
         return real(value);
     }
-    CsvFile& number(double value) { return real(value); }
+    CsvRows& number(double value) { return real(value); }
     void end_row() {
-        m_file << m_row << "\r\n";
+        m_out << m_row << "\r\n";
         m_row.clear();
         m_first = true;
-    }
-    void close() {
-        m_file.close();
-        check();
     }
 
 private:
     template <class T>
-    CsvFile& real(T value) {
+    CsvRows& real(T value) {
         separate();
         m_row += std::isnan(value) ? std::string("nan") : fmt::format("{}", value); // no "-nan"
         return *this;
@@ -99,6 +92,29 @@ private:
         if (!m_first) m_row += ',';
         m_first = false;
     }
+
+    std::ostream& m_out;
+    std::string m_row;
+    bool m_first = true;
+};
+
+/// A file of such rows under one header.
+class CsvFile {
+public:
+    CsvFile(const std::filesystem::path& path, std::string_view header)
+        : m_path(path) {
+        errno = 0;
+        m_file.open(path, std::ios::binary | std::ios::trunc);
+        check();
+        m_file << header << "\r\n";
+    }
+    [[nodiscard]] CsvRows& rows() { return m_rows; }
+    void close() {
+        m_file.close();
+        check();
+    }
+
+private:
     void check() const {
         if (m_file) return;
         throw Error(doing, m_path.string(), errno != 0 ? std::strerror(errno) : "cannot be written",
@@ -107,8 +123,7 @@ private:
 
     std::filesystem::path m_path;
     std::ofstream m_file;
-    std::string m_row;
-    bool m_first = true;
+    CsvRows m_rows{m_file};
 };
 
 /// Token bytes as UTF-8: bytes that belong to no character of this token alone, and NUL, as \xHH.
@@ -133,6 +148,13 @@ std::string token_text(const TokenTable& tokens, int32_t id) {
     return text;
 }
 
+/// "refreshed" and "reason" of a step.
+void refresh_columns(CsvRows& csv, const Recording& r, int64_t step) {
+    const RefreshEvent* refresh = r.refresh_at(step);
+    csv.integer(refresh != nullptr && refresh->spliced >= 1 ? 1 : 0);
+    csv.text(refresh != nullptr ? reason_text(refresh->hits) : "");
+}
+
 bool write_steps(const Recording& r, const std::filesystem::path& path, Stop& stop) {
     const auto logprob = signal_id("logprob");
     std::vector<size_t> others;
@@ -142,7 +164,8 @@ bool write_steps(const Recording& r, const std::filesystem::path& path, Stop& st
         others.push_back(id);
         header += fmt::format(",{}", signals()[id].name);
     }
-    CsvFile csv(path, header + ",refreshed,reason");
+    CsvFile file(path, header + ",refreshed,reason");
+    CsvRows& csv = file.rows();
     for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
         if (stop()) return false;
         const StepRecord& record = r.step(t);
@@ -153,17 +176,16 @@ bool write_steps(const Recording& r, const std::filesystem::path& path, Stop& st
         csv.number(logprob ? r.signal(t, *logprob) : absent());
         for (const size_t id : others)
             csv.number(r.signal(t, id));
-        const RefreshEvent* refresh = r.refresh_at(t);
-        csv.integer(refresh != nullptr && refresh->spliced >= 1 ? 1 : 0);
-        csv.text(refresh != nullptr ? reason_text(refresh->hits) : "");
+        refresh_columns(csv, r, t);
         csv.end_row();
     }
-    csv.close();
+    file.close();
     return true;
 }
 
 bool write_candidates(const Recording& r, const std::filesystem::path& path, Stop& stop) {
-    CsvFile csv(path, "step,rank,token_id,text,prob");
+    CsvFile file(path, "step,rank,token_id,text,prob");
+    CsvRows& csv = file.rows();
     for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
         if (stop()) return false;
         const StepRecord& record = r.step(t);
@@ -172,7 +194,7 @@ bool write_candidates(const Recording& r, const std::filesystem::path& path, Sto
             csv.text(token_text(r.tokens(), record.top_ids[rank])).number(record.top_probs[rank]).end_row();
         }
     }
-    csv.close();
+    file.close();
     return true;
 }
 
@@ -187,7 +209,7 @@ std::string hits_detail(const std::vector<TriggerHit>& hits) {
     return list.empty() ? std::string() : list.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-void refresh_row(CsvFile& csv, const RefreshEvent& e) {
+void refresh_row(CsvRows& csv, const RefreshEvent& e) {
     csv.integer(e.step).text("refresh").text(reason_text(e.hits)).integer(e.automatic ? 1 : 0);
     csv.integer(e.delta)
         .integer(e.first_pos)
@@ -205,13 +227,13 @@ void refresh_row(CsvFile& csv, const RefreshEvent& e) {
     csv.text(hits_detail(e.hits)).end_row();
 }
 
-void pass_row(CsvFile& csv, const PassEvent& e) {
+void pass_row(CsvRows& csv, const PassEvent& e) {
     csv.integer(e.step).text("pass").text(e.shadow ? "shadow" : e.probe ? "probe" : "refresh");
     csv.empty().empty().integer(e.first_pos).empty().integer(e.tokens).empty().empty().empty();
     csv.number(e.kl_nats).empty().number(e.ms).empty().empty().empty().empty().end_row();
 }
 
-void command_row(CsvFile& csv, const CommandEvent& e) {
+void command_row(CsvRows& csv, const CommandEvent& e) {
     csv.integer(e.step).text("command");
     for (int i = 0; i < 15; ++i)
         csv.empty();
@@ -220,10 +242,11 @@ void command_row(CsvFile& csv, const CommandEvent& e) {
 
 /// Events by step; at one step in the order in which they happen: commands before it, its pass, its refresh.
 bool write_events(const Recording& r, const std::filesystem::path& path, Stop& stop) {
-    CsvFile csv(
+    CsvFile file(
         path,
         "step,kind,reason,automatic,delta,first_pos,spliced,pass_tokens,on_fire,token_before,token_after,"
         "kl_nats,mean_drift,teacher_ms,splice_ms,redraw_ms,fired_step,detail");
+    CsvRows& csv = file.rows();
     struct Entry {
         int64_t step;
         int kind;
@@ -243,12 +266,13 @@ bool write_events(const Recording& r, const std::filesystem::path& path, Stop& s
         if (entry.kind == 1) pass_row(csv, r.passes()[entry.index]);
         if (entry.kind == 2) refresh_row(csv, r.refreshes()[entry.index]);
     }
-    csv.close();
+    file.close();
     return true;
 }
 
 bool write_drift(const Recording& r, const std::filesystem::path& path, Stop& stop) {
-    CsvFile csv(path, "refresh,step,layer,position,k_relative,v_relative,k_max_abs,v_max_abs");
+    CsvFile file(path, "refresh,step,layer,position,k_relative,v_relative,k_max_abs,v_max_abs");
+    CsvRows& csv = file.rows();
     for (size_t i = 0, n = r.drifts().size(); i < n; ++i) {
         const DriftMap& map = *r.drifts()[i];
         for (int64_t layer = 0; layer < map.layers; ++layer) {
@@ -260,7 +284,7 @@ bool write_drift(const Recording& r, const std::filesystem::path& path, Stop& st
             }
         }
     }
-    csv.close();
+    file.close();
     return true;
 }
 
@@ -297,6 +321,20 @@ void write_meta(const Recording& r, const std::filesystem::path& path) {
     write_file(path, meta.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+/// What stands there may be replaced when it is empty or a table by steps, as this function or export_csv writes it: a
+/// trace, a prompt file, a checkpoint never is.
+void check_table_target(const std::filesystem::path& path) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return; // write_file knows about folders and devices
+    constexpr std::string_view begin = "step,";
+    std::string head(begin.size(), '\0');
+    std::ifstream file(path, std::ios::binary);
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    if (file.gcount() == 0 || head == begin) return;
+    throw Error(doing, path.string(), "this file is no table of steps, so it is not replaced",
+                "choose another name");
+}
+
 } // namespace
 
 bool export_csv(const Recording& recording, const std::filesystem::path& folder,
@@ -319,6 +357,36 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
     for (const char* name : {"steps.csv", "topk.csv", "events.csv", "drift.csv"})
         std::filesystem::remove(folder / name, error);
     return false;
+}
+
+bool export_plotted(const Recording& recording, const std::filesystem::path& path, int64_t first,
+                    int64_t last, std::span<const size_t> plotted, const std::atomic<bool>* cancelled) {
+    check_table_target(path);
+    std::vector<size_t> columns;
+    std::ostringstream out;
+    out << "step";
+    for (const size_t id : plotted) {
+        RL_ASSERT(id < signals().size());
+        columns.push_back(id);
+        // A band is plotted as well; where its signal has a plot of its own, the column comes from there.
+        const auto band = signal_id(signals()[id].band);
+        if (band && std::ranges::find(plotted, *band) == plotted.end()) columns.push_back(*band);
+    }
+    for (const size_t id : columns)
+        out << ',' << signals()[id].name;
+    out << ",refreshed,reason\r\n";
+    CsvRows csv(out);
+    Stop stop(cancelled);
+    for (int64_t t = std::max<int64_t>(first, 1), end = std::min(last, recording.steps()); t <= end; ++t) {
+        if (stop()) return false;
+        csv.integer(t);
+        for (const size_t id : columns)
+            csv.number(recording.signal(t, id));
+        refresh_columns(csv, recording, t);
+        csv.end_row();
+    }
+    write_file(path, out.str());
+    return true;
 }
 
 } // namespace refreshlab

@@ -11,6 +11,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <tuple>
@@ -210,6 +212,67 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
     CHECK(meta.at("commands").size() == commands);
     CHECK(meta.at("stop_reason").is_null() == !finished);
     CHECK(meta.at("text") == generated_text(r));
+}
+
+TEST_CASE("what is plotted is exported as the same numbers as steps.csv has, and nothing else",
+          "[record][EX4]") {
+    const uint64_t seed = test::seed(7);
+    INFO("seed " << seed);
+    TemporaryFolder folder;
+    Grower grower(seed);
+    const auto recording = grower.start();
+    grower.grow(*recording, 70);
+    export_csv(*recording, folder / "all");
+    const auto all = read_csv(folder / "all/steps.csv");
+    const auto column = [&](const std::string& name) {
+        return static_cast<size_t>(std::ranges::find(all[0], name) - all[0].begin());
+    };
+    const auto check = [&](std::vector<std::string> names, const Row& header, int64_t first, int64_t last) {
+        std::vector<size_t> plotted;
+        for (const auto& name : names)
+            plotted.push_back(*signal_id(name));
+        REQUIRE(export_plotted(*recording, folder / "p.csv", first, last, plotted));
+        const auto rows = read_csv(folder / "p.csv");
+        REQUIRE(rows[0] == header);
+        const int64_t from = std::max<int64_t>(first, 1), to = std::min(last, recording->steps());
+        REQUIRE(rows.size() == static_cast<size_t>(std::max<int64_t>(0, to - from + 1)) + 1);
+        for (size_t i = 1; i < rows.size(); ++i)
+            for (size_t c = 0; c < header.size(); ++c)
+                REQUIRE(rows[i][c] == all[static_cast<size_t>(from) + i - 1][column(header[c])]);
+    };
+    check({"kl_nats", "entropy_bits"}, {"step", "kl_nats", "entropy_bits", "refreshed", "reason"}, 11, 42);
+    // The band of a mean is plotted, so it is a column, but never twice.
+    check({"mc_entropy_bits"}, {"step", "mc_entropy_bits", "mc_entropy_sd_bits", "refreshed", "reason"}, -5,
+          999);
+    check({"mc_entropy_sd_bits", "mc_entropy_bits"},
+          {"step", "mc_entropy_sd_bits", "mc_entropy_bits", "refreshed", "reason"}, 70, 70);
+    check({"drift"}, {"step", "drift", "refreshed", "reason"}, 71, 80); // no step there: the header alone
+}
+
+TEST_CASE("an export of what is plotted replaces tables and nothing else", "[record][EX4]") {
+    TemporaryFolder folder;
+    const auto recording = with_tokens({1, 2, 3}, "max_tokens");
+    const std::vector<size_t> plotted{*signal_id("entropy_bits")};
+    REQUIRE(export_plotted(*recording, folder / "a.csv", 1, 1, plotted));
+    REQUIRE(export_plotted(*recording, folder / "a.csv", 1, 3, plotted)); // its own kind
+    CHECK(read_csv(folder / "a.csv").size() == 4);
+    REQUIRE(save_trace(folder / "run.csv", recording)); // a trace, whatever its name
+    std::ofstream(folder / "prompts.csv") << "prompt,answer\n";
+    for (const char* name : {"run.csv", "prompts.csv"}) {
+        const std::string before = read_file(folder / name);
+        try {
+            export_plotted(*recording, folder / name, 1, 3, plotted);
+            FAIL("no error");
+        } catch (const Error& e) {
+            CHECK_THAT(e.what(), ContainsSubstring(name));
+            CHECK_THAT(e.what(), ContainsSubstring("not replaced"));
+        }
+        CHECK(read_file(folder / name) == before);
+    }
+    CHECK_THROWS_AS(export_plotted(*recording, folder / "no/such/a.csv", 1, 3, plotted), Error);
+    const std::atomic<bool> cancelled = true;
+    CHECK_FALSE(export_plotted(*recording, folder / "b.csv", 1, 3, plotted, &cancelled));
+    CHECK_FALSE(std::filesystem::exists(folder / "b.csv"));
 }
 
 TEST_CASE("text of tokens is UTF-8, other bytes are escaped, and quotes survive", "[record]") {
