@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "ui/dialog.h"
 #include "ui/layout.h"
+#include "ui/plot/signal_choice.h"
 #include "ui/plot/time_view.h"
 #include "ui/shell_state.h"
 
@@ -148,7 +149,7 @@ std::vector<Action> selection_actions(ShellState& state) {
          ImGuiKey_P,
          [](UiContext& ctx) {
              if (ctx.playback.playing()) return ctx.playback.stop();
-             const auto [first, last] = played_steps(ctx);
+             const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
              ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
          },
          [](const UiContext& ctx) { return ctx.steps > 1; },
@@ -186,6 +187,17 @@ std::vector<Action> edit_actions(ShellState&) {
                     [](const UiContext& ctx) { return ctx.drafts.can_redo(); },
                     [](const UiContext&) { return std::string("Nothing has been taken back"); }});
     return list;
+}
+
+/// Why there is nothing that "Export plotted values..." could write; empty where there is.
+std::string why_nothing_plotted(const ShellState& state, const UiContext& ctx) {
+    if (!ctx.recording || ctx.steps == 0) return "There is no recording yet";
+    const auto panel = state.panel_open.find("Signals");
+    if (panel == state.panel_open.end() || !panel->second)
+        return "The panel Signals is closed: open it under View > Panels";
+    if (plotted_signals(ctx.plots).empty()) return "No signal is chosen in Signals";
+    if (steps_in_sight(ctx.time, ctx.steps).count() < 1) return "Signals shows no step: press F for all";
+    return {};
 }
 
 std::vector<Action> file_actions(ShellState& state) {
@@ -228,6 +240,11 @@ std::vector<Action> file_actions(ShellState& state) {
                     "Writes steps, candidates, events and drift as CSV files.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_C,
                     [&state](UiContext&) { state.dialog = make_csv_dialog(state); }, has_recording, why});
+    list.push_back({"export.plotted", "File", "Export plotted values...",
+                    "Writes what Signals shows now, the steps in sight of its signals, as one CSV file.", 0,
+                    [&state](UiContext&) { state.dialog = make_plotted_dialog(state); },
+                    [&state](const UiContext& ctx) { return why_nothing_plotted(state, ctx).empty(); },
+                    [&state](const UiContext& ctx) { return why_nothing_plotted(state, ctx); }});
     list.push_back({"app.quit", "File", "Quit",
                     "Ends the program; asks first about a run that is in no file.",
                     ImGuiMod_Ctrl | ImGuiKey_Q, [&state](UiContext&) { state.quit(); }});

@@ -7,10 +7,12 @@
 #include "ui/host.h"
 #include "ui/landmarks.h"
 #include "ui/plot/playback.h"
+#include "ui/plot/value_axis.h"
 #include "ui/theme.h"
 #include "ui/toasts.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,6 +38,12 @@ struct TimeView {
     bool fit_request = false;
 };
 
+/// What the Signals panel shows, by signal id: its plots, the export of what is plotted and the settings share it.
+struct SignalPlots {
+    std::array<bool, max_signals> shown{};
+    std::array<AxisScale, max_signals> scale{}; ///< of the y axes
+};
+
 /// Everything a panel may use during a frame. Built by the shell at the start of each frame; the engine's snapshot does
 /// not change within a frame. UI thread only.
 struct UiContext {
@@ -53,6 +61,7 @@ struct UiContext {
     std::optional<int64_t> next_hovered_step; ///< written by panels in this frame
     TimeView time;
     Playback playback;
+    SignalPlots plots;
     std::string coloured_signal = "entropy_bits"; ///< of the Text panel
     Drafts drafts;
     Theme theme;

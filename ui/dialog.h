@@ -20,6 +20,7 @@ public:
 [[nodiscard]] std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_picture_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_csv_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state);
 /// Saves the engine's run, then ends the program.

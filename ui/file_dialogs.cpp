@@ -5,6 +5,8 @@
 #include "ui/dialog.h"
 #include "ui/panels/panel.h"
 #include "ui/path_picker.h"
+#include "ui/plot/signal_choice.h"
+#include "ui/plot/time_view.h"
 #include "ui/plot/value_format.h"
 #include "ui/shell_state.h"
 #include "ui/widgets.h"
@@ -137,6 +139,53 @@ private:
     PathPicker m_picker;
 };
 
+class PlottedDialog final : public Dialog {
+public:
+    PlottedDialog()
+        : m_picker(PathPicker::Want::save_file, start_folder() / "plotted.csv", ".csv") {}
+    const char* title() const override { return "Export plotted values"; }
+    bool draw(ShellState& state) override {
+        // Of this moment: a plot that follows the run shows more when the button is pressed.
+        const StepRange steps = steps_in_sight(state.ctx.time, state.ctx.steps);
+        const std::vector<size_t> plotted = plotted_signals(state.ctx.plots);
+        std::string names;
+        for (const size_t id : plotted)
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", signals()[id].name);
+        if (steps.count() > 0)
+            muted_text(state.ctx, fmt::format("Steps {} to {} of {}", format_thousands(steps.first),
+                                              format_thousands(steps.last), names));
+        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 10);
+        std::string problem = m_picker.problem();
+        if (problem.empty() && m_picker.path().extension() != ".csv") problem = "The name must end in .csv";
+        if (problem.empty() && !state.ctx.recording) problem = "There is no recording yet";
+        if (problem.empty() && plotted.empty()) problem = "No signal is chosen in Signals";
+        if (problem.empty() && steps.count() < 1) problem = "Signals shows no step";
+        const int answer =
+            dialog_buttons(state.ctx, m_picker.would_overwrite() ? "Replace" : "Export", problem, enter);
+        if (answer == 1) write(state, steps, plotted);
+        return answer == 0;
+    }
+
+private:
+    void write(ShellState& state, StepRange steps, const std::vector<size_t>& plotted) const {
+        const fs::path path = m_picker.path();
+        state.start_job(
+            "Exporting " + path.filename().string(),
+            [path, steps, plotted, recording = state.ctx.recording,
+             &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
+                if (!export_plotted(*recording, path, steps.first, steps.last, plotted, &cancelled))
+                    return {};
+                return [path, steps, &state] {
+                    state.say(Toasts::Level::info,
+                              fmt::format("{} {} written to {}", format_thousands(steps.count()),
+                                          steps.count() == 1 ? "step" : "steps", path.string()));
+                };
+            });
+    }
+
+    PathPicker m_picker;
+};
+
 class OpenTraceDialog final : public Dialog {
 public:
     OpenTraceDialog()
@@ -253,6 +302,9 @@ std::unique_ptr<Dialog> make_picture_dialog(ShellState& state) {
 }
 std::unique_ptr<Dialog> make_csv_dialog(ShellState&) {
     return std::make_unique<CsvDialog>();
+}
+std::unique_ptr<Dialog> make_plotted_dialog(ShellState&) {
+    return std::make_unique<PlottedDialog>();
 }
 std::unique_ptr<Dialog> make_open_trace_dialog(ShellState&) {
     return std::make_unique<OpenTraceDialog>();

@@ -13,7 +13,15 @@ std::string format_number(double value, bool keep_zeros) {
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
     if (value == 0) return keep_zeros ? "0.00" : "0";
     const double magnitude = std::abs(value);
-    if (magnitude < 0.0009995 || magnitude >= 999999.5) return fmt::format("{:.2e}", value);
+    if (magnitude < 0.0009995 || magnitude >= 999999.5) {
+        std::string text = fmt::format("{:.2e}", value);
+        size_t end = text.find('e');
+        const size_t exponent = end;
+        while (!keep_zeros && text[end - 1] == '0')
+            --end;
+        if (text[end - 1] == '.') --end;
+        return text.erase(end, exponent - end);
+    }
     // Digits behind the point so that three are significant; rounding may carry into the next decade (9.996 -> 10.0).
     int decimals = std::max(0, 2 - static_cast<int>(std::floor(std::log10(magnitude))));
     std::string text = fmt::format("{:.{}f}", value, decimals);

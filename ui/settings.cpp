@@ -36,6 +36,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "layout_locked", settings.layout_locked);
         read(json, "hints_seen", settings.hints_seen);
         read(json, "steps_at_once", settings.steps_at_once);
+        read(json, "y_axes", settings.y_axes);
         if (!std::isfinite(settings.user_scale)) settings.user_scale = 1.0F;
         settings.user_scale = std::clamp(settings.user_scale, min_user_scale, max_user_scale);
         settings.steps_at_once = std::clamp(settings.steps_at_once, 1, 100000);
@@ -56,7 +57,8 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
     const nlohmann::json json = {
         {"theme", settings.theme},           {"layout", settings.layout},
         {"user_scale", settings.user_scale}, {"layout_locked", settings.layout_locked},
-        {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once}};
+        {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once},
+        {"y_axes", settings.y_axes}};
     write_file(file_of(folder), json.dump(2) + "\n");
 }
 

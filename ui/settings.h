@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 namespace refreshlab::ui {
@@ -13,6 +14,9 @@ struct Settings {
     bool layout_locked = false;
     bool hints_seen = false; ///< the card of the first start has been shown and answered
     int steps_at_once = 16;  ///< N of "Step N"
+    /// Y axes of signals whose plot is not linear: name of the signal, "log" or "symlog". Names that this version does not
+    /// know are ignored where they are used.
+    std::map<std::string, std::string> y_axes;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so in

@@ -5,6 +5,7 @@
 #include "ui/engine_log.h"
 #include "ui/layout.h"
 #include "ui/panels/panel.h"
+#include "ui/plot/signal_choice.h"
 #include "ui/plot/time_view.h"
 #include "ui/shell_state.h"
 
@@ -78,6 +79,7 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     if (state.options.theme != defaults.theme) state.settings.theme = state.options.theme;
     if (state.options.layout != defaults.layout) state.settings.layout = state.options.layout;
     if (state.options.user_scale != defaults.user_scale) state.settings.user_scale = state.options.user_scale;
+    set_axes(state.ctx.plots, state.settings.y_axes);
     state.ctx.first_start_hints = state.options.first_start_hints && !state.settings.hints_seen;
     state.ctx.run_action = [this](std::string_view id) { m_impl->state.run(id); };
 
@@ -275,7 +277,7 @@ void Shell::Impl::begin_frame() {
 void Shell::Impl::play_back() {
     UiContext& ctx = state.ctx;
     if (!ctx.playback.playing() || ctx.steps == 0) return;
-    const auto [first, last] = played_steps(ctx);
+    const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
     const auto step =
         ctx.playback.advance(ctx.selection.step, static_cast<double>(ImGui::GetIO().DeltaTime), first, last);
     if (!step) return;

@@ -5,6 +5,7 @@
 #include "ui/dialog.h"
 #include "ui/layout.h"
 #include "ui/panels/panel.h"
+#include "ui/plot/signal_choice.h"
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, Shell::Options shell_opti
           .next_hovered_step = {},
           .time = {},
           .playback = {},
+          .plots = first_signal_plots(),
           .coloured_signal = "entropy_bits",
           .drafts = {},
           .theme = {},
@@ -122,6 +124,7 @@ void ShellState::save_all() {
     if (folder.empty() || !options.restore_user_layout) return; // pictures and tests leave no trace
     try {
         settings.theme = ctx.theme.name;
+        settings.y_axes = changed_axes(ctx.plots);
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

@@ -1,4 +1,5 @@
 #include "engine/record/recording.h"
+#include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
 
 #include <cmath>
@@ -145,6 +146,70 @@ void traces_and_tables(Robot& r) {
     GUI_CHECK(r.ctx().recording == live);
 }
 
+std::vector<std::string> lines_of(const fs::path& path) {
+    std::istringstream stream(read_all(path));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);) {
+        if (line.ends_with('\r')) line.pop_back();
+        lines.push_back(line);
+    }
+    return lines;
+}
+
+/// What is plotted comes out as a table: the steps in sight of the shown signals, with the numbers of the recording.
+void plotted_values(Robot& r) {
+    r.start(r.config(), 60);
+    const fs::path path = r.scratch("plotted.csv");
+    fs::remove(path);
+    r.ctx().time = {.x_min = 9.5, .x_max = 31.2, .follow = false, .seen_steps = 60};
+    r.frames(2);
+    // From the menu of a plot, where nobody has measured MC variance.
+    const auto plot = r.box("signals/plot/kl_nats");
+    r.move(plot.x + plot.width * 0.9F, plot.y + plot.height - 4);
+    r.te->MouseClick(1);
+    r.frames(2);
+    r.act_by_item("export.plotted", "//$FOCUSED/Export plotted values...");
+    r.frames(2);
+    GUI_CHECK(r.dialog_open("Export plotted values"));
+    GUI_CHECK(r.shows("Steps 10 to 31 of entropy_bits, kl_nats, mc_variance"));
+    r.te->ItemInputValue("//Export plotted values/##path", r.scratch("plotted.txt").string().c_str());
+    r.frames(2);
+    GUI_CHECK(r.dialog_open("Export plotted values") && r.shows("The name must end in .csv"));
+    r.te->ItemInputValue("//Export plotted values/##path", path.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("22 steps written to " + path.string()) == 1; }));
+    GUI_CHECK(!r.dialog_open("Export plotted values"));
+    const auto table = lines_of(path);
+    GUI_CHECK(table.size() == 23);
+    GUI_CHECK(table[0] == "step,entropy_bits,kl_nats,mc_variance,mc_variance_sd,refreshed,reason");
+    for (int64_t t = 10; t <= 31; ++t) {
+        std::istringstream row(table[static_cast<size_t>(t) - 9]);
+        std::string step, entropy, kl, variance;
+        std::getline(row, step, ',');
+        std::getline(row, entropy, ',');
+        std::getline(row, kl, ',');
+        std::getline(row, variance, ',');
+        GUI_CHECK(step == std::to_string(t));
+        GUI_CHECK(std::stof(entropy) == r.recording()->signal(t, *signal_id("entropy_bits")));
+        GUI_CHECK(kl.empty() == is_absent(r.recording()->signal(t, *signal_id("kl_nats"))));
+        GUI_CHECK(variance.empty()); // not measured is not 0
+    }
+    // A file that is something else stays what it is, and one line says so.
+    const fs::path other = r.scratch("prompts.csv");
+    std::ofstream(other) << "prompt,answer\n";
+    r.act("export.plotted");
+    r.te->ItemInputValue("//Export plotted values/##path", other.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("prompts.csv") == 1; }));
+    GUI_CHECK(read_all(other) == "prompt,answer\n");
+    // Where nothing is plotted there is nothing to write, and the reason is told.
+    const auto shown = r.ctx().plots.shown;
+    r.ctx().plots.shown.fill(false);
+    GUI_CHECK(!r.enabled("export.plotted"));
+    GUI_CHECK(r.action("export.plotted").why_disabled(r.ctx()).find("No signal") != std::string::npos);
+    r.ctx().plots.shown = shown;
+    r.act("view.fit");
+    r.act("view.follow");
+}
+
 } // namespace
 
 std::vector<Case> file_cases() {
@@ -154,6 +219,7 @@ std::vector<Case> file_cases() {
         {"export", "EX1 LG1 a picture of one panel, and of what is not there", a_panel_alone},
         {"export", "EX4 HL3 a trace is saved and opened in the same view, tables are written",
          traces_and_tables},
+        {"export", "EX4 what is plotted is written as one table, with its empty fields", plotted_values},
     };
 }
 

@@ -423,6 +423,63 @@ void the_distribution_counts(Robot& r) {
     r.frames(2);
 }
 
+void a_line_is_dragged_in_the_distribution(Robot& r) {
+    r.start(r.config(), 120);
+    r.te->WindowFocus("//Distribution");
+    r.frames(2);
+    const std::string mark = "distribution/threshold/0", key = "entropy.threshold";
+    const auto applied = [&] { return r.status()->applied.policy.triggers.at(0).threshold; };
+    const auto at = [&] { return r.box(mark).x + r.box(mark).width / 2; };
+    const auto grab = [&] {
+        const auto line = r.box(mark);
+        r.move(line.x + line.width / 2, line.y + line.height * 0.3F);
+    };
+    const std::string undo = r.ctx().drafts.undo_label();
+    const float before = at(), width = r.box("distribution/plot").width;
+    // Esc gives the old value back, here as there.
+    grab();
+    r.drag_by(-width * 0.2F, 0, 6);
+    GUI_CHECK(r.ctx().drafts.edited_key() == key && r.ctx().drafts.number(key).value() < 6);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    r.te->MouseUp(0);
+    r.frames(2);
+    GUI_CHECK(r.until([&] { return applied() == 6.0 && !r.ctx().drafts.pending(key); }));
+    GUI_CHECK(r.ctx().drafts.undo_label() == undo && std::abs(at() - before) <= 1);
+    // A drag to its end: the line of Signals moves along, with the count of what it would have done.
+    const auto signals = r.box("signals/threshold/entropy_bits");
+    grab();
+    r.drag_by(-width * 0.25F, 0, 8);
+    GUI_CHECK(std::abs(at() - ImGui::GetIO().MousePos.x) <= 3);
+    GUI_CHECK(r.box("signals/threshold/entropy_bits").y > signals.y + 3);
+    GUI_CHECK(r.until([&] { return r.find("signals/what_if/entropy_bits").has_value(); }, 200));
+    const double held = r.ctx().drafts.number(key).value();
+    int64_t beyond = 0;
+    for (int64_t t = 1; t <= 120; ++t)
+        beyond += static_cast<double>(r.recording()->signal(t, *signal_id("entropy_bits"))) > held ? 1 : 0;
+    GUI_CHECK(r.ctx().landmarks.text("distribution/beyond/0") == std::to_string(beyond));
+    r.te->MouseUp(0);
+    r.frames(2);
+    GUI_CHECK(r.ctx().drafts.edited_key().empty());
+    GUI_CHECK(r.until([&] { return applied() == held; }));
+    GUI_CHECK(r.ctx().drafts.undo_label().find("6 ->") != std::string::npos);
+    r.move_away();
+    r.act("edit.undo"); // one entry for the whole drag
+    GUI_CHECK(r.until([&] { return applied() == 6.0; }));
+    // Beyond the edge the range grows, so that any value can be reached.
+    grab();
+    r.drag_by(width * 2, 0, 4);
+    r.frames(40);
+    GUI_CHECK(r.ctx().drafts.number(key).value() > 12);
+    r.te->MouseUp(0);
+    r.frames(2);
+    r.move_away();
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return applied() == 6.0; }));
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
 } // namespace
 
 std::vector<Case> panel_cases() {
@@ -442,6 +499,9 @@ std::vector<Case> panel_cases() {
          the_bar_shows_what_tokens_show},
         {"distribution", "SG12 SG14 a histogram with the threshold in it, over the run or the steps in sight",
          the_distribution_counts},
+        {"distribution",
+         "SG12 SG1 SG2 a threshold is dragged in the histogram, and it is the same value everywhere",
+         a_line_is_dragged_in_the_distribution},
         {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
     };
 }

@@ -97,8 +97,9 @@ RunConfig Robot::slow_config() {
 void Robot::start(const RunConfig& run, int32_t steps) {
     // What an earlier test left open is closed; the panels go back to their first places.
     te->KeyPress(ImGuiKey_Escape);
-    for (const char* title : {"New run", "Save picture", "Export CSV", "Open trace", "Save trace",
-                              "Unsaved run", "Shortcuts and gestures", "Find a command", "About RefreshLab"})
+    for (const char* title :
+         {"New run", "Save picture", "Export CSV", "Export plotted values", "Open trace", "Save trace",
+          "Unsaved run", "Shortcuts and gestures", "Find a command", "About RefreshLab"})
         if (dialog_open(title)) close_dialog(title);
     ctx().toasts.dismiss_all();
     ctx().run_action("file.close_trace");

@@ -332,6 +332,114 @@ void right_drag_leaves_the_line(Robot& r) {
     r.act("view.follow");
 }
 
+void zoom_box_on_the_line(Robot& r) {
+    // The right button means the zoom wherever it goes down, on a threshold line as well.
+    r.start(with_threshold(r, 7), 60);
+    const std::string undo = r.ctx().drafts.undo_label();
+    const auto plot = r.box(plot_mark);
+    const double low = r.ctx().time.x_min, width = r.ctx().time.x_max - low;
+    const auto right_drag = [&](float from, float to, bool escape) {
+        r.move(plot.x + plot.width * from, middle(r.box(line_mark)));
+        r.te->MouseDown(1);
+        r.frames(1);
+        for (int i = 1; i <= 5; ++i) {
+            const float share = from + (to - from) * static_cast<float>(i) / 5;
+            r.te->MouseMoveToPos(ImVec2(plot.x + plot.width * share, plot.y + plot.height * 0.6F));
+            r.frames(1);
+        }
+        GUI_CHECK(r.ctx().drafts.edited_key().empty());
+        const auto box = r.box("signals/zoom_box");
+        GUI_CHECK(std::abs(box.x - (plot.x + plot.width * std::min(from, to))) <= 2);
+        GUI_CHECK(std::abs(box.width - plot.width * std::abs(to - from)) <= 3);
+        if (escape) r.te->KeyPress(ImGuiKey_Escape);
+        r.te->MouseUp(1);
+        r.frames(3);
+    };
+    right_drag(0.2F, 0.5F, true); // given up: nothing has changed
+    GUI_CHECK(r.ctx().time.follow && r.ctx().time.x_max - r.ctx().time.x_min == width);
+    right_drag(0.2F, 0.5F, false);
+    GUI_CHECK(!r.ctx().time.follow);
+    GUI_CHECK(std::abs(r.ctx().time.x_min - (low + 0.2 * width)) < 0.02 * width);
+    GUI_CHECK(std::abs(r.ctx().time.x_max - (low + 0.5 * width)) < 0.02 * width);
+    GUI_CHECK(!r.find("signals/zoom_box"));
+    r.act("view.fit");
+    r.frames(3);
+    right_drag(0.8F, 0.4F, false); // and backwards
+    GUI_CHECK(std::abs(r.ctx().time.x_min - (low + 0.4 * width)) < 0.02 * width);
+    GUI_CHECK(r.ctx().drafts.number(key) == 7.0 && r.ctx().drafts.undo_label() == undo);
+    r.act("view.fit");
+    r.act("view.follow");
+}
+
+void choose_axis(Robot& r, const char* label) {
+    const auto plot = r.box(plot_mark);
+    r.move(plot.x + plot.width * 0.9F, plot.y + plot.height - 4);
+    r.te->MouseClick(1);
+    r.frames(2);
+    r.te->ItemClick((std::string("//$FOCUSED/") + label).c_str());
+    r.frames(3);
+    r.move_away();
+}
+
+void logarithmic_axes(Robot& r) {
+    r.start(with_threshold(r, 4), 80);
+    const size_t entropy = signal_id("entropy_bits").value();
+    const auto plot = r.box(plot_mark);
+    const float linear = middle(r.box(line_mark));
+    const auto share = [&] { return (plot.y + plot.height - middle(r.box(line_mark))) / plot.height; };
+    const float linear_share = share();
+    choose_axis(r, "Logarithmic y axis");
+    GUI_CHECK(r.ctx().plots.scale[entropy] == ui::AxisScale::log);
+    // 4 of some 8 bits is in the upper part of the decades, and the line is still the same value.
+    GUI_CHECK(share() > linear_share + 0.1F && share() < 1);
+    GUI_CHECK(r.ctx().drafts.number(key) == 4.0);
+    // The line is dragged as ever: down by half the plot is far less than half the bits.
+    grab_line(r);
+    r.drag_by(0, plot.height * 0.4F, 6);
+    const float mouse = ImGui::GetIO().MousePos.y;
+    GUI_CHECK(std::abs(middle(r.box(line_mark)) - mouse) <= 3);
+    r.te->MouseUp(0);
+    r.frames(2);
+    const double dragged = r.ctx().drafts.number(key).value();
+    GUI_CHECK(dragged > 0 && dragged < 2);
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == dragged; }));
+    r.move_away();
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.0; }));
+    // 0 has no place there: the tag alone stays, and nothing can be grabbed.
+    r.te->ItemInputValue("//Policy/**/threshold/##entry", "0");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 0.0; }));
+    r.frames(3);
+    GUI_CHECK(!r.find(line_mark));
+    choose_axis(r, "Symlog y axis");
+    GUI_CHECK(r.ctx().plots.scale[entropy] == ui::AxisScale::symlog);
+    GUI_CHECK(r.find(line_mark)); // here it has one
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.0; }));
+    r.frames(3);
+    GUI_CHECK(share() > linear_share);
+    // Hover reads the recorded value, whatever the axis makes of it.
+    const auto& view = r.ctx().time;
+    const auto now = r.box(plot_mark); // longer labels take room from it
+    r.move(now.x + static_cast<float>((20 - view.x_min) / (view.x_max - view.x_min)) * now.width,
+           now.y + now.height - 4);
+    GUI_CHECK(r.ctx().hovered_step == 20);
+    GUI_CHECK(r.shows(ui::format_number(static_cast<double>(r.recording()->signal(20, entropy)))));
+    r.move_away();
+    // The list of signals offers the same choice.
+    r.te->ItemClick("//Signals/Choose signals");
+    r.frames(2);
+    r.te->SetRef(r.te->WindowInfo("//$FOCUSED").Window);
+    r.te->ItemClick(("$$" + std::to_string(entropy) + "/##axis").c_str());
+    r.te->ItemClick("//$FOCUSED/linear");
+    r.te->SetRef("");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(3);
+    GUI_CHECK(r.ctx().plots.scale[entropy] == ui::AxisScale::linear);
+    r.move_away();
+    GUI_CHECK(std::abs(middle(r.box(line_mark)) - linear) <= 2);
+}
+
 void crosshair_is_shared(Robot& r) {
     r.start(r.config(), 50);
     const auto plot = r.box(plot_mark);
@@ -483,6 +591,10 @@ std::vector<Case> signal_cases() {
         {"signals", "SG6 the crosshair is the same step in every panel", crosshair_is_shared},
         {"signals", "SG13 a right drag leaves the threshold line alone, a right click on it opens the menu",
          right_drag_leaves_the_line},
+        {"signals", "SG13 a zoom by the right button begins on a threshold line as beside it",
+         zoom_box_on_the_line},
+        {"signals", "SG11 SG1 a logarithmic axis: the line is the same value, 0 is a tag, hover is raw",
+         logarithmic_axes},
         {"policy", "PO6 a threshold is found from recorded values, taken over and undone",
          a_threshold_is_found},
         {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},

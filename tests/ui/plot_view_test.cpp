@@ -81,19 +81,21 @@ TEST_CASE("a loop stays in its range, wherever it is moved, and its rounds are e
     REQUIRE(playback.start(44, 40, 44) == 40);                   // from the end: once more
 }
 
-TEST_CASE("steps in sight are whole recorded steps", "[plot][TL2]") {
+TEST_CASE("a loop plays the steps in sight where there are two, everything else the whole run",
+          "[plot][TL2]") {
     TimeView view;
     view.x_min = 10.2;
     view.x_max = 19.9;
-    REQUIRE(steps_in_sight(view, 100) == std::pair<int64_t, int64_t>{11, 19});
-    REQUIRE(steps_in_sight(view, 15) == std::pair<int64_t, int64_t>{11, 15});
-    REQUIRE(steps_in_sight(view, 8) == std::pair<int64_t, int64_t>{1, 8}); // none of them is there
+    REQUIRE(played_steps(view, true, 100) == StepRange{11, 19});
+    REQUIRE(played_steps(view, false, 100) == StepRange{1, 100});
+    REQUIRE(played_steps(view, true, 15) == StepRange{11, 15});
+    REQUIRE(played_steps(view, true, 8) == StepRange{1, 8}); // none of them is there
     view.x_min = -5;
     view.x_max = 400;
-    REQUIRE(steps_in_sight(view, 100) == std::pair<int64_t, int64_t>{1, 100});
+    REQUIRE(played_steps(view, true, 100) == StepRange{1, 100});
     view.x_min = 50.1;
     view.x_max = 50.9;
-    REQUIRE(steps_in_sight(view, 100) == std::pair<int64_t, int64_t>{1, 100});
+    REQUIRE(played_steps(view, true, 100) == StepRange{1, 100});
 }
 
 TEST_CASE("a person's pan or zoom ends following, the steps since are counted, End returns", "[plot][SG5]") {

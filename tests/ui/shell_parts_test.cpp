@@ -55,7 +55,10 @@ TEST_CASE("numbers have three significant digits", "[ui]") {
     CHECK(format_number(99.95, true) == "100");
     CHECK(format_number(1234.4) == "1234");
     CHECK(format_number(-2.5) == "-2.5");
-    CHECK(format_number(1.2e-5) == "1.20e-05");
+    CHECK(format_number(1.2e-5) == "1.2e-05");
+    CHECK(format_number(5e-5) == "5e-05");
+    CHECK(format_number(-2e9) == "-2e+09");
+    CHECK(format_number(1.2e-5, true) == "1.20e-05");
     CHECK(format_number(std::numeric_limits<double>::quiet_NaN()) == "nan");
     CHECK(format_number(-std::numeric_limits<double>::infinity()) == "-inf");
     CHECK(format_value(5.2, "bits") == "5.2 bits");
@@ -115,6 +118,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.layout_locked = true;
     settings.hints_seen = true;
     settings.steps_at_once = 7;
+    settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
     store_settings(folder.path, settings);
     std::string problem;
     const Settings back = load_settings(folder.path, problem);
@@ -125,6 +129,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.layout_locked);
     CHECK(back.hints_seen);
     CHECK(back.steps_at_once == 7);
+    CHECK(back.y_axes == settings.y_axes);
 }
 
 TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {

@@ -4,6 +4,8 @@
 #include "ui/plot/distribution.h"
 #include "ui/plot/refresh_marks.h"
 #include "ui/plot/signal_plot.h"
+#include "ui/plot/threshold_drag.h"
+#include "ui/plot/time_view.h"
 #include "ui/plot/value_format.h"
 #include "ui/widgets.h"
 
@@ -47,6 +49,7 @@ public:
         if (beside) ImGui::SameLine();
         if (ImGui::BeginChild("##numbers")) draw_numbers(ctx, lines);
         ImGui::EndChild();
+        m_drag.end_frame(ctx);
     }
 
 private:
@@ -106,13 +109,13 @@ private:
     }
 
     void update(UiContext& ctx) {
-        const auto in_view = [](double x) { return static_cast<int64_t>(std::clamp(x, 1.0, 1e15)); };
+        const StepRange sight = steps_in_sight(ctx.time, ctx.steps);
         const Known wanted = {ctx.recording.get(),
                               m_signal,
                               ctx.recording->back_fills().size(),
                               ctx.steps,
-                              m_in_sight ? in_view(std::ceil(ctx.time.x_min)) : 1,
-                              m_in_sight ? in_view(std::floor(ctx.time.x_max)) : ctx.steps};
+                              m_in_sight ? sight.first : 1,
+                              m_in_sight ? sight.last : ctx.steps};
         if (wanted == m_known) return;
         const bool same_question =
             wanted.recording == m_known.recording && wanted.signal == m_known.signal && !m_in_sight;
@@ -136,8 +139,13 @@ private:
             thresholds.push_back(line.value);
         std::optional<ValueRange> data;
         if (!bins.counts.empty()) data = ValueRange{bins.low, bins.high()};
-        const ValueRange x =
-            auto_range(data, thresholds, usual_range(info(), ctx.recording->info().vocab_size));
+        // A range that moved with the line would run away under the mouse.
+        if (m_drag.key().empty()) {
+            const ValueRange range =
+                auto_range(data, thresholds, usual_range(info(), ctx.recording->info().vocab_size));
+            m_axis.min = range.min;
+            m_axis.max = range.max;
+        }
         const double most = bins.counts.empty() ? 1 : *std::ranges::max_element(bins.counts);
 
         ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(4, 5));
@@ -147,23 +155,13 @@ private:
                                   ImPlotFlags_NoMenus | ImPlotFlags_NoInputs)) {
             ImPlot::SetupAxis(ImAxis_X1, nullptr, ImPlotAxisFlags_NoGridLines);
             ImPlot::SetupAxis(ImAxis_Y1, "steps");
-            ImPlot::SetupAxisLimits(ImAxis_X1, x.min, x.max, ImPlotCond_Always);
+            ImPlot::SetupAxisLimits(ImAxis_X1, m_axis.min, m_axis.max, ImPlotCond_Always);
             if (m_log) ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
             ImPlot::SetupAxisLimits(ImAxis_Y1, bottom(), m_log ? std::max(most * 1.5, 10.0) : most * 1.08,
                                     ImPlotCond_Always);
             ImPlot::SetupFinish();
-            const ImU32 colour = ctx.theme.signal(info().name);
             draw_bars(ctx, bins, lines);
-            for (const ThresholdLine& line : lines) {
-                if (!std::isfinite(line.value) || line.value < x.min || line.value > x.max) continue;
-                const float at = ImPlot::PlotToPixels(line.value, bottom()).x;
-                const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
-                const ImU32 ink = with_alpha(colour, line.enabled ? 1.0F : 0.45F);
-                ImPlot::GetPlotDrawList()->AddLine({at, low.y}, {at, low.y + extent.y}, ink,
-                                                   1.6F * std::max(1.0F, em / 16));
-                ctx.landmarks.set(fmt::format("distribution/threshold/{}", line.trigger),
-                                  {at - 1, low.y, 2, extent.y});
-            }
+            const bool on_line = draw_lines(ctx, lines);
             const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
             ctx.landmarks.set("distribution/plot", {low.x, low.y, extent.x, extent.y});
             if (bins.counts.empty()) {
@@ -173,10 +171,65 @@ private:
                     {low.x + (extent.x - text.x) / 2, low.y + (extent.y - text.y) / 2}, ctx.theme.text_muted,
                     what);
             }
-            if (ImPlot::IsPlotHovered()) hover(bins);
+            if (ImPlot::IsPlotHovered() && !on_line) hover(bins);
             ImPlot::EndPlot();
         }
         ImPlot::PopStyleVar(2);
+    }
+
+    /// The thresholds, to be dragged as in Signals. \return true: the mouse is on one, or holds it
+    bool draw_lines(UiContext& ctx, const std::vector<ThresholdLine>& lines) {
+        const ImU32 colour = ctx.theme.signal(info().name);
+        const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
+        const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
+        bool any = false;
+        double below = 0, above = 0; // a drag beyond the edge widens the range for the next frame
+        for (const ThresholdLine& line : lines) {
+            const bool is_held = m_drag.key() == line.key;
+            if (!std::isfinite(line.value)) continue;
+            if ((line.value < m_axis.min || line.value > m_axis.max) && !is_held) continue;
+            const ImU32 ink = with_alpha(colour, line.enabled ? 1.0F : 0.45F);
+            double x = line.value;
+            bool clicked = false, hovered = false, held = false;
+            const bool no_input = m_drag.holds_another(line);
+            ImPlot::DragLineX(static_cast<int>(line.trigger), &x, ImGui::ColorConvertU32ToFloat4(ink),
+                              (is_held ? 2.2F : 1.6F) * scale,
+                              ImPlotDragToolFlags_NoFit | ImPlotDragToolFlags_Delayed |
+                                  (no_input ? ImPlotDragToolFlags_NoInputs : ImPlotDragToolFlags_None),
+                              &clicked, &hovered, &held);
+            any |= hovered || held;
+            if (!no_input && m_drag.update(ctx, line, held)) {
+                const float mouse = ImGui::GetMousePos().x;
+                const DragLimits limits = drag_limits(line, info().name);
+                if (mouse < low.x && m_axis.min > limits.min) below = 0.02;
+                if (mouse > low.x + extent.x && m_axis.max < limits.max) above = 0.02;
+                m_drag.send(
+                    ctx, line,
+                    dragged_value(m_axis, x, static_cast<double>(extent.x), limits, info().unit == "tokens"));
+            }
+            const float at = ImPlot::PlotToPixels(line.value, bottom()).x;
+            ctx.landmarks.set(fmt::format("distribution/threshold/{}", line.trigger),
+                              {at - 1, low.y, 2, extent.y});
+            if (hovered || held) draw_tag(ctx, line, at);
+        }
+        m_axis.widen(below, above);
+        return any;
+    }
+
+    /// The value of a line under the mouse, beside it: hollow until the engine has it, as in Signals.
+    void draw_tag(const UiContext& ctx, const ThresholdLine& line, float at) const {
+        const ImU32 colour = ctx.theme.signal(info().name);
+        const std::string text = format_value(line.value, info().unit);
+        const float room = ImGui::GetTextLineHeight() * 0.3F;
+        const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
+        const ImVec2 size(ImGui::CalcTextSize(text.c_str()).x + 2 * room, ImGui::GetTextLineHeight() + 2);
+        const bool right = at + 4 + size.x <= low.x + extent.x;
+        const ImVec2 a(std::max(low.x, right ? at + 4 : at - 4 - size.x), low.y + 3),
+            b(a.x + size.x, a.y + size.y);
+        ImDrawList* list = ImPlot::GetPlotDrawList();
+        list->AddRectFilled(a, b, line.pending ? ctx.theme.plot_background : colour, room);
+        if (line.pending) list->AddRect(a, b, colour, room, 1.5F);
+        list->AddText({a.x + room, a.y + 1}, line.pending ? colour : readable_on(colour), text.c_str());
     }
 
     /// Bars in the signal's colour; the part that some enabled trigger would fire on is full, the rest pale.
@@ -276,6 +329,8 @@ private:
     Known m_known;
     double m_when = 0;
     SignalStatistics m_statistics;
+    ThresholdDrag m_drag;
+    ValueAxis m_axis; ///< of the values, from left to right
 };
 
 } // namespace

@@ -18,10 +18,6 @@ namespace {
 /// Stacked plots of chosen signals on one time axis, with the refreshes in a lane above them.
 class SignalsPanel final : public Panel {
 public:
-    SignalsPanel() {
-        for (const auto name : {"entropy_bits", "kl_nats", "mc_variance"})
-            if (const auto id = signal_id(name)) m_shown[*id] = true;
-    }
     [[nodiscard]] std::string_view title() const override { return "Signals"; }
     void recording_changed(UiContext& ctx) override {
         for (auto& plot : m_plots)
@@ -37,11 +33,10 @@ private:
     void draw_signal_list(UiContext& ctx);
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height);
 
-    std::array<bool, max_signals> m_shown{};
     std::array<std::optional<SignalPlot>, max_signals> m_plots;
     SeriesSet m_series;
     WhatIfPreview m_preview;
-    std::string m_held_key;
+    ThresholdDrag m_drag;
     float m_left = 0, m_width = 0; ///< of the plot areas in the last frame: the lane stands above them
     float m_gutter = 0;            ///< only ever grows: plots that follow do not shift sideways
 };
@@ -49,6 +44,13 @@ private:
 void SignalsPanel::draw_signal_list(UiContext& ctx) {
     if (ImGui::Button("Choose signals")) ImGui::OpenPopup("##signals");
     if (!ImGui::BeginPopup("##signals")) return;
+    float axes = 0; // where the choices of the y axis begin
+    for (const Signal& signal : signals())
+        axes = std::max(axes, ImGui::CalcTextSize(with_unit(signal.label, signal.unit).c_str()).x);
+    axes += ImGui::GetFontSize() * 2 + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().ItemSpacing.x;
+    const float axis_width = ImGui::CalcTextSize("symlog").x + 2 * ImGui::GetFrameHeight();
+    ImGui::SetCursorPosX(axes);
+    ImGui::TextDisabled("Y axis");
     for (size_t id = 0; id < signals().size(); ++id) {
         const Signal& signal = signals()[id];
         const float size = ImGui::GetFontSize() * 0.5F;
@@ -60,9 +62,21 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
         ImGui::Dummy({size, size});
         ImGui::SameLine();
         ImGui::PushID(static_cast<int>(id));
-        ImGui::Checkbox(with_unit(signal.label, signal.unit).c_str(), &m_shown[id]);
+        ImGui::Checkbox(with_unit(signal.label, signal.unit).c_str(), &ctx.plots.shown[id]);
         ImGui::SetItemTooltip("%s\nCost: %s", std::string(signal.description).c_str(),
                               std::string(signal.cost_hint).c_str());
+        ImGui::SameLine(axes);
+        AxisScale& scale = ctx.plots.scale[id];
+        ImGui::SetNextItemWidth(axis_width);
+        if (ImGui::BeginCombo("##axis", std::string(to_string(scale)).c_str())) {
+            for (const AxisScale choice : axis_scales) {
+                if (choice == AxisScale::log && !can_be_logarithmic(signal.name)) continue;
+                if (ImGui::Selectable(std::string(to_string(choice)).c_str(), choice == scale))
+                    scale = choice;
+            }
+            ImGui::EndCombo();
+        }
+        ImGui::SetItemTooltip("Y axis of this signal's plot");
         ImGui::PopID();
     }
     ImGui::EndPopup();
@@ -106,9 +120,8 @@ void SignalsPanel::draw_toolbar(UiContext& ctx) {
 
 void SignalsPanel::draw(UiContext& ctx) {
     m_series.begin_frame(ctx.recording, ctx.steps);
-    PlotStack stack{m_series, m_preview};
+    PlotStack stack{m_series, m_preview, m_drag};
     stack.fit = ctx.time.fit_request;
-    stack.held_key = m_held_key;
     stack.left = m_left;
     stack.width = m_width;
     stack.gutter = m_gutter;
@@ -123,7 +136,7 @@ void SignalsPanel::draw(UiContext& ctx) {
         return ctx.steps == 0 || plot.has_data(m_series) ? 1.0F : 0.6F;
     };
     for (size_t id = 0; id < signals().size(); ++id) {
-        if (!m_shown[id]) continue;
+        if (!ctx.plots.shown[id]) continue;
         if (!m_plots[id]) m_plots[id].emplace(id);
         plots.push_back(&*m_plots[id]);
     }
@@ -189,7 +202,7 @@ void SignalsPanel::draw(UiContext& ctx) {
                                last);
                 }
                 if (plot->wants_hiding()) {
-                    m_shown[plot->signal()] = false;
+                    ctx.plots.shown[plot->signal()] = false;
                     m_plots[plot->signal()].reset(); // `plot` is not used again
                     break;
                 }
@@ -203,16 +216,11 @@ void SignalsPanel::draw(UiContext& ctx) {
             ImGui::GetWindowDrawList()->AddText({lane.x, stack.bottom + 4}, ctx.theme.text_muted, "step");
     }
     ImGui::EndChild();
-    m_held_key = stack.held_key;
     m_left = stack.left;
     m_width = stack.width;
     m_gutter = stack.gutter;
     draw_lane(ctx, stack, lane, lane_height);
-    // A line whose trigger was taken away under the mouse must not stay held.
-    if (!m_held_key.empty() && !ImGui::IsMouseDown(ImGuiMouseButton_Left)) {
-        if (ctx.drafts.edited_key() == m_held_key) ctx.drafts.commit(m_held_key);
-        m_held_key.clear();
-    }
+    m_drag.end_frame(ctx);
 }
 
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height) {
@@ -251,7 +259,7 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
         if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
     }
     list->PopClipRect();
-    if (!stack.hovered_marks || !m_held_key.empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
+    if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
     if (stack.hovered_marks->count() == 1) {
         step_tooltip(ctx, ctx.recording->refreshes()[marks.events[stack.hovered_marks->first]].step);
     } else {

@@ -47,6 +47,45 @@ ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> th
         {std::floor((r.min - room) / quantum) * quantum, std::ceil((r.max + room) / quantum) * quantum});
 }
 
+ValueRange log_auto_range(std::optional<ValueRange> data, std::span<const double> thresholds,
+                          ValueRange usual) {
+    constexpr double most_decades = 12;  // the rest of a float's range would leave the curve a flat line
+    constexpr double least_extent = 0.5; // decades: about values that are all alike
+    const double ceiling = usual.max > 0 ? usual.max : 1;
+    if (!data || !(data->min > 0) || !(data->max >= data->min)) data = {{ceiling * 1e-3, ceiling}};
+    double high = std::log10(data->max), low = std::max(std::log10(data->min), high - most_decades);
+    const double extent = std::max(high - low, least_extent), data_low = low, data_high = high;
+    for (const double y : thresholds) {
+        if (!std::isfinite(y) || !(y > 0)) continue;
+        const double place = std::log10(y);
+        if (std::max(data_low - place, place - data_high) > 3 * extent) continue;
+        low = std::min(low, place);
+        high = std::max(high, place);
+    }
+    // Over some decades whole ones: their borders are the numbers that the axis is labelled with.
+    const bool wide = high - low > 3;
+    const double reached = high;
+    const double room = wide ? 0 : 0.04 * std::max(high - low, least_extent);
+    low = wide ? std::floor(low) : low - room;
+    high = wide ? std::ceil(high) : high + room;
+    const auto rounded = [](double place, bool up) {
+        const double power = std::pow(10.0, std::floor(place)), value = std::pow(10.0, place);
+        if (up) {
+            for (const double digit : {1.0, 2.0, 5.0})
+                if (value <= digit * power * (1 + 1e-12)) return digit * power;
+            return 10 * power;
+        }
+        for (const double digit : {5.0, 2.0})
+            if (value >= digit * power * (1 - 1e-12)) return digit * power;
+        return power;
+    };
+    ValueRange result{rounded(low + 1e-12, false), rounded(high - 1e-12, true)};
+    // A natural ceiling (1 of a probability) keeps only a little room above it.
+    if (usual.max > 0 && reached <= std::log10(usual.max) + 1e-9 && result.max > usual.max)
+        result.max = usual.max * std::pow(10.0, 0.04 * std::log10(usual.max / result.min));
+    return result;
+}
+
 void ColourRange::include(double value) {
     if (!std::isfinite(value)) return;
     m_min = m_any ? std::min(m_min, value) : value;

@@ -20,6 +20,13 @@ struct ValueRange {
 [[nodiscard]] ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> thresholds,
                                     ValueRange usual);
 
+/// The same on a logarithmic axis: what is above 0 with some room, rounded outward to 1, 2 or 5 times a power of ten, to whole
+/// decades where there are more than three; distances are ratios. No more than 12 decades below the largest value.
+/// \param data        extent of the values above 0 in sight; nothing = there are none
+/// \param thresholds  those above 0 count
+[[nodiscard]] ValueRange log_auto_range(std::optional<ValueRange> data, std::span<const double> thresholds,
+                                        ValueRange usual);
+
 /// Smallest of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten that is not below value (> 0).
 [[nodiscard]] double round_up_nice(double value);
 

@@ -39,6 +39,7 @@ void SeriesSummary::add(int32_t t, float value) {
             max = value;
             max_t = t;
         }
+        if (value > 0 && (min_positive == 0 || value < min_positive)) min_positive = value;
         last = value;
         last_t = t;
         ++finite;
@@ -63,6 +64,8 @@ void SeriesSummary::add(const SeriesSummary& later) {
         max = later.max;
         max_t = later.max_t;
     }
+    if (later.min_positive > 0 && (min_positive == 0 || later.min_positive < min_positive))
+        min_positive = later.min_positive;
     last = later.last;
     last_t = later.last_t;
     finite += later.finite;
@@ -162,7 +165,8 @@ bool SignalSeries::any_measured() const {
 }
 
 void PlotPath::clear() {
-    for (auto* v : {&x, &y, &stair_x, &stair_y, &marker_x, &marker_y, &nan_x, &pos_inf_x, &neg_inf_x})
+    for (auto* v :
+         {&x, &y, &stair_x, &stair_y, &marker_x, &marker_y, &nan_x, &pos_inf_x, &neg_inf_x, &below_x})
         v->clear();
     column_steps = 1;
 }

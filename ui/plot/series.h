@@ -11,6 +11,7 @@ struct SeriesSummary {
     int32_t finite = 0;                                    ///< number of finite values
     int32_t first_t = 0, min_t = 0, max_t = 0, last_t = 0; ///< their steps; valid while finite > 0
     float first = 0, min = 0, max = 0, last = 0;
+    float min_positive = 0; ///< smallest finite value above 0, for logarithmic axes; 0 = there is none
     bool has_nan = false, has_pos_inf = false, has_neg_inf = false; ///< measured, but not finite
     bool has_absent = false;                                        ///< some step was not measured
 
@@ -24,7 +25,7 @@ struct SeriesSummary {
 /// any zoom costs O(pixels) and never O(steps). "Not measured" is absent() of the registry; NaN and infinity are values.
 ///
 /// Threads  one (the UI thread).
-/// Memory   4 bytes a step for the values and about 13 for the summaries.
+/// Memory   4 bytes a step for the values and about 15 for the summaries.
 class SignalSeries {
 public:
     void append(float value); ///< of step size() + 1. Cost: one update per level
@@ -58,7 +59,8 @@ struct PlotPath {
     std::vector<double> stair_x, stair_y;            ///< corners of the stairs, NaN between two of them
     std::vector<double> marker_x, marker_y;          ///< measured steps without a measured neighbour
     std::vector<double> nan_x, pos_inf_x, neg_inf_x; ///< for the rug and the triangles at the edge
-    int64_t column_steps = 1;                        ///< steps per column; 1 = raw points
+    std::vector<double> below_x; ///< of values that the axis cannot place (clip_to_axis of value_axis.h)
+    int64_t column_steps = 1;    ///< steps per column; 1 = raw points
     void clear();
 };
 

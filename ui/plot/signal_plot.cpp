@@ -30,22 +30,31 @@ struct ValueLabels {
     float least_width = 0; ///< pixels: threshold tags need it, so the gutter is never narrower
     std::span<const ThresholdLine>
         thresholds; ///< a tag covers the label behind it: better none than half of one
-    double y_min = 0, y_max = 1;
-    double covered = 0; ///< by a tag to either side of its middle, in units of the axis
-    double step = 0;    ///< between ticks
+    const ValueAxis& axis;
+    double covered = 0; ///< by a tag to either side of its middle, as a share of the axis
+    double step = 0;    ///< between the ticks of a linear axis
 };
 
 /// As many digits as neighbours need to differ, padded on the left to the gutter's width.
 int value_label(double value, char* buffer, int size, void* user) {
     const auto& labels = *static_cast<const ValueLabels*>(user);
     const bool hidden = std::ranges::any_of(labels.thresholds, [&](const ThresholdLine& line) {
-        return std::fabs(value - std::clamp(line.value, labels.y_min, labels.y_max)) < labels.covered;
+        return std::fabs(labels.axis.share(value) - std::clamp(labels.axis.share(line.value), 0.0, 1.0)) <
+               labels.covered;
     });
     std::string text = hidden ? std::string() : format_tick(value, labels.step);
     const float missing = labels.least_width - ImGui::CalcTextSize(text.c_str()).x;
     if (missing > 0)
         text.insert(0, static_cast<size_t>(std::ceil(missing / ImGui::CalcTextSize(" ").x)), ' ');
     return std::snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
+}
+
+// ImPlot asks for places and values of an axis that is not linear.
+double axis_forward(double value, void* axis) {
+    return static_cast<const ValueAxis*>(axis)->forward(value);
+}
+double axis_inverse(double place, void* axis) {
+    return static_cast<const ValueAxis*>(axis)->inverse(place);
 }
 
 constexpr float click_slop = 4;    // pixels the mouse may move within a click
@@ -66,11 +75,11 @@ float SignalPlot::header_height() {
 
 void SignalPlot::forget_run() {
     m_auto_y = true;
+    m_box_from.reset();
     m_pressed = false;
 }
 
-ValueRange SignalPlot::wanted_range(const UiContext& ctx, PlotStack& stack,
-                                    const std::vector<ThresholdLine>& lines) const {
+void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines) {
     const auto first = static_cast<int64_t>(std::floor(std::clamp(ctx.time.x_min, 0.0, 1e15)));
     const auto last = static_cast<int64_t>(std::ceil(std::clamp(ctx.time.x_max, 0.0, 1e15)));
     SeriesSummary seen = stack.series.series(m_signal).summary(first, last);
@@ -78,16 +87,16 @@ ValueRange SignalPlot::wanted_range(const UiContext& ctx, PlotStack& stack,
         if (const SeriesSet::Band* band = stack.series.band(m_signal)) {
             const SeriesSummary low = band->low.summary(first, last), high = band->high.summary(first, last);
             if (low.finite > 0) seen.min = std::min(seen.min, low.min);
+            if (low.min_positive > 0 && seen.min_positive > 0)
+                seen.min_positive = std::min(seen.min_positive, low.min_positive);
             if (high.finite > 0) seen.max = std::max(seen.max, high.max);
         }
     }
     std::vector<double> thresholds;
     for (const ThresholdLine& line : lines)
         thresholds.push_back(line.value);
-    std::optional<ValueRange> data;
-    if (seen.finite > 0) data = ValueRange{static_cast<double>(seen.min), static_cast<double>(seen.max)};
     const int64_t vocab = ctx.recording ? ctx.recording->info().vocab_size : ctx.status->student.vocab_size;
-    return auto_range(data, thresholds, usual_range(info(), vocab));
+    fit_axis(m_axis, ctx.plots.scale[m_signal], seen, thresholds, usual_range(info(), vocab));
 }
 
 void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels) {
@@ -99,14 +108,10 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         stack.gutter = std::max(stack.gutter, threshold_tag_width(line.value));
 
     if (stack.fit) m_auto_y = true;
-    if (m_auto_y && !m_held) {
-        const ValueRange range = wanted_range(ctx, stack, lines);
-        m_y_min = range.min;
-        m_y_max = range.max;
-    }
+    if (m_axis.scale != ctx.plots.scale[m_signal]) m_auto_y = true;
+    if (m_auto_y && !m_held) fit_values(ctx, stack, lines);
     // ImPlot writes a linked axis back when a plot ends, so a range that a drag widened is set before the next one.
-    m_y_max += std::exchange(m_grow_up, 0.0);
-    m_y_min -= std::exchange(m_grow_down, 0.0);
+    m_axis.widen(std::exchange(m_grow_down, 0.0), std::exchange(m_grow_up, 0.0));
     // The y axis moves only under the mouse on its own labels; a drag on the curve pans time alone.
     const ImVec2 mouse = ImGui::GetMousePos();
     const bool on_labels = ImGui::IsWindowHovered() && mouse.x < m_box.x &&
@@ -114,16 +119,13 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
                            mouse.y < m_box.y + m_box.height;
     const ImPlotAxisFlags common =
         ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoInitialFit;
-    const double set_min = ctx.time.x_min, set_max = ctx.time.x_max, set_low = m_y_min, set_high = m_y_max;
+    const double set_min = ctx.time.x_min, set_max = ctx.time.x_max, set_low = m_axis.min,
+                 set_high = m_axis.max;
     bool menu = false, hovered = false;
-    const double per_pixel =
-        (m_y_max - m_y_min) / static_cast<double>(std::max(1.0F, height - header_height()));
-    ValueLabels value_labels{stack.gutter,
-                             lines,
-                             m_y_min,
-                             m_y_max,
-                             per_pixel * static_cast<double>(ImGui::GetTextLineHeight()),
-                             0}; // until EndPlot
+    ValueLabels value_labels{
+        stack.gutter, lines, m_axis,
+        static_cast<double>(ImGui::GetTextLineHeight() / std::max(1.0F, height - header_height())),
+        0}; // until EndPlot
 
     ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(10, 5));
     ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
@@ -133,22 +135,25 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     const ImVec2 size(std::min(-1.0F, 10 - label_half), height - header_height());
     if (ImPlot::BeginPlot("##plot", size,
                           ImPlotFlags_NoTitle | ImPlotFlags_NoLegend | ImPlotFlags_NoMouseText |
-                              ImPlotFlags_NoMenus)) {
+                              ImPlotFlags_NoMenus | ImPlotFlags_NoBoxSelect)) {
         ImPlot::SetupAxis(ImAxis_X1, nullptr,
                           common | ImPlotAxisFlags_NoHighlight |
                               (x_labels ? 0 : ImPlotAxisFlags_NoTickLabels));
         ImPlot::SetupAxis(ImAxis_Y1, nullptr,
                           common | (on_labels ? ImPlotAxisFlags_None : ImPlotAxisFlags_Lock));
         ImPlot::SetupAxisLinks(ImAxis_X1, &ctx.time.x_min, &ctx.time.x_max);
-        ImPlot::SetupAxisLinks(ImAxis_Y1, &m_y_min, &m_y_max);
+        ImPlot::SetupAxisLinks(ImAxis_Y1, &m_axis.min, &m_axis.max);
+        if (m_axis.scale != AxisScale::linear)
+            ImPlot::SetupAxisScale(ImAxis_Y1, axis_forward, axis_inverse, &m_axis);
+        if (m_axis.scale == AxisScale::log) ImPlot::SetupAxisLimitsConstraints(ImAxis_Y1, 1e-30, 1e30);
         ImPlot::SetupAxisFormat(ImAxis_X1, step_label, nullptr);
         ImPlot::SetupAxisFormat(ImAxis_Y1, value_label, &value_labels);
         ImPlot::SetupAxisZoomConstraints(ImAxis_X1, min_time_width, 1e9);
         // ImPlot's own ticks are too many for a low plot: their labels would touch.
         const auto labels =
             static_cast<int>((height - header_height()) / (1.7F * ImGui::GetTextLineHeight()));
-        const std::vector<double> ticks = value_ticks(m_y_min, m_y_max, std::max(2, labels));
-        value_labels.step = ticks.size() > 1 ? ticks[1] - ticks[0] : 0;
+        const std::vector<double> ticks = axis_ticks(m_axis, std::max(2, labels));
+        if (m_axis.scale == AxisScale::linear && ticks.size() > 1) value_labels.step = ticks[1] - ticks[0];
         for (const double tick : ticks)
             stack.gutter =
                 std::max(stack.gutter, ImGui::CalcTextSize(format_tick(tick, value_labels.step).c_str()).x);
@@ -168,8 +173,7 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         draw_thresholds(ctx, stack, lines);
         handle_mouse(ctx, stack);
         hovered = ImPlot::IsPlotHovered();
-        menu = (hovered || m_on_line) && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
-               ImGui::GetIO().MouseDragMaxDistanceSqr[ImGuiMouseButton_Right] < click_slop * click_slop;
+        menu = zoom_by_box(ctx, hovered);
         ImPlot::EndPlot();
     }
     ImPlot::PopStyleVar(2);
@@ -184,12 +188,14 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
         m_pressed = false;
     } else {
         note_user_view(ctx.time, set_min, set_max, ctx.steps);
+        if (const auto to = std::exchange(m_zoom_to, std::nullopt))
+            set_time_range(ctx.time, to->min, to->max, ctx.steps);
         if (m_wheel != 0 && m_box.width > 0) {
             const double share = static_cast<double>((mouse.x - m_box.x) / m_box.width);
             zoom_time_view(ctx.time, m_wheel > 0 ? 1 / wheel_zoom : wheel_zoom,
                            ctx.time.x_min + share * (ctx.time.x_max - ctx.time.x_min), ctx.steps);
         }
-        if (on_labels && (m_y_min != set_low || m_y_max != set_high)) m_auto_y = false;
+        if (on_labels && (m_axis.min != set_low || m_axis.max != set_high)) m_auto_y = false;
     }
     draw_tags(ctx, lines);
     if (ctx.recording && ctx.steps > 0 && !has_data(stack.series)) draw_empty_hint(ctx);
@@ -202,6 +208,7 @@ void SignalPlot::draw_folded(UiContext& ctx, PlotStack& stack) {
     ImGui::PushID(static_cast<int>(m_signal));
     m_box = {};
     m_held = m_pressed = false;
+    m_box_from.reset();
     const std::vector<ThresholdLine> lines = threshold_lines(ctx.drafts, info().name);
     const EmptyHint hint = empty_hint(ctx);
     const ImVec2 at = ImGui::GetCursorScreenPos();
@@ -238,6 +245,8 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector
         x += width + line * 0.7F;
     };
     text(ctx.theme.text, with_unit(info().label, info().unit));
+    if (const AxisScale scale = ctx.plots.scale[m_signal]; scale != AxisScale::linear)
+        text(ctx.theme.text_muted, std::string(to_string(scale)));
 
     // The raw value at the step that everything looks at: under the mouse, selected, or the newest.
     const int64_t step = ctx.hovered_step.value_or(ctx.shown_step());
@@ -304,7 +313,7 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const std::vector
 void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
     const ImGuiIO& io = ImGui::GetIO();
     const bool hovered = ImPlot::IsPlotHovered();
-    if (hovered && ctx.steps > 0 && stack.held_key.empty()) {
+    if (hovered && ctx.steps > 0 && stack.drag.key().empty()) {
         const auto step = static_cast<int64_t>(std::llround(ImPlot::GetPlotMousePos().x));
         ctx.next_hovered_step = std::clamp<int64_t>(step, 1, ctx.steps);
         const bool still =
@@ -328,6 +337,56 @@ void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
     if (!ImGui::IsMouseDown(ImGuiMouseButton_Left)) m_pressed = m_pressed && ImGui::IsMouseReleased(0);
 }
 
+/// A drag with the right button shows its steps alone. Not ImPlot's own: that one cannot begin on a threshold line, which
+/// hides the plot from the mouse; the lines themselves take only the left button.
+bool SignalPlot::zoom_by_box(UiContext& ctx, bool hovered) {
+    constexpr auto button = ImGuiMouseButton_Right;
+    const double here = ImPlot::GetPlotMousePos().x;
+    if ((hovered || m_on_line) && ImGui::IsMouseClicked(button)) m_box_from = here;
+    if (!m_box_from) return false;
+    bool clicked = false;
+    const bool given_up =
+        ImGui::IsKeyPressed(ImGuiKey_Escape, false) || ImGui::IsMouseClicked(ImGuiMouseButton_Left);
+    const bool dragged =
+        ImGui::GetIO().MouseDragMaxDistanceSqr[button] >= click_slop * click_slop && here != *m_box_from;
+    if (given_up) {
+        m_box_from.reset();
+    } else if (ImGui::IsMouseReleased(button) || !ImGui::IsMouseDown(button)) {
+        if (dragged && ImGui::IsMouseReleased(button)) {
+            // Behind EndPlot the time view is seen to have moved, as after a zoom by the wheel.
+            const double from = std::clamp(*m_box_from, ctx.time.x_min, ctx.time.x_max),
+                         to = std::clamp(here, ctx.time.x_min, ctx.time.x_max);
+            m_zoom_to = ValueRange{std::min(from, to), std::max(from, to)};
+        }
+        clicked = !dragged && ImGui::IsMouseReleased(button);
+        m_box_from.reset();
+    } else if (dragged) {
+        ctx.host.keep_awake(0.5);
+        const float from = ImPlot::PlotToPixels(*m_box_from, 0.0).x, to = ImGui::GetMousePos().x;
+        const ImVec2 low(std::clamp(std::min(from, to), m_box.x, m_box.x + m_box.width), m_box.y),
+            high(std::clamp(std::max(from, to), m_box.x, m_box.x + m_box.width), m_box.y + m_box.height);
+        ImDrawList* list = ImPlot::GetPlotDrawList();
+        list->AddRectFilled(low, high, with_alpha(ctx.theme.selection, 0.16F));
+        list->AddRect(low, high, with_alpha(ctx.theme.selection, 0.8F));
+        ctx.landmarks.set("signals/zoom_box", {low.x, low.y, high.x - low.x, high.y - low.y});
+    }
+    return clicked;
+}
+
+void SignalPlot::draw_axis_menu(UiContext& ctx) {
+    AxisScale& scale = ctx.plots.scale[m_signal];
+    for (const AxisScale choice : axis_scales) {
+        const bool can = choice != AxisScale::log || can_be_logarithmic(info().name);
+        if (ImGui::MenuItem(axis_label(choice), nullptr, scale == choice, can)) {
+            scale = choice;
+            m_auto_y = true;
+        }
+        if (!can)
+            ImGui::SetItemTooltip("This signal is never above 0: \"%s\" shows it",
+                                  axis_label(AxisScale::symlog));
+    }
+}
+
 void SignalPlot::draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lines) {
     if (!ImGui::BeginPopup("##plot menu")) return;
     ImGui::TextDisabled("%s", with_unit(info().label, info().unit).c_str());
@@ -336,6 +395,8 @@ void SignalPlot::draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lin
         m_auto_y = true;
     }
     if (ImGui::MenuItem("Automatic range", nullptr, m_auto_y, !m_auto_y)) m_auto_y = true;
+    ImGui::Separator();
+    draw_axis_menu(ctx);
     ImGui::Separator();
     if (!lines.empty()) {
         ImGui::MenuItem("Lock the threshold line", nullptr, &m_locked);
@@ -362,6 +423,7 @@ void SignalPlot::draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lin
             ImGui::SetClipboardText(exact_number(static_cast<double>(value)).c_str());
     }
     ImGui::Separator();
+    if (ImGui::MenuItem("Export plotted values...")) ctx.run_action("export.plotted");
     if (ImGui::MenuItem("Hide this plot")) m_hide = true;
     ImGui::EndPopup();
 }

@@ -4,7 +4,9 @@
 #include "ui/plot/auto_range.h"
 #include "ui/plot/refresh_marks.h"
 #include "ui/plot/series_set.h"
+#include "ui/plot/threshold_drag.h"
 #include "ui/plot/thresholds.h"
+#include "ui/plot/value_axis.h"
 #include "ui/plot/what_if_preview.h"
 
 #include <cstdint>
@@ -18,8 +20,8 @@ namespace refreshlab::ui {
 struct PlotStack {
     SeriesSet& series;
     WhatIfPreview& preview;
+    ThresholdDrag& drag;
     bool fit = false;             ///< y ranges go back to automatic
-    std::string held_key = {};    ///< threshold under the mouse button: the other lines take no input
     float left = 0, width = 0;    ///< of the plot areas, pixels; set by the plots
     float bottom = 0;             ///< of the lowest plot so far
     float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
@@ -53,10 +55,12 @@ private:
     void draw_step_lines(UiContext& ctx);
     void draw_thresholds(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines);
     void drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y, bool held);
+    bool zoom_by_box(UiContext& ctx, bool hovered); ///< true: it was a click of the right button, not a drag
     void draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lines);
     void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
     void handle_mouse(UiContext& ctx, PlotStack& stack);
     void draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lines);
+    void draw_axis_menu(UiContext& ctx);
     /// Why there is no value, and the switch that would bring some (no key: none would).
     struct EmptyHint {
         std::string why;
@@ -65,20 +69,20 @@ private:
     };
     [[nodiscard]] EmptyHint empty_hint(const UiContext& ctx) const;
     void draw_empty_hint(UiContext& ctx);
-    [[nodiscard]] ValueRange wanted_range(const UiContext& ctx, PlotStack& stack,
-                                          const std::vector<ThresholdLine>& lines) const;
+    void fit_values(const UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines);
 
     size_t m_signal;
     bool m_locked = false, m_hide = false;
     bool m_auto_y = true;
-    double m_y_min = 0, m_y_max = 1;
-    bool m_held = false;      ///< a line of this plot is under the button
-    bool m_on_line = false;   ///< the mouse is on a line of this plot, which hides it from the plot
-    bool m_cancelled = false; ///< Esc ended that drag; the button is still down
-    double m_last_sent = 0;
-    double m_grow_up = 0, m_grow_down = 0; ///< by how much a drag beyond the edge widens the range
-    float m_wheel = 0;                     ///< turned while the mouse was on a threshold line
-    bool m_pressed = false;                ///< the button went down on this plot, beside its lines
+    ValueAxis m_axis;
+    bool m_held = false;    ///< a line of this plot is under the button
+    bool m_on_line = false; ///< the mouse is on a line of this plot, which hides it from the plot
+    double m_grow_up = 0,
+           m_grow_down = 0; ///< shares of the height by which a drag beyond the edge widens the range
+    std::optional<double> m_box_from;    ///< step where a drag with the right button began
+    std::optional<ValueRange> m_zoom_to; ///< steps that it ended with: shown behind this frame's plot
+    float m_wheel = 0;                   ///< turned while the mouse was on a threshold line
+    bool m_pressed = false;              ///< the button went down on this plot, beside its lines
     TimeView m_view_at_press;
     std::optional<int64_t> m_selection_before_click;
     Landmarks::Box m_box;      ///< plot area of the last frame

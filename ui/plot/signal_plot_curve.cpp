@@ -13,6 +13,8 @@ void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
     if (const SeriesSet::Band* band = stack.series.band(m_signal)) {
         envelope(band->low, band->high, ctx.time.x_min, ctx.time.x_max, width_px, m_band_x, m_band_low,
                  m_band_high);
+        clip_to_axis(m_axis, m_band_low);
+        clip_to_axis(m_axis, m_band_high);
         ImPlotSpec fill;
         fill.FillColor = ImGui::ColorConvertU32ToFloat4(colour);
         fill.FillAlpha = 0.32F;
@@ -35,6 +37,7 @@ void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
         }
     }
     decimate(series, ctx.time.x_min, ctx.time.x_max, width_px, m_path);
+    clip_to_axis(m_axis, m_path);
     const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
     ImPlotSpec spec;
     spec.LineColor = ImGui::ColorConvertU32ToFloat4(with_alpha(colour, 0.45F));
@@ -53,7 +56,8 @@ void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
         ImPlot::PlotScatter("##points", m_path.marker_x.data(), m_path.marker_y.data(),
                             static_cast<int>(m_path.marker_x.size()), spec);
     }
-    // What is no number: NaN as ticks on the rug, infinities as triangles at their edge.
+    // What has no place: NaN as ticks on the rug, infinities and values that a logarithm does not know as triangles at
+    // their edge.
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
     const float top = m_box.y, bottom = m_box.y + m_box.height, mark = 6 * scale;
@@ -63,9 +67,10 @@ void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
     for (const double x : m_path.pos_inf_x)
         list->AddTriangleFilled({pixel(x), top + 1}, {pixel(x) + mark, top + 1 + 1.5F * mark},
                                 {pixel(x) - mark, top + 1 + 1.5F * mark}, colour);
-    for (const double x : m_path.neg_inf_x)
-        list->AddTriangleFilled({pixel(x), bottom - 1}, {pixel(x) - mark, bottom - 1 - 1.5F * mark},
-                                {pixel(x) + mark, bottom - 1 - 1.5F * mark}, colour);
+    for (const auto* below : {&m_path.neg_inf_x, &m_path.below_x})
+        for (const double x : *below)
+            list->AddTriangleFilled({pixel(x), bottom - 1}, {pixel(x) - mark, bottom - 1 - 1.5F * mark},
+                                    {pixel(x) + mark, bottom - 1 - 1.5F * mark}, colour);
     ImPlot::PopPlotClipRect();
 }
 
@@ -110,7 +115,7 @@ void SignalPlot::draw_step_lines(UiContext& ctx) {
         const float value = ctx.recording && *ctx.hovered_step >= 1 && *ctx.hovered_step <= ctx.steps
                                 ? ctx.recording->signal(*ctx.hovered_step, m_signal)
                                 : absent();
-        if (std::isfinite(value)) {
+        if (m_axis.has_place(static_cast<double>(value))) {
             const ImVec2 at =
                 ImPlot::PlotToPixels(static_cast<double>(*ctx.hovered_step), static_cast<double>(value));
             list->AddCircleFilled(at, 3.5F, ctx.theme.plot_background);

@@ -36,13 +36,14 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::ve
     m_wheel = 0;
     for (size_t i = 0; i < lines.size(); ++i) {
         const ThresholdLine& line = lines[i];
-        const bool is_held = stack.held_key == line.key;
-        if (!std::isfinite(line.value) || ((line.value < m_y_min || line.value > m_y_max) && !is_held))
-            continue;
+        const bool is_held = stack.drag.key() == line.key;
+        // Where the axis has no place for it the tag alone stays.
+        if (!m_axis.has_place(line.value)) continue;
+        if ((line.value < m_axis.min || line.value > m_axis.max) && !is_held) continue;
         const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
         const ImU32 colour = with_alpha(ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.45F);
         double y = line.value;
-        const bool no_input = m_locked || (!stack.held_key.empty() && !is_held);
+        const bool no_input = m_locked || stack.drag.holds_another(line) || m_box_from.has_value();
         bool clicked = false, hovered = false, held = false;
         ImPlot::DragLineY(static_cast<int>(i), &y, ImGui::ColorConvertU32ToFloat4(colour),
                           (is_held ? 2.0F : 1.4F) * scale,
@@ -64,47 +65,14 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::ve
 
 void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y,
                                 bool held) {
-    if (held && stack.held_key.empty()) {
-        stack.held_key = line.key;
-        m_cancelled = false;
-        m_last_sent = line.value;
-        try_edit(ctx, [&] { ctx.drafts.begin_edit(line.key); });
-    }
-    if (stack.held_key != line.key) return;
-    if (!held) {
-        stack.held_key.clear();
-        if (m_cancelled) return;
-        // With keyboard navigation ImGui itself lets go of what is held when Esc is pressed, before it is seen here.
-        const bool escaped = ImGui::IsKeyPressed(ImGuiKey_Escape, false);
-        try_edit(ctx, [&] {
-            if (escaped)
-                ctx.drafts.cancel(ctx.engine);
-            else
-                ctx.drafts.commit(line.key);
-        });
-        return;
-    }
-    ctx.host.keep_awake(0.5);
-    if (m_cancelled) return; // until the button goes up
-    if (ImGui::IsKeyPressed(ImGuiKey_Escape, false)) {
-        m_cancelled = true;
-        try_edit(ctx, [&] { ctx.drafts.cancel(ctx.engine); });
-        return;
-    }
-    if (!ImGui::IsMouseDragging(ImGuiMouseButton_Left)) return;
+    if (!stack.drag.update(ctx, line, held)) return;
     // Beyond the edge the range grows under the mouse, so that every value can be reached.
     const float mouse = ImGui::GetMousePos().y;
     const DragLimits limits = drag_limits(line, info().name);
-    const double range = m_y_max - m_y_min;
-    if (mouse < m_box.y && m_y_max < limits.max) m_grow_up = 0.02 * range;
-    if (mouse > m_box.y + m_box.height && m_y_min > limits.min) m_grow_down = 0.02 * range;
-    double quantum = drag_quantum(range, static_cast<double>(m_box.height));
-    if (info().unit == "tokens") quantum = std::max(1.0, quantum);
-    const double low = std::max(limits.min, m_y_min), high = std::min(limits.max, m_y_max);
-    const double value = std::clamp(round_to(std::clamp(y, low, high), quantum), limits.min, limits.max);
-    if (value == m_last_sent) return;
-    m_last_sent = value;
-    try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, line.key, value); });
+    if (mouse < m_box.y && m_axis.max < limits.max) m_grow_up = 0.02;
+    if (mouse > m_box.y + m_box.height && m_axis.min > limits.min) m_grow_down = 0.02;
+    const double height = static_cast<double>(m_box.height);
+    stack.drag.send(ctx, line, dragged_value(m_axis, y, height, limits, info().unit == "tokens"));
 }
 
 void SignalPlot::draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line) {
@@ -140,9 +108,9 @@ void SignalPlot::draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lin
         if (!std::isfinite(line.value)) continue;
         const ImU32 colour =
             mix(ctx.theme.plot_background, ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.5F);
-        const bool above = line.value > m_y_max, below = line.value < m_y_min;
-        const double share = (m_y_max - line.value) / std::max(m_y_max - m_y_min, 1e-300);
-        float y = m_box.y + static_cast<float>(std::clamp(share, 0.0, 1.0)) * m_box.height;
+        const bool above = line.value > m_axis.max, below = line.value < m_axis.min;
+        const double share = std::clamp(m_axis.share(line.value), 0.0, 1.0);
+        float y = m_box.y + static_cast<float>(1 - share) * m_box.height;
         y = std::round(
             std::clamp(y, m_box.y + (above ? half : 0), m_box.y + m_box.height - (below ? half : 0)));
         const std::string text = format_number(line.value);

@@ -1,7 +1,9 @@
 #include "ui/plot/thresholds.h"
 
 #include "engine/signals/registry.h"
+#include "ui/plot/value_format.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -42,6 +44,16 @@ DragLimits drag_limits(const ThresholdLine& line, std::string_view signal) {
     const auto id = signal_id(signal);
     // A signal whose usual range begins at zero is never negative; a threshold below zero would only mean "always".
     return {id && signals()[*id].min >= 0 ? 0.0 : -open, open};
+}
+
+double dragged_value(const ValueAxis& axis, double wanted, double pixels, DragLimits limits, bool whole) {
+    const double low = std::max(limits.min, axis.min), high = std::min(limits.max, axis.max);
+    if (!(low <= high)) return std::clamp(wanted, limits.min, limits.max);
+    const double place = std::clamp(wanted, low, high);
+    double quantum = drag_quantum(axis.per_pixel(place, pixels) * pixels, pixels);
+    if (whole) quantum = std::max(1.0, quantum);
+    const double value = std::clamp(round_to(place, quantum), limits.min, limits.max);
+    return axis.has_place(value) ? value : place; // rounded to 0 where log has none
 }
 
 Trigger default_trigger(std::string_view signal) {

@@ -2,6 +2,7 @@
 
 #include "engine/refresh/policy.h"
 #include "ui/drafts.h"
+#include "ui/plot/value_axis.h"
 
 #include <cstddef>
 #include <optional>
@@ -34,6 +35,12 @@ struct DragLimits {
     double min, max;
 };
 [[nodiscard]] DragLimits drag_limits(const ThresholdLine& line, std::string_view signal);
+
+/// Value of a line that the mouse has dragged to `wanted` on an axis of so many pixels: within the axis and the limits, and as
+/// round as the pixels allow.
+/// \param whole  values are whole numbers
+[[nodiscard]] double dragged_value(const ValueAxis& axis, double wanted, double pixels, DragLimits limits,
+                                   bool whole);
 
 /// A trigger of this signal with the registry's default threshold, for "Add a threshold".
 [[nodiscard]] Trigger default_trigger(std::string_view signal);

@@ -102,15 +102,17 @@ bool reveal_step(TimeView& view, int64_t step, int64_t steps) {
     return true;
 }
 
-std::pair<int64_t, int64_t> steps_in_sight(const TimeView& view, int64_t steps) {
-    const double end = static_cast<double>(steps);
-    const auto first = static_cast<int64_t>(std::ceil(std::clamp(view.x_min, 1.0, end)));
-    const auto last = static_cast<int64_t>(std::floor(std::clamp(view.x_max, 1.0, end)));
-    return last > first ? std::pair(first, last) : std::pair(int64_t{1}, steps);
+StepRange steps_in_sight(const TimeView& view, int64_t steps) {
+    const auto whole = [](double x) { return static_cast<int64_t>(std::clamp(x, 0.0, 1e15)); };
+    StepRange range{std::max<int64_t>(1, whole(std::ceil(view.x_min))),
+                    std::min(steps, whole(std::floor(view.x_max)))};
+    if (range.last < range.first) range = {};
+    return range;
 }
 
-std::pair<int64_t, int64_t> played_steps(const UiContext& ctx) {
-    return ctx.playback.loop ? steps_in_sight(ctx.time, ctx.steps) : std::pair(int64_t{1}, ctx.steps);
+StepRange played_steps(const TimeView& view, bool loop, int64_t steps) {
+    const StepRange sight = steps_in_sight(view, steps);
+    return loop && sight.count() > 1 ? sight : StepRange{1, steps};
 }
 
 int64_t new_steps(const TimeView& view, int64_t steps) {

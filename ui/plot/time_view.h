@@ -3,7 +3,6 @@
 #include "ui/context.h"
 
 #include <cstdint>
-#include <utility>
 
 namespace refreshlab::ui {
 
@@ -28,10 +27,15 @@ void zoom_time_view(TimeView& view, double factor, double about, int64_t steps);
 /// Brings a step into sight when it is outside; the width stays. True when something moved.
 bool reveal_step(TimeView& view, int64_t step, int64_t steps);
 
-/// The recorded steps in sight, first and last; the whole run where fewer than two are. \param steps  at least 1
-[[nodiscard]] std::pair<int64_t, int64_t> steps_in_sight(const TimeView& view, int64_t steps);
-/// What playing back goes through: the steps in sight where it loops, else the whole run.
-[[nodiscard]] std::pair<int64_t, int64_t> played_steps(const UiContext& ctx);
+/// Steps [first, last] of the run that the view shows; last < first where it shows none.
+struct StepRange {
+    int64_t first = 1, last = 0;
+    [[nodiscard]] int64_t count() const { return last - first + 1; }
+    friend bool operator==(const StepRange&, const StepRange&) = default;
+};
+[[nodiscard]] StepRange steps_in_sight(const TimeView& view, int64_t steps);
+/// What playing back goes through: where it loops the steps in sight, if they are two or more; else the whole run.
+[[nodiscard]] StepRange played_steps(const TimeView& view, bool loop, int64_t steps);
 
 /// Steps since following stopped; 0 while following.
 [[nodiscard]] int64_t new_steps(const TimeView& view, int64_t steps);
