@@ -1,12 +1,15 @@
 #include "ui/format.h"
 #include "ui/plot/value_format.h"
 #include "ui/shell_state.h"
+#include "ui/strip_fit.h"
 #include "ui/widgets.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -59,6 +62,12 @@ struct ButtonLook {
     float min_width = 0;  ///< so that a changing label does not move its neighbours
 };
 
+float button_width(const std::string& label, const ButtonLook& look) {
+    const float icon = look.icon == Icon::none ? 0 : ImGui::GetFontSize() * 1.25F;
+    return std::max(look.min_width,
+                    ImGui::CalcTextSize(label.c_str()).x + icon + ImGui::GetStyle().FramePadding.x * 2.4F);
+}
+
 /// A button for one action of the table; `label` may say more than the table does ("Rewind to 171").
 void action_button(ShellState& state, const char* id, const std::string& label, const ButtonLook& look) {
     const Action* action = state.find_action(id);
@@ -67,8 +76,7 @@ void action_button(ShellState& state, const char* id, const std::string& label, 
     const ImGuiStyle& style = ImGui::GetStyle();
     const float em = ImGui::GetFontSize(), icon_width = look.icon == Icon::none ? 0 : em * 1.25F;
     const bool enabled = ShellState::enabled(*action, ctx);
-    const float width = std::max(look.min_width, ImGui::CalcTextSize(label.c_str()).x + icon_width +
-                                                     style.FramePadding.x * 2.4F);
+    const float width = button_width(label, look);
     const bool filled = look.accent && !look.pending;
     ImU32 ink = ctx.theme.text;
     int colours = 0;
@@ -108,10 +116,6 @@ void action_button(ShellState& state, const char* id, const std::string& label, 
                            ? id
                            : id + std::string_view(id).find('.') + 1;
     ctx.landmarks.set(fmt::format("runbar/{}", name), {low.x, low.y, high.x - low.x, high.y - low.y});
-}
-
-void separator_gap() {
-    ImGui::SameLine(0, ImGui::GetFontSize() * 1.3F);
 }
 
 /// Numbers of the run bar, most wanted first: the last ones go when the window is narrow.
@@ -157,104 +161,269 @@ std::vector<Number> run_numbers(const ShellState& state) {
     return numbers;
 }
 
-/// Loading, prefilling, jobs: a bar once it takes longer than 200 ms (RB8).
-bool draw_progress(ShellState& state) {
+/// Something that takes long: loading, prefilling, a job.
+struct Progress {
+    float fraction; ///< negative: the length is unknown
+    std::string text;
+    std::function<void()> cancel;
+    int job = -1; ///< its index; -1 is the engine
+};
+
+/// Those that have taken longer than 200 ms (RB8).
+std::vector<Progress> run_progress(ShellState& state) {
+    constexpr double patience = 0.2; // seconds
     const EngineStatus& status = *state.ctx.status;
     const double now = ImGui::GetTime();
-    const float em = ImGui::GetFontSize();
     const bool busy = status.state == EngineState::loading || status.state == EngineState::prefilling;
     if (!busy)
         state.busy_since_s = -1;
     else if (state.busy_since_s < 0)
         state.busy_since_s = now;
-    bool drawn = false;
-    const auto bar = [&](float fraction, const std::string& text) {
-        ImGui::PushStyleColor(ImGuiCol_PlotHistogram, with_alpha(state.ctx.theme.accent, 0.45F));
-        ImGui::ProgressBar(fraction, ImVec2(em * 17, ImGui::GetFrameHeight()), text.c_str());
-        ImGui::PopStyleColor();
-        drawn = true;
-        state.ctx.host.keep_awake(0.3);
-    };
-    if (busy && now - state.busy_since_s > 0.2) {
-        const std::string what =
-            status.message.empty() ? std::string(to_string(status.state)) : status.message;
-        bar(static_cast<float>(std::clamp(status.progress, 0.0, 1.0)), what);
-        ImGui::SameLine();
-        if (ImGui::Button("Cancel")) state.run("run.stop");
-        separator_gap();
-    }
-    for (size_t i = 0; i < state.jobs.size(); ++i) {
-        Job& job = state.jobs[i];
-        if (now - job.started_s < 0.2) continue;
-        ImGui::PushID(static_cast<int>(i));
-        bar(static_cast<float>(-now), job.label); // negative: the length is unknown
-        ImGui::SameLine();
-        if (ImGui::Button("Cancel")) *job.cancelled = true;
-        ImGui::PopID();
-        separator_gap();
-    }
-    return drawn;
+    std::vector<Progress> list;
+    if (busy && now - state.busy_since_s > patience)
+        list.push_back({static_cast<float>(std::clamp(status.progress, 0.0, 1.0)),
+                        status.message.empty() ? std::string(to_string(status.state)) : status.message,
+                        [&state] { state.run("run.stop"); }});
+    for (size_t i = 0; i < state.jobs.size(); ++i)
+        if (const Job& job = state.jobs[i]; now - job.started_s >= patience)
+            list.push_back({static_cast<float>(-now), job.label, [flag = job.cancelled] { *flag = true; },
+                            static_cast<int>(i)});
+    if (!list.empty()) state.ctx.host.keep_awake(0.3);
+    return list;
 }
 
-/// What stands at the right end: live or selected step, way out of Present; temperature from detail 1 on, seed from 2 on.
-/// \return its width
-float draw_right_end(ShellState& state, float x_end, int detail, bool measure) {
-    UiContext& ctx = state.ctx;
-    const ImGuiStyle& style = ImGui::GetStyle();
-    const float em = ImGui::GetFontSize();
-    const std::string live =
-        ctx.live() ? (state.trace ? "Newest" : "Live") : fmt::format("Step {}", ctx.shown_step());
-    const float live_width = ImGui::CalcTextSize("Step 00000").x + style.FramePadding.x * 2 + em;
-    // From the back of a room nobody reads them, and the numbers of the run need the place.
-    const bool plain = !ctx.present_mode && !state.trace;
-    const auto temperature = plain && detail >= 1 ? ctx.drafts.number("sampler.temperature") : std::nullopt;
-    const auto seed = plain && detail >= 2 ? ctx.drafts.value("seed") : std::nullopt;
-    const std::string seed_text = seed ? fmt::format("seed {}", *seed) : std::string();
-    const float entry = em * 3.4F;
-    const float leave =
-        ctx.present_mode ? ImGui::CalcTextSize("Leave Present").x + style.FramePadding.x * 2 + em : 0;
-    const float width = live_width + leave +
-                        (temperature ? ImGui::CalcTextSize("T").x + em * 0.4F + entry + em : 0) +
-                        (seed ? ImGui::CalcTextSize(seed_text.c_str()).x + em : 0);
-    if (measure) return width;
+/// A piece of the run bar: in the strip where there is room, else in the popup of its "..." button.
+struct Part {
+    int rank;    ///< importance, 0 first
+    float gap;   ///< before it
+    float width; ///< of what draw() draws
+    bool at_end; ///< stands at the right end
+    std::function<void()> draw;
+};
 
-    ImGui::SetCursorPosX(x_end - width);
-    if (temperature) {
+/// The bar of one frame: its parts from left to right, then which of them fit.
+class RunBar {
+public:
+    RunBar(ShellState& state, float width)
+        : m_state(state)
+        , m_ctx(state.ctx)
+        , m_em(ImGui::GetFontSize())
+        , m_width(width) {}
+
+    void draw() {
+        add_controls();
+        add_numbers();
+        add_right_end();
+        place();
+    }
+
+private:
+    /// From here on a changing label keeps its widest width, so that nothing moves beside it.
+    [[nodiscard]] bool roomy() const { return m_width > 40 * m_em; }
+    [[nodiscard]] float spacing() const { return ImGui::GetStyle().ItemSpacing.x; }
+    [[nodiscard]] float padded(const char* text) const {
+        return ImGui::CalcTextSize(text).x + 2 * ImGui::GetStyle().FramePadding.x;
+    }
+    void add(int rank, float gap, float width, bool at_end, std::function<void()> draw) {
+        m_parts.push_back({rank, gap, width, at_end, std::move(draw)});
+    }
+    void add_action(int rank, float gap, const char* id, const std::string& label, const ButtonLook& look) {
+        add(rank, gap, button_width(label, look), false,
+            [this, id, label, look] { action_button(m_state, id, label, look); });
+    }
+
+    void add_controls();
+    void add_numbers();
+    void add_right_end();
+    void place();
+    void draw_rest(const std::vector<bool>& shown, float right);
+
+    ShellState& m_state;
+    UiContext& m_ctx;
+    float m_em, m_width;
+    std::vector<Part> m_parts;
+};
+
+void RunBar::add_controls() {
+    const float apart = m_em * 1.3F; // between groups
+    const bool running = m_state.running();
+    add_action(0, 0, "run.play_pause", running ? "Pause" : "Play",
+               {running ? Icon::pause : Icon::play, false, false, button_width("Pause", {Icon::pause})});
+    add_action(2, spacing(), "run.step", "Step", {Icon::step});
+    const float entry = m_em * 2.9F, inner = m_em * 0.3F;
+    add(10, spacing(), button_width("Step", {}) + inner + entry, false, [this, entry, inner] {
+        action_button(m_state, "run.step_n", "Step", {});
+        ImGui::SameLine(0, inner);
+        ImGui::SetNextItemWidth(entry);
+        int& steps = m_state.settings.steps_at_once;
+        if (ImGui::InputInt("##steps at once", &steps, 0, 0)) steps = std::clamp(steps, 1, 100000);
+        ImGui::SetItemTooltip("Steps to make at once (Shift+.)");
+    });
+    if (m_state.refreshes_when_asked && m_ctx.recording &&
+        m_ctx.recording->refreshes().size() > *m_state.refreshes_when_asked)
+        m_state.refreshes_when_asked.reset();
+    const ButtonLook refresh{Icon::refresh, true, m_state.refreshes_when_asked.has_value()};
+    const float key = roomy() ? m_em * 0.5F + ImGui::CalcTextSize("R").x : 0;
+    add(3, apart, button_width("Refresh now", refresh) + key, false, [this, refresh, key] {
+        action_button(m_state, "run.refresh_now", "Refresh now", refresh);
+        if (key <= 0) return;
+        ImGui::SameLine(0, m_em * 0.5F);
         ImGui::AlignTextToFramePadding();
-        ImGui::TextDisabled("T");
-        ImGui::SetItemTooltip("Temperature; 0 = always the most likely token");
-        ImGui::SameLine(0, em * 0.4F);
-        const Parameter* parameter = find_parameter("sampler.temperature");
-        NumberStyle number;
-        number.slider_max = parameter ? parameter->slider_max : 2;
-        number.max = parameter ? parameter->max : 10;
-        number_entry(ctx, "temperature", "sampler.temperature", entry, number);
-        ImGui::SameLine(0, em);
+        ImGui::TextDisabled("R");
+    });
+    const bool selected = m_ctx.selection.step.has_value() && m_ctx.steps > 0;
+    add_action(6, apart, "run.rewind", selected ? fmt::format("Rewind to {}", m_ctx.shown_step()) : "Rewind",
+               {Icon::none, false, false, roomy() ? button_width("Rewind to 0000", {}) : 0});
+    const EngineState now = m_ctx.status->state;
+    if (now == EngineState::finished || now == EngineState::failed)
+        add_action(5, spacing(), "run.restart", "Start again", {});
+}
+
+void RunBar::add_numbers() {
+    const float apart = m_em * 1.3F;
+    const auto progress = run_progress(m_state);
+    const float bar = roomy() ? m_em * 17 : m_em * 8, cancel = padded("Cancel");
+    for (const Progress& one : progress)
+        add(1, apart, bar + spacing() + cancel, false, [this, bar, one] {
+            if (one.job >= 0) ImGui::PushID(one.job);
+            ImGui::PushStyleColor(ImGuiCol_PlotHistogram, with_alpha(m_ctx.theme.accent, 0.45F));
+            ImGui::ProgressBar(one.fraction, ImVec2(bar, ImGui::GetFrameHeight()), one.text.c_str());
+            ImGui::PopStyleColor();
+            ImGui::SetItemTooltip("%s", one.text.c_str());
+            ImGui::SameLine();
+            if (ImGui::Button("Cancel")) one.cancel();
+            if (one.job >= 0) ImGui::PopID();
+        });
+    // While something is under way its bar has their place. Step and refreshes come before seed and temperature, which
+    // stand in Sampling as well.
+    if (progress.empty()) {
+        constexpr int ranks[] = {4, 8, 13, 14, 15};
+        const auto numbers = run_numbers(m_state);
+        for (size_t i = 0; i < numbers.size(); ++i)
+            add(ranks[std::min<size_t>(i, 4)], i == 0 ? apart : m_em * 1.1F, numbers[i].width, false,
+                [number = numbers[i]] {
+                    ImGui::AlignTextToFramePadding();
+                    ImGui::PushStyleColor(ImGuiCol_Text, number.colour);
+                    ImGui::TextUnformatted(number.text.c_str());
+                    ImGui::PopStyleColor();
+                    if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort))
+                        ImGui::SetTooltip("%s", number.help.c_str());
+                });
     }
-    if (seed) {
-        const float text = ImGui::CalcTextSize(seed_text.c_str()).x;
-        if (ImGui::Selectable(seed_text.c_str(), false, 0, ImVec2(text, 0))) state.focus_panel = "Sampling";
-        ImGui::SetItemTooltip("Opens Sampling");
-        ImGui::SameLine(0, em);
+    if (m_state.trace) {
+        // Without a run of the engine there is nothing live to go back to.
+        const char* label = m_ctx.engine.recording() ? "Back to the live run" : "Close trace";
+        add(7, apart, padded(label), false, [this, label] {
+            if (ImGui::Button(fmt::format("{}###close trace", label).c_str()))
+                m_state.run("file.close_trace");
+        });
     }
-    ImGui::PushStyleColor(ImGuiCol_Text, ctx.live() ? ctx.theme.text_ok : ctx.theme.text);
-    const int colours = ctx.live() ? 2 : 1; // the button changes it
-    if (colours == 2) ImGui::PushStyleColor(ImGuiCol_Button, with_alpha(ctx.theme.text_ok, 0.10F));
-    if (ImGui::Button(fmt::format("{}###select.live", live).c_str(), ImVec2(live_width, 0)))
-        state.run("select.live");
-    ImGui::PopStyleColor(colours);
-    const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-    if (ctx.live())
-        ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(low.x + em * 0.9F, (low.y + high.y) * 0.5F),
-                                                    em * 0.22F, ctx.theme.text_ok);
-    ctx.landmarks.set("runbar/live", {low.x, low.y, high.x - low.x, high.y - low.y});
-    ImGui::SetItemTooltip("%s",
-                          ctx.live() ? "All panels show the newest step" : "Back to the newest step (L)");
-    if (ctx.present_mode) {
-        ImGui::SameLine();
-        if (ImGui::Button("Leave Present")) state.run("view.layout.explore");
+}
+
+/// Temperature and seed, live or selected step, way out of Present.
+void RunBar::add_right_end() {
+    // From the back of a room nobody reads them, and the numbers of the run need the place.
+    const bool plain = !m_ctx.present_mode && !m_state.trace;
+    if (plain && m_ctx.drafts.number("sampler.temperature")) {
+        const float entry = m_em * 3.4F, inner = m_em * 0.4F;
+        add(11, m_em, ImGui::CalcTextSize("T").x + inner + entry, true, [this, entry, inner] {
+            ImGui::AlignTextToFramePadding();
+            ImGui::TextDisabled("T");
+            ImGui::SetItemTooltip("Temperature; 0 = always the most likely token");
+            ImGui::SameLine(0, inner);
+            const Parameter* parameter = find_parameter("sampler.temperature");
+            NumberStyle number;
+            number.slider_max = parameter ? parameter->slider_max : 2;
+            number.max = parameter ? parameter->max : 10;
+            number_entry(m_ctx, "temperature", "sampler.temperature", entry, number);
+        });
     }
-    return width;
+    if (const auto seed = plain ? m_ctx.drafts.value("seed") : std::nullopt) {
+        const std::string text = fmt::format("seed {}", *seed);
+        const float width = ImGui::CalcTextSize(text.c_str()).x;
+        add(12, m_em, width, true, [this, text, width] {
+            ImGui::AlignTextToFramePadding();
+            if (ImGui::Selectable(text.c_str(), false, 0, ImVec2(width, 0))) m_state.focus_panel = "Sampling";
+            ImGui::SetItemTooltip("Opens Sampling");
+        });
+    }
+    const std::string live =
+        m_ctx.live() ? (m_state.trace ? "Newest" : "Live") : fmt::format("Step {}", m_ctx.shown_step());
+    const float live_width = std::max(padded(live.c_str()) + m_em, roomy() ? padded("Step 00000") + m_em : 0);
+    add(0, m_em, live_width, true, [this, live, live_width] {
+        ImGui::PushStyleColor(ImGuiCol_Text, m_ctx.live() ? m_ctx.theme.text_ok : m_ctx.theme.text);
+        const int colours = m_ctx.live() ? 2 : 1; // the button changes it
+        if (colours == 2) ImGui::PushStyleColor(ImGuiCol_Button, with_alpha(m_ctx.theme.text_ok, 0.10F));
+        const bool is_live = m_ctx.live();
+        if (ImGui::Button(fmt::format("{}###select.live", live).c_str(), ImVec2(live_width, 0)))
+            m_state.run("select.live");
+        ImGui::PopStyleColor(colours);
+        const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+        if (is_live)
+            ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(low.x + m_em * 0.7F, (low.y + high.y) * 0.5F),
+                                                        m_em * 0.22F, m_ctx.theme.text_ok);
+        m_ctx.landmarks.set("runbar/live", {low.x, low.y, high.x - low.x, high.y - low.y});
+        ImGui::SetItemTooltip("%s",
+                              is_live ? "All panels show the newest step" : "Back to the newest step (L)");
+    });
+    if (m_ctx.present_mode)
+        add(9, spacing(), padded("Leave Present"), true, [this] {
+            if (ImGui::Button("Leave Present")) m_state.run("view.layout.explore");
+        });
+}
+
+void RunBar::place() {
+    const float edge = m_em * 0.65F, more = padded("...") + spacing();
+    std::vector<StripPart> parts;
+    for (const Part& part : m_parts)
+        parts.push_back({part.width + part.gap, part.rank});
+    const std::vector<bool> shown = fit_strip(parts, m_width - 2 * edge, more);
+    const float y = ImGui::GetCursorPosY();
+    float x = edge, end = m_width - edge;
+    bool first = true;
+    for (size_t i = 0; i < m_parts.size(); ++i) {
+        if (!shown[i] || m_parts[i].at_end) continue;
+        x += first ? 0 : m_parts[i].gap;
+        first = false;
+        ImGui::SetCursorPos({x, y});
+        m_parts[i].draw();
+        x += m_parts[i].width;
+    }
+    std::vector<std::pair<size_t, float>> placed; // from the right to the left
+    for (size_t i = m_parts.size(); i-- > 0;) {
+        if (!shown[i] || !m_parts[i].at_end) continue;
+        end -= m_parts[i].width;
+        placed.emplace_back(i, end);
+        end -= m_parts[i].gap;
+    }
+    if (std::ranges::find(shown, false) != shown.end()) {
+        ImGui::SetCursorPos({end - more + spacing(), y});
+        if (ImGui::Button("...")) ImGui::OpenPopup("##more");
+        const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
+        m_ctx.landmarks.set("runbar/more", {low.x, low.y, high.x - low.x, high.y - low.y});
+        ImGui::SetItemTooltip("What the window has no room for");
+        draw_rest(shown, high.x);
+    }
+    for (auto it = placed.rbegin(); it != placed.rend(); ++it) { // Tab walks from left to right
+        ImGui::SetCursorPos({it->second, y});
+        m_parts[it->first].draw();
+    }
+}
+
+/// The parts that are not shown, one below the other, under the bar.
+void RunBar::draw_rest(const std::vector<bool>& shown, float right) {
+    const ImGuiViewport& view = *ImGui::GetMainViewport();
+    const float top = ImGui::GetWindowPos().y + ImGui::GetWindowSize().y,
+                bottom = view.WorkPos.y + view.WorkSize.y;
+    ImGui::SetNextWindowPos({right, top}, ImGuiCond_Always, {1, 0});
+    ImGui::SetNextWindowSizeConstraints({0, 0}, {view.WorkSize.x, std::max(m_em * 4, bottom - top)});
+    ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(m_em * 0.7F, m_em * 0.6F));
+    const bool open = ImGui::BeginPopup("##more");
+    ImGui::PopStyleVar();
+    if (!open) return;
+    for (size_t i = 0; i < m_parts.size(); ++i)
+        if (!shown[i]) m_parts[i].draw();
+    ImGui::EndPopup();
 }
 
 } // namespace
@@ -273,78 +442,7 @@ float draw_run_bar(ShellState& state, float y) {
                      ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove |
                      ImGuiWindowFlags_NoBringToFrontOnFocus);
     ctx.landmarks.set("panel/Run bar", {view.WorkPos.x, y, view.WorkSize.x, height});
-
-    const bool running = state.running();
-    const float play_width =
-        ImGui::CalcTextSize("Pause").x + em * 1.25F + ImGui::GetStyle().FramePadding.x * 2.4F;
-    action_button(state, "run.play_pause", running ? "Pause" : "Play",
-                  {running ? Icon::pause : Icon::play, false, false, play_width});
-    ImGui::SameLine();
-    action_button(state, "run.step", "Step", {Icon::step});
-    ImGui::SameLine();
-    // In a narrow window the count of refreshes is wanted more than this; the key goes on working.
-    if (view.WorkSize.x > em * 62) {
-        action_button(state, "run.step_n", "Step", {});
-        ImGui::SameLine(0, em * 0.3F);
-        ImGui::SetNextItemWidth(em * 2.9F);
-        if (ImGui::InputInt("##steps at once", &state.settings.steps_at_once, 0, 0))
-            state.settings.steps_at_once = std::clamp(state.settings.steps_at_once, 1, 100000);
-        ImGui::SetItemTooltip("Steps to make at once (Shift+.)");
-        ImGui::SameLine();
-    }
-    separator_gap();
-
-    if (state.refreshes_when_asked && ctx.recording &&
-        ctx.recording->refreshes().size() > *state.refreshes_when_asked)
-        state.refreshes_when_asked.reset();
-    action_button(state, "run.refresh_now", "Refresh now",
-                  {Icon::refresh, true, state.refreshes_when_asked.has_value()});
-    ImGui::SameLine(0, em * 0.5F);
-    ImGui::AlignTextToFramePadding();
-    ImGui::TextDisabled("R");
-    separator_gap();
-    const bool selected = ctx.selection.step.has_value() && ctx.steps > 0;
-    action_button(state, "run.rewind", selected ? fmt::format("Rewind to {}", ctx.shown_step()) : "Rewind",
-                  {Icon::none, false, false,
-                   ImGui::CalcTextSize("Rewind to 0000").x + ImGui::GetStyle().FramePadding.x * 2});
-    if (ctx.status->state == EngineState::finished || ctx.status->state == EngineState::failed) {
-        ImGui::SameLine();
-        action_button(state, "run.restart", "Start again", {});
-    }
-    separator_gap();
-
-    const float right_end = ImGui::GetWindowWidth() - em * 0.65F, x = ImGui::GetCursorPosX();
-    const std::vector<Number> numbers = run_numbers(state);
-    // Step and refreshes come before seed and temperature, which stand in Sampling as well.
-    float wanted = em;
-    for (size_t i = 0; i < std::min<size_t>(2, numbers.size()); ++i)
-        wanted += numbers[i].width + em * 1.1F;
-    int detail = 2;
-    while (detail > 0 && x + wanted > right_end - draw_right_end(state, right_end, detail, true))
-        --detail;
-    const float right_width = draw_right_end(state, right_end, detail, true);
-    const float numbers_end = right_end - right_width - em;
-    if (!draw_progress(state)) {
-        for (const Number& number : numbers) {
-            const float left = ImGui::GetCursorPosX();
-            if (left + number.width > numbers_end) break;
-            ImGui::AlignTextToFramePadding();
-            ImGui::PushStyleColor(ImGuiCol_Text, number.colour);
-            ImGui::TextUnformatted(number.text.c_str());
-            ImGui::PopStyleColor();
-            if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayShort))
-                ImGui::SetTooltip("%s", number.help.c_str());
-            ImGui::SameLine(left + number.width + em * 1.1F);
-        }
-    }
-    if (state.trace && ImGui::GetCursorPosX() + em * 10 < numbers_end) {
-        // Without a run of the engine there is nothing live to go back to.
-        const char* label = ctx.engine.recording() ? "Back to the live run" : "Close trace";
-        if (ImGui::Button(fmt::format("{}###close trace", label).c_str())) state.run("file.close_trace");
-        ImGui::SameLine();
-    }
-    if (right_end - right_width > ImGui::GetCursorPosX() - em)
-        draw_right_end(state, right_end, detail, false);
+    RunBar(state, view.WorkSize.x).draw();
     ImGui::End();
     ImGui::PopStyleColor();
     ImGui::PopStyleVar();

@@ -191,6 +191,10 @@ void AppWindow::build_frame(float density) {
     ImGui::Render();
 }
 
+void AppWindow::resize(int width, int height) {
+    m_platform->resize({width, height});
+}
+
 void AppWindow::draw_to(FrameBuffer* target, int width, int height) {
     if (target != nullptr)
         target->bind(width, height);

@@ -62,6 +62,8 @@ public:
     [[nodiscard]] ui::UiContext& context() { return m_shell->context(); }
     [[nodiscard]] EngineLink& engine() { return m_engine; }
 
+    void resize(int width, int height); ///< from the next frame on; window units
+
     /// After each swap, before pictures are saved; for the test engine.
     std::function<void()> post_swap;
     /// Pixels of the last frame (0xAABBGGRR, rows from the top, left-top corner x, y). Only without a display: elsewhere

@@ -120,6 +120,13 @@ Platform::Size Platform::framebuffer_size() const {
     return size;
 }
 
+void Platform::resize(Size size) {
+    if (m_headless)
+        m_headless_size = size;
+    else
+        glfwSetWindowSize(m_window, size.width, size.height);
+}
+
 float Platform::content_scale() const {
     if (m_headless) return 1.0F;
     float x = 1, y = 1;

@@ -29,6 +29,7 @@ public:
     };
     [[nodiscard]] Size window_size() const;      ///< window units: what ImGui calls DisplaySize
     [[nodiscard]] Size framebuffer_size() const; ///< pixels
+    void resize(Size size);                      ///< window units; the desktop may want it otherwise
     [[nodiscard]] float content_scale() const;   ///< 1.0 = 96 dpi; 1.0 without a display
     [[nodiscard]] bool minimised() const;
     [[nodiscard]] bool close_requested() const;

@@ -237,6 +237,76 @@ void large_text_folds_the_layout(Robot& r) {
     GUI_CHECK(seen("Text"));
 }
 
+/// Every part of the run bar is in the strip, whole and beside the others, or in the popup of its "..." button.
+void check_run_bar(Robot& r) {
+    constexpr const char* parts[] = {"play_pause", "step", "refresh_now", "rewind", "step_n", "live"};
+    const auto inside = [&](const ui::Landmarks::Box& box) {
+        return box.x >= 0 && box.y >= 0 && box.x + box.width <= ImGui::GetIO().DisplaySize.x + 0.5F &&
+               box.y + box.height <= ImGui::GetIO().DisplaySize.y + 0.5F;
+    };
+    std::vector<ui::Landmarks::Box> strip;
+    std::vector<std::string> rest;
+    for (const char* part : parts) {
+        const auto box = r.find(std::string("runbar/") + part);
+        if (!box) {
+            rest.emplace_back(part);
+            continue;
+        }
+        GUI_CHECK(inside(*box));
+        strip.push_back(*box);
+    }
+    GUI_CHECK(r.find("runbar/play_pause") && r.find("runbar/live"));
+    const auto more = r.find("runbar/more");
+    if (more) strip.push_back(*more);
+    for (size_t i = 0; i < strip.size(); ++i)
+        for (size_t j = 0; j < i; ++j)
+            GUI_CHECK(strip[i].x + strip[i].width <= strip[j].x || strip[j].x + strip[j].width <= strip[i].x);
+    if (rest.empty()) return;
+    GUI_CHECK(more && inside(*more));
+    r.click(*more);
+    for (const std::string& part : rest)
+        GUI_CHECK(inside(r.box("runbar/" + part)));
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    r.move_away();
+}
+
+void the_run_bar_is_reachable(Robot& r) {
+    r.start(r.config(), 20);
+    const auto scale = [&](int percent) {
+        r.ctx().run_action("view.scale_reset");
+        r.frames(2);
+        const std::pair<int, int> times[] = {{100, 0}, {150, 3}, {200, 5}, {300, 7}};
+        for (const auto& [size, steps] : times)
+            for (int i = 0; size == percent && i < steps; ++i)
+                r.ctx().run_action("view.scale_up");
+        r.frames(20);
+    };
+    for (const auto& [width, height] : {std::pair(900, 600), std::pair(1280, 800)}) {
+        r.window().resize(width, height);
+        for (const int percent : {100, 150, 200, 300}) {
+            if (width == 900 && percent == 300) continue;
+            scale(percent);
+            check_run_bar(r);
+        }
+    }
+    // At 300 % what went into the popup works there.
+    GUI_CHECK(!r.find("runbar/rewind"));
+    r.ctx().select_step(8);
+    r.frames(2);
+    r.click(r.box("runbar/more"));
+    GUI_CHECK(r.shows("Step 8")); // of Live's button, the strip's last
+    r.act_by_item("run.rewind", "//$FOCUSED/###run.rewind");
+    GUI_CHECK(r.until([&] { return r.ctx().steps == 8 && r.ctx().live(); }));
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.act("view.layout.present");
+    r.frames(20);
+    check_run_bar(r);
+    r.act("view.layout.explore");
+    scale(100);
+    GUI_CHECK(r.find("runbar/rewind") && r.find("runbar/step_n"));
+}
+
 void an_error_appears_once(Robot& r) {
     r.start(r.config(), 8);
     const auto before = r.recording();
@@ -434,6 +504,7 @@ std::vector<Case> window_cases() {
         {"window", "WN2 themes change every colour and back", themes},
         {"window", "WN1 layouts, closed panels, reset, lock", layouts},
         {"window", "WN3 the user's scale", user_scale},
+        {"window", "RB1 WN3 every part of the run bar is reachable at any size", the_run_bar_is_reachable},
         {"window", "WN3 WN1 large text folds a layout that nobody has changed", large_text_folds_the_layout},
         {"window", "LG1 an error appears once, as toast and log line, and the run lives on",
          an_error_appears_once},
