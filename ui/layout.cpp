@@ -361,6 +361,24 @@ Layout fit_layout(const Layout& layout, float width, float height, float em) {
     return {layout.open_panels, front_of_each(tree, layout.front_panels), rewritten(lines, tree, root)};
 }
 
+Layout keep_front(const Layout& layout, const std::vector<std::string>& drawn) {
+    Layout kept = layout;
+    const auto docking = parse_docking(split_lines(layout.ini));
+    if (!docking) return kept;
+    const auto was_drawn = [&](const std::string& title) {
+        return std::ranges::find(drawn, title) != drawn.end();
+    };
+    for (const auto& [id, node] : docking->tree) {
+        const auto chosen = std::ranges::find_if(node.tabs, was_drawn);
+        if (chosen == node.tabs.end()) continue; // folded behind another panel: nobody chose here
+        const auto named = std::ranges::find_if(kept.front_panels, [&](const std::string& title) {
+            return std::ranges::find(node.tabs, title) != node.tabs.end();
+        });
+        if (named != kept.front_panels.end() && !was_drawn(*named)) *named = *chosen;
+    }
+    return kept;
+}
+
 bool same_arrangement(const std::string& a, const std::string& b) {
     const auto first = parse_docking(split_lines(a)), second = parse_docking(split_lines(b));
     if (!first || !second || first->tree.size() != second->tree.size()) return false;

@@ -31,6 +31,10 @@ struct Layout {
 /// then only reads sizes and places. A text without docking, or with one that is not understood, comes back as it is.
 /// \param width, height  of the dock space, pixels; em: font size, pixels
 [[nodiscard]] Layout fit_layout(const Layout& layout, float width, float height, float em);
+/// The layout with the tabs in front that a person has chosen since it was put up: where one panel of a place was drawn, it
+/// takes the turn of the one that the layout names.
+/// \param drawn  panels that were in front
+[[nodiscard]] Layout keep_front(const Layout& layout, const std::vector<std::string>& drawn);
 /// Nobody has moved a panel between these two texts of Dear ImGui: the same places with the same tabs, and the same shares
 /// but for rounding. False where one of them has no docking. Which panels are open is not in them.
 [[nodiscard]] bool same_arrangement(const std::string& a, const std::string& b);

@@ -23,6 +23,7 @@ namespace {
 constexpr ImGuiID dock_root = 0x52460001;
 constexpr float present_scale = 1.5F; // larger type for a projector
 constexpr float bars_height_em = 4;   // of menu and run bar above the docked panels
+constexpr double settle_s = 0.3;      // so long a window must keep a size before its layout is fitted to it
 constexpr double autosave_s = 30;     // how often a changed layout is written, besides the end of the program
 
 } // namespace
@@ -56,8 +57,13 @@ struct Shell::Impl {
         panel_problems;         ///< message shown in the panel; logged once
     size_t logged_commands = 0; ///< of the shown recording
     double saved_s = 0;
+    Layout original;        ///< the bundled layout, with the tabs in front that were chosen since
     Layout fitted;          ///< the bundled layout as it was fitted when the present one was put up
     float fitted_scale = 0; ///< of the text then
+    ImVec2 fitted_size;     ///< of the window then
+    ImVec2 seen_size;       ///< of the window in the last frame
+    double size_since = 0;  ///< it has had it (ImGui time)
+    bool refitting = false; ///< the next layout is put up for the size alone: the person's front tabs stay
 };
 
 Shell::Shell(EngineLink& engine, Host& host, Options options)
@@ -142,11 +148,26 @@ float Shell::Impl::scale_of(std::string_view layout) const {
     return state.settings.user_scale * state.display_scale * (layout == "Present" ? present_scale : 1.0F);
 }
 
-/// Text of another size needs other places. An arrangement that somebody made stays as it is.
+/// Text of another size, or a window of another size, needs other places. An arrangement that somebody made stays as it is.
 void Shell::Impl::refit_layout() {
     const float scale = scale_of(state.settings.layout);
-    if (fitted.ini.empty() || scale == fitted_scale || !state.wanted_layout.empty()) return;
+    const ImVec2 size = ImGui::GetMainViewport()->Size;
+    const auto same = [](ImVec2 a, ImVec2 b) { return a.x == b.x && a.y == b.y; };
+    const double now = ImGui::GetTime();
+    if (!same(size, seen_size)) size_since = now;
+    seen_size = size;
+    if (fitted.ini.empty() || !state.wanted_layout.empty()) return;
+    if (scale == fitted_scale) {
+        if (same(size, fitted_size)) return;
+        // Not in every frame of a drag at the window's border, and not while somebody types: the keyboard would be lost.
+        if (now < size_since + settle_s) {
+            state.ctx.host.keep_awake(settle_s);
+            return;
+        }
+        if (state.dialog || ImGui::GetIO().WantTextInput) return;
+    }
     fitted_scale = scale;
+    fitted_size = size;
     const bool same_panels = std::ranges::all_of(state.panel_open, [&](const auto& panel) {
         return panel.second ==
                (std::ranges::find(fitted.open_panels, panel.first) != fitted.open_panels.end());
@@ -154,6 +175,7 @@ void Shell::Impl::refit_layout() {
     if (!same_panels || !same_arrangement(ImGui::SaveIniSettingsToMemory(), fitted.ini)) return;
     state.wanted_layout = state.settings.layout;
     state.wanted_layout_bundled = true;
+    refitting = true;
 }
 
 void Shell::Impl::apply_wishes() {
@@ -190,9 +212,13 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
         if (!first && !bundled) state.store_layout();
         const ImGuiViewport& view = *ImGui::GetMainViewport();
         const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
-        fitted = fit_layout(read_layout(bundled_layout(state.ctx.host.assets(), wanted)), view.Size.x,
-                            view.Size.y - em * bars_height_em, em);
+        if (std::exchange(refitting, false))
+            original = keep_front(original, state.drawn_panels);
+        else
+            original = read_layout(bundled_layout(state.ctx.host.assets(), wanted));
+        fitted = fit_layout(original, view.Size.x, view.Size.y - em * bars_height_em, em);
         fitted_scale = scale_of(wanted);
+        fitted_size = view.Size;
         Layout layout;
         const auto folder = state.ctx.host.user_folder();
         const auto mine = state.arrangements.find(wanted);

@@ -237,6 +237,52 @@ void large_text_folds_the_layout(Robot& r) {
     GUI_CHECK(seen("Text"));
 }
 
+void resizing_fits_the_layout(Robot& r) {
+    r.start(r.config(), 20);
+    const auto seen = [&](const char* panel) { return r.find(std::string("panel/") + panel).has_value(); };
+    const auto resize = [&](int width, int height) {
+        r.window().resize(width, height);
+        r.frames(60); // a third of a second at rest, then tabs come to the front one by one
+    };
+    const auto signals = r.box("panel/Signals"), cache = r.box("panel/Cache");
+    // The tab that somebody chose is the one that comes back.
+    r.te->WindowFocus("//Log");
+    r.frames(2);
+    // While the border is dragged nothing jumps: panels scale with the window only.
+    for (int width = 1280; width > 700; width -= 40) {
+        r.window().resize(width, 520);
+        r.frames(1);
+        GUI_CHECK(seen("Text") && seen("Cache") && seen("Policy"));
+    }
+    resize(640, 480);
+    GUI_CHECK(seen("Signals") && seen("Policy") && seen("Timeline") && !seen("Cache") && !seen("Text"));
+    GUI_CHECK(r.box("panel/Signals").height > 300); // nothing is left below it but the timeline
+    resize(1280, 800);
+    for (const char* panel : {"Text", "Signals", "Policy", "Attention", "Cache", "Log", "Timeline"})
+        GUI_CHECK(seen(panel));
+    GUI_CHECK(!seen("Performance"));
+    GUI_CHECK(std::abs(r.box("panel/Signals").width - signals.width) <= 2);
+    GUI_CHECK(std::abs(r.box("panel/Cache").height - cache.height) <= 2);
+    // What comes of it is what "Reset layout" makes at that size.
+    resize(1900, 1000);
+    const auto larger = r.box("panel/Signals"), beside = r.box("panel/Policy");
+    GUI_CHECK(larger.width > signals.width * 1.2F);
+    r.act("view.layout.reset");
+    r.frames(15);
+    GUI_CHECK(std::abs(r.box("panel/Signals").width - larger.width) <= 2);
+    GUI_CHECK(std::abs(r.box("panel/Policy").width - beside.width) <= 2);
+    resize(1280, 800);
+    // An arrangement of the person's own stays: here one without Text.
+    r.te->MenuClick("//##MainMenuBar/View/Panels/Text");
+    r.frames(3);
+    resize(640, 480);
+    GUI_CHECK(!seen("Text") && seen("Cache") && seen("Attention"));
+    resize(1280, 800);
+    r.act("view.layout.reset");
+    r.frames(10);
+    GUI_CHECK(seen("Text"));
+}
+
 /// Every part of the run bar is in the strip, whole and beside the others, or in the popup of its "..." button.
 void check_run_bar(Robot& r) {
     constexpr const char* parts[] = {"play_pause", "step", "refresh_now", "rewind", "step_n", "live"};
@@ -504,6 +550,8 @@ std::vector<Case> window_cases() {
         {"window", "WN2 themes change every colour and back", themes},
         {"window", "WN1 layouts, closed panels, reset, lock", layouts},
         {"window", "WN3 the user's scale", user_scale},
+        {"window", "WN1 a window of another size has its layout fitted once it rests",
+         resizing_fits_the_layout},
         {"window", "RB1 WN3 every part of the run bar is reachable at any size", the_run_bar_is_reachable},
         {"window", "WN3 WN1 large text folds a layout that nobody has changed", large_text_folds_the_layout},
         {"window", "LG1 an error appears once, as toast and log line, and the run lives on",

@@ -365,6 +365,28 @@ TEST_CASE("an arrangement is the same until somebody moves a panel or a border",
     CHECK_FALSE(same_arrangement("", ""));
 }
 
+TEST_CASE("a refit keeps the tab that a person has brought to the front of its place", "[ui][WN1]") {
+    const Layout explore = read_layout(bundled_layout(assets, "Explore"));
+    const auto fronts = [&](const std::vector<std::string>& drawn) {
+        auto kept = keep_front(explore, drawn).front_panels;
+        std::ranges::sort(kept);
+        return kept;
+    };
+    auto bundled = explore.front_panels;
+    std::ranges::sort(bundled);
+    CHECK(fronts(explore.front_panels) == bundled);
+    CHECK(fronts({"Signals", "Timeline"}) ==
+          bundled); // the others were folded behind: nobody chose among them
+    std::vector<std::string> drawn = explore.front_panels, expected = bundled;
+    std::ranges::replace(drawn, "Performance", "Log");
+    std::ranges::replace(expected, "Performance", "Log");
+    std::ranges::sort(expected);
+    CHECK(fronts(drawn) == expected);
+    CHECK(keep_front(explore, drawn).ini == explore.ini);
+    CHECK(keep_front({{"Text"}, {"Text"}, "no docking"}, {"Log"}).front_panels ==
+          std::vector<std::string>{"Text"});
+}
+
 TEST_CASE("a layout text without our section is kept as it is", "[ui]") {
     const Layout layout = parse_layout("[Window][Text]\r\nPos=1,2\n");
     CHECK(layout.open_panels.empty());
