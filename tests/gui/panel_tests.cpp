@@ -480,6 +480,80 @@ void a_line_is_dragged_in_the_distribution(Robot& r) {
     r.frames(2);
 }
 
+void two_signals_in_the_distribution(Robot& r) {
+    RunConfig run = r.config();
+    run.mc.measure = true;
+    run.mc.stride = 2;
+    run.mc.samples = 4;
+    Trigger variance;
+    variance.signal = "mc_variance";
+    variance.threshold = 0.5;
+    variance.every = 2; // so it is measured at every second step and nowhere else
+    run.policy.triggers.push_back(variance);
+    r.start(run, 120);
+    r.te->WindowFocus("//Distribution");
+    r.frames(2);
+    r.te->SetRef("//Distribution");
+    r.te->ComboClick("##against/MC-dropout variance (logit^2)");
+    r.te->SetRef("");
+    r.frames(3);
+    const size_t x = *signal_id("entropy_bits"), y = *signal_id("mc_variance");
+    const auto told = [&](const char* what) {
+        return r.ctx().landmarks.text(std::string("distribution/") + what);
+    };
+    const auto beyond = [&](double entropy_above, double variance_above) {
+        int64_t n = 0;
+        for (int64_t t = 1; t <= r.recording()->steps(); ++t)
+            n += static_cast<double>(r.recording()->signal(t, x)) > entropy_above &&
+                         static_cast<double>(r.recording()->signal(t, y)) > variance_above
+                     ? 1
+                     : 0;
+        return std::to_string(n);
+    };
+    GUI_CHECK(told("pairs") == "60"); // at every second step
+    GUI_CHECK(told("beyond_both") == beyond(6, 0.5));
+    GUI_CHECK(beyond(3, 0.2) != beyond(6, 0.5));
+    // Each signal has its thresholds across its own axis, and both are dragged.
+    const auto plot = r.box("distribution/plot"), upright = r.box("distribution/threshold/0"),
+               level = r.box("distribution/threshold/1");
+    GUI_CHECK(upright.height > upright.width && level.width > level.height);
+    r.move(plot.x + plot.width * 0.9F, level.y + 1);
+    r.drag_by(0, plot.height * 0.15F, 5);
+    GUI_CHECK(r.ctx().drafts.edited_key() == "trigger/1/threshold" ||
+              r.ctx().drafts.edited_key() == "mc.threshold");
+    GUI_CHECK(std::abs(r.box("distribution/threshold/1").y + 1 - ImGui::GetIO().MousePos.y) <= 3);
+    GUI_CHECK(std::abs(r.box("distribution/threshold/0").x - upright.x) <= 1);
+    r.te->MouseUp(0);
+    r.frames(2);
+    const auto applied = [&] { return r.status()->applied.policy.triggers.at(1).threshold; };
+    GUI_CHECK(r.until([&] { return applied() < 0.5; }));
+    r.frames(3);
+    GUI_CHECK(told("beyond_both") == beyond(6, applied()));
+    // Cells are coloured where there are steps, and the plot is not full of them.
+    r.move_away();
+    const Image seen = r.look();
+    const auto now = r.box("distribution/plot");
+    int cells = 0, ground = 0;
+    for (float py = now.y + 3; py < now.y + now.height - 3; py += 1)
+        for (float px = now.x + 3; px < now.x + now.width - 3; px += 1)
+            (colour_distance(seen.at(static_cast<double>(px), static_cast<double>(py)),
+                             r.ctx().theme.plot_background) > 40
+                 ? cells
+                 : ground) += 1;
+    GUI_CHECK(cells > 50 && ground > cells);
+    // The same signal twice is one signal.
+    r.te->SetRef("//Distribution");
+    r.te->ComboClick("##signal/MC-dropout variance (logit^2)");
+    r.te->SetRef("");
+    r.frames(3);
+    GUI_CHECK(told("pairs").empty());
+    r.te->SetRef("//Distribution");
+    r.te->ComboClick("##signal/Entropy (bits)");
+    r.te->SetRef("");
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
 } // namespace
 
 std::vector<Case> panel_cases() {
@@ -502,6 +576,8 @@ std::vector<Case> panel_cases() {
         {"distribution",
          "SG12 SG1 SG2 a threshold is dragged in the histogram, and it is the same value everywhere",
          a_line_is_dragged_in_the_distribution},
+        {"distribution", "SG12 two signals against each other, with the thresholds of both",
+         two_signals_in_the_distribution},
         {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
     };
 }

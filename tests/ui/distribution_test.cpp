@@ -24,7 +24,8 @@ public:
 };
 
 /// A recording whose entropies are these; every step took 2 ms of model time.
-std::shared_ptr<Recording> recording_of(const std::vector<float>& values) {
+std::shared_ptr<Recording> recording_of(const std::vector<float>& values,
+                                        const std::vector<float>& variances = {}) {
     RunInfo info;
     info.prompt_ids = {1};
     info.vocab_size = 4096;
@@ -34,6 +35,7 @@ std::shared_ptr<Recording> recording_of(const std::vector<float>& values) {
         record.step = record.position = static_cast<int64_t>(i) + 1;
         record.signals.fill(absent());
         record.signals[*signal_id("entropy_bits")] = values[i];
+        if (i < variances.size()) record.signals[*signal_id("mc_variance")] = variances[i];
         record.part_ms.fill(0);
         record.part_ms[0] = 2;
         recording->append(record);
@@ -119,4 +121,68 @@ TEST_CASE("bins are round, few enough, and hold every value once", "[ui][distrib
         if (round % 7 == 0) CHECK(h.width >= 1);
     }
     CHECK(histogram({}, 20).counts.empty());
+}
+
+TEST_CASE("pairs are the steps at which both signals are numbers", "[ui][distribution][SG12]") {
+    const size_t x = *signal_id("entropy_bits"), y = *signal_id("mc_variance");
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    const auto recording =
+        recording_of({1, 2, absent(), 4, nan_value, 6, 7, 8}, {2, 4, 1, 8, 1, inf, 14, absent()});
+    const SignalPairs all = signal_pairs(*recording, 8, x, y, -3, 99);
+    CHECK(all.x == std::vector<double>{1, 2, 4, 7});
+    CHECK(all.y == std::vector<double>{2, 4, 8, 14});
+    CHECK(all.correlation.value() == Catch::Approx(1)); // y = 2 x
+    CHECK(signal_pairs(*recording, 8, x, y, 2, 6).x == std::vector<double>{2, 4});
+    CHECK_FALSE(signal_pairs(*recording, 8, x, y, 1, 1).correlation); // one pair
+    CHECK(signal_pairs(*recording, 8, x, y, 9, 99).x.empty());
+    // Both must be beyond, each in the sense of its trigger.
+    CHECK(count_beyond(all, Comparison::above, 1.5, Comparison::above, 4) == 2);
+    CHECK(count_beyond(all, Comparison::above, 1.5, Comparison::at_least, 4) == 3);
+    CHECK(count_beyond(all, Comparison::at_most, 2, Comparison::below, 4) == 1);
+    const auto flat = recording_of({1, 2, 3}, {5, 5, 5});
+    CHECK_FALSE(signal_pairs(*flat, 3, x, y, 1, 3).correlation);
+}
+
+TEST_CASE("a histogram of pairs counts every pair once, in the cell that holds it",
+          "[ui][distribution][SG12]") {
+    std::mt19937 random(test::seed(12));
+    std::normal_distribution<double> normal(0, 1);
+    for (int round = 0; round < 60; ++round) {
+        SignalPairs pairs;
+        const double stretch = std::pow(10.0, normal(random) * 2), shift = normal(random) * 50;
+        const size_t n = random() % 300;
+        for (size_t i = 0; i < n; ++i) {
+            pairs.x.push_back(normal(random) * stretch);
+            pairs.y.push_back(normal(random) + shift);
+        }
+        const int columns = 2 + static_cast<int>(random() % 40), rows = 2 + static_cast<int>(random() % 40);
+        const PairHistogram h = pair_histogram(pairs, columns, rows);
+        REQUIRE(h.x.counts.size() <= static_cast<size_t>(columns));
+        REQUIRE(h.y.counts.size() <= static_cast<size_t>(rows));
+        REQUIRE(h.counts.size() == h.x.counts.size() * h.y.counts.size());
+        double all = 0, most = 0;
+        for (size_t row = 0; row < h.y.counts.size(); ++row) {
+            double in_row = 0;
+            for (size_t column = 0; column < h.x.counts.size(); ++column) {
+                // The plain way: who lies within the borders? (A value may lie on one, but for rounding.)
+                const double x0 = h.x.low + h.x.width * static_cast<double>(column),
+                             y0 = h.y.low + h.y.width * static_cast<double>(row), ex = 1e-9 * h.x.width,
+                             ey = 1e-9 * h.y.width;
+                double inside = 0, strictly = 0;
+                for (size_t i = 0; i < n; ++i) {
+                    const double dx = pairs.x[i] - x0, dy = pairs.y[i] - y0;
+                    inside += dx >= -ex && dx <= h.x.width + ex && dy >= -ey && dy <= h.y.width + ey ? 1 : 0;
+                    strictly += dx > ex && dx < h.x.width - ex && dy > ey && dy < h.y.width - ey ? 1 : 0;
+                }
+                REQUIRE(h.at(column, row) >= strictly);
+                REQUIRE(h.at(column, row) <= inside);
+                in_row += h.at(column, row);
+                most = std::max(most, h.at(column, row));
+            }
+            REQUIRE(in_row == h.y.counts[row]); // rows and columns are the histograms of one signal
+            all += in_row;
+        }
+        REQUIRE(all == static_cast<double>(n));
+        REQUIRE(most == h.most);
+    }
 }

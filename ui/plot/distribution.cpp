@@ -62,6 +62,16 @@ int64_t count_beyond(std::span<const double> sorted, Comparison comparison, doub
     return 0;
 }
 
+namespace {
+
+/// The bin of a value that the histogram was made for.
+size_t bin_of(const Histogram& bins, double value) {
+    const int64_t bin = std::llround(std::floor(value / bins.width)) - std::llround(bins.low / bins.width);
+    return static_cast<size_t>(std::clamp<int64_t>(bin, 0, static_cast<int64_t>(bins.counts.size()) - 1));
+}
+
+} // namespace
+
 Histogram histogram(std::span<const double> sorted, int at_most, bool whole) {
     Histogram result;
     if (sorted.empty()) return result;
@@ -83,9 +93,62 @@ Histogram histogram(std::span<const double> sorted, int at_most, bool whole) {
     }
     result.low = static_cast<double>(first) * result.width;
     result.counts.assign(static_cast<size_t>(count), 0.0);
-    for (const double value : sorted) {
-        const auto bin = std::llround(std::floor(value / result.width)) - first;
-        result.counts[static_cast<size_t>(std::clamp<int64_t>(bin, 0, count - 1))] += 1;
+    for (const double value : sorted)
+        result.counts[bin_of(result, value)] += 1;
+    return result;
+}
+
+SignalPairs signal_pairs(const Recording& recording, int64_t steps, size_t x, size_t y, int64_t first,
+                         int64_t last) {
+    SignalPairs pairs;
+    double x_sum = 0, y_sum = 0;
+    for (int64_t t = std::max<int64_t>(1, first); t <= std::min(steps, last); ++t) {
+        const float a = recording.signal(t, x), b = recording.signal(t, y);
+        if (!std::isfinite(a) || !std::isfinite(b)) continue; // not measured is no number either
+        x_sum += pairs.x.emplace_back(static_cast<double>(a));
+        y_sum += pairs.y.emplace_back(static_cast<double>(b));
+    }
+    if (pairs.x.size() < 2) return pairs;
+    const double n = static_cast<double>(pairs.x.size()), x_mean = x_sum / n, y_mean = y_sum / n;
+    double xx = 0, yy = 0, xy = 0;
+    for (size_t i = 0; i < pairs.x.size(); ++i) {
+        const double a = pairs.x[i] - x_mean, b = pairs.y[i] - y_mean;
+        xx += a * a;
+        yy += b * b;
+        xy += a * b;
+    }
+    if (xx > 0 && yy > 0) pairs.correlation = std::clamp(xy / std::sqrt(xx) / std::sqrt(yy), -1.0, 1.0);
+    return pairs;
+}
+
+int64_t count_beyond(const SignalPairs& pairs, Comparison x_comparison, double x_threshold,
+                     Comparison y_comparison, double y_threshold) {
+    const auto beyond = [](double value, Comparison comparison, double threshold) {
+        return count_beyond(std::span(&value, 1), comparison, threshold) == 1;
+    };
+    int64_t count = 0;
+    for (size_t i = 0; i < pairs.x.size(); ++i)
+        count +=
+            beyond(pairs.x[i], x_comparison, x_threshold) && beyond(pairs.y[i], y_comparison, y_threshold)
+                ? 1
+                : 0;
+    return count;
+}
+
+PairHistogram pair_histogram(const SignalPairs& pairs, int columns_at_most, int rows_at_most, bool whole_x,
+                             bool whole_y) {
+    const auto borders = [](std::vector<double> values, int at_most, bool whole) {
+        std::ranges::sort(values);
+        return histogram(values, at_most, whole);
+    };
+    PairHistogram result{
+        borders(pairs.x, columns_at_most, whole_x), borders(pairs.y, rows_at_most, whole_y), {}, 0};
+    const size_t columns = result.x.counts.size(), rows = result.y.counts.size();
+    result.counts.assign(columns * rows, 0.0);
+    for (size_t i = 0; i < pairs.x.size(); ++i) {
+        double& count = result.counts[bin_of(result.y, pairs.y[i]) * columns + bin_of(result.x, pairs.x[i])];
+        count += 1;
+        result.most = std::max(result.most, count);
     }
     return result;
 }

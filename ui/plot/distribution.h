@@ -42,4 +42,30 @@ struct Histogram {
 /// \param whole  values are whole numbers: no bin is narrower than 1
 [[nodiscard]] Histogram histogram(std::span<const double> sorted, int at_most, bool whole = false);
 
+/// Two signals at the same steps: those where both have a finite value.
+struct SignalPairs {
+    std::vector<double> x, y; ///< one entry each per step, in their order
+    std::optional<double>
+        correlation; ///< Pearson's r; nothing below two pairs or where one of them never changes
+};
+/// \param first, last  clamped to 1 .. steps
+/// Cost O(steps of the range).
+[[nodiscard]] SignalPairs signal_pairs(const Recording& recording, int64_t steps, size_t x, size_t y,
+                                       int64_t first, int64_t last);
+/// How many pairs are beyond both thresholds.
+[[nodiscard]] int64_t count_beyond(const SignalPairs& pairs, Comparison x_comparison, double x_threshold,
+                                   Comparison y_comparison, double y_threshold);
+
+/// Pairs in equal cells with round borders, as those of Histogram.
+struct PairHistogram {
+    Histogram x, y;             ///< borders, and how many pairs each column and row holds
+    std::vector<double> counts; ///< [rows of y][columns of x]
+    double most = 0;            ///< of one cell
+    [[nodiscard]] double at(size_t column, size_t row) const {
+        return counts[row * x.counts.size() + column];
+    }
+};
+[[nodiscard]] PairHistogram pair_histogram(const SignalPairs& pairs, int columns_at_most, int rows_at_most,
+                                           bool whole_x = false, bool whole_y = false);
+
 } // namespace refreshlab::ui
