@@ -360,7 +360,7 @@ void RunBar::add_right_end() {
         ImGui::PopStyleColor(colours);
         const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
         if (is_live)
-            ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(low.x + m_em * 0.7F, (low.y + high.y) * 0.5F),
+            ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(low.x + m_em * 0.55F, (low.y + high.y) * 0.5F),
                                                         m_em * 0.22F, m_ctx.theme.text_ok);
         m_ctx.landmarks.set("runbar/live", {low.x, low.y, high.x - low.x, high.y - low.y});
         ImGui::SetItemTooltip("%s",

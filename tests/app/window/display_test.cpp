@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,7 +175,12 @@ TEST_CASE("on a display the program decodes, closes when it is asked to, and lea
     const fs::path folder = fs::path(RL_BUILD_DIR) / "display-test";
     fs::remove_all(folder);
     fs::create_directories(folder);
-    const fs::path trace = folder / "run.rlt", log = folder / "log.txt";
+    const fs::path trace = folder / "run.rlt", log = folder / "log.txt",
+                   settings = folder / "refreshlab" / "settings.json";
+    // What a person chose the last time, and a name that this version does not know.
+    fs::create_directories(settings.parent_path());
+    write_file(settings,
+               R"({"y_axes": {"mc_variance": "log", "no_such_signal": "log"}, "steps_at_once": 5})");
     Child program({std::string(RL_BUILD_DIR) + "/refreshlab", "gui", "--device", "cpu", "--max-tokens",
                    "1500", "--ignore-stop", "--record", trace.string()},
                   [&] {
@@ -200,6 +206,9 @@ TEST_CASE("on a display the program decodes, closes when it is asked to, and lea
     const auto runs = load_trace(trace);
     REQUIRE(runs.size() == 1);
     CHECK(runs.back()->steps() >= 25);
-    CHECK(fs::exists(folder / "refreshlab" / "settings.json"));
+    // The window took the settings over, and wrote them as they were when it closed (SG11: axes are among them).
+    const nlohmann::json kept = read_json_file(settings);
+    CHECK(kept.at("steps_at_once") == 5);
+    CHECK(kept.at("y_axes") == nlohmann::json{{"mc_variance", "log"}});
     fs::remove_all(folder);
 }
