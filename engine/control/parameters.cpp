@@ -119,6 +119,13 @@ const Parameter* find_parameter(std::string_view key) {
     return index ? &parameters()[*index] : nullptr;
 }
 
+std::string parameter_hint(std::string_view key) {
+    std::vector<std::string_view> keys;
+    for (const Parameter& p : parameters())
+        keys.push_back(p.key);
+    return name_hint(key, keys, "parameters");
+}
+
 std::optional<std::string> parameter_value(const RunConfig& config, std::string_view key) {
     const ParameterEntry* entry = find_entry(key);
     return entry == nullptr ? std::nullopt : entry->get(config);
@@ -127,13 +134,8 @@ std::optional<std::string> parameter_value(const RunConfig& config, std::string_
 void set_parameter(RunConfig& config, std::string_view key, std::string_view value) {
     const std::string_view name = trimmed(key);
     const ParameterEntry* entry = find_entry(name);
-    if (entry == nullptr) {
-        std::vector<std::string_view> keys;
-        for (const Parameter& p : parameters())
-            keys.push_back(p.key);
-        throw Error("setting", std::string(name), "there is no such parameter",
-                    name_hint(name, keys, "parameters"));
-    }
+    if (entry == nullptr)
+        throw Error("setting", std::string(name), "there is no such parameter", parameter_hint(name));
     const ParameterValue parsed_value = parse_value(entry->parameter, trimmed(value));
     if (!entry->get(config)) {
         std::vector<std::string_view> others;

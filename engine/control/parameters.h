@@ -38,6 +38,8 @@ struct Parameter {
 /// Null if there is none. Takes every spelling of a trigger's field: the general `<signal>.threshold|stride|cooldown|
 /// enabled`, and `every` for `stride`; the result's `key` is the spelling of the list.
 [[nodiscard]] const Parameter* find_parameter(std::string_view key);
+/// What helps after a key that find_parameter() does not know: the nearest name, or where the names are listed.
+[[nodiscard]] std::string parameter_hint(std::string_view key);
 
 /// Value as text ("6", "none", "redraw"); nothing if the configuration has no such thing (no entropy trigger).
 [[nodiscard]] std::optional<std::string> parameter_value(const RunConfig& config, std::string_view key);

@@ -94,14 +94,9 @@ Axis read_axis(const std::string& key, const json& values, const std::string& wh
         refuse(what, where, "has a list of its own",
                fmt::format("use \"{}\" beside \"{}\"", key == "seed" ? "seeds" : key, path));
     }
-    if (find_parameter(key) == nullptr) {
-        try {
-            RunConfig scratch;
-            set_parameter(scratch, key, "0"); // throws, naming the nearest parameter
-        } catch (const Error& e) {
-            refuse(what, where, e.problem(), e.hint());
-        }
-    }
+    // Exactly, as every key of a JSON file: set_parameter() would put up with blanks around it.
+    if (find_parameter(key) == nullptr)
+        refuse(what, where, "there is no such parameter", parameter_hint(key));
     Axis axis;
     axis.key = key;
     for (const json* value : elements(values, what, where)) {

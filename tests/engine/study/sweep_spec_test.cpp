@@ -272,6 +272,8 @@ TEST_CASE("a spec that is wrong is refused in one line that says where", "[study
         {R"({"prompts": "x", "policies": ["entropy"], "set": {"kl.threshold": [1]}})", "set.kl.threshold",
          "no policy of the grid"},
         {R"({"prompts": "x", "set": {"samper.top_k": [1]}})", "no such parameter", "sampler.top_k"},
+        {R"({"prompts": "x", "set": {" sampler.top_k": [1]}})", "no such parameter", "sampler.top_k"},
+        {R"({"prompts": "x", "set": {"seed\t": [1]}})", "no such parameter", "seed"},
         {R"({"prompts": "x", "set": {"seed": [1]}})", "set.seed", "seeds"},
         {R"({"prompts": "x", "set": {"sampler.top_k": [1, 1]}})", "stands twice", ""},
         {R"({"prompts": "x", "set": {"sampler.top_k": [[1]]}})", "sampler.top_k", "must be a number"},
