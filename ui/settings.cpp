@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -59,7 +60,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
         {"user_scale", settings.user_scale}, {"layout_locked", settings.layout_locked},
         {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once},
         {"y_axes", settings.y_axes}};
-    write_file(file_of(folder), json.dump(2) + "\n");
+    write_file(file_of(folder), json_text(json, 2) + "\n");
 }
 
 float next_scale(float scale, bool up) {

@@ -4,6 +4,7 @@
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/session/decode_session.h"
 #include "engine/session/exactness.h"
 
@@ -131,7 +132,7 @@ int check(const CheckOptions& options) {
     for (const std::string& note : report.notes)
         fmt::print("note: {}\n", note);
     print(report);
-    if (!options.json.empty()) write_file(options.json, to_json(report).dump(2) + "\n");
+    if (!options.json.empty()) write_file(options.json, json_text(to_json(report), 2) + "\n");
     if (!options.csv.empty()) write_csv(report, options.csv);
     if (exactness.fault == CacheFault::none) {
         fmt::print("\n{}\n", report.passed() ? "The caches are exact: every statement holds."

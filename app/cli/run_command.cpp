@@ -4,6 +4,7 @@
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/record/export.h"
 #include "engine/record/trace_store.h"
 #include "engine/session/decode_session.h"
@@ -93,7 +94,7 @@ int replay_trace(const Options& options) {
     for (const int32_t id : again->token_ids())
         out.token(id);
     out.finish();
-    if (!options.summary.empty()) write_file(options.summary, summary_json(*again).dump(2) + "\n");
+    if (!options.summary.empty()) write_file(options.summary, json_text(summary_json(*again), 2) + "\n");
     say("\n{}", summary_table(*again));
     if (const auto difference = first_difference(recorded, *again)) {
         say("replay: differs from {}: {}\n", options.replay, *difference);
@@ -195,7 +196,7 @@ int run(const Options& options) {
     }
     progress.show("");
     say("\n{}", summary_table(*recording));
-    if (!options.summary.empty()) write_file(options.summary, summary_json(*recording).dump(2) + "\n");
+    if (!options.summary.empty()) write_file(options.summary, json_text(summary_json(*recording), 2) + "\n");
     if (steering.left() > 0)
         say("note: {} of the commands in {} lie{} behind the end of the run, at step {}\n", steering.left(),
             options.commands, steering.left() == 1 ? "s" : "", recording->steps());

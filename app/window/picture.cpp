@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/record/recording.h"
 #include "ui/png_text.h"
 
@@ -56,8 +57,7 @@ std::string picture_origin(const Recording* recording, const EngineStatus& statu
                        {"versions", versions},
                        {"commands", commands}};
     }
-    // Text of a prompt may hold bytes that are not UTF-8 only by a fault elsewhere; a picture is no reason to stop.
-    return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(json, 1);
 }
 
 void write_png(const std::filesystem::path& path, int width, int height, std::span<const uint32_t> pixels,

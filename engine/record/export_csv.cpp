@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/record/export.h"
 #include "engine/text/utf8.h"
 #include "kernels/check.h"
@@ -206,7 +207,7 @@ std::string hits_detail(const std::vector<TriggerHit>& hits) {
         list.push_back(
             {{"signal", hit.signal}, {"value", number(hit.value)}, {"threshold", number(hit.threshold)}});
     }
-    return list.empty() ? std::string() : list.dump(-1, ' ', false, json::error_handler_t::replace);
+    return list.empty() ? std::string() : json_text(list);
 }
 
 void refresh_row(CsvRows& csv, const RefreshEvent& e) {
@@ -318,7 +319,7 @@ void write_meta(const Recording& r, const std::filesystem::path& path) {
                        {"token_ids", r.token_ids()},
                        {"commands", commands},
                        {"note", info.note}};
-    write_file(path, meta.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    write_file(path, json_text(meta, 2) + "\n");
 }
 
 /// What stands there may be replaced when it is empty or a table by steps, as this function or export_csv writes it: a

@@ -1,3 +1,4 @@
+#include "engine/base/json_text.h"
 #include "engine/record/export.h"
 #include "engine/record/metrics.h"
 #include "engine/text/utf8.h"
@@ -79,7 +80,7 @@ std::string cell(const json& value) {
     if (value.is_null()) return "-";
     if (value.is_string()) return visible_text(value.get_ref<const std::string&>());
     if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
-    return value.dump();
+    return json_text(value);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>
@@ -138,11 +139,6 @@ int32_t integer32(const json& object, const char* key, int32_t min) {
     return static_cast<int32_t>(integer(object, key, min, std::numeric_limits<int32_t>::max()));
 }
 
-/// Never throws for bytes that are no UTF-8 (a file name may have some): they become U+FFFD.
-std::string dump(const json& value) {
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 constexpr int64_t max_shape = int64_t{1} << 31; ///< layers, heads, widths: far above any model
 
 } // namespace
@@ -151,29 +147,29 @@ std::string info_to_text(const RunInfo& info) {
     json versions = json::array();
     for (const auto& [name, version] : info.versions)
         versions.push_back({name, version});
-    return dump({{"config", to_json(info.config)},
-                 {"rendered_prompt", info.rendered_prompt},
-                 {"prompt_ids", info.prompt_ids},
-                 {"first_token", info.first_token},
-                 {"first_producer", static_cast<int>(info.first_producer)},
-                 {"first_logprob", number_json(info.first_logprob)},
-                 {"vocab_size", info.vocab_size},
-                 {"layers", info.layers},
-                 {"heads", info.heads},
-                 {"kv_heads", info.kv_heads},
-                 {"head_dim", info.head_dim},
-                 {"cache_bytes_per_token", info.cache_bytes_per_token},
-                 {"ttft_ms", number_json(info.ttft_ms)},
-                 {"prefill_ms", number_json(info.prefill_ms)},
-                 {"device", info.device},
-                 {"dtype", info.dtype},
-                 {"threads", info.threads},
-                 {"started_at", info.started_at},
-                 {"versions", versions},
-                 {"text_rule",
-                  {{"leading_spaces", info.text_rule.leading_spaces},
-                   {"byte_fallback", info.text_rule.byte_fallback}}},
-                 {"note", info.note}});
+    return json_text({{"config", to_json(info.config)},
+                      {"rendered_prompt", info.rendered_prompt},
+                      {"prompt_ids", info.prompt_ids},
+                      {"first_token", info.first_token},
+                      {"first_producer", static_cast<int>(info.first_producer)},
+                      {"first_logprob", number_json(info.first_logprob)},
+                      {"vocab_size", info.vocab_size},
+                      {"layers", info.layers},
+                      {"heads", info.heads},
+                      {"kv_heads", info.kv_heads},
+                      {"head_dim", info.head_dim},
+                      {"cache_bytes_per_token", info.cache_bytes_per_token},
+                      {"ttft_ms", number_json(info.ttft_ms)},
+                      {"prefill_ms", number_json(info.prefill_ms)},
+                      {"device", info.device},
+                      {"dtype", info.dtype},
+                      {"threads", info.threads},
+                      {"started_at", info.started_at},
+                      {"versions", versions},
+                      {"text_rule",
+                       {{"leading_spaces", info.text_rule.leading_spaces},
+                        {"byte_fallback", info.text_rule.byte_fallback}}},
+                      {"note", info.note}});
 }
 
 RunInfo info_from_text(const std::string& text, const std::string& what) {
@@ -223,7 +219,7 @@ std::string hits_to_text(const std::vector<TriggerHit>& hits) {
                         {"threshold", number_json(hit.threshold)},
                         {"letter", std::string(1, hit.letter)}});
     }
-    return dump(list);
+    return json_text(list);
 }
 
 std::vector<TriggerHit> hits_from_text(const std::string& text, const std::string& what) {

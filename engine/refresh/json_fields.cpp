@@ -1,6 +1,7 @@
 #include "engine/refresh/json_fields.h"
 
 #include "engine/base/error.h"
+#include "engine/base/json_text.h"
 #include "engine/signals/nearest_name.h"
 
 #include <fmt/format.h>
@@ -11,8 +12,7 @@
 namespace refreshlab {
 
 std::string shown(const nlohmann::json& value) {
-    // replace: bytes that are no UTF-8 must not make the message itself fail.
-    std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    std::string text = json_text(value);
     constexpr size_t longest = 40;
     if (text.size() > longest) {
         size_t end = longest;

@@ -1,6 +1,7 @@
 #include "engine/session/decode_session.h"
 
 #include "engine/base/error.h"
+#include "engine/base/json_text.h"
 #include "engine/control/parameters.h"
 #include "engine/model/sampler.h"
 #include "engine/session/run_identity.h"
@@ -399,7 +400,7 @@ bool DecodeSession::Impl::step() {
 }
 
 void DecodeSession::Impl::log_command(const Command& command) {
-    recording->add_command({t + 1, to_json(command).dump()});
+    recording->add_command({t + 1, json_text(to_json(command))});
 }
 
 void require_refreshable(Mode mode) {

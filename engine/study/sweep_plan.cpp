@@ -1,6 +1,7 @@
 #include "engine/study/sweep_plan.h"
 
 #include "engine/base/error.h"
+#include "engine/base/json_text.h"
 #include "engine/text/digest.h"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ std::string cell_id(const RunConfig& config, const std::string& almanac_digest, 
     digest.add(models.teacher);
     digest.add(models.student);
     digest.add(models.device);
-    digest.add(json.dump());
+    digest.add(json_text(json));
     return digest.hex();
 }
 

@@ -1,6 +1,7 @@
 #include "engine/study/sweep_run.h"
 
 #include "engine/base/error.h"
+#include "engine/base/json_text.h"
 #include "engine/record/export.h"
 #include "engine/session/decode_session.h"
 #include "engine/study/sweep_claims.h"
@@ -368,8 +369,8 @@ std::optional<SweepResult> run_cell(const std::shared_ptr<const ModelPair>& pair
     const nlohmann::json summary = summary_json(*recording);
     SweepResult result;
     result.id = id;
-    result.config = to_json(config).dump();
-    result.summary = summary.dump();
+    result.config = json_text(to_json(config));
+    result.summary = json_text(summary);
     result.metrics = metrics_of(summary);
     result.digest = result_digest(*recording, result.metrics);
     return result;

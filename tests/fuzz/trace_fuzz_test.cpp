@@ -1,4 +1,5 @@
 #include "engine/base/error.h"
+#include "engine/base/json_text.h"
 #include "engine/record/export.h"
 #include "engine/record/last_config.h"
 #include "engine/record/sqlite.h"
@@ -151,7 +152,7 @@ std::string changed_by_sql(const std::string& trace, const std::vector<Column>& 
 /// Everything that a reader of a trace may ask of a recording.
 void use(const Recording& recording) {
     (void)last_config(recording);
-    (void)summary_json(recording).dump();
+    (void)json_text(summary_json(recording));
     (void)summary_table(recording);
     (void)generated_text(recording);
     (void)recording.attention_rows();

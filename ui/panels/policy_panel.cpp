@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/signals/registry.h"
 #include "ui/format.h"
 #include "ui/panels/find_threshold.h"
@@ -153,7 +154,7 @@ private:
             const auto path = m_picker->path();
             try_edit(ctx, [&] {
                 if (m_saving) {
-                    write_file(path, policy_to_json(policy).dump(2) + "\n");
+                    write_file(path, json_text(policy_to_json(policy), 2) + "\n");
                     ctx.toasts.add(Toasts::Level::info, "Policy saved as " + path.string(), ImGui::GetTime());
                 } else {
                     ctx.drafts.set_policy(ctx.engine,

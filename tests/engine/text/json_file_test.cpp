@@ -1,4 +1,5 @@
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "tests/engine/text/text_fixture.h"
 
 #include <sys/stat.h>
@@ -29,6 +30,13 @@ TEST_CASE("malformed JSON is refused with line and column", "[base]") {
     CHECK_THAT(refusal("[1e999]"), ContainsSubstring("overflow"));
     CHECK_THAT(refusal("\"\xFF\""), ContainsSubstring("UTF-8"));
     CHECK_THAT(refusal("[1,]"), ContainsSubstring("column 4"));
+}
+
+TEST_CASE("the text of a JSON value is made of any bytes", "[base]") {
+    const nlohmann::json good = {{"b", {1, 2.5, nullptr}}, {"a", "\u00FC \\ \n"}};
+    CHECK(json_text(good) == good.dump());
+    CHECK(json_text(good, 2) == good.dump(2));
+    CHECK(json_text({{"folder", "m\xC1"}, {"\xFF", 1}}) == "{\"folder\":\"m\uFFFD\",\"\uFFFD\":1}");
 }
 
 TEST_CASE("a key that appears twice is refused where it appears again", "[base]") {
