@@ -1,7 +1,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
+#include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "kernels/check.h"
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/base/origin.h"
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/control/engine_link.h"
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "ui/drafts.h"
 #include "ui/fonts.h"
 #include "ui/host.h"

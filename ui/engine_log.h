@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/record/step_record.h"
+#include "engine/record/recording/step_record.h"
 
 #include <string>
 

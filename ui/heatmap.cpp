@@ -1,6 +1,6 @@
 #include "ui/heatmap.h"
 
-#include "engine/record/step_record.h"
+#include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
-#include "engine/session/decode_session.h"
-#include "engine/session/exactness.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/exactness/exactness.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

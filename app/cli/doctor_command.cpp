@@ -1,15 +1,15 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
 #include "engine/base/error.h"
-#include "engine/model/checkpoint.h"
+#include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/model_config.h"
-#include "engine/session/model_pair.h"
-#include "engine/session/pair_check.h"
-#include "engine/session/run_identity.h"
+#include "engine/session/decode/run_identity.h"
+#include "engine/session/pair/model_pair.h"
+#include "engine/session/pair/pair_check.h"
 #include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
-#include "kernels/cores.h"
-#include "kernels/isa.h"
+#include "engine/text/tokenizer/tokenizer.h"
+#include "kernels/execution/cores.h"
+#include "kernels/execution/isa.h"
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>

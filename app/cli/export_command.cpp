@@ -1,8 +1,8 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
 #include "engine/base/error.h"
-#include "engine/record/export.h"
-#include "engine/record/trace_store.h"
+#include "engine/record/export/export.h"
+#include "engine/record/trace/trace_store.h"
 
 #include <fmt/format.h>
 

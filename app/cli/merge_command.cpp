@@ -1,7 +1,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
 #include "app/cli/table_options.h"
-#include "engine/study/sweep_table.h"
+#include "engine/study/sweep/sweep_table.h"
 
 #include <fmt/format.h>
 

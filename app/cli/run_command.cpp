@@ -5,12 +5,12 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
-#include "engine/record/export.h"
-#include "engine/record/trace_store.h"
-#include "engine/session/decode_session.h"
-#include "engine/session/steering.h"
+#include "engine/record/export/export.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/steering.h"
 #include "engine/tasks/prompt_file.h"
-#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

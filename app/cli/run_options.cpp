@@ -3,7 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/parameters.h"
-#include "kernels/cores.h"
+#include "kernels/execution/cores.h"
 
 #include <fmt/format.h>
 

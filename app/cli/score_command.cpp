@@ -1,8 +1,8 @@
 #include "app/cli/commands.h"
 #include "engine/base/error.h"
-#include "engine/record/trace_store.h"
-#include "engine/session/model_pair.h"
-#include "engine/study/sweep_score.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/pair/model_pair.h"
+#include "engine/study/measure/sweep_score.h"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 #include "app/cli/output.h"
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
-#include "engine/study/simulation.h"
-#include "engine/study/study_catalog.h"
+#include "engine/study/studies/simulation.h"
+#include "engine/study/studies/study_catalog.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

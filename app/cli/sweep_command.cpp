@@ -4,9 +4,9 @@
 #include "app/cli/table_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/session/decode_session.h"
-#include "engine/study/sweep_run.h"
-#include "engine/study/sweep_table.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/study/sweep/sweep_run.h"
+#include "engine/study/sweep/sweep_table.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

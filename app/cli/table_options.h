@@ -1,7 +1,7 @@
 #pragma once
 
 #include "app/cli/output.h"
-#include "engine/study/sweep_table.h"
+#include "engine/study/sweep/sweep_table.h"
 
 #include <CLI/CLI.hpp>
 

@@ -3,8 +3,8 @@
 #include "app/window/gl.h"
 #include "app/window/picture.h"
 #include "engine/base/error.h"
-#include "engine/record/recording.h"
-#include "kernels/cores.h"
+#include "engine/record/recording/recording.h"
+#include "kernels/execution/cores.h"
 
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "engine/base/quantile.h"
 
-#include "kernels/check.h"
+#include "engine/base/check.h"
 
 #include <algorithm>
 #include <cstddef>

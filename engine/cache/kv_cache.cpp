@@ -1,6 +1,6 @@
 #include "engine/cache/kv_cache.h"
 
-#include "kernels/check.h"
+#include "engine/base/check.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>

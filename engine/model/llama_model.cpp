@@ -1,14 +1,14 @@
 #include "engine/model/llama_model.h"
 
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
-#include "engine/model/checkpoint.h"
+#include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/weight_checks.h"
 #include "engine/model/llama_weights.h"
 #include "engine/model/rope_table.h"
-#include "engine/model/weight_checks.h"
-#include "kernels/attention.h"
-#include "kernels/check.h"
-#include "kernels/dense.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/dense.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>

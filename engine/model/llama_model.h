@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/model/model_config.h"
-#include "kernels/dropout.h"
+#include "kernels/ops/dropout.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -53,7 +53,7 @@ using LoadProgress = std::function<bool(double fraction, const std::string& what
 ///
 /// window  a sliding window is a mask: the cache keeps every position, and a query at position p reads (p - window, p] of
 ///         a sliding layer, in every pass below. Captured attention rows are 0 outside.
-/// dtype   weights and KV have the dtype asked for (f32, bf16, f16). On the CPU activations are fp32 (kernels/dense.h).
+/// dtype   weights and KV have the dtype asked for (f32, bf16, f16). On the CPU activations are fp32 (kernels/ops/dense.h).
 /// Threads const: sessions on several threads may share a model, each with a cache of its own. Forward allocates its
 ///         activations.
 /// Parity  logits within 1e-4 of `transformers` in fp32.

@@ -1,6 +1,6 @@
 #include "engine/model/llama_weights.h"
 
-#include "kernels/check.h"
+#include "engine/base/check.h"
 
 #include <ATen/ops/zeros.h>
 

@@ -34,7 +34,7 @@ struct LlamaWeights {
     int64_t bytes = 0; ///< held, padding included; a tied head counts once
 
     /// Rows of one batch of a prefill. 512 keeps the activations of a 3B model near 20 MB and is long past the point where
-    /// reading the weights is amortised; on the CPU any other number gives the same bits (kernels/dense.h).
+    /// reading the weights is amortised; on the CPU any other number gives the same bits (kernels/ops/dense.h).
     static constexpr int64_t chunk_rows = 512;
 
     /// Gives the tensor of a Hugging Face name, of the shape asked for (the checkpoint's, without padding), any float

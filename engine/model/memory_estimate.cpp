@@ -1,8 +1,8 @@
 #include "engine/model/memory_estimate.h"
 
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/model/llama_weights.h"
-#include "kernels/check.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/util/Exception.h>

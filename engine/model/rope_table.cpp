@@ -1,6 +1,6 @@
 #include "engine/model/rope_table.h"
 
-#include "kernels/check.h"
+#include "engine/base/check.h"
 
 #include <ATen/ops/empty.h>
 

@@ -1,7 +1,7 @@
 #include "engine/model/sampler.h"
 
+#include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "kernels/check.h"
 #include "kernels/shared/philox.h"
 
 #include <algorithm>

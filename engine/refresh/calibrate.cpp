@@ -1,8 +1,8 @@
 #include "engine/refresh/calibrate.h"
 
+#include "engine/base/check.h"
 #include "engine/base/quantile.h"
 #include "engine/signals/registry.h"
-#include "kernels/check.h"
 
 #include <fmt/format.h>
 

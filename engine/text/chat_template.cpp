@@ -2,9 +2,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/text/jinja_ast.h"
-#include "engine/text/jinja_runner.h"
-#include "engine/text/json_fields.h"
+#include "engine/text/jinja/jinja_ast.h"
+#include "engine/text/jinja/jinja_runner.h"
+#include "engine/text/tokenizer/json_fields.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>

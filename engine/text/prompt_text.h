@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What the machine gives: cores, assets, files to write to. And what is said when it gives less than was asked for.
 #include "engine/base/json_file.h"
-#include "kernels/cores.h"
+#include "kernels/execution/cores.h"
 #include "tests/app/program.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // `sweep`, `merge` and `score` as a shell sees them: killed, split, joined, interrupted.
 #include "engine/base/json_file.h"
-#include "engine/record/sqlite.h"
+#include "engine/record/trace/sqlite.h"
 #include "tests/app/program.h"
 
 #include <catch2/catch_approx.hpp>

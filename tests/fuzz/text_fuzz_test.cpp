@@ -1,6 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "engine/text/utf8.h"
 #include "tests/fuzz/fuzz_support.h"
 

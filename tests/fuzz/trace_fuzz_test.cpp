@@ -1,9 +1,9 @@
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
-#include "engine/record/export.h"
-#include "engine/record/last_config.h"
-#include "engine/record/sqlite.h"
-#include "engine/record/trace_store.h"
+#include "engine/record/export/export.h"
+#include "engine/record/recording/last_config.h"
+#include "engine/record/trace/sqlite.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/fuzz/fuzz_support.h"
 
 #include <catch2/catch_test_macros.hpp>

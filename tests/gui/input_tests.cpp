@@ -1,7 +1,7 @@
 // What people type and do by mistake: every time one line, nothing lost, nothing half done.
 #include "engine/base/json_file.h"
-#include "engine/record/recording.h"
-#include "engine/record/trace_store.h"
+#include "engine/record/recording/recording.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/gui/robot.h"
 
 #include <nlohmann/json.hpp>

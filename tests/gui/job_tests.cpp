@@ -1,6 +1,6 @@
 // Work beside the frames: loading, prefilling, saving, the program that only draws a picture.
 #include "engine/base/json_file.h"
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // Popups, options, and what stands in panels only for those who look closely.
 #include "engine/base/json_file.h"
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
 #include "ui/attention_map.h"

@@ -1,4 +1,4 @@
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
 #include "ui/plot/time_view.h"

@@ -1,7 +1,7 @@
 #include "tests/gui/robot.h"
 
 #include "engine/control/parameters.h"
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 
 #include <imgui_internal.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "app/window/app_window.h"
-#include "engine/session/session_worker.h"
+#include "engine/session/worker/session_worker.h"
 #include "ui/action.h"
 
 #include <imgui.h>

@@ -1,5 +1,5 @@
 #include "engine/control/command.h"
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
 #include "ui/plot/refresh_marks.h"
 

@@ -1,4 +1,4 @@
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
 #include "ui/shell_state.h"
 

@@ -1,5 +1,5 @@
-#include "kernels/attention.h"
-#include "kernels/check.h"
+#include "kernels/ops/attention.h"
+#include "kernels/shared/check.h"
 #include "tests/kernels/kernel_fixture.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-#include "kernels/check.h"
-#include "kernels/column_distance.h"
+#include "kernels/ops/column_distance.h"
+#include "kernels/shared/check.h"
 #include "tests/kernels/kernel_fixture.h"
 
 namespace refreshlab {

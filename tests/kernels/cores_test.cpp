@@ -1,5 +1,5 @@
-#include "kernels/cores.h"
-#include "kernels/thread_pool.h"
+#include "kernels/execution/cores.h"
+#include "kernels/execution/thread_pool.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <sched.h>

@@ -1,8 +1,8 @@
-#include "kernels/attention.h"
-#include "kernels/column_distance.h"
-#include "kernels/dense.h"
-#include "kernels/dropout.h"
-#include "kernels/row_statistics.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/column_distance.h"
+#include "kernels/ops/dense.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/row_statistics.h"
 #include "tests/kernels/kernel_fixture.h"
 
 #include <ATen/Context.h>

@@ -1,5 +1,5 @@
-#include "kernels/check.h"
-#include "kernels/dense.h"
+#include "kernels/ops/dense.h"
+#include "kernels/shared/check.h"
 #include "tests/kernels/kernel_fixture.h"
 
 namespace refreshlab {

@@ -1,5 +1,5 @@
-#include "kernels/check.h"
-#include "kernels/dropout.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/shared/check.h"
 #include "kernels/shared/philox.h"
 #include "tests/kernels/kernel_fixture.h"
 

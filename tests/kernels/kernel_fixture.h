@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/isa.h"
-#include "kernels/thread_pool.h"
+#include "kernels/execution/isa.h"
+#include "kernels/execution/thread_pool.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>

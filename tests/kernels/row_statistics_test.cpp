@@ -1,5 +1,5 @@
-#include "kernels/check.h"
-#include "kernels/row_statistics.h"
+#include "kernels/ops/row_statistics.h"
+#include "kernels/shared/check.h"
 #include "kernels/shared/online_softmax.h"
 #include "kernels/shared/row_accumulators.h"
 #include "kernels/shared/top_k.h"

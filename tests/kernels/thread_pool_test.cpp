@@ -1,4 +1,4 @@
-#include "kernels/thread_pool.h"
+#include "kernels/execution/thread_pool.h"
 #include "tests/kernels/kernel_fixture.h"
 
 #include <ATen/Parallel.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 
 #include <memory>
 #include <random>

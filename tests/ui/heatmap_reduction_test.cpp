@@ -1,4 +1,4 @@
-#include "engine/record/step_record.h"
+#include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 #include "tests/support/seed.h"
 #include "ui/heatmap.h"

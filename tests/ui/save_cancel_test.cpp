@@ -1,7 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/record/export.h"
-#include "engine/record/trace_store.h"
+#include "engine/record/export/export.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/ui/heatmap_recording.h"
 
 #include <catch2/catch_test_macros.hpp>

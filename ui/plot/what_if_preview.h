@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "engine/refresh/calibrate.h"
 #include "engine/refresh/what_if.h"
 #include "ui/plot/latest_answer.h"

@@ -1,7 +1,7 @@
 // The program itself on a real X server: the GUI suite draws without one. Xvfb stands in for the screen.
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/record/trace_store.h"
+#include "engine/record/trace/trace_store.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
+#include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
-#include "kernels/check.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>

@@ -1,6 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/control/parameters.h"
-#include "engine/record/step_record.h"
+#include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 #include "tests/support/seed.h"
 

@@ -1,4 +1,4 @@
-#include "engine/model/checkpoint.h"
+#include "engine/model/checkpoint/checkpoint.h"
 #include "tests/engine/model/support.h"
 #include "tests/support/seed.h"
 

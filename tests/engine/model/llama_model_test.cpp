@@ -1,8 +1,8 @@
+#include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/llama_weights.h"
-#include "kernels/check.h"
-#include "kernels/thread_pool.h"
+#include "kernels/execution/thread_pool.h"
 #include "tests/engine/model/reference_forward.h"
 #include "tests/engine/model/support.h"
 

@@ -1,6 +1,6 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
-#include "kernels/row_statistics.h"
+#include "kernels/ops/row_statistics.h"
 #include "tests/engine/model/parity_support.h"
 #include "tests/engine/model/reference_forward.h"
 #include "tests/support/seed.h"

@@ -1,4 +1,4 @@
-#include "kernels/row_statistics.h"
+#include "kernels/ops/row_statistics.h"
 #include "tests/engine/model/parity_support.h"
 
 #include <ATen/ATen.h>

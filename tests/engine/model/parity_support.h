@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/model/checkpoint.h"
+#include "engine/model/checkpoint/checkpoint.h"
 #include "tests/engine/model/support.h"
 
 #include <ATen/Context.h>

@@ -1,8 +1,8 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/record/export.h"
-#include "engine/record/metrics.h"
-#include "engine/record/trace_store.h"
+#include "engine/record/export/export.h"
+#include "engine/record/export/metrics.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/engine/record/random_recording.h"
 #include "tests/support/seed.h"
 

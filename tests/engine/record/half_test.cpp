@@ -1,4 +1,4 @@
-#include "engine/record/step_record.h"
+#include "engine/record/recording/step_record.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-#include "engine/record/metrics.h"
+#include "engine/record/export/metrics.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_approx.hpp>

@@ -1,5 +1,5 @@
-#include "engine/record/recording.h"
-#include "kernels/check.h"
+#include "engine/base/check.h"
+#include "engine/record/recording/recording.h"
 #include "tests/engine/record/random_recording.h"
 #include "tests/support/seed.h"
 

@@ -1,4 +1,4 @@
-#include "engine/record/recording.h"
+#include "engine/record/recording/recording.h"
 #include "tests/engine/record/random_recording.h"
 
 #include <catch2/catch_test_macros.hpp>

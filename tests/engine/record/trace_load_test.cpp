@@ -1,7 +1,7 @@
 #include "engine/base/error.h"
-#include "engine/record/export.h"
-#include "engine/record/sqlite.h"
-#include "engine/record/trace_store.h"
+#include "engine/record/export/export.h"
+#include "engine/record/trace/sqlite.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/engine/record/random_recording.h"
 #include "tests/support/seed.h"
 

@@ -1,7 +1,7 @@
 // The same sessions wherever teacher and student sit. Without a GPU the pairs on the CPU alone are compared, which shows that
 // the comparison itself is right; scripts/gpu_check.sh runs this suite on a GPU.
 #include "engine/cache/kv_cache.h"
-#include "engine/session/decode_session.h"
+#include "engine/session/decode/decode_session.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <ATen/ATen.h>

@@ -1,6 +1,6 @@
 // The exactness check: every statement holds on a right cache, and every fault is caught where it must show.
 #include "engine/base/error.h"
-#include "engine/session/exactness.h"
+#include "engine/session/exactness/exactness.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/seed.h"
 

@@ -1,9 +1,9 @@
 // Teacher forcing: the continuation is read, everything else works as ever.
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
-#include "engine/session/decode_session.h"
-#include "engine/session/session_prompt.h"
-#include "kernels/row_statistics.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/session_prompt.h"
+#include "kernels/ops/row_statistics.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <ATen/ATen.h>

@@ -1,7 +1,7 @@
 // The decode loop written down plainly: the teacher prefills the whole text anew at every refresh, columns are copied by
 // hand, every decision is an if. DecodeSession must give the same text, refreshes and signals.
 #include "engine/cache/kv_cache.h"
-#include "engine/session/decode_session.h"
+#include "engine/session/decode/decode_session.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/seed.h"
 

@@ -1,10 +1,10 @@
 // Folders as the model families publish them: every spelling of config.json, shards, tied heads, lists of end tokens.
 #include "engine/base/json_file.h"
 #include "engine/cache/kv_cache.h"
-#include "engine/session/decode_session.h"
-#include "engine/session/pair_check.h"
-#include "engine/session/session_prompt.h"
-#include "engine/text/tokenizer.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/session_prompt.h"
+#include "engine/session/pair/pair_check.h"
+#include "engine/text/tokenizer/tokenizer.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>

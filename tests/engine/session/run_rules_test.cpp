@@ -1,8 +1,8 @@
 // Starts, ends and bad input of a session.
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
-#include "engine/session/decode_session.h"
-#include "engine/session/session_prompt.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/session_prompt.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <ATen/ATen.h>

@@ -1,7 +1,7 @@
 // Commands with their steps: what a person did, or a file says, reaches a session at the same boundaries.
 #include "engine/base/error.h"
-#include "engine/session/decode_session.h"
-#include "engine/session/steering.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/steering.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // A run whose prompt belongs to a task carries its score per token.
 #include "engine/base/error.h"
-#include "engine/session/decode_session.h"
+#include "engine/session/decode/decode_session.h"
 #include "engine/tasks/task_scorer.h"
 #include "tests/engine/session/tiny_pair.h"
 

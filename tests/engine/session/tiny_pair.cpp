@@ -1,7 +1,7 @@
 #include "tests/engine/session/tiny_pair.h"
 
-#include "engine/session/decode_session.h"
-#include "engine/text/tokenizer.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/text/tokenizer/tokenizer.h"
 
 #include <ATen/ATen.h>
 

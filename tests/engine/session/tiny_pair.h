@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/model/model_config.h"
-#include "engine/session/model_pair.h"
+#include "engine/session/pair/model_pair.h"
 
 #include <c10/core/Device.h>
 

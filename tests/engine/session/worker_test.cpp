@@ -1,9 +1,9 @@
 // The decode thread: commands from another thread at any time, failures, pause and step.
 #include "engine/base/error.h"
-#include "engine/record/trace_store.h"
-#include "engine/session/decode_session.h"
-#include "engine/session/session_prompt.h"
-#include "engine/session/session_worker.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/session_prompt.h"
+#include "engine/session/worker/session_worker.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/seed.h"
 

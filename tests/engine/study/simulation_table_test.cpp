@@ -1,5 +1,5 @@
 // The table that reference/refresh.md, section 8, requires of every seed.
-#include "engine/study/simulation.h"
+#include "engine/study/studies/simulation.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

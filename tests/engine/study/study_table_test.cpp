@@ -1,7 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/study/study_run.h"
-#include "engine/study/study_table.h"
+#include "engine/study/studies/study_run.h"
+#include "engine/study/studies/study_table.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,10 +1,10 @@
 // Runs of a sweep on the bundled pair: the same numbers as a session, whatever works beside it.
-#include "engine/record/export.h"
-#include "engine/session/decode_session.h"
-#include "engine/study/sweep_claims.h"
-#include "engine/study/sweep_run.h"
-#include "engine/study/sweep_score.h"
-#include "engine/study/sweep_table.h"
+#include "engine/record/export/export.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/study/measure/sweep_score.h"
+#include "engine/study/sweep/sweep_claims.h"
+#include "engine/study/sweep/sweep_run.h"
+#include "engine/study/sweep/sweep_table.h"
 #include "tests/engine/study/sweep_fixture.h"
 
 #include <catch2/catch_approx.hpp>

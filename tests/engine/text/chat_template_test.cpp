@@ -1,5 +1,5 @@
 #include "engine/text/chat_template.h"
-#include "engine/text/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "engine/text/utf8.h"
 #include "tests/engine/text/text_fixture.h"
 

@@ -1,8 +1,8 @@
 #include "engine/text/chat_template.h"
-#include "engine/text/normalizer.h"
 #include "engine/text/prompt_text.h"
-#include "engine/text/regex.h"
-#include "engine/text/tokenizer.h"
+#include "engine/text/regex/regex.h"
+#include "engine/text/tokenizer/normalizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "engine/text/utf8.h"
 #include "tests/engine/text/text_fixture.h"
 

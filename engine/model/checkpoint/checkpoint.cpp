@@ -1,0 +1,222 @@
+#include "engine/model/checkpoint/checkpoint.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/model/checkpoint/safetensors_header.h"
+
+#include <ATen/ops/empty.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+using nlohmann::json;
+static_assert(std::endian::native == std::endian::little,
+              "safetensors data is little-endian and copied as it is");
+
+[[noreturn]] void fail(const std::filesystem::path& file, const std::string& problem,
+                       const std::string& hint = {}) {
+    throw Error("reading", file.string(), problem, hint);
+}
+
+/// A whole file, mapped read-only for as long as the object lives.
+class MappedFile {
+public:
+    explicit MappedFile(const std::filesystem::path& path) {
+        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (descriptor < 0) fail(path, std::strerror(errno));
+        struct stat status {};
+        const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+        if (regular && status.st_size > 0) {
+            m_size = static_cast<size_t>(status.st_size);
+            void* address = ::mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+            m_data = address == MAP_FAILED ? nullptr : static_cast<const std::byte*>(address);
+        }
+        const int map_error = errno;
+        ::close(descriptor);
+        if (!regular) fail(path, "is not a regular file");
+        if (m_size > 0 && m_data == nullptr)
+            fail(path, std::string("cannot be mapped: ") + std::strerror(map_error));
+    }
+    MappedFile(const MappedFile&) = delete;
+    MappedFile& operator=(const MappedFile&) = delete;
+    ~MappedFile() {
+        if (m_data != nullptr) ::munmap(const_cast<std::byte*>(m_data), m_size);
+    }
+
+    [[nodiscard]] const std::byte* data() const { return m_data; }
+    [[nodiscard]] uint64_t size() const { return m_size; }
+
+private:
+    const std::byte* m_data = nullptr;
+    size_t m_size = 0;
+};
+
+/// One safetensors file: every byte of its data belongs to one tensor.
+class Shard {
+public:
+    explicit Shard(std::filesystem::path path)
+        : m_path(std::move(path))
+        , m_file(m_path)
+        , m_header(SafetensorsHeader::parse({m_file.data(), m_file.size()}, m_path.string())) {}
+
+    [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
+    [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const { return m_header.tensors; }
+    [[nodiscard]] const std::byte* data(const StoredTensor& tensor) const {
+        return m_file.data() + m_header.data_begin + tensor.begin;
+    }
+
+private:
+    std::filesystem::path m_path;
+    MappedFile m_file;
+    SafetensorsHeader m_header;
+};
+
+/// Shards are named by the index file, i.e. by whoever made the download: only plain file names of this folder.
+void check_shard_name(const std::filesystem::path& index, const std::string& name) {
+    constexpr std::string_view suffix = ".safetensors";
+    const bool plain = name.size() > suffix.size() && name.size() < 256 &&
+                       name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos &&
+                       std::string_view(name).substr(name.size() - suffix.size()) == suffix;
+    if (!plain) {
+        fail(index, fmt::format("weight_map names {}, which is not a plain *.safetensors file name",
+                                quoted_name(name)));
+    }
+}
+
+} // namespace
+
+struct Checkpoint::Impl {
+    struct Location {
+        const Shard* shard = nullptr;
+        const StoredTensor* entry = nullptr;
+    };
+    std::filesystem::path main_file; ///< what a missing tensor is missing from
+    std::vector<std::unique_ptr<Shard>> shards;
+    std::map<std::string, Location> tensors;
+    int64_t total_bytes = 0;
+
+    const Shard& add_shard(const std::filesystem::path& path) {
+        return *shards.emplace_back(std::make_unique<Shard>(path));
+    }
+
+    void add(const std::string& name, const Shard& shard, const StoredTensor& entry) {
+        tensors.emplace(name, Location{&shard, &entry});
+        total_bytes += static_cast<int64_t>(entry.end - entry.begin);
+    }
+
+    void open_index(const std::filesystem::path& folder, const std::filesystem::path& index) {
+        const json object = read_json_file(index, size_t{256} << 20);
+        const auto map = object.is_object() ? object.find("weight_map") : object.end();
+        if (!object.is_object() || map == object.end() || !map->is_object() || map->empty()) {
+            fail(index, "weight_map is missing or not an object");
+        }
+        std::map<std::string, const Shard*> opened;
+        for (const auto& [name, file] : map->items()) {
+            if (!file.is_string()) fail_tensor(index.string(), name, "its file must be a string");
+            const auto& shard_name = file.get_ref<const std::string&>();
+            auto it = opened.find(shard_name);
+            if (it == opened.end()) {
+                check_shard_name(index, shard_name);
+                std::error_code ignored;
+                if (!std::filesystem::exists(folder / shard_name, ignored)) {
+                    fail(folder / shard_name, "the file is missing",
+                         index.filename().string() + " names it; is the download complete?");
+                }
+                it = opened.emplace(shard_name, &add_shard(folder / shard_name)).first;
+            }
+            const Shard& shard = *it->second;
+            const auto entry = shard.tensors().find(name);
+            if (entry == shard.tensors().end()) {
+                fail_tensor(shard.path().string(), name,
+                            "missing, although " + index.filename().string() + " says it is here");
+            }
+            add(name, shard, entry->second);
+        }
+    }
+};
+
+Checkpoint::Checkpoint(std::unique_ptr<Impl> impl)
+    : m_impl(std::move(impl)) {}
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+Checkpoint::~Checkpoint() = default;
+
+Checkpoint Checkpoint::open(const std::filesystem::path& folder) {
+    auto impl = std::make_unique<Impl>();
+    const std::filesystem::path single = folder / "model.safetensors";
+    const std::filesystem::path index = folder / "model.safetensors.index.json";
+    std::error_code ignored;
+    if (std::filesystem::exists(single, ignored)) {
+        impl->main_file = single;
+        const Shard& shard = impl->add_shard(single);
+        for (const auto& [name, entry] : shard.tensors())
+            impl->add(name, shard, entry);
+    } else if (std::filesystem::exists(index, ignored)) {
+        impl->main_file = index;
+        impl->open_index(folder, index);
+    } else {
+        const bool pickled = std::filesystem::exists(folder / "pytorch_model.bin", ignored) ||
+                             std::filesystem::exists(folder / "pytorch_model.bin.index.json", ignored);
+        fail(folder, "no model.safetensors and no model.safetensors.index.json in it",
+             pickled ? "convert pytorch_model.bin to safetensors" : "is the download complete?");
+    }
+    return Checkpoint(std::move(impl));
+}
+
+bool Checkpoint::contains(const std::string& name) const {
+    return m_impl->tensors.count(name) > 0;
+}
+
+std::vector<std::string> Checkpoint::names() const {
+    std::vector<std::string> result;
+    result.reserve(m_impl->tensors.size());
+    for (const auto& [name, location] : m_impl->tensors)
+        result.push_back(name);
+    return result;
+}
+
+std::filesystem::path Checkpoint::file_of(const std::string& name) const {
+    const auto it = m_impl->tensors.find(name);
+    return it == m_impl->tensors.end() ? m_impl->main_file : it->second.shard->path();
+}
+
+at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) const {
+    const auto it = m_impl->tensors.find(name);
+    if (it == m_impl->tensors.end()) fail_tensor(m_impl->main_file.string(), name, "missing");
+    const auto& [shard, entry] = it->second;
+    if (shape != at::IntArrayRef(entry->shape)) {
+        fail_tensor(shard->path().string(), name,
+                    fmt::format("its shape is [{}], config.json asks for [{}]", fmt::join(entry->shape, ", "),
+                                fmt::join(shape, ", ")));
+    }
+    if (!entry->dtype->type) {
+        fail_tensor(
+            shard->path().string(), name,
+            fmt::format("its dtype is {}, weights must be F64, F32, BF16 or F16", entry->dtype->name));
+    }
+    at::Tensor result = at::empty(shape, at::TensorOptions().dtype(*entry->dtype->type).device(at::kCPU));
+    const uint64_t bytes = entry->end - entry->begin;
+    if (bytes > 0) std::memcpy(result.mutable_data_ptr(), shard->data(*entry), bytes);
+    return result;
+}
+
+int64_t Checkpoint::total_bytes() const {
+    return m_impl->total_bytes;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// The safetensors files of a checkpoint folder (one file, or an index with shards), mapped read-only. Every header
+/// field is checked before use (engine/model/checkpoint/safetensors_header.h). Errors name file and tensor.
+/// model.safetensors wins over an index beside it, as in transformers. Shard names must be plain file names.
+/// Threads  reads may run concurrently. The files must not shrink while the object lives (they are mapped).
+class Checkpoint {
+public:
+    [[nodiscard]] static Checkpoint open(const std::filesystem::path& folder);
+    Checkpoint(Checkpoint&&) noexcept;
+    Checkpoint& operator=(Checkpoint&&) noexcept;
+    ~Checkpoint();
+
+    [[nodiscard]] bool contains(const std::string& name) const;
+    [[nodiscard]] std::vector<std::string> names() const;
+    /// The file that holds a tensor; the folder's main file for one that is not there.
+    [[nodiscard]] std::filesystem::path file_of(const std::string& name) const;
+    /// A copy on the CPU, in the stored dtype (f64, f32, bf16, f16). Throws Error naming file and tensor when it is
+    /// missing or its shape is another one.
+    [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape) const;
+    [[nodiscard]] int64_t total_bytes() const;
+
+private:
+    struct Impl;
+    explicit Checkpoint(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> m_impl;
+};
+
+} // namespace refreshlab

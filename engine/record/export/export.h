@@ -1,0 +1,55 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <atomic>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace refreshlab {
+
+/// Writes steps.csv, topk.csv, events.csv, drift.csv and meta.json into folder (made if missing). RFC 4180 quoting; a
+/// field that was not measured is empty, never 0; a measured NaN is "nan", infinity "inf" / "-inf"; floats round-trip.
+///   steps.csv   step, position, token_id, text, logprob, <every other scalar signal by name>, refreshed, reason: one row
+///               per record, so the pending token of a run that goes on is none. `refreshed` is 1 when the refresh of
+///               that boundary spliced at least one column.
+///   topk.csv    step, rank (from 1), token_id, text, prob: candidates for the token that step chose.
+///   events.csv  step, kind (command | pass | refresh), reason, automatic, delta, first_pos, spliced, pass_tokens, on_fire,
+///               token_before, token_after, kl_nats, mean_drift, teacher_ms, splice_ms, redraw_ms, fired_step,
+///               detail (JSON).
+///   drift.csv   refresh, step, layer, position, k_relative, v_relative, k_max_abs, v_max_abs.
+///   meta.json   prompt and its token ids, full configuration, generated text and ids, commands, versions, ...
+/// Text of a token: its bytes, those that are not UTF-8 by themselves as \xHH.
+/// \param cancelled  true stops it within some hundred rows; may be set by another thread
+/// \return false when it was cancelled: the files of this call are gone again
+/// Throws Error{bad_input} if the folder or a file cannot be written.
+bool export_csv(const Recording& recording, const std::filesystem::path& folder,
+                const std::atomic<bool>* cancelled = nullptr);
+
+/// Writes what a time plot shows as one CSV: step, the plotted signals by name and the deviation of those that have a band
+/// (Signal::band), refreshed, reason; columns, units and numbers as in steps.csv. The values are the raw ones, whatever a
+/// plot makes of them.
+/// \param first, last  steps, inclusive; clamped to the recording
+/// \param plotted      ids of signals, in the order of the columns
+/// The file is whole or not there: an existing table is replaced at the end only.
+/// \return false when it was cancelled
+/// Throws Error{bad_input} if the file cannot be written, or is there and is something else than a table of steps.
+bool export_plotted(const Recording& recording, const std::filesystem::path& path, int64_t first,
+                    int64_t last, std::span<const size_t> plotted,
+                    const std::atomic<bool>* cancelled = nullptr);
+
+/// Decoded y without special tokens, valid UTF-8 (ill-formed bytes as U+FFFD).
+[[nodiscard]] std::string generated_text(const Recording& recording);
+
+/// The summary of a run (docs/summary.md has every key with its unit): mode, policy, tokens, stop_reason, refreshes
+/// [{step, reason, delta, spliced, teacher_ms, splice_ms, ...}], ttft_ms, decode_tps, end_to_end_tps, total_s,
+/// mean_entropy_bits, agreement, top1_hit, task_score, teacher_ppl, tail_logprob, repetition3, characters, device, dtype, threads, seed, versions.
+/// A number that does not exist is null.
+[[nodiscard]] nlohmann::json summary_json(const Recording& recording);
+/// The same as an aligned table for stderr.
+[[nodiscard]] std::string summary_table(const Recording& recording);
+
+} // namespace refreshlab

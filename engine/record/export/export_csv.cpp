@@ -1,0 +1,393 @@
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
+#include "engine/record/export/export.h"
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+using json = nlohmann::json;
+
+constexpr auto doing = "exporting to";
+
+/// Asked at each row: true once somebody cancelled. The flag is read now and then only; a row costs microseconds.
+class Stop {
+public:
+    explicit Stop(const std::atomic<bool>* flag)
+        : m_flag(flag) {}
+    [[nodiscard]] bool operator()() {
+        if (m_flag != nullptr && m_row++ % 256 == 0) m_stopped = m_flag->load(std::memory_order_relaxed);
+        return m_stopped;
+    }
+
+private:
+    const std::atomic<bool>* m_flag;
+    uint64_t m_row = 0;
+    bool m_stopped = false;
+};
+
+/// Rows of CSV (RFC 4180: comma, CRLF, quotes doubled). Fields are added one by one; end_row() closes the line.
+class CsvRows {
+public:
+    explicit CsvRows(std::ostream& out)
+        : m_out(out) {}
+
+    CsvRows& text(std::string_view value) {
+        separate();
+        if (value.find_first_of(",\"\r\n") == std::string_view::npos) {
+            m_row += value;
+            return *this;
+        }
+        m_row += '"';
+        for (const char c : value) {
+            if (c == '"') m_row += '"';
+            m_row += c;
+        }
+        m_row += '"';
+        return *this;
+    }
+    CsvRows& integer(int64_t value) {
+        separate();
+        m_row += std::to_string(value);
+        return *this;
+    }
+    CsvRows& empty() {
+        separate();
+        return *this;
+    }
+    /// Empty when absent(), else the shortest text that reads back as the same number.
+    CsvRows& number(float value) {
+        if (is_absent(value)) return empty();
+        return real(value);
+    }
+    CsvRows& number(double value) { return real(value); }
+    void end_row() {
+        m_out << m_row << "\r\n";
+        m_row.clear();
+        m_first = true;
+    }
+
+private:
+    template <class T>
+    CsvRows& real(T value) {
+        separate();
+        m_row += std::isnan(value) ? std::string("nan") : fmt::format("{}", value); // no "-nan"
+        return *this;
+    }
+    void separate() {
+        if (!m_first) m_row += ',';
+        m_first = false;
+    }
+
+    std::ostream& m_out;
+    std::string m_row;
+    bool m_first = true;
+};
+
+/// A file of such rows under one header.
+class CsvFile {
+public:
+    CsvFile(const std::filesystem::path& path, std::string_view header)
+        : m_path(path) {
+        errno = 0;
+        m_file.open(path, std::ios::binary | std::ios::trunc);
+        check();
+        m_file << header << "\r\n";
+    }
+    [[nodiscard]] CsvRows& rows() { return m_rows; }
+    void close() {
+        m_file.close();
+        check();
+    }
+
+private:
+    void check() const {
+        if (m_file) return;
+        throw Error(doing, m_path.string(), errno != 0 ? std::strerror(errno) : "cannot be written",
+                    "check the folder");
+    }
+
+    std::filesystem::path m_path;
+    std::ofstream m_file;
+    CsvRows m_rows{m_file};
+};
+
+/// Token bytes as UTF-8: bytes that belong to no character of this token alone, and NUL, as \xHH.
+std::string token_text(const TokenTable& tokens, int32_t id) {
+    std::string_view rest = tokens.token_bytes(id);
+    std::string text;
+    const auto escape = [&](char c) { text += fmt::format("\\x{:02X}", static_cast<unsigned char>(c)); };
+    while (!rest.empty()) {
+        const size_t good = first_invalid_utf8(rest).value_or(rest.size());
+        for (const char c : rest.substr(0, good)) {
+            if (c == '\0') {
+                escape(c); // few CSV readers survive one
+            } else {
+                text += c;
+            }
+        }
+        rest.remove_prefix(good);
+        if (rest.empty()) break;
+        escape(rest[0]);
+        rest.remove_prefix(1);
+    }
+    return text;
+}
+
+/// "refreshed" and "reason" of a step.
+void refresh_columns(CsvRows& csv, const Recording& r, int64_t step) {
+    const RefreshEvent* refresh = r.refresh_at(step);
+    csv.integer(refresh != nullptr && refresh->spliced >= 1 ? 1 : 0);
+    csv.text(refresh != nullptr ? reason_text(refresh->hits) : "");
+}
+
+bool write_steps(const Recording& r, const std::filesystem::path& path, Stop& stop) {
+    const auto logprob = signal_id("logprob");
+    std::vector<size_t> others;
+    std::string header = "step,position,token_id,text,logprob";
+    for (size_t id = 0; id < signals().size(); ++id) {
+        if (id == logprob) continue;
+        others.push_back(id);
+        header += fmt::format(",{}", signals()[id].name);
+    }
+    CsvFile file(path, header + ",refreshed,reason");
+    CsvRows& csv = file.rows();
+    for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
+        if (stop()) return false;
+        const StepRecord& record = r.step(t);
+        csv.integer(t)
+            .integer(record.position)
+            .integer(record.token_id)
+            .text(token_text(r.tokens(), record.token_id));
+        csv.number(logprob ? r.signal(t, *logprob) : absent());
+        for (const size_t id : others)
+            csv.number(r.signal(t, id));
+        refresh_columns(csv, r, t);
+        csv.end_row();
+    }
+    file.close();
+    return true;
+}
+
+bool write_candidates(const Recording& r, const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(path, "step,rank,token_id,text,prob");
+    CsvRows& csv = file.rows();
+    for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
+        if (stop()) return false;
+        const StepRecord& record = r.step(t);
+        for (size_t rank = 0; rank < record.top_k; ++rank) {
+            csv.integer(t).integer(static_cast<int64_t>(rank) + 1).integer(record.top_ids[rank]);
+            csv.text(token_text(r.tokens(), record.top_ids[rank])).number(record.top_probs[rank]).end_row();
+        }
+    }
+    file.close();
+    return true;
+}
+
+std::string hits_detail(const std::vector<TriggerHit>& hits) {
+    json list = json::array();
+    for (const TriggerHit& hit : hits) {
+        if (hit.trigger < 0) continue; // by hand: no threshold
+        const auto number = [](double v) { return std::isfinite(v) ? json(v) : json(nullptr); };
+        list.push_back(
+            {{"signal", hit.signal}, {"value", number(hit.value)}, {"threshold", number(hit.threshold)}});
+    }
+    return list.empty() ? std::string() : json_text(list);
+}
+
+void refresh_row(CsvRows& csv, const RefreshEvent& e) {
+    csv.integer(e.step).text("refresh").text(reason_text(e.hits)).integer(e.automatic ? 1 : 0);
+    csv.integer(e.delta)
+        .integer(e.first_pos)
+        .integer(e.spliced)
+        .integer(e.pass_tokens)
+        .text(to_string(e.on_fire));
+    csv.integer(e.token_before).integer(e.token_after).number(e.kl_nats).number(e.mean_drift);
+    csv.number(e.teacher_ms).number(e.splice_ms);
+    if (e.on_fire == OnFire::keep) {
+        csv.empty();
+    } else {
+        csv.number(e.redraw_ms);
+    }
+    csv.integer(e.fired_step);
+    csv.text(hits_detail(e.hits)).end_row();
+}
+
+void pass_row(CsvRows& csv, const PassEvent& e) {
+    csv.integer(e.step).text("pass").text(e.shadow ? "shadow" : e.probe ? "probe" : "refresh");
+    csv.empty().empty().integer(e.first_pos).empty().integer(e.tokens).empty().empty().empty();
+    csv.number(e.kl_nats).empty().number(e.ms).empty().empty().empty().empty().end_row();
+}
+
+void command_row(CsvRows& csv, const CommandEvent& e) {
+    csv.integer(e.step).text("command");
+    for (int i = 0; i < 15; ++i)
+        csv.empty();
+    csv.text(e.json).end_row();
+}
+
+/// Events by step; at one step in the order in which they happen: commands before it, its pass, its refresh.
+bool write_events(const Recording& r, const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(
+        path,
+        "step,kind,reason,automatic,delta,first_pos,spliced,pass_tokens,on_fire,token_before,token_after,"
+        "kl_nats,mean_drift,teacher_ms,splice_ms,redraw_ms,fired_step,detail");
+    CsvRows& csv = file.rows();
+    struct Entry {
+        int64_t step;
+        int kind;
+        size_t index;
+    };
+    std::vector<Entry> entries;
+    for (size_t i = 0, n = r.commands().size(); i < n; ++i)
+        entries.push_back({r.commands()[i].step, 0, i});
+    for (size_t i = 0, n = r.passes().size(); i < n; ++i)
+        entries.push_back({r.passes()[i].step, 1, i});
+    for (size_t i = 0, n = r.refreshes().size(); i < n; ++i)
+        entries.push_back({r.refreshes()[i].step, 2, i});
+    std::ranges::stable_sort(entries, {}, [](const Entry& e) { return std::pair(e.step, e.kind); });
+    for (const Entry& entry : entries) {
+        if (stop()) return false;
+        if (entry.kind == 0) command_row(csv, r.commands()[entry.index]);
+        if (entry.kind == 1) pass_row(csv, r.passes()[entry.index]);
+        if (entry.kind == 2) refresh_row(csv, r.refreshes()[entry.index]);
+    }
+    file.close();
+    return true;
+}
+
+bool write_drift(const Recording& r, const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(path, "refresh,step,layer,position,k_relative,v_relative,k_max_abs,v_max_abs");
+    CsvRows& csv = file.rows();
+    for (size_t i = 0, n = r.drifts().size(); i < n; ++i) {
+        const DriftMap& map = *r.drifts()[i];
+        for (int64_t layer = 0; layer < map.layers; ++layer) {
+            for (int64_t p = 0; p < map.positions; ++p) {
+                if (stop()) return false;
+                const auto at = static_cast<size_t>(layer * map.positions + p);
+                csv.integer(map.refresh_id).integer(map.step).integer(layer).integer(map.first_pos + p);
+                csv.number(map.k[at]).number(map.v[at]).number(map.k_max[at]).number(map.v_max[at]).end_row();
+            }
+        }
+    }
+    file.close();
+    return true;
+}
+
+void write_meta(const Recording& r, const std::filesystem::path& path) {
+    const RunInfo& info = r.info();
+    const auto end = r.end();
+    json versions = json::object();
+    for (const auto& [name, version] : info.versions)
+        versions[name] = version;
+    json commands = json::array();
+    for (size_t i = 0, n = r.commands().size(); i < n; ++i) {
+        const CommandEvent& e = r.commands()[i];
+        const json parsed = json::parse(e.json, nullptr, false);
+        commands.push_back({{"step", e.step}, {"command", parsed.is_discarded() ? json(e.json) : parsed}});
+    }
+    const json meta = {{"run", info.id},
+                       {"parent", info.parent_id.empty() ? json(nullptr) : json(info.parent_id)},
+                       {"fork_step", info.fork_step},
+                       {"prompt", info.config.prompt},
+                       {"rendered_prompt", info.rendered_prompt},
+                       {"prompt_token_ids", info.prompt_ids},
+                       {"config", to_json(info.config)},
+                       {"first_token", info.first_token},
+                       {"versions", versions},
+                       {"device", info.device},
+                       {"dtype", info.dtype},
+                       {"threads", info.threads},
+                       {"started_at", info.started_at},
+                       {"stop_reason", end ? json(end->stop_reason) : json(nullptr)},
+                       {"text", generated_text(r)},
+                       {"token_ids", r.token_ids()},
+                       {"commands", commands},
+                       {"note", info.note}};
+    write_file(path, json_text(meta, 2) + "\n");
+}
+
+/// What stands there may be replaced when it is empty or a table by steps, as this function or export_csv writes it: a
+/// trace, a prompt file, a checkpoint never is.
+void check_table_target(const std::filesystem::path& path) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return; // write_file knows about folders and devices
+    constexpr std::string_view begin = "step,";
+    std::string head(begin.size(), '\0');
+    std::ifstream file(path, std::ios::binary);
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    if (file.gcount() == 0 || head == begin) return;
+    throw Error(doing, path.string(), "this file is no table of steps, so it is not replaced",
+                "choose another name");
+}
+
+} // namespace
+
+bool export_csv(const Recording& recording, const std::filesystem::path& folder,
+                const std::atomic<bool>* cancelled) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (!std::filesystem::is_directory(folder)) {
+        throw Error(doing, folder.string(), error ? error.message() : "this is not a folder");
+    }
+    Stop stop(cancelled);
+    const bool whole = write_steps(recording, folder / "steps.csv", stop) &&
+                       write_candidates(recording, folder / "topk.csv", stop) &&
+                       write_events(recording, folder / "events.csv", stop) &&
+                       write_drift(recording, folder / "drift.csv", stop);
+    if (whole) {
+        write_meta(recording, folder / "meta.json");
+        return true;
+    }
+    // Half a table looks like a short run to whoever reads it later.
+    for (const char* name : {"steps.csv", "topk.csv", "events.csv", "drift.csv"})
+        std::filesystem::remove(folder / name, error);
+    return false;
+}
+
+bool export_plotted(const Recording& recording, const std::filesystem::path& path, int64_t first,
+                    int64_t last, std::span<const size_t> plotted, const std::atomic<bool>* cancelled) {
+    check_table_target(path);
+    std::vector<size_t> columns;
+    std::ostringstream out;
+    out << "step";
+    for (const size_t id : plotted) {
+        RL_ASSERT(id < signals().size());
+        columns.push_back(id);
+        // A band is plotted as well; where its signal has a plot of its own, the column comes from there.
+        const auto band = signal_id(signals()[id].band);
+        if (band && std::ranges::find(plotted, *band) == plotted.end()) columns.push_back(*band);
+    }
+    for (const size_t id : columns)
+        out << ',' << signals()[id].name;
+    out << ",refreshed,reason\r\n";
+    CsvRows csv(out);
+    Stop stop(cancelled);
+    for (int64_t t = std::max<int64_t>(first, 1), end = std::min(last, recording.steps()); t <= end; ++t) {
+        if (stop()) return false;
+        csv.integer(t);
+        for (const size_t id : columns)
+            csv.number(recording.signal(t, id));
+        refresh_columns(csv, recording, t);
+        csv.end_row();
+    }
+    write_file(path, out.str());
+    return true;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,210 @@
+#include "engine/base/json_text.h"
+#include "engine/record/export/export.h"
+#include "engine/record/export/metrics.h"
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+using json = nlohmann::json;
+
+/// JSON has no NaN or infinity: what cannot be written as a number is null.
+json number_or_null(double value) {
+    return std::isfinite(value) ? json(value) : json(nullptr);
+}
+json number_or_null(const std::optional<double>& value) {
+    return value ? number_or_null(*value) : json(nullptr);
+}
+json number_or_null(float value) {
+    return number_or_null(static_cast<double>(value));
+} // absent() is a NaN
+
+/// When y_N was known, ms since submit; nothing before y_1 was chosen.
+std::optional<double> last_arrival_ms(const Recording& r, int64_t n) {
+    if (n < 1) return std::nullopt;
+    return n == 1 ? r.info().ttft_ms : r.step(n - 1).arrival_ms; // record t ends when y_{t+1} is known
+}
+
+/// Over the steps where a signal was measured and finite.
+struct SignalMean {
+    double sum = 0;
+    int64_t count = 0;
+    [[nodiscard]] std::optional<double> value() const {
+        return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+    }
+};
+
+SignalMean signal_mean(const Recording& r, std::string_view name) {
+    SignalMean mean;
+    const auto id = signal_id(name);
+    if (!id) return mean;
+    for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
+        const float value = r.signal(t, *id);
+        if (!std::isfinite(value)) continue; // absent or not a number
+        mean.sum += static_cast<double>(value);
+        ++mean.count;
+    }
+    return mean;
+}
+
+json refresh_json(const RefreshEvent& e) {
+    return {{"step", e.step},
+            {"fired_step", e.fired_step},
+            {"reason", reason_text(e.hits)},
+            {"automatic", e.automatic},
+            {"delta", e.delta},
+            {"spliced", e.spliced},
+            {"first_pos", e.first_pos},
+            {"pass_tokens", e.pass_tokens},
+            {"on_fire", to_string(e.on_fire)},
+            {"token_before", e.token_before},
+            {"token_after", e.token_after},
+            {"kl_nats", number_or_null(e.kl_nats)},
+            {"mean_drift", number_or_null(e.mean_drift)},
+            {"teacher_ms", number_or_null(e.teacher_ms)},
+            {"splice_ms", number_or_null(e.splice_ms)},
+            {"redraw_ms", e.on_fire == OnFire::keep ? json(nullptr) : number_or_null(e.redraw_ms)}};
+}
+
+/// One value for the table: numbers short, "-" where there is none.
+std::string cell(const json& value) {
+    if (value.is_null()) return "-";
+    if (value.is_string()) return visible_text(value.get_ref<const std::string&>());
+    if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
+    return json_text(value);
+}
+
+} // namespace
+
+std::string generated_text(const Recording& recording) {
+    return joined_text(recording.tokens(), recording.info().text_rule, recording.token_ids());
+}
+
+json summary_json(const Recording& recording) {
+    const RunInfo& info = recording.info();
+    const auto end = recording.end();
+    const auto ids = recording.token_ids();
+    const auto n = static_cast<int64_t>(ids.size());
+    const std::string text = generated_text(recording);
+
+    json refreshes = json::array();
+    int64_t refresh_count = 0;
+    for (size_t i = 0, count = recording.refreshes().size(); i < count; ++i) {
+        const RefreshEvent& e = recording.refreshes()[i];
+        refreshes.push_back(refresh_json(e));
+        if (e.spliced >= 1) ++refresh_count;
+    }
+    int64_t teacher_tokens = 0;
+    const size_t passes = recording.passes().size();
+    for (size_t i = 0; i < passes; ++i)
+        teacher_tokens += recording.passes()[i].tokens;
+
+    const auto last_ms = last_arrival_ms(recording, n);
+    const std::optional<double> total_ms = end && end->total_ms > 0 ? std::optional(end->total_ms) : last_ms;
+    std::optional<double> decode_tps, end_to_end_tps;
+    if (n >= 2 && *last_ms > info.ttft_ms) {
+        decode_tps = 1000.0 * static_cast<double>(n - 1) / (*last_ms - info.ttft_ms);
+    }
+    if (n >= 1 && total_ms && *total_ms > 0) end_to_end_tps = 1000.0 * static_cast<double>(n) / *total_ms;
+
+    const SignalMean task = signal_mean(recording, "task_score");
+    json versions = json::object();
+    for (const auto& [name, version] : info.versions)
+        versions[name] = version;
+
+    return {{"run", info.id},
+            {"mode", to_string(info.config.mode)},
+            {"policy", info.config.policy.name},
+            {"policy_settings", policy_to_json(info.config.policy)},
+            {"prompt_tokens", recording.prompt_length()},
+            {"tokens", n},
+            {"text", text},
+            {"characters", count_code_points(text)},
+            {"stop_reason", end ? json(end->stop_reason) : json(nullptr)},
+            {"refreshes", std::move(refreshes)},
+            {"refresh_count", refresh_count},
+            {"teacher_passes", passes},
+            {"teacher_tokens", teacher_tokens},
+            {"ttft_ms", n >= 1 ? number_or_null(info.ttft_ms) : json(nullptr)},
+            {"prefill_ms", number_or_null(info.prefill_ms)},
+            {"decode_tps", number_or_null(decode_tps)},
+            {"end_to_end_tps", number_or_null(end_to_end_tps)},
+            {"total_s", total_ms ? number_or_null(*total_ms / 1000.0) : json(nullptr)},
+            {"mean_entropy_bits", number_or_null(signal_mean(recording, "entropy_bits").value())},
+            {"agreement", number_or_null(signal_mean(recording, "teacher_agreement").value())},
+            {"top1_hit", number_or_null(signal_mean(recording, "top1_hit").value())},
+            {"task_score", number_or_null(task.value())},
+            {"task_tokens", task.count},
+            {"teacher_ppl", number_or_null(end ? end->teacher_ppl : std::nullopt)},
+            {"tail_logprob", number_or_null(end ? end->tail_logprob : std::nullopt)},
+            {"repetition3", repetition3(ids)},
+            {"device", info.device},
+            {"dtype", info.dtype},
+            {"threads", info.threads},
+            {"seed", info.config.seed},
+            {"started_at", info.started_at},
+            {"note", info.note},
+            {"versions", std::move(versions)}};
+}
+
+std::string summary_table(const Recording& recording) {
+    const json summary = summary_json(recording);
+    struct Row {
+        const char *key, *label, *unit;
+    };
+    constexpr Row rows[] = {
+        {"mode", "mode", ""},
+        {"policy", "policy", ""},
+        {"prompt_tokens", "prompt", "tokens"},
+        {"tokens", "generated", "tokens"},
+        {"characters", "characters", ""},
+        {"stop_reason", "stopped by", ""},
+        {"refresh_count", "refreshes", ""},
+        {"teacher_passes", "teacher passes", ""},
+        {"teacher_tokens", "read by the teacher", "tokens"},
+        {"ttft_ms", "time to first token", "ms"},
+        {"decode_tps", "decode", "tokens/s"},
+        {"end_to_end_tps", "end to end", "tokens/s"},
+        {"total_s", "total", "s"},
+        {"mean_entropy_bits", "mean entropy", "bits"},
+        {"teacher_ppl", "teacher perplexity", ""},
+        {"tail_logprob", "tail log-probability", "nats/token"},
+        {"repetition3", "repetition@3", ""},
+        {"agreement", "teacher's first choices", ""},
+        {"task_score", "task score", ""},
+        {"device", "device", ""},
+        {"dtype", "dtype", ""},
+        {"threads", "threads", ""},
+        {"seed", "seed", ""},
+    };
+    size_t width = 0;
+    for (const Row& row : rows)
+        width = std::max(width, std::string_view(row.label).size());
+    std::string table;
+    for (const Row& row : rows) {
+        const json& value = summary.at(row.key);
+        const bool with_unit = !value.is_null() && *row.unit != '\0';
+        table += fmt::format("{:<{}}  {}{}{}\n", row.label, width, cell(value), with_unit ? " " : "",
+                             with_unit ? row.unit : "");
+    }
+    const json& refreshes = summary.at("refreshes");
+    if (refreshes.empty()) return table;
+    constexpr auto line = "{:>6}  {:<24} {:>6} {:>8} {:>11} {:>10}\n";
+    table += "\n" + fmt::format(line, "step", "reason", "delta", "spliced", "teacher ms", "splice ms");
+    for (const json& e : refreshes) {
+        table += fmt::format(line, cell(e.at("step")), cell(e.at("reason")), cell(e.at("delta")),
+                             cell(e.at("spliced")), cell(e.at("teacher_ms")), cell(e.at("splice_ms")));
+    }
+    return table;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,214 @@
+#include "engine/record/recording/recording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace refreshlab {
+
+namespace {
+
+/// Bit equality, except that a measured NaN equals any other: the payload of a NaN is the processor's affair, and a
+/// trace does not keep it.
+bool same(float a, float b) {
+    if (std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b)) return true;
+    return std::isnan(a) && std::isnan(b) && !is_absent(a) && !is_absent(b);
+}
+
+bool same(double a, double b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+std::string shown(float v) {
+    return is_absent(v) ? "absent" : fmt::format("{}", v);
+}
+std::string shown(double v) {
+    return fmt::format("{}", v);
+}
+std::string shown(const std::optional<double>& v) {
+    return v ? shown(*v) : "none";
+}
+
+/// Collects the first difference; once there is one, everything else is skipped.
+class Differ {
+public:
+    template <class T>
+    Differ& check(const std::string& where, const char* field, const T& a, const T& b) {
+        if (!m_difference && !(a == b)) m_difference = fmt::format("{}: {} {} / {}", where, field, a, b);
+        return *this;
+    }
+    Differ& number(const std::string& where, const char* field, float a, float b) {
+        if (!m_difference && !same(a, b))
+            m_difference = fmt::format("{}: {} {} / {}", where, field, shown(a), shown(b));
+        return *this;
+    }
+    Differ& number(const std::string& where, const char* field, double a, double b) {
+        if (!m_difference && !same(a, b))
+            m_difference = fmt::format("{}: {} {} / {}", where, field, shown(a), shown(b));
+        return *this;
+    }
+    Differ& number(const std::string& where, const char* field, const std::optional<double>& a,
+                   const std::optional<double>& b) {
+        const bool equal = a && b ? same(*a, *b) : a.has_value() == b.has_value();
+        if (!m_difference && !equal)
+            m_difference = fmt::format("{}: {} {} / {}", where, field, shown(a), shown(b));
+        return *this;
+    }
+    Differ& numbers(const std::string& where, const char* field, const std::vector<float>& a,
+                    const std::vector<float>& b) {
+        check(where, (std::string("size of ") + field).c_str(), a.size(), b.size());
+        for (size_t i = 0; i < a.size() && !m_difference; ++i) {
+            if (!same(a[i], b[i]))
+                m_difference = fmt::format("{}: {}[{}] {} / {}", where, field, i, shown(a[i]), shown(b[i]));
+        }
+        return *this;
+    }
+    template <class T>
+    Differ& sequence(const std::string& where, const char* field, const std::vector<T>& a,
+                     const std::vector<T>& b) {
+        check(where, (std::string("size of ") + field).c_str(), a.size(), b.size());
+        if (m_difference) return *this;
+        const auto [at_a, at_b] = std::ranges::mismatch(a, b);
+        if (at_a == a.end()) return *this;
+        m_difference = fmt::format("{}: {}[{}] {} / {}", where, field, at_a - a.begin(), *at_a, *at_b);
+        return *this;
+    }
+    [[nodiscard]] bool found() const { return m_difference.has_value(); }
+    [[nodiscard]] std::optional<std::string> take() { return std::move(m_difference); }
+
+private:
+    std::optional<std::string> m_difference;
+};
+
+void compare_info(Differ& c, const RunInfo& a, const RunInfo& b) {
+    c.check("prompt", "same text", true,
+            a.rendered_prompt == b.rendered_prompt); // not shown: it may have many lines
+    c.sequence("prompt", "token", a.prompt_ids, b.prompt_ids);
+    c.check("run", "y_1", a.first_token, b.first_token);
+    c.check("run", "producer of y_1", static_cast<int>(a.first_producer), static_cast<int>(b.first_producer));
+    c.number("run", "logprob of y_1", a.first_logprob, b.first_logprob);
+    c.check("run", "vocab_size", a.vocab_size, b.vocab_size).check("run", "layers", a.layers, b.layers);
+    c.check("run", "heads", a.heads, b.heads).check("run", "kv_heads", a.kv_heads, b.kv_heads);
+    c.check("run", "head_dim", a.head_dim, b.head_dim);
+    c.check("run", "cache_bytes_per_token", a.cache_bytes_per_token, b.cache_bytes_per_token);
+}
+
+void compare_step(Differ& c, const Recording& a, const Recording& b, int64_t t) {
+    const StepRecord& x = a.step(t);
+    const StepRecord& y = b.step(t);
+    const std::string where = fmt::format("step {}", t);
+    c.check(where, "position", x.position, y.position).check(where, "token", x.token_id, y.token_id);
+    c.check(where, "next token", x.next_token_id, y.next_token_id);
+    c.check(where, "producer", static_cast<int>(x.producer), static_cast<int>(y.producer));
+    c.check(where, "next producer", static_cast<int>(x.next_producer), static_cast<int>(y.next_producer));
+    c.check(where, "fed", x.fed, y.fed).check(where, "top_k", x.top_k, y.top_k);
+    if (c.found()) return;
+    for (size_t i = 0; i < x.top_k; ++i) {
+        c.check(where, "candidate", x.top_ids[i], y.top_ids[i]);
+        c.number(where, "candidate's probability", x.top_probs[i], y.top_probs[i]);
+    }
+    const auto known = signals();
+    for (size_t id = 0; id < max_signals; ++id) {
+        const std::string name =
+            id < known.size() ? std::string(known[id].name) : fmt::format("signal {}", id);
+        c.number(where, name.c_str(), a.signal(t, id), b.signal(t, id));
+        if (c.found()) return;
+    }
+}
+
+void compare_refresh(Differ& c, const std::string& where, const RefreshEvent& x, const RefreshEvent& y) {
+    c.check(where, "step", x.step, y.step)
+        .check(where, "fired_step", x.fired_step, y.fired_step)
+        .check(where, "id", x.id, y.id)
+        .check(where, "automatic", x.automatic, y.automatic);
+    c.check(where, "delta", x.delta, y.delta).check(where, "first_pos", x.first_pos, y.first_pos);
+    c.check(where, "spliced", x.spliced, y.spliced).check(where, "pass_tokens", x.pass_tokens, y.pass_tokens);
+    c.check(where, "on_fire", static_cast<int>(x.on_fire), static_cast<int>(y.on_fire));
+    c.check(where, "token_before", x.token_before, y.token_before)
+        .check(where, "token_after", x.token_after, y.token_after);
+    c.number(where, "kl_nats", x.kl_nats, y.kl_nats).number(where, "mean_drift", x.mean_drift, y.mean_drift);
+    c.check(where, "number of hits", x.hits.size(), y.hits.size());
+    if (c.found()) return;
+    for (size_t i = 0; i < x.hits.size(); ++i) {
+        const TriggerHit& h = x.hits[i];
+        const TriggerHit& k = y.hits[i];
+        c.check(where, "hit's trigger", h.trigger, k.trigger)
+            .check(where, "hit's signal", h.signal, k.signal);
+        c.number(where, "hit's value", h.value, k.value)
+            .number(where, "hit's threshold", h.threshold, k.threshold);
+        c.check(where, "hit's letter", h.letter, k.letter);
+    }
+}
+
+void compare_pass(Differ& c, const std::string& where, const PassEvent& x, const PassEvent& y) {
+    c.check(where, "step", x.step, y.step).check(where, "first_pos", x.first_pos, y.first_pos);
+    c.check(where, "tokens", x.tokens, y.tokens).check(where, "probe", x.probe, y.probe);
+    c.check(where, "shadow", x.shadow, y.shadow).number(where, "kl_nats", x.kl_nats, y.kl_nats);
+}
+
+void compare_command(Differ& c, const std::string& where, const CommandEvent& x, const CommandEvent& y) {
+    c.check(where, "step", x.step, y.step).check(where, "json", x.json, y.json);
+}
+
+void compare_drift(Differ& c, const std::string& where, const std::shared_ptr<const DriftMap>& x,
+                   const std::shared_ptr<const DriftMap>& y) {
+    c.check(where, "step", x->step, y->step).check(where, "refresh_id", x->refresh_id, y->refresh_id);
+    c.check(where, "first_pos", x->first_pos, y->first_pos)
+        .check(where, "positions", x->positions, y->positions);
+    c.check(where, "layers", x->layers, y->layers);
+    c.numbers(where, "k", x->k, y->k).numbers(where, "v", x->v, y->v);
+    c.numbers(where, "k_max", x->k_max, y->k_max).numbers(where, "v_max", x->v_max, y->v_max);
+}
+
+template <class Log, class Compare>
+void compare_logs(Differ& c, const char* what, const Log& a, const Log& b, Compare compare) {
+    const size_t n = a.size(), m = b.size();
+    for (size_t i = 0; i < std::min(n, m) && !c.found(); ++i)
+        compare(c, fmt::format("{} {}", what, i), a[i], b[i]);
+    c.check(what, "count", n, m);
+}
+
+void compare_attention(Differ& c, const Recording& a, const Recording& b) {
+    const auto of_a = a.attention_rows();
+    const auto of_b = b.attention_rows();
+    for (size_t i = 0; i < std::min(of_a.size(), of_b.size()) && !c.found(); ++i) {
+        const AttentionRows& x = *of_a[i];
+        const AttentionRows& y = *of_b[i];
+        const std::string where = fmt::format("attention of position {}", x.position);
+        c.check(where, "position", x.position, y.position).check(where, "teacher", x.teacher, y.teacher);
+        c.check(where, "step", x.step, y.step)
+            .check(where, "heads", x.heads, y.heads)
+            .check(where, "keys", x.keys, y.keys);
+        c.sequence(where, "layer", x.layers, y.layers).sequence(where, "weight", x.weights, y.weights);
+    }
+    c.check("attention", "rows", of_a.size(), of_b.size());
+}
+
+} // namespace
+
+std::optional<std::string> first_difference(const Recording& a, const Recording& b) {
+    Differ c;
+    compare_info(c, a.info(), b.info());
+    const int64_t n = std::min(a.steps(), b.steps());
+    for (int64_t t = 1; t <= n && !c.found(); ++t)
+        compare_step(c, a, b, t);
+    if (!c.found()) c.check("run", "steps", a.steps(), b.steps());
+    compare_logs(c, "refresh", a.refreshes(), b.refreshes(), compare_refresh);
+    compare_logs(c, "pass", a.passes(), b.passes(), compare_pass);
+    compare_logs(c, "command", a.commands(), b.commands(), compare_command);
+    compare_logs(c, "drift map", a.drifts(), b.drifts(), compare_drift);
+    compare_attention(c, a, b);
+    const auto end_a = a.end();
+    const auto end_b = b.end();
+    c.check("end", "present", end_a.has_value(), end_b.has_value());
+    if (end_a && end_b) {
+        c.check("end", "stop_reason", end_a->stop_reason, end_b->stop_reason);
+        c.number("end", "teacher_ppl", end_a->teacher_ppl, end_b->teacher_ppl);
+        c.number("end", "tail_logprob", end_a->tail_logprob, end_b->tail_logprob);
+    }
+    return c.take();
+}
+
+} // namespace refreshlab

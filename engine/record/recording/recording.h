@@ -1,0 +1,177 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+#include "engine/record/recording/chunked_log.h"
+#include "engine/record/recording/step_record.h"
+#include "engine/text/tokenizer/tokenizer.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// What is known of a run before its first step.
+struct RunInfo {
+    std::string id;                  ///< unique per run, 16 hex digits
+    std::string parent_id;           ///< of a branch (a rewind makes one); empty else
+    int64_t fork_step = 0;           ///< steps [1, fork_step] are shared with the parent
+    RunConfig config;                ///< as at the start of the run (branches: of the root run)
+    std::string rendered_prompt;     ///< exactly what was tokenized
+    std::vector<int32_t> prompt_ids; ///< L of them
+    int32_t first_token = -1;        ///< y_1
+    Producer first_producer = Producer::teacher;
+    double first_logprob = 0; ///< ln p(y_1) under the row it was drawn from
+    int64_t vocab_size = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+    int64_t cache_bytes_per_token = 0; ///< both models
+    double ttft_ms = 0, prefill_ms = 0;
+    std::string device, dtype; ///< as used: "cpu", "cuda:0"; "f32"
+    int32_t threads = 0;
+    std::string started_at;                                    ///< ISO 8601, UTC
+    std::vector<std::pair<std::string, std::string>> versions; ///< refreshlab, libtorch, ...
+    TextRule text_rule;                                        ///< of the tokenizer
+    std::string note; ///< "stand-in pair with random weights", "rebuild mode: ..."
+};
+
+/// What is known once a run has ended.
+struct RunEnd {
+    std::string stop_reason; ///< max_tokens | given_end | stop_token | context_limit | cancelled | failed
+    double total_ms = 0;     ///< t_N - t_submit
+    std::optional<double> teacher_ppl, tail_logprob; ///< of the closing pass; nothing if there is no teacher
+};
+
+/// The append-only log of one run. Live view and file replay read the same thing.
+///
+/// Threads  One writer (the decode thread, or the loader of a trace). Any thread reads without locks up to the sizes it
+///          reads; records never move. Exceptions: signal values may be back-filled later (atomic; see back_fills()),
+///          and the end and the attention rows are looked up under a mutex held for one look-up.
+/// Memory   ~0.5 KB a step, ~24 B a back-filled value, attention rows up to capture.attention_megabytes.
+class Recording {
+public:
+    /// \param tokens  not null (asserted)
+    Recording(RunInfo info, std::shared_ptr<const TokenTable> tokens);
+
+    // --- any thread ---
+    [[nodiscard]] const RunInfo& info() const { return m_info; }
+    [[nodiscard]] const TokenTable& tokens() const { return *m_tokens; }
+    [[nodiscard]] std::shared_ptr<const TokenTable> token_table() const { return m_tokens; }
+    [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(m_info.prompt_ids.size()); }
+    /// Records so far; step(t) for 1 <= t <= steps().
+    [[nodiscard]] int64_t steps() const { return static_cast<int64_t>(m_steps.size()); }
+    [[nodiscard]] const StepRecord& step(int64_t t) const { return m_steps[static_cast<size_t>(t - 1)]; }
+    /// Current value, back-fills included. Use this and not step(t).signals, which a back-fill may be writing.
+    [[nodiscard]] float signal(int64_t t, size_t id) const;
+    [[nodiscard]] const ChunkedLog<RefreshEvent>& refreshes() const { return m_refreshes; }
+    [[nodiscard]] const ChunkedLog<PassEvent>& passes() const { return m_passes; }
+    [[nodiscard]] const ChunkedLog<CommandEvent>& commands() const { return m_commands; }
+    [[nodiscard]] const ChunkedLog<std::shared_ptr<const DriftMap>>& drifts() const { return m_drifts; }
+    /// Ids y_1 .. y_n of all tokens chosen so far, the pending one included (an end token is not among them).
+    [[nodiscard]] std::vector<int32_t> token_ids() const;
+    /// Token y_t for 1 <= t <= num_tokens(): y_1 = info().first_token, y_{t+1} = step(t).next_token_id.
+    [[nodiscard]] int32_t token(int64_t t) const;
+    /// Tokens chosen so far: y_1, and one for each step that chose another. The last record of a finished run chose
+    /// none; with the end "stop_token" the token chosen last is the end token and not counted (so a run whose y_1 is
+    /// an end token has 0).
+    [[nodiscard]] int64_t num_tokens() const;
+    [[nodiscard]] std::optional<RunEnd> end() const;
+    /// Rises with every set_end(): a closing pass may complete the end later.
+    [[nodiscard]] uint64_t end_revision() const { return m_end_revision.load(std::memory_order_acquire); }
+    /// Null when not recorded, dropped by the memory limit, or not asked for.
+    [[nodiscard]] std::shared_ptr<const AttentionRows> attention(int64_t position, bool teacher) const;
+    /// Every back-fill is also an entry here: (first step, last step, signal id). Plots rebuild those ranges.
+    struct BackFill {
+        int64_t first_step, last_step;
+        uint16_t signal;
+    };
+    [[nodiscard]] const ChunkedLog<BackFill, 1024, 16384>& back_fills() const { return m_back_fills; }
+    /// Refresh event whose step is t, or null. Cost: a binary search.
+    [[nodiscard]] const RefreshEvent* refresh_at(int64_t t) const;
+
+    // --- any thread; for the trace store, which must tell what was known when ---
+    /// Signals of step t as append() got them, before any back-fill.
+    [[nodiscard]] std::span<const float, max_signals> measured(int64_t t) const {
+        return m_measured[static_cast<size_t>(t - 1)];
+    }
+    /// One back-filled value. `known` is the boundary at which it was made, steps() + 1 at that time: a fork at
+    /// k >= known keeps the value, a fork before it does not. In the order made, so `known` never falls.
+    struct FilledValue {
+        int64_t step, known;
+        float value;
+        uint16_t signal;
+    };
+    [[nodiscard]] const ChunkedLog<FilledValue, 1024, 16384>& filled_values() const { return m_filled; }
+    /// One change of the attention store: attention(position, teacher) tells what is there now.
+    struct AttentionChange {
+        int64_t position;
+        bool teacher;
+    };
+    using AttentionLog = ChunkedLog<AttentionChange, 1024, 16384>;
+    [[nodiscard]] const AttentionLog& attention_changes() const { return m_attention_changes; }
+    /// All rows, by (position, teacher).
+    [[nodiscard]] std::vector<std::shared_ptr<const AttentionRows>> attention_rows() const;
+    /// How many events at the front of each log came from the recording that this one was forked from.
+    struct Inherited {
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0;
+    };
+    [[nodiscard]] const Inherited& inherited() const { return m_inherited; }
+
+    // --- the writer ---
+    void append(const StepRecord& record); ///< record.step == steps() + 1 (asserted)
+    /// Values of one signal for steps first_step, first_step + 1, ...; absent() entries leave what is there.
+    /// The steps are appended already (asserted).
+    void back_fill(size_t signal, int64_t first_step, std::span<const float> values);
+    void add_refresh(RefreshEvent event); ///< event.step never falls (asserted)
+    void add_pass(PassEvent event);
+    void add_command(CommandEvent event);
+    void add_drift(std::shared_ptr<const DriftMap> drift);
+    /// Replaces rows of the same position and owner. Over config.capture.attention_megabytes the rows of the same owner
+    /// with the smallest positions go first, then those of the other; rows that are too large alone are not kept.
+    void add_attention(std::shared_ptr<const AttentionRows> rows);
+    void drop_attention(int64_t position, bool teacher);
+    void set_end(RunEnd end); ///< may come again, completed by a closing pass
+
+    /// A new recording that starts with steps [1, step] of this one: records, and events, commands and drift maps whose
+    /// step is <= `step`; values back-filled behind a later boundary are absent again (or what they were before),
+    /// attention rows up to that step are shared. No end. For rewind and branches. 0 <= step <= steps() (asserted).
+    /// \param at_most  leaves out events beyond these counts (the loader of a trace knows them; nothing else needs it)
+    [[nodiscard]] std::shared_ptr<Recording> fork(int64_t step, std::string new_id) const;
+    [[nodiscard]] std::shared_ptr<Recording> fork(int64_t step, std::string new_id,
+                                                  const Inherited& at_most) const;
+
+private:
+    void drop_over_limit(std::pair<int64_t, bool> newest); ///< m_mutex held
+
+    RunInfo m_info;
+    std::shared_ptr<const TokenTable> m_tokens;
+    Inherited m_inherited;
+    ChunkedLog<std::array<float, max_signals>> m_measured;
+    ChunkedLog<StepRecord> m_steps;
+    ChunkedLog<RefreshEvent> m_refreshes;
+    ChunkedLog<PassEvent> m_passes;
+    ChunkedLog<CommandEvent> m_commands;
+    ChunkedLog<std::shared_ptr<const DriftMap>> m_drifts;
+    ChunkedLog<FilledValue, 1024, 16384> m_filled;
+    ChunkedLog<BackFill, 1024, 16384> m_back_fills;
+    AttentionLog m_attention_changes;          ///< appended with m_mutex held
+    std::atomic<uint64_t> m_end_revision{0};   // released by set_end(), acquired by the trace store
+    std::atomic<bool> m_ended_by_token{false}; // released by set_end(), acquired by num_tokens()
+    mutable std::mutex m_mutex;                ///< protects what follows; held for one look-up or insertion
+    std::map<std::pair<int64_t, bool>, std::shared_ptr<const AttentionRows>> m_attention;
+    size_t m_attention_bytes = 0;
+    std::optional<RunEnd> m_end;
+};
+
+/// First difference of two recordings in what must be equal in a replay, as one line, or nothing: prompt, tokens and
+/// candidates, signals, events, commands, drift maps, attention rows, the end. Not compared: times, ids and dates, device,
+/// threads and versions. Floats are compared bit by bit, with one exception: measured NaNs are equal to each other
+/// whatever their payload (and never equal to absent()).
+[[nodiscard]] std::optional<std::string> first_difference(const Recording& a, const Recording& b);
+
+} // namespace refreshlab

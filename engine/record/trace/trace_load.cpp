@@ -1,0 +1,580 @@
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/record/trace/sqlite.h"
+#include "engine/record/trace/trace_schema.h"
+#include "engine/record/trace/trace_store.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+using sqlite::Database;
+using sqlite::Statement;
+
+constexpr auto doing = "reading trace";
+constexpr int64_t max_steps = static_cast<int64_t>(ChunkedLog<StepRecord>::max_size());
+constexpr int64_t max_id = std::numeric_limits<int32_t>::max();
+
+/// RunEnd::stop_reason
+constexpr std::string_view stop_reasons[] = {"max_tokens",    "given_end", "stop_token",
+                                             "context_limit", "cancelled", "failed"};
+
+/// Contents that no RefreshLab has written.
+struct Damage : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Checks one value of a file that anybody may have written.
+int64_t within(int64_t value, int64_t min, int64_t max, const char* what) {
+    if (value < min || value > max)
+        throw Damage(fmt::format("{} {} is not from {} to {}", what, value, min, max));
+    return value;
+}
+
+int32_t within32(int64_t value, int64_t min, int64_t max, const char* what) {
+    return static_cast<int32_t>(within(value, min, max, what));
+}
+
+float real32(const Statement& row, int column) {
+    return static_cast<float>(row.real(column));
+}
+
+double number_or_nan(const Statement& row, int column) {
+    return row.number(column).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+float number_or_absent(const Statement& row, int column) {
+    const auto value = row.number(column);
+    return value ? static_cast<float>(*value) : absent();
+}
+
+template <class T>
+std::vector<T> values(const Statement& row, int column, int64_t count, const char* what) {
+    const auto bytes = row.blob(column);
+    if (bytes.size() % sizeof(T) != 0 || bytes.size() / sizeof(T) != static_cast<uint64_t>(count)) {
+        throw Damage(fmt::format("{} has {} bytes instead of {} values", what, bytes.size(), count));
+    }
+    std::vector<T> out(static_cast<size_t>(count));
+    if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+}
+
+/// Bytes of the ids that occur in a trace.
+class TraceTokens final : public TokenTable {
+public:
+    void add(int32_t id, std::string bytes, bool special) { m_tokens[id] = {std::move(bytes), special}; }
+    [[nodiscard]] bool contains(int32_t id) const { return m_tokens.contains(id); }
+    [[nodiscard]] std::string_view token_bytes(int32_t id) const override {
+        const auto found = m_tokens.find(id);
+        return found == m_tokens.end() ? std::string_view() : std::string_view(found->second.bytes);
+    }
+    [[nodiscard]] bool is_special(int32_t id) const override {
+        const auto found = m_tokens.find(id);
+        return found != m_tokens.end() && found->second.special;
+    }
+
+private:
+    struct Token {
+        std::string bytes;
+        bool special = false;
+    };
+    std::unordered_map<int32_t, Token> m_tokens;
+};
+
+class Loader {
+public:
+    Loader(Database& db, std::string file)
+        : m_db(db)
+        , m_file(std::move(file)) {}
+
+    std::vector<std::shared_ptr<Recording>> load() {
+        m_db.exec("BEGIN"); // one snapshot, whatever a live writer adds meanwhile
+        check_tables();
+        load_tokens();
+        std::vector<std::shared_ptr<Recording>> all;
+        Statement runs(m_db, "SELECT * FROM runs ORDER BY run");
+        while (runs.step())
+            all.push_back(load_run(runs));
+        return all;
+    }
+
+private:
+    /// A view or a virtual table under one of our names could run code or never end.
+    void check_tables() {
+        Statement find(m_db, "SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?");
+        for (const char* name : trace::table_names) {
+            find.bind(0, name);
+            if (!find.step() || find.text(0) != "table")
+                throw Damage(fmt::format("table {} is missing", name));
+            find.reset();
+        }
+    }
+
+    void load_tokens() {
+        Statement rows(m_db, "SELECT vocabulary, id, bytes, special FROM tokens");
+        while (rows.step()) {
+            auto& table = m_vocabularies[rows.integer(0)];
+            if (!table) table = std::make_shared<TraceTokens>();
+            const auto bytes = rows.blob(2);
+            std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            table->add(within32(rows.integer(1), 0, max_id, "token id"), std::move(text),
+                       rows.integer(3) != 0);
+        }
+    }
+
+    std::shared_ptr<Recording> load_run(const Statement& row) {
+        m_run = row.integer(0);
+        const std::string id = row.text(1);
+        const std::string parent = row.is_null(2) ? std::string() : row.text(2);
+        const int64_t fork_step = within(row.integer(3), 0, max_steps, "fork step");
+        const int64_t first_step = within(row.integer(4), 1, max_steps + 1, "first step");
+        if (m_runs.contains(id)) throw Damage("two runs have the same id");
+        if (parent == id) throw Damage("a run is its own parent");
+        if (m_parents.contains(id)) throw Damage("a run stands behind its own branch");
+        if (parent.empty() && fork_step > 0) throw Damage("a run without a parent has a fork step");
+        if (!parent.empty()) m_parents.insert(parent);
+
+        std::shared_ptr<Recording> recording;
+        if (first_step > 1) {
+            const auto found = m_runs.find(parent);
+            if (found == m_runs.end()) throw Damage(fmt::format("run {} has no parent in this file", m_run));
+            if (first_step != fork_step + 1)
+                throw Damage(fmt::format("run {} does not begin at its fork", m_run));
+            within(fork_step, 0, found->second->steps(), "fork step");
+            recording = found->second->fork(fork_step, id, inherited(row));
+            m_tokens = m_run_tokens.at(parent);
+        } else {
+            const auto tokens = m_vocabularies.find(row.integer(9));
+            m_tokens = tokens != m_vocabularies.end() ? tokens->second : std::make_shared<TraceTokens>();
+            RunInfo info = trace::info_from_text(row.text(10), fmt::format("run {} of {}", m_run, m_file));
+            info.id = id;
+            info.parent_id = parent;
+            info.fork_step = fork_step;
+            for (const int32_t token : info.prompt_ids)
+                (void)known_id(token);
+            (void)known_id(info.first_token);
+            recording = std::make_shared<Recording>(std::move(info), m_tokens);
+        }
+        m_runs.emplace(id, recording);
+        m_run_tokens.emplace(id, m_tokens);
+
+        load_steps(*recording);
+        within(fork_step, 0, recording->steps(), "fork step");
+        load_refreshes(*recording);
+        load_passes(*recording);
+        load_commands(*recording);
+        load_drift(*recording);
+        load_attention(*recording);
+        if (!row.is_null(11)) {
+            const std::string reason = row.text(11);
+            if (std::ranges::find(stop_reasons, reason) == std::end(stop_reasons))
+                throw Damage(fmt::format("run {} ended for no known reason", m_run));
+            recording->set_end({reason, number_or_nan(row, 12), row.number(13), row.number(14)});
+        }
+        return recording;
+    }
+
+    // Bounds of what speaks of a run: its steps and positions, and those of the step in flight, which comes with the next
+    // round of the writer. A killed writer leaves no more than that behind.
+    static int64_t last_boundary(const Recording& recording) { return recording.steps() + 1; }
+    /// Columns of the caches at a boundary.
+    static int64_t columns(const Recording& recording, int64_t boundary) {
+        return recording.prompt_length() + boundary;
+    }
+    /// An id that occurs stands in `tokens`; -1 is none.
+    int32_t known_id(int32_t id) const {
+        if (id >= 0 && !m_tokens->contains(id))
+            throw Damage(fmt::format("run {} has token {}, of which the file has no text", m_run, id));
+        return id;
+    }
+
+    [[nodiscard]] static Recording::Inherited inherited(const Statement& row) {
+        const auto count = [&](int column) {
+            return static_cast<size_t>(within(row.integer(column), 0, int64_t{1} << 40, "inherited events"));
+        };
+        return {count(5), count(6), count(7), count(8)};
+    }
+    struct Fill {
+        int64_t known, step;
+        size_t signal;
+        float value;
+    };
+
+    void load_steps(Recording& recording) {
+        const int64_t before = recording.steps();
+        std::vector<StepRecord> records = read_records(recording);
+        read_candidates(recording, records, before);
+        const std::vector<Fill> fills = read_signals(records, before);
+
+        // Between the records the back-fills, each behind the boundary at which it was made.
+        auto next = fills.begin();
+        const auto fill_up_to = [&](int64_t known) {
+            while (next != fills.end() && next->known <= known) {
+                if (next->known != recording.steps() + 1)
+                    throw Damage("a back-filled value belongs to no boundary");
+                const Fill& first = *next;
+                std::vector<float> run; // of neighbouring steps
+                for (; next != fills.end() && next->known == first.known && next->signal == first.signal &&
+                       next->step == first.step + static_cast<int64_t>(run.size());
+                     ++next) {
+                    run.push_back(next->value);
+                }
+                recording.back_fill(first.signal, first.step, run);
+            }
+        };
+        for (const StepRecord& record : records) {
+            fill_up_to(record.step);
+            recording.append(record);
+        }
+        fill_up_to(recording.steps() + 1);
+        if (next != fills.end()) throw Damage("a back-filled value belongs to no boundary");
+    }
+
+    std::vector<StepRecord> read_records(const Recording& recording) {
+        std::vector<StepRecord> records;
+        Statement rows(m_db, "SELECT * FROM steps WHERE run = ? ORDER BY step");
+        rows.bind(0, m_run);
+        const int64_t last_id = largest_id(recording);
+        while (rows.step()) {
+            StepRecord record;
+            const int64_t expected = recording.steps() + static_cast<int64_t>(records.size()) + 1;
+            record.step = within(rows.integer(1), expected, std::min(expected, max_steps), "step");
+            record.position = recording.prompt_length() + record.step - 1;
+            within(rows.integer(2), record.position, record.position, "position");
+            record.token_id = known_id(within32(rows.integer(3), -1, last_id, "token id"));
+            record.next_token_id = known_id(within32(rows.integer(4), -1, last_id, "next token id"));
+            record.producer = static_cast<Producer>(within(rows.integer(5), 0, 1, "producer"));
+            record.next_producer = static_cast<Producer>(within(rows.integer(6), 0, 1, "producer"));
+            record.fed = within(rows.integer(7), 0, 1, "fed") != 0;
+            record.arrival_ms = number_or_nan(rows, 8);
+            for (size_t part = 0; part < num_parts; ++part) {
+                record.part_ms[part] = static_cast<float>(number_or_nan(rows, 9 + static_cast<int>(part)));
+            }
+            record.signals.fill(absent());
+            records.push_back(record);
+        }
+        return records;
+    }
+
+    void read_candidates(const Recording& recording, std::vector<StepRecord>& records, int64_t before) {
+        Statement rows(m_db, "SELECT step, rank, token_id, prob FROM topk WHERE run = ? ORDER BY step, rank");
+        rows.bind(0, m_run);
+        const int64_t last_id = largest_id(recording);
+        while (rows.step()) {
+            StepRecord& record = own_record(records, before, rows.integer(0));
+            within(rows.integer(1), record.top_k, std::min<int64_t>(record.top_k, max_top_k - 1), "rank");
+            record.top_ids[record.top_k] = known_id(within32(rows.integer(2), -1, last_id, "token id"));
+            record.top_probs[record.top_k] = real32(rows, 3);
+            ++record.top_k;
+        }
+    }
+
+    /// Measured values go into their records. \return the back-filled ones, by boundary
+    std::vector<Fill> read_signals(std::vector<StepRecord>& records, int64_t before) {
+        std::vector<Fill> fills;
+        Statement rows(m_db, "SELECT step, signal, known, value FROM signals WHERE run = ?");
+        rows.bind(0, m_run);
+        const int64_t last = before + static_cast<int64_t>(records.size());
+        while (rows.step()) {
+            const auto id = signal_id(rows.text(1));
+            if (!id) continue; // a signal that this program does not have: nothing here could show it
+            const int64_t step = within(rows.integer(0), 1, last, "step of a signal");
+            const int64_t known = within(rows.integer(2), step, last + 1, "boundary of a signal");
+            if (known == step) {
+                own_record(records, before, step).signals[*id] = real32(rows, 3);
+            } else {
+                fills.push_back({known, step, *id, real32(rows, 3)});
+            }
+        }
+        std::ranges::sort(fills, {}, [](const Fill& f) { return std::tuple(f.known, f.signal, f.step); });
+        return fills;
+    }
+
+    static StepRecord& own_record(std::vector<StepRecord>& records, int64_t before, int64_t step) {
+        within(step, before + 1, before + static_cast<int64_t>(records.size()), "step");
+        return records[static_cast<size_t>(step - before - 1)];
+    }
+
+    void load_refreshes(Recording& recording) {
+        Statement rows(m_db, "SELECT * FROM refreshes WHERE run = ? ORDER BY n");
+        rows.bind(0, m_run);
+        while (rows.step()) {
+            check_order(rows, recording.refreshes().size());
+            const size_t n = recording.refreshes().size();
+            const int64_t earliest = n == 0 ? 0 : recording.refreshes()[n - 1].step;
+            RefreshEvent e;
+            e.step = within(rows.integer(2), earliest, last_boundary(recording), "step of a refresh");
+            e.id = within32(rows.integer(3), 0, e.step, "refresh id"); // at most one at a boundary
+            e.automatic = rows.integer(4) != 0;
+            const int64_t end = columns(recording, e.step);
+            e.delta = within(rows.integer(5), 0, e.step, "delta");
+            e.first_pos = within(rows.integer(6), 0, end, "first_pos");
+            e.spliced = within(rows.integer(7), 0, std::min(e.delta, end - e.first_pos), "spliced");
+            e.pass_tokens = within(rows.integer(8), 0, end, "pass_tokens");
+            const auto on_fire = on_fire_from_string(rows.text(9));
+            if (!on_fire) throw Damage("on_fire of a refresh is unknown");
+            e.on_fire = *on_fire;
+            e.token_before = known_id(within32(rows.integer(10), -1, largest_id(recording), "token id"));
+            e.token_after = known_id(within32(rows.integer(11), -1, largest_id(recording), "token id"));
+            e.kl_nats = number_or_absent(rows, 12);
+            e.mean_drift = number_or_absent(rows, 13);
+            e.teacher_ms = number_or_nan(rows, 14);
+            e.splice_ms = number_or_nan(rows, 15);
+            e.redraw_ms = number_or_nan(rows, 16);
+            e.hits =
+                trace::hits_from_text(rows.text(17), fmt::format("a refresh of run {} of {}", m_run, m_file));
+            e.fired_step = within(rows.integer(18), 0, e.step, "fired_step of a refresh");
+            recording.add_refresh(std::move(e));
+        }
+    }
+
+    void load_passes(Recording& recording) {
+        Statement rows(m_db, "SELECT * FROM passes WHERE run = ? ORDER BY n");
+        rows.bind(0, m_run);
+        while (rows.step()) {
+            check_order(rows, recording.passes().size());
+            PassEvent e;
+            e.step = within(rows.integer(2), 0, last_boundary(recording), "step of a pass");
+            const int64_t end = columns(recording, e.step);
+            e.first_pos = within(rows.integer(3), 0, end, "first_pos");
+            e.tokens = within(rows.integer(4), 0, end - e.first_pos, "tokens");
+            e.probe = rows.integer(5) != 0;
+            e.shadow = rows.integer(6) != 0;
+            e.kl_nats = number_or_absent(rows, 7);
+            e.ms = number_or_nan(rows, 8);
+            recording.add_pass(e);
+        }
+    }
+
+    void load_commands(Recording& recording) {
+        Statement rows(m_db, "SELECT * FROM commands WHERE run = ? ORDER BY n");
+        rows.bind(0, m_run);
+        while (rows.step()) {
+            check_order(rows, recording.commands().size());
+            CommandEvent e;
+            e.step = within(rows.integer(2), 0, last_boundary(recording), "step of a command");
+            e.json = rows.text(3);
+            (void)parse_json(e.json,
+                             fmt::format("a command of run {} of {}", m_run, m_file)); // readers trust it
+            recording.add_command(std::move(e));
+        }
+    }
+
+    void load_drift(Recording& recording) {
+        Statement rows(m_db, "SELECT * FROM drift WHERE run = ? ORDER BY n");
+        rows.bind(0, m_run);
+        while (rows.step()) {
+            check_order(rows, recording.drifts().size());
+            auto map = std::make_shared<DriftMap>();
+            map->step = within(rows.integer(2), 0, last_boundary(recording), "step of a drift map");
+            map->refresh_id = within32(rows.integer(3), 0, map->step, "refresh id");
+            const int64_t end = columns(recording, map->step);
+            map->first_pos = within(rows.integer(4), 0, end, "first_pos");
+            map->positions = within(rows.integer(5), 0, end - map->first_pos, "positions");
+            map->layers = within(rows.integer(6), 0, max_id, "layers");
+            const int64_t count = map->positions * map->layers;
+            map->k = values<float>(rows, 7, count, "drift");
+            map->v = values<float>(rows, 8, count, "drift");
+            map->k_max = values<float>(rows, 9, count, "drift");
+            map->v_max = values<float>(rows, 10, count, "drift");
+            recording.add_drift(std::move(map));
+        }
+    }
+
+    void load_attention(Recording& recording) {
+        Statement rows(
+            m_db, "SELECT * FROM attention WHERE run = ? ORDER BY weights IS NOT NULL, position, teacher");
+        rows.bind(0, m_run); // what a branch has dropped comes first: then what it holds fits its limit
+        while (rows.step()) {
+            const int64_t position = within(rows.integer(1), 0, columns(recording, recording.steps()),
+                                            "position"); // the newest is that of the step in flight
+            const bool teacher = within(rows.integer(2), 0, 1, "teacher") != 0;
+            if (rows.is_null(7)) {
+                recording.drop_attention(position, teacher);
+                continue;
+            }
+            auto attention = std::make_shared<AttentionRows>();
+            attention->position = position;
+            attention->teacher = teacher;
+            const int64_t step = position - recording.prompt_length() + 1;
+            attention->step = within(rows.integer(3), step, step, "step of attention");
+            attention->heads = within(rows.integer(4), 0, 1 << 16, "heads");
+            attention->keys = within(rows.integer(5), position + 1, position + 1, "keys");
+            const auto layers = static_cast<int64_t>(rows.blob(6).size() / sizeof(int32_t));
+            attention->layers = values<int32_t>(rows, 6, layers, "layers of attention");
+            if (layers > 1 << 16 || attention->keys > max_id) throw Damage("attention of an absurd size");
+            for (const int32_t layer : attention->layers)
+                within(layer, 0, 1 << 16, "layer");
+            attention->weights =
+                values<uint16_t>(rows, 7, count_of(layers, attention->heads, attention->keys), "attention");
+            recording.add_attention(std::move(attention));
+        }
+    }
+
+    /// layers * heads * keys, each checked before; saturates where the product would not fit.
+    static int64_t count_of(int64_t layers, int64_t heads, int64_t keys) {
+        const int64_t rows = layers * heads;
+        return rows > 0 && keys > std::numeric_limits<int64_t>::max() / rows
+                   ? std::numeric_limits<int64_t>::max()
+                   : rows * keys;
+    }
+
+    static void check_order(const Statement& row, size_t n) {
+        within(row.integer(1), static_cast<int64_t>(n), static_cast<int64_t>(n), "number of an event");
+    }
+
+    static int64_t largest_id(const Recording& recording) {
+        const int64_t vocab = recording.info().vocab_size;
+        return vocab > 0 ? vocab - 1 : max_id;
+    }
+
+    Database& m_db;
+    std::string m_file;
+    int64_t m_run = 0;
+    std::unordered_map<int64_t, std::shared_ptr<TraceTokens>> m_vocabularies;
+    std::unordered_map<std::string, std::shared_ptr<Recording>> m_runs;
+    std::unordered_map<std::string, std::shared_ptr<TraceTokens>> m_run_tokens; ///< by run id
+    std::unordered_set<std::string> m_parents;                                  ///< that earlier runs name
+    std::shared_ptr<TraceTokens> m_tokens; ///< of the run that is being read
+};
+
+void check_file(const std::filesystem::path& path) {
+    switch (trace::file_kind(path)) {
+    case trace::FileKind::missing:
+        throw Error(doing, path.string(), "no such file");
+    case trace::FileKind::folder:
+        throw Error(doing, path.string(), "this is a folder", "give the trace file");
+    case trace::FileKind::special:
+        throw Error(doing, path.string(), "this is not a regular file");
+    case trace::FileKind::empty:
+        throw Error(doing, path.string(), "the file is empty");
+    case trace::FileKind::foreign:
+        throw Error(doing, path.string(), "not a RefreshLab trace");
+    case trace::FileKind::foreign_sqlite:
+        throw Error(doing, path.string(), "not a RefreshLab trace but a database of another program");
+    case trace::FileKind::damaged:
+        throw Error(doing, path.string(), "damaged, perhaps truncated: SQLite cannot read it");
+    case trace::FileKind::trace:
+        break;
+    }
+}
+
+/// Bounds what reading one file may cost. Pages of a damaged database can point at each other so that a walk over a few
+/// of them never ends in practice; SQLite notices cycles, but not that each of 20 levels points at the next a dozen times.
+class WorkLimit {
+public:
+    WorkLimit(Database& db, uint64_t file_bytes)
+        : m_db(db)
+        , m_calls_left((base + per_byte * file_bytes) / instructions_per_call) {
+        sqlite3_progress_handler(m_db.handle(), static_cast<int>(instructions_per_call), &WorkLimit::progress,
+                                 this);
+    }
+    WorkLimit(const WorkLimit&) = delete;
+    WorkLimit& operator=(const WorkLimit&) = delete;
+    ~WorkLimit() { sqlite3_progress_handler(m_db.handle(), 0, nullptr, nullptr); }
+    [[nodiscard]] bool exceeded() const { return m_calls_left == 0; }
+
+private:
+    /// A row takes about 50 instructions of SQLite's machine, more where it is sorted, and at least ten bytes.
+    static constexpr uint64_t base = 10'000'000, per_byte = 200, instructions_per_call = 10'000;
+
+    static int progress(void* self) {
+        auto& left = static_cast<WorkLimit*>(self)->m_calls_left;
+        if (left > 0) --left;
+        return left == 0 ? 1 : 0; // 1: SQLite gives up with SQLITE_INTERRUPT
+    }
+
+    Database& m_db;
+    uint64_t m_calls_left;
+};
+
+/// The file may be anybody's: its schema may not call functions, and no write reaches SQLite's own tables.
+void distrust(Database& db) {
+    sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    db.exec("PRAGMA cell_size_check = ON");
+}
+
+/// SQLite reads zeros where the last page was cut. Without a WAL, which may hold newer pages, all of them are in the file.
+void require_whole(Database& db, const std::filesystem::path& path) {
+    const auto bytes =
+        static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size"));
+    std::error_code missing;
+    const auto wal = std::filesystem::file_size(path.string() + "-wal", missing);
+    if (!missing && wal > 0) return;
+    if (const auto size = std::filesystem::file_size(path); size < bytes)
+        throw Error(doing, path.string(),
+                    fmt::format("damaged, perhaps truncated: {} of {} bytes", size, bytes));
+}
+
+/// The schema version of the file; refuses those that this program cannot read.
+int64_t schema_of(Database& db, const std::filesystem::path& path) {
+    const int64_t version = db.integer("PRAGMA user_version");
+    if (version > trace::schema_version) {
+        throw Error(doing, path.string(),
+                    fmt::format("written by a newer version (schema {}, this program reads up to {})",
+                                version, trace::schema_version),
+                    "open it with that version");
+    }
+    if (version < 1)
+        throw Error(doing, path.string(), fmt::format("damaged: schema {} never existed", version));
+    return version;
+}
+
+} // namespace
+
+std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path) {
+    try {
+        check_file(path);
+        Database db(path, sqlite::Open::read_only);
+        db.busy_timeout(2000);
+        distrust(db);
+        const int64_t version = schema_of(db, path);
+        require_whole(db, path);
+        if (version < trace::schema_version) { // brought up to date in memory; the file stays as it is
+            db.detach_into_memory();
+            distrust(db);
+        }
+        const WorkLimit limit(
+            db, static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size")));
+        try {
+            for (int64_t from = version; from < trace::schema_version; ++from)
+                db.exec(trace::migration_sql(from));
+            return Loader(db, path.string()).load();
+        } catch (const sqlite::SqlError&) {
+            if (limit.exceeded()) throw Damage("reading it takes more work than a file of its size can need");
+            throw;
+        }
+    } catch (const sqlite::SqlError& e) {
+        if (e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED) {
+            throw Error(doing, path.string(), "another program has locked it",
+                        "close that program and try again");
+        }
+        if (e.code() == SQLITE_CANTOPEN || e.code() == SQLITE_PERM)
+            throw Error(doing, path.string(), e.what());
+        const bool cut = e.code() == SQLITE_CORRUPT || e.code() == SQLITE_NOTADB || e.code() == SQLITE_IOERR;
+        throw Error(doing, path.string(),
+                    fmt::format("damaged{}: {}", cut ? ", perhaps truncated" : "", e.what()));
+    } catch (const Error& e) {
+        if (e.doing() == doing) throw;
+        throw Error(doing, path.string(), std::string("damaged: ") + e.what());
+    } catch (const std::bad_alloc&) {
+        throw Error(doing, path.string(), "too large for this machine's memory", {}, ErrorKind::failure);
+    } catch (const std::exception& e) { // Damage, malformed JSON fields, a log that is full
+        throw Error(doing, path.string(), std::string("damaged: ") + e.what());
+    }
+}
+
+} // namespace refreshlab

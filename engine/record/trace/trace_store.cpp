@@ -1,0 +1,368 @@
+#include "engine/record/trace/trace_store.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/record/trace/sqlite.h"
+#include "engine/record/trace/trace_schema.h"
+#include "engine/record/trace/trace_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr int busy_ms =
+    2000; ///< how long the writer thread (never the decode) waits for another program's lock
+constexpr auto doing = "writing trace";
+
+const char* hint_for(int code) {
+    switch (code) {
+    case SQLITE_FULL:
+        return "free some space and record to another file";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return "close the program that holds it";
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+        return "check the folder and its permissions";
+    default:
+        return "";
+    }
+}
+
+Error to_error(const std::filesystem::path& path, const sqlite::SqlError& e) {
+    return {doing, path.string(), e.what(), hint_for(e.code())};
+}
+
+/// The main file's companions: the WAL, its index, the rollback journal.
+void remove_companions(const std::filesystem::path& path) {
+    for (const char* suffix : {"-wal", "-shm", "-journal"}) {
+        std::error_code ignored; // what cannot be removed makes opening fail, with a message
+        std::filesystem::remove(path.string() + suffix, ignored);
+    }
+}
+
+/// One creator at a time in a folder, from the look at what is there until the new file is seen to be in use: of two
+/// that start together the later one would remove what the earlier has just made. The lock is the folder's own, so that
+/// no file is left beside the trace, and goes with the process. Where a folder cannot be locked (not readable, a file
+/// system without locks), creators do not exclude each other.
+class CreationLock {
+public:
+    explicit CreationLock(const std::filesystem::path& file) {
+        const auto folder = std::filesystem::absolute(file).parent_path();
+        m_folder = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (m_folder < 0) return; // opening the trace will say why
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_ms);
+        while (flock(m_folder, LOCK_EX | LOCK_NB) != 0) {
+            if (errno != EWOULDBLOCK && errno != EINTR) return;
+            if (std::chrono::steady_clock::now() > give_up) {
+                close(m_folder);
+                throw Error(doing, file.string(), "another program has locked its folder", "try again");
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(1)); // creating takes a few
+        }
+    }
+    CreationLock(const CreationLock&) = delete;
+    CreationLock& operator=(const CreationLock&) = delete;
+    ~CreationLock() {
+        if (m_folder >= 0) close(m_folder);
+    }
+
+private:
+    int m_folder = -1;
+};
+
+/// Throws unless a trace may be written to path.
+void check_target(const std::filesystem::path& path, bool overwrite) {
+    switch (trace::file_kind(path)) {
+    case trace::FileKind::missing:
+    case trace::FileKind::empty:
+        return;
+    case trace::FileKind::folder:
+        throw Error(doing, path.string(), "this is a folder", "give a file name");
+    case trace::FileKind::special:
+        throw Error(doing, path.string(), "this is not a regular file");
+    case trace::FileKind::foreign:
+    case trace::FileKind::foreign_sqlite:
+        throw Error(doing, path.string(), "the file exists and is not a RefreshLab trace",
+                    "choose another name");
+    case trace::FileKind::damaged: // somebody may want to save what is left of it
+        throw Error(doing, path.string(), "the file exists and is a damaged RefreshLab trace",
+                    "choose another name or remove it");
+    case trace::FileKind::trace:
+        break;
+    }
+    if (!overwrite) throw Error(doing, path.string(), "the file exists already", "choose another name");
+    bool in_use = false, read_only = false;
+    try {
+        // Leaving WAL needs the file for itself alone: while another connection records into it or shows it, SQLite
+        // stays in WAL or says that it is locked.
+        sqlite::Database old(path, sqlite::Open::read_write);
+        old.busy_timeout(0);
+        read_only = old.read_only();
+        in_use = old.text("PRAGMA journal_mode = DELETE") == "wal";
+    } catch (const sqlite::SqlError& e) { // anything but a lock is damage: being replaced can only help it
+        in_use = e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED;
+    }
+    if (in_use) {
+        throw Error(doing, path.string(), "another program is using this trace",
+                    "close it or choose another name");
+    }
+    std::filesystem::path folder = path.parent_path();
+    if (folder.empty()) folder = ".";
+    if (read_only || access(folder.c_str(), W_OK) != 0)
+        throw Error(doing, path.string(), "the file is read-only", "choose another name");
+}
+
+/// An empty trace in place of whatever check_target() has let through.
+std::unique_ptr<sqlite::Database> new_database(const std::filesystem::path& path) {
+    std::error_code ignored; // what cannot be removed cannot be opened for writing either
+    std::filesystem::remove(path, ignored);
+    remove_companions(path);
+    auto db = std::make_unique<sqlite::Database>(path, sqlite::Open::create);
+    if (db->read_only()) throw Error(doing, path.string(), "the file is read-only");
+    db->busy_timeout(busy_ms);
+    trace::create_tables(*db);
+    return db;
+}
+
+} // namespace
+
+/// Threads  The owner of the TraceStore attaches and notifies; m_thread writes and owns m_db and m_writer from start to
+///          join. The mutex protects the members below it and is held for moments, never while a file is written.
+struct TraceStore::Impl {
+    /// \param database  null: an older trace stands at the path, to be replaced when the first run comes
+    Impl(const std::filesystem::path& file, std::unique_ptr<sqlite::Database> database)
+        : m_path(file)
+        , m_db(std::move(database)) {
+        m_thread = std::thread([this] { loop(); });
+    }
+
+    ~Impl() {
+        {
+            const std::scoped_lock lock(m_mutex);
+            m_stop = true;
+        }
+        m_changed.notify_all();
+        m_thread.join();
+    }
+
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+
+    void attach(std::shared_ptr<const Recording> recording) {
+        {
+            const std::scoped_lock lock(m_mutex);
+            m_attached.push_back(std::move(recording));
+            ++m_wanted;
+        }
+        m_changed.notify_all();
+    }
+
+    void notify() {
+        {
+            const std::scoped_lock lock(m_mutex);
+            ++m_wanted;
+        }
+        m_changed.notify_all();
+    }
+
+    void flush() {
+        std::unique_lock lock(m_mutex);
+        const uint64_t ticket = ++m_wanted;
+        m_changed.notify_all();
+        m_changed.wait(lock, [&] { return m_written >= ticket || !m_error.empty(); });
+    }
+
+    [[nodiscard]] std::string error() const {
+        const std::scoped_lock lock(m_mutex);
+        return m_error;
+    }
+
+private:
+    void loop() {
+        std::unique_lock lock(m_mutex);
+        while (true) {
+            m_changed.wait(lock, [&] { return m_written < m_wanted || m_stop; });
+            const bool last = m_stop;
+            const uint64_t ticket = m_wanted;
+            const auto attached = std::exchange(m_attached, {});
+            lock.unlock();
+            std::string problem = m_failed ? std::string() : write(attached);
+            if (last) {
+                close();
+                return;
+            }
+            lock.lock();
+            m_written = ticket;
+            if (!problem.empty()) m_error = std::move(problem);
+            m_changed.notify_all();
+        }
+    }
+
+    /// One round. \return what went wrong, or ""; after an error nothing is written any more
+    std::string write(const std::vector<std::shared_ptr<const Recording>>& attached) {
+        try {
+            if (!attached.empty() && !m_writer) {
+                if (!m_db) {
+                    const CreationLock lock(m_path);
+                    check_target(m_path, true);
+                    m_db = new_database(m_path);
+                }
+                m_writer = std::make_unique<trace::TraceWriter>(*m_db);
+            }
+            for (const auto& recording : attached)
+                m_writer->add_run(recording);
+            if (m_writer) m_writer->write_new();
+            return {};
+        } catch (const sqlite::SqlError& e) {
+            m_failed = true;
+            return to_error(m_path, e).what();
+        } catch (const Error& e) { // something else has come to stand at the path
+            m_failed = true;
+            return e.what();
+        } catch (const std::exception& e) { // memory, a broken invariant: the decode goes on all the same
+            m_failed = true;
+            return Error(doing, m_path.string(), e.what()).what();
+        }
+    }
+
+    /// Leaves one file: everything out of the WAL, the WAL gone.
+    void close() {
+        if (!m_db) return;
+        const bool holds_runs = m_writer != nullptr;
+        m_writer.reset(); // its statements first
+        try {
+            if (m_failed && sqlite3_get_autocommit(m_db->handle()) == 0) m_db->exec("ROLLBACK");
+            m_db->busy_timeout(0); // a reader that has the file open keeps it in WAL form, which is as good
+            m_db->exec("PRAGMA wal_checkpoint(TRUNCATE)");
+            m_db->exec("PRAGMA journal_mode = DELETE");
+        } catch (const std::exception&) {
+            // The trace is complete without this; the WAL is read by whoever opens it.
+        }
+        if (holds_runs) {
+            m_db.reset();
+            return;
+        }
+        try {
+            const CreationLock lock(m_path); // nobody else's file is removed
+            m_db.reset();
+            std::filesystem::remove(m_path);
+            remove_companions(m_path);
+        } catch (const std::exception&) { // an empty trace is left
+            m_db.reset();
+        }
+    }
+
+    const std::filesystem::path m_path;
+    std::unique_ptr<sqlite::Database> m_db;
+    std::unique_ptr<trace::TraceWriter> m_writer;
+    bool m_failed = false; ///< the writer thread's own copy of "there is an error"
+    std::thread m_thread;
+
+    mutable std::mutex m_mutex;
+    std::condition_variable m_changed; ///< work for the writer, or work done for flush()
+    std::vector<std::shared_ptr<const Recording>> m_attached;
+    uint64_t m_wanted = 0, m_written = 0;
+    bool m_stop = false;
+    std::string m_error;
+};
+
+std::unique_ptr<TraceStore> TraceStore::create(const std::filesystem::path& path, bool overwrite) {
+    try {
+        const CreationLock lock(path);
+        check_target(path, overwrite);
+        std::unique_ptr<sqlite::Database> db;
+        if (trace::file_kind(path) != trace::FileKind::trace) db = new_database(path);
+        return std::unique_ptr<TraceStore>(new TraceStore(std::make_unique<Impl>(path, std::move(db))));
+    } catch (const sqlite::SqlError& e) {
+        throw to_error(path, e);
+    }
+}
+
+TraceStore::TraceStore(std::unique_ptr<Impl> impl)
+    : m_impl(std::move(impl)) {}
+TraceStore::~TraceStore() = default;
+
+void TraceStore::attach(std::shared_ptr<const Recording> recording) {
+    m_impl->attach(std::move(recording));
+}
+void TraceStore::notify() {
+    m_impl->notify();
+}
+void TraceStore::flush() {
+    m_impl->flush();
+}
+std::string TraceStore::error() const {
+    return m_impl->error();
+}
+
+namespace {
+
+/// The whole recording into a new file, on the disk when it returns.
+void write_once(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
+                const std::atomic<bool>* cancelled) {
+    {
+        sqlite::Database db(path, sqlite::Open::create);
+        trace::create_tables(db, trace::Writing::once);
+        trace::TraceWriter writer(db, cancelled);
+        writer.add_run(recording);
+        writer.write_new();
+    }
+    // SQLite was told not to wait for the disk: once, here, is enough, before the file gets its name.
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) throw std::system_error(errno, std::generic_category());
+    const int failed = fsync(file) != 0 ? errno : 0;
+    close(file);
+    if (failed != 0) throw std::system_error(failed, std::generic_category());
+}
+
+} // namespace
+
+bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
+                const std::atomic<bool>* cancelled) {
+    const std::filesystem::path partial = temporary_beside(path);
+    std::error_code ignored;
+    const auto clean = [&] {
+        std::filesystem::remove(partial, ignored);
+        remove_companions(partial);
+    };
+    try { // apart from the writing: nothing is to be cleaned up when a target is refused
+        check_target(path, true);
+    } catch (const sqlite::SqlError& e) {
+        throw to_error(path, e);
+    }
+    try {
+        write_once(partial, recording, cancelled);
+        remove_companions(path);
+        std::filesystem::rename(partial, path);
+        return true;
+    } catch (const trace::Cancelled&) {
+        clean();
+        return false;
+    } catch (const sqlite::SqlError& e) {
+        clean();
+        throw to_error(path, e);
+    } catch (const std::system_error& e) { // filesystem_error is one
+        clean();
+        throw Error("saving trace", path.string(), e.code().message(), {}, ErrorKind::failure);
+    }
+}
+
+} // namespace refreshlab

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace refreshlab {
+
+/// Writes recordings to one SQLite file while they grow (WAL; schema version and application id inside) on a thread of
+/// its own. Killing the process loses at most the step in flight.
+///
+/// Threads  All methods: the decode thread (or any one thread). The writer thread reads the recordings and owns the
+///          database. A full disk or a locked file stops writing, not the decode: error() tells.
+/// File     tables meta, runs, steps, signals, topk, refreshes, passes, commands, drift, attention, tokens;
+///          documented in docs/trace-format.md.
+class TraceStore {
+public:
+    /// Throws Error{bad_input} if the path cannot be written or holds something that is no trace of ours (an existing
+    /// trace is replaced only when `overwrite`), or a trace that somebody has open. Until the first run is attached
+    /// nothing is lost: an existing trace stays as it is, and a new file that got no run is removed again. Of several
+    /// that create one path at the same time one wins; the others find it in use, here or when their first run comes.
+    [[nodiscard]] static std::unique_ptr<TraceStore> create(const std::filesystem::path& path,
+                                                            bool overwrite = true);
+    ~TraceStore(); ///< flushes and joins
+
+    /// Adds a run (a rewind makes another one, with the same root). Written from now on whenever notify() is called.
+    void attach(std::shared_ptr<const Recording> recording);
+    void notify(); ///< something was appended; never blocks
+    void flush();  ///< returns when everything appended so far is in the file (or error() is set)
+    [[nodiscard]] std::string error() const; ///< empty while all is well
+
+private:
+    struct Impl;
+    explicit TraceStore(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> m_impl;
+};
+
+/// All runs of a trace, the newest last. Throws Error{bad_input}: no such file, "not a RefreshLab trace", "written by a
+/// newer version (schema 7, this program reads up to 1)", damaged. Opens read-only; a live WAL is read up to now.
+[[nodiscard]] std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path);
+
+/// Saves one finished or paused recording (and its ancestors' shared steps) as a trace: written beside `path`, put in
+/// its place when it is whole, so a failure or a cancelled save leaves what was there and nothing half.
+/// \param cancelled  true stops it within a few steps; may be set by another thread
+/// \return false when it was cancelled
+/// Throws Error: the target cannot be written or is something else (bad_input); a full disk (failure).
+/// Cost: about the time to write the bytes; attention rows are most of them.
+bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
+                const std::atomic<bool>* cancelled = nullptr);
+
+} // namespace refreshlab

@@ -1,0 +1,349 @@
+#include "engine/record/trace/trace_writer.h"
+
+#include "engine/record/trace/trace_schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace refreshlab::trace {
+
+static_assert(std::endian::native == std::endian::little, "blobs of a trace are little-endian");
+
+namespace {
+
+template <class T>
+std::span<const std::byte> bytes(const std::vector<T>& values) {
+    return std::as_bytes(std::span(values));
+}
+
+std::string insert_sql(const char* table, int columns) {
+    std::string sql = fmt::format("INSERT OR REPLACE INTO {} VALUES (?", table);
+    for (int i = 1; i < columns; ++i)
+        sql += ", ?";
+    return sql + ")";
+}
+
+} // namespace
+
+void create_tables(sqlite::Database& db, Writing writing) {
+    if (writing == Writing::once) {
+        db.exec("PRAGMA journal_mode = OFF");
+        db.exec("PRAGMA synchronous = OFF");
+        db.exec("PRAGMA locking_mode = EXCLUSIVE");
+        db.exec(
+            "PRAGMA cache_size = -65536"); // 64 MiB: pages of the ordered tables are filled before they are written
+    }
+    // Before the switch to WAL, so that the file tells what it is even when a killed process left all else in the WAL.
+    db.exec("BEGIN IMMEDIATE");
+    db.exec(schema_sql);
+    db.exec(
+        "INSERT INTO meta VALUES ('format', 'RefreshLab trace; tables and columns: docs/trace-format.md')");
+    db.exec("INSERT INTO meta VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))");
+    db.exec(fmt::format("PRAGMA application_id = {}", application_id).c_str());
+    db.exec(fmt::format("PRAGMA user_version = {}", schema_version).c_str());
+    db.exec("COMMIT");
+    if (writing == Writing::once) return;
+    db.exec(
+        "PRAGMA journal_mode = WAL"); // where the file system has none, the rollback journal does, with more waiting
+    db.exec("PRAGMA synchronous = NORMAL");
+    (void)db.integer(
+        "SELECT count(*) FROM runs"); // opens the WAL: from now on others can tell that the file is in use
+}
+
+TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled)
+    : m_db(db)
+    , m_cancelled(cancelled)
+    , m_insert_run(db, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)")
+    , m_update_end(db, "UPDATE runs SET stop_reason = ?2, total_ms = ?3, teacher_ppl = ?4, tail_logprob = ?5 "
+                       "WHERE run = ?1")
+    , m_insert_step(db, insert_sql("steps", 9 + static_cast<int>(num_parts)))
+    , m_insert_signal(db, insert_sql("signals", 5))
+    , m_insert_candidate(db, insert_sql("topk", 5))
+    , m_insert_refresh(db, insert_sql("refreshes", 19))
+    , m_insert_pass(db, insert_sql("passes", 9))
+    , m_insert_command(db, insert_sql("commands", 4))
+    , m_insert_drift(db, insert_sql("drift", 11))
+    , m_insert_attention(db, insert_sql("attention", 8))
+    , m_delete_attention(db, "DELETE FROM attention WHERE run = ? AND position = ? AND teacher = ?")
+    , m_insert_token(db, insert_sql("tokens", 4)) {}
+
+void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
+    Run run;
+    run.number = m_next_number++;
+    const auto table = recording->token_table();
+    const auto known = std::ranges::find(m_vocabularies, table);
+    run.vocabulary = known - m_vocabularies.begin();
+    if (known == m_vocabularies.end()) {
+        m_vocabularies.push_back(table);
+        m_known_tokens.emplace_back();
+    }
+    const RunInfo& info = recording->info();
+    if (info.fork_step > 0 && m_ids.contains(info.parent_id)) {
+        const auto& inherited = recording->inherited();
+        run.first_step = info.fork_step + 1;
+        run.steps = info.fork_step;
+        // Values known behind the fork step came with the parent's steps; the branch's own come after them.
+        const auto& filled = recording->filled_values();
+        while (run.filled < filled.size() && filled[run.filled].known <= info.fork_step)
+            ++run.filled;
+        run.refreshes = inherited.refreshes;
+        run.passes = inherited.passes;
+        run.commands = inherited.commands;
+        run.drifts = inherited.drifts;
+    }
+    m_ids.insert(info.id);
+    run.recording = std::move(recording);
+    m_runs.push_back(std::move(run));
+}
+
+void TraceWriter::check_cancelled() const {
+    if (m_cancelled != nullptr && m_cancelled->load()) throw Cancelled{};
+}
+
+bool TraceWriter::has_news(const Run& run) const {
+    const Recording& r = *run.recording;
+    return !run.header_written || run.steps < r.steps() || run.filled < r.filled_values().size() ||
+           run.refreshes < r.refreshes().size() || run.passes < r.passes().size() ||
+           run.commands < r.commands().size() || run.drifts < r.drifts().size() ||
+           run.attention < r.attention_changes().size() || run.end_revision != r.end_revision();
+}
+
+void TraceWriter::write_new() {
+    if (std::ranges::any_of(m_runs, [&](const Run& run) { return has_news(run); })) {
+        m_db.exec("BEGIN IMMEDIATE");
+        for (Run& run : m_runs)
+            write(run);
+        m_db.exec("COMMIT");
+    }
+    forget_finished_runs();
+}
+
+void TraceWriter::write(Run& run) {
+    const Recording& r = *run.recording;
+    if (!run.header_written) write_header(run);
+    // Sizes in this order: behind an end, an event, or a back-fill below `filled`, the steps they speak of are written
+    // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
+    const uint64_t end_revision = r.end_revision();
+    const Events events{r.refreshes().size(), r.passes().size(), r.commands().size(), r.drifts().size(),
+                        r.attention_changes().size()};
+    const size_t filled = r.filled_values().size();
+    const int64_t steps = r.steps();
+    for (; run.steps < steps; ++run.steps)
+        write_step(run, run.steps + 1);
+    for (; run.filled < filled; ++run.filled) {
+        const auto& value = r.filled_values()[run.filled];
+        write_signal(run, value.step, value.signal, value.known, value.value);
+    }
+    write_events(run, events);
+    if (end_revision != run.end_revision) write_end(run, end_revision);
+}
+
+void TraceWriter::write_header(Run& run) {
+    const Recording& r = *run.recording;
+    const RunInfo& info = r.info();
+    auto& s = m_insert_run;
+    s.bind(0, run.number);
+    s.bind(1, info.id);
+    if (info.parent_id.empty()) {
+        s.bind_null(2);
+    } else {
+        s.bind(2, info.parent_id);
+    }
+    s.bind(3, info.fork_step);
+    s.bind(4, run.first_step);
+    s.bind(5, static_cast<int64_t>(run.refreshes)); // nothing is written yet, so these are the inherited ones
+    s.bind(6, static_cast<int64_t>(run.passes));
+    s.bind(7, static_cast<int64_t>(run.commands));
+    s.bind(8, static_cast<int64_t>(run.drifts));
+    s.bind(9, run.vocabulary);
+    s.bind(10, info_to_text(info));
+    s.run();
+    for (const int32_t id : info.prompt_ids)
+        write_token(run, id);
+    write_token(run, info.first_token);
+    if (run.first_step == 1) { // a fork whose parent is not in this file came with rows that are no changes
+        run.attention =
+            r.attention_changes().size(); // before the rows are listed: a later change comes again
+        for (const auto& rows : r.attention_rows())
+            write_attention(run, rows->position, rows->teacher);
+    }
+    run.header_written = true;
+}
+
+void TraceWriter::write_step(const Run& run, int64_t t) {
+    check_cancelled();
+    const StepRecord& record = run.recording->step(t);
+    auto& s = m_insert_step;
+    s.bind(0, run.number);
+    s.bind(1, t);
+    s.bind(2, record.position);
+    s.bind(3, record.token_id);
+    s.bind(4, record.next_token_id);
+    s.bind(5, static_cast<int64_t>(record.producer));
+    s.bind(6, static_cast<int64_t>(record.next_producer));
+    s.bind(7, record.fed ? 1 : 0);
+    s.bind_number(8, record.arrival_ms);
+    for (size_t part = 0; part < num_parts; ++part)
+        s.bind_number(9 + static_cast<int>(part), record.part_ms[part]);
+    s.run();
+    write_token(run, record.token_id);
+    write_token(run, record.next_token_id);
+
+    for (size_t rank = 0; rank < record.top_k; ++rank) {
+        auto& c = m_insert_candidate;
+        c.bind(0, run.number);
+        c.bind(1, t);
+        c.bind(2, static_cast<int64_t>(rank));
+        c.bind(3, record.top_ids[rank]);
+        c.bind_real(4, static_cast<double>(record.top_probs[rank]));
+        c.run();
+        write_token(run, record.top_ids[rank]);
+    }
+    const auto measured = run.recording->measured(t); // not record.signals: a back-fill may be writing them
+    const size_t num_signals = std::min(signals().size(), max_signals);
+    for (size_t id = 0; id < num_signals; ++id)
+        write_signal(run, t, id, t, measured[id]);
+}
+
+void TraceWriter::write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value) {
+    if (is_absent(value) || signal >= signals().size()) return;
+    auto& s = m_insert_signal;
+    s.bind(0, run.number);
+    s.bind(1, step);
+    s.bind(2, signals()[signal].name);
+    s.bind(3, known);
+    s.bind_real(4, static_cast<double>(value));
+    s.run();
+}
+
+void TraceWriter::write_events(Run& run, const Events& up_to) {
+    const Recording& r = *run.recording;
+    for (; run.refreshes < up_to.refreshes; ++run.refreshes) {
+        const RefreshEvent& e = r.refreshes()[run.refreshes];
+        auto& s = m_insert_refresh;
+        s.bind(0, run.number);
+        s.bind(1, static_cast<int64_t>(run.refreshes));
+        s.bind(2, e.step);
+        s.bind(3, e.id);
+        s.bind(4, e.automatic ? 1 : 0);
+        s.bind(5, e.delta);
+        s.bind(6, e.first_pos);
+        s.bind(7, e.spliced);
+        s.bind(8, e.pass_tokens);
+        s.bind(9, to_string(e.on_fire));
+        s.bind(10, e.token_before);
+        s.bind(11, e.token_after);
+        s.bind_number(12, e.kl_nats);
+        s.bind_number(13, e.mean_drift);
+        s.bind_number(14, e.teacher_ms);
+        s.bind_number(15, e.splice_ms);
+        s.bind_number(16, e.redraw_ms);
+        s.bind(17, hits_to_text(e.hits));
+        s.bind(18, e.fired_step);
+        s.run();
+        write_token(run, e.token_before);
+        write_token(run, e.token_after);
+    }
+    for (; run.passes < up_to.passes; ++run.passes) {
+        const PassEvent& e = r.passes()[run.passes];
+        auto& s = m_insert_pass;
+        s.bind(0, run.number);
+        s.bind(1, static_cast<int64_t>(run.passes));
+        s.bind(2, e.step);
+        s.bind(3, e.first_pos);
+        s.bind(4, e.tokens);
+        s.bind(5, e.probe ? 1 : 0);
+        s.bind(6, e.shadow ? 1 : 0);
+        s.bind_number(7, e.kl_nats);
+        s.bind_number(8, e.ms);
+        s.run();
+    }
+    for (; run.commands < up_to.commands; ++run.commands) {
+        const CommandEvent& e = r.commands()[run.commands];
+        auto& s = m_insert_command;
+        s.bind(0, run.number);
+        s.bind(1, static_cast<int64_t>(run.commands));
+        s.bind(2, e.step);
+        s.bind(3, e.json);
+        s.run();
+    }
+    for (; run.drifts < up_to.drifts; ++run.drifts)
+        write_drift(run, run.drifts, *r.drifts()[run.drifts]);
+    for (; run.attention < up_to.attention; ++run.attention) {
+        const auto change = r.attention_changes()[run.attention];
+        write_attention(run, change.position, change.teacher);
+    }
+}
+
+void TraceWriter::write_drift(const Run& run, size_t n, const DriftMap& drift) {
+    auto& s = m_insert_drift;
+    s.bind(0, run.number);
+    s.bind(1, static_cast<int64_t>(n));
+    s.bind(2, drift.step);
+    s.bind(3, drift.refresh_id);
+    s.bind(4, drift.first_pos);
+    s.bind(5, drift.positions);
+    s.bind(6, drift.layers);
+    s.bind_blob(7, bytes(drift.k));
+    s.bind_blob(8, bytes(drift.v));
+    s.bind_blob(9, bytes(drift.k_max));
+    s.bind_blob(10, bytes(drift.v_max));
+    s.run();
+}
+
+void TraceWriter::write_attention(const Run& run, int64_t position, bool teacher) {
+    check_cancelled();
+    const auto rows = run.recording->attention(position, teacher);
+    if (!rows && run.first_step == 1) { // gone from memory, gone from the file: the same limit bounds both
+        m_delete_attention.bind(0, run.number);
+        m_delete_attention.bind(1, position);
+        m_delete_attention.bind(2, teacher ? 1 : 0);
+        m_delete_attention.run();
+        return;
+    }
+    auto& s = m_insert_attention;
+    s.bind(0, run.number);
+    s.bind(1, position);
+    s.bind(2, teacher ? 1 : 0);
+    if (rows) {
+        s.bind(3, rows->step);
+        s.bind(4, rows->heads);
+        s.bind(5, rows->keys);
+        s.bind_blob(6, bytes(rows->layers));
+        s.bind_blob(7, bytes(rows->weights));
+    } // else all NULL: the branch has dropped what it shared with its parent
+    s.run();
+}
+
+void TraceWriter::write_end(Run& run, uint64_t revision) {
+    const auto end = run.recording->end();
+    auto& s = m_update_end;
+    s.bind(0, run.number);
+    s.bind(1, end->stop_reason);
+    s.bind_number(2, end->total_ms);
+    s.bind_number(3, end->teacher_ppl);
+    s.bind_number(4, end->tail_logprob);
+    s.run();
+    run.end_revision = revision;
+}
+
+void TraceWriter::write_token(const Run& run, int32_t id) {
+    if (id < 0 || !m_known_tokens[static_cast<size_t>(run.vocabulary)].insert(id).second) return;
+    const TokenTable& table = *m_vocabularies[static_cast<size_t>(run.vocabulary)];
+    const std::string_view text = table.token_bytes(id);
+    auto& s = m_insert_token;
+    s.bind(0, run.vocabulary);
+    s.bind(1, id);
+    s.bind_blob(2, std::as_bytes(std::span(text)));
+    s.bind(3, table.is_special(id) ? 1 : 0);
+    s.run();
+}
+
+void TraceWriter::forget_finished_runs() {
+    // Nobody else holds the recording, so nobody can extend it: its memory is free to go.
+    std::erase_if(m_runs, [&](const Run& run) { return run.recording.use_count() == 1 && !has_news(run); });
+}
+
+} // namespace refreshlab::trace

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+#include "engine/record/trace/sqlite.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace refreshlab::trace {
+
+/// How a file is written.
+enum class Writing : uint8_t {
+    live, ///< WAL: readers see it grow, and a killed process loses the step in flight at most
+    once, ///< in one go into a file that nobody knows yet: no journal, nothing waits for the disk
+};
+
+/// Makes the tables of an empty trace file. Throws SqlError.
+void create_tables(sqlite::Database& db, Writing writing = Writing::live);
+
+/// What TraceWriter::write_new throws when it was told to stop.
+struct Cancelled {};
+
+/// Puts what recordings have gained since the last time into a trace.
+///
+/// Threads  one: the writer thread. It reads recordings that another thread extends at the same time.
+/// Errors   SqlError; the transaction is rolled back, and the writer must not be used any more.
+class TraceWriter {
+public:
+    /// \param cancelled  looked at every few steps and at every attention row: true ends write_new with Cancelled, and
+    ///                   the writer must not be used any more. May be null; must outlive the writer.
+    explicit TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled = nullptr);
+
+    /// A branch of a run of this file stores its own steps only; any other recording stores all of its steps.
+    void add_run(std::shared_ptr<const Recording> recording);
+    /// One transaction over all runs, parents first; none if nothing is new.
+    void write_new();
+
+private:
+    /// One run of the file and how far it is written.
+    struct Run {
+        int64_t number = 0; ///< runs.run
+        int64_t vocabulary = 0;
+        std::shared_ptr<const Recording> recording;
+        bool header_written = false;
+        int64_t steps = 0;
+        size_t filled = 0, refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0;
+        uint64_t end_revision = 0;
+        int64_t first_step = 1; ///< earlier ones are the parent's
+    };
+
+    /// How many of each to write.
+    struct Events {
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0;
+    };
+
+    [[nodiscard]] bool has_news(const Run& run) const;
+    void write(Run& run);
+    void write_header(Run& run);
+    void write_step(const Run& run, int64_t t);
+    void write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value);
+    void write_events(Run& run, const Events& up_to);
+    void write_drift(const Run& run, size_t n, const DriftMap& drift);
+    void write_attention(const Run& run, int64_t position, bool teacher);
+    void write_end(Run& run, uint64_t revision);
+    void write_token(const Run& run, int32_t id);
+    void forget_finished_runs();
+    void check_cancelled() const;
+
+    sqlite::Database& m_db;
+    const std::atomic<bool>* m_cancelled; ///< written by whoever asked for the file
+    std::vector<Run> m_runs;
+    std::unordered_set<std::string> m_ids;                         ///< of all runs of the file
+    std::vector<std::shared_ptr<const TokenTable>> m_vocabularies; ///< index = vocabulary number
+    std::vector<std::unordered_set<int32_t>> m_known_tokens;       ///< of each vocabulary
+    int64_t m_next_number = 1;
+    sqlite::Statement m_insert_run, m_update_end, m_insert_step, m_insert_signal, m_insert_candidate,
+        m_insert_refresh, m_insert_pass, m_insert_command, m_insert_drift, m_insert_attention,
+        m_delete_attention, m_insert_token;
+};
+
+} // namespace refreshlab::trace

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "engine/control/command.h"
+#include "engine/record/recording/recording.h"
+#include "engine/session/pair/model_pair.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace refreshlab {
+
+class KvCache;
+struct RunText;
+
+/// What can be said about a run before anything is loaded: prompt not empty and UTF-8, max_tokens, policy. Throws
+/// Error{bad_input}.
+void check_run(const RunConfig& config);
+/// Throws Error{bad_input} in modes where a refresh by hand has no teacher's cache to read from.
+void require_refreshable(Mode mode);
+
+/// One run, one step at a time; single-threaded and deterministic: configuration + seed + commands with their steps give
+/// the same recording again, bit for bit, on the same device, dtype and thread count (which on the CPU does not matter).
+/// Step order, watermarks and what a refresh does: reference/refresh.md, sections 2 and 3.
+class DecodeSession {
+public:
+    /// Tokenizes, prefills, hands the cache over, chooses y_1. Throws Error{bad_input}: prompt empty, not UTF-8, longer
+    /// than the context, bad parameters; Error "cancelled" when progress says so.
+    /// Error{failure} when caches and working space do not fit into what the device has left.
+    /// \param known  feed exactly these ids: those of prepare_run(), or a recording's (a template may print the date, a
+    ///               tokenizer may be newer); null: they are made here
+    DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
+                  const std::function<bool(double fraction)>& progress = {}, const RunText* known = nullptr);
+    ~DecodeSession();
+    DecodeSession(const DecodeSession&) = delete;
+    DecodeSession& operator=(const DecodeSession&) = delete;
+
+    /// One step: exactly one record. False, and nothing happens, when the run is finished. The last step of a run of N
+    /// tokens only records y_N; a run that draws an end token ends with the step that drew it.
+    bool step();
+    [[nodiscard]] bool finished() const;
+
+    /// Applies a parameter or a policy from the next step on, or asks for a refresh at the next boundary; logged.
+    void apply(const command::SetParameter& c);
+    void apply(const command::SetPolicy& c);
+    void apply(const command::RefreshNow& c);
+    /// Ends the run here (stop_reason cancelled).
+    void stop();
+
+    /// Back to the state behind step k (0 = just prefilled): caches bit for bit, a forked recording with its own id.
+    /// Settings stay as they are now: what differs from the recorded ones is logged as commands at step k.
+    void rewind(int64_t step);
+
+    /// Attention of the query at `position` over the columns as they are now, for the panel; stored in the recording.
+    void capture_attention(int64_t position, bool teacher);
+    /// Teacher rows that are still missing, then teacher-PPL and tail log-prob into the recording's end.
+    void score();
+
+    [[nodiscard]] const RunConfig& config() const;
+    [[nodiscard]] std::shared_ptr<Recording> recording() const;
+    [[nodiscard]] const KvCache* student_cache() const; ///< null in mode teacher
+    [[nodiscard]] const KvCache* teacher_cache() const; ///< null in mode student without a teacher pass
+    [[nodiscard]] int64_t splice_watermark() const;     ///< P
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
+/// Runs a trace again from its configuration and command log; throws Error if the models are missing.
+[[nodiscard]] std::shared_ptr<Recording> replay(const Recording& recorded,
+                                                std::shared_ptr<const ModelPair> pair);
+
+} // namespace refreshlab

@@ -1,0 +1,404 @@
+#include "engine/session/exactness/exactness.h"
+
+#include "engine/base/error.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/model/sampler.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/session_prompt.h"
+#include "engine/session/exactness/exactness_latency.h"
+#include "kernels/execution/cores.h"
+#include "kernels/execution/thread_pool.h"
+
+#include <ATen/Functions.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr auto origin_of_tests = static_cast<uint8_t>(Origin::teacher_decode);
+
+/// Largest absolute difference; NaN where either is not finite, so that nothing broken passes as small.
+double max_abs_difference(const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor difference = (a.to(at::kDouble) - b.to(at::kDouble)).abs();
+    if (difference.numel() == 0) return 0;
+    return difference.max().item<double>(); // at::max hands a NaN on
+}
+
+bool within(double difference, double tolerance) {
+    return difference <= tolerance; // false for NaN
+}
+
+/// Keeps the largest difference and its place.
+struct Worst {
+    double max_abs = 0;
+    std::string where;
+    void see(double difference, const std::string& place) {
+        if (std::isnan(max_abs) || difference <= max_abs) return;
+        max_abs = difference; // larger, or the first NaN
+        where = place;
+    }
+};
+
+ExactnessCheck judged(std::string subject, std::string name, const Worst& worst, double tolerance) {
+    ExactnessCheck check;
+    check.subject = std::move(subject);
+    check.name = std::move(name);
+    check.max_abs = worst.max_abs;
+    check.tolerance = tolerance;
+    check.passed = within(worst.max_abs, tolerance);
+    check.where = worst.where;
+    return check;
+}
+
+ExactnessCheck not_measured(std::string subject, std::string name, std::string why) {
+    ExactnessCheck check;
+    check.subject = std::move(subject);
+    check.name = std::move(name);
+    check.where = std::move(why);
+    check.measured = false;
+    return check;
+}
+
+constexpr double clear_gap = 0.1; ///< top two logits further apart than this: the arg max must agree
+
+/// reference/refresh.md, section 9. In half precision kernels of different shape may round differently: there the arg max
+/// is what must hold, and the bound only says that nothing is plainly wrong (logits and keys are of order 10).
+double tolerance_of(const LlamaModel& model) {
+    if (model.dtype() != at::kFloat) return 0.5;
+    return model.config().num_parameters() > 1'000'000'000 ? 1e-3 : 1e-4;
+}
+
+/// Compares all columns [0, n) of two caches, layer by layer.
+void see_columns(const KvCache& a, const KvCache& b, int64_t n, const std::string& place, Worst& worst) {
+    for (int64_t layer = 0; layer < a.num_layers(); ++layer) {
+        const auto columns = [&](const at::Tensor& storage) { return storage.narrow(1, 0, n); };
+        worst.see(max_abs_difference(columns(a.keys(layer)), columns(b.keys(layer))),
+                  fmt::format("{}layer {}, K", place, layer + 1));
+        worst.see(max_abs_difference(columns(a.values(layer)), columns(b.values(layer))),
+                  fmt::format("{}layer {}, V", place, layer + 1));
+    }
+}
+
+class Checker {
+public:
+    Checker(std::shared_ptr<const ModelPair> pair, const RunConfig& config, const ExactnessOptions& options,
+            const std::function<bool(const ExactnessReport&)>& progress)
+        : m_pair(std::move(pair))
+        , m_config(config)
+        , m_progress(progress) {
+        m_report.options = options;
+        m_prompt = render_prompt(*m_pair, config).ids;
+        if (m_prompt.empty()) throw Error("checking exactness", "the prompt", "gives no tokens");
+        if (static_cast<int64_t>(m_prompt.size()) + 2 > m_pair->context()) {
+            throw Error("checking exactness", "the prompt",
+                        fmt::format("has {} tokens and the models' context is {}", m_prompt.size(),
+                                    m_pair->context()),
+                        "shorten it");
+        }
+        const LlamaModel& any = m_pair->student ? *m_pair->student : *m_pair->teacher;
+        m_report.device = any.device().str();
+        m_report.dtype = std::string(to_string(config.dtype));
+    }
+
+    ExactnessReport run() {
+        std::vector<std::pair<std::string, const LlamaModel*>> models;
+        if (m_pair->teacher) models.emplace_back("teacher", m_pair->teacher.get());
+        if (m_pair->student) models.emplace_back("student", m_pair->student.get());
+        note_cuts(models);
+        for (const auto& [name, model] : models)
+            cached_against_naive(name, *model);
+        tell(0.4);
+        for (const auto& [name, model] : models) {
+            chunks_against_prefill(name, *model);
+            memory(name, *model);
+        }
+        tell(0.5);
+        splice();
+        tell(0.55);
+        rewind();
+        tell(0.6);
+        if (m_report.options.latency) {
+            double done = 0.6;
+            for (const auto& [name, model] : models) {
+                const double share = 0.4 / static_cast<double>(models.size());
+                measure_latency(*model, name, m_report.options, m_report.latency,
+                                [&](double fraction) { tell(done + share * fraction); });
+                done += share;
+            }
+        }
+        tell(1);
+        return std::move(m_report);
+    }
+
+private:
+    void tell(double fraction) {
+        m_report.progress = fraction;
+        if (m_progress && !m_progress(m_report))
+            throw Error("checking exactness", {}, "cancelled", {}, ErrorKind::failure);
+    }
+
+    /// Decode steps that the context leaves room for behind the prompt.
+    [[nodiscard]] int64_t checked_steps() const {
+        return std::min<int64_t>(m_report.options.steps,
+                                 m_pair->context() - static_cast<int64_t>(m_prompt.size()) - 1);
+    }
+
+    /// What was asked for and does not fit is cut, and that is said.
+    void note_cuts(const std::vector<std::pair<std::string, const LlamaModel*>>& models) {
+        if (checked_steps() < m_report.options.steps) {
+            m_report.notes.push_back(
+                fmt::format("{} of {} steps are checked: behind a prompt of {} tokens the "
+                            "context of {} has no room for more",
+                            checked_steps(), m_report.options.steps, m_prompt.size(), m_pair->context()));
+        }
+        if (!m_report.options.latency) return;
+        for (const auto& [name, model] : models) {
+            std::vector<int32_t> left_out;
+            for (const int32_t length : m_report.options.lengths) {
+                if (!latency_length_fits(*model, length)) left_out.push_back(length);
+            }
+            if (left_out.empty()) continue;
+            m_report.notes.push_back(fmt::format("no latency of {} at {} tokens: beyond its context of {}",
+                                                 name, fmt::join(left_out, ", "),
+                                                 model->config().max_position));
+        }
+    }
+
+    /// Text that the check reads: the prompt repeated up to n tokens (content does not matter, only that it is the same).
+    [[nodiscard]] std::vector<int32_t> text_of(int64_t n) const {
+        std::vector<int32_t> text;
+        for (int64_t i = 0; i < n; ++i)
+            text.push_back(m_prompt[static_cast<size_t>(i) % m_prompt.size()]);
+        return text;
+    }
+
+    void cached_against_naive(const std::string& name, const LlamaModel& model) {
+        const CacheFault fault = m_report.options.fault;
+        const auto length = static_cast<int64_t>(m_prompt.size());
+        const int64_t steps = checked_steps();
+        const int64_t layers = model.config().num_layers;
+        const double tolerance = tolerance_of(model);
+        // One position to spare: a faulty cache may hold a column too many, a faulty mask look at one.
+        const auto cached = model.make_cache(length + steps + 2), naive = model.make_cache(length + steps);
+        for (int64_t layer = 0; layer < layers;
+             ++layer) { // what a faulty mask reads is the same on every run
+            cached->keys(layer).zero_();
+            cached->values(layer).zero_();
+        }
+
+        std::vector<int32_t> text = m_prompt, read = m_prompt; // `read`: what the cached path's prefill saw
+        if (fault == CacheFault::stale_cache) {
+            // As if the word in the middle had been another one when the cache was made.
+            int32_t& token = read[static_cast<size_t>(length / 2)];
+            token = token > 0 ? token - 1 : token + 1;
+        }
+        StepFault wrong;
+        if (fault == CacheFault::off_by_one_position) wrong.position_shift = 1;
+        if (fault == CacheFault::mask_one_too_long) wrong.mask_shift = 1;
+
+        ExactnessMap map;
+        map.subject = name;
+        map.layers = static_cast<int32_t>(layers);
+        map.steps = static_cast<int32_t>(steps);
+        map.k.resize(static_cast<size_t>(layers * steps));
+        map.v.resize(map.k.size());
+        Worst worst;
+        int64_t other_tokens = 0;
+        at::Tensor row = model.extend(*cached, read, LlamaModel::Rows::last, origin_of_tests)[0];
+        if (fault == CacheFault::duplicated_token)
+            row = model.step(*cached, m_prompt.back(), origin_of_tests).row;
+        const auto greedy = [](const at::Tensor& logits) { return choose_token(logits, {}, 0, 0).token_id; };
+        text.push_back(greedy(row));
+        for (int64_t step = 0; step < steps; ++step) {
+            row = model.faulty_step(*cached, text.back(), origin_of_tests, wrong);
+            naive->truncate(0);
+            const at::Tensor expected =
+                model.extend(*naive, text, LlamaModel::Rows::last, origin_of_tests)[0];
+            const int64_t n = naive->length();
+            for (int64_t layer = 0; layer < layers; ++layer) {
+                const auto at_cell = static_cast<size_t>(layer * steps + step);
+                const auto columns = [&](const at::Tensor& storage) { return storage.narrow(1, 0, n); };
+                const double k =
+                    max_abs_difference(columns(cached->keys(layer)), columns(naive->keys(layer)));
+                const double v =
+                    max_abs_difference(columns(cached->values(layer)), columns(naive->values(layer)));
+                map.k[at_cell] = static_cast<float>(k);
+                map.v[at_cell] = static_cast<float>(v);
+                worst.see(k, fmt::format("layer {}, step {}, K", layer + 1, step + 1));
+                worst.see(v, fmt::format("layer {}, step {}, V", layer + 1, step + 1));
+            }
+            const double logits = max_abs_difference(row, expected);
+            map.logits.push_back(static_cast<float>(logits));
+            worst.see(logits, fmt::format("step {}, logits", step + 1));
+            const int32_t right = greedy(expected);
+            const bool same = greedy(row) == right;
+            map.same_token.push_back(same ? 1 : 0);
+            if (!same) {
+                const auto two = std::get<0>(expected.topk(2));
+                if ((two[0] - two[1]).item<double>() > clear_gap) ++other_tokens;
+            }
+            text.push_back(right); // both paths read the right text, so that errors are the cache's alone
+            tell(0.4 * static_cast<double>(step) / static_cast<double>(std::max<int64_t>(steps, 1)));
+        }
+        ExactnessCheck check = judged(name, "cached = naive", worst, tolerance);
+        if (other_tokens > 0) {
+            check.passed = false;
+            check.where += fmt::format("; another token at {} steps", other_tokens);
+        }
+        m_report.checks.push_back(std::move(check));
+        m_report.maps.push_back(std::move(map));
+    }
+
+    void chunks_against_prefill(const std::string& name, const LlamaModel& model) {
+        const int64_t n = std::min<int64_t>(std::max<int64_t>(static_cast<int64_t>(m_prompt.size()), 96),
+                                            model.config().max_position);
+        const std::vector<int32_t> text = text_of(n);
+        const auto whole = model.make_cache(n);
+        const at::Tensor expected = model.extend(*whole, text, LlamaModel::Rows::last, origin_of_tests)[0];
+        for (const int64_t chunk : {1, 7, 64}) {
+            const auto cache = model.make_cache(n);
+            at::Tensor row;
+            for (int64_t begin = 0; begin < n; begin += chunk) {
+                const int64_t count = std::min<int64_t>(chunk, n - begin);
+                row = model.extend(
+                    *cache, std::span(text).subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
+                    LlamaModel::Rows::last, origin_of_tests)[0];
+            }
+            Worst worst;
+            see_columns(*cache, *whole, n, "", worst);
+            worst.see(max_abs_difference(row, expected), "logits");
+            m_report.checks.push_back(judged(name,
+                                             chunk == 1 ? "token by token = one prefill"
+                                                        : fmt::format("chunks of {} = one prefill", chunk),
+                                             worst, tolerance_of(model)));
+        }
+    }
+
+    void memory(const std::string& name, const LlamaModel& model) {
+        const ModelConfig& c = model.config();
+        const int64_t capacity = std::min<int64_t>(128, c.max_position);
+        const auto cache = model.make_cache(capacity);
+        const auto formula = 2 * c.num_layers * c.num_kv_heads * c.head_dim * capacity *
+                             static_cast<int64_t>(c10::elementSize(model.dtype()));
+        int64_t held = 0;
+        for (int64_t layer = 0; layer < c.num_layers; ++layer)
+            held += static_cast<int64_t>(cache->keys(layer).nbytes() + cache->values(layer).nbytes());
+        Worst worst;
+        worst.see(static_cast<double>(std::abs(held - formula)), "bytes held");
+        worst.see(static_cast<double>(std::abs(cache->bytes_reserved() - formula)), "bytes reported");
+        ExactnessCheck check = judged(name, "memory formula = bytes held", worst, 0);
+        if (check.passed) {
+            check.where =
+                fmt::format("2 x {} layers x {} KV heads x {} x {} positions x {} B = {} B", c.num_layers,
+                            c.num_kv_heads, c.head_dim, capacity, c10::elementSize(model.dtype()), formula);
+        }
+        m_report.checks.push_back(std::move(check));
+    }
+
+    void splice() {
+        const std::string name = "splice = fresh prefill";
+        if (!m_pair->teacher || !m_pair->student) {
+            m_report.checks.push_back(not_measured("pair", name, "one model is loaded"));
+            return;
+        }
+        if (m_pair->geometry_difference) {
+            m_report.checks.push_back(
+                not_measured("pair", name, "rebuild mode: teacher entries are never copied"));
+            return;
+        }
+        const auto length = static_cast<int64_t>(m_prompt.size());
+        const int64_t steps = std::min<int64_t>(24, m_pair->context() - length);
+        const std::vector<int32_t> text = text_of(length + steps);
+        const auto prompt = std::span(text).first(static_cast<size_t>(length));
+        const auto teacher = m_pair->teacher->make_cache(length + steps),
+                   fresh = m_pair->teacher->make_cache(length + steps),
+                   student = m_pair->student->make_cache(length + steps);
+        (void)m_pair->teacher->extend(*teacher, prompt, LlamaModel::Rows::none, origin_of_tests);
+        student->adopt_prefix(*teacher, length);
+        for (int64_t i = 0; i < steps; ++i)
+            (void)m_pair->student->step(*student, text[static_cast<size_t>(length + i)],
+                                        static_cast<uint8_t>(Origin::student));
+        (void)m_pair->teacher->extend(*teacher, std::span(text).subspan(static_cast<size_t>(length)),
+                                      LlamaModel::Rows::none, origin_of_tests);
+        student->splice(*teacher, length, steps, 0, steps);
+        (void)m_pair->teacher->extend(*fresh, text, LlamaModel::Rows::none, origin_of_tests);
+        Worst copies, columns;
+        // The copy itself is of bits; the two teacher passes may round differently.
+        see_columns(*student, *teacher, length + steps, "", copies);
+        for (int64_t layer = 0; layer < student->num_layers(); ++layer) {
+            const auto place = [&](const char* what) { return fmt::format("layer {}, {}", layer + 1, what); };
+            const auto own = [&](const at::Tensor& t) {
+                return t.narrow(1, 0, length + steps).to(fresh->device());
+            };
+            columns.see(max_abs_difference(own(student->keys(layer)), own(fresh->keys(layer))), place("K"));
+            columns.see(max_abs_difference(own(student->values(layer)), own(fresh->values(layer))),
+                        place("V"));
+        }
+        m_report.checks.push_back(judged("pair", "splice = the teacher's columns", copies, 0));
+        m_report.checks.push_back(judged("pair", name, columns, tolerance_of(*m_pair->teacher)));
+    }
+
+    void rewind() {
+        RunConfig config = m_config;
+        config.mode = m_pair->teacher && m_pair->student ? Mode::overfill
+                      : m_pair->student                  ? Mode::student
+                                                         : Mode::teacher;
+        config.policy = preset_policy("periodic");
+        config.policy.triggers[0].every = 7;
+        config.given_text.clear();
+        config.task = {};
+        config.ignore_stop = true;
+        config.shadow = false;
+        config.capture.attention = false;
+        config.max_tokens = static_cast<int32_t>(
+            std::min<int64_t>(40, m_pair->context() - static_cast<int64_t>(m_prompt.size())));
+        DecodeSession session(m_pair, config);
+        while (session.step()) {
+        }
+        session.score();
+        const auto first = session.recording();
+        ExactnessCheck check;
+        check.subject = "pair";
+        check.name = "rewind = fresh run";
+        check.passed = true;
+        for (const int64_t to : {config.max_tokens / 2, 0}) {
+            session.rewind(to);
+            while (session.step()) {
+            }
+            session.score();
+            if (const auto difference = first_difference(*first, *session.recording())) {
+                check.passed = false;
+                check.max_abs = std::numeric_limits<double>::quiet_NaN();
+                check.where = fmt::format("rewound to step {}: {}", to, *difference);
+                break;
+            }
+        }
+        m_report.checks.push_back(std::move(check));
+    }
+
+    std::shared_ptr<const ModelPair> m_pair;
+    RunConfig m_config;
+    const std::function<bool(const ExactnessReport&)>& m_progress;
+    std::vector<int32_t> m_prompt;
+    ExactnessReport m_report;
+};
+
+} // namespace
+
+ExactnessReport check_exactness(const std::shared_ptr<const ModelPair>& pair, const RunConfig& config,
+                                const ExactnessOptions& options,
+                                const std::function<bool(const ExactnessReport&)>& progress) {
+    const c10::InferenceMode guard;
+    kernels::set_num_threads(kernels::threads_for(config.threads));
+    check_run(config);
+    return Checker(pair, config, options, progress).run();
+}
+
+} // namespace refreshlab

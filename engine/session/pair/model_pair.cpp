@@ -1,0 +1,261 @@
+#include "engine/session/pair/model_pair.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/session/decode/session_prompt.h"
+#include "engine/session/decode/session_state.h"
+#include "engine/session/pair/pair_check.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer/tokenizer.h"
+#include "kernels/execution/thread_pool.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+namespace refreshlab {
+
+namespace {
+
+int visible_gpus() {
+    return at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+}
+
+std::string device_of(const RunConfig& config, const std::string& own) {
+    return own.empty() ? config.device : own;
+}
+
+/// Both models are loaded whenever both folders are given.
+bool needs_teacher(const RunConfig& config) {
+    return config.mode != Mode::student || !config.teacher_dir.empty();
+}
+bool needs_student(const RunConfig& config) {
+    return config.mode != Mode::teacher || !config.student_dir.empty();
+}
+
+void require_folder(const std::string& folder, const std::string& option) {
+    if (folder.empty()) throw Error("loading models", option, "no folder given", "pass " + option + " DIR");
+    if (!std::filesystem::is_directory(folder))
+        throw Error("loading models", folder, "no such folder", "check " + option);
+}
+
+std::string folder_name(const std::string& dir) {
+    const std::filesystem::path path = std::filesystem::path(dir).lexically_normal();
+    return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+}
+
+} // namespace
+
+std::string ModelPair::note() const {
+    if (!geometry_difference) return {};
+    return "rebuild mode: the KV geometries differ (" + *geometry_difference +
+           "), so teacher entries are never copied and a refresh recomputes the student's own";
+}
+
+std::vector<int32_t> ModelPair::end_ids() const {
+    std::vector<int32_t> ids;
+    for (const auto& model : {teacher, student}) {
+        if (model) ids.insert(ids.end(), model->config().eos_ids.begin(), model->config().eos_ids.end());
+    }
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return ids;
+}
+
+int64_t ModelPair::context() const {
+    int64_t context = INT64_MAX;
+    for (const auto& model : {teacher, student}) {
+        if (model) context = std::min(context, model->config().max_position);
+    }
+    return context;
+}
+
+at::Device resolve_device(const std::string& name) {
+    if (name == "cpu") return at::Device(at::kCPU);
+    if (name == "auto") return visible_gpus() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+    int index = 0;
+    bool well_formed = name == "cuda";
+    if (name.rfind("cuda:", 0) == 0 && name.size() > 5) {
+        const char* end = name.data() + name.size();
+        const auto [stop, code] = std::from_chars(name.data() + 5, end, index);
+        well_formed = code == std::errc() && stop == end && index >= 0;
+    }
+    if (!well_formed)
+        throw Error("choosing a device", name, "not a device", "use auto, cpu, cuda or cuda:<number>");
+    const int gpus = visible_gpus();
+    if (gpus == 0)
+        throw Error("choosing a device", name, "no CUDA device on this machine", "use --device cpu or auto");
+    if (index >= gpus) {
+        throw Error("choosing a device", name,
+                    fmt::format("this machine has {} CUDA device(s), numbered from 0", gpus));
+    }
+    return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index));
+}
+
+at::ScalarType scalar_type(Dtype dtype) {
+    switch (dtype) {
+    case Dtype::f32:
+        return at::kFloat;
+    case Dtype::bf16:
+        return at::kBFloat16;
+    case Dtype::f16:
+        return at::kHalf;
+    }
+    return at::kFloat;
+}
+
+namespace {
+
+/// The cheap checks of a pair and its text side, models null: nobody should wait for weights to learn that the vocabularies
+/// differ.
+std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
+    const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
+    if (want_teacher) require_folder(config.teacher_dir, "--teacher");
+    if (want_student) require_folder(config.student_dir, "--student");
+    auto pair = std::make_shared<ModelPair>();
+    pair->teacher_dir = config.teacher_dir;
+    pair->student_dir = config.student_dir;
+    if (want_teacher) static_cast<void>(resolve_device(device_of(config, config.teacher_device)));
+    if (want_student) static_cast<void>(resolve_device(device_of(config, config.student_device)));
+    const std::string text_dir = want_student ? config.student_dir : config.teacher_dir;
+    if (want_teacher && want_student) {
+        PairCheck check = check_pair(config.teacher_dir, config.student_dir);
+        if (!check.same_tokenizer) {
+            const bool sizes = check.teacher.vocab_size != check.student.vocab_size;
+            throw Error("loading models", config.student_dir,
+                        "teacher and student have different vocabularies (" +
+                            (sizes ? fmt::format("{} and {} tokens)", check.teacher.vocab_size,
+                                                 check.student.vocab_size)
+                                   : std::string("their tokenizer.json give other ids)")),
+                        "both must use one tokenizer");
+        }
+        pair->shared_vocab = check.vocab_size();
+        pair->tokenizer = std::move(check.tokenizer);
+        pair->geometry_difference = std::move(check.geometry_difference);
+        pair->facts = std::move(check.facts);
+    } else {
+        pair->tokenizer = Tokenizer::load(text_dir);
+    }
+    pair->chat_template = ChatTemplate::load(text_dir);
+    return pair;
+}
+
+} // namespace
+
+PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair> loaded,
+                        const MemoryQuery& available) {
+    PreparedRun run;
+    run.pair = std::move(loaded);
+    if (!run.pair) run.text_side = check_folders(config);
+    const ModelPair& known = run.pair ? *run.pair : *run.text_side;
+    if (!config.prompt.empty()) run.text = std::make_shared<RunText>(run_text(known, config));
+    run.memory = memory_of_run(config, known, run.text.get(), available);
+    return run;
+}
+
+void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& progress) {
+    if (run.pair) return;
+    RL_ASSERT(run.text_side != nullptr);
+    kernels::set_num_threads(config.threads);
+    const kernels::LibtorchThreads converting;
+    const auto pair = std::make_shared<ModelPair>(*run.text_side);
+    const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
+    const double teacher_share = want_teacher ? (want_student ? 0.7 : 1.0) : 0.0;
+    const auto part = [&progress](double first, double share) -> LoadProgress {
+        if (!progress) return {};
+        return [&progress, first, share](double fraction, const std::string& what) {
+            return progress(first + share * fraction, what);
+        };
+    };
+    const at::ScalarType dtype = scalar_type(config.dtype);
+    const auto load = [&](const std::string& dir, const std::string& device, double first, double share) {
+        auto model =
+            LlamaModel::load(dir, resolve_device(device_of(config, device)), dtype, part(first, share));
+        if (pair->shared_vocab) model->keep_vocabulary(*pair->shared_vocab);
+        return model;
+    };
+    if (want_teacher) pair->teacher = load(config.teacher_dir, config.teacher_device, 0, teacher_share);
+    if (want_student)
+        pair->student = load(config.student_dir, config.student_device, teacher_share, 1 - teacher_share);
+    run.pair = pair;
+    run.text_side.reset();
+}
+
+std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress) {
+    PreparedRun run = prepare_run(config);
+    require_memory(run.memory);
+    load_models(run, config, progress);
+    return run.pair;
+}
+
+std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPair& pair, const RunText* text,
+                                          const MemoryQuery& available) {
+    std::vector<ModelNeed> needs;
+    const bool loaded = pair.teacher || pair.student;
+    const auto add = [&](const char* name, const LlamaModel* model, bool wanted, const std::string& dir,
+                         const std::string& device, bool cache, int64_t rows) {
+        if (loaded ? model == nullptr : !wanted) return;
+        ModelNeed need;
+        need.name = name;
+        need.config = model != nullptr ? model->config() : ModelConfig::load(dir);
+        need.dtype = config.dtype;
+        need.device =
+            model != nullptr ? model->device().str() : resolve_device(device_of(config, device)).str();
+        need.capacity = cache ? 1 : 0;
+        need.logit_rows = rows;
+        need.loaded = model != nullptr;
+        needs.push_back(std::move(need));
+    };
+    // A teacher that does not decode still reads the text at the end: the closing pass of the score has a cache of its own.
+    add("teacher", pair.teacher.get(), needs_teacher(config), config.teacher_dir, config.teacher_device, true,
+        pass_chunk);
+    add("student", pair.student.get(), needs_student(config), config.student_dir, config.student_device,
+        config.mode != Mode::teacher, config.mode == Mode::overfill ? ring_rows : 1);
+    int64_t context = INT64_MAX;
+    for (const ModelNeed& need : needs)
+        context = std::min(context, need.config.max_position);
+    for (ModelNeed& need : needs) {
+        if (need.capacity > 0) need.capacity = text != nullptr ? text->capacity(config, context) : context;
+    }
+    return estimate_memory(needs, available);
+}
+
+bool pair_serves(const ModelPair& pair, const RunConfig& config) {
+    const at::ScalarType dtype = scalar_type(config.dtype);
+    const auto serves = [&](const std::shared_ptr<const LlamaModel>& model, bool needed,
+                            const std::string& loaded_dir, const std::string& dir,
+                            const std::string& device) {
+        if (!needed) return true;
+        return model && loaded_dir == dir && model->dtype() == dtype &&
+               model->device() == resolve_device(device_of(config, device));
+    };
+    const bool want_teacher = needs_teacher(config);
+    const bool want_student = needs_student(config);
+    return serves(pair.teacher, want_teacher, pair.teacher_dir, config.teacher_dir, config.teacher_device) &&
+           serves(pair.student, want_student, pair.student_dir, config.student_dir, config.student_device);
+}
+
+ModelSummary summarize(const LlamaModel& model, const std::string& dir) {
+    const ModelConfig& c = model.config();
+    ModelSummary s;
+    s.name = folder_name(dir);
+    s.dir = dir;
+    s.device = model.device().str();
+    s.dtype = model.dtype() == at::kFloat ? "f32" : model.dtype() == at::kBFloat16 ? "bf16" : "f16";
+    s.parameters = c.num_parameters();
+    s.layers = c.num_layers;
+    s.heads = c.num_heads;
+    s.kv_heads = c.num_kv_heads;
+    s.head_dim = c.head_dim;
+    s.vocab_size = c.vocab_size;
+    s.max_position = c.max_position;
+    s.weight_bytes = model.weight_bytes();
+    s.mc_calibrated = c.attention_dropout.value_or(0) > 0 || c.resid_dropout.value_or(0) > 0;
+    return s;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,399 @@
+#include "engine/session/worker/session_worker.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/control/parameters.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/session_prompt.h"
+#include "engine/session/exactness/exactness.h"
+
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <variant>
+
+namespace refreshlab {
+
+struct SessionWorker::Impl {
+    // --- shared; the mutex protects the two pointers, held for a copy ---
+    mutable std::mutex mutex;
+    std::shared_ptr<const EngineStatus> published = std::make_shared<EngineStatus>();
+    std::shared_ptr<const Recording> published_recording;
+    std::mutex wake_mutex; ///< held while `wake` is called, so that on_news() can take it away for good
+    std::function<void()> wake;
+    CommandQueue queue;
+    MemoryQuery available;
+    // Set by send(Stop) and by the destructor, read by the progress callbacks of a start that is under way.
+    std::atomic<bool> cancel{false}, closing{false};
+
+    // --- decode thread only ---
+    std::unique_ptr<TraceStore> trace;
+    std::shared_ptr<const ModelPair> pair;
+    std::unique_ptr<DecodeSession> session;
+    EngineStatus now;
+    bool running = false;
+    int64_t steps_left = 0; ///< of a Step command; 0 = until paused
+    std::thread thread;
+
+    void loop();
+    void handle(const Command& command);
+    void start_run(const RunConfig& config, bool paused);
+    void make_room(PreparedRun& next);
+    void check(const ExactnessOptions& options);
+    void make_step();
+    void attach_recording();
+    void set_state(EngineState state, std::string message = {}, double progress = 0);
+    void publish();
+    void report(const std::string& error);
+    void update_speed();
+};
+
+void SessionWorker::Impl::publish() {
+    now.queued_commands = queue.size();
+    if (trace) now.trace_error = trace->error();
+    now.recorded = trace && now.trace_error.empty();
+    if (session) {
+        now.applied = session->config();
+        now.cache_bytes_used = now.cache_bytes_reserved = 0;
+        for (const KvCache* cache : {session->teacher_cache(), session->student_cache()}) {
+            if (cache == nullptr) continue;
+            now.cache_bytes_used += cache->bytes_used();
+            now.cache_bytes_reserved += cache->bytes_reserved();
+        }
+        const auto end = session->recording()->end();
+        now.stop_reason = end ? end->stop_reason : "";
+    }
+    auto snapshot = std::make_shared<const EngineStatus>(now);
+    {
+        const std::lock_guard lock(mutex);
+        published = std::move(snapshot);
+    }
+    const std::lock_guard lock(wake_mutex);
+    if (wake) wake();
+}
+
+void SessionWorker::Impl::set_state(EngineState state, std::string message, double progress) {
+    now.state = state;
+    now.message = std::move(message);
+    now.progress = progress;
+    publish();
+}
+
+void SessionWorker::Impl::report(const std::string& error) {
+    now.error = error;
+    ++now.errors;
+    if (now.refusals.size() == EngineStatus::kept_refusals) now.refusals.erase(now.refusals.begin());
+    now.refusals.push_back(error);
+    publish();
+}
+
+void SessionWorker::Impl::attach_recording() {
+    const auto recording = session->recording();
+    {
+        const std::lock_guard lock(mutex);
+        published_recording = recording;
+    }
+    if (trace) trace->attach(recording);
+}
+
+void SessionWorker::Impl::update_speed() {
+    const Recording& recording = *session->recording();
+    const int64_t last = recording.steps(), first = std::max<int64_t>(1, last - 64);
+    now.tokens_per_second = 0;
+    if (last <= first) return;
+    const double ms = recording.step(last).arrival_ms - recording.step(first).arrival_ms;
+    if (ms > 0) now.tokens_per_second = 1000.0 * static_cast<double>(last - first) / ms;
+}
+
+/// Throws as require_memory() if the run cannot fit even when everything that it replaces is given up; then nothing has been.
+void SessionWorker::Impl::make_room(PreparedRun& next) {
+    const auto fits = [&] {
+        return std::all_of(next.memory.begin(), next.memory.end(),
+                           [](const MemoryEstimate& estimate) { return estimate.fits(); });
+    };
+    if (fits()) return;
+    const auto gain = [&](const at::Device& device, int64_t bytes) {
+        for (MemoryEstimate& estimate : next.memory) {
+            if (estimate.device == device.str() && estimate.available) *estimate.available += bytes;
+        }
+    };
+    if (session) {
+        for (const auto& [cache, model] : {std::pair(session->teacher_cache(), pair->teacher.get()),
+                                           std::pair(session->student_cache(), pair->student.get())}) {
+            if (cache == nullptr) continue;
+            // On the CPU pages that were never written were never taken.
+            const bool cpu = model->device().is_cpu();
+            gain(model->device(), cpu ? cache->bytes_used() : cache->bytes_reserved());
+        }
+    }
+    if (pair && next.pair != pair) {
+        for (const auto& model : {pair->teacher, pair->student}) {
+            if (model) gain(model->device(), model->weight_bytes());
+        }
+    }
+    require_memory(next.memory);
+    session.reset();
+    now.cache_bytes_used = now.cache_bytes_reserved = 0;
+    if (next.pair != pair) pair.reset();
+}
+
+void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
+    // What runs now is given up only when the new run stands (or make_room() had to): a cancelled or failed start restores it.
+    const EngineState before = now.state;
+    const RunConfig applied_before = now.applied;
+    const bool had_session = session != nullptr;
+    cancel = false;
+    try {
+        check_run(config);
+        now.applied = config;
+        const bool serves = pair && pair_serves(*pair, config);
+        if (!serves) set_state(EngineState::loading, "loading models");
+        PreparedRun next = prepare_run(config, serves ? pair : nullptr, available);
+        make_room(next);
+        load_models(next, config, [this](double fraction, const std::string& what) {
+            set_state(EngineState::loading, what, fraction);
+            return !cancel.load() && !closing.load();
+        });
+        set_state(EngineState::prefilling, "prefilling the prompt");
+        auto started = std::make_unique<DecodeSession>(
+            next.pair, config,
+            [this](double fraction) {
+                set_state(EngineState::prefilling, "prefilling the prompt", fraction);
+                return !cancel.load() && !closing.load();
+            },
+            next.text.get());
+        pair = std::move(next.pair);
+        session = std::move(started);
+    } catch (...) {
+        now.applied = applied_before;
+        now.message.clear();
+        if (session) {
+            now.state = before == EngineState::running ? EngineState::paused : before;
+        } else if (had_session) {
+            now.state = EngineState::failed;
+            now.message = "the run had to make room for one that did not start";
+        } else {
+            now.state = EngineState::idle;
+        }
+        running = false;
+        throw;
+    }
+    now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
+    now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
+    now.pair = pair->facts;
+    now.rebuild_mode = pair->geometry_difference.has_value();
+    const RunInfo& info = session->recording()->info();
+    now.note = info.note;
+    now.prefill_ms = info.prefill_ms;
+    now.ttft_ms = info.ttft_ms;
+    now.tokens_per_second = 0;
+    attach_recording();
+    running = !session->finished() && !paused;
+    steps_left = 0;
+    if (session->finished()) session->score();
+    set_state(session->finished() ? EngineState::finished
+              : paused            ? EngineState::paused
+                                  : EngineState::running);
+}
+
+void SessionWorker::Impl::check(const ExactnessOptions& options) {
+    running = false;
+    if (now.state == EngineState::running) now.state = EngineState::paused;
+    cancel = false;
+    const auto done = [this] {
+        now.checking = false;
+        now.message.clear();
+        now.progress = 0;
+    };
+    const auto show = [this](const ExactnessReport& report) {
+        now.exactness = std::make_shared<ExactnessReport>(report);
+        now.checking = report.progress < 1;
+        now.message = "checking exactness";
+        now.progress = report.progress;
+        publish();
+        return !cancel.load() && !closing.load();
+    };
+    try {
+        static_cast<void>(check_exactness(pair, session->config(), options, show));
+    } catch (...) {
+        done();
+        throw;
+    }
+    done();
+}
+
+void SessionWorker::Impl::handle(const Command& command) {
+    const auto need_session = [this](const char* doing) {
+        if (!session) throw Error(doing, {}, "there is no run yet", "start one first");
+    };
+    const auto go = [&](int64_t steps) {
+        need_session("running");
+        if (session->finished())
+            throw Error("running", {}, "the run has ended", "rewind it or start a new one");
+        running = true;
+        steps_left = steps;
+        now.state = EngineState::running;
+    };
+    std::visit(
+        [&](const auto& c) {
+            using C = std::decay_t<decltype(c)>;
+            if constexpr (std::is_same_v<C, command::StartRun>) {
+                start_run(c.config, c.paused);
+            } else if constexpr (std::is_same_v<C, command::Pause>) {
+                running = false;
+                if (now.state == EngineState::running) now.state = EngineState::paused;
+            } else if constexpr (std::is_same_v<C, command::Resume>) {
+                go(0);
+            } else if constexpr (std::is_same_v<C, command::Step>) {
+                if (c.steps < 1) throw Error("stepping", std::to_string(c.steps), "must be at least 1 step");
+                go(c.steps);
+            } else if constexpr (std::is_same_v<C, command::Stop>) {
+                need_session("stopping");
+                session->stop();
+                session->score();
+                running = false;
+                now.state = EngineState::finished;
+                if (trace) trace->notify();
+            } else if constexpr (std::is_same_v<C, command::Rewind>) {
+                need_session("rewinding");
+                session->rewind(c.step);
+                attach_recording();
+                running = false;
+                now.state = EngineState::paused;
+            } else if constexpr (std::is_same_v<C, command::CheckExactness>) {
+                need_session("checking exactness");
+                check(c.options);
+            } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
+                need_session("reading attention");
+                session->capture_attention(c.position, c.teacher);
+                if (trace) trace->notify();
+            } else if constexpr (!std::is_same_v<C, command::RefreshNow>) {
+                // Without a run, settings are those that the next one will start with.
+                if (session) {
+                    session->apply(c);
+                } else if constexpr (std::is_same_v<C, command::SetParameter>) {
+                    set_parameter(now.applied, c.key, c.value);
+                } else {
+                    check_policy(c.policy, "the policy");
+                    now.applied.policy = c.policy;
+                }
+                if (trace) trace->notify();
+            } else {
+                need_session("refreshing");
+                session->apply(c);
+                if (trace) trace->notify();
+            }
+        },
+        command);
+}
+
+void SessionWorker::Impl::make_step() {
+    session->step();
+    if (trace) trace->notify();
+    update_speed();
+    if (session->finished()) {
+        session->score();
+        if (trace) trace->notify();
+        running = false;
+        now.state = EngineState::finished;
+    } else if (steps_left > 0 && --steps_left == 0) {
+        running = false;
+        now.state = EngineState::paused;
+    }
+    publish();
+}
+
+void SessionWorker::Impl::loop() {
+    const c10::InferenceMode inference; // per thread
+    while (true) {
+        std::optional<CommandQueue::Taken> taken = running ? queue.try_pop() : queue.wait_pop();
+        if (!taken && !running) break; // closed
+        // Each error is handled here, once: a command that could not be carried out (refused, cancelled, too large) is
+        // reported and the run stays as it was; a failing step, or a device or program at fault, ends the run: its
+        // recording stays readable, and the next StartRun begins afresh.
+        const bool is_step = !taken;
+        std::string problem;
+        bool refused = false;
+        try {
+            if (taken) {
+                handle(taken->command);
+                now.answered = taken->ticket;
+                publish();
+            } else {
+                make_step();
+            }
+            continue;
+        } catch (const Error& e) {
+            problem = e.what();
+            refused = true;
+        } catch (const c10::Error& e) {
+            problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
+        } catch (const std::bad_alloc&) {
+            problem = "out of memory; try a shorter context or a smaller model";
+        } catch (const std::exception& e) {
+            problem = std::string("internal error: ") + e.what();
+        }
+        std::replace(problem.begin(), problem.end(), '\n', ' ');
+        if (is_step || !refused) {
+            running = false;
+            session.reset();
+            pair.reset(); // weights on a faulted device are of no use
+            now.state = EngineState::failed;
+            now.message = problem;
+        }
+        if (taken)
+            now.answered = taken->ticket; // though with a refusal: a draft that waits for it can stop waiting
+        report(problem);
+    }
+    if (trace) trace->flush();
+}
+
+SessionWorker::SessionWorker(std::optional<std::filesystem::path> trace, MemoryQuery available)
+    : m_impl(std::make_unique<Impl>()) {
+    m_impl->available = std::move(available);
+    if (trace)
+        m_impl->trace = TraceStore::create(*trace); // an unwritable path is the caller's error, at once
+    m_impl->thread = std::thread([this] { m_impl->loop(); });
+}
+
+SessionWorker::~SessionWorker() {
+    m_impl->closing = true;
+    m_impl->queue.push(command::Pause{});
+    m_impl->queue.close();
+    m_impl->thread.join();
+}
+
+uint64_t SessionWorker::send(Command command) {
+    if (std::holds_alternative<command::Stop>(command)) {
+        const auto now = status();
+        if (now->checking || now->state == EngineState::loading || now->state == EngineState::prefilling) {
+            m_impl->cancel = true; // the start or check that is under way gives up; nothing else is stopped
+            return 0;
+        }
+    }
+    return m_impl->queue.push(std::move(command));
+}
+
+std::shared_ptr<const EngineStatus> SessionWorker::status() const {
+    const std::lock_guard lock(m_impl->mutex);
+    return m_impl->published;
+}
+
+std::shared_ptr<const Recording> SessionWorker::recording() const {
+    const std::lock_guard lock(m_impl->mutex);
+    return m_impl->published_recording;
+}
+
+void SessionWorker::on_news(std::function<void()> wake) {
+    const std::lock_guard lock(m_impl->wake_mutex);
+    m_impl->wake = std::move(wake);
+}
+
+} // namespace refreshlab

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "engine/study/studies/study_run.h"
+
+namespace refreshlab {
+
+/// The built-in studies of a model pair (the simulation needs none: simulation.h). Each ends in tables and in the data of a
+/// figure. All throw Error{bad_input} for what is wrong with models, prompts or options.
+
+/// The tasks of the prompt folder under each mode and policy. Parts:
+///   table    roll_call, company, chronicle on given text: share of attribute words right, like the student's card (40 records)
+///   answers  chain_of_key, ledger, table, retell on given text: token accuracy, exact match, correct prefix     (40 records)
+///   live     all seven kinds, generated: the almanac kinds at temperature 0.8, top-p 0.95, the others greedily  (10 records)
+///   stories  story_continuations on given text: loss, and the difference to no refresh                         (30 records)
+[[nodiscard]] StudyResult study_tasks(const StudyOptions& options);
+
+/// Thresholds of the entropy, top-1 surprisal, KL, MC-variance and MC-mutual-information triggers on chronicle, company and story
+/// prompts (the parts). Calibration runs record all signals on given text, 2,000 tokens or more; for a target of F fires per 1,000
+/// tokens and stride s, tau = quantile 1 - F*s/1000 of the values at boundaries t mod s == 0 (reference/refresh.md, section 5). Each
+/// is then tried live (sampled) on other records of the family; options.limit counts those. Cool-down: 4 at stride 1, else 32. Tables:
+///   table        the rule's threshold for F = 2.5, what it really gives, and the quantiles with 2 to 3 refreshes per 1,000 tokens
+///   grid         every target that was tried: threshold, refreshes, teacher-PPL, task score
+///   correlation  of the signals over the calibration texts
+/// The figure has fires per 1,000 tokens over the threshold: a line that the calibration promises (source calibration), and the
+/// points of the grid (source live) with what they give.
+[[nodiscard]] StudyResult study_thresholds(const StudyOptions& options);
+
+/// Drift of the student's columns against their distance from the last refresh (1 = the first token behind it), under periodic
+/// refreshes every 16, 64, 256 tokens on given text: chronicle, company, stories (the parts). Mean over layers in the table; the figure has every
+/// distance, layer by layer. Intervals are over texts, not over tokens.
+[[nodiscard]] StudyResult study_drift(const StudyOptions& options);
+
+} // namespace refreshlab

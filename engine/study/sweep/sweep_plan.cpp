@@ -1,0 +1,163 @@
+#include "engine/study/sweep/sweep_plan.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_text.h"
+#include "engine/text/digest.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <unordered_set>
+
+namespace refreshlab {
+
+namespace fs = std::filesystem;
+
+std::string cell_id(const RunConfig& config, const std::string& almanac_digest, const SweepModels& models) {
+    nlohmann::json json = to_json(config);
+    for (const char* key :
+         {"teacher_dir", "student_dir", "device", "teacher_device", "student_device", "threads", "capture"})
+        json.erase(key);
+    json["policy"].erase("name");
+    json["task"]["almanac"] = almanac_digest;
+    Digest digest;
+    digest.add("refreshlab sweep cell 1");
+    digest.add(models.teacher);
+    digest.add(models.student);
+    digest.add(models.device);
+    digest.add(json_text(json));
+    return digest.hex();
+}
+
+SweepPlan make_sweep_plan(const SweepSpec& spec, const SweepModels& models) {
+    SweepPlan plan;
+    plan.name = spec.name;
+    plan.spec_text = spec.text;
+    plan.models = models;
+    plan.timing = spec.timing;
+    plan.bootstrap = spec.bootstrap;
+    for (const SweepRow& row : spec.rows) {
+        const bool policy = row.config.mode == Mode::overfill && refreshes_by_itself(row.config.policy);
+        plan.rows.push_back({row.label, std::string(to_string(row.config.mode)), policy, row.none_row});
+    }
+    for (const SweepPrompt& prompt : spec.prompts)
+        plan.prompts.push_back({prompt.group, prompt.text});
+    plan.cells.reserve(static_cast<size_t>(spec.num_cells()));
+    for (size_t row = 0; row < spec.rows.size(); ++row) {
+        for (size_t prompt = 0; prompt < spec.prompts.size(); ++prompt) {
+            for (const uint64_t seed : spec.seeds) {
+                const RunConfig config = spec.config(row, prompt, seed);
+                plan.cells.push_back(
+                    {cell_id(config, spec.prompts[prompt].almanac_digest, models), row, prompt, seed});
+            }
+        }
+    }
+    return plan;
+}
+
+std::string SweepPlan::digest() const {
+    Digest digest;
+    digest.add("refreshlab sweep plan 1");
+    digest.add(name);
+    digest.add(models.teacher);
+    digest.add(models.student);
+    digest.add(models.device);
+    for (const Row& row : rows) {
+        digest.add(row.label);
+        digest.add(row.mode);
+        digest.add(row.policy ? 1U : 0U);
+        digest.add(row.none_row ? *row.none_row + 1 : 0);
+    }
+    for (const Prompt& prompt : prompts) {
+        digest.add(prompt.group);
+        digest.add(prompt.text);
+    }
+    for (const SweepCell& cell : cells) {
+        digest.add(cell.id);
+        digest.add(cell.row);
+        digest.add(cell.prompt);
+        digest.add(cell.seed);
+    }
+    digest.add(static_cast<uint64_t>(timing.pairs));
+    digest.add(timing.prompts);
+    digest.add(static_cast<uint64_t>(bootstrap.resamples));
+    digest.add(bootstrap.seed);
+    digest.add(std::bit_cast<uint64_t>(bootstrap.level));
+    return digest.hex();
+}
+
+std::string model_fingerprint(const fs::path& folder) {
+    if (folder.empty()) return {};
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) throw Error("reading a model", folder.string(), "no such folder");
+    constexpr std::string_view small_files[] = {
+        "config.json",         "generation_config.json",  "tokenizer.json",  "tokenizer_config.json",
+        "chat_template.jinja", "special_tokens_map.json", "tokenizer.model", "model.safetensors.index.json"};
+    std::set<fs::path> files; // by name
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+        const std::string name = entry.path().filename().string();
+        if (name.ends_with(".safetensors") ||
+            std::find(std::begin(small_files), std::end(small_files), name) != std::end(small_files))
+            files.insert(entry.path());
+    }
+    Digest digest;
+    digest.add("refreshlab model 1");
+    constexpr uint64_t whole = uint64_t{64} << 20, end_bytes = uint64_t{4} << 20,
+                       sample_bytes = uint64_t{1} << 16, samples = 64;
+    for (const fs::path& path : files) {
+        const uint64_t size = fs::file_size(path, error);
+        std::ifstream file(path, std::ios::binary);
+        if (error || !file) throw Error("reading a model", path.string(), "cannot be read");
+        digest.add(path.filename().string());
+        digest.add(size);
+        const auto add = [&](uint64_t first, uint64_t bytes) {
+            std::string part(bytes, '\0');
+            file.seekg(static_cast<std::streamoff>(first));
+            file.read(part.data(), static_cast<std::streamsize>(bytes));
+            if (static_cast<uint64_t>(file.gcount()) != bytes)
+                throw Error("reading a model", path.string(), "ended early");
+            digest.add(part);
+        };
+        if (size <= whole) {
+            add(0, size);
+            continue;
+        }
+        add(0, end_bytes);
+        for (uint64_t i = 0; i < samples; ++i)
+            add(end_bytes + (size - 2 * end_bytes) / samples * i, sample_bytes);
+        add(size - end_bytes, end_bytes);
+    }
+    return digest.hex();
+}
+
+SweepShard sweep_shard(const std::string& text) {
+    SweepShard shard;
+    const char* const end = text.data() + text.size();
+    const auto [slash, first] = std::from_chars(text.data(), end, shard.index);
+    bool good = first == std::errc() && slash != end && *slash == '/';
+    if (good) {
+        const auto [stop, second] = std::from_chars(slash + 1, end, shard.count);
+        good = second == std::errc() && stop == end && shard.index >= 1 && shard.index <= shard.count &&
+               shard.count <= 100'000;
+    }
+    if (!good) throw Error("reading --shard", text, "must be i/n with 1 <= i <= n", "for example 3/8");
+    return shard;
+}
+
+std::vector<size_t> cells_of(const SweepPlan& plan, const SweepShard& shard) {
+    std::vector<size_t> mine;
+    std::unordered_set<std::string_view> seen;
+    int64_t number = 0;
+    for (size_t i = 0; i < plan.cells.size(); ++i) {
+        if (!seen.insert(plan.cells[i].id).second) continue;
+        if (number++ % shard.count == shard.index - 1) mine.push_back(i);
+    }
+    return mine;
+}
+
+} // namespace refreshlab

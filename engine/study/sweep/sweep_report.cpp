@@ -1,0 +1,255 @@
+#include "engine/study/sweep/sweep_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace refreshlab {
+
+namespace {
+
+/// The literature's columns in its order.
+constexpr Metric literature_columns[] = {Metric::teacher_ppl, Metric::tail_logprob, Metric::repetition3,
+                                         Metric::characters,  Metric::ttft_ms,      Metric::decode_tps,
+                                         Metric::total_s,     Metric::refreshes,    Metric::overhead_percent};
+constexpr Metric qualities[] = {Metric::teacher_ppl, Metric::task_score};
+constexpr Metric costs[] = {Metric::decode_tps, Metric::refreshes, Metric::teacher_tokens};
+
+bool shown(const MetricInfo& metric, TableColumns columns) {
+    return columns == TableColumns::all || !metric.measured;
+}
+
+std::string csv_field(const std::string& text) {
+    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+    std::string quoted = "\"";
+    for (const char c : text) {
+        if (c == '"') quoted += '"';
+        quoted += c;
+    }
+    return quoted + '"';
+}
+
+/// Nine digits: beyond what any of these means, and short of where sums of another order would show.
+std::string csv_number(const std::optional<double>& value) {
+    return value ? fmt::format("{:.9g}", *value == 0 ? 0.0 : *value) : ""; // no -0
+}
+
+std::string fixed(double value, int decimals) {
+    const std::string text = fmt::format("{:.{}f}", value, decimals);
+    const bool zero = text.find_first_of("123456789") == std::string::npos && text.front() == '-';
+    return zero ? text.substr(1) : text; // no -0.00
+}
+
+/// A text for a cell of a Markdown table.
+std::string markdown_text(const std::string& text) {
+    std::string escaped;
+    for (const char c : text) {
+        if (c == '|' || c == '\\') escaped += '\\';
+        escaped += c == '\n' || c == '\r' ? ' ' : c;
+    }
+    return escaped;
+}
+
+std::string table_head(const std::vector<std::string>& labels) {
+    std::string text = "| |", line = "|---|";
+    for (const std::string& label : labels) {
+        text += " " + label + " |";
+        line += "---:|";
+    }
+    return text + "\n" + line + "\n";
+}
+
+class Markdown {
+public:
+    Markdown(const SweepTable& table, TableColumns columns)
+        : m_table(table)
+        , m_columns(columns) {}
+
+    std::string write() {
+        m_text = fmt::format("# {}\n\n", markdown_text(m_table.name.empty() ? "Sweep" : m_table.name));
+        m_text += fmt::format("{} prompt{} x {} seed{}, {} of {} runs, device {}.", m_table.prompts,
+                              m_table.prompts == 1 ? "" : "s", m_table.seeds, m_table.seeds == 1 ? "" : "s",
+                              m_table.runs, m_table.expected, m_table.device);
+        if (m_table.runs < m_table.expected)
+            m_text += " **Incomplete**: run the same command again to go on.";
+        m_text += "\n";
+        for (const std::string& group : m_table.groups) {
+            if (m_table.groups.size() > 1) m_text += fmt::format("\n## {}\n", markdown_text(group));
+            literature(group);
+            spread(group, "Quality and work", false);
+            if (m_columns == TableColumns::all) spread(group, time_title(), true);
+        }
+        m_text += fmt::format(
+            "\nSpread is the standard deviation over prompts, brackets the {:g} % bootstrap interval of the "
+            "mean (percentile, {} resamples of prompts); an empty field was not measured.",
+            100 * m_table.bootstrap.level, m_table.bootstrap.resamples);
+        if (m_columns == TableColumns::all) {
+            m_text +=
+                m_table.pairs > 0
+                    ? fmt::format(
+                          " Times are medians of {} runs without end token; overhead is the median over {} "
+                          "interleaved pairs with the same run without policy{}.",
+                          m_table.pairs, m_table.pairs,
+                          m_table.timings < m_table.expected_timings
+                              ? fmt::format(" ({} of {} timed)", m_table.timings, m_table.expected_timings)
+                              : "")
+                    : " Times and overhead are of single runs, possibly several at a time: for numbers to "
+                      "compare, add "
+                      "\"timing\" to the spec.";
+            if (m_table.overhead_lacks_none) m_text += fmt::format("\n\nNote: {}.", overhead_hint);
+        }
+        m_text += "\n";
+        return m_text;
+    }
+
+private:
+    [[nodiscard]] std::string time_title() const {
+        return m_table.pairs > 0 ? fmt::format("Time (median of {} runs each)", m_table.pairs)
+                                 : "Time (single runs)";
+    }
+
+    template <typename Work>
+    void rows_of(const std::string& group, const Work& work) const {
+        for (const SweepTableRow& row : m_table.rows) {
+            if (row.group == group) work(row);
+        }
+    }
+
+    void literature(const std::string& group) {
+        std::vector<std::string> labels;
+        for (const Metric metric : literature_columns) {
+            if (shown(metric_info(metric), m_columns)) labels.emplace_back(metric_info(metric).label);
+        }
+        m_text += "\n" + table_head(labels);
+        rows_of(group, [&](const SweepTableRow& row) {
+            m_text += "| " + markdown_text(row.label) + " |";
+            for (const Metric metric : literature_columns) {
+                if (!shown(metric_info(metric), m_columns)) continue;
+                const auto& value = row.value(metric).mean;
+                m_text += value ? " " + fixed(*value, metric_info(metric).decimals) + " |" : " |";
+            }
+            m_text += "\n";
+        });
+    }
+
+    void spread(const std::string& group, const std::string& title, bool measured) {
+        std::vector<size_t> metrics; // those that any row has
+        for (size_t i = 0; i < num_metrics; ++i) {
+            bool any = false;
+            rows_of(group, [&](const SweepTableRow& row) { any = any || row.values[i].mean; });
+            if (any && metric_infos[i].measured == measured) metrics.push_back(i);
+        }
+        if (metrics.empty()) return;
+        std::vector<std::string> labels;
+        for (const size_t i : metrics)
+            labels.emplace_back(metric_infos[i].label);
+        m_text += fmt::format("\n### {}\n\n", title) + table_head(labels);
+        rows_of(group, [&](const SweepTableRow& row) {
+            m_text += "| " + markdown_text(row.label) + " |";
+            for (const size_t i : metrics)
+                m_text += " " + spread_cell(row.values[i], metric_infos[i].decimals) + " |";
+            m_text += "\n";
+        });
+    }
+
+    static std::string spread_cell(const TableValue& value, int decimals) {
+        if (!value.mean) return "";
+        std::string text = fixed(*value.mean, decimals);
+        if (value.sd) text += " ± " + fixed(*value.sd, decimals);
+        if (value.interval) {
+            text += fmt::format(" [{}, {}]", fixed(value.interval->low, decimals),
+                                fixed(value.interval->high, decimals));
+        }
+        return text;
+    }
+
+    const SweepTable& m_table;
+    TableColumns m_columns;
+    std::string m_text;
+};
+
+/// A row's place on two axes, larger is better on both.
+struct Place {
+    const SweepTableRow* row;
+    double quality, cost;           ///< as they are
+    double quality_rank, cost_rank; ///< signs turned so that larger is better
+};
+
+std::optional<double> cost_of(const SweepTableRow& row, Metric cost) {
+    // A teacher that decodes itself reads every token: its work is its steps, and refreshes mean nothing.
+    if (row.mode == "teacher") {
+        if (cost == Metric::refreshes) return std::nullopt;
+        if (cost == Metric::teacher_tokens) {
+            const auto tokens = row.value(Metric::tokens).mean;
+            return tokens ? std::optional(std::max(0.0, *tokens - 1)) : std::nullopt;
+        }
+    }
+    return row.value(cost).mean;
+}
+
+bool dominates(const Place& a, const Place& b) {
+    return a.quality_rank >= b.quality_rank && a.cost_rank >= b.cost_rank &&
+           (a.quality_rank > b.quality_rank || a.cost_rank > b.cost_rank);
+}
+
+} // namespace
+
+std::string sweep_markdown(const SweepTable& table, TableColumns columns) {
+    return Markdown(table, columns).write();
+}
+
+std::string sweep_csv(const SweepTable& table, TableColumns columns) {
+    std::string text = "group,row,mode,policy,runs,expected";
+    for (const MetricInfo& metric : metric_infos) {
+        if (!shown(metric, columns)) continue;
+        for (const char* part : {"", "_sd", "_ci_low", "_ci_high", "_median", "_n"})
+            text += fmt::format(",{}{}", metric.name, part);
+    }
+    text += "\n";
+    for (const SweepTableRow& row : table.rows) {
+        text += fmt::format("{},{},{},{},{},{}", csv_field(row.group), csv_field(row.label), row.mode,
+                            row.policy ? 1 : 0, row.runs, row.expected);
+        for (size_t i = 0; i < num_metrics; ++i) {
+            if (!shown(metric_infos[i], columns)) continue;
+            const TableValue& v = row.values[i];
+            const auto low = v.interval ? std::optional(v.interval->low) : std::nullopt;
+            const auto high = v.interval ? std::optional(v.interval->high) : std::nullopt;
+            for (const auto& number : {v.mean, v.sd, low, high, v.median})
+                text += "," + csv_number(number);
+            text += v.n == 0 ? "," : fmt::format(",{}", v.n);
+        }
+        text += "\n";
+    }
+    return text;
+}
+
+std::string sweep_pareto(const SweepTable& table, TableColumns columns) {
+    std::string text = "group,row,quality,quality_value,cost,cost_value,on_front\n";
+    for (const std::string& group : table.groups) {
+        for (const Metric quality : qualities) {
+            for (const Metric cost : costs) {
+                if (!shown(metric_info(cost), columns)) continue;
+                std::vector<Place> places;
+                for (const SweepTableRow& row : table.rows) {
+                    const auto q = row.value(quality).mean, c = cost_of(row, cost);
+                    if (row.group != group || !q || !c) continue;
+                    places.push_back({&row, *q, *c, metric_info(quality).better == Better::higher ? *q : -*q,
+                                      metric_info(cost).better == Better::higher ? *c : -*c});
+                }
+                for (const Place& place : places) {
+                    const bool front = std::none_of(places.begin(), places.end(), [&](const Place& other) {
+                        return dominates(other, place);
+                    });
+                    text +=
+                        fmt::format("{},{},{},{},{},{},{}\n", csv_field(group), csv_field(place.row->label),
+                                    metric_info(quality).name, csv_number(place.quality),
+                                    metric_info(cost).name, csv_number(place.cost), front ? 1 : 0);
+                }
+            }
+        }
+    }
+    return text;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,306 @@
+#include "kernels/cpu/cpu_lanes.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+// GCC 12's own AVX-512 header passes deliberately undefined registers to its masked builtins.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+/// AVX-512 inner loops. Story: the dot products of a block of 6 rows x 4 outputs live in 24 of the 32 registers; per 16
+/// elements that is 24 multiply-adds for 10 loads, so large row counts are bound by arithmetic (one 512-bit multiply-add
+/// a cycle on Zen 4, two on Sapphire Rapids) and one row is bound by reading the weights. One row takes 8 outputs at a
+/// time, to have 8 independent chains. Every function carries its target, the file none: nothing of it may be emitted as
+/// a shared inline function (reference/performance.md, 5.6).
+#define RL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
+#define RL_AVX512_INLINE RL_AVX512 __attribute__((always_inline)) inline
+
+namespace refreshlab::kernels::cpu {
+namespace {
+
+/// High and low halves of sixteen 32 x 32-bit products.
+struct Products {
+    __m512i high, low;
+};
+RL_AVX512_INLINE Products multiply(__m512i a, __m512i b) {
+    const __m512i even = _mm512_mul_epu32(a, b);
+    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
+    return {_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd),
+            _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32))};
+}
+
+RL_AVX512 void mask_factors(const shared::MaskStream& stream, uint32_t block, float scale, float* factor) {
+    const auto all = [](uint32_t value) { return static_cast<int>(value); };
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i multiplier_0 = _mm512_set1_epi32(all(shared::philox_multiplier_0));
+    const __m512i multiplier_1 = _mm512_set1_epi32(all(shared::philox_multiplier_1));
+    __m512i word[4] = {_mm512_add_epi32(lane, _mm512_set1_epi32(all(block * shared::mask_lanes))),
+                       _mm512_set1_epi32(all(stream.high)), _mm512_set1_epi32(all(stream.position)),
+                       _mm512_set1_epi32(all(stream.tag))};
+    uint32_t key_0 = stream.key_0;
+    uint32_t key_1 = stream.key_1;
+    for (int round = 0; round < shared::philox_rounds; ++round) {
+        const Products p0 = multiply(word[0], multiplier_0);
+        const Products p1 = multiply(word[2], multiplier_1);
+        word[0] = _mm512_xor_si512(_mm512_xor_si512(p1.high, word[1]), _mm512_set1_epi32(all(key_0)));
+        word[1] = p1.low;
+        word[2] = _mm512_xor_si512(_mm512_xor_si512(p0.high, word[3]), _mm512_set1_epi32(all(key_1)));
+        word[3] = p0.low;
+        key_0 += shared::philox_weyl_0;
+        key_1 += shared::philox_weyl_1;
+    }
+    const __m512i threshold = _mm512_set1_epi32(all(stream.threshold));
+    const __m512 kept = _mm512_set1_ps(scale);
+    for (int w = 0; w < 4; ++w) {
+        const __m512i low = _mm512_and_si512(word[w], _mm512_set1_epi32(0xFFFF));
+        const __m512i high = _mm512_srli_epi32(word[w], 16);
+        _mm512_storeu_ps(factor + 32 * w, _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(low, threshold), kept));
+        _mm512_storeu_ps(factor + 32 * w + 16,
+                         _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(high, threshold), kept));
+    }
+}
+
+RL_DEFINE_LANE_KERNELS(RL_AVX512)
+
+RL_AVX512_INLINE __m512 load(const float* p) {
+    return _mm512_loadu_ps(p);
+}
+RL_AVX512_INLINE __m512 load(const float* p, __mmask16 mask) {
+    return _mm512_maskz_loadu_ps(mask, p);
+}
+RL_AVX512_INLINE __m512 widen(__m256i bits) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+RL_AVX512_INLINE __m512 load(const Bf16* p) {
+    return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+RL_AVX512_INLINE __m512 load(const Bf16* p, __mmask16 mask) {
+    return widen(_mm256_maskz_loadu_epi16(mask, p));
+}
+RL_AVX512_INLINE __m512 load(const F16* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+RL_AVX512_INLINE __m512 load(const F16* p, __mmask16 mask) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, p));
+}
+
+RL_AVX512_INLINE __m128 fold_to_4(__m512 a) {
+    const __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+}
+
+/// Lane o of the result = the folded sum of acc[o].
+RL_AVX512_INLINE __m128 fold_four(const __m512* acc) {
+    __m128 a = fold_to_4(acc[0]);
+    __m128 b = fold_to_4(acc[1]);
+    __m128 c = fold_to_4(acc[2]);
+    __m128 d = fold_to_4(acc[3]);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+}
+
+/// R rows x O outputs (O = 4 or 8).
+template <int R, int O, typename W>
+RL_AVX512_INLINE void dot_block(const float* x, int64_t x_stride, const W* const* w, int64_t n, float* sums) {
+    __m512 acc[R][O];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+        for (int o = 0; o < O; ++o)
+            acc[r][o] = _mm512_setzero_ps();
+    }
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m512 wv[O];
+#pragma GCC unroll 8
+        for (int o = 0; o < O; ++o)
+            wv[o] = load(w[o] + i);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+            const __m512 xv = load(x + r * x_stride + i);
+#pragma GCC unroll 8
+            for (int o = 0; o < O; ++o)
+                acc[r][o] = _mm512_fmadd_ps(xv, wv[o], acc[r][o]);
+        }
+    }
+    if (i < n) {
+        const __mmask16 mask = static_cast<__mmask16>((1U << (n - i)) - 1U);
+        __m512 wv[O];
+#pragma GCC unroll 8
+        for (int o = 0; o < O; ++o)
+            wv[o] = load(w[o] + i, mask);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+            const __m512 xv = load(x + r * x_stride + i, mask);
+#pragma GCC unroll 8
+            for (int o = 0; o < O; ++o)
+                acc[r][o] = _mm512_fmadd_ps(xv, wv[o], acc[r][o]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int o = 0; o < O; o += 4)
+            _mm_storeu_ps(sums + r * O + o, fold_four(&acc[r][o]));
+    }
+}
+
+template <int R, int O, typename W>
+RL_AVX512 void dot_rows(const Dots& d, int64_t row, const W* const* w, int64_t out, int64_t num_outs) {
+    float sums[R * O];
+    dot_block<R, O, W>(d.x + row * d.x_stride, d.x_stride, w, d.in, sums);
+    for (int r = 0; r < R; ++r) {
+        float* const y = d.y + (row + r) * d.y_stride + out;
+        if (d.bias != nullptr) {
+            for (int64_t o = 0; o < num_outs; ++o)
+                y[o] = sums[r * O + o] + d.bias[out + o];
+        } else if (num_outs == O) {
+            for (int o = 0; o < O; ++o)
+                y[o] = sums[r * O + o];
+        } else {
+            for (int64_t o = 0; o < num_outs; ++o)
+                y[o] = sums[r * O + o];
+        }
+    }
+}
+
+template <typename W>
+RL_AVX512 void dots_of(const Dots& d) {
+    const W* const base = static_cast<const W*>(d.w);
+    const int64_t step = d.rows == 1 ? 8 : 4;
+    for (int64_t out = 0; out < d.outs; out += step) {
+        const int64_t num_outs = d.outs - out < step ? d.outs - out : step;
+        const W* w[8];
+        for (int64_t o = 0; o < step; ++o) {
+            const int64_t real =
+                out + (o < num_outs ? o : num_outs - 1); // past the end: computed again, not stored
+            w[o] = base + (d.w_index != nullptr ? d.w_index[real] : real) * d.w_stride;
+        }
+        if (d.rows == 1) {
+            dot_rows<1, 8, W>(d, 0, w, out, num_outs);
+            continue;
+        }
+        int64_t row = 0;
+        for (; row + 6 <= d.rows; row += 6)
+            dot_rows<6, 4, W>(d, row, w, out, num_outs);
+        switch (d.rows - row) {
+        case 5:
+            dot_rows<5, 4, W>(d, row, w, out, num_outs);
+            break;
+        case 4:
+            dot_rows<4, 4, W>(d, row, w, out, num_outs);
+            break;
+        case 3:
+            dot_rows<3, 4, W>(d, row, w, out, num_outs);
+            break;
+        case 2:
+            dot_rows<2, 4, W>(d, row, w, out, num_outs);
+            break;
+        case 1:
+            dot_rows<1, 4, W>(d, row, w, out, num_outs);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+void dots(const Dots& d) {
+    switch (d.w_type) {
+    case ElementType::f32:
+        return dots_of<float>(d);
+    case ElementType::bf16:
+        return dots_of<Bf16>(d);
+    case ElementType::f16:
+        return dots_of<F16>(d);
+    }
+}
+
+/// R rows x 64 channels; masks cover the channels past the width.
+template <int R, typename V>
+RL_AVX512 void sum_block(const WeightedSum& s, int64_t row, int64_t channel) {
+    __mmask16 mask[4];
+    for (int64_t q = 0; q < 4; ++q) {
+        const int64_t left = s.width - channel - 16 * q;
+        mask[q] = left >= 16  ? __mmask16{0xFFFF}
+                  : left <= 0 ? __mmask16{0}
+                              : static_cast<__mmask16>((1U << left) - 1U);
+    }
+    float* const acc_base = s.acc + row * s.acc_stride + channel;
+    __m512 acc[R][4];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q)
+            acc[r][q] = load(acc_base + r * s.acc_stride + 16 * q, mask[q]);
+    }
+    const V* const base = static_cast<const V*>(s.v) + channel;
+    const float* const p = s.p + row * s.p_stride;
+    for (int64_t c = s.begin; c < s.end; ++c) {
+        const V* const v = base + (s.v_index != nullptr ? s.v_index[c] : c) * s.v_stride;
+        __m512 vv[4];
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q)
+            vv[q] = load(v + 16 * q, mask[q]);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+            const __m512 pv = _mm512_set1_ps(p[r * s.p_stride + c]);
+#pragma GCC unroll 4
+            for (int q = 0; q < 4; ++q)
+                acc[r][q] = _mm512_fmadd_ps(pv, vv[q], acc[r][q]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q)
+            _mm512_mask_storeu_ps(acc_base + r * s.acc_stride + 16 * q, mask[q], acc[r][q]);
+    }
+}
+
+template <typename V>
+void weighted_sum_of(const WeightedSum& s) {
+    for (int64_t channel = 0; channel < s.width; channel += 64) {
+        int64_t row = 0;
+        for (; row + 4 <= s.rows; row += 4)
+            sum_block<4, V>(s, row, channel);
+        for (; row + 2 <= s.rows; row += 2)
+            sum_block<2, V>(s, row, channel);
+        if (row < s.rows) sum_block<1, V>(s, row, channel);
+    }
+}
+
+void weighted_sum(const WeightedSum& s) {
+    if (s.begin >= s.end) return;
+    switch (s.v_type) {
+    case ElementType::f32:
+        return weighted_sum_of<float>(s);
+    case ElementType::bf16:
+        return weighted_sum_of<Bf16>(s);
+    case ElementType::f16:
+        return weighted_sum_of<F16>(s);
+    }
+}
+
+} // namespace
+
+const CpuKernels* avx512_kernels() {
+    static const CpuKernels table{dots, weighted_sum, RL_LANE_KERNELS};
+    static const bool here = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                             avx2_kernels() != nullptr;
+    return here ? &table : nullptr;
+}
+
+} // namespace refreshlab::kernels::cpu
+
+#else
+
+namespace refreshlab::kernels::cpu {
+const CpuKernels* avx512_kernels() {
+    return nullptr;
+}
+} // namespace refreshlab::kernels::cpu
+
+#endif

@@ -1,0 +1,113 @@
+#if REFRESHLAB_CUDA
+
+#include "kernels/cuda/row_statistics_cuda.h"
+
+#include "kernels/cpu/row_statistics_cpu.h"
+#include "kernels/cuda/row_launchers.cuh"
+#include "kernels/ops/row_results.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <span>
+
+namespace refreshlab::kernels::cuda {
+namespace {
+
+constexpr int64_t most_top_k = 128; // one round of the kernel per entry; beyond that the row goes to the host
+
+/// Device memory for `count` plain values from ATen's allocator, which is ordered by stream like the launches.
+template <typename T>
+class Scratch {
+public:
+    Scratch(int64_t count, const at::Tensor& like)
+        : m_bytes(at::empty({count * static_cast<int64_t>(sizeof(T))}, like.options().dtype(at::kByte))) {}
+
+    [[nodiscard]] T* data() const { return static_cast<T*>(m_bytes.mutable_data_ptr()); }
+
+    /// Waits for the stream.
+    [[nodiscard]] std::vector<T> read() const {
+        const at::Tensor host = m_bytes.cpu();
+        const T* const first = static_cast<const T*>(host.const_data_ptr());
+        return {first, first + host.numel() / static_cast<int64_t>(sizeof(T))};
+    }
+
+private:
+    at::Tensor m_bytes;
+};
+
+void* current_stream(const at::Tensor& t) {
+    return c10::cuda::getCurrentCUDAStream(t.device().index()).stream();
+}
+
+} // namespace
+
+std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
+    const int64_t n = rows.size(0);
+    if (n == 0) return {};
+    const c10::cuda::CUDAGuard guard(rows.device());
+    const int64_t vocab = rows.size(1);
+    const Scratch<shared::SoftmaxSums> parts(n * num_segments(vocab), rows);
+    const Scratch<shared::SoftmaxSums> out(n, rows);
+    launch_row_sums(rows.const_data_ptr<float>(), n, vocab, parts.data(), out.data(), current_stream(rows));
+    std::vector<RowStatistics> result;
+    for (const shared::SoftmaxSums& sums : out.read())
+        result.push_back(finish_row(sums));
+    return result;
+}
+
+TopK top_k(const at::Tensor& row, int64_t k) {
+    if (k == 0) return {};
+    if (k > most_top_k) return cpu::top_k(row.cpu(), k);
+    const c10::cuda::CUDAGuard guard(row.device());
+    const int64_t vocab = row.size(0);
+    const Scratch<uint64_t> keys(num_segments(vocab) * k, row);
+    const Scratch<uint64_t> out(k, row);
+    launch_top_k(row.const_data_ptr<float>(), vocab, k, keys.data(), out.data(), current_stream(row));
+    return finish_top_k(out.read());
+}
+
+std::vector<double> kl_divergence(const at::Tensor& p_logits, const at::Tensor& q_logits) {
+    const int64_t n = p_logits.size(0);
+    if (n == 0) return {};
+    const c10::cuda::CUDAGuard guard(p_logits.device());
+    const int64_t vocab = p_logits.size(1);
+    const Scratch<shared::KlSums> parts(n * num_segments(vocab), p_logits);
+    const Scratch<shared::KlSums> out(n, p_logits);
+    launch_kl_sums(p_logits.const_data_ptr<float>(), q_logits.const_data_ptr<float>(), n, vocab, parts.data(),
+                   out.data(), current_stream(p_logits));
+    std::vector<double> result;
+    for (const shared::KlSums& sums : out.read())
+        result.push_back(finish_kl(sums));
+    return result;
+}
+
+McStatistics mc_statistics(const at::Tensor& row0, const at::Tensor& rows) {
+    const c10::cuda::CUDAGuard guard(rows.device());
+    const int64_t passes = rows.size(0);
+    const int64_t vocab = rows.size(1);
+    const int64_t segments = num_segments(vocab);
+    void* const stream = current_stream(rows);
+    // Row 0 rides along for its finiteness only.
+    const Scratch<shared::SoftmaxSums> parts((passes + 1) * segments, rows);
+    const Scratch<shared::SoftmaxSums> sums(passes + 1, rows);
+    launch_row_sums(rows.const_data_ptr<float>(), passes, vocab, parts.data(), sums.data(), stream);
+    launch_row_sums(row0.const_data_ptr<float>(), 1, vocab, parts.data() + passes * segments,
+                    sums.data() + passes, stream);
+    const Scratch<double> mc_parts(num_mc_blocks(vocab) * (passes + 1), rows);
+    const Scratch<double> mc_sums(passes + 1, rows);
+    launch_mc_sums(row0.const_data_ptr<float>(), rows.const_data_ptr<float>(), passes, vocab, sums.data(),
+                   mc_parts.data(), mc_sums.data(), stream);
+    std::vector<RowStatistics> row_results;
+    for (const shared::SoftmaxSums& row : sums.read())
+        row_results.push_back(finish_row(row));
+    const std::vector<double> squares = mc_sums.read();
+    const size_t n = static_cast<size_t>(passes);
+    return finish_mc(std::span(row_results).first(n), row_results.back().finite, std::span(squares).first(n),
+                     squares[n], vocab);
+}
+
+} // namespace refreshlab::kernels::cuda
+
+#endif

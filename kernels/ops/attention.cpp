@@ -1,0 +1,47 @@
+#include "kernels/ops/attention.h"
+
+#include "kernels/cpu/attention_cpu.h"
+#include "kernels/execution/isa.h"
+#include "kernels/shared/check.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace refreshlab::kernels {
+namespace {
+
+void check(const AttentionInputs& in) {
+    RL_ASSERT(in.q.dim() == 3 && in.k_cache.dim() == 3 && in.v_cache.sizes() == in.k_cache.sizes());
+    const int64_t rows = in.q.size(0);
+    const int64_t kv_heads = in.k_cache.size(0);
+    RL_ASSERT(kv_heads > 0 && in.q.size(1) % kv_heads == 0 && in.q.size(2) == in.k_cache.size(2));
+    RL_ASSERT(static_cast<int64_t>(in.num_visible.size()) == rows);
+    for (const int64_t n : in.num_visible)
+        RL_ASSERT(n >= 0 && n <= in.k_cache.size(1));
+    RL_ASSERT(in.first_visible.empty() || static_cast<int64_t>(in.first_visible.size()) == rows);
+    for (const int64_t n : in.first_visible)
+        RL_ASSERT(n >= 0);
+    RL_ASSERT(in.own_k.defined() == in.own_v.defined());
+    if (in.own_k.defined()) {
+        const at::IntArrayRef own = in.own_k.sizes();
+        RL_ASSERT(own.size() == 3 && own[0] == rows && own[1] == kv_heads && own[2] == in.q.size(2));
+        RL_ASSERT(in.own_v.sizes() == own);
+    }
+    if (in.attended.defined()) {
+        RL_ASSERT(in.attended.dim() == 2 && in.attended.size(0) == kv_heads);
+        RL_ASSERT(in.attended.is_cpu() && in.attended.scalar_type() == at::kLong);
+    }
+    RL_ASSERT(in.passes.empty() || static_cast<int64_t>(in.passes.size()) == rows);
+    RL_ASSERT(in.dropout_p >= 0.0F && in.dropout_p < 1.0F);
+}
+
+} // namespace
+
+at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
+    check(in);
+    return in.q.is_cpu() && isa() != Isa::reference ? cpu::attention(in, probabilities)
+                                                    : reference::attention(in, probabilities);
+}
+
+} // namespace refreshlab::kernels

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "kernels/ops/dropout.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace refreshlab::kernels {
+
+/// Inputs of one attention call: `rows` query rows of one layer against one cache.
+struct AttentionInputs {
+    at::Tensor q; ///< [rows, heads, head_dim], after RoPE
+    at::Tensor
+        k_cache; ///< [kv_heads, capacity, head_dim] of this layer, a view of the cache; columns >= n are never read
+    at::Tensor v_cache; ///< same shape
+
+    /// Row r sees cache columns [first_visible[r], num_visible[r]): causal mask, length and sliding window are one object.
+    /// An empty first_visible is 0 for every row. 0 <= first_visible[r]; a row with first >= num_visible sees only its own
+    /// column, if it brings one. Columns below the smallest first_visible are never read.
+    std::span<const int64_t> num_visible;
+    std::span<const int64_t> first_visible;
+
+    /// Optional: row r additionally sees this column of its own, as the last key, after the visible ones.
+    /// [rows, kv_heads, head_dim] or undefined. Used by MC rows, which must not write to the cache. Its position, in the
+    /// dropout key and in `probabilities`, is num_visible[r]. fp32, or the cache's dtype: a row repeats bit for bit what
+    /// it would get from the cache if the column holds the values that the cache would hold (rounded to its dtype).
+    at::Tensor own_k, own_v;
+
+    /// Optional: attended set. [kv_heads, m] int64 on the CPU, positions ascending per KV head, padded with -1; a row
+    /// sees the listed positions of its range; others are never read. Undefined = every visible position.
+    at::Tensor attended;
+
+    double scale = 0.0; ///< usually 1 / sqrt(head_dim)
+
+    /// Attention dropout of row r: pass = passes[r] (0 = none). Probabilities are masked and scaled by 1/(1-p) after
+    /// the softmax. Empty = no dropout anywhere.
+    DropoutKey dropout_key;
+    std::span<const int32_t> passes;
+    float dropout_p = 0.0F;
+};
+
+/// Softmax attention with grouped queries (query head h reads KV head h / (heads / kv_heads)).
+/// \param probabilities  when not null, set to the softmax before dropout, [rows, heads, max visible (+1 with own
+///                       columns)] fp32; entries that a row does not attend are 0.
+/// \return [rows, heads, head_dim], dtype of q; zeros for a row that sees nothing.
+/// Scores, softmax and the weighted sum are fp32. CPU: batch-invariant (dense.h); sums run over positions ascending.
+/// Source: Vaswani et al. 2017; GQA: Ainslie et al. 2023.
+[[nodiscard]] at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities = nullptr);
+
+namespace reference {
+[[nodiscard]] at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities = nullptr);
+} // namespace reference
+
+} // namespace refreshlab::kernels

@@ -1,0 +1,135 @@
+#include "kernels/ops/attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+/// Plain ATen on any device, fp32 inside. Keys are gathered by position, entries that no row attends are zeroed (a
+/// poisoned cache holds NaN there, and 0 * NaN is NaN), and what a single row may not see is masked before the softmax.
+namespace refreshlab::kernels::reference {
+namespace {
+
+/// positions [kv_heads, m] on the CPU, -1 where the list is padded or lies beyond every row's sight.
+at::Tensor key_positions(const AttentionInputs& in, int64_t most_visible) {
+    const int64_t least = in.first_visible.empty() ? 0 : std::ranges::min(in.first_visible);
+    if (!in.attended.defined()) {
+        const at::Tensor all = at::arange(std::min(least, most_visible), most_visible, at::kLong);
+        return all.unsqueeze(0).expand({in.k_cache.size(0), all.size(0)});
+    }
+    return at::where((in.attended >= least) & (in.attended < most_visible), in.attended,
+                     at::full_like(in.attended, -1));
+}
+
+/// [kv_heads, m, head_dim] fp32, zeros where the position is -1.
+at::Tensor gather(const at::Tensor& cache, const at::Tensor& positions) {
+    const at::Tensor missing = (positions < 0).unsqueeze(-1);
+    const at::Tensor index =
+        positions.clamp_min(0).unsqueeze(-1).expand({positions.size(0), positions.size(1), cache.size(2)});
+    return cache.gather(1, index).to(at::kFloat).masked_fill(missing, 0.0);
+}
+
+/// Factors 0 or 1/(1-p) for [rows, heads, m] probabilities; drawn on the host, so every device has the same masks.
+at::Tensor dropout_factors(const AttentionInputs& in, const at::Tensor& positions,
+                           const at::Tensor& own_positions, int64_t heads) {
+    const int64_t rows = static_cast<int64_t>(in.passes.size());
+    const int64_t listed = positions.size(1);
+    const int64_t m = listed + (own_positions.defined() ? 1 : 0);
+    const int64_t group = heads / positions.size(0);
+    const at::Tensor dense = positions.contiguous();
+    const int64_t* const list = dense.const_data_ptr<int64_t>();
+    at::Tensor factors = at::ones({rows, heads, m}, at::kFloat);
+    float* const out = factors.mutable_data_ptr<float>();
+    const float scale = 1.0F / (1.0F - in.dropout_p);
+    for (int64_t r = 0; r < rows; ++r) {
+        DropoutKey key = in.dropout_key;
+        key.pass = in.passes[static_cast<size_t>(r)];
+        if (key.pass == 0) continue;
+        for (int64_t h = 0; h < heads; ++h) {
+            for (int64_t i = 0; i < m; ++i) {
+                const int64_t position =
+                    i < listed ? list[h / group * listed + i] : in.num_visible[static_cast<size_t>(r)];
+                if (position < 0) continue;
+                const uint64_t element = (static_cast<uint64_t>(h) << 32) | static_cast<uint64_t>(position);
+                const bool kept = dropout_keeps(key, DropoutSite::attention, element, in.dropout_p);
+                out[(r * heads + h) * m + i] = kept ? scale : 0.0F;
+            }
+        }
+    }
+    return factors;
+}
+
+} // namespace
+
+at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
+    const int64_t rows = in.q.size(0);
+    const int64_t heads = in.q.size(1);
+    const int64_t head_dim = in.q.size(2);
+    const int64_t kv_heads = in.k_cache.size(0);
+    const int64_t group = heads / kv_heads;
+    const at::Device device = in.q.device();
+    const bool own = in.own_k.defined();
+    const int64_t most = in.num_visible.empty() ? 0 : std::ranges::max(in.num_visible);
+    const int64_t columns = most + (own ? 1 : 0);
+    if (rows == 0 || columns == 0) {
+        if (probabilities != nullptr)
+            *probabilities = at::zeros({rows, heads, columns}, in.q.options().dtype(at::kFloat));
+        return at::zeros_like(in.q);
+    }
+    at::Tensor visible = at::empty({rows}, at::kLong);
+    std::ranges::copy(in.num_visible, visible.mutable_data_ptr<int64_t>());
+    const at::Tensor host_positions = key_positions(in, most);
+    const at::Tensor positions = host_positions.to(device);
+    const at::Tensor k = gather(in.k_cache.narrow(1, 0, most), positions);
+    const at::Tensor v = gather(in.v_cache.narrow(1, 0, most), positions);
+
+    // [kv_heads, rows, group, .]: query heads of one KV head together.
+    const at::Tensor q = in.q.to(at::kFloat).reshape({rows, kv_heads, group, head_dim}).permute({1, 0, 2, 3});
+    at::Tensor scores = at::matmul(q.reshape({kv_heads, rows * group, head_dim}), k.transpose(1, 2))
+                            .view({kv_heads, rows, group, -1});
+    const at::Tensor device_visible = visible.to(device);
+    at::Tensor hidden =
+        (positions.unsqueeze(1) < 0) | (positions.unsqueeze(1) >= device_visible.view({1, rows, 1}));
+    if (!in.first_visible.empty()) {
+        at::Tensor first = at::empty({rows}, at::kLong);
+        std::ranges::copy(in.first_visible, first.mutable_data_ptr<int64_t>());
+        hidden = hidden | (positions.unsqueeze(1) < first.to(device).view({1, rows, 1}));
+    }
+    scores = scores.masked_fill(hidden.unsqueeze(2), -std::numeric_limits<double>::infinity());
+    if (own) {
+        const at::Tensor own_k =
+            in.own_k.to(at::kFloat).permute({1, 0, 2}).unsqueeze(2); // [kv_heads, rows, 1, head_dim]
+        scores = at::cat({scores, (q * own_k).sum(-1, /*keepdim=*/true)}, -1);
+    }
+    at::Tensor p = at::softmax(scores * in.scale, -1);
+    if (!own)
+        p = p.masked_fill(hidden.all(-1, /*keepdim=*/true).unsqueeze(2), 0.0); // a row that sees nothing
+    // [rows, heads, listed (+1)]
+    p = p.permute({1, 0, 2, 3}).reshape({rows, heads, -1});
+
+    const int64_t listed = positions.size(1);
+    const at::Tensor head_positions =
+        positions.repeat_interleave(group, 0).unsqueeze(0).expand({rows, heads, listed});
+    if (probabilities != nullptr) {
+        // One spare column takes the entries of padded places, whose probability is 0.
+        at::Tensor full = at::zeros({rows, heads, columns + 1}, p.options());
+        full.scatter_add_(2, at::where(head_positions < 0, columns, head_positions), p.narrow(2, 0, listed));
+        if (own)
+            full.scatter_(2, device_visible.view({rows, 1, 1}).expand({rows, heads, 1}),
+                          p.narrow(2, listed, 1));
+        *probabilities = full.narrow(2, 0, columns).contiguous();
+    }
+    if (in.dropout_p > 0.0F && !in.passes.empty()) {
+        p = p * dropout_factors(in, host_positions, own ? visible : at::Tensor(), heads).to(device);
+    }
+    const at::Tensor grouped = p.view({rows, kv_heads, group, -1}).permute({1, 0, 2, 3});
+    at::Tensor out = at::matmul(grouped.narrow(3, 0, listed).reshape({kv_heads, rows * group, listed}), v)
+                         .view({kv_heads, rows, group, head_dim});
+    if (own) {
+        const at::Tensor own_v = in.own_v.to(at::kFloat).permute({1, 0, 2}).unsqueeze(2);
+        out = out + grouped.narrow(3, listed, 1) * own_v;
+    }
+    return out.permute({1, 0, 2, 3}).reshape({rows, heads, head_dim}).to(in.q.scalar_type());
+}
+
+} // namespace refreshlab::kernels::reference
