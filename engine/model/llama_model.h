@@ -1,7 +1,7 @@
 #pragma once
 
+#include "engine/model/forward.h"
 #include "engine/model/model_config.h"
-#include "kernels/ops/dropout.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -9,54 +9,24 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace refreshlab {
 
 class KvCache;
-
-/// Which attention probabilities a forward keeps: those of its last row, for the layers asked for.
-struct AttentionCapture {
-    std::vector<int32_t> layers; ///< empty = all
-    at::Tensor rows;             ///< out: [layers asked, heads, n] fp32 CPU
-};
-
-/// The residual stream that a forward keeps: what every layer reads, and what the final norm reads. Off (null) it costs
-/// nothing; on, one copy of layers * rows * hidden floats to the host.
-struct HiddenCapture {
-    bool padding =
-        false; ///< keep the zero channels that odd widths are padded with (engine/model/llama_weights.h)
-    at::Tensor states; ///< out: [layers + 1, rows, hidden] fp32 CPU; [0] are the embeddings
-};
-
-/// MC dropout rows of one step (reference/refresh.md, 6.3).
-struct McRequest {
-    int32_t passes = 0; ///< 0 = none
-    uint64_t seed = 0;
-    float p = 0.0F;
-    bool attention = true, attention_output = false, mlp_output = false; ///< sites
-};
-
-/// A decode step that is wrong on purpose, for the exactness check (control/exactness.h).
-struct StepFault {
-    int64_t position_shift = 0; ///< the token is rotated (RoPE) as if it stood so many positions further
-    int64_t mask_shift = 0;     ///< its query sees so many columns beyond its own
-};
+struct LlamaWeights;
 
 /// How loading goes on; return false to cancel (Error "cancelled" is thrown).
 using LoadProgress = std::function<bool(double fraction, const std::string& what)>;
 
-/// Weights and forward pass of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU MLP, with the
-/// differences between families that ModelConfig names (biases, q/k norm, sliding windows).
+/// Weights of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU MLP, with the differences between
+/// families that ModelConfig names (biases, q/k norm, sliding windows). Its passes are behind forward().
 ///
 /// window  a sliding window is a mask: the cache keeps every position, and a query at position p reads (p - window, p] of
-///         a sliding layer, in every pass below. Captured attention rows are 0 outside.
+///         a sliding layer, in every pass.
 /// dtype   weights and KV have the dtype asked for (f32, bf16, f16). On the CPU activations are fp32 (kernels/ops/dense.h).
-/// Threads const: sessions on several threads may share a model, each with a cache of its own. Forward allocates its
-///         activations.
-/// Parity  logits within 1e-4 of `transformers` in fp32.
+/// Threads const: sessions on several threads may share a model, each with a cache of its own.
 class LlamaModel {
 public:
     /// Reads a checkpoint folder; every stored float dtype becomes `dtype`. Progress is told before every tensor, as the
@@ -85,33 +55,14 @@ public:
     /// A cache of this model's geometry, dtype and device. Throws Error{failure} when the memory is not there.
     [[nodiscard]] std::unique_ptr<KvCache> make_cache(int64_t capacity) const;
 
-    enum class Rows { none, last, all };
+    /// Prefill, decode steps and read-only passes (engine/model/forward.h). Lives as long as the model.
+    [[nodiscard]] const Forward& forward() const;
 
-    /// Feeds tokens at positions cache.length(), ... and appends their columns (origin given). Chunked inside; exact.
-    /// Rows::none skips the head and what follows the last layer's K/V. An attention capture gets the last token's row; a
-    /// hidden capture gets every token's and needs Rows::all                                             (asserted)
-    /// \return logits [1 or tokens, vocab] fp32 on the model's device; undefined for Rows::none
-    at::Tensor extend(KvCache& cache, std::span<const int32_t> tokens, Rows rows, uint8_t origin,
-                      AttentionCapture* capture = nullptr, HiddenCapture* hidden = nullptr) const;
-
-    /// One decode step: feeds `token` at position cache.length(), appends its column. With mc.passes = N, N more rows
-    /// ride along with dropout: they see the prefix columns and a column of their own, and never touch the cache. Row 0
-    /// has the same bits with and without them. Captures get row 0.
-    struct StepRows {
-        at::Tensor row; ///< [vocab] fp32, device
-        at::Tensor mc;  ///< [N, vocab] fp32, device; undefined without MC
-    };
-    StepRows step(KvCache& cache, int32_t token, uint8_t origin, const McRequest& mc = {},
-                  AttentionCapture* capture = nullptr, HiddenCapture* hidden = nullptr) const;
-
-    /// step() with a fault; columns that the shifted mask reaches are read as they are. \return [vocab] fp32
-    at::Tensor faulty_step(KvCache& cache, int32_t token, uint8_t origin, const StepFault& fault) const;
-
-    /// Runs `token` at `position` again without writing: it attends the cache's own columns [0, position] as they are.
-    /// Used by on_fire = redraw and to look again at an old step. \return [vocab] fp32
-    [[nodiscard]] at::Tensor read_only_step(const KvCache& cache, int32_t token, int64_t position,
-                                            AttentionCapture* capture = nullptr,
-                                            HiddenCapture* hidden = nullptr) const;
+    // --- for forwards ---
+    [[nodiscard]] const LlamaWeights& weights() const;
+    /// cos and sin of positions [first_pos, first_pos + n), [n, head_dim / 2] fp32 on the device.
+    /// Threads  any; the table grows under a mutex.
+    [[nodiscard]] std::pair<at::Tensor, at::Tensor> rope_rows(int64_t first_pos, int64_t n) const;
 
 private:
     struct Impl;

@@ -2,7 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/model/llama_weights.h"
+#include "engine/model/checkpoint/llama_weights.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/util/Exception.h>

@@ -73,13 +73,15 @@ void filter(std::vector<Candidate>& candidates, const SamplerConfig& sampler) {
 
 /// A row of logits on the CPU, its arg max and normaliser.
 struct RawRow {
-    explicit RawRow(const at::Tensor& row)
+    RawRow(const at::Tensor& row, const kernels::RowStatistics* statistics)
         : copy(row.to(at::TensorOptions().device(at::kCPU).dtype(at::kFloat)).contiguous())
         , z(copy.const_data_ptr<float>())
         , vocab(copy.size(0)) {
         RL_ASSERT(row.dim() == 1 && vocab > 0);
-        for (int64_t i = 0; i < vocab; ++i) { // NaN is never chosen
-            if (!std::isnan(z[i]) && (best < 0 || z[i] > z[best])) best = i;
+        // Statistics of a row with a NaN or an infinity have no arg max.
+        if (statistics != nullptr && statistics->finite) best = statistics->top1_id;
+        for (int64_t i = 0; i < vocab && (statistics == nullptr || !statistics->finite); ++i) {
+            if (!std::isnan(z[i]) && (best < 0 || z[i] > z[best])) best = i; // NaN is never chosen
         }
         if (best < 0 || std::isinf(z[best])) {
             throw Error("choosing a token", {}, "the model's logits are not finite numbers",
@@ -103,15 +105,16 @@ struct RawRow {
 
 } // namespace
 
-Choice given_token(const at::Tensor& row, int32_t token) {
-    const RawRow raw(row);
+Choice given_token(const at::Tensor& row, int32_t token, const kernels::RowStatistics* statistics) {
+    const RawRow raw(row, statistics);
     RL_ASSERT(token >= 0 && token < raw.vocab);
     return raw.choice(token);
 }
 
-Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed, int64_t position) {
+Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed, int64_t position,
+                    const kernels::RowStatistics* statistics) {
     RL_ASSERT(position >= 0);
-    const RawRow raw(row);
+    const RawRow raw(row, statistics);
     if (sampler.temperature <= 0.0) return raw.choice(raw.best);
 
     std::vector<Candidate> candidates;

@@ -259,7 +259,7 @@ RL_INLINE void dropout(float* __restrict x, int64_t n, const shared::MaskStream&
 /// maximum. Lane l takes elements l, l + 8, ...
 RL_INLINE shared::SoftmaxSums softmax_sums(const float* __restrict z, int64_t n, int64_t first_id) {
     constexpr int64_t block = 512;
-    alignas(64) double e[block], weighted_e[block];
+    alignas(64) double e[block], weighted_e[block], squared_e[block];
     shared::SoftmaxSums sums;
     for (int64_t start = 0; start < n; start += block) {
         const int64_t count = n - start < block ? n - start : block;
@@ -307,13 +307,17 @@ RL_INLINE shared::SoftmaxSums softmax_sums(const float* __restrict z, int64_t n,
             const double d = static_cast<double>(b[i]) - reference;
             e[i] = exp_one(d);
             weighted_e[i] = e[i] * d;
+            squared_e[i] = weighted_e[i] * d;
         }
         double sum[double_width] = {};
         double weighted[double_width] = {};
+        double squared[double_width] = {};
         add_lanes(e, count, sum);
         add_lanes(weighted_e, count, weighted);
+        add_lanes(squared_e, count, squared);
         sums.sum += fold(sum);
         sums.weighted += fold(weighted);
+        sums.squared += fold(squared);
     }
     return sums;
 }

@@ -1,5 +1,3 @@
-#if REFRESHLAB_CUDA
-
 #include "kernels/cuda/row_statistics_cuda.h"
 
 #include "kernels/cpu/row_statistics_cpu.h"
@@ -43,24 +41,21 @@ void* current_stream(const at::Tensor& t) {
 
 } // namespace
 
-std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
+namespace {
+
+std::vector<RowStatistics> statistics_of(const at::Tensor& rows) {
     const int64_t n = rows.size(0);
-    if (n == 0) return {};
-    const c10::cuda::CUDAGuard guard(rows.device());
-    const int64_t vocab = rows.size(1);
-    const Scratch<shared::SoftmaxSums> parts(n * num_segments(vocab), rows);
+    const Scratch<shared::SoftmaxSums> parts(n * num_segments(rows.size(1)), rows);
     const Scratch<shared::SoftmaxSums> out(n, rows);
-    launch_row_sums(rows.const_data_ptr<float>(), n, vocab, parts.data(), out.data(), current_stream(rows));
+    launch_row_sums(rows.const_data_ptr<float>(), n, rows.size(1), parts.data(), out.data(),
+                    current_stream(rows));
     std::vector<RowStatistics> result;
     for (const shared::SoftmaxSums& sums : out.read())
         result.push_back(finish_row(sums));
     return result;
 }
 
-TopK top_k(const at::Tensor& row, int64_t k) {
-    if (k == 0) return {};
-    if (k > most_top_k) return cpu::top_k(row.cpu(), k);
-    const c10::cuda::CUDAGuard guard(row.device());
+TopK top_of_row(const at::Tensor& row, int64_t k) {
     const int64_t vocab = row.size(0);
     const Scratch<uint64_t> keys(num_segments(vocab) * k, row);
     const Scratch<uint64_t> out(k, row);
@@ -68,18 +63,70 @@ TopK top_k(const at::Tensor& row, int64_t k) {
     return finish_top_k(out.read());
 }
 
-std::vector<double> kl_divergence(const at::Tensor& p_logits, const at::Tensor& q_logits) {
-    const int64_t n = p_logits.size(0);
-    if (n == 0) return {};
-    const c10::cuda::CUDAGuard guard(p_logits.device());
-    const int64_t vocab = p_logits.size(1);
-    const Scratch<shared::KlSums> parts(n * num_segments(vocab), p_logits);
-    const Scratch<shared::KlSums> out(n, p_logits);
-    launch_kl_sums(p_logits.const_data_ptr<float>(), q_logits.const_data_ptr<float>(), n, vocab, parts.data(),
-                   out.data(), current_stream(p_logits));
+std::vector<double> kl_of(const at::Tensor& p, const at::Tensor& q) {
+    const int64_t n = p.size(0);
+    const Scratch<shared::KlSums> parts(n * num_segments(p.size(1)), p);
+    const Scratch<shared::KlSums> out(n, p);
+    launch_kl_sums(p.const_data_ptr<float>(), q.const_data_ptr<float>(), n, p.size(1), parts.data(),
+                   out.data(), current_stream(p));
     std::vector<double> result;
     for (const shared::KlSums& sums : out.read())
         result.push_back(finish_kl(sums));
+    return result;
+}
+
+/// Host list to a tensor of indices on the device of `like`.
+at::Tensor indices(const std::vector<int64_t>& list, const at::Tensor& like) {
+    return at::tensor(list, at::TensorOptions().dtype(at::kLong)).to(like.device());
+}
+
+} // namespace
+
+/// Story: rows stay on the device, and what crosses to the host are the answers: 48 bytes of sums per row, k keys, one
+/// logit of the token asked for.
+std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask) {
+    const int64_t n = rows.size(0);
+    if (n == 0) return {};
+    if (ask.top_k > most_top_k) return cpu::summarize_rows(rows.cpu(), ask);
+    const c10::cuda::CUDAGuard guard(rows.device());
+    std::vector<RowSummary> result(static_cast<size_t>(n));
+    const std::vector<RowStatistics> statistics = statistics_of(rows);
+    for (size_t r = 0; r < result.size(); ++r)
+        result[r].statistics = statistics[r];
+
+    for (int64_t r = 0; r < n && ask.top_k > 0; ++r)
+        result[static_cast<size_t>(r)].top = top_of_row(rows[r], ask.top_k);
+
+    std::vector<int64_t> asked, tokens, picked, others;
+    for (int64_t r = 0; r < n; ++r) {
+        const auto at_row = static_cast<size_t>(r);
+        if (!ask.tokens.empty() && ask.tokens[at_row] >= 0) {
+            asked.push_back(r);
+            tokens.push_back(ask.tokens[at_row]);
+        }
+        if (!ask.kl_rows.empty() && ask.kl_rows[at_row] >= 0) {
+            picked.push_back(r);
+            others.push_back(ask.kl_rows[at_row]);
+        }
+    }
+    if (!asked.empty()) {
+        const at::Tensor logits = rows.index({indices(asked, rows), indices(tokens, rows)}).cpu();
+        const float* const z = logits.const_data_ptr<float>();
+        for (size_t i = 0; i < asked.size(); ++i) {
+            RowSummary& row = result[static_cast<size_t>(asked[i])];
+            row.logprob = static_cast<double>(z[i]) - row.statistics.log_z;
+        }
+    }
+    if (!picked.empty()) {
+        const at::Tensor mine =
+            static_cast<int64_t>(picked.size()) == n ? rows : rows.index_select(0, indices(picked, rows));
+        const at::Tensor theirs = ask.kl_against.index_select(0, indices(others, ask.kl_against))
+                                      .to(rows.device(), at::kFloat)
+                                      .contiguous();
+        const std::vector<double> values = kl_of(mine, theirs);
+        for (size_t i = 0; i < picked.size(); ++i)
+            result[static_cast<size_t>(picked[i])].kl_nats = values[i];
+    }
     return result;
 }
 
@@ -109,5 +156,3 @@ McStatistics mc_statistics(const at::Tensor& row0, const at::Tensor& rows) {
 }
 
 } // namespace refreshlab::kernels::cuda
-
-#endif

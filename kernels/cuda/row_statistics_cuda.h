@@ -1,14 +1,12 @@
 #pragma once
 
-#include "kernels/ops/row_statistics.h"
+#include "kernels/ops/row_summary.h"
 
-/// The CUDA versions behind kernels/ops/row_statistics.h; arguments are checked there, tensors are fp32 with contiguous rows
+/// The CUDA versions behind kernels/ops/row_statistics.h and row_summary.h; arguments are checked there, tensors are fp32 with contiguous rows
 /// on one CUDA device. Each waits for its results, that is, once for the current stream.
 namespace refreshlab::kernels::cuda {
 
-[[nodiscard]] std::vector<RowStatistics> row_statistics(const at::Tensor& rows);
-[[nodiscard]] TopK top_k(const at::Tensor& row, int64_t k);
-[[nodiscard]] std::vector<double> kl_divergence(const at::Tensor& p_logits, const at::Tensor& q_logits);
+[[nodiscard]] std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask);
 [[nodiscard]] McStatistics mc_statistics(const at::Tensor& row0, const at::Tensor& rows);
 
 } // namespace refreshlab::kernels::cuda

@@ -3,6 +3,7 @@
 #include "kernels/cpu/row_statistics_cpu.h"
 #include "kernels/execution/isa.h"
 #include "kernels/ops/row_results.h"
+#include "kernels/ops/row_summary.h"
 #include "kernels/shared/check.h"
 #include "kernels/shared/top_k.h"
 #if REFRESHLAB_CUDA
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace refreshlab::kernels {
 namespace {
@@ -40,12 +42,13 @@ RowStatistics finish_row(const shared::SoftmaxSums& sums) {
     RowStatistics row;
     row.finite = sums.finite();
     if (!row.finite) {
-        row.log_z = row.entropy_bits = row.top1_prob = nan;
+        row.log_z = row.entropy_bits = row.top1_prob = row.varentropy_bits2 = nan;
         return row;
     }
     row.log_z = sums.log_z();
     row.entropy_bits = std::max(sums.entropy_nats() / shared::ln2, 0.0);
     row.top1_prob = sums.top1_prob();
+    row.varentropy_bits2 = sums.varentropy_nats2() / (shared::ln2 * shared::ln2);
     row.top1_id = sums.argmax;
     return row;
 }
@@ -92,48 +95,56 @@ TopK finish_top_k(std::span<const uint64_t> keys) {
     return top;
 }
 
-std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
-    RL_ASSERT(rows.dim() == 2 && rows.size(1) > 0);
+std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask) {
+    RL_ASSERT(rows.dim() == 2 && rows.size(1) > 0 && ask.top_k >= 0);
+    const int64_t n = rows.size(0);
+    RL_ASSERT(ask.tokens.empty() || static_cast<int64_t>(ask.tokens.size()) == n);
+    RL_ASSERT(std::ranges::all_of(ask.tokens, [&](int32_t id) { return id < rows.size(1); }));
+    RL_ASSERT(ask.kl_rows.empty() || static_cast<int64_t>(ask.kl_rows.size()) == n);
+    if (std::ranges::any_of(ask.kl_rows, [](int64_t row) { return row >= 0; })) {
+        RL_ASSERT(ask.kl_against.dim() == 2 && ask.kl_against.size(1) == rows.size(1));
+        RL_ASSERT(
+            std::ranges::all_of(ask.kl_rows, [&](int64_t row) { return row < ask.kl_against.size(0); }));
+    }
+    RowAsk clamped = ask;
+    clamped.top_k = std::min(ask.top_k, rows.size(1));
     switch (code_for(rows)) {
     case Code::cpu:
-        return cpu::row_statistics(fp32(rows));
+        return cpu::summarize_rows(fp32(rows), clamped);
 #if REFRESHLAB_CUDA
     case Code::cuda:
-        return cuda::row_statistics(fp32(rows));
+        return cuda::summarize_rows(fp32(rows), clamped);
 #endif
     default:
-        return reference::row_statistics(rows);
+        return reference::summarize_rows(rows, clamped);
     }
+}
+
+std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
+    std::vector<RowStatistics> result;
+    for (const RowSummary& row : summarize_rows(rows))
+        result.push_back(row.statistics);
+    return result;
 }
 
 TopK top_k(const at::Tensor& row, int64_t k) {
-    RL_ASSERT(row.dim() == 1 && k >= 0);
-    k = std::min(k, row.size(0));
-    switch (code_for(row)) {
-    case Code::cpu:
-        return cpu::top_k(fp32(row), k);
-#if REFRESHLAB_CUDA
-    case Code::cuda:
-        return cuda::top_k(fp32(row), k);
-#endif
-    default:
-        return reference::top_k(row, k);
-    }
+    RL_ASSERT(row.dim() == 1);
+    RowAsk ask;
+    ask.top_k = k;
+    return summarize_rows(row.unsqueeze(0), ask)[0].top;
 }
 
 std::vector<double> kl_divergence(const at::Tensor& p_logits, const at::Tensor& q_logits) {
-    RL_ASSERT(p_logits.dim() == 2 && p_logits.sizes() == q_logits.sizes() && p_logits.size(1) > 0);
-    RL_ASSERT(p_logits.device() == q_logits.device());
-    switch (code_for(p_logits)) {
-    case Code::cpu:
-        return cpu::kl_divergence(fp32(p_logits), fp32(q_logits));
-#if REFRESHLAB_CUDA
-    case Code::cuda:
-        return cuda::kl_divergence(fp32(p_logits), fp32(q_logits));
-#endif
-    default:
-        return reference::kl_divergence(p_logits, q_logits);
-    }
+    RL_ASSERT(p_logits.dim() == 2 && p_logits.sizes() == q_logits.sizes());
+    std::vector<int64_t> own(static_cast<size_t>(p_logits.size(0)));
+    std::iota(own.begin(), own.end(), 0);
+    RowAsk ask;
+    ask.kl_against = q_logits;
+    ask.kl_rows = own;
+    std::vector<double> result;
+    for (const RowSummary& row : summarize_rows(p_logits, ask))
+        result.push_back(row.kl_nats);
+    return result;
 }
 
 McStatistics mc_statistics(const at::Tensor& row0, const at::Tensor& rows) {

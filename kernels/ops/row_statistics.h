@@ -16,6 +16,8 @@ struct RowStatistics {
     double top1_prob = 0;    ///< max p
     int64_t top1_id = -1;    ///< arg max; ties go to the lower id
     bool finite = true;      ///< false if any logit is NaN or +-inf: then the doubles are NaN
+    /// Varentropy: variance of -log2 p under p, bits^2. Source: Kontoyiannis and Verdu 2014.
+    double varentropy_bits2 = 0;
 };
 
 /// \param rows  [rows, vocab], float dtype, any device

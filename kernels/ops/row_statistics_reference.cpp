@@ -1,4 +1,4 @@
-#include "kernels/ops/row_statistics.h"
+#include "kernels/ops/row_summary.h"
 #include "kernels/shared/row_accumulators.h"
 
 #include <ATen/ATen.h>
@@ -38,6 +38,10 @@ std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
     const at::Tensor log_p = z - log_z.unsqueeze(-1);
     const std::vector<double> log_zs = to_vector(log_z);
     const std::vector<double> entropies = to_vector(entropy_bits(log_p));
+    // Centred before it is squared: the definition, where the accumulators subtract two sums.
+    const at::Tensor surprisal = -log_p / shared::ln2, p = log_p.exp();
+    const at::Tensor centred = surprisal - (p * surprisal).nan_to_num().sum(-1, true);
+    const std::vector<double> varentropies = to_vector((p * centred * centred).nan_to_num().sum(-1));
     const std::vector<double> top1 = to_vector(log_p.amax(-1).exp());
     // The first of equal maxima: ATen's argmax does not promise which.
     const at::Tensor ids = at::arange(z.size(1), z.options().dtype(at::kLong)).expand_as(z);
@@ -46,10 +50,10 @@ std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
     std::vector<RowStatistics> result;
     for (size_t r = 0; r < log_zs.size(); ++r) {
         if (finite[r] != 0.0) {
-            result.push_back(
-                {log_zs[r], std::max(entropies[r], 0.0), top1[r], static_cast<int64_t>(top1_ids[r]), true});
+            result.push_back({log_zs[r], std::max(entropies[r], 0.0), top1[r],
+                              static_cast<int64_t>(top1_ids[r]), true, varentropies[r]});
         } else {
-            result.push_back({nan, nan, nan, -1, false});
+            result.push_back({nan, nan, nan, -1, false, nan});
         }
     }
     return result;
@@ -80,6 +84,25 @@ std::vector<double> kl_divergence(const at::Tensor& p_logits, const at::Tensor& 
     const at::Tensor finite = at::isfinite(p_logits).all(-1) & at::isfinite(q_logits).all(-1);
     const at::Tensor kl = (log_p.exp() * (log_p - log_q)).sum(-1).clamp_min(0.0);
     return to_vector(at::where(finite, kl, at::full_like(kl, nan)));
+}
+
+std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask) {
+    std::vector<RowSummary> result;
+    const std::vector<RowStatistics> statistics = row_statistics(rows);
+    for (size_t r = 0; r < statistics.size(); ++r) {
+        const auto at_row = static_cast<int64_t>(r);
+        RowSummary row;
+        row.statistics = statistics[r];
+        if (ask.top_k > 0) row.top = top_k(rows[at_row], std::min(ask.top_k, rows.size(1)));
+        if (!ask.tokens.empty() && ask.tokens[r] >= 0)
+            row.logprob = rows[at_row][ask.tokens[r]].item<double>() - row.statistics.log_z;
+        if (!ask.kl_rows.empty() && ask.kl_rows[r] >= 0) {
+            const at::Tensor other = ask.kl_against[ask.kl_rows[r]].to(rows.device());
+            row.kl_nats = kl_divergence(rows.narrow(0, at_row, 1), other.unsqueeze(0))[0];
+        }
+        result.push_back(std::move(row));
+    }
+    return result;
 }
 
 McStatistics mc_statistics(const at::Tensor& row0, const at::Tensor& rows) {

@@ -18,13 +18,15 @@ RL_HOST_DEVICE inline bool is_finite_bits(float z) {
     return z - z == 0.0F;
 }
 
-/// m = max z, s = sum e^(z-m), t = sum e^(z-m) (z-m). Then ln Z = m + ln s, and the entropy ln s - t/s (nats) is a sum
-/// of two non-negative numbers: nothing cancels, whatever constant the row carries.
+/// m = max z, s = sum e^(z-m), t = sum e^(z-m) (z-m), u = sum e^(z-m) (z-m)^2. Then ln Z = m + ln s, and the entropy
+/// ln s - t/s (nats) is a sum of two non-negative numbers: nothing cancels, whatever constant the row carries. The
+/// variance of -ln p is u/s - (t/s)^2.
 /// Source: online softmax, Milakov and Gimelshein 2018.
 struct SoftmaxSums {
     double max = -INFINITY;
     double sum = 0;
     double weighted = 0;
+    double squared = 0;
     int64_t argmax = -1;
     int64_t num_bad = 0; ///< NaN and infinite elements; the other fields speak of the rest
 
@@ -43,6 +45,7 @@ struct SoftmaxSums {
         const double e = exp(d);
         sum += e;
         weighted += e * d;
+        squared += e * d * d;
     }
 
     RL_HOST_DEVICE void merge(const SoftmaxSums& higher_ids) {
@@ -58,13 +61,15 @@ struct SoftmaxSums {
         }
         sum += other.sum;
         weighted += other.weighted;
+        squared += other.squared;
     }
 
-    /// Expresses sum and weighted relative to new_max >= max (max itself is left).
+    /// Expresses the sums relative to new_max >= max (max itself is left).
     RL_HOST_DEVICE void rescale(double new_max) {
         if (argmax < 0) return; // nothing pushed yet: -inf - (-inf) would be NaN
         const double d = max - new_max;
         const double f = exp(d);
+        squared = f * (squared + d * (2.0 * weighted + sum * d));
         weighted = f * (weighted + sum * d);
         sum = f * sum;
     }
@@ -73,6 +78,12 @@ struct SoftmaxSums {
     RL_HOST_DEVICE double log_z() const { return max + log(sum); }
     RL_HOST_DEVICE double entropy_nats() const { return log(sum) - weighted / sum; }
     RL_HOST_DEVICE double top1_prob() const { return 1.0 / sum; }
+    /// Variance of -ln p, nats^2; clamped at 0 against rounding.
+    RL_HOST_DEVICE double varentropy_nats2() const {
+        const double mean = weighted / sum;
+        const double variance = squared / sum - mean * mean;
+        return variance > 0 ? variance : 0.0;
+    }
 };
 
 /// KL(p || q) of two rows of logits in one pass: with u = sum e^(zp-mp) (zp - zq),

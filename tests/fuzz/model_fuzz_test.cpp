@@ -1,10 +1,10 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/checkpoint/safetensors_header.h"
-#include "engine/model/llama_weights.h"
+#include "engine/model/forward/rope_table.h"
 #include "engine/model/model_config.h"
-#include "engine/model/rope_table.h"
 #include "tests/fuzz/fuzz_support.h"
 
 #include <catch2/catch_test_macros.hpp>

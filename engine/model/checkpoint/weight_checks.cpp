@@ -1,8 +1,8 @@
 #include "engine/model/checkpoint/weight_checks.h"
 
 #include "engine/base/check.h"
+#include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/checkpoint/safetensors_header.h"
-#include "engine/model/llama_weights.h"
 
 #include <ATen/ops/aminmax.h>
 #include <fmt/format.h>

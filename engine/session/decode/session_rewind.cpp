@@ -1,9 +1,10 @@
-#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/control/parameters.h"
+#include "engine/model/forward/captures.h"
 #include "engine/record/recording/last_config.h"
 #include "engine/session/decode/run_identity.h"
-#include "engine/session/decode/session_state.h"
+#include "engine/session/decode/session_impl.h"
+#include "engine/session/parts/attention_rows.h"
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
@@ -19,19 +20,19 @@ void DecodeSession::Impl::rewind(int64_t step) {
         throw Error("rewinding to step", std::to_string(step),
                     fmt::format("the run has steps 0 to {}", newest));
     }
-    const Watermarks& then = history[static_cast<size_t>(step)];
+    const Watermarks then = history[static_cast<size_t>(step)];
     const int64_t length = prompt_length() + step;
     if (student_cache) student_cache->rewind(step, length);
-    if (teacher_cache) teacher_cache->truncate(std::min(then.teacher_len, teacher_cache->length()));
+    if (teacher) teacher->cache().truncate(std::min(then.teacher_length, teacher->length()));
+    if (boundary) boundary->restore(then.refresh);
 
     recording = recording->fork(step, new_run_id());
-    marks = then;
+    pending = then.pending;
     t = step;
     finished = false;
     refresh_requested = false;
-    automatic_steps.resize(marks.automatic_refreshes);
     history.resize(static_cast<size_t>(step) + 1);
-    active_ms = marks.active_ms;
+    active_ms = then.active_ms;
 
     if (scorer) { // its verdicts on these tokens are in the recording already
         scorer = TaskScorer::create(config.task, config.prompt);
@@ -39,29 +40,39 @@ void DecodeSession::Impl::rewind(int64_t step) {
         for (int64_t i = 1; i <= step; ++i)
             static_cast<void>(read_task_token(recording->token(i), recording->signal(i, hit_id) == 1.0F));
     }
-    if (ring) {
-        // Student rows that the next teacher pass will want. Those that fell out are made again: columns of delta were not
-        // touched since they were written, so running their tokens gives the same rows. Only a lagged splice came behind
-        // some of them; these need the columns that stood before it.
-        ring->drop_from(length);
-        const auto remake = [&](const KvCache& columns, int64_t first, int64_t end) {
-            for (int64_t p = std::max(first, length - ring_rows); p < end; ++p) {
-                if (!ring->holds(p)) ring->put(p, pair->student->read_only_step(columns, token_at(p), p));
-            }
-        };
-        const int64_t first = std::max(marks.teacher_len, prompt_length());
-        const size_t landed = recording->refreshes().size();
-        const int64_t before_splice =
-            landed == 0 ? first : prompt_length() + recording->refreshes()[landed - 1].step;
-        if (before_splice > first) {
-            const auto then_columns = student_cache->clone();
-            then_columns->rewind(recording->refreshes()[landed - 1].step - 1, before_splice);
-            remake(*then_columns, first, before_splice);
-        }
-        remake(*student_cache, std::max(first, before_splice), length);
-    }
+    if (ring) remake_ring_rows();
+    log_reached_settings();
+}
 
-    // Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.
+/// Student rows that the next teacher pass will want. Those that fell out are made again: columns of delta were not
+/// touched since they were written, so running their tokens gives the same rows. Only a lagged splice came after some of
+/// them; these need the columns that stood before it.
+void DecodeSession::Impl::remake_ring_rows() {
+    const int64_t length = prompt_length() + t;
+    ring->drop_from(length);
+    const auto remake = [&](const KvCache& columns, int64_t first, int64_t end) {
+        for (int64_t p = std::max(first, length - ring_rows); p < end; ++p) {
+            if (ring->holds(p)) continue;
+            const int32_t token = token_at(p);
+            StepInputs in;
+            in.tokens = std::span(&token, 1);
+            ring->put(p, pair->student->forward().read_only(columns, p, in).logits[0]);
+        }
+    };
+    const int64_t first = std::max(history.back().teacher_length, prompt_length());
+    const size_t landed = recording->refreshes().size();
+    const int64_t before_splice =
+        landed == 0 ? first : prompt_length() + recording->refreshes()[landed - 1].step;
+    if (before_splice > first) {
+        const auto then_columns = student_cache->clone();
+        then_columns->rewind(recording->refreshes()[landed - 1].step - 1, before_splice);
+        remake(*then_columns, first, before_splice);
+    }
+    remake(*student_cache, std::max(first, before_splice), length);
+}
+
+/// Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.
+void DecodeSession::Impl::log_reached_settings() {
     RunConfig reached = last_config(*recording);
     for (const Parameter& parameter : parameters()) {
         if (!parameter.live || parameter.of_policy) continue;
@@ -74,24 +85,29 @@ void DecodeSession::Impl::rewind(int64_t step) {
     if (!(reached.policy == config.policy)) log_command(command::SetPolicy{config.policy});
 }
 
-void DecodeSession::Impl::capture_attention(int64_t position, bool teacher) {
+void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
     const c10::InferenceMode guard;
-    const LlamaModel* model = teacher ? pair->teacher.get() : pair->student.get();
-    const KvCache* cache = teacher ? teacher_cache.get() : student_cache.get();
-    const std::string who = teacher ? "the teacher" : "the student";
+    const LlamaModel* model = of_teacher ? pair->teacher.get() : pair->student.get();
+    const KvCache* cache = !of_teacher ? student_cache.get() : teacher ? &teacher->cache() : nullptr;
+    const std::string who = of_teacher ? "the teacher" : "the student";
     if (model == nullptr || cache == nullptr)
         throw Error("reading attention", who, "is not part of this run");
     if (position < 0 || position >= cache->length()) {
         throw Error("reading attention", fmt::format("position {}", position),
                     fmt::format("{}'s cache holds positions 0 to {}", who, cache->length() - 1),
-                    teacher ? "the teacher has read up to the last probe or refresh" : "");
+                    of_teacher ? "the teacher has read up to the last probe or refresh" : "");
     }
-    if (recording->attention(position, teacher)) return; // what was kept at its own step stays
-    log_command(command::RequestAttention{position, teacher});
-    AttentionCapture capture{config.capture.layers, {}};
-    static_cast<void>(model->read_only_step(*cache, token_at(position), position, &capture));
-    recording->add_attention(make_attention_rows(capture, position, position - prompt_length() + 1, teacher,
-                                                 model->config().num_layers));
+    if (recording->attention(position, of_teacher)) return; // what was kept at its own step stays
+    log_command(command::RequestAttention{position, of_teacher});
+    AttentionCapture capture(model->config(), config.capture.layers, position);
+    const int32_t token = token_at(position);
+    LayerHooks* const hooks[] = {&capture};
+    StepInputs in;
+    in.tokens = std::span(&token, 1);
+    in.hooks = hooks;
+    static_cast<void>(model->forward().read_only(*cache, position, in));
+    recording->add_attention(
+        make_attention_rows(capture, position, position - prompt_length() + 1, of_teacher));
 }
 
 } // namespace refreshlab

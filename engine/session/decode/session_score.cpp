@@ -1,5 +1,5 @@
-#include "engine/base/error.h"
-#include "engine/session/decode/session_state.h"
+#include "engine/model/forward/score_tokens.h"
+#include "engine/session/decode/session_impl.h"
 
 #include <c10/core/InferenceMode.h>
 
@@ -18,43 +18,31 @@ void DecodeSession::Impl::score() {
     const size_t logprob_id = require_signal("teacher_logprob", "scoring");
     const size_t agreement_id = require_signal("teacher_agreement", "scoring");
 
-    // The row at position p scores the token at p + 1; tokens stand at [L, L + n).
+    // Tokens stand at [L, L + n).
     const int64_t length = prompt_length();
-    if (!teacher_cache) teacher_cache = pair->teacher->make_cache(capacity);
-    KvCache& cache = *teacher_cache;
+    if (!teacher)
+        teacher =
+            std::make_unique<TeacherReader>(pair->teacher->forward(), pair->teacher->make_cache(capacity));
     std::vector<int32_t> all = prompt();
     for (int64_t i = 1; i <= n; ++i)
         all.push_back(recording->token(i));
-    constexpr int64_t chunk = 128;
-    while (cache.length() < length + n - 1) {
-        const int64_t first = cache.length();
-        const bool scores = first + chunk >= length; // prompt rows before L - 1 score nothing
-        const int64_t m =
-            std::min(scores ? chunk : std::min(chunk, length - 1 - first), length + n - 1 - first);
-        const auto tokens = std::span(all).subspan(static_cast<size_t>(first), static_cast<size_t>(m));
-        const at::Tensor rows = pair->teacher->extend(cache, tokens, LlamaModel::Rows::all,
-                                                      static_cast<uint8_t>(Origin::teacher_decode));
-        const auto statistics = kernels::row_statistics(rows);
-        for (int64_t i = 0; i < m; ++i) {
-            const int64_t scored = first + i + 1;
-            if (scored < length) continue;
-            const int32_t token = all[static_cast<size_t>(scored)];
-            const auto& row = statistics[static_cast<size_t>(i)];
-            const double lp = rows[i][token].item<double>() - row.log_z;
-            if (scored - length + 1 > recording->steps()) marks.pending.teacher_logprob = lp;
-            put_signal(nullptr, logprob_id, scored - length + 1, lp);
-            put_signal(nullptr, agreement_id, scored - length + 1, row.top1_id == token ? 1 : 0);
-        }
-    }
+    const auto take = [&](int64_t position, const kernels::RowSummary& row) {
+        const int64_t step = position - length + 1;
+        if (step > recording->steps()) pending.teacher_logprob = row.logprob;
+        put_signal(*recording, nullptr, logprob_id, step, row.logprob);
+        put_signal(*recording, nullptr, agreement_id, step,
+                   row.statistics.top1_id == all[static_cast<size_t>(position)] ? 1 : 0);
+    };
+    score_tokens(pair->teacher->forward(), teacher->cache(), all, length, take);
 
     double sum = 0, tail = 0;
     const int64_t tail_tokens = std::min<int64_t>(50, n);
     for (int64_t step = 1; step <= n; ++step) {
         // The token chosen last by a run that was stopped has no record yet.
         const bool recorded = step <= recording->steps();
-        const double lp =
-            recorded ? static_cast<double>(recording->signal(step, logprob_id))
-                     : marks.pending.teacher_logprob.value_or(std::numeric_limits<double>::quiet_NaN());
+        const double lp = recorded
+                              ? static_cast<double>(recording->signal(step, logprob_id))
+                              : pending.teacher_logprob.value_or(std::numeric_limits<double>::quiet_NaN());
         if (std::isnan(lp))
             return; // cannot happen while every row above was made; a missing one must not look like 0
         sum += lp;

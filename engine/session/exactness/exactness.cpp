@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/model/forward/captures.h"
 #include "engine/model/sampler.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/session_prompt.h"
@@ -22,7 +23,27 @@ namespace refreshlab {
 
 namespace {
 
-constexpr auto origin_of_tests = static_cast<uint8_t>(Origin::teacher_decode);
+constexpr Origin origin_of_tests = Origin::teacher_decode;
+
+/// Logits of a pass: [rows, vocab], undefined for Rows::none.
+at::Tensor read(const LlamaModel& model, KvCache& cache, std::span<const int32_t> tokens, Rows rows) {
+    StepInputs in;
+    in.tokens = tokens;
+    in.origin = origin_of_tests;
+    in.rows = rows;
+    return model.forward().prefill(cache, in).logits;
+}
+
+/// Logits of one decode step, [vocab]; wrong on purpose where a fault is given.
+at::Tensor decode(const LlamaModel& model, KvCache& cache, int32_t token, StepFault* fault = nullptr,
+                  Origin origin = origin_of_tests) {
+    LayerHooks* const hooks[] = {fault};
+    StepInputs in;
+    in.tokens = std::span(&token, 1);
+    in.origin = origin;
+    if (fault != nullptr) in.hooks = hooks;
+    return model.forward().step(cache, in).logits[0];
+}
 
 /// Largest absolute difference; NaN where either is not finite, so that nothing broken passes as small.
 double max_abs_difference(const at::Tensor& a, const at::Tensor& b) {
@@ -193,10 +214,11 @@ private:
             cached->values(layer).zero_();
         }
 
-        std::vector<int32_t> text = m_prompt, read = m_prompt; // `read`: what the cached path's prefill saw
+        std::vector<int32_t> text = m_prompt,
+                             prefilled = m_prompt; // `prefilled`: what the cached path's prefill saw
         if (fault == CacheFault::stale_cache) {
             // As if the word in the middle had been another one when the cache was made.
-            int32_t& token = read[static_cast<size_t>(length / 2)];
+            int32_t& token = prefilled[static_cast<size_t>(length / 2)];
             token = token > 0 ? token - 1 : token + 1;
         }
         StepFault wrong;
@@ -211,16 +233,14 @@ private:
         map.v.resize(map.k.size());
         Worst worst;
         int64_t other_tokens = 0;
-        at::Tensor row = model.extend(*cached, read, LlamaModel::Rows::last, origin_of_tests)[0];
-        if (fault == CacheFault::duplicated_token)
-            row = model.step(*cached, m_prompt.back(), origin_of_tests).row;
+        at::Tensor row = read(model, *cached, prefilled, Rows::last)[0];
+        if (fault == CacheFault::duplicated_token) row = decode(model, *cached, m_prompt.back());
         const auto greedy = [](const at::Tensor& logits) { return choose_token(logits, {}, 0, 0).token_id; };
         text.push_back(greedy(row));
         for (int64_t step = 0; step < steps; ++step) {
-            row = model.faulty_step(*cached, text.back(), origin_of_tests, wrong);
+            row = decode(model, *cached, text.back(), &wrong);
             naive->truncate(0);
-            const at::Tensor expected =
-                model.extend(*naive, text, LlamaModel::Rows::last, origin_of_tests)[0];
+            const at::Tensor expected = read(model, *naive, text, Rows::last)[0];
             const int64_t n = naive->length();
             for (int64_t layer = 0; layer < layers; ++layer) {
                 const auto at_cell = static_cast<size_t>(layer * steps + step);
@@ -261,15 +281,15 @@ private:
                                             model.config().max_position);
         const std::vector<int32_t> text = text_of(n);
         const auto whole = model.make_cache(n);
-        const at::Tensor expected = model.extend(*whole, text, LlamaModel::Rows::last, origin_of_tests)[0];
+        const at::Tensor expected = read(model, *whole, text, Rows::last)[0];
         for (const int64_t chunk : {1, 7, 64}) {
             const auto cache = model.make_cache(n);
             at::Tensor row;
             for (int64_t begin = 0; begin < n; begin += chunk) {
                 const int64_t count = std::min<int64_t>(chunk, n - begin);
-                row = model.extend(
-                    *cache, std::span(text).subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
-                    LlamaModel::Rows::last, origin_of_tests)[0];
+                row = read(model, *cache,
+                           std::span(text).subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
+                           Rows::last)[0];
             }
             Worst worst;
             see_columns(*cache, *whole, n, "", worst);
@@ -320,15 +340,15 @@ private:
         const auto teacher = m_pair->teacher->make_cache(length + steps),
                    fresh = m_pair->teacher->make_cache(length + steps),
                    student = m_pair->student->make_cache(length + steps);
-        (void)m_pair->teacher->extend(*teacher, prompt, LlamaModel::Rows::none, origin_of_tests);
+        (void)read(*m_pair->teacher, *teacher, prompt, Rows::none);
         student->adopt_prefix(*teacher, length);
         for (int64_t i = 0; i < steps; ++i)
-            (void)m_pair->student->step(*student, text[static_cast<size_t>(length + i)],
-                                        static_cast<uint8_t>(Origin::student));
-        (void)m_pair->teacher->extend(*teacher, std::span(text).subspan(static_cast<size_t>(length)),
-                                      LlamaModel::Rows::none, origin_of_tests);
+            (void)decode(*m_pair->student, *student, text[static_cast<size_t>(length + i)], nullptr,
+                         Origin::student);
+        (void)read(*m_pair->teacher, *teacher, std::span(text).subspan(static_cast<size_t>(length)),
+                   Rows::none);
         student->splice(*teacher, length, steps, 0, steps);
-        (void)m_pair->teacher->extend(*fresh, text, LlamaModel::Rows::none, origin_of_tests);
+        (void)read(*m_pair->teacher, *fresh, text, Rows::none);
         Worst copies, columns;
         // The copy itself is of bits; the two teacher passes may round differently.
         see_columns(*student, *teacher, length + steps, "", copies);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int warm_ups = 3;
 constexpr int32_t naive_samples = 8;
-constexpr auto origin_of_tests = static_cast<uint8_t>(Origin::teacher_decode);
+constexpr Origin origin_of_tests = Origin::teacher_decode;
 
 double median(std::vector<double> values) {
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -53,8 +53,10 @@ void measure_latency(const LlamaModel& model, const std::string& subject, const 
         const auto cache = model.make_cache(length + steps);
         const auto prefill = [&](int64_t n) {
             cache->truncate(0);
-            return model.extend(*cache, std::span(text).first(static_cast<size_t>(n)), LlamaModel::Rows::last,
-                                origin_of_tests);
+            StepInputs in;
+            in.tokens = std::span(text).first(static_cast<size_t>(n));
+            in.origin = origin_of_tests;
+            return model.forward().prefill(*cache, in).logits;
         };
         LatencyCurve curve;
         curve.subject = subject;
@@ -71,7 +73,10 @@ void measure_latency(const LlamaModel& model, const std::string& subject, const 
             cache->truncate(length);
             for (int32_t t = 0; t < steps; ++t) {
                 cached[static_cast<size_t>(t)].push_back(timed([&] {
-                    return model.step(*cache, text[static_cast<size_t>(length + t)], origin_of_tests).row;
+                    StepInputs in;
+                    in.tokens = std::span(text).subspan(static_cast<size_t>(length + t), 1);
+                    in.origin = origin_of_tests;
+                    return model.forward().step(*cache, in).logits;
                 }));
             }
         }

@@ -1,10 +1,11 @@
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/llama_model.h"
-#include "engine/model/llama_weights.h"
 #include "kernels/execution/thread_pool.h"
 #include "tests/engine/model/reference_forward.h"
 #include "tests/engine/model/support.h"
+#include "tests/support/forward.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -26,17 +27,20 @@ using refreshlab::McRequest;
 using refreshlab::ModelConfig;
 using refreshlab::Origin;
 using refreshlab::random_llama;
+using refreshlab::Rows;
 using refreshlab::test::error_of;
+using refreshlab::test::extend;
 using refreshlab::test::lively_llama;
 using refreshlab::test::random_tokens;
+using refreshlab::test::read_only_step;
 using refreshlab::test::ReferenceForward;
 using refreshlab::test::ScratchFolder;
+using refreshlab::test::step;
 using refreshlab::test::tiny_config;
-using Rows = refreshlab::LlamaModel::Rows;
 
 namespace {
 
-constexpr auto origin = static_cast<uint8_t>(Origin::student);
+constexpr Origin origin = Origin::student;
 
 bool same_columns(const KvCache& a, const KvCache& b) {
     return a.length() == b.length() && at::equal(a.keys(0, a.length()), b.keys(0, b.length())) &&
@@ -73,8 +77,8 @@ TEST_CASE("MC rows are the definition of the model with the masks of their pass,
     const auto prefix = std::span(tokens).first(8);
     const auto run = [&](const McRequest& mc) {
         const auto cache = model->make_cache(16);
-        (void)model->extend(*cache, prefix, Rows::none, origin);
-        return model->step(*cache, tokens.back(), origin, mc);
+        (void)extend(*model, *cache, prefix, Rows::none, origin);
+        return step(*model, *cache, tokens.back(), origin, mc);
     };
     const auto difference = [](const at::Tensor& a, const at::Tensor& b) {
         return (a.to(at::kDouble) - b).abs().max().item<double>();
@@ -108,13 +112,13 @@ TEST_CASE("row 0 and the cache have the same bits with and without MC rows", "[m
     const std::vector<int32_t> tokens = random_tokens(20, 97, 5);
     const auto plain = model->make_cache(64);
     const auto probed = model->make_cache(64);
-    (void)model->extend(*plain, tokens, Rows::none, origin);
-    (void)model->extend(*probed, tokens, Rows::none, origin);
+    (void)extend(*model, *plain, tokens, Rows::none, origin);
+    (void)extend(*model, *probed, tokens, Rows::none, origin);
     const std::vector<int32_t> passes = {1, 3, 7, 15, 2, 8};
     for (size_t i = 0; i < passes.size(); ++i) {
         const auto token = static_cast<int32_t>(10 + i);
-        const at::Tensor row = model->step(*plain, token, origin).row;
-        const auto rows = model->step(*probed, token, origin, all_sites(passes[i], 0.25F));
+        const at::Tensor row = step(*model, *plain, token, origin).row;
+        const auto rows = step(*model, *probed, token, origin, all_sites(passes[i], 0.25F));
         CHECK(at::equal(rows.row, row));
         CHECK(rows.mc.size(0) == passes[i]);
         CHECK(same_columns(*plain, *probed));
@@ -126,13 +130,13 @@ TEST_CASE("MC rows without dropout are row 0, also at position 0", "[model]") {
     const auto model = lively_llama(tiny_config(), 8, dtype);
     const auto cache = model->make_cache(32);
     for (int32_t i = 0; i < 5; ++i) {
-        const auto rows = model->step(*cache, 3 * i, origin, all_sites(4, 0.0F));
+        const auto rows = step(*model, *cache, 3 * i, origin, all_sites(4, 0.0F));
         for (int64_t r = 0; r < 4; ++r)
             CHECK(at::equal(rows.mc[r], rows.row));
     }
     McRequest no_site = all_sites(3, 0.5F);
     no_site.attention = no_site.attention_output = no_site.mlp_output = false;
-    const auto rows = model->step(*cache, 9, origin, no_site);
+    const auto rows = step(*model, *cache, 9, origin, no_site);
     for (int64_t r = 0; r < 3; ++r)
         CHECK(at::equal(rows.mc[r], rows.row));
 }
@@ -142,10 +146,10 @@ TEST_CASE("an MC row depends on seed, pass and position, not on how many ride al
     const std::vector<int32_t> tokens = random_tokens(12, 97, 2);
     const auto run = [&](int32_t passes, uint64_t seed, size_t prefix) {
         const auto cache = model->make_cache(32);
-        (void)model->extend(*cache, std::span(tokens).first(prefix), Rows::none, origin);
+        (void)extend(*model, *cache, std::span(tokens).first(prefix), Rows::none, origin);
         McRequest mc = all_sites(passes, 0.2F);
         mc.seed = seed;
-        return model->step(*cache, 5, origin, mc).mc;
+        return step(*model, *cache, 5, origin, mc).mc;
     };
     const at::Tensor eight = run(8, 1, 12);
     for (const int32_t passes : {1, 2, 5})
@@ -166,9 +170,9 @@ TEST_CASE("rows none, last and all leave the same cache, and last is the last of
     const auto a = model->make_cache(600);
     const auto b = model->make_cache(600);
     const auto c = model->make_cache(600);
-    const at::Tensor all = model->extend(*a, tokens, Rows::all, origin);
-    const at::Tensor last = model->extend(*b, tokens, Rows::last, origin);
-    CHECK_FALSE(model->extend(*c, tokens, Rows::none, origin).defined());
+    const at::Tensor all = extend(*model, *a, tokens, Rows::all, origin);
+    const at::Tensor last = extend(*model, *b, tokens, Rows::last, origin);
+    CHECK_FALSE(extend(*model, *c, tokens, Rows::none, origin).defined());
     CHECK(all.sizes() == at::IntArrayRef{530, 97});
     CHECK(last.sizes() == at::IntArrayRef{1, 97});
     CHECK(at::equal(last[0], all[529]));
@@ -181,17 +185,17 @@ TEST_CASE("a read-only step at an old position repeats its row and writes nothin
     const auto model = lively_llama(tiny_config(), 31, dtype);
     const std::vector<int32_t> tokens = random_tokens(25, 97, 8);
     const auto cache = model->make_cache(32);
-    const at::Tensor rows = model->extend(*cache, tokens, Rows::all, origin);
+    const at::Tensor rows = extend(*model, *cache, tokens, Rows::all, origin);
     const auto before = cache->clone();
     for (const int64_t position : {0, 7, 24}) {
-        CHECK(at::equal(model->read_only_step(*cache, tokens[static_cast<size_t>(position)], position),
+        CHECK(at::equal(read_only_step(*model, *cache, tokens[static_cast<size_t>(position)], position),
                         rows[position]));
     }
     CHECK(same_columns(*cache, *before));
     // It attends the columns as they are now, its own included.
     cache->values(1).select(1, 7).add_(1.0);
-    CHECK_FALSE(at::equal(model->read_only_step(*cache, tokens[7], 7), rows[7]));
-    CHECK(at::equal(model->read_only_step(*cache, tokens[6], 6), rows[6]));
+    CHECK_FALSE(at::equal(read_only_step(*model, *cache, tokens[7], 7), rows[7]));
+    CHECK(at::equal(read_only_step(*model, *cache, tokens[6], 6), rows[6]));
 }
 
 TEST_CASE("captured attention rows are distributions, the same from every way to compute them", "[model]") {
@@ -199,34 +203,36 @@ TEST_CASE("captured attention rows are distributions, the same from every way to
     const auto model = lively_llama(config, 12);
     const std::vector<int32_t> tokens = random_tokens(520, 97, 3);
     const auto body = std::span(tokens).first(519);
-    AttentionCapture stepped, extended, looked_at, no_head, mc;
+    const auto capture_at = [&](int64_t position) { return AttentionCapture(config, {}, position); };
+    AttentionCapture stepped = capture_at(519), extended = capture_at(519), looked_at = capture_at(519),
+                     no_head = capture_at(519), mc = capture_at(519);
     const auto a = model->make_cache(600);
     const auto b = model->make_cache(600);
-    (void)model->extend(*a, body, Rows::none, origin);
-    (void)model->extend(*b, body, Rows::none, origin);
-    (void)model->step(*a, tokens.back(), origin, {}, &stepped);
-    (void)model->step(*b, tokens.back(), origin, all_sites(5, 0.3F), &mc);
-    (void)model->read_only_step(*a, tokens.back(), 519, &looked_at);
+    (void)extend(*model, *a, body, Rows::none, origin);
+    (void)extend(*model, *b, body, Rows::none, origin);
+    (void)step(*model, *a, tokens.back(), origin, {}, {&stepped});
+    (void)step(*model, *b, tokens.back(), origin, all_sites(5, 0.3F), {&mc});
+    (void)read_only_step(*model, *a, tokens.back(), 519, {&looked_at});
     for (AttentionCapture* capture : {&extended, &no_head}) {
         const auto c = model->make_cache(600);
-        (void)model->extend(*c, tokens, capture == &no_head ? Rows::none : Rows::all, origin, capture);
+        (void)extend(*model, *c, tokens, capture == &no_head ? Rows::none : Rows::all, origin, {capture});
         CHECK(same_columns(*c, *a));
     }
-    REQUIRE(stepped.rows.sizes() == at::IntArrayRef{config.num_layers, config.num_heads, 520});
-    CHECK((stepped.rows.sum(2) - 1.0).abs().max().item<double>() < 1e-5);
-    CHECK(stepped.rows.min().item<double>() >= 0.0);
+    REQUIRE(stepped.rows().sizes() == at::IntArrayRef{config.num_layers, config.num_heads, 520});
+    CHECK((stepped.rows().sum(2) - 1.0).abs().max().item<double>() < 1e-5);
+    CHECK(stepped.rows().min().item<double>() >= 0.0);
     for (const AttentionCapture* other : {&extended, &no_head, &looked_at, &mc}) {
-        CHECK(at::equal(other->rows, stepped.rows));
+        CHECK(at::equal(other->rows(), stepped.rows()));
     }
 
-    AttentionCapture some;
-    some.layers = {2, 0};
-    (void)model->read_only_step(*a, tokens.back(), 519, &some);
-    REQUIRE(some.rows.size(0) == 2);
-    CHECK(at::equal(some.rows[0], stepped.rows[2]));
-    CHECK(at::equal(some.rows[1], stepped.rows[0]));
-    (void)model->read_only_step(*a, tokens[100], 100, &some); // reused for a row of another length
-    CHECK(some.rows.size(2) == 101);
+    AttentionCapture some(config, {2, 0}, 519), earlier(config, {1}, 100);
+    (void)read_only_step(*model, *a, tokens.back(), 519, {&some, &earlier}); // hooks side by side
+    REQUIRE(some.rows().size(0) == 2);
+    CHECK(at::equal(some.rows()[0], stepped.rows()[2]));
+    CHECK(at::equal(some.rows()[1], stepped.rows()[0]));
+    CHECK_FALSE(earlier.rows().defined()); // its query was not part of that pass
+    (void)read_only_step(*model, *a, tokens[100], 100, {&earlier});
+    CHECK(earlier.rows().sizes() == at::IntArrayRef{1, config.num_heads, 101});
 }
 
 TEST_CASE("the number of threads changes no bit", "[model]") {
@@ -237,9 +243,9 @@ TEST_CASE("the number of threads changes no bit", "[model]") {
     for (const int threads : {1, 2, 3}) {
         refreshlab::kernels::set_num_threads(threads);
         const auto cache = model->make_cache(64);
-        const at::Tensor prefill = model->extend(*cache, tokens, Rows::all, origin);
-        const auto step = model->step(*cache, 3, origin, all_sites(4, 0.1F));
-        rows.push_back(at::cat({prefill, step.row.unsqueeze(0), step.mc}));
+        const at::Tensor prefill = extend(*model, *cache, tokens, Rows::all, origin);
+        const auto stepped = step(*model, *cache, 3, origin, all_sites(4, 0.1F));
+        rows.push_back(at::cat({prefill, stepped.row.unsqueeze(0), stepped.mc}));
     }
     refreshlab::kernels::set_num_threads(before);
     CHECK(at::equal(rows[0], rows[1]));
@@ -251,14 +257,14 @@ TEST_CASE("positions continue behind the prompt and count for the row", "[model]
     const auto shifted = model->make_cache(16);
     const auto plain = model->make_cache(16);
     // The same token twice: its keys at positions 0 and 1 differ by rotation only, so their lengths agree.
-    (void)model->extend(*plain, std::vector<int32_t>{5, 5}, Rows::none, origin);
+    (void)extend(*model, *plain, std::vector<int32_t>{5, 5}, Rows::none, origin);
     const at::Tensor first = plain->keys(0).select(1, 0);
     const at::Tensor second = plain->keys(0).select(1, 1);
     CHECK_FALSE(at::allclose(first, second));
     CHECK(at::allclose(first.norm(2, 1), second.norm(2, 1), 1e-5));
     CHECK(at::equal(plain->values(0).select(1, 0), plain->values(0).select(1, 1)));
-    (void)model->step(*shifted, 5, origin);
-    (void)model->step(*shifted, 5, origin);
+    (void)step(*model, *shifted, 5, origin);
+    (void)step(*model, *shifted, 5, origin);
     CHECK(same_columns(*plain, *shifted));
 }
 
@@ -267,7 +273,7 @@ TEST_CASE("random stand-ins repeat from their seed and differ between seeds", "[
     const auto row = [&](uint64_t seed) {
         const auto model = random_llama(config, seed, at::kCPU, at::kFloat);
         const auto cache = model->make_cache(4);
-        return model->extend(*cache, std::vector<int32_t>{1, 2, 3}, Rows::last, origin);
+        return extend(*model, *cache, std::vector<int32_t>{1, 2, 3}, Rows::last, origin);
     };
     CHECK(at::equal(row(1), row(1)));
     CHECK_FALSE(at::equal(row(1), row(2)));
@@ -334,16 +340,17 @@ TEST_CASE("a cache that no memory can hold is one clear failure", "[model]") {
 TEST_CASE("what no caller may do is an InvariantError, and leaves the cache as it was", "[model]") {
     const auto model = lively_llama(tiny_config(), 2);
     const auto cache = model->make_cache(4);
-    (void)model->extend(*cache, std::vector<int32_t>{1, 2}, Rows::none, origin);
-    CHECK_THROWS_AS(model->step(*cache, 97, origin), InvariantError);
-    CHECK_THROWS_AS(model->step(*cache, -1, origin), InvariantError);
-    CHECK_THROWS_AS(model->extend(*cache, std::vector<int32_t>{1, 2, 3}, Rows::none, origin), InvariantError);
-    CHECK_THROWS_AS(model->extend(*cache, {}, Rows::none, origin), InvariantError);
-    CHECK_THROWS_AS(model->read_only_step(*cache, 1, 2), InvariantError);
-    CHECK_THROWS_AS(model->step(*cache, 1, origin, all_sites(2, 1.0F)), InvariantError);
+    (void)extend(*model, *cache, std::vector<int32_t>{1, 2}, Rows::none, origin);
+    CHECK_THROWS_AS(step(*model, *cache, 97, origin), InvariantError);
+    CHECK_THROWS_AS(step(*model, *cache, -1, origin), InvariantError);
+    CHECK_THROWS_AS(extend(*model, *cache, std::vector<int32_t>{1, 2, 3}, Rows::none, origin),
+                    InvariantError);
+    CHECK_THROWS_AS(extend(*model, *cache, {}, Rows::none, origin), InvariantError);
+    CHECK_THROWS_AS(read_only_step(*model, *cache, 1, 2), InvariantError);
+    CHECK_THROWS_AS(step(*model, *cache, 1, origin, all_sites(2, 1.0F)), InvariantError);
     ModelConfig other = tiny_config();
     other.num_layers = 2;
-    CHECK_THROWS_AS(lively_llama(other, 1)->step(*cache, 1, origin), InvariantError);
-    CHECK_THROWS_AS(lively_llama(tiny_config(), 1, at::kBFloat16)->step(*cache, 1, origin), InvariantError);
+    CHECK_THROWS_AS(step(*lively_llama(other, 1), *cache, 1, origin), InvariantError);
+    CHECK_THROWS_AS(step(*lively_llama(tiny_config(), 1, at::kBFloat16), *cache, 1, origin), InvariantError);
     CHECK(cache->length() == 2);
 }

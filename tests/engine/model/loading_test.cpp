@@ -1,6 +1,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
 #include "tests/engine/model/support.h"
+#include "tests/support/forward.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -17,15 +18,16 @@ using refreshlab::Error;
 using refreshlab::LlamaModel;
 using refreshlab::ModelConfig;
 using refreshlab::Origin;
+using refreshlab::Rows;
 using refreshlab::test::error_of;
+using refreshlab::test::extend;
 using refreshlab::test::random_tokens;
 using refreshlab::test::ScratchFolder;
 using refreshlab::test::tiny_config;
-using Rows = refreshlab::LlamaModel::Rows;
 
 namespace {
 
-constexpr auto origin = static_cast<uint8_t>(Origin::student);
+constexpr Origin origin = Origin::student;
 using Weights = std::map<std::string, at::Tensor>;
 
 std::string stored_name(at::ScalarType type) {
@@ -89,7 +91,7 @@ Weights tiny_weights(const ModelConfig& config) {
 
 at::Tensor rows_of(const LlamaModel& model) {
     const auto cache = model.make_cache(16);
-    return model.extend(*cache, random_tokens(12, 97, 5), Rows::all, origin);
+    return extend(model, *cache, random_tokens(12, 97, 5), Rows::all, origin);
 }
 
 } // namespace

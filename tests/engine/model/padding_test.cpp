@@ -1,8 +1,9 @@
 #include "engine/cache/kv_cache.h"
+#include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/llama_model.h"
-#include "engine/model/llama_weights.h"
 #include "tests/engine/model/reference_forward.h"
 #include "tests/engine/model/support.h"
+#include "tests/support/forward.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -14,14 +15,17 @@ using refreshlab::LlamaWeights;
 using refreshlab::McRequest;
 using refreshlab::ModelConfig;
 using refreshlab::Origin;
+using refreshlab::Rows;
+using refreshlab::test::extend;
 using refreshlab::test::random_tokens;
+using refreshlab::test::read_only_step;
 using refreshlab::test::ReferenceForward;
+using refreshlab::test::step;
 using refreshlab::test::tiny_config;
-using Rows = refreshlab::LlamaModel::Rows;
 
 namespace {
 
-constexpr auto origin = static_cast<uint8_t>(Origin::student);
+constexpr Origin origin = Origin::student;
 using Weights = std::map<std::string, at::Tensor>;
 
 /// A model, and the weights it was made of.
@@ -44,16 +48,15 @@ Run run(const LlamaModel& model) {
     const std::vector<int32_t> tokens = random_tokens(40, model.config().vocab_size, 9);
     const auto cache = model.make_cache(64);
     Run result;
-    HiddenCapture hidden;
-    hidden.padding = true;
-    result.logits = model.extend(*cache, tokens, Rows::all, origin, nullptr, &hidden);
+    HiddenCapture hidden(model.config(), 40, true);
+    result.logits = extend(model, *cache, tokens, Rows::all, origin, {&hidden});
     const McRequest mc{.passes = 3, .seed = 4, .p = 0.2F, .attention_output = true, .mlp_output = true};
-    const auto rows = model.step(*cache, 5, origin, mc);
+    const auto rows = step(model, *cache, 5, origin, mc);
     result.logits = at::cat({result.logits, rows.row.unsqueeze(0)});
     result.mc = rows.mc;
     result.keys = cache->keys(0, 41).to(at::kFloat);
     result.values = cache->values(0, 41).to(at::kFloat);
-    result.padded = hidden.states;
+    result.padded = hidden.states();
     return result;
 }
 
@@ -119,7 +122,7 @@ TEST_CASE("a padded model is the unpadded one to fp32 rounding, and its padded c
     }
     const std::vector<int32_t> tokens = random_tokens(9, odd.vocab_size, 4);
     const auto cache = padded->make_cache(16);
-    const at::Tensor row = padded->extend(*cache, tokens, Rows::last, origin)[0];
+    const at::Tensor row = extend(*padded, *cache, tokens, Rows::last, origin)[0];
     CHECK(off(row.to(at::kDouble), ReferenceForward(odd, weights).last_row(tokens)) < 1e-4);
 
     const at::Tensor states = run(*padded).padded;
@@ -153,21 +156,21 @@ TEST_CASE("a hidden capture is the residual stream, the same from every way to c
     const auto model = recorded(config, at::kFloat, weights);
     const std::vector<int32_t> tokens =
         random_tokens(520, config.vocab_size, 3); // more than one chunk of rows
-    HiddenCapture extended, stepped, looked_at, mc;
+    HiddenCapture extended(config, 520), stepped(config, 1), looked_at(config, 1), mc(config, 1);
     const auto a = model->make_cache(600);
     const auto b = model->make_cache(600);
     const auto c = model->make_cache(600);
-    const at::Tensor plain = model->extend(*a, tokens, Rows::all, origin);
-    CHECK(at::equal(model->extend(*b, tokens, Rows::all, origin, nullptr, &extended), plain));
-    REQUIRE(extended.states.sizes() == at::IntArrayRef{config.num_layers + 1, 520, 37});
-    CHECK(at::equal(extended.states[0][7], weights.at("model.embed_tokens.weight")[tokens[7]]));
-    (void)model->extend(*c, std::span(tokens).first(519), Rows::none, origin);
+    const at::Tensor plain = extend(*model, *a, tokens, Rows::all, origin);
+    CHECK(at::equal(extend(*model, *b, tokens, Rows::all, origin, {&extended}), plain));
+    REQUIRE(extended.states().sizes() == at::IntArrayRef{config.num_layers + 1, 520, 37});
+    CHECK(at::equal(extended.states()[0][7], weights.at("model.embed_tokens.weight")[tokens[7]]));
+    (void)extend(*model, *c, std::span(tokens).first(519), Rows::none, origin);
     const auto d = c->clone();
-    (void)model->step(*c, tokens.back(), origin, {}, nullptr, &stepped);
-    (void)model->step(*d, tokens.back(), origin, {.passes = 3, .seed = 1, .p = 0.3F}, nullptr, &mc);
-    (void)model->read_only_step(*c, tokens.back(), 519, nullptr, &looked_at);
+    (void)step(*model, *c, tokens.back(), origin, {}, {&stepped});
+    (void)step(*model, *d, tokens.back(), origin, {.passes = 3, .seed = 1, .p = 0.3F}, {&mc});
+    (void)read_only_step(*model, *c, tokens.back(), 519, {&looked_at});
     for (const HiddenCapture* capture : {&stepped, &mc, &looked_at}) {
-        REQUIRE(capture->states.sizes() == at::IntArrayRef{config.num_layers + 1, 1, 37});
-        CHECK(at::equal(capture->states.select(1, 0), extended.states.select(1, 519)));
+        REQUIRE(capture->states().sizes() == at::IntArrayRef{config.num_layers + 1, 1, 37});
+        CHECK(at::equal(capture->states().select(1, 0), extended.states().select(1, 519)));
     }
 }

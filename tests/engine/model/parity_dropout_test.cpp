@@ -3,6 +3,7 @@
 #include "kernels/ops/row_statistics.h"
 #include "tests/engine/model/parity_support.h"
 #include "tests/engine/model/reference_forward.h"
+#include "tests/support/forward.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
@@ -18,19 +19,21 @@ using refreshlab::LlamaModel;
 using refreshlab::McRequest;
 using refreshlab::ModelConfig;
 using refreshlab::Origin;
+using refreshlab::Rows;
 using refreshlab::kernels::DropoutSite;
 using refreshlab::kernels::mc_statistics;
+using refreshlab::test::extend;
 using refreshlab::test::ids_of;
 using refreshlab::test::parity_cases;
 using refreshlab::test::parity_full;
 using refreshlab::test::ParityCase;
 using refreshlab::test::random_tokens;
 using refreshlab::test::ReferenceForward;
-using Rows = refreshlab::LlamaModel::Rows;
+using refreshlab::test::step;
 
 namespace {
 
-constexpr auto origin = static_cast<uint8_t>(Origin::student);
+constexpr Origin origin = Origin::student;
 
 McRequest all_sites(int32_t passes, uint64_t seed, float p) {
     return {.passes = passes,
@@ -65,11 +68,11 @@ TEST_CASE("with p = 0 the Monte-Carlo variance of every family is exactly 0", "[
         for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
             const auto model = LlamaModel::load(c.checkpoint, at::kCPU, dtype);
             const auto cache = model->make_cache(c.prompt + 3);
-            (void)model->extend(*cache, std::span(tokens).first(static_cast<size_t>(c.prompt)), Rows::none,
-                                origin);
+            (void)extend(*model, *cache, std::span(tokens).first(static_cast<size_t>(c.prompt)), Rows::none,
+                         origin);
             for (size_t i = 0; i < 3; ++i) {
-                const auto rows = model->step(*cache, tokens[static_cast<size_t>(c.prompt) + i], origin,
-                                              all_sites(4, 11, 0.0F));
+                const auto rows = step(*model, *cache, tokens[static_cast<size_t>(c.prompt) + i], origin,
+                                       all_sites(4, 11, 0.0F));
                 const auto statistics = mc_statistics(rows.row, rows.mc);
                 CHECK(statistics.variance == 0.0);
                 CHECK(statistics.mutual_information_bits == 0.0);
@@ -99,9 +102,9 @@ TEST_CASE("with given masks the Monte-Carlo passes of every family equal a naive
         const std::vector<int32_t> tokens = random_tokens(parity_full() ? 40 : 14, config.vocab_size, 4);
         const McRequest mc = all_sites(parity_full() ? 4 : 2, 77, 0.2F);
         const auto cache = model->make_cache(64);
-        (void)model->extend(*cache, std::span(tokens).first(tokens.size() - 1), Rows::none, origin);
-        AttentionCapture attention;
-        const auto rows = model->step(*cache, tokens.back(), origin, mc, &attention);
+        (void)extend(*model, *cache, std::span(tokens).first(tokens.size() - 1), Rows::none, origin);
+        AttentionCapture attention(config, {}, cache->length());
+        const auto rows = step(*model, *cache, tokens.back(), origin, mc, {&attention});
         const auto off = [](const at::Tensor& a, const at::Tensor& b) {
             return (a.to(at::kDouble) - b).abs().max().item<double>();
         };
@@ -161,10 +164,10 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
         direct.push_back(all.narrow(0, b * block, block).var(0, /*unbiased=*/true).mean().item<double>());
 
     const auto cache = model->make_cache(16);
-    (void)model->extend(*cache, std::span(tokens).first(4), Rows::none, origin);
+    (void)extend(*model, *cache, std::span(tokens).first(4), Rows::none, origin);
     std::vector<double> live;
     for (uint64_t seed = 0; seed < (parity_full() ? 1000U : 250U); ++seed) {
-        const auto rows = model->step(*cache, tokens.back(), origin, all_sites(8, seed, p));
+        const auto rows = step(*model, *cache, tokens.back(), origin, all_sites(8, seed, p));
         live.push_back(mc_statistics(rows.row, rows.mc).variance);
         cache->truncate(4);
     }

@@ -1,6 +1,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
 #include "tests/engine/model/parity_support.h"
+#include "tests/support/forward.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <span>
 
 using refreshlab::AttentionCapture;
@@ -16,18 +18,20 @@ using refreshlab::HiddenCapture;
 using refreshlab::LlamaModel;
 using refreshlab::ModelConfig;
 using refreshlab::Origin;
+using refreshlab::Rows;
+using refreshlab::test::extend;
 using refreshlab::test::ids_of;
 using refreshlab::test::parity_case;
 using refreshlab::test::parity_cases;
 using refreshlab::test::parity_devices;
 using refreshlab::test::parity_full;
 using refreshlab::test::ParityCase;
-using Rows = refreshlab::LlamaModel::Rows;
+using refreshlab::test::step;
 
 namespace {
 
 constexpr double tolerance = 1e-4; // max abs over logits of order 10: reference/refresh.md, 9
-constexpr auto origin = static_cast<uint8_t>(Origin::student);
+constexpr Origin origin = Origin::student;
 
 double difference(const at::Tensor& a, const at::Tensor& b) {
     REQUIRE(a.sizes() == b.sizes());
@@ -57,21 +61,25 @@ Decoded decode(const LlamaModel& model, std::span<const int32_t> tokens, std::sp
     Decoded result;
     const auto cache = model.make_cache(length);
     std::vector<at::Tensor> logits, hidden;
-    AttentionCapture capture;
-    HiddenCapture stream;
     int64_t at = 0;
+    const int64_t prompt = std::accumulate(chunks.begin(), chunks.end(), int64_t{0});
+    AttentionCapture last_row(model.config(), {}, prompt - 1);
     for (const int64_t n : chunks) {
         const auto chunk = tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(n));
-        logits.push_back(model.extend(*cache, chunk, Rows::all, origin, &capture, &stream).to(at::kCPU));
-        hidden.push_back(stream.states);
+        HiddenCapture stream(model.config(), n);
+        logits.push_back(extend(model, *cache, chunk, Rows::all, origin, {&last_row, &stream}).to(at::kCPU));
+        hidden.push_back(stream.states());
         at += n;
     }
-    result.attention.push_back(capture.rows);
+    result.attention.push_back(last_row.rows());
     for (; at < length; ++at) {
-        const auto step = model.step(*cache, tokens[static_cast<size_t>(at)], origin, {}, &capture, &stream);
-        logits.push_back(step.row.unsqueeze(0).to(at::kCPU));
-        hidden.push_back(stream.states);
-        result.attention.push_back(capture.rows);
+        AttentionCapture capture(model.config(), {}, at);
+        HiddenCapture stream(model.config(), 1);
+        const auto stepped =
+            step(model, *cache, tokens[static_cast<size_t>(at)], origin, {}, {&capture, &stream});
+        logits.push_back(stepped.row.unsqueeze(0).to(at::kCPU));
+        hidden.push_back(stream.states());
+        result.attention.push_back(capture.rows());
     }
     result.logits = at::cat(logits);
     result.hidden = at::cat(hidden, 1);
@@ -182,8 +190,8 @@ TEST_CASE("logits at the end of the context are those of transformers", "[model]
         const int64_t n = model->config().max_position;
         const std::vector<int32_t> tokens = ids_of(reference, "far_tokens", n);
         const auto cache = model->make_cache(n);
-        (void)model->extend(*cache, std::span(tokens).first(static_cast<size_t>(n - 8)), Rows::none, origin);
-        const at::Tensor rows = model->extend(*cache, std::span(tokens).last(8), Rows::all, origin);
+        (void)extend(*model, *cache, std::span(tokens).first(static_cast<size_t>(n - 8)), Rows::none, origin);
+        const at::Tensor rows = extend(*model, *cache, std::span(tokens).last(8), Rows::all, origin);
         const at::Tensor expected = reference.read("far_logits", {8, model->config().vocab_size});
         CHECK(difference(rows, expected) < tolerance_for(expected));
     }
@@ -209,7 +217,7 @@ TEST_CASE("in bf16 the greedy token is that of the rounded weights wherever it l
             const at::Tensor theirs = reference.read("bf16_logits", {length, model->config().vocab_size});
             const at::Tensor exact = reference.read("rounded_logits", {length, model->config().vocab_size});
             const auto cache = model->make_cache(length);
-            const at::Tensor ours = model->extend(*cache, tokens, Rows::all, origin).to(at::kCPU);
+            const at::Tensor ours = extend(*model, *cache, tokens, Rows::all, origin).to(at::kCPU);
             CHECK(ours.scalar_type() == at::kFloat);
             const double deviation = difference(ours, exact);
             CHECK(deviation < (device.is_cpu() ? 0.2 : 0.6));

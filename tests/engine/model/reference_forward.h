@@ -1,7 +1,8 @@
 #pragma once
 
+#include "engine/model/forward/rope_table.h"
 #include "engine/model/llama_model.h"
-#include "engine/model/rope_table.h"
+#include "kernels/ops/dropout.h"
 
 #include <ATen/ATen.h>
 

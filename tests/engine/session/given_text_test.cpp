@@ -5,6 +5,7 @@
 #include "engine/session/decode/session_prompt.h"
 #include "kernels/ops/row_statistics.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/support/forward.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -71,7 +72,7 @@ TEST_CASE("log-probabilities and hits of a given text are those of the model rea
     for (const int32_t id : r->token_ids())
         text.push_back(id);
     const auto cache = model.make_cache(static_cast<int64_t>(text.size()));
-    const at::Tensor rows = model.extend(*cache, text, LlamaModel::Rows::all, 0).to(at::kDouble);
+    const at::Tensor rows = extend(model, *cache, text, Rows::all, Origin::teacher_decode).to(at::kDouble);
     const at::Tensor logprobs = rows.log_softmax(-1);
     for (int64_t t = 1; t <= r->num_tokens(); ++t) {
         const int64_t row = r->prompt_length() + t - 2;

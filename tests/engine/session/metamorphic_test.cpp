@@ -2,6 +2,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/support/forward.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
@@ -273,8 +274,8 @@ TEST_CASE("11: back-filled numbers are those of a separate scoring pass, whateve
     const std::vector<int32_t> generated = plain->token_ids();
     text.insert(text.end(), generated.begin(), generated.end());
     const auto cache = pair->teacher->make_cache(static_cast<int64_t>(text.size()));
-    const at::Tensor rows =
-        at::log_softmax(pair->teacher->extend(*cache, text, LlamaModel::Rows::all, 5).to(at::kDouble), -1);
+    const at::Tensor rows = at::log_softmax(
+        extend(*pair->teacher, *cache, text, Rows::all, Origin::teacher_decode).to(at::kDouble), -1);
     double sum = 0;
     for (size_t i = 0; i < generated.size(); ++i) {
         const int64_t row = static_cast<int64_t>(plain->info().prompt_ids.size() + i) - 1;

@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/support/forward.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
@@ -45,7 +46,7 @@ Naive decode(const ModelPair& pair, const std::vector<int32_t>& prompt, int64_t 
     const auto length = static_cast<int64_t>(prompt.size());
     const auto teacher_over = [&](const std::vector<int32_t>& ids, at::Tensor* last) {
         auto cache = pair.teacher->make_cache(length + n);
-        *last = pair.teacher->extend(*cache, ids, LlamaModel::Rows::last, 1)[0];
+        *last = extend(*pair.teacher, *cache, ids, Rows::last, Origin::teacher_prefill)[0];
         return cache;
     };
     at::Tensor row;
@@ -66,7 +67,7 @@ Naive decode(const ModelPair& pair, const std::vector<int32_t>& prompt, int64_t 
     };
     std::optional<Flight> flight;
     for (int64_t t = 1; t < n; ++t) {
-        row = pair.student->step(*student, pending, 3).row;
+        row = step(*pair.student, *student, pending, Origin::student).row;
         fed.push_back(pending);
         const int32_t token = pending;
         out.entropy.push_back(entropy_bits(row));
@@ -92,7 +93,7 @@ Naive decode(const ModelPair& pair, const std::vector<int32_t>& prompt, int64_t 
             static_cast<void>(teacher_over(fed, &teacher_row));
             if (gate.on_fire == OnFire::teacher_token) pending = arg_max(teacher_row);
             if (gate.on_fire == OnFire::redraw)
-                pending = arg_max(pair.student->read_only_step(*student, token, length + t - 1));
+                pending = arg_max(read_only_step(*pair.student, *student, token, length + t - 1));
             flight.reset();
         };
         land();

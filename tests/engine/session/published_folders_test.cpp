@@ -5,6 +5,7 @@
 #include "engine/session/decode/session_prompt.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "tests/support/forward.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include <filesystem>
 
 using namespace refreshlab;
+using refreshlab::test::extend;
 
 namespace {
 
@@ -53,7 +55,8 @@ TEST_CASE("published folders load and decode as transformers does, alone and as 
         const RunText text{{"", answer.at("prompt").get<std::vector<int32_t>>(), 0}, {}};
 
         const auto cache = pair->teacher->make_cache(64);
-        const at::Tensor row = pair->teacher->extend(*cache, text.prompt.ids, LlamaModel::Rows::last, 0)[0];
+        const at::Tensor row =
+            extend(*pair->teacher, *cache, text.prompt.ids, Rows::last, Origin::teacher_prefill)[0];
         const auto logits = answer.at("logits").get<std::vector<float>>();
         REQUIRE(row.numel() == static_cast<int64_t>(logits.size()));
         float worst = 0;

@@ -4,6 +4,7 @@
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/session_prompt.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/support/forward.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -115,12 +116,13 @@ TEST_CASE("the modes take their rows from the model they name", "[session]") {
         const auto ids = DecodeSession(pair, config).recording()->info().prompt_ids;
         auto first = prefill.make_cache(64), second = decode.make_cache(64);
         int32_t token = static_cast<int32_t>(
-            prefill.extend(*first, ids, LlamaModel::Rows::last, 1)[0].argmax().item<int64_t>());
+            extend(prefill, *first, ids, Rows::last, Origin::teacher_prefill)[0].argmax().item<int64_t>());
         if (hand_over) second->adopt_prefix(*first, first->length());
         KvCache& cache = hand_over ? *second : *first;
         std::vector<int32_t> text{token};
         while (text.size() < 20) {
-            token = static_cast<int32_t>(decode.step(cache, token, 3).row.argmax().item<int64_t>());
+            token = static_cast<int32_t>(
+                step(decode, cache, token, Origin::student).row.argmax().item<int64_t>());
             text.push_back(token);
         }
         return text;

@@ -1,4 +1,4 @@
-#include "engine/model/llama_weights.h"
+#include "engine/model/checkpoint/llama_weights.h"
 
 #include "engine/base/check.h"
 

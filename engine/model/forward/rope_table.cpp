@@ -1,4 +1,4 @@
-#include "engine/model/rope_table.h"
+#include "engine/model/forward/rope_table.h"
 
 #include "engine/base/check.h"
 

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "engine/base/origin.h"
+#include "kernels/ops/row_summary.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace refreshlab {
+
+class KvCache;
+class LayerHooks;
+class LlamaModel;
+
+/// MC dropout rows of one step (reference/refresh.md, 6.3).
+struct McRequest {
+    int32_t passes = 0; ///< 0 = none
+    uint64_t seed = 0;
+    float p = 0.0F;
+    bool attention = true, attention_output = false, mlp_output = false; ///< sites
+};
+
+/// Which rows of a pass get logits.
+enum class Rows : uint8_t {
+    none, ///< skips the head and what follows the last layer's K/V
+    last,
+    all,
+};
+
+/// What a pass reads and what is asked of it.
+struct StepInputs {
+    std::span<const int32_t> tokens;      ///< not empty; step() and read_only() take one                   (asserted)
+    Origin origin = Origin::none;         ///< of the columns that are appended
+    Rows rows = Rows::last;               ///< prefill() only: the others give their one row
+    bool logits = true;                   ///< gives the rows themselves; off, they live no longer than the pass
+    std::optional<kernels::RowAsk> ask;   ///< read off every row that gets logits, in one pass over it
+    McRequest mc;                         ///< step() only
+    std::span<LayerHooks* const> hooks{}; ///< see and steer the layers; not null (asserted)
+};
+
+/// What a pass gives. Everything is there when the call returns, but for `logits` and `mc_logits`, which may still be
+/// under way on a CUDA device.
+struct StepOutputs {
+    at::Tensor logits;                        ///< [rows, vocab] fp32 on the model's device; undefined without
+    std::vector<kernels::RowSummary> summary; ///< [rows]; empty where nothing was asked
+    at::Tensor mc_logits;                     ///< [N, vocab] fp32, device; undefined without MC rows
+};
+
+/// The forward pass of one model over one cache. `PlainForward` is the oracle: whatever is faster must give what it
+/// gives, bit for bit on the CPU and to rounding on CUDA.
+///
+/// Threads  const; callers on several threads need a cache each.
+class Forward {
+public:
+    Forward() = default;
+    Forward(const Forward&) = delete;
+    Forward& operator=(const Forward&) = delete;
+    virtual ~Forward() = default;
+
+    [[nodiscard]] virtual const LlamaModel& model() const = 0;
+
+    /// Feeds tokens at positions cache.length(), ... and appends their columns. Chunked inside; exact.
+    virtual StepOutputs prefill(KvCache& cache, const StepInputs& in) const = 0;
+
+    /// One decode step: feeds a token at position cache.length(), appends its column. With mc.passes = N, N more rows ride
+    /// along with dropout: they see the prefix columns and a column of their own, and never touch the cache. Row 0 has
+    /// the same bits with and without them.
+    virtual StepOutputs step(KvCache& cache, const StepInputs& in) const = 0;
+
+    /// Runs a token at `position` again without writing: it attends the cache's own columns [0, position] as they are.
+    /// Used by on_fire = redraw and to look again at an old step.
+    [[nodiscard]] virtual StepOutputs read_only(const KvCache& cache, int64_t position,
+                                                const StepInputs& in) const = 0;
+};
+
+} // namespace refreshlab

@@ -1,0 +1,121 @@
+#include "engine/model/forward/captures.h"
+
+#include "engine/base/check.h"
+#include "engine/model/checkpoint/llama_weights.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+/// The row of `position` among the shown ones. \return [heads, n]
+at::Tensor row_of(const LayerView& view, int64_t position) {
+    const int64_t shown = view.attention.size(0);
+    const int64_t first = static_cast<int64_t>(view.positions.size()) - shown;
+    for (int64_t r = 0; r < shown; ++r) {
+        if (view.positions[static_cast<size_t>(first + r)] == position)
+            return view.attention[r].narrow(1, 0, position + 1);
+    }
+    return {};
+}
+
+} // namespace
+
+AttentionCapture::AttentionCapture(const ModelConfig& config, std::vector<int32_t> layers, int64_t position)
+    : m_layers(std::move(layers))
+    , m_position(position) {
+    if (m_layers.empty()) {
+        m_layers.resize(static_cast<size_t>(config.num_layers));
+        std::iota(m_layers.begin(), m_layers.end(), 0);
+    }
+    for (const int32_t layer : m_layers)
+        RL_ASSERT(layer >= 0 && layer < config.num_layers);
+}
+
+bool AttentionCapture::wants(int64_t layer) const {
+    return std::find(m_layers.begin(), m_layers.end(), layer) != m_layers.end();
+}
+
+LayerTaps AttentionCapture::taps(int64_t layer) const {
+    LayerTaps taps;
+    if (wants(layer)) taps.attention_from = m_position;
+    return taps;
+}
+
+void AttentionCapture::observe(const LayerView& view) {
+    if (!wants(view.layer) || !view.attention.defined()) return;
+    const at::Tensor row = row_of(view, m_position);
+    if (!row.defined()) return;
+    if (!m_rows.defined()) {
+        m_rows = at::empty({static_cast<int64_t>(m_layers.size()), row.size(0), row.size(1)},
+                           at::TensorOptions().dtype(at::kFloat));
+    }
+    for (size_t i = 0; i < m_layers.size(); ++i) {
+        if (m_layers[i] == view.layer) m_rows.select(0, static_cast<int64_t>(i)).copy_(row);
+    }
+}
+
+AttentionEntropy::AttentionEntropy(const ModelConfig& config, int64_t position)
+    : m_position(position)
+    , m_bits(static_cast<size_t>(config.num_layers), std::numeric_limits<float>::quiet_NaN()) {}
+
+LayerTaps AttentionEntropy::taps(int64_t) const {
+    LayerTaps taps;
+    taps.attention_from = m_position;
+    return taps;
+}
+
+void AttentionEntropy::observe(const LayerView& view) {
+    if (!view.attention.defined()) return;
+    const at::Tensor row = row_of(view, m_position);
+    if (!row.defined()) return;
+    const at::Tensor host = row.to(at::kCPU).contiguous();
+    const int64_t heads = host.size(0), n = host.size(1);
+    const float* const a = host.const_data_ptr<float>();
+    double sum = 0; // double, positions ascending: the same bits wherever the row came from
+    for (int64_t i = 0; i < heads * n; ++i) {
+        if (a[i] > 0) sum -= static_cast<double>(a[i]) * std::log2(static_cast<double>(a[i]));
+    }
+    m_bits[static_cast<size_t>(view.layer)] = static_cast<float>(std::max(sum, 0.0) / static_cast<double>(heads));
+}
+
+HiddenCapture::HiddenCapture(const ModelConfig& config, int64_t rows, bool padding)
+    : m_states(at::empty({config.num_layers + 1, rows,
+                          padding ? LlamaWeights::held_width(config.hidden_size) : config.hidden_size},
+                         at::TensorOptions().dtype(at::kFloat))) {}
+
+LayerTaps HiddenCapture::taps(int64_t) const {
+    LayerTaps taps;
+    taps.all_rows = true;
+    return taps;
+}
+
+void HiddenCapture::keep(int64_t layer, const at::Tensor& x) {
+    const at::Tensor to = m_states.select(0, layer);
+    const int64_t n = std::min(x.size(0), to.size(0) - m_first_row);
+    to.narrow(0, m_first_row, n).copy_(x.narrow(0, 0, n).narrow(1, 0, to.size(1)));
+}
+
+void HiddenCapture::observe(const LayerView& view) {
+    keep(view.layer, view.residual);
+}
+
+void HiddenCapture::finish(const at::Tensor& residual) {
+    keep(m_states.size(0) - 1, residual);
+    m_first_row += residual.size(0);
+}
+
+void StepFault::place(std::span<RowPlace> rows) {
+    for (RowPlace& row : rows) {
+        row.rotated_as += position_shift;
+        row.num_visible += mask_shift;
+    }
+}
+
+} // namespace refreshlab

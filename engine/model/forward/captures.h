@@ -1,0 +1,75 @@
+#pragma once
+
+#include "engine/model/forward/layer_hooks.h"
+#include "engine/model/model_config.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace refreshlab {
+
+/// Keeps the attention probabilities of one query, for the layers asked for, on the host.
+class AttentionCapture final : public LayerHooks {
+public:
+    /// \param layers    empty = all; each inside the model                                                 (asserted)
+    /// \param position  of the query
+    AttentionCapture(const ModelConfig& config, std::vector<int32_t> layers, int64_t position);
+    [[nodiscard]] LayerTaps taps(int64_t layer) const override;
+    void observe(const LayerView& view) override;
+
+    [[nodiscard]] const std::vector<int32_t>& layers() const { return m_layers; } ///< never empty
+    /// [layers asked, heads, position + 1] fp32 CPU; undefined before the pass.
+    [[nodiscard]] const at::Tensor& rows() const { return m_rows; }
+
+private:
+    [[nodiscard]] bool wants(int64_t layer) const;
+
+    std::vector<int32_t> m_layers;
+    int64_t m_position;
+    at::Tensor m_rows;
+};
+
+/// Entropy of one query's attention, per layer: the mean over the query heads of -sum a log2 a, in bits. 0 log 0 = 0.
+class AttentionEntropy final : public LayerHooks {
+public:
+    AttentionEntropy(const ModelConfig& config, int64_t position);
+    [[nodiscard]] LayerTaps taps(int64_t layer) const override;
+    void observe(const LayerView& view) override;
+    [[nodiscard]] const std::vector<float>& bits() const { return m_bits; } ///< [layers]
+
+private:
+    int64_t m_position;
+    std::vector<float> m_bits;
+};
+
+/// Keeps the residual stream: what every layer reads, and what the final norm reads. Costs one copy of
+/// layers * rows * hidden floats to the host.
+class HiddenCapture final : public LayerHooks {
+public:
+    /// \param rows     rows of the pass that count, the first ones
+    /// \param padding  keep the zero channels that odd widths are padded with (checkpoint/llama_weights.h)
+    HiddenCapture(const ModelConfig& config, int64_t rows, bool padding = false);
+    [[nodiscard]] LayerTaps taps(int64_t layer) const override;
+    void observe(const LayerView& view) override;
+    void finish(const at::Tensor& residual) override;
+    /// [layers + 1, rows, hidden] fp32 CPU; [0] are the embeddings.
+    [[nodiscard]] const at::Tensor& states() const { return m_states; }
+
+private:
+    void keep(int64_t layer, const at::Tensor& x);
+
+    at::Tensor m_states;
+    int64_t m_first_row = 0; ///< of the chunk under way
+};
+
+/// A decode step that is wrong on purpose, for the exactness check (control/exactness.h).
+class StepFault final : public LayerHooks {
+public:
+    int64_t position_shift = 0; ///< the token is rotated (RoPE) as if it stood so many positions further
+    int64_t mask_shift = 0;     ///< its query sees so many columns beyond its own, as they are
+    void place(std::span<RowPlace> rows) override;
+};
+
+} // namespace refreshlab

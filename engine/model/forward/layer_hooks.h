@@ -1,0 +1,107 @@
+#pragma once
+
+#include "kernels/ops/attention.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace refreshlab {
+
+class KvCache;
+
+/// Where one row of a pass stands. Hooks may shift it (a fault does).
+struct RowPlace {
+    int64_t position = 0;    ///< absolute; the column of the row lies there
+    int64_t rotated_as = 0;  ///< RoPE position of its query and key
+    int64_t num_visible = 0; ///< it sees the cache's columns [0, num_visible), less those before a sliding window
+};
+
+/// What a hook wants to be shown of one layer. What nobody asks for is not computed.
+struct LayerTaps {
+    static constexpr int64_t no_rows = std::numeric_limits<int64_t>::max();
+    /// Attention rows of the queries at this position and after it: the last position gives the last row, L - w a window
+    /// of w rows. A pass in chunks shows each chunk's part.
+    int64_t attention_from = no_rows;
+    bool column_sums = false; ///< attention that each key received, summed over all rows of the pass
+    bool raw_queries = false; ///< q before RoPE
+    bool all_rows = false;    ///< keep every row in the last layer, also those that get no logits
+
+    LayerTaps& operator|=(const LayerTaps& other) {
+        if (other.attention_from < attention_from) attention_from = other.attention_from;
+        column_sums |= other.column_sums;
+        raw_queries |= other.raw_queries;
+        all_rows |= other.all_rows;
+        return *this;
+    }
+};
+
+/// One layer of a pass, as hooks see it. The tensors are views of what the forward computes: on the model's device, valid
+/// during the call, not to be written. Rows that ride along for dropout are not shown.
+struct LayerView {
+    int64_t layer = 0;
+    const KvCache* cache = nullptr;     ///< holds this pass's columns of this layer already, where it writes any
+    std::span<const int64_t> positions; ///< [rows], ascending
+    at::Tensor residual;                ///< [rows, held hidden width], what the layer reads
+    at::Tensor input;                   ///< the same after the layer's norm: what q, k and v are projected from
+    at::Tensor q;                       ///< [query rows, heads, head_dim], after RoPE: the last ones of `positions`
+    at::Tensor raw_q;                   ///< the same before RoPE; undefined unless asked for
+    at::Tensor k, v;                    ///< [rows, kv_heads, head_dim]; k after RoPE; undefined where only queries run
+
+    // --- after attention only ---
+    /// [shown rows, heads, n] fp32: softmax before dropout, 0 where a row does not attend. The shown rows are the last
+    /// ones of `positions`. n = the last row's position + 1. Undefined unless asked for.
+    at::Tensor attention;
+    /// [heads, n] fp32. Policies reduce the heads of a KV head as they define it (reference/cache_policies.md, rule 2).
+    at::Tensor column_sums;
+};
+
+/// Places of a layer where a branch joins the residual.
+enum class Branch : uint8_t { attention_output, mlp_output };
+
+/// What a policy or a probe sees and says inside the layers of a pass. Every method has a default that does nothing, and
+/// a pass without hooks does not know about them.
+///
+/// Order, per pass: place; per layer: taps, select, attend, observe, branch (twice); then finish.
+/// Threads  called on the thread of the pass.
+class LayerHooks {
+public:
+    LayerHooks() = default;
+    LayerHooks(const LayerHooks&) = delete;
+    LayerHooks& operator=(const LayerHooks&) = delete;
+    virtual ~LayerHooks() = default;
+
+    /// Once, before the first layer. \param rows  all rows of the pass
+    virtual void place(std::span<RowPlace> rows) { (void)rows; }
+    [[nodiscard]] virtual LayerTaps taps(int64_t layer) const {
+        (void)layer;
+        return {};
+    }
+    /// Before attention: which entries this layer reads (interface Select of reference/cache_policies.md).
+    /// \return [kv_heads, m] int64 on the CPU as AttentionInputs::attended, or undefined: every visible entry.
+    ///         At most one hook of a pass may choose                                                        (asserted)
+    [[nodiscard]] virtual at::Tensor select(const LayerView& view) {
+        (void)view;
+        return {};
+    }
+    /// Before attention: the call as it will be made. Dropout is set here.
+    virtual void attend(int64_t layer, kernels::AttentionInputs& inputs) {
+        (void)layer;
+        (void)inputs;
+    }
+    /// After attention, with what taps() asked for.
+    virtual void observe(const LayerView& view) { (void)view; }
+    /// A branch before it is added to the residual; may be changed. \param rows  [all rows, held hidden width]
+    virtual void branch(int64_t layer, Branch place, at::Tensor& rows) {
+        (void)layer;
+        (void)place;
+        (void)rows;
+    }
+    /// After the last layer. \param residual  [rows, held hidden width], what the final norm reads; the last row alone
+    /// where nobody asked for more
+    virtual void finish(const at::Tensor& residual) { (void)residual; }
+};
+
+} // namespace refreshlab

@@ -1,0 +1,132 @@
+#pragma once
+
+#include "engine/cache/kv_cache.h"
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/session_prompt.h"
+#include "engine/session/parts/refresh_boundary.h"
+#include "engine/session/parts/stopwatch.h"
+#include "engine/tasks/task_scorer.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace refreshlab {
+
+class AttentionCapture;
+
+/// State after a boundary, as far as the caches do not hold it. One per step, so that rewind(k) is a look-up.
+struct Watermarks {
+    RefreshState refresh;
+    int64_t teacher_length = 0; ///< T.len; 0 without a teacher's cache
+    PendingToken pending;
+    double active_ms = 0;
+};
+
+/// One step while it is made: what its parts hand on to each other.
+struct StepInFlight {
+    StepRecord record;
+    SignalInputs inputs;
+    StepOutputs rows;
+    std::unique_ptr<AttentionCapture> attention; ///< null: not captured
+    std::vector<float> attention_entropy;        ///< [layers]; empty: not measured
+    McRequest mc;
+    Stopwatch total;
+
+    [[nodiscard]] float& ms(Part part) { return record.part_ms[static_cast<size_t>(part)]; }
+};
+
+/// The session: its parts and the order in which they act. What a part does is in engine/session/parts; the functions
+/// here only connect them.
+///   session_start.cpp   text, prefill, hand-over, y_1
+///   session_step.cpp    one step
+///   session_rewind.cpp  back to an earlier step; attention on request
+///   session_score.cpp   the closing pass
+struct DecodeSession::Impl {
+    Impl(std::shared_ptr<const ModelPair> models, RunConfig run);
+
+    // --- session_start.cpp ---
+    void start(const std::function<bool(double)>& progress, const RunText* known);
+    void check_text() const;
+    /// Caches, prefill, hand-over. \return the row that chooses y_1
+    at::Tensor fill_caches(const std::function<bool(double)>& progress);
+    at::Tensor prefill(const Forward& forward, KvCache& cache, Origin origin,
+                       const std::function<bool(double fraction)>& progress) const;
+    void make_boundary();
+    [[nodiscard]] RunInfo describe(double ttft_ms, double prefill_ms) const;
+
+    // --- session_step.cpp: the order of docs/design.md, section 3 ---
+    bool step();
+    [[nodiscard]] StepInFlight begin_step() const;
+    /// True for the record of y_N, which is never fed.
+    [[nodiscard]] bool is_last_record(const StepRecord& record) const;
+    void append_last_record(StepInFlight& now);
+    void forward(StepInFlight& now);
+    void measure(StepInFlight& now);
+    void keep_candidates(StepInFlight& now) const;
+    void keep_attention(StepInFlight& now);
+    void choose(StepInFlight& now);
+    void pass_boundary(StepInFlight& now);
+    void append(StepInFlight& now);
+    void remember(); ///< the state after this boundary
+    void finish(std::string reason);
+    /// Tells the task's scorer of y_t, record.token_id; verdicts become signal task_score of their tokens.
+    void score_task(StepRecord& record);
+    void put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts);
+    /// What y_t adds to the text, and whether a given y_t was the model's first choice.
+    [[nodiscard]] std::vector<Verdict> read_task_token(int32_t token, bool top1_hit);
+    [[nodiscard]] McRequest mc_request(int64_t step) const;
+    [[nodiscard]] bool is_end(int32_t token) const;
+    [[nodiscard]] double elapsed_ms() const; ///< active time since submit: pauses between steps do not count
+
+    // --- session_rewind.cpp ---
+    void rewind(int64_t step);
+    void remake_ring_rows();
+    void log_reached_settings();
+    void capture_attention(int64_t position, bool of_teacher);
+
+    // --- session_score.cpp ---
+    void score();
+
+    void log_command(const Command& command);
+    [[nodiscard]] int64_t limit() const { return text.limit(config); }
+    [[nodiscard]] bool overfill() const { return config.mode == Mode::overfill; }
+    [[nodiscard]] bool rebuilds() const { return overfill() && pair->geometry_difference.has_value(); }
+    [[nodiscard]] const LlamaModel& decoder() const {
+        return config.mode == Mode::teacher ? *pair->teacher : *pair->student;
+    }
+    [[nodiscard]] KvCache& decoder_cache() {
+        return config.mode == Mode::teacher ? teacher->cache() : *student_cache;
+    }
+    [[nodiscard]] Producer decoder_producer() const {
+        return config.mode == Mode::teacher ? Producer::teacher : Producer::student;
+    }
+    [[nodiscard]] const std::vector<int32_t>& prompt() const { return text.prompt.ids; }
+    [[nodiscard]] int64_t prompt_length() const { return static_cast<int64_t>(prompt().size()); }
+    [[nodiscard]] int32_t token_at(int64_t position) const; ///< prompt or generated; pending is at L + t
+
+    std::shared_ptr<const ModelPair> pair;
+    RunConfig config; ///< as it is now
+    RunText text;
+    std::vector<int32_t> end_ids;
+    int64_t capacity = 0;
+    std::shared_ptr<Recording> recording;
+
+    std::optional<TokenChooser> chooser;
+    std::unique_ptr<TaskScorer> scorer; ///< null: the run belongs to no task
+    std::unique_ptr<KvCache> student_cache;
+    std::unique_ptr<TeacherReader> teacher; ///< null until something asks the teacher
+    std::optional<RowRing> ring;            ///< mode overfill
+    std::optional<RefreshBoundary> boundary; ///< mode overfill
+
+    int64_t t = 0; ///< steps made
+    bool finished = false;
+    bool refresh_requested = false;
+    PendingToken pending;
+    std::vector<Watermarks> history; ///< [0] = after the prefill, [k] = after boundary k
+
+    double active_ms = 0; ///< of finished calls
+    std::chrono::steady_clock::time_point call_start{};
+};
+
+} // namespace refreshlab

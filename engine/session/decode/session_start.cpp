@@ -1,0 +1,166 @@
+// From a configuration to the first chosen token: text, caches, prefill, hand-over.
+#include "engine/base/error.h"
+#include "engine/session/decode/run_identity.h"
+#include "engine/session/decode/session_impl.h"
+#include "engine/text/tokenizer/tokenizer.h"
+#include "kernels/execution/cores.h"
+#include "kernels/execution/thread_pool.h"
+
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr int64_t prefill_chunk =
+    256; // small enough for a progress bar and a cancel, large enough to keep cores busy
+
+/// What a person must know who gave a policy to a run that cannot use it.
+std::string policy_note(const RunConfig& config) {
+    const auto& triggers = config.policy.triggers;
+    const bool asks = std::ranges::any_of(triggers, [](const Trigger& trigger) { return trigger.enabled; });
+    return asks ? fmt::format("policy {} does nothing in mode {}: refreshes belong to mode overfill",
+                              config.policy.name, to_string(config.mode))
+                : std::string();
+}
+
+} // namespace
+
+DecodeSession::Impl::Impl(std::shared_ptr<const ModelPair> models, RunConfig run)
+    : pair(std::move(models))
+    , config(std::move(run))
+    , call_start(std::chrono::steady_clock::now()) {}
+
+void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const RunText* known) {
+    const c10::InferenceMode guard;
+    kernels::set_num_threads(kernels::threads_for(config.threads));
+    check_run(config);
+    if (!config.task.kind.empty()) scorer = TaskScorer::create(config.task, config.prompt);
+    text = known != nullptr ? *known : run_text(*pair, config);
+    check_text();
+    end_ids = pair->end_ids();
+    capacity = text.capacity(config, pair->context());
+    require_memory(memory_of_run(config, *pair, &text));
+
+    call_start = std::chrono::steady_clock::now(); // submit: ids are ready
+    chooser.emplace(text.given, prompt_length(), config.seed);
+    const at::Tensor first_row = fill_caches(progress);
+    const double prefill_ms = elapsed_ms();
+    const Producer producer = config.mode == Mode::student ? Producer::student : Producer::teacher;
+    pending = chooser->choose(first_row, prompt_length(), producer, config.sampler);
+    const double ttft_ms = elapsed_ms();
+    if (producer == Producer::teacher) {
+        teacher->keep_row(first_row);
+        pending.teacher_logprob = pending.logprob;
+        pending.teacher_agrees = pending.top1_hit ? 1 : 0;
+    }
+    if (overfill()) make_boundary();
+
+    recording = std::make_shared<Recording>(describe(ttft_ms, prefill_ms), pair->tokenizer);
+    active_ms = ttft_ms;
+    history.clear();
+    remember();
+    if (is_end(pending.id)) finish("stop_token");
+}
+
+void DecodeSession::Impl::check_text() const {
+    if (prompt().empty()) throw Error("starting a run", "the prompt", "gives no tokens");
+    const int64_t context = pair->context();
+    if (prompt_length() >= context) {
+        throw Error("starting a run", "the prompt",
+                    fmt::format("has {} tokens and the models' context is {}", prompt_length(), context),
+                    "shorten it");
+    }
+    const int64_t vocab = decoder().config().vocab_size;
+    for (const auto* ids : {&text.prompt.ids, &text.given}) {
+        for (const int32_t id : *ids) {
+            if (id >= 0 && id < vocab) continue;
+            throw Error("starting a run", ids == &text.prompt.ids ? "the prompt" : "the given text",
+                        fmt::format("token id {} is outside the model's vocabulary of {}", id, vocab),
+                        "tokenizer.json and config.json do not belong together");
+        }
+    }
+}
+
+at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& progress) {
+    const auto share = [&progress](double first, double part) -> std::function<bool(double)> {
+        return [&progress, first, part](double fraction) {
+            return !progress || progress(first + part * fraction);
+        };
+    };
+    if (config.mode == Mode::student) {
+        student_cache = pair->student->make_cache(capacity);
+        return prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0, 1));
+    }
+    teacher = std::make_unique<TeacherReader>(pair->teacher->forward(), pair->teacher->make_cache(capacity));
+    const at::Tensor row = prefill(pair->teacher->forward(), teacher->cache(), Origin::teacher_prefill,
+                                   share(0, rebuilds() ? 0.7 : 1));
+    if (!overfill()) return row;
+    student_cache = pair->student->make_cache(capacity);
+    if (rebuilds()) {
+        static_cast<void>(
+            prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0.7, 0.3)));
+    } else {
+        student_cache->adopt_prefix(teacher->cache(), prompt_length());
+    }
+    return row;
+}
+
+at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, Origin origin,
+                                        const std::function<bool(double fraction)>& progress) const {
+    at::Tensor row;
+    for (int64_t done = 0; done < prompt_length();) {
+        const int64_t n = std::min(prefill_chunk, prompt_length() - done);
+        StepInputs in;
+        in.tokens = std::span(prompt()).subspan(static_cast<size_t>(done), static_cast<size_t>(n));
+        in.origin = origin;
+        in.rows = done + n == prompt_length() ? Rows::last : Rows::none;
+        row = forward.prefill(cache, in).logits;
+        done += n;
+        if (!progress(static_cast<double>(done) / static_cast<double>(prompt_length())))
+            throw Error("starting a run", {}, "cancelled");
+    }
+    return row[0];
+}
+
+void DecodeSession::Impl::make_boundary() {
+    ring.emplace(std::min(ring_rows, capacity), decoder().config().vocab_size, pair->student->device());
+    boundary.emplace(RefreshBoundary::Parts{config, pair->student->forward(), *student_cache, *teacher, *ring,
+                                            *chooser, rebuilds(), prompt_length()});
+}
+
+RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
+    RunInfo info;
+    info.id = new_run_id();
+    info.config = config;
+    info.rendered_prompt = text.prompt.text;
+    info.prompt_ids = prompt();
+    info.first_token = is_end(pending.id) ? -1 : pending.id;
+    info.first_producer = pending.producer;
+    info.first_logprob = pending.logprob;
+    const ModelConfig& shape = decoder().config();
+    info.vocab_size = shape.vocab_size;
+    info.layers = shape.num_layers;
+    info.heads = shape.num_heads;
+    info.kv_heads = shape.num_kv_heads;
+    info.head_dim = shape.head_dim;
+    for (const KvCache* cache : {teacher ? &teacher->cache() : nullptr, student_cache.get()}) {
+        if (cache != nullptr) info.cache_bytes_per_token += cache->bytes_reserved() / cache->capacity();
+    }
+    info.ttft_ms = ttft_ms;
+    info.prefill_ms = prefill_ms;
+    info.device = decoder().device().str();
+    info.dtype = std::string(to_string(config.dtype));
+    info.threads = kernels::num_threads();
+    info.started_at = utc_now();
+    info.versions = version_list();
+    info.text_rule = pair->tokenizer->text_rule();
+    info.note = overfill() ? pair->note() : policy_note(config);
+    return info;
+}
+
+} // namespace refreshlab

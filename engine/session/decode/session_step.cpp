@@ -1,0 +1,239 @@
+// One step, in the order of docs/design.md, section 3: forward, signals, choose, boundary (plan, teacher pass, splice),
+// append. Commands were applied before it.
+#include "engine/base/check.h"
+#include "engine/model/forward/captures.h"
+#include "engine/session/decode/session_impl.h"
+#include "engine/session/parts/attention_rows.h"
+#include "engine/text/tokenizer/tokenizer.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace refreshlab {
+
+bool DecodeSession::Impl::step() {
+    if (finished) return false;
+    const c10::InferenceMode guard;
+    call_start = std::chrono::steady_clock::now();
+    StepInFlight now = begin_step();
+    if (is_last_record(now.record)) {
+        append_last_record(now);
+        return true;
+    }
+    forward(now);
+    measure(now);
+    choose(now);
+    pass_boundary(now);
+    append(now);
+    if (is_end(pending.id)) finish("stop_token");
+    return true;
+}
+
+StepInFlight DecodeSession::Impl::begin_step() const {
+    StepInFlight now;
+    now.record.step = t + 1;
+    now.record.position = prompt_length() + t;
+    now.record.token_id = pending.id;
+    now.record.producer = pending.producer;
+    now.record.next_producer = decoder_producer();
+    now.record.signals.fill(absent());
+    now.inputs.logprob = pending.logprob;
+    now.inputs.top1_hit = pending.top1_hit ? 1 : 0;
+    now.inputs.teacher_logprob = pending.teacher_logprob;
+    now.inputs.teacher_agrees = pending.teacher_agrees;
+    return now;
+}
+
+bool DecodeSession::Impl::is_last_record(const StepRecord& record) const {
+    return record.step == limit() || record.position >= capacity;
+}
+
+void DecodeSession::Impl::append_last_record(StepInFlight& now) {
+    StepRecord& record = now.record;
+    record.fed = false;
+    record.arrival_ms = t > 0 ? recording->step(t).arrival_ms : recording->info().ttft_ms;
+    now.inputs.steps_since_refresh = -1; // no boundary
+    evaluate_signals(now.inputs, record.signals);
+    score_task(record);
+    recording->append(record);
+    ++t;
+    remember();
+    const bool all_read = record.step == static_cast<int64_t>(text.given.size());
+    finish(record.step != limit() ? "context_limit" : all_read ? "given_end" : "max_tokens");
+}
+
+void DecodeSession::Impl::forward(StepInFlight& now) {
+    const ModelConfig& model = decoder().config();
+    now.mc = mc_request(now.record.step);
+    std::vector<LayerHooks*> hooks;
+    if (config.capture.attention) {
+        now.attention =
+            std::make_unique<AttentionCapture>(model, config.capture.layers, now.record.position);
+        hooks.push_back(now.attention.get());
+    }
+    StepInputs in;
+    in.tokens = std::span(&now.record.token_id, 1);
+    in.origin = config.mode == Mode::teacher ? Origin::teacher_decode : Origin::student;
+    in.ask.emplace().top_k = std::max<int64_t>(config.capture.top_k, 2); // two: the margin is a signal
+    in.mc = now.mc;
+    in.hooks = hooks;
+    const Stopwatch watch;
+    now.rows = decoder().forward().step(decoder_cache(), in);
+    now.ms(Part::model) = static_cast<float>(watch.ms()); // the summary has waited for the device
+}
+
+void DecodeSession::Impl::measure(StepInFlight& now) {
+    const at::Tensor row = now.rows.logits[0];
+    if (now.mc.passes > 0) {
+        const Stopwatch watch;
+        const kernels::McStatistics m = kernels::mc_statistics(row, now.rows.mc_logits);
+        now.inputs.mc = {m.variance, m.variance_sd, m.mutual_information_bits, m.mean_entropy_bits,
+                         m.mean_entropy_sd_bits};
+        now.ms(Part::mc) = static_cast<float>(watch.ms());
+    }
+    const Stopwatch watch;
+    const kernels::RowStatistics& s = now.rows.summary[0].statistics;
+    now.inputs.row = {s.log_z, s.entropy_bits, s.top1_prob, s.finite};
+    const int64_t splice = boundary ? boundary->state().splice : prompt_length();
+    now.inputs.steps_since_refresh = now.record.position + 1 - splice; // S.len - P after this forward
+    evaluate_signals(now.inputs, now.record.signals);
+    keep_candidates(now);
+    if (ring) ring->put(now.record.position, row);
+    now.ms(Part::signals) = static_cast<float>(watch.ms());
+    keep_attention(now);
+}
+
+void DecodeSession::Impl::keep_candidates(StepInFlight& now) const {
+    const kernels::RowSummary& summary = now.rows.summary[0];
+    const auto wanted = static_cast<size_t>(std::min<int64_t>(config.capture.top_k, max_top_k));
+    now.record.top_k = static_cast<uint8_t>(std::min(wanted, summary.top.ids.size()));
+    for (size_t i = 0; i < now.record.top_k; ++i) {
+        now.record.top_ids[i] = summary.top.ids[i];
+        now.record.top_probs[i] = static_cast<float>(
+            std::exp(static_cast<double>(summary.top.logits[i]) - summary.statistics.log_z));
+    }
+}
+
+void DecodeSession::Impl::keep_attention(StepInFlight& now) {
+    if (!now.attention) return;
+    const Stopwatch watch;
+    recording->add_attention(make_attention_rows(*now.attention, now.record.position, now.record.step,
+                                                 config.mode == Mode::teacher));
+    now.ms(Part::attention) = static_cast<float>(watch.ms());
+}
+
+void DecodeSession::Impl::choose(StepInFlight& now) {
+    const Stopwatch watch;
+    pending = chooser->choose(now.rows.logits[0], now.record.position + 1, decoder_producer(), config.sampler,
+                              &now.rows.summary[0].statistics);
+    if (config.mode == Mode::teacher) {
+        pending.teacher_logprob = pending.logprob;
+        pending.teacher_agrees = pending.top1_hit ? 1 : 0;
+    }
+    now.ms(Part::sample) = static_cast<float>(watch.ms());
+    now.record.arrival_ms = elapsed_ms();
+}
+
+void DecodeSession::Impl::pass_boundary(StepInFlight& now) {
+    if (!boundary) return;
+    StepRecord& record = now.record;
+    const auto at_position = [this, &record](int64_t position) { // this step is not in the recording yet
+        return position == record.position ? record.token_id : token_at(position);
+    };
+    BoundaryStep step{record,
+                      pending,
+                      *recording,
+                      record.step + 1 < limit() && !is_end(pending.id),
+                      std::exchange(refresh_requested, false),
+                      at_position};
+    boundary->run(step);
+    if (config.policy.on_fire != OnFire::keep) record.arrival_ms = elapsed_ms();
+}
+
+void DecodeSession::Impl::append(StepInFlight& now) {
+    StepRecord& record = now.record;
+    score_task(record);
+    record.next_token_id = pending.id;
+    record.next_producer = pending.producer;
+    now.ms(Part::other) = 0;
+    float named = 0;
+    for (const float ms : record.part_ms)
+        named += ms;
+    now.ms(Part::other) = std::max(0.0F, static_cast<float>(now.total.ms()) - named);
+    recording->append(record);
+    ++t;
+    active_ms = elapsed_ms();
+    remember();
+    RL_ASSERT(!boundary || (boundary->state().splice >= prompt_length() &&
+                            boundary->state().splice <= student_cache->length() &&
+                            student_cache->length() == prompt_length() + t &&
+                            teacher->length() <= student_cache->length()));
+}
+
+void DecodeSession::Impl::remember() {
+    history.push_back({boundary ? boundary->state() : RefreshState{}, teacher ? teacher->length() : 0,
+                       pending, active_ms});
+}
+
+void DecodeSession::Impl::finish(std::string reason) {
+    finished = true;
+    if (scorer) put_verdicts(nullptr, scorer->finish());
+    RunEnd end;
+    end.stop_reason = std::move(reason);
+    end.total_ms = t > 0 ? recording->step(t).arrival_ms : recording->info().ttft_ms;
+    recording->set_end(std::move(end));
+}
+
+std::vector<Verdict> DecodeSession::Impl::read_task_token(int32_t token, bool top1_hit) {
+    const TokenTable& table = *pair->tokenizer;
+    const std::string_view bytes = table.is_special(token) ? std::string_view() : table.token_bytes(token);
+    return scorer->advance(bytes, text.given.empty() ? std::nullopt : std::optional(top1_hit));
+}
+
+void DecodeSession::Impl::put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts) {
+    static const size_t id = require_signal("task_score", "session");
+    for (const Verdict& verdict : verdicts)
+        put_signal(*recording, in_flight, id, verdict.token, verdict.right ? 1 : 0);
+}
+
+void DecodeSession::Impl::score_task(StepRecord& record) {
+    if (!scorer) return;
+    static const size_t hit_id = require_signal("top1_hit", "session");
+    put_verdicts(&record, read_task_token(record.token_id, record.signals[hit_id] == 1.0F));
+}
+
+McRequest DecodeSession::Impl::mc_request(int64_t step) const {
+    const bool due =
+        (config.mc.measure && step % config.mc.stride == 0) || (overfill() && wants_mc(config.policy, step));
+    if (!due) return {};
+    const ModelConfig& model = decoder().config();
+    McRequest request;
+    request.passes = config.mc.samples;
+    request.seed = config.seed;
+    const double trained = model.attention_dropout.value_or(0);
+    request.p = static_cast<float>(config.mc.p >= 0 ? config.mc.p : trained > 0 ? trained : 0.1);
+    request.attention_output = request.mlp_output = model.resid_dropout.value_or(0) > 0;
+    return request;
+}
+
+bool DecodeSession::Impl::is_end(int32_t token) const {
+    return !config.ignore_stop && text.given.empty() &&
+           std::binary_search(end_ids.begin(), end_ids.end(), token);
+}
+
+double DecodeSession::Impl::elapsed_ms() const {
+    return active_ms +
+           std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - call_start).count();
+}
+
+int32_t DecodeSession::Impl::token_at(int64_t position) const {
+    const int64_t generated = position - prompt_length();
+    if (generated < 0) return prompt()[static_cast<size_t>(position)];
+    if (generated == t) return pending.id;
+    return recording->step(generated + 1).token_id;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "engine/model/forward.h"
+#include "engine/record/recording/step_record.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace refreshlab {
+
+class KvCache;
+
+/// Positions [first, end) that the student wrote since the last splice.
+struct Delta {
+    int64_t first = 0, end = 0;
+    [[nodiscard]] int64_t size() const { return end - first; }
+};
+
+/// Drift of a delta: [layers, positions], K and V apart, and its mean over the layers at each position
+/// (reference/refresh.md, 6.2). To be taken before the splice: both versions of every column exist then only.
+struct DeltaDrift {
+    std::shared_ptr<DriftMap> map; ///< step and refresh id are the caller's to fill in
+    std::vector<double> mean;      ///< [positions]: (eK + eV) / 2, mean over layers
+};
+/// One KV geometry, positions in both caches                                                             (asserted)
+[[nodiscard]] DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta delta);
+
+/// Copies the newest `count` columns of delta from the teacher and marks the rest as passed over. Journalled.
+void splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_t count, int32_t refresh,
+                   int64_t step);
+
+/// Rebuild mode: the geometries differ, so nothing can be copied. The student's columns from `first_pos` on are computed
+/// again from their tokens, which for an exact cache reproduces them (reference/refresh.md, section 4).
+void rebuild_columns(const Forward& student, KvCache& cache, int64_t first_pos,
+                     std::span<const int32_t> tokens);
+
+} // namespace refreshlab

@@ -1,0 +1,58 @@
+#include "engine/session/parts/teacher_reader.h"
+
+#include "engine/session/parts/row_ring.h"
+#include "engine/session/parts/stopwatch.h"
+#include "engine/signals/registry.h"
+
+#include <algorithm>
+
+namespace refreshlab {
+
+TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int32_t(int64_t)>& token_at,
+                                           const RowRing& ring, int64_t known_end) {
+    const Stopwatch watch;
+    Reading reading;
+    reading.first = length();
+    reading.tokens = std::max<int64_t>(0, end - reading.first);
+    while (length() < end) {
+        const int64_t begin = length(), n = std::min(pass_chunk, end - begin);
+        std::vector<int32_t> tokens, next;
+        std::vector<int64_t> slots;
+        for (int64_t p = begin; p < begin + n; ++p) {
+            tokens.push_back(token_at(p));
+            next.push_back(p + 1 < known_end ? token_at(p + 1) : -1);
+            slots.push_back(ring.slot(p));
+        }
+        StepInputs in;
+        in.tokens = tokens;
+        in.origin = Origin::teacher_decode;
+        in.rows = Rows::all;
+        in.ask.emplace();
+        in.ask->tokens = next;
+        in.ask->kl_against = ring.rows();
+        in.ask->kl_rows = slots;
+        const StepOutputs out = m_forward.prefill(*m_cache, in);
+        for (size_t i = 0; i < out.summary.size(); ++i) {
+            const kernels::RowSummary& row = out.summary[i];
+            reading.kl_nats.push_back(slots[i] < 0 ? absent() : static_cast<float>(row.kl_nats));
+            if (next[i] < 0) continue;
+            reading.next_logprob.push_back(static_cast<float>(row.logprob));
+            reading.next_agrees.push_back(row.statistics.top1_id == next[i] ? 1.0F : 0.0F);
+        }
+        m_last_row = out.logits[n - 1].clone();
+        m_last_statistics = out.summary.back().statistics;
+    }
+    reading.ms = watch.ms();
+    return reading;
+}
+
+void TeacherReader::keep_row(const at::Tensor& row) {
+    m_last_row = row;
+    m_last_statistics = kernels::row_statistics(row.unsqueeze(0))[0];
+}
+
+double TeacherReader::last_logprob(int32_t token) const {
+    return m_last_row[token].item<double>() - m_last_statistics->log_z;
+}
+
+} // namespace refreshlab

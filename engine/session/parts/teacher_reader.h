@@ -1,0 +1,64 @@
+#pragma once
+
+#include "engine/cache/kv_cache.h"
+#include "engine/model/forward.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace refreshlab {
+
+class RowRing;
+
+/// Rows of logits of a teacher pass that are alive at once: 128 x 128,256 x 4 B = 66 MB; chunks are exact.
+inline constexpr int64_t pass_chunk = 128;
+
+/// The teacher's side of a session: its cache, which lags behind the student's, and what its rows say. One reading is the
+/// pass of a probe and of a refresh (reference/refresh.md, 6).
+class TeacherReader {
+public:
+    /// \param forward  of the teacher; outlives this
+    TeacherReader(const Forward& forward, std::unique_ptr<KvCache> cache)
+        : m_forward(forward)
+        , m_cache(std::move(cache)) {}
+
+    [[nodiscard]] KvCache& cache() { return *m_cache; }
+    [[nodiscard]] const KvCache& cache() const { return *m_cache; }
+    [[nodiscard]] int64_t length() const { return m_cache->length(); }
+
+    /// What a reading of positions [first, first + tokens) gave.
+    struct Reading {
+        int64_t first = 0, tokens = 0;
+        /// [tokens]: KL(teacher || student) of the rows, nats; absent() where the ring holds no student row.
+        std::vector<float> kl_nats;
+        /// About the token after each position, for the leading positions whose next token is settled.
+        std::vector<float> next_logprob, next_agrees;
+        double ms = 0;
+    };
+    /// Extends the cache over [length(), end); nothing where there is nothing to read.
+    /// \param token_at    the token of a position
+    /// \param known_end   tokens below this position are settled; the one at it may still be replaced (on_fire)
+    Reading read(int64_t end, const std::function<int32_t(int64_t)>& token_at, const RowRing& ring,
+                 int64_t known_end);
+
+    /// Keeps the row of position length() - 1 that a pass outside read() made (the prefill).
+    void keep_row(const at::Tensor& row);
+    /// Row of position length() - 1, [vocab] fp32, the teacher's device.
+    [[nodiscard]] const at::Tensor& last_row() const { return m_last_row; }
+    [[nodiscard]] const kernels::RowStatistics& last_statistics() const { return *m_last_statistics; }
+    /// ln p of a token under last_row().
+    [[nodiscard]] double last_logprob(int32_t token) const;
+
+private:
+    const Forward& m_forward;
+    std::unique_ptr<KvCache> m_cache;
+    at::Tensor m_last_row;
+    std::optional<kernels::RowStatistics> m_last_statistics;
+};
+
+} // namespace refreshlab

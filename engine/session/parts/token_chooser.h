@@ -1,0 +1,46 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+#include "engine/record/recording/step_record.h"
+#include "kernels/ops/row_statistics.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace refreshlab {
+
+/// The token chosen last, not fed yet, and what is known of it.
+struct PendingToken {
+    int32_t id = -1;
+    Producer producer = Producer::teacher;
+    double logprob = 0;    ///< under the row it was drawn from
+    bool top1_hit = false; ///< it is the arg max of that row
+    /// ln p_T, and whether the teacher's arg max is this token (1 or 0); known when the teacher's row of that position is.
+    std::optional<double> teacher_logprob, teacher_agrees;
+};
+
+/// Gives the token of a position by a row of logits: drawn, or the given one where the run reads a given text.
+class TokenChooser {
+public:
+    /// \param given         y_1, y_2, ... of a given text; empty: tokens are drawn
+    /// \param first_position  of y_1
+    TokenChooser(std::vector<int32_t> given, int64_t first_position, uint64_t seed)
+        : m_given(std::move(given))
+        , m_first_position(first_position)
+        , m_seed(seed) {}
+    /// \param row         [vocab]
+    /// \param statistics  of that row where they exist already: saves a pass over it
+    [[nodiscard]] PendingToken choose(const at::Tensor& row, int64_t position, Producer producer,
+                                      const SamplerConfig& sampler,
+                                      const kernels::RowStatistics* statistics = nullptr) const;
+
+private:
+    std::vector<int32_t> m_given;
+    int64_t m_first_position;
+    uint64_t m_seed;
+};
+
+} // namespace refreshlab

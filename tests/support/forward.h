@@ -1,0 +1,55 @@
+#pragma once
+
+#include "engine/cache/kv_cache.h"
+#include "engine/model/forward.h"
+#include "engine/model/forward/captures.h"
+#include "engine/model/llama_model.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+/// The passes of a model in one line each.
+namespace refreshlab::test {
+
+using HookList = std::initializer_list<LayerHooks*>;
+
+/// \return logits, [rows, vocab]; undefined for Rows::none
+inline at::Tensor extend(const LlamaModel& model, KvCache& cache, std::span<const int32_t> tokens, Rows rows,
+                         Origin origin, HookList hooks = {}) {
+    StepInputs in;
+    in.tokens = tokens;
+    in.origin = origin;
+    in.rows = rows;
+    in.hooks = std::span(hooks.begin(), hooks.size());
+    return model.forward().prefill(cache, in).logits;
+}
+
+struct StepRows {
+    at::Tensor row; ///< [vocab]
+    at::Tensor mc;  ///< [N, vocab]; undefined without MC
+};
+inline StepRows step(const LlamaModel& model, KvCache& cache, int32_t token, Origin origin,
+                     const McRequest& mc = {}, HookList hooks = {}) {
+    StepInputs in;
+    in.tokens = std::span(&token, 1);
+    in.origin = origin;
+    in.mc = mc;
+    in.hooks = std::span(hooks.begin(), hooks.size());
+    const StepOutputs out = model.forward().step(cache, in);
+    return {out.logits[0], out.mc_logits};
+}
+
+/// \return [vocab]
+inline at::Tensor read_only_step(const LlamaModel& model, const KvCache& cache, int32_t token,
+                                 int64_t position, HookList hooks = {}) {
+    StepInputs in;
+    in.tokens = std::span(&token, 1);
+    in.hooks = std::span(hooks.begin(), hooks.size());
+    return model.forward().read_only(cache, position, in).logits[0];
+}
+
+} // namespace refreshlab::test
