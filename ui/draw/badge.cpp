@@ -1,7 +1,8 @@
 #include "ui/draw/badge.h"
 
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/base/colour.h"
+#include "ui/scene/marks/refresh_marks.h"
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,9 +1,9 @@
 #include "ui/draw/tooltips.h"
 
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
+#include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/text/token_colours.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/theme/run_colours.h"

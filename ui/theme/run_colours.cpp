@@ -27,7 +27,7 @@ Colour marker_colour(const Theme& theme, const RefreshEvent& event) {
 }
 
 Colour group_colour(const Theme& theme, const Recording& recording, const RefreshMarks& marks,
-                   const MarkerGroup& group) {
+                    const MarkerGroup& group) {
     const Colour first = marker_colour(theme, recording.refreshes()[marks.events[group.first]]);
     for (size_t i = group.first + 1; i <= group.last; ++i)
         if (marker_colour(theme, recording.refreshes()[marks.events[i]]) != first) return theme.several;
