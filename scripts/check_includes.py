@@ -15,6 +15,35 @@ forbidden = {
 # engine rooms whose public headers have no torch type; everything that ui may include.
 plain_rooms = {"base", "text", "control", "signals", "refresh", "record", "tasks"}
 
+# Rooms of ui/ from the bottom to the top: a room includes itself and those before it. The first three, which are what the
+# window shows, are compiled without Dear ImGui (rl_scene). Rooms within scene/ stand in an order of their own.
+ui_rooms = ["base", "scene", "theme", "context", "widgets", "draw", "panels", "state", "dialogs", "shell"]
+ui_plain = {"base", "scene", "theme"}
+scene_rooms = ["series", "axes", "maps", "text", "marks", "policy"]
+
+
+def ui_fault(name, target):
+    """What is wrong with an #include in a file of ui/; None where nothing is."""
+    room, sub = name.parts[1], name.parts[2]
+    if room not in ui_rooms:
+        return None if room == name.name else f"ui/{room} is no room of ui/ (see ui_rooms)"
+    if room in ui_plain and re.match(r"(imgui|implot|misc/cpp/)", target):
+        return f"ui/{room} has no Dear ImGui and may not include <{target}>"
+    parts = target.split("/")
+    if parts[0] != "ui" or len(parts) < 3:
+        return None
+    if parts[1] not in ui_rooms:
+        return f"ui/{parts[1]} is no room of ui/"
+    if ui_rooms.index(parts[1]) > ui_rooms.index(room):
+        return f"ui/{room} may not include {target}"
+    if room == parts[1] == "scene" and scene_rooms.index(parts[2]) > scene_rooms.index(sub):
+        return f"ui/scene/{sub} may not include {target}"
+    # Panels know each other by ui/panels/panel.h alone.
+    if room == parts[1] == "panels" and len(parts) > 3 and (len(name.parts) < 4 or parts[2] != sub):
+        return f"{name} may not include {target}: a panel's folder is its own"
+    return None
+
+
 faults = []
 for layer in layers:
     for path in sorted((root / layer).rglob("*")):
@@ -37,6 +66,8 @@ for layer in layers:
                 faults.append(f"{name}:{number}: {name.parts[1]}/ is torch-free and may not include {target}")
             if layer == "ui" and top == "engine" and target.split("/")[1] not in plain_rooms:
                 faults.append(f"{name}:{number}: ui sees only the torch-free rooms, not {target}")
+            if layer == "ui" and (fault := ui_fault(name, target)):
+                faults.append(f"{name}:{number}: {fault}")
             if path.suffix == ".cu" and re.match(r"(torch|ATen|c10)/", target):
                 faults.append(f"{name}:{number}: no torch headers in .cu files")
 print("\n".join(faults) if faults else "include arrows: all point down")

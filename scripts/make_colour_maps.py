@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes ui/colour_tables.inc from assets/colours/control_points.json: 256 entries a map, 0xAABBGGRR.
+"""Writes ui/scene/maps/colour_tables.inc from assets/colours/control_points.json: 256 entries a map, 0xAABBGGRR.
 
 Between control points a natural cubic spline per channel; against the published 256 entries of viridis and cividis it is
 off by at most 1 and 3 of 255. Run it again after a change of the points: scripts/make_colour_maps.py [--check]
@@ -54,10 +54,10 @@ def main():
         for i in range(0, ENTRIES, 8):
             text += "    " + ", ".join(colours[i : i + 8]) + ",\n"
         text += "};\n"
-    target = ROOT / "ui/colour_tables.inc"
+    target = ROOT / "ui/scene/maps/colour_tables.inc"
     if "--check" in sys.argv:
         if target.read_text() != text:
-            sys.exit("ui/colour_tables.inc is not what scripts/make_colour_maps.py writes; run it and commit")
+            sys.exit("ui/scene/maps/colour_tables.inc is not what scripts/make_colour_maps.py writes; run it and commit")
         return
     target.write_text(text)
 

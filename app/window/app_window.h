@@ -5,9 +5,9 @@
 #include "app/window/platform.h"
 #include "app/window/waiter.h"
 #include "engine/control/engine_link.h"
-#include "ui/frame_governor.h"
-#include "ui/host.h"
-#include "ui/shell.h"
+#include "ui/context/host.h"
+#include "ui/shell/frame_governor.h"
+#include "ui/shell/shell.h"
 
 #include <cstdint>
 #include <filesystem>

@@ -4,7 +4,7 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/record/recording/recording.h"
-#include "ui/png_text.h"
+#include "ui/base/png_text.h"
 
 #include <nlohmann/json.hpp>
 

@@ -6,9 +6,9 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/worker/session_worker.h"
-#include "ui/layout.h"
 #include "ui/panels/panel.h"
-#include "ui/theme.h"
+#include "ui/state/layout.h"
+#include "ui/theme/theme.h"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>

@@ -3,9 +3,9 @@
 #include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
-#include "ui/attention_map.h"
-#include "ui/format.h"
-#include "ui/plot/token_colours.h"
+#include "ui/base/format.h"
+#include "ui/scene/maps/attention_map.h"
+#include "ui/scene/text/token_colours.h"
 
 #include <fmt/format.h>
 #include <imgui_internal.h>

@@ -1,8 +1,8 @@
 #include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
-#include "ui/plot/time_view.h"
-#include "ui/plot/token_label.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/scene/text/token_label.h"
 
 #include <algorithm>
 #include <cmath>

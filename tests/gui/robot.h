@@ -2,7 +2,7 @@
 
 #include "app/window/app_window.h"
 #include "engine/session/worker/session_worker.h"
-#include "ui/action.h"
+#include "ui/state/action.h"
 
 #include <imgui.h>
 #include <imgui_te_context.h>

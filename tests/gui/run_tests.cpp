@@ -1,7 +1,7 @@
 #include "engine/control/command.h"
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
-#include "ui/plot/refresh_marks.h"
+#include "ui/scene/marks/refresh_marks.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 #include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
-#include "ui/format.h"
-#include "ui/plot/refresh_marks.h"
+#include "ui/base/format.h"
+#include "ui/scene/marks/refresh_marks.h"
 
 #include <imgui_internal.h>
 

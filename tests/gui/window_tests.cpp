@@ -1,6 +1,6 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
-#include "ui/shell_state.h"
+#include "ui/state/shell_state.h"
 
 #include <algorithm>
 

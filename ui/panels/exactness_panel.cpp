@@ -1,6 +1,7 @@
-#include "ui/format.h"
+#include "ui/base/colour.h"
+#include "ui/base/format.h"
 #include "ui/panels/panel.h"
-#include "ui/widgets.h"
+#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

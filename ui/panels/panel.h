@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ui/context.h"
+#include "ui/context/context.h"
 
 #include <memory>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace refreshlab::ui {
 
-/// One dockable panel: one file pair in ui/panels/ and one line in panels.cpp.
+/// One dockable panel: a file or a folder in ui/panels/ and one line in panels.cpp.
 class Panel {
 public:
     virtual ~Panel() = default;

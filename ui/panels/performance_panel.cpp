@@ -1,7 +1,8 @@
-#include "ui/format.h"
+#include "ui/base/colour.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
 #include "ui/panels/panel.h"
-#include "ui/plot/value_format.h"
-#include "ui/widgets.h"
+#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,13 @@
-#include "ui/format.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/badge.h"
+#include "ui/draw/signal_plot.h"
+#include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
-#include "ui/plot/signal_plot.h"
-#include "ui/plot/time_view.h"
-#include "ui/plot/value_format.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/scene/marks/refresh_marks.h"
+#include "ui/theme/run_colours.h"
+#include "ui/widgets/offer_run.h"
 
 #include <fmt/format.h>
 #include <implot.h>

@@ -1,9 +1,14 @@
+#include "ui/base/colour.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/badge.h"
+#include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
-#include "ui/plot/auto_range.h"
-#include "ui/plot/refresh_marks.h"
-#include "ui/plot/series_set.h"
-#include "ui/plot/time_view.h"
-#include "ui/plot/value_format.h"
+#include "ui/scene/axes/auto_range.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/series/series_set.h"
+#include "ui/theme/run_colours.h"
+#include "ui/widgets/offer_run.h"
 
 #include <fmt/format.h>
 #include <imgui.h>

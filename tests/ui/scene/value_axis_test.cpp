@@ -1,0 +1,227 @@
+#include "engine/signals/registry.h"
+#include "tests/support/seed.h"
+#include "ui/scene/axes/signal_choice.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/scene/axes/value_axis.h"
+#include "ui/scene/policy/thresholds.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using Catch::Approx;
+
+namespace {
+
+ValueAxis axis_of(AxisScale scale, double min, double max, double linear_until = 1e-3) {
+    return {scale, min, max, linear_until};
+}
+
+SeriesSummary summary_of(const std::vector<float>& values) {
+    SeriesSummary sum;
+    for (size_t i = 0; i < values.size(); ++i)
+        sum.add(static_cast<int32_t>(i) + 1, values[i]);
+    return sum;
+}
+
+constexpr double open_end = std::numeric_limits<double>::max();
+constexpr ValueRange usual{0, 12};
+
+} // namespace
+
+TEST_CASE("values and places of an axis are the same in both directions and in the same order",
+          "[plot][SG11]") {
+    std::mt19937 random(test::seed(40));
+    std::uniform_real_distribution<double> exponent(-6, 6), share(-0.5, 1.5);
+    for (int round = 0; round < 200; ++round) {
+        for (const AxisScale scale : axis_scales) {
+            double low = std::pow(10.0, exponent(random)),
+                   high = low * (1 + std::pow(10.0, exponent(random)));
+            if (scale != AxisScale::log && round % 2 == 0) low = -low;
+            const ValueAxis axis = axis_of(scale, low, high, std::max(high, -low) * 1e-3);
+            REQUIRE(axis.share(low) == Approx(0).margin(1e-9));
+            REQUIRE(axis.share(high) == Approx(1));
+            const double a = share(random), b = share(random);
+            REQUIRE(axis.share(axis.at_share(a)) == Approx(a).margin(1e-6));
+            if (std::fabs(a - b) > 1e-6) REQUIRE((axis.at_share(a) < axis.at_share(b)) == (a < b));
+            // A pixel is as much as the axis says, measured against the places themselves.
+            const double value = axis.at_share(0.4);
+            const double step = axis.per_pixel(value, 4000);
+            REQUIRE(axis.share(value + step) - axis.share(value) == Approx(1.0 / 4000).epsilon(0.05));
+        }
+    }
+}
+
+TEST_CASE("log has no place for 0 and below, the other axes have one for every number", "[plot][SG11]") {
+    const ValueAxis log = axis_of(AxisScale::log, 0.01, 10), symlog = axis_of(AxisScale::symlog, -1, 10);
+    for (const double value : {0.0, -0.0, -3.0}) {
+        CHECK_FALSE(log.has_place(value));
+        CHECK(log.share(value) < -50); // far below the plot, and a number
+        CHECK(symlog.has_place(value));
+    }
+    CHECK(log.has_place(1e-300));
+    CHECK(symlog.share(-0.5) < symlog.share(0));
+    for (const AxisScale scale : axis_scales) {
+        const ValueAxis axis = axis_of(scale, 1, 2);
+        CHECK_FALSE(axis.has_place(std::numeric_limits<double>::infinity()));
+        CHECK_FALSE(axis.has_place(std::numeric_limits<double>::quiet_NaN()));
+    }
+    CHECK(std::isnan(log.forward(std::numeric_limits<double>::quiet_NaN()))); // lifts the pen of a line
+    CHECK(can_be_logarithmic("mc_variance"));
+    CHECK_FALSE(can_be_logarithmic("logprob"));
+}
+
+TEST_CASE("an automatic logarithmic range holds every value above 0 and every near threshold",
+          "[plot][SG11]") {
+    std::mt19937 random(test::seed(41));
+    std::uniform_real_distribution<float> exponent(-8, 3);
+    for (int round = 0; round < 300; ++round) {
+        std::vector<float> values(1 + random() % 20);
+        for (float& value : values)
+            value = random() % 5 == 0 ? -value * static_cast<float>(random() % 2)
+                                      : std::pow(10.0F, exponent(random));
+        values.push_back(0.5F);
+        const std::vector<double> thresholds{0.3, -2.0, 0.0};
+        ValueAxis axis;
+        fit_axis(axis, AxisScale::log, summary_of(values), thresholds, usual);
+        REQUIRE(axis.min > 0);
+        REQUIRE(axis.max > axis.min);
+        double smallest = open_end, largest = 0;
+        for (const float value : values) {
+            if (!(value > 0)) continue;
+            smallest = std::min(smallest, static_cast<double>(value));
+            largest = std::max(largest, static_cast<double>(value));
+            REQUIRE(axis.min <= static_cast<double>(value));
+            REQUIRE(axis.max >= static_cast<double>(value));
+        }
+        if (smallest <= 0.3 && largest >= 0.3) REQUIRE((axis.min <= 0.3 && axis.max >= 0.3));
+        // Not more than a decade and a bit of room.
+        REQUIRE(axis.min >= std::min(smallest, 0.3) / 12);
+        REQUIRE(axis.max <= std::max(largest, 0.3) * 12);
+    }
+    // Nothing above 0: still an axis. A far threshold stays outside; one value alone has room about it.
+    ValueAxis axis;
+    fit_axis(axis, AxisScale::log, summary_of({0, -1}), {}, usual);
+    CHECK((axis.min > 0 && axis.max >= 12));
+    const std::vector<double> far{1e9};
+    fit_axis(axis, AxisScale::log, summary_of({1, 10}), far, usual);
+    CHECK(axis.max < 100);
+    for (const double near : {0.3, 25.0}) { // on either side of the values
+        fit_axis(axis, AxisScale::log, summary_of({1, 10}), std::vector<double>{near}, usual);
+        CHECK((axis.min <= near && axis.max >= near));
+    }
+    fit_axis(axis, AxisScale::log, summary_of({3}), {}, usual);
+    CHECK((axis.min < 3 && axis.max > 3));
+    // One forgotten denormal does not flatten everything else.
+    fit_axis(axis, AxisScale::log, summary_of({1e-40F, 1}), {}, usual);
+    CHECK(axis.min >= 1e-13);
+}
+
+TEST_CASE("labels of an axis stay apart, are no more than asked for, and are in its range", "[plot][SG11]") {
+    std::mt19937 random(test::seed(42));
+    std::uniform_real_distribution<double> exponent(-6, 6);
+    for (int round = 0; round < 400; ++round) {
+        const auto scale = axis_scales[static_cast<size_t>(round) % 3];
+        double low = std::pow(10.0, exponent(random)), high = low * (1 + std::pow(10.0, exponent(random)));
+        if (scale != AxisScale::log && random() % 2 == 0) low = -low;
+        const ValueAxis axis = axis_of(scale, low, high, std::max(high, -low) * 1e-3);
+        const int at_most = 2 + static_cast<int>(random() % 8);
+        const auto ticks = axis_ticks(axis, at_most);
+        REQUIRE(std::ranges::is_sorted(ticks));
+        REQUIRE(ticks.size() <= static_cast<size_t>(at_most) + 1);
+        for (size_t i = 0; i < ticks.size(); ++i) {
+            REQUIRE(axis.share(ticks[i]) >= -1e-6);
+            REQUIRE(axis.share(ticks[i]) <= 1 + 1e-6);
+        }
+    }
+    CHECK(axis_ticks(axis_of(AxisScale::log, 0.01, 100), 6) == std::vector<double>{0.01, 0.1, 1, 10, 100});
+    const auto symlog = axis_ticks(axis_of(AxisScale::symlog, -10, 10, 0.01), 9);
+    CHECK(std::ranges::count(symlog, 0.0) == 1);
+    CHECK((std::ranges::count(symlog, 10.0) == 1 && std::ranges::count(symlog, -10.0) == 1));
+}
+
+TEST_CASE("a line without a place leaves the plot downward and is marked; the values above 0 are untouched",
+          "[plot][SG11][SG8]") {
+    SignalSeries series;
+    for (const float value : {1.0F, 0.0F, 4.0F, absent(), 0.0F, absent(), 2.0F, 8.0F, -1.0F, 3.0F})
+        series.append(value);
+    PlotPath raw, clipped;
+    decimate(series, 0, 11, 400, raw);
+    clipped = raw;
+    clip_to_axis(axis_of(AxisScale::linear, 0, 10), clipped);
+    CHECK(clipped.below_x.empty()); // they all have one there
+    const ValueAxis log = axis_of(AxisScale::log, 0.1, 10);
+    clip_to_axis(log, clipped);
+    std::vector<double> below = clipped.below_x;
+    std::ranges::sort(below);
+    CHECK(below == std::vector<double>{2, 5, 9});
+    REQUIRE(clipped.x == raw.x);
+    for (size_t i = 0; i < raw.y.size(); ++i) {
+        if (std::isnan(raw.y[i])) continue;
+        CHECK((raw.y[i] > 0 ? clipped.y[i] == raw.y[i] : log.share(clipped.y[i]) < -0.1));
+    }
+    CHECK(series.at(2) == 0.0F); // what hover reads
+    std::vector<double> low{0.5, -0.2, std::numeric_limits<double>::quiet_NaN()};
+    clip_to_axis(log, low);
+    CHECK((low[0] == 0.5 && low[1] > 0 && low[1] < 0.1 && std::isnan(low[2])));
+}
+
+TEST_CASE("a dragged threshold is round, within two pixels of the mouse, and within its limits",
+          "[plot][SG11]") {
+    std::mt19937 random(test::seed(43));
+    std::uniform_real_distribution<double> share(0.02, 0.98);
+    const std::pair<AxisScale, ValueRange> axes[] = {
+        {AxisScale::linear, {0, 12}}, {AxisScale::log, {1e-4, 20}}, {AxisScale::symlog, {-3, 40}}};
+    for (const auto& [scale, range] : axes) {
+        const ValueAxis axis = axis_of(scale, range.min, range.max, 0.01);
+        for (int round = 0; round < 200; ++round) {
+            const double wanted = axis.at_share(share(random));
+            const double value = dragged_value(axis, wanted, 150, {-open_end, open_end}, false);
+            REQUIRE(std::fabs(axis.share(value) - axis.share(wanted)) <= 2.0 / 150);
+            REQUIRE(axis.has_place(value));
+        }
+        CHECK(dragged_value(axis, 1e9, 150, {0, 8}, false) == Approx(8));
+        CHECK(dragged_value(axis, -1e9, 150, {2, 8}, false) == Approx(2));
+        const double whole = dragged_value(axis, 3.4, 150, {1, 100}, true);
+        CHECK(whole == std::round(whole));
+    }
+    ValueAxis axis = axis_of(AxisScale::log, 0.1, 10);
+    axis.widen(0.5, 0);
+    CHECK(axis.min == Approx(0.01));
+    CHECK(axis.max == 10);
+}
+
+TEST_CASE("steps in sight are those that the plots show, and only those of the run", "[plot][EX4]") {
+    TimeView view;
+    view.x_min = 9.5;
+    view.x_max = 31.2;
+    CHECK(steps_in_sight(view, 100) == StepRange{10, 31});
+    CHECK(steps_in_sight(view, 20) == StepRange{10, 20});
+    CHECK(steps_in_sight(view, 9).count() == 0);
+    view.x_min = -4;
+    CHECK(steps_in_sight(view, 100) == StepRange{1, 31});
+    CHECK(steps_in_sight(view, 0).count() == 0);
+    view.x_max = -1;
+    CHECK(steps_in_sight(view, 100).count() == 0);
+}
+
+TEST_CASE("the axes of signals come back from the settings, and nonsense does not", "[plot][SG11]") {
+    SignalPlots plots = first_signal_plots();
+    CHECK(plotted_signals(plots).size() == 3);
+    CHECK(changed_axes(plots).empty());
+    plots.scale[*signal_id("mc_variance")] = AxisScale::log;
+    plots.scale[*signal_id("logprob")] = AxisScale::symlog;
+    const auto stored = changed_axes(plots);
+    CHECK(stored.size() == 2);
+    SignalPlots back;
+    set_axes(back, stored);
+    CHECK(back.scale == plots.scale);
+    set_axes(back, {{"logprob", "log"}, {"no_such", "log"}, {"kl_nats", "cubic"}});
+    CHECK(changed_axes(back).empty());
+}

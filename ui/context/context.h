@@ -1,0 +1,71 @@
+#pragma once
+
+#include "engine/control/engine_link.h"
+#include "engine/record/recording/recording.h"
+#include "ui/context/fonts.h"
+#include "ui/context/host.h"
+#include "ui/context/landmarks.h"
+#include "ui/context/toasts.h"
+#include "ui/scene/axes/playback.h"
+#include "ui/scene/axes/signal_choice.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/scene/policy/drafts.h"
+#include "ui/theme/theme.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace refreshlab::ui {
+
+/// What is selected, everywhere at once. Panels read it and never keep a copy.
+/// A step t is selected together with the token it chose, y_{t+1} (docs/design.md, "Which step a number belongs to").
+struct Selection {
+    std::optional<int64_t> step;         ///< nothing = live: panels show the newest step
+    int32_t layer = 0, head = 0;         ///< of the enlarged attention head
+    std::optional<int64_t> key_position; ///< held attention cell
+};
+
+/// Everything a panel may use during a frame. Built by the shell at the start of each frame; the engine's snapshot does
+/// not change within a frame. UI thread only.
+struct UiContext {
+    EngineLink& engine;
+    Host& host;
+    std::shared_ptr<const EngineStatus> status; ///< never null
+    std::shared_ptr<const Recording> recording; ///< null before the first run
+    int64_t steps = 0;                          ///< recording->steps() at the start of the frame
+    /// Steps of the shown recording that were never the newest one of a frame: several were made between two frames.
+    /// Only the display jumps over them; the recording and every plot have them.
+    int64_t steps_jumped = 0;
+
+    Selection selection;
+    std::optional<int64_t> hovered_step;      ///< set by any panel in the last frame: shared crosshair
+    std::optional<int64_t> next_hovered_step; ///< written by panels in this frame
+    TimeView time;
+    Playback playback;
+    SignalPlots plots;
+    std::string coloured_signal = "entropy_bits"; ///< of the Text panel
+    Drafts drafts;
+    Theme theme;
+    Toasts toasts;
+    Landmarks landmarks;
+    bool present_mode = false; ///< layout Present: no menus, larger type
+    bool first_start_hints = false;
+    Fonts fonts;
+    /// Runs an action of the table by its id ("run.new"), as an empty panel offers it; does nothing while it is disabled.
+    std::function<void(std::string_view id)> run_action;
+
+    /// The step that panels show: selected, or the newest; 0 when there is none. Step 0, the prefill, has no record:
+    /// where it is selected the first step stands for it.
+    [[nodiscard]] int64_t shown_step() const {
+        return selection.step ? std::min(std::max<int64_t>(*selection.step, 1), steps) : steps;
+    }
+    [[nodiscard]] bool live() const { return !selection.step.has_value(); }
+    void select_step(std::optional<int64_t> step) { selection.step = step; }
+};
+
+} // namespace refreshlab::ui

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "ui/state/dialog.h"
+
+#include <filesystem>
+#include <memory>
+
+namespace refreshlab::ui {
+
+[[nodiscard]] std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_picture_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_csv_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state);
+/// Saves the engine's run, then ends the program.
+[[nodiscard]] std::unique_ptr<Dialog> make_save_and_quit_dialog();
+/// The question before a run is lost with the window.
+[[nodiscard]] std::unique_ptr<Dialog> make_unsaved_dialog();
+[[nodiscard]] std::unique_ptr<Dialog> make_shortcuts_dialog();
+[[nodiscard]] std::unique_ptr<Dialog> make_palette_dialog();
+[[nodiscard]] std::unique_ptr<Dialog> make_about_dialog();
+
+/// Draws state.dialog, if any.
+void draw_dialog(ShellState& state);
+
+/// Shows the newest run of a trace file, as a job; what is wrong with it becomes a toast.
+void open_trace(ShellState& state, const std::filesystem::path& path);
+/// Ends the program, or asks first about a run that would be lost with the window.
+void quit(ShellState& state);
+
+} // namespace refreshlab::ui

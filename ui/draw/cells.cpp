@@ -1,0 +1,29 @@
+#include "ui/draw/cells.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+void draw_absent(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max) {
+    if (max.x <= min.x || max.y <= min.y) return;
+    list->AddRectFilled(min, max, theme.absent_a);
+    list->PushClipRect(min, max, true);
+    const float height = max.y - min.y, step = std::max(5.0F, std::round(ImGui::GetFontSize() * 0.45F));
+    // Lines start on absolute multiples of the step, so that neighbouring hatches join without a seam.
+    const float first = std::floor((min.x - height) / step) * step;
+    for (float x = first; x < max.x; x += step)
+        list->AddLine(ImVec2(x, max.y), ImVec2(x + height, min.y), theme.absent_b, 1.0F);
+    list->PopClipRect();
+}
+
+void draw_cells(ImDrawList* list, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min, ImVec2 uv_max) {
+    const ImGuiPlatformIO& platform = ImGui::GetPlatformIO();
+    if (platform.DrawCallback_SetSamplerNearest != nullptr)
+        list->AddCallback(platform.DrawCallback_SetSamplerNearest, nullptr);
+    list->AddImage(texture, min, max, uv_min, uv_max);
+    if (platform.DrawCallback_SetSamplerLinear != nullptr)
+        list->AddCallback(platform.DrawCallback_SetSamplerLinear, nullptr);
+}
+
+} // namespace refreshlab::ui

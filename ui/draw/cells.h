@@ -1,0 +1,16 @@
+#pragma once
+
+#include "ui/theme/theme.h"
+
+#include <imgui.h>
+
+namespace refreshlab::ui {
+
+/// Hatch for "not measured" between two corners, on the theme's absent colours.
+void draw_absent(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max);
+
+/// An image with sharp cells. (ImGui's renderer binds a linear sampler of its own unless told otherwise.)
+void draw_cells(ImDrawList* list, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min = ImVec2(0, 0),
+                ImVec2 uv_max = ImVec2(1, 1));
+
+} // namespace refreshlab::ui

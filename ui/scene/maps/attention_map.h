@@ -1,0 +1,94 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+#include "ui/scene/maps/heatmap.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// Whose attention is shown. difference: teacher - student, for queries of which both rows are there.
+enum class AttentionOf : uint8_t { student, teacher, difference };
+
+/// The rows that an attention map shows: query positions [first_query, last_query].
+struct QueryWindow {
+    int64_t first_query = 0, last_query = -1;
+    [[nodiscard]] int64_t rows() const { return last_query - first_query + 1; }
+    [[nodiscard]] int64_t keys() const { return last_query + 1; }
+    [[nodiscard]] bool contains(int64_t query) const { return query >= first_query && query <= last_query; }
+    friend bool operator==(const QueryWindow&, const QueryWindow&) = default;
+};
+
+/// The last `rows` generated queries up to `shown`. A window that holds `shown` already stays where it is while the
+/// person looks at a selected step, so that choosing a row does not move the map under the mouse.
+/// \param before  window of the last frame
+/// \param live    following the newest step: the window ends with it
+[[nodiscard]] QueryWindow next_window(const QueryWindow& before, int64_t prompt_length, int64_t shown,
+                                      int64_t rows, bool live);
+
+/// Attention of many heads over a window of queries, reduced by maximum to what the screen can show. Reads each row of
+/// the recording once; then an update costs the composition of the reduced rows. No ImGui in here, UI thread only.
+class AttentionMap {
+public:
+    struct Shape {
+        AttentionOf of = AttentionOf::student;
+        QueryWindow window;
+        std::vector<int32_t> layers, heads;   ///< the visible ones; others are not read
+        int64_t texels_x = 64, texels_y = 64; ///< of one head
+        friend bool operator==(const Shape&, const Shape&) = default;
+    };
+    /// Brings the cells up to date. \return true when something changed
+    bool update(const Recording& recording, const Shape& shape);
+    void clear();
+
+    [[nodiscard]] const Shape& shape() const { return m_shape; }
+    [[nodiscard]] int64_t rows() const { return m_rows; } ///< of cells
+    [[nodiscard]] int64_t columns() const { return m_columns; }
+    [[nodiscard]] int64_t query_factor() const { return m_query_factor; } ///< queries per cell
+    [[nodiscard]] int64_t key_factor() const { return m_key_factor; }
+    /// Query position at the upper edge of the first row of cells: a multiple of query_factor, at most first_query.
+    [[nodiscard]] int64_t first_aligned() const { return m_first_aligned; }
+    /// Cells of one head, [rows * columns]; indices into shape().layers and shape().heads. Those of a difference are
+    /// cells of difference_cell().
+    [[nodiscard]] std::span<const HalfCell> cells(size_t layer_index, size_t head_index) const;
+    /// Largest weight, or the difference of the largest amount, of one head in the window; nothing when no row is there.
+    [[nodiscard]] std::optional<double> largest_weight(size_t layer_index, size_t head_index,
+                                                       bool without_position_0) const;
+    [[nodiscard]] int64_t missing_rows() const { return m_missing; }
+    [[nodiscard]] bool has_row(int64_t query) const { return m_row_cache.contains(query); }
+
+private:
+    struct Row {
+        std::vector<HalfCell> cells;         ///< [layers * heads * columns of this row]
+        std::vector<HalfCell> top, top_rest; ///< [layers * heads]: over all keys; without position 0
+        int64_t columns = 0;
+    };
+    [[nodiscard]] std::optional<Row> read_row(const Recording& recording, int64_t query) const;
+    [[nodiscard]] std::optional<Row> read_difference(const Recording& recording, int64_t query) const;
+    [[nodiscard]] Row empty_row(int64_t keys) const;
+    void compose();
+
+    Shape m_shape;
+    const Recording* m_recording = nullptr; ///< identity only
+    std::map<int64_t, Row> m_row_cache;     ///< by query position, under the present key factor
+    std::vector<HalfCell> m_cells, m_top, m_top_rest;
+    int64_t m_rows = 0, m_columns = 0, m_query_factor = 1, m_key_factor = 1, m_first_aligned = 0,
+            m_missing = 0;
+};
+
+/// Weights of one head of one query (or their difference), [keys]; empty when they were not recorded.
+[[nodiscard]] std::vector<float> attention_row(const Recording& recording, int64_t query, AttentionOf of,
+                                               int32_t layer, int32_t head);
+
+/// The `n` weights of the largest amount, largest first.
+struct TopKey {
+    int64_t position = 0;
+    float weight = 0;
+};
+[[nodiscard]] std::vector<TopKey> top_keys(std::span<const float> row, size_t n);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,72 @@
+#include "ui/scene/policy/thresholds.h"
+
+#include "engine/signals/registry.h"
+#include "ui/base/value_format.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace refreshlab::ui {
+
+std::string_view threshold_parameter(std::string_view signal) {
+    for (const Parameter& p : parameters()) {
+        // The threshold of the periodic trigger goes by another name.
+        if (p.signal == signal && (p.key.ends_with(".threshold") || p.key == "periodic.every")) return p.key;
+    }
+    return {};
+}
+
+std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_view signal) {
+    std::vector<ThresholdLine> lines;
+    const RefreshPolicy policy = drafts.policy();
+    for (size_t i = 0; i < policy.triggers.size(); ++i) {
+        const Trigger& trigger = policy.triggers[i];
+        if (trigger.signal != signal) continue;
+        ThresholdLine line;
+        line.trigger = i;
+        // The parameter speaks about the first trigger of its signal.
+        line.key = threshold_parameter(signal);
+        if (!lines.empty() || line.key.empty() || !drafts.number(line.key))
+            line.key = trigger_key(i, "threshold");
+        line.value = drafts.number(line.key).value_or(trigger.threshold);
+        line.comparison = trigger.comparison;
+        line.enabled = trigger.enabled;
+        line.pending = drafts.pending(line.key);
+        lines.push_back(std::move(line));
+    }
+    return lines;
+}
+
+DragLimits drag_limits(const ThresholdLine& line, std::string_view signal) {
+    if (const Parameter* p = find_parameter(line.key)) return {p->min, p->max};
+    constexpr double open = std::numeric_limits<double>::max();
+    const auto id = signal_id(signal);
+    // A signal whose usual range begins at zero is never negative; a threshold below zero would only mean "always".
+    return {id && signals()[*id].min >= 0 ? 0.0 : -open, open};
+}
+
+double dragged_value(const ValueAxis& axis, double wanted, double pixels, DragLimits limits, bool whole) {
+    const double low = std::max(limits.min, axis.min), high = std::min(limits.max, axis.max);
+    if (!(low <= high)) return std::clamp(wanted, limits.min, limits.max);
+    const double place = std::clamp(wanted, low, high);
+    double quantum = drag_quantum(axis.per_pixel(place, pixels) * pixels, pixels);
+    if (whole) quantum = std::max(1.0, quantum);
+    const double value = std::clamp(round_to(place, quantum), limits.min, limits.max);
+    return axis.has_place(value) ? value : place; // rounded to 0 where log has none
+}
+
+Trigger default_trigger(std::string_view signal) {
+    Trigger trigger;
+    trigger.signal = signal;
+    if (const auto id = signal_id(signal)) {
+        const Signal& s = signals()[*id];
+        trigger.threshold = s.default_threshold;
+        // MC rows and teacher passes cost; every 16 tokens is the default of the presets that use them.
+        trigger.every = s.cost == SignalCost::free ? 1 : 16;
+        trigger.cooldown = 32;
+    }
+    return trigger;
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "engine/refresh/policy.h"
+#include "ui/scene/axes/value_axis.h"
+#include "ui/scene/policy/drafts.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// A threshold line of one signal's plot: one trigger of the policy.
+struct ThresholdLine {
+    size_t trigger = 0; ///< index in the policy
+    std::string key;  ///< what Drafts edits: "entropy.threshold" where such a parameter exists and names this
+                      ///< trigger, else trigger_key(index, "threshold")
+    double value = 0; ///< the draft
+    Comparison comparison = Comparison::above;
+    bool enabled = true;
+    bool pending = false; ///< sent and not yet applied
+};
+
+/// Lines of one signal, in policy order.
+[[nodiscard]] std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_view signal);
+
+/// Key of the parameter that is the threshold of the first trigger of this signal ("entropy.threshold",
+/// "periodic.every"); empty where the signal has none.
+[[nodiscard]] std::string_view threshold_parameter(std::string_view signal);
+
+/// Limits of a threshold while it is dragged: the parameter's range where it has one, else the signal's natural floor.
+struct DragLimits {
+    double min, max;
+};
+[[nodiscard]] DragLimits drag_limits(const ThresholdLine& line, std::string_view signal);
+
+/// Value of a line that the mouse has dragged to `wanted` on an axis of so many pixels: within the axis and the limits, and as
+/// round as the pixels allow.
+/// \param whole  values are whole numbers
+[[nodiscard]] double dragged_value(const ValueAxis& axis, double wanted, double pixels, DragLimits limits,
+                                   bool whole);
+
+/// A trigger of this signal with the registry's default threshold, for "Add a threshold".
+[[nodiscard]] Trigger default_trigger(std::string_view signal);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,105 @@
+#include "ui/scene/policy/what_if_preview.h"
+
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int64_t steps) {
+    RecordedRun run;
+    run.steps = steps > 0 && !recording->step(steps).fed ? steps - 1 : steps; // y_N is never fed: no boundary
+    run.signal = [recording](int64_t step, size_t signal) { return recording->signal(step, signal); };
+    const auto& refreshes = recording->refreshes();
+    double refresh_ms = 0;
+    int64_t counted = 0;
+    for (size_t i = 0, n = refreshes.size(); i < n; ++i) {
+        const RefreshEvent& event = refreshes[i];
+        if (event.step > steps) break;
+        // A refresh that a person and a trigger asked for at once is both: moving the threshold leaves the person's.
+        const bool by_hand = std::any_of(event.hits.begin(), event.hits.end(),
+                                         [](const TriggerHit& h) { return h.trigger < 0; });
+        if (event.automatic) run.automatic_fires.push_back(event.fired_step);
+        if (by_hand || !event.automatic) run.manual_fires.push_back(event.fired_step);
+        refresh_ms += event.teacher_ms + event.splice_ms + event.redraw_ms;
+        ++counted;
+    }
+    if (counted > 0) run.refresh_ms = refresh_ms / static_cast<double>(counted);
+    for (int64_t t = 1; t <= steps; ++t) {
+        const auto& parts = recording->step(t).part_ms;
+        for (size_t p = 0; p < num_parts; ++p) {
+            const auto part = static_cast<Part>(p);
+            const bool of_refresh =
+                part == Part::teacher_pass || part == Part::splice || part == Part::redraw;
+            if (!of_refresh && std::isfinite(parts[p])) run.decode_ms += static_cast<double>(parts[p]);
+        }
+    }
+    return run;
+}
+
+WhatIf WhatIfPreview::work(const PolicyOnSteps& question) {
+    return what_if(question.policy, recorded_run(question.recording, question.steps));
+}
+
+void WhatIfPreview::ask(const std::shared_ptr<const Recording>& recording, int64_t steps,
+                        const RefreshPolicy& policy) {
+    if (!recording) return clear();
+    m_answers.ask({recording, steps, policy}, steps <= immediate_steps);
+}
+
+namespace {
+
+std::string count_text(const WhatIf& answer) {
+    const size_t n = answer.fires.size();
+    return fmt::format("{} {}", format_thousands(static_cast<int64_t>(n)), n == 1 ? "refresh" : "refreshes");
+}
+
+/// Whole percents from ten on: an estimate has no more digits.
+std::string time_text(const WhatIf& answer) {
+    const auto& percent = answer.overhead_percent;
+    if (!percent) return {};
+    return fmt::format(", +{} % time",
+                       format_number(*percent < 10 ? std::round(*percent * 10) / 10 : std::round(*percent)));
+}
+
+std::string missing_text(const WhatIf& answer) {
+    return fmt::format("not measured at {} {}", format_thousands(answer.missing),
+                       answer.missing == 1 ? "step" : "steps");
+}
+
+} // namespace
+
+std::string what_if_text(const WhatIf& answer, double threshold, std::string_view unit) {
+    return fmt::format("at {}: {}{} (estimate)", format_value(threshold, unit), count_text(answer),
+                       time_text(answer));
+}
+
+std::string calibration_text(const Calibration& found, std::string_view unit) {
+    std::string text = fmt::format("at {}: ", format_value(found.threshold, unit));
+    if (found.q)
+        text += fmt::format("q {:.6g} of {} {}; ", *found.q, format_thousands(found.checks),
+                            found.checks == 1 ? "check" : "checks");
+    text += fmt::format("{} in this run{} (estimate)", count_text(found.outcome), time_text(found.outcome));
+    if (found.outcome.missing > 0) text += ", " + missing_text(found.outcome);
+    return text;
+}
+
+std::string calibration_advice(int64_t tokens) {
+    if (tokens >= calibration_tokens) return {};
+    return fmt::format("calibrated on {} tokens; {} or more are advised", format_thousands(tokens),
+                       format_thousands(calibration_tokens));
+}
+
+std::string what_if_detail(const WhatIf& answer) {
+    std::string text = answer.exact_until
+                           ? fmt::format("exact to step {}", format_thousands(*answer.exact_until))
+                           : std::string("as recorded");
+    if (answer.missing > 0) text += ", " + missing_text(answer);
+    return text;
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,87 @@
+#include "ui/scene/series/series_set.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab::ui {
+namespace {
+
+/// Brings one value per step up to date: back-filled steps again, then the new ones. A step that is appended is read with
+/// everything that was written until now, so entries about later steps need no second look.
+/// \param concerns  whether a back-fill of this signal changes the value
+/// \param apply     apply(step, is_new)
+template <class Concerns, class Apply>
+void update(const Recording& recording, int64_t have, int64_t steps, size_t& next, Concerns concerns,
+            Apply apply) {
+    const auto& fills = recording.back_fills();
+    for (const size_t end = fills.size(); next < end; ++next) {
+        const Recording::BackFill& fill = fills[next];
+        if (!concerns(fill.signal)) continue;
+        for (int64_t t = std::max<int64_t>(fill.first_step, 1); t <= std::min(fill.last_step, have); ++t)
+            apply(t, false);
+    }
+    for (int64_t t = have + 1; t <= steps; ++t)
+        apply(t, true);
+}
+
+} // namespace
+
+void SeriesSet::begin_frame(std::shared_ptr<const Recording> recording, int64_t steps) {
+    if (recording != m_recording || steps < m_steps) {
+        m_recording = std::move(recording);
+        m_entries = {};
+    }
+    m_steps = steps;
+}
+
+float SeriesSet::value(int64_t step, size_t signal) const {
+    if (!m_recording || step < 1 || step > m_steps) return absent();
+    return m_recording->signal(step, signal);
+}
+
+const SignalSeries& SeriesSet::series(size_t signal) {
+    auto& slot = m_entries.at(signal);
+    if (!slot) slot.emplace();
+    Entry& entry = *slot;
+    if (!m_recording) return entry.series;
+    update(
+        *m_recording, entry.series.size(), m_steps, entry.next_back_fill,
+        [&](uint16_t filled) { return filled == signal; },
+        [&](int64_t t, bool is_new) {
+            const float value = m_recording->signal(t, signal);
+            if (is_new) {
+                entry.series.append(value);
+            } else {
+                entry.series.set(t, value);
+            }
+        });
+    return entry.series;
+}
+
+const SeriesSet::Band* SeriesSet::band(size_t signal) {
+    const auto sd_id = signal_id(signals()[signal].band);
+    if (signals()[signal].band.empty() || !sd_id) return nullptr;
+    auto& slot = m_entries.at(signal);
+    if (!slot) slot.emplace();
+    Entry& entry = *slot;
+    if (!entry.band) entry.band = std::make_unique<Band>();
+    if (!m_recording) return entry.band.get();
+    update(
+        *m_recording, entry.band->low.size(), m_steps, entry.next_band_fill,
+        [&](uint16_t filled) { return filled == signal || filled == *sd_id; },
+        [&](int64_t t, bool is_new) {
+            const float mean = m_recording->signal(t, signal), sd = m_recording->signal(t, *sd_id);
+            const bool known = !is_absent(mean) && !is_absent(sd);
+            const float low = known ? mean - sd : absent(), high = known ? mean + sd : absent();
+            if (is_new) {
+                entry.band->low.append(low);
+                entry.band->high.append(high);
+            } else {
+                entry.band->low.set(t, low);
+                entry.band->high.set(t, high);
+            }
+        });
+    return entry.band.get();
+}
+
+} // namespace refreshlab::ui

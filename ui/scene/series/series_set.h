@@ -1,0 +1,43 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+#include "ui/scene/series/series.h"
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+namespace refreshlab::ui {
+
+/// The signals of one recording as series with pyramids, each built when first asked for and then kept up to date:
+/// new steps are appended, back-filled ranges are read again. Cost of a frame: O(new values).
+/// Threads  the UI thread.
+class SeriesSet {
+public:
+    /// Start of a frame. Another recording than before drops everything.
+    /// \param steps  of the frame's snapshot, <= recording->steps()
+    void begin_frame(std::shared_ptr<const Recording> recording, int64_t steps);
+
+    [[nodiscard]] const SignalSeries& series(size_t signal);
+    /// Mean - sd and mean + sd of a signal that has a band (Signal::band); null for the others.
+    struct Band {
+        SignalSeries low, high;
+    };
+    [[nodiscard]] const Band* band(size_t signal);
+    /// The recorded value; absent() outside of the run.
+    [[nodiscard]] float value(int64_t step, size_t signal) const;
+
+private:
+    struct Entry {
+        SignalSeries series;
+        size_t next_back_fill = 0; ///< entries of Recording::back_fills() that were worked in
+        std::unique_ptr<Band> band;
+        size_t next_band_fill = 0;
+    };
+    std::shared_ptr<const Recording> m_recording;
+    int64_t m_steps = 0;
+    std::array<std::optional<Entry>, max_signals> m_entries;
+};
+
+} // namespace refreshlab::ui

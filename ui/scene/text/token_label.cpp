@@ -1,0 +1,38 @@
+#include "ui/scene/text/token_label.h"
+
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace refreshlab::ui {
+
+std::string token_label(const TokenTable& tokens, int32_t id, size_t max_chars) {
+    if (id < 0) return "none";
+    const std::string_view bytes = tokens.token_bytes(id);
+    if (bytes.empty()) return fmt::format("token {}", id);
+    if (tokens.is_special(id)) return visible_text(bytes, max_chars);
+    return fmt::format("\"{}\"", visible_text(bytes, max_chars));
+}
+
+std::string short_token_label(const TokenTable& tokens, int32_t id, size_t max_chars) {
+    if (id < 0) return "none";
+    std::string_view bytes = tokens.token_bytes(id);
+    if (bytes.empty()) return fmt::format("token {}", id);
+    const size_t word = bytes.find_first_not_of(' ');
+    if (word == std::string_view::npos) return fmt::format("\"{}\"", visible_text(bytes, max_chars));
+    bytes.remove_prefix(word);
+    return visible_text(bytes, max_chars);
+}
+
+int32_t token_read(const Recording& recording, int64_t steps, int64_t step) {
+    return step >= 1 && step <= steps ? recording.step(step).token_id : -1;
+}
+
+int32_t token_chosen(const Recording& recording, int64_t steps, int64_t step) {
+    if (step == 0) return recording.info().first_token;
+    return step >= 1 && step <= steps ? recording.step(step).next_token_id : -1;
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,350 @@
+#include "engine/base/error.h"
+#include "ui/dialogs/dialogs.h"
+#include "ui/scene/axes/signal_choice.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/shell/parts.h"
+#include "ui/state/dialog.h"
+#include "ui/state/layout.h"
+#include "ui/state/shell_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+namespace refreshlab::ui {
+
+namespace {
+
+bool has_session(const UiContext& ctx) {
+    const EngineState s = ctx.status->state;
+    return s == EngineState::running || s == EngineState::paused;
+}
+
+/// Why the running decode cannot be steered now.
+std::string why_no_session(const UiContext& ctx) {
+    switch (ctx.status->state) {
+    case EngineState::idle:
+        return "No run yet: start one with \"New run...\"";
+    case EngineState::loading:
+        return "The models are still loading";
+    case EngineState::prefilling:
+        return "The prompt is still being read";
+    case EngineState::finished:
+        return "The run has finished: select a step and rewind, or start again";
+    case EngineState::failed:
+        return "The engine has failed: start again";
+    default:
+        return "";
+    }
+}
+
+/// The step that "Rewind" would go to.
+std::optional<int64_t> rewind_target(const UiContext& ctx) {
+    if (!ctx.selection.step || ctx.steps == 0) return std::nullopt;
+    return std::clamp<int64_t>(*ctx.selection.step, 1, ctx.steps);
+}
+
+void shift_selection(UiContext& ctx, int64_t by) {
+    if (ctx.steps == 0) return;
+    const int64_t step = std::max<int64_t>(1, ctx.shown_step() + by);
+    // Stepping past the newest step means following it again.
+    ctx.select_step(step >= ctx.steps && by > 0 ? std::nullopt : std::optional(std::min(step, ctx.steps)));
+}
+
+std::vector<Action> run_actions(ShellState& state) {
+    std::vector<Action> list;
+    list.push_back({"run.new", "Run", "New run...",
+                    "Chooses prompt, models and settings and starts a new run.", ImGuiMod_Ctrl | ImGuiKey_N,
+                    [&state](UiContext&) { state.dialog = make_new_run_dialog(state); }});
+    list.push_back({"run.play_pause", "Run", "Play or pause",
+                    "Lets the decode go on, or stops it before the next step.", ImGuiKey_Space,
+                    [&state](UiContext& ctx) {
+                        const bool run = !state.running();
+                        state.wanted_running = run;
+                        if (run)
+                            ctx.engine.send(command::Resume{});
+                        else
+                            ctx.engine.send(command::Pause{});
+                    },
+                    has_session, why_no_session, [&state](const UiContext&) { return state.running(); }});
+    const auto step = [&state](UiContext& ctx, int32_t steps) {
+        state.wanted_running = std::nullopt;
+        ctx.engine.send(command::Step{steps});
+    };
+    list.push_back({"run.step", "Run", "Step", "Makes exactly one step, then pauses.", ImGuiKey_Period,
+                    [step](UiContext& ctx) { step(ctx, 1); }, has_session, why_no_session});
+    list.push_back({"run.step_n", "Run", "Step N",
+                    "Makes the number of steps that stands in the run bar, then pauses.",
+                    ImGuiMod_Shift | ImGuiKey_Period,
+                    [step, &state](UiContext& ctx) { step(ctx, state.settings.steps_at_once); }, has_session,
+                    why_no_session});
+    list.push_back(
+        {"run.refresh_now", "Run", "Refresh now",
+         "Rewrites the student's cache entries by the teacher's at the next step boundary.", ImGuiKey_R,
+         [&state](UiContext& ctx) {
+             state.refreshes_when_asked = ctx.recording ? ctx.recording->refreshes().size() : 0;
+             ctx.engine.send(command::RefreshNow{});
+         },
+         [](const UiContext& ctx) { return has_session(ctx) && ctx.status->applied.mode == Mode::overfill; },
+         [](const UiContext& ctx) {
+             if (has_session(ctx) && ctx.status->applied.mode != Mode::overfill)
+                 return std::string("Only in mode overfill are there two caches");
+             return why_no_session(ctx);
+         }});
+    list.push_back({"run.rewind", "Run", "Rewind to the selected step",
+                    "Goes back to the state of the selected step, as a new branch, and pauses there.",
+                    ImGuiKey_Backspace,
+                    [&state](UiContext& ctx) {
+                        const auto target = rewind_target(ctx);
+                        if (!target) return;
+                        state.wanted_running = std::nullopt;
+                        ctx.engine.send(command::Rewind{*target});
+                        ctx.select_step(std::nullopt);
+                    },
+                    [&state](const UiContext& ctx) {
+                        const bool can = has_session(ctx) || ctx.status->state == EngineState::finished;
+                        return can && !state.trace && rewind_target(ctx).has_value();
+                    },
+                    [&state](const UiContext& ctx) {
+                        if (state.trace) return std::string("A trace from a file has no session to rewind");
+                        if (!rewind_target(ctx))
+                            return std::string("Select a step first: click a token or a plot");
+                        return why_no_session(ctx);
+                    }});
+    list.push_back(
+        {"run.restart", "Run", "Start again",
+         "Runs the same prompt from the beginning with the present settings.", ImGuiMod_Ctrl | ImGuiKey_R,
+         [&state](UiContext& ctx) {
+             state.wanted_running = std::nullopt;
+             ctx.select_step(std::nullopt);
+             ctx.engine.send(command::StartRun{ctx.drafts.config()});
+         },
+         [](const UiContext& ctx) { return !ctx.status->applied.prompt.empty(); },
+         [](const UiContext&) { return std::string("No run yet: start one with \"New run...\""); }});
+    list.push_back({"run.stop", "Run", "Stop",
+                    "Ends the run, or the loading of a model; what is recorded stays.",
+                    ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },
+                    [](const UiContext& ctx) {
+                        const EngineState s = ctx.status->state;
+                        return has_session(ctx) || s == EngineState::loading || s == EngineState::prefilling;
+                    },
+                    [](const UiContext&) { return std::string("Nothing is running"); }});
+    return list;
+}
+
+std::vector<Action> selection_actions(ShellState& state) {
+    const auto has_steps = [](const UiContext& ctx) { return ctx.steps > 0; };
+    const auto why = [](const UiContext&) { return std::string("There are no steps yet"); };
+    std::vector<Action> list;
+    list.push_back({"select.previous", "View", "Previous step", "Selects the step before, in every panel.",
+                    ImGuiKey_LeftArrow, [](UiContext& ctx) { shift_selection(ctx, -1); }, has_steps, why});
+    list.push_back({"select.next", "View", "Next step", "Selects the step after, in every panel.",
+                    ImGuiKey_RightArrow, [](UiContext& ctx) { shift_selection(ctx, 1); }, has_steps, why});
+    list.push_back({"select.live", "View", "Live", "Drops the selection: panels show the newest step.",
+                    ImGuiKey_L, [](UiContext& ctx) { ctx.select_step(std::nullopt); }, has_steps, why,
+                    [](const UiContext& ctx) { return ctx.live(); }});
+    list.push_back(
+        {"select.play_back", "View", "Play back",
+         "Moves the selected step on by itself, or halts it; speed and loop stand in the Timeline.",
+         ImGuiKey_P,
+         [](UiContext& ctx) {
+             if (ctx.playback.playing()) return ctx.playback.stop();
+             const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
+             ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
+         },
+         [](const UiContext& ctx) { return ctx.steps > 1; },
+         [](const UiContext&) { return std::string("There are no steps to play back yet"); },
+         [](const UiContext& ctx) { return ctx.playback.playing(); }});
+    list.push_back({"view.follow",
+                    "View",
+                    "Follow the newest step",
+                    "Keeps the newest step in sight in all time plots.",
+                    ImGuiKey_End,
+                    [](UiContext& ctx) { ctx.time.follow = true; },
+                    {},
+                    {},
+                    [](const UiContext& ctx) { return ctx.time.follow; }});
+    list.push_back({"view.fit", "View", "Fit the whole run", "Shows all steps in all time plots.", ImGuiKey_F,
+                    [](UiContext& ctx) {
+                        ctx.time.follow = false;
+                        ctx.time.seen_steps = ctx.steps;
+                        ctx.time.fit_request = true;
+                    },
+                    has_steps, why});
+    static_cast<void>(state);
+    return list;
+}
+
+std::vector<Action> edit_actions(ShellState&) {
+    std::vector<Action> list;
+    list.push_back({"edit.undo", "Edit", "Undo", "Takes the last parameter change back.",
+                    ImGuiMod_Ctrl | ImGuiKey_Z, [](UiContext& ctx) { ctx.drafts.undo(ctx.engine); },
+                    [](const UiContext& ctx) { return ctx.drafts.can_undo(); },
+                    [](const UiContext&) { return std::string("No parameter has been changed"); }});
+    list.push_back({"edit.redo", "Edit", "Redo", "Makes the parameter change again that was taken back.",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_Z,
+                    [](UiContext& ctx) { ctx.drafts.redo(ctx.engine); },
+                    [](const UiContext& ctx) { return ctx.drafts.can_redo(); },
+                    [](const UiContext&) { return std::string("Nothing has been taken back"); }});
+    return list;
+}
+
+/// Why there is nothing that "Export plotted values..." could write; empty where there is.
+std::string why_nothing_plotted(const ShellState& state, const UiContext& ctx) {
+    if (!ctx.recording || ctx.steps == 0) return "There is no recording yet";
+    const auto panel = state.panel_open.find("Signals");
+    if (panel == state.panel_open.end() || !panel->second)
+        return "The panel Signals is closed: open it under View > Panels";
+    if (plotted_signals(ctx.plots).empty()) return "No signal is chosen in Signals";
+    if (steps_in_sight(ctx.time, ctx.steps).count() < 1) return "Signals shows no step: press F for all";
+    return {};
+}
+
+std::vector<Action> file_actions(ShellState& state) {
+    const auto has_recording = [](const UiContext& ctx) { return ctx.recording && ctx.steps > 0; };
+    const auto why = [](const UiContext&) { return std::string("There is no recording yet"); };
+    std::vector<Action> list;
+    list.push_back({"file.open_trace", "File", "Open trace...", "Shows a recorded run from a file.",
+                    ImGuiMod_Ctrl | ImGuiKey_O,
+                    [&state](UiContext&) { state.dialog = make_open_trace_dialog(state); }});
+    list.push_back({"file.close_trace", "File", "Close trace",
+                    "Goes back from a trace to the engine's own run.", 0,
+                    [&state](UiContext& ctx) {
+                        state.trace.reset();
+                        state.trace_name.clear();
+                        ctx.select_step(std::nullopt);
+                    },
+                    [&state](const UiContext&) { return state.trace != nullptr; },
+                    [](const UiContext&) { return std::string("No trace is open"); }});
+    list.push_back({"file.save_trace", "File", "Save trace...",
+                    "Saves the recording that is shown, to open it again later.", ImGuiMod_Ctrl | ImGuiKey_S,
+                    [&state](UiContext&) { state.dialog = make_save_trace_dialog(state); }, has_recording,
+                    why});
+    list.push_back(
+        {"file.run_before", "File", "Show the run before",
+         "Shows the run that the present one replaced, to look at it or to save it.", ImGuiKey_B,
+         [&state](UiContext& ctx) {
+             state.trace = state.replaced;
+             state.trace_name = "the run before";
+             ctx.select_step(std::nullopt);
+         },
+         [&state](const UiContext&) { return state.replaced != nullptr && state.trace != state.replaced; },
+         [&state](const UiContext&) {
+             return std::string(state.replaced ? "It is shown already: \"Close trace\" goes back"
+                                               : "No run has been replaced yet");
+         }});
+    list.push_back({"export.picture", "File", "Save picture...", "Saves a PNG of the window or of one panel.",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_E,
+                    [&state](UiContext&) { state.dialog = make_picture_dialog(state); }});
+    list.push_back({"export.csv", "File", "Export CSV...",
+                    "Writes steps, candidates, events and drift as CSV files.",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_C,
+                    [&state](UiContext&) { state.dialog = make_csv_dialog(state); }, has_recording, why});
+    list.push_back({"export.plotted", "File", "Export plotted values...",
+                    "Writes what Signals shows now, the steps in sight of its signals, as one CSV file.", 0,
+                    [&state](UiContext&) { state.dialog = make_plotted_dialog(state); },
+                    [&state](const UiContext& ctx) { return why_nothing_plotted(state, ctx).empty(); },
+                    [&state](const UiContext& ctx) { return why_nothing_plotted(state, ctx); }});
+    list.push_back({"app.quit", "File", "Quit",
+                    "Ends the program; asks first about a run that is in no file.",
+                    ImGuiMod_Ctrl | ImGuiKey_Q, [&state](UiContext&) { quit(state); }});
+    return list;
+}
+
+std::vector<Action> window_actions(ShellState& state) {
+    std::vector<Action> list;
+    for (const std::string& name : theme_names(state.ctx.host.assets())) {
+        std::string label = name;
+        label[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(label[0])));
+        list.push_back({"view.theme." + name,
+                        "View/Theme",
+                        label,
+                        "Changes the colours to the theme " + name + ".",
+                        0,
+                        [&state, name](UiContext&) { state.wanted_theme = name; },
+                        {},
+                        {},
+                        [name](const UiContext& ctx) { return ctx.theme.name == name; }});
+    }
+    constexpr ImGuiKey numbers[] = {ImGuiKey_1, ImGuiKey_2, ImGuiKey_3};
+    const char* const helps[] = {"All panels.", "Signals large, with policy and text.",
+                                 "Text and signals only, in larger type, for a projector."};
+    for (size_t i = 0; i < layout_names().size(); ++i) {
+        const std::string& name = layout_names()[i];
+        std::string id = "view.layout." + name;
+        std::ranges::transform(id, id.begin(),
+                               [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        list.push_back({id,
+                        "View/Layout",
+                        name,
+                        helps[i],
+                        ImGuiMod_Ctrl | numbers[i],
+                        [&state, name](UiContext&) {
+                            state.wanted_layout = name;
+                            state.wanted_layout_bundled = false;
+                        },
+                        {},
+                        {},
+                        [&state, name](const UiContext&) { return state.settings.layout == name; }});
+    }
+    list.push_back({"view.layout.reset", "View/Layout", "Reset layout",
+                    "Puts the panels of this layout back to their first places.", 0, [&state](UiContext&) {
+                        state.wanted_layout = state.settings.layout;
+                        state.wanted_layout_bundled = true;
+                    }});
+    list.push_back({"view.layout.lock",
+                    "View/Layout",
+                    "Lock layout",
+                    "Keeps panels from being moved or resized by accident.",
+                    0,
+                    [&state](UiContext&) { state.settings.layout_locked = !state.settings.layout_locked; },
+                    {},
+                    {},
+                    [&state](const UiContext&) { return state.settings.layout_locked; }});
+    const auto scale = [&state](bool up) {
+        state.settings.user_scale = next_scale(state.settings.user_scale, up);
+        state.wanted_theme = state.ctx.theme.name;
+    };
+    list.push_back({"view.scale_up", "View", "Larger", "Enlarges text and controls.",
+                    ImGuiMod_Ctrl | ImGuiKey_Equal, [scale](UiContext&) { scale(true); },
+                    [&state](const UiContext&) { return state.settings.user_scale < max_user_scale; },
+                    [](const UiContext&) { return std::string("300 % is the largest size"); }});
+    list.push_back({"view.scale_down", "View", "Smaller", "Reduces text and controls.",
+                    ImGuiMod_Ctrl | ImGuiKey_Minus, [scale](UiContext&) { scale(false); },
+                    [&state](const UiContext&) { return state.settings.user_scale > min_user_scale; },
+                    [](const UiContext&) { return std::string("75 % is the smallest size"); }});
+    list.push_back({"view.scale_reset", "View", "Normal size", "Text and controls at 100 %.",
+                    ImGuiMod_Ctrl | ImGuiKey_0, [&state](UiContext& ctx) {
+                        state.settings.user_scale = 1;
+                        state.wanted_theme = ctx.theme.name;
+                    }});
+    return list;
+}
+
+std::vector<Action> help_actions(ShellState& state) {
+    std::vector<Action> list;
+    list.push_back({"help.shortcuts", "Help", "Shortcuts and gestures",
+                    "Lists every key and what the mouse does.", ImGuiKey_F1,
+                    [&state](UiContext&) { state.dialog = make_shortcuts_dialog(); }});
+    list.push_back({"help.palette", "Help", "Find a command...", "Finds and runs any command by its name.",
+                    ImGuiMod_Ctrl | ImGuiKey_P,
+                    [&state](UiContext&) { state.dialog = make_palette_dialog(); }});
+    list.push_back({"help.about", "Help", "About RefreshLab", "Version, libraries and licences.", 0,
+                    [&state](UiContext&) { state.dialog = make_about_dialog(); }});
+    return list;
+}
+
+} // namespace
+
+std::vector<Action> make_actions(ShellState& state) {
+    std::vector<Action> all;
+    for (auto* make :
+         {&run_actions, &selection_actions, &edit_actions, &file_actions, &window_actions, &help_actions})
+        for (Action& action : make(state))
+            all.push_back(std::move(action));
+    return all;
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "ui/context/context.h"
+#include "ui/state/shell_options.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+class Panel;
+struct Action;
+
+/// The whole window's contents: menu bar, run bar, dock space with the panels, toasts, dialogs, palette, help. Draws with
+/// ImGui and ImPlot into the current context; knows no GL, no GLFW, no torch. UI thread only.
+class Shell {
+public:
+    using Options = ShellOptions;
+    Shell(EngineLink& engine, Host& host, Options options);
+    ~Shell();
+
+    /// One frame, between ImGui::NewFrame() and ImGui::Render().
+    void draw();
+
+    [[nodiscard]] UiContext& context();
+    [[nodiscard]] const std::vector<Action>&
+    actions() const;                      ///< the one table behind menus, buttons, keys, palette, tests
+    void run_action(std::string_view id); ///< as if its key had been pressed; for tests and scripts
+    /// Fonts and style for this display density (1.0 = 96 dpi); called once at start and when it changes.
+    void set_display_scale(float scale);
+    /// Shows a trace that was loaded from a file instead of the engine's recording (nothing = the engine's again).
+    void show_recording(std::shared_ptr<const Recording> recording, const std::string& name = "trace");
+    /// Somebody wants to close the window. True when nothing would be lost; else the question is up, and its answer ends
+    /// in Host::quit() or in nothing.
+    [[nodiscard]] bool may_close();
+    /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
+    void open_trace(const std::filesystem::path& path);
+    void save_settings(); ///< layout and settings into Host::user_folder()
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
+} // namespace refreshlab::ui

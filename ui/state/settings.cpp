@@ -1,0 +1,78 @@
+#include "ui/state/settings.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+namespace {
+
+std::filesystem::path file_of(const std::filesystem::path& folder) {
+    return folder / "settings.json";
+}
+
+template <class T>
+void read(const nlohmann::json& json, const char* key, T& target) {
+    const auto found = json.find(key);
+    if (found != json.end()) target = found->get<T>();
+}
+
+constexpr float scales[] = {0.75F, 0.9F, 1.0F, 1.1F, 1.25F, 1.5F, 1.75F, 2.0F, 2.5F, 3.0F};
+
+} // namespace
+
+Settings load_settings(const std::filesystem::path& folder, std::string& problem) {
+    std::error_code error;
+    if (folder.empty() || !std::filesystem::exists(file_of(folder), error)) return {};
+    try {
+        const nlohmann::json json = read_json_file(file_of(folder), 1 << 20);
+        Settings settings;
+        read(json, "theme", settings.theme);
+        read(json, "layout", settings.layout);
+        read(json, "user_scale", settings.user_scale);
+        read(json, "layout_locked", settings.layout_locked);
+        read(json, "hints_seen", settings.hints_seen);
+        read(json, "steps_at_once", settings.steps_at_once);
+        read(json, "y_axes", settings.y_axes);
+        if (!std::isfinite(settings.user_scale)) settings.user_scale = 1.0F;
+        settings.user_scale = std::clamp(settings.user_scale, min_user_scale, max_user_scale);
+        settings.steps_at_once = std::clamp(settings.steps_at_once, 1, 100000);
+        return settings;
+    } catch (const Error& e) {
+        problem = e.what();
+    } catch (const nlohmann::json::exception&) {
+        problem = Error("reading settings", file_of(folder).string(),
+                        "a value has another type than expected", "the defaults are used")
+                      .what();
+    }
+    return {};
+}
+
+void store_settings(const std::filesystem::path& folder, const Settings& settings) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    const nlohmann::json json = {
+        {"theme", settings.theme},           {"layout", settings.layout},
+        {"user_scale", settings.user_scale}, {"layout_locked", settings.layout_locked},
+        {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once},
+        {"y_axes", settings.y_axes}};
+    write_file(file_of(folder), json_text(json, 2) + "\n");
+}
+
+float next_scale(float scale, bool up) {
+    constexpr float same = 1e-3F;
+    if (up) {
+        for (const float s : scales)
+            if (s > scale + same) return s;
+        return max_user_scale;
+    }
+    for (auto it = std::rbegin(scales); it != std::rend(scales); ++it)
+        if (*it < scale - same) return *it;
+    return min_user_scale;
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+namespace refreshlab::ui {
+
+/// How the window begins.
+struct ShellOptions {
+    std::string theme = "dark";
+    std::string layout = "Explore";  ///< Explore, Tune, Present
+    float user_scale = 1.0F;         ///< 0.75 .. 3
+    bool restore_user_layout = true; ///< false: pictures and tests start from the bundled layout
+    bool first_start_hints = true;
+    bool ask_before_closing = false; ///< about a run that is in no file; only where somebody can answer
+    bool starts_a_run = false; ///< the program sends the first StartRun itself, as it will the next time
+};
+
+} // namespace refreshlab::ui

@@ -1,0 +1,126 @@
+#include "ui/state/shell_state.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "ui/panels/panel.h"
+#include "ui/scene/axes/signal_choice.h"
+#include "ui/state/dialog.h"
+#include "ui/state/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace refreshlab::ui {
+
+ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_options)
+    : ctx{.engine = engine,
+          .host = host,
+          .status = engine.status(),
+          .recording = nullptr,
+          .steps = 0,
+          .steps_jumped = 0,
+          .selection = {},
+          .hovered_step = {},
+          .next_hovered_step = {},
+          .time = {},
+          .playback = {},
+          .plots = first_signal_plots(),
+          .coloured_signal = "entropy_bits",
+          .drafts = {},
+          .theme = {},
+          .toasts = {},
+          .landmarks = {},
+          .present_mode = false,
+          .first_start_hints = false,
+          .fonts = {},
+          .run_action = {}}
+    , options(std::move(shell_options)) {}
+
+ShellState::~ShellState() = default;
+
+bool ShellState::running() const {
+    return wanted_running.value_or(ctx.status->state == EngineState::running);
+}
+
+const Action* ShellState::find_action(std::string_view id) const {
+    const auto found = std::ranges::find_if(actions, [&](const Action& action) { return action.id == id; });
+    return found == actions.end() ? nullptr : &*found;
+}
+
+bool ShellState::enabled(const Action& action, const UiContext& context) {
+    return !action.enabled || action.enabled(context);
+}
+
+void ShellState::run(const Action& action) {
+    if (!enabled(action, ctx)) return;
+    guarded([&] { action.run(ctx); });
+}
+
+void ShellState::run(std::string_view id) {
+    if (const Action* action = find_action(id)) run(*action);
+}
+
+bool ShellState::unsaved() const {
+    const auto run = ctx.engine.recording();
+    if (!run || run->steps() == 0 || ctx.engine.status()->recorded) return false;
+    const auto saved = saved_steps.find(run->info().id);
+    if (saved != saved_steps.end() && saved->second >= run->steps()) return false;
+    return run->info().id != own_run || run->commands().size() > 0;
+}
+
+void ShellState::say(Toasts::Level level, std::string text, bool toast) {
+    ctx.toasts.add(level, std::move(text), ImGui::GetTime(), toast);
+}
+
+void ShellState::guarded(const std::function<void()>& work) {
+    try {
+        work();
+    } catch (const std::exception& e) {
+        say(Toasts::Level::error, e.what());
+    }
+}
+
+void ShellState::start_job(std::string label,
+                           std::function<std::function<void()>(const std::atomic<bool>& cancelled)> work) {
+    auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    Job job;
+    job.label = std::move(label);
+    job.cancelled = cancelled;
+    job.started_s = ImGui::GetTime();
+    job.result =
+        std::async(std::launch::async, [cancelled, task = std::move(work)]() -> std::function<void()> {
+            return task(*cancelled);
+        });
+    jobs.push_back(std::move(job));
+}
+
+void ShellState::store_layout() {
+    Layout layout;
+    for (const auto& panel : panels) {
+        const auto open = panel_open.find(panel->title());
+        if (open != panel_open.end() && open->second) layout.open_panels.emplace_back(panel->title());
+    }
+    layout.front_panels = drawn_panels;
+    layout.ini = ImGui::SaveIniSettingsToMemory();
+    const std::string text = layout_text(layout);
+    arrangements[settings.layout] = text;
+    const auto folder = ctx.host.user_folder();
+    if (!folder.empty() && options.restore_user_layout)
+        write_file(user_layout(folder, settings.layout), text);
+}
+
+void ShellState::save_all() {
+    const auto folder = ctx.host.user_folder();
+    if (folder.empty() || !options.restore_user_layout) return; // pictures and tests leave no trace
+    try {
+        settings.theme = ctx.theme.name;
+        settings.y_axes = changed_axes(ctx.plots);
+        store_settings(folder, settings);
+        store_layout();
+    } catch (const std::exception& e) {
+        say(Toasts::Level::warning, e.what(), false);
+    }
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "ui/context/context.h"
+#include "ui/state/action.h"
+#include "ui/state/settings.h"
+#include "ui/state/shell_options.h"
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+class Dialog;
+class Panel;
+
+/// Long work beside the frame (opening a trace, writing CSV): runs on a thread of its own on a snapshot, and hands back
+/// what is to be done with its result on the UI thread. A cancelled job's result is thrown away, and it must leave
+/// nothing half-written behind; `cancelled` lets it know. Destruction waits for the thread.
+struct Job {
+    std::string label;                            ///< "Opening run.trace"
+    std::shared_ptr<std::atomic<bool>> cancelled; ///< written by the UI thread, read by the job
+    std::future<std::function<void()>> result;    ///< throws Error
+    double started_s = 0;
+};
+
+/// What the parts of the shell share: menus, run bar, dialogs, actions. Internal to ui/; panels see only UiContext.
+/// UI thread only.
+struct ShellState {
+    ShellState(EngineLink& engine, Host& host, ShellOptions shell_options);
+    ~ShellState();
+    ShellState(const ShellState&) = delete;
+    ShellState& operator=(const ShellState&) = delete;
+
+    UiContext ctx;
+    ShellOptions options;
+    Settings settings;
+    std::vector<Action> actions;
+    std::vector<std::unique_ptr<Panel>> panels;
+    std::map<std::string, bool, std::less<>> panel_open; ///< by title
+
+    // Wishes, carried out at the start of the next frame.
+    std::string wanted_theme;
+    std::string wanted_layout;
+    bool wanted_layout_bundled = false; ///< "Reset layout": not the person's own arrangement
+    std::map<std::string, std::string, std::less<>> arrangements; ///< layout texts of this session, by layout
+    std::string focus_panel;                                      ///< title of a panel to bring to the front
+    std::vector<std::string> front_panels; ///< of a layout that was just put up: their tabs are selected soon
+    int frames_to_front = 0; ///< until then: tabs must have been drawn before one can be selected
+    std::vector<std::string> drawn_panels; ///< in the last frame: open, and in front of their tabs
+
+    float display_scale = 1;
+    std::unique_ptr<Dialog> dialog; ///< the one dialog that is open, or null
+    std::vector<Job> jobs;
+
+    std::shared_ptr<const Recording> trace; ///< shown instead of the engine's recording
+    std::string trace_name;
+
+    // What became of the engine's recordings. A run is replaced at one key in a demonstration, often many times, so that
+    // is not asked about: the replaced run stays, and can be shown and saved until the next one is replaced (undo rather
+    // than "are you sure", reference/ui.md, 2). Closing the window is the one step without a way back: that asks, once.
+    // A copy written behind everybody's back was the other choice; it would hold the closing up by as long as the bytes
+    // take (attention of a long run: gigabytes) for runs that mostly nobody wants.
+    std::shared_ptr<const Recording> engine_recording; ///< of the last frame
+    std::shared_ptr<const Recording> replaced;         ///< the one before it, if it had a step
+    std::map<std::string, int64_t, std::less<>>
+        saved_steps;     ///< by run id: so many are in a file of the person's
+    std::string own_run; ///< id of the run that the program started by itself, as it will the next time
+
+    /// What play/pause was last set to, until the engine shows it: the button must answer within one frame.
+    std::optional<bool> wanted_running;
+    /// Refreshes that existed when "Refresh now" was last pressed; the button shows that one is on its way.
+    std::optional<size_t> refreshes_when_asked;
+    int64_t counted_steps = 0; ///< steps whose times are in the two sums below
+    double decode_ms = 0,
+           refresh_ms = 0;    ///< of the shown recording: everything else; passes, splices and redraws
+    double busy_since_s = -1; ///< loading or prefilling began (ImGui time)
+
+    [[nodiscard]] bool running() const; ///< as shown: the wish, or the engine's state
+    [[nodiscard]] const Action* find_action(std::string_view id) const;
+    [[nodiscard]] static bool enabled(const Action& action, const UiContext& ctx);
+    /// Runs it unless it is disabled; an Error becomes a toast.
+    void run(const Action& action);
+    void run(std::string_view id);
+
+    /// The engine's run would be lost with the window: it has steps, is in no file, and is not the program's own first run,
+    /// untouched, which the next start makes again bit for bit.
+    [[nodiscard]] bool unsaved() const;
+
+    void say(Toasts::Level level, std::string text, bool toast = true);
+    /// Calls work(); an exception becomes one toast and log line.
+    void guarded(const std::function<void()>& work);
+    void start_job(std::string label,
+                   std::function<std::function<void()>(const std::atomic<bool>& cancelled)> work);
+    /// Stores settings and the present layout; problems become a log line.
+    void save_all();
+    void store_layout();
+};
+
+} // namespace refreshlab::ui

@@ -1,0 +1,28 @@
+#include "ui/widgets/offer_run.h"
+
+namespace refreshlab::ui {
+
+void offer_run(UiContext& ctx, const char* what) {
+    const EngineState state = ctx.status->state;
+    const bool busy = state == EngineState::loading || state == EngineState::prefilling;
+    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+    if (busy) {
+        ImGui::TextWrapped("%s",
+                           ctx.status->message.empty() ? to_string(state) : ctx.status->message.c_str());
+    } else {
+        ImGui::TextWrapped("%s", what);
+    }
+    ImGui::PopStyleColor();
+    if (busy) {
+        ImGui::ProgressBar(static_cast<float>(ctx.status->progress), {ImGui::GetFontSize() * 12, 0});
+        return;
+    }
+    if (!ctx.run_action) return;
+    if (state == EngineState::paused && ctx.recording) {
+        if (ImGui::Button("Resume")) ctx.run_action("run.play_pause");
+    } else if (!ctx.recording || state == EngineState::failed) {
+        if (ImGui::Button("New run...")) ctx.run_action("run.new");
+    }
+}
+
+} // namespace refreshlab::ui

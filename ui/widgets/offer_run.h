@@ -1,0 +1,10 @@
+#pragma once
+
+#include "ui/context/context.h"
+
+namespace refreshlab::ui {
+
+/// Says that there is nothing to show yet, and offers what would fill the panel (start or resume the run).
+void offer_run(UiContext& ctx, const char* what);
+
+} // namespace refreshlab::ui
