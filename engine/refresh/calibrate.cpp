@@ -42,8 +42,11 @@ CalibrationResult calibrate(const RefreshPolicy& policy, size_t trigger, double 
                             const RecordedRun& run) {
     RL_ASSERT(trigger < policy.triggers.size());
     const Trigger& card = policy.triggers[trigger];
-    const size_t signal = require_signal(card.signal, "calibrating a threshold");
-    const std::string label(signals()[signal].label);
+    const std::span<const Signal> table = run.table.empty() ? signals() : run.table;
+    if (card.published && !find_signal(table, card.signal))
+        return refused(fmt::format("{} was not published by a component of this run", card.signal));
+    const size_t signal = require_signal(table, card.signal, "calibrating a threshold");
+    const std::string label(table[signal].label);
     if (!std::isfinite(per_1000) || per_1000 <= 0) return refused("The number of refreshes must be above 0");
 
     if (card.signal == "steps_since_refresh") {
@@ -66,7 +69,7 @@ CalibrationResult calibrate(const RefreshPolicy& policy, size_t trigger, double 
                         stride == 1 ? "token" : "tokens", per_1000));
     std::vector<double> values;
     for (int64_t t = stride; t <= run.steps; t += stride) {
-        const float value = run.signal(t, signal);
+        const float value = recorded_value(run, card, signal, t);
         if (std::isfinite(value)) values.push_back(static_cast<double>(value));
     }
     const auto checks = std::ssize(values);

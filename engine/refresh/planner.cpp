@@ -28,12 +28,18 @@ bool is_probe(const Trigger& trigger) {
     return trigger.signal == "kl_nats" || trigger.signal == "kl_mean_nats";
 }
 
+std::span<const Signal> table_of(const Boundary& boundary) {
+    return boundary.table.empty() ? signals() : boundary.table;
+}
+
 /// Value at this boundary; absent() where nothing was measured.
 double value_at(const Trigger& trigger, const Boundary& boundary) {
     if (trigger.signal == "steps_since_refresh") return static_cast<double>(boundary.tokens_since_splice);
-    const std::optional<size_t> id = signal_id(trigger.signal);
+    const std::optional<size_t> id = find_signal(table_of(boundary), trigger.signal);
     if (!id || *id >= boundary.signals.size()) return std::numeric_limits<double>::quiet_NaN();
-    return static_cast<double>(boundary.signals[*id]);
+    if (trigger.reduce == Reduction::mean) return static_cast<double>(boundary.signals[*id]);
+    const auto values = boundary.layers != nullptr ? boundary.layers->find(*id) : std::span<const float>();
+    return static_cast<double>(reduce_layers(values, trigger.reduce, trigger.layer));
 }
 
 bool on_stride(const Trigger& trigger, const Boundary& boundary) {
@@ -75,9 +81,19 @@ bool wants_probe(const RefreshPolicy& policy, const Boundary& boundary) {
     });
 }
 
-char letter_of(const Trigger& trigger) {
-    const std::optional<size_t> id = signal_id(trigger.signal);
-    return id ? signals()[*id].letter : char{0};
+char letter_of(const Trigger& trigger, std::span<const Signal> table) {
+    const std::optional<size_t> id = find_signal(table, trigger.signal);
+    return id ? table[*id].letter : char{0};
+}
+
+/// An enabled trigger looks at such a signal of the registry at this step.
+template <class Such>
+bool reads(const RefreshPolicy& policy, int64_t step, Such such) {
+    return std::ranges::any_of(policy.triggers, [&](const Trigger& trigger) {
+        if (!trigger.enabled) return false;
+        const std::optional<size_t> id = signal_id(trigger.signal);
+        return id && such(signals()[*id]) && step % std::max<int64_t>(1, trigger.every) == 0;
+    });
 }
 
 } // namespace
@@ -103,7 +119,9 @@ Decision decide(const RefreshPolicy& policy, const Boundary& boundary) {
                                  .signal = trigger.signal,
                                  .value = value_at(trigger, boundary),
                                  .threshold = trigger.threshold,
-                                 .letter = letter_of(trigger)});
+                                 .letter = letter_of(trigger, table_of(boundary)),
+                                 .reduce = trigger.reduce,
+                                 .layer = trigger.layer});
     }
     const bool fires = held > 0 && (policy.combine == Combine::any || held == enabled);
     decision.automatic = fires && budget_left(policy.budget, boundary);
@@ -117,12 +135,11 @@ Decision decide(const RefreshPolicy& policy, const Boundary& boundary) {
 }
 
 bool wants_mc(const RefreshPolicy& policy, int64_t step) {
-    return std::any_of(policy.triggers.begin(), policy.triggers.end(), [step](const Trigger& trigger) {
-        if (!trigger.enabled) return false;
-        const std::optional<size_t> id = signal_id(trigger.signal);
-        return id && signals()[*id].cost == SignalCost::mc_rows &&
-               step % std::max<int64_t>(1, trigger.every) == 0;
-    });
+    return reads(policy, step, [](const Signal& signal) { return signal.cost == SignalCost::mc_rows; });
+}
+
+bool wants_attention(const RefreshPolicy& policy, int64_t step) {
+    return reads(policy, step, [](const Signal& signal) { return signal.attention; });
 }
 
 std::string_view reason_word(std::string_view signal) {
@@ -139,7 +156,7 @@ std::string reason_text(std::span<const TriggerHit> hits) {
     std::string text;
     for (const TriggerHit& hit : hits) {
         if (!text.empty()) text += '+';
-        text += reason_word(hit.signal);
+        text += reduced_name(reason_word(hit.signal), hit.reduce, hit.layer);
     }
     return text;
 }

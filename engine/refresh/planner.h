@@ -25,6 +25,9 @@ struct Boundary {
     bool manual = false; ///< a person asked for a refresh
     /// A lagged refresh has fired and not landed: the teacher is reading. Nothing fires and nothing is probed meanwhile.
     bool in_flight = false;
+    const LayerValues* layers = nullptr; ///< of this step, for triggers that reduce; null: none was measured
+    /// The signals by id: Recording::signals(); empty stands for the registry.
+    std::span<const Signal> table = {};
 };
 
 /// One trigger that held at a boundary (eligible by stride and cool-down, and beyond its threshold), for the record.
@@ -32,7 +35,9 @@ struct TriggerHit {
     int32_t trigger = -1; ///< index in the policy, -1 = by hand
     std::string signal;   ///< "" by hand
     double value = 0, threshold = 0;
-    char letter = 'H'; ///< of the marker
+    char letter = 'H';                  ///< of the marker
+    Reduction reduce = Reduction::mean; ///< what of a layered signal was compared
+    int32_t layer = 0;                  ///< of Reduction::layer
 };
 
 struct Decision {
@@ -60,11 +65,14 @@ struct Decision {
 
 /// Which costly signals this policy wants at boundary t (before they are computed): MC rows due at step t?
 [[nodiscard]] bool wants_mc(const RefreshPolicy& policy, int64_t step);
+/// An enabled trigger reads a signal at step t that needs the attention probabilities (Signal::attention).
+[[nodiscard]] bool wants_attention(const RefreshPolicy& policy, int64_t step);
 
 /// The word for a trigger's signal: "entropy", "kl", "kl_mean", "mc", "periodic" (steps_since_refresh), "manual" for "",
 /// else the signal's own name.
 [[nodiscard]] std::string_view reason_word(std::string_view signal);
-/// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy".
+/// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy"; a reduction stands behind its signal:
+/// "attention_entropy_bits.max", "attention_entropy_bits.layer3".
 [[nodiscard]] std::string reason_text(std::span<const TriggerHit> hits);
 /// The marker's letter: the trigger's own, 'H' by hand, '+' several; 0 for no hits.
 [[nodiscard]] char reason_letter(std::span<const TriggerHit> hits);

@@ -2,10 +2,13 @@
 
 #include "engine/base/error.h"
 #include "engine/refresh/json_fields.h"
+#include "engine/signals/nearest_name.h"
+#include "engine/signals/published.h"
 #include "engine/signals/registry.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -31,10 +34,19 @@ Trigger read_trigger(const nlohmann::json& json, const std::string& what, const 
     fields.integer("every", trigger.every, 1, policy_limits::every);
     fields.integer("cooldown", trigger.cooldown, 0, policy_limits::cooldown);
     fields.boolean("enabled", trigger.enabled);
+    fields.boolean("published", trigger.published);
+    // One key or the other: "reduce" names what is made of all layers, "layer" picks one.
+    const auto reduce = fields.choice("reduce", {"mean", "max", "min"});
+    const bool one_layer = fields.find("layer") != nullptr;
+    fields.integer("layer", trigger.layer, 0, policy_limits::layer);
     fields.finish(); // first the misspelt key, then what is missing because of it
 
+    if (reduce && one_layer) fields.fail("layer", "is one layer, and reduce speaks of all: give one of them");
+    if (reduce) trigger.reduce = static_cast<Reduction>(*reduce);
+    if (one_layer) trigger.reduce = Reduction::layer;
     if (trigger.signal.empty()) fields.fail("signal", "missing", "the name of the signal to compare");
-    static_cast<void>(require_signal(trigger.signal, what + ", " + fields.path("signal")));
+    if (!trigger.published)
+        static_cast<void>(require_signal(trigger.signal, what + ", " + fields.path("signal")));
     if (comparisons != 1) {
         throw Error("reading", what,
                     fmt::format("{}: needs exactly one of above, at_least, below, at_most; it has {}", path,
@@ -92,7 +104,10 @@ Trigger trigger_of(std::string_view signal, Comparison comparison, double thresh
             .threshold = threshold,
             .every = every,
             .cooldown = cooldown,
-            .enabled = true};
+            .enabled = true,
+            .reduce = Reduction::mean,
+            .layer = 0,
+            .published = false};
 }
 
 } // namespace
@@ -121,48 +136,100 @@ RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& wh
     return policy;
 }
 
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& problem, const std::string& hint = {}) {
+    throw Error("checking the refresh policy of", what, problem, hint);
+}
+
+/// What a trigger wants of its signal.
+void check_trigger_signal(const Trigger& trigger, const Signal& signal, std::span<const Signal> table,
+                          const std::string& what) {
+    if (signal.letter == 0) {
+        std::vector<std::string_view> able;
+        for (const Signal& s : table) {
+            if (s.letter != 0) able.push_back(s.name);
+        }
+        refuse(what, fmt::format("signal {} cannot trigger a refresh", signal.name),
+               fmt::format("signals that can: {}", fmt::join(able, ", ")));
+    }
+    if (trigger.reduce != Reduction::mean && !signal.layered) {
+        refuse(what,
+               fmt::format("{} has no layers, so there is nothing for {} to choose from", signal.name,
+                           trigger.reduce == Reduction::layer
+                               ? fmt::format("layer {}", trigger.layer)
+                               : fmt::format("reduce \"{}\"", to_string(trigger.reduce))),
+               "leave it out");
+    }
+}
+
+} // namespace
+
 void check_policy(const RefreshPolicy& policy, const std::string& what) {
-    const auto refuse = [&what](const std::string& problem, const std::string& hint = {}) {
-        throw Error("checking the refresh policy of", what, problem, hint);
-    };
-    if (policy.name.empty()) refuse("its name is empty");
+    if (policy.name.empty()) refuse(what, "its name is empty");
     for (size_t i = 0; i < policy.triggers.size(); ++i) {
         const Trigger& trigger = policy.triggers[i];
-        const Signal& signal =
-            signals()[require_signal(trigger.signal, fmt::format("{}, trigger {}", what, i + 1))];
-        if (signal.letter == 0) {
-            std::vector<std::string_view> able;
-            for (const Signal& s : signals()) {
-                if (s.letter != 0) able.push_back(s.name);
-            }
-            refuse(fmt::format("signal {} cannot trigger a refresh", signal.name),
-                   fmt::format("signals that can: {}", fmt::join(able, ", ")));
+        const std::string where = fmt::format("{}, trigger {}", what, i + 1);
+        if (!trigger.published) {
+            check_trigger_signal(trigger, signals()[require_signal(trigger.signal, where)], signals(), what);
+        } else if (!is_signal_name(trigger.signal)) {
+            refuse(what, fmt::format("\"{}\" is not the name of a signal", trigger.signal));
+        } else if (signal_id(trigger.signal)) {
+            refuse(what, fmt::format("{} is a signal of every run, not a published one", trigger.signal),
+                   "leave out \"published\"");
         }
+        const std::string& name = trigger.signal;
+        if (trigger.layer < 0 || (trigger.layer > 0 && trigger.reduce != Reduction::layer))
+            refuse(what, fmt::format("layer {} of {} is not a layer", trigger.layer, name));
         if (!std::isfinite(trigger.threshold)) {
-            refuse(fmt::format("threshold of {} must be a finite number, not {}", signal.name,
-                               trigger.threshold));
+            refuse(what,
+                   fmt::format("threshold of {} must be a finite number, not {}", name, trigger.threshold));
         }
         if (trigger.every < 1)
-            refuse(fmt::format("every of {} must be at least 1, not {}", signal.name, trigger.every));
+            refuse(what, fmt::format("every of {} must be at least 1, not {}", name, trigger.every));
         if (trigger.cooldown < 0) {
-            refuse(
-                fmt::format("cooldown of {} must not be negative, it is {}", signal.name, trigger.cooldown));
+            refuse(what,
+                   fmt::format("cooldown of {} must not be negative, it is {}", name, trigger.cooldown));
         }
         for (size_t j = 0; j < i; ++j) {
             if (policy.triggers[j].signal == trigger.signal) {
-                refuse(fmt::format("two triggers on signal {}", signal.name),
+                refuse(what, fmt::format("two triggers on signal {}", name),
                        "a policy has at most one per signal");
             }
         }
     }
     if (policy.window && *policy.window < 0)
-        refuse(fmt::format("window must not be negative, it is {}", *policy.window));
-    if (policy.lag < 0) refuse(fmt::format("lag must not be negative, it is {}", policy.lag));
+        refuse(what, fmt::format("window must not be negative, it is {}", *policy.window));
+    if (policy.lag < 0) refuse(what, fmt::format("lag must not be negative, it is {}", policy.lag));
     if (policy.budget.refreshes && *policy.budget.refreshes < 0) {
-        refuse(fmt::format("budget.refreshes must not be negative, it is {}", *policy.budget.refreshes));
+        refuse(what,
+               fmt::format("budget.refreshes must not be negative, it is {}", *policy.budget.refreshes));
     }
     if (policy.budget.per_tokens < 1) {
-        refuse(fmt::format("budget.per_tokens must be at least 1, not {}", policy.budget.per_tokens));
+        refuse(what, fmt::format("budget.per_tokens must be at least 1, not {}", policy.budget.per_tokens));
+    }
+}
+
+void check_run_policy(const RefreshPolicy& policy, std::span<const Signal> table, int64_t layers,
+                      const std::string& what) {
+    for (size_t i = 0; i < policy.triggers.size(); ++i) {
+        const Trigger& trigger = policy.triggers[i];
+        if (trigger.published) {
+            const auto id = find_signal(table, trigger.signal);
+            if (!id) {
+                std::vector<std::string_view> names;
+                for (const Signal& signal : table.subspan(std::min(signals().size(), table.size())))
+                    names.push_back(signal.name);
+                refuse(what, fmt::format("no component of this run publishes signal {}", trigger.signal),
+                       names.empty() ? "this run publishes none"
+                                     : name_hint(trigger.signal, names, "published signals"));
+            }
+            check_trigger_signal(trigger, table[*id], table, what);
+        }
+        if (trigger.reduce == Reduction::layer && trigger.layer >= layers) {
+            refuse(what, fmt::format("layer {} of {}: the model has layers 0 to {}", trigger.layer,
+                                     trigger.signal, layers - 1));
+        }
     }
 }
 
@@ -174,6 +241,12 @@ nlohmann::json policy_to_json(const RefreshPolicy& policy) {
                             {"every", trigger.every},
                             {"cooldown", trigger.cooldown}};
         if (!trigger.enabled) t["enabled"] = false;
+        if (trigger.published) t["published"] = true;
+        if (trigger.reduce == Reduction::layer) {
+            t["layer"] = trigger.layer;
+        } else if (trigger.reduce != Reduction::mean) {
+            t["reduce"] = to_string(trigger.reduce);
+        }
         triggers.push_back(std::move(t));
     }
     nlohmann::json window, refreshes; // null: no limit

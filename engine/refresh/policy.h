@@ -1,9 +1,12 @@
 #pragma once
 
+#include "engine/signals/registry.h"
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +25,7 @@ enum class OnFire : uint8_t {
 
 /// signal + comparison + threshold + stride + cool-down.
 struct Trigger {
-    std::string signal; ///< name in the registry
+    std::string signal; ///< name in the registry, or of a signal that a component of the run publishes
     Comparison comparison = Comparison::above;
     double threshold = 0;
     /// Free and MC signals: eligible when t mod every == 0. kl_nats, kl_mean_nats: every this many tokens since the last
@@ -30,6 +33,11 @@ struct Trigger {
     int32_t every = 1;
     int32_t cooldown = 0; ///< eligible when t - (step of the last splice, any cause) >= cooldown; 0 = none
     bool enabled = true;  ///< a card that is switched off keeps its numbers
+    /// Of a layered signal: which number of its layers is compared. Others have one number, so it is `mean` there.
+    Reduction reduce = Reduction::mean;
+    int32_t layer = 0; ///< of Reduction::layer, from 0; else 0
+    /// The signal is not the registry's: whether the run has it is known when it starts (check_run_policy).
+    bool published = false;
 
     friend bool operator==(const Trigger&, const Trigger&) = default;
 };
@@ -64,7 +72,7 @@ struct RefreshPolicy {
 /// Largest numbers that a policy file and the parameters accept.
 namespace policy_limits {
 inline constexpr int32_t every = 1'000'000, cooldown = 1'000'000, window = 1'000'000, lag = 1000,
-                         refreshes = 1'000'000, per_tokens = 1'000'000;
+                         refreshes = 1'000'000, per_tokens = 1'000'000, layer = 65'535;
 inline constexpr double threshold = 1e6;
 } // namespace policy_limits
 
@@ -73,12 +81,19 @@ inline constexpr double threshold = 1e6;
 enum class Thresholds : uint8_t { not_negative, any_finite };
 
 /// Both throw Error{bad_input}, naming `what` and the field: unknown keys, unknown signal (with the nearest names), a
-/// signal that cannot trigger, two triggers on one signal, a threshold that is NaN or infinite, stride below 1, negative
-/// cool-down, window, lag or budget. policy_from_json also refuses negative thresholds unless told otherwise.
+/// signal that cannot trigger, two triggers on one signal, a reduction of a signal that is not layered, a threshold that is
+/// NaN or infinite, stride below 1, negative cool-down, window, lag, layer or budget. policy_from_json also refuses negative
+/// thresholds unless told otherwise. Of a published signal only the form of its name is checked here.
 /// A file without "name" is called "custom"; other absent keys mean the defaults above.
 [[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what,
                                              Thresholds thresholds = Thresholds::not_negative);
 void check_policy(const RefreshPolicy& policy, const std::string& what);
+/// What can only be known when a run starts, or while it goes on: the published signals that the triggers name are in the run's
+/// table and can trigger, reductions fit them, and layers are those of the model. Throws Error{bad_input} in one line.
+/// \param table   Recording::signals() or signal_table()
+/// \param layers  of the decoding model
+void check_run_policy(const RefreshPolicy& policy, std::span<const Signal> table, int64_t layers,
+                      const std::string& what);
 [[nodiscard]] nlohmann::json policy_to_json(const RefreshPolicy& policy);
 
 /// The presets: none, periodic, window, entropy, kl, burst, mc, with the defaults of reference/refresh.md, section 5.

@@ -15,19 +15,21 @@ namespace {
 struct Reads {
     struct Direct {
         const Trigger* trigger;
-        size_t signal;
+        std::optional<size_t> signal; ///< nothing: published, and not by this run, so never measured
     };
     std::vector<Direct> direct; ///< enabled; not what follows the predicted fires: KL, steps_since_refresh
     size_t kl = 0, kl_mean = 0;
     bool wants_kl = false, wants_mean = false; ///< some enabled trigger does
 
-    explicit Reads(const RefreshPolicy& policy) {
+    Reads(const RefreshPolicy& policy, std::span<const Signal> table) {
         const std::string where = "the threshold preview";
         kl = require_signal("kl_nats", where);
         kl_mean = require_signal("kl_mean_nats", where);
         const size_t steps = require_signal("steps_since_refresh", where);
         for (const Trigger& trigger : policy.triggers) {
-            const size_t id = require_signal(trigger.signal, where);
+            const std::optional<size_t> id = trigger.published
+                                                 ? find_signal(table, trigger.signal)
+                                                 : std::optional(require_signal(trigger.signal, where));
             if (!trigger.enabled) continue;
             wants_kl |= id == kl;
             wants_mean |= id == kl_mean;
@@ -43,9 +45,17 @@ bool misses_value(const Boundary& at, const Reads& reads) {
         if (trigger->cooldown > 0 && at.last_splice_step &&
             at.step - *at.last_splice_step < trigger->cooldown)
             continue;
-        if (is_absent(at.signals[signal])) return true;
+        if (!signal) return true;
+        const float value = trigger->reduce == Reduction::mean
+                                ? at.signals[*signal]
+                                : reduce_layers(at.layers->find(*signal), trigger->reduce, trigger->layer);
+        if (is_absent(value)) return true;
     }
     return false;
+}
+
+std::span<const Signal> table_of(const RecordedRun& run) {
+    return run.table.empty() ? signals() : run.table;
 }
 
 std::optional<int64_t> first_difference(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
@@ -58,10 +68,18 @@ std::optional<int64_t> first_difference(const std::vector<int64_t>& a, const std
 
 } // namespace
 
+float recorded_value(const RecordedRun& run, const Trigger& trigger, size_t signal, int64_t step) {
+    if (trigger.reduce == Reduction::mean) return run.signal(step, signal);
+    return run.layer_values ? reduce_layers(run.layer_values(step, signal), trigger.reduce, trigger.layer)
+                            : absent();
+}
+
 WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
-    const Reads reads(policy);
+    const std::span<const Signal> table = table_of(run);
+    const Reads reads(policy, table);
     WhatIf result;
-    std::vector<float> values(signals().size(), absent());
+    std::vector<float> values(table.size(), absent());
+    LayerValues layers; ///< of the boundary, as far as some trigger reduces them
     std::optional<int64_t> last_splice;
     int64_t last_pass = 0,
             spliced_to = 0;          // tokens that the teacher has read, tokens that a splice has handled
@@ -71,8 +89,12 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
     auto manual = run.manual_fires.begin();
 
     for (int64_t t = 1; t <= run.steps; ++t) {
-        for (const Reads::Direct& read : reads.direct)
-            values[read.signal] = run.signal(t, read.signal);
+        for (const auto& [trigger, signal] : reads.direct) {
+            if (!signal) continue;
+            values[*signal] = run.signal(t, *signal);
+            if (trigger->reduce != Reduction::mean && run.layer_values)
+                layers.set(*signal, run.layer_values(t, *signal));
+        }
         values[reads.kl] = values[reads.kl_mean] = absent();
         while (manual != run.manual_fires.end() && *manual < t)
             ++manual;
@@ -88,7 +110,9 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
                                    .automatic_steps = result.fires,
                                    .signals = values,
                                    .manual = asked,
-                                   .in_flight = launched.has_value()};
+                                   .in_flight = launched.has_value(),
+                                   .layers = &layers,
+                                   .table = table};
         asked = asked && launched.has_value();
         bool missing = !launched && misses_value(boundary, reads);
         Decision decision = decide(policy, boundary);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace refreshlab {
@@ -18,7 +19,14 @@ struct RecordedRun {
     std::vector<int64_t> automatic_fires, manual_fires;
     double refresh_ms = 0; ///< mean cost of one refresh, passes included; 0 = unknown
     double decode_ms = 0;  ///< decode time without refreshes
+    /// Layer values of a step, for triggers that reduce: Recording::layer_values(). May be empty: none was measured.
+    std::function<std::span<const float>(int64_t step, size_t signal)> layer_values = {};
+    std::span<const Signal> table = {}; ///< Recording::signals(); empty stands for the registry
 };
+
+/// What a trigger compares at a step; absent() where it was not measured.
+[[nodiscard]] float recorded_value(const RecordedRun& run, const Trigger& trigger, size_t signal,
+                                   int64_t step);
 
 /// "at 5.2 bits: 7 refreshes, +11 % time (estimate)".
 struct WhatIf {

@@ -27,25 +27,38 @@ std::span<const Signal> signals() {
 }
 
 std::optional<size_t> signal_id(std::string_view name) {
-    const auto& all = all_signals();
-    for (size_t id = 0; id < all.size(); ++id) {
-        if (all[id].name == name) return id;
+    return find_signal(all_signals(), name);
+}
+
+size_t require_signal(std::string_view name, const std::string& where) {
+    return require_signal(all_signals(), name, where);
+}
+
+std::optional<size_t> find_signal(std::span<const Signal> table, std::string_view name) {
+    for (size_t id = 0; id < table.size(); ++id) {
+        if (table[id].name == name) return id;
     }
     return std::nullopt;
 }
 
-size_t require_signal(std::string_view name, const std::string& where) {
-    if (const std::optional<size_t> id = signal_id(name)) return *id;
+size_t require_signal(std::span<const Signal> table, std::string_view name, const std::string& where) {
+    if (const std::optional<size_t> id = find_signal(table, name)) return *id;
     std::vector<std::string_view> names;
-    for (const Signal& signal : signals())
+    for (const Signal& signal : table)
         names.push_back(signal.name);
     throw Error("reading", where, "unknown signal \"" + std::string(name) + "\"",
                 name_hint(name, names, "signals"));
 }
 
-void evaluate_signals(const SignalInputs& in, std::span<float> out) {
+void evaluate_signals(const SignalInputs& in, std::span<float> out, LayerValues* layers) {
     const auto& all = all_signals();
+    std::vector<float> values;
     for (size_t id = 0; id < all.size() && id < out.size(); ++id) {
+        if (layers != nullptr && all[id].layer_values != nullptr) {
+            values.clear();
+            all[id].layer_values(in, values);
+            if (!values.empty()) layers->set(id, values);
+        }
         const std::optional<double> value = all[id].value(in);
         if (!value) continue;
         // A measured NaN must not carry the payload of absent(), whatever arithmetic made it.

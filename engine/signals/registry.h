@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/signals/layer_values.h"
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -41,6 +43,9 @@ struct SignalInputs {
     struct Row {
         double log_z, entropy_bits, top1_prob;
         bool finite;
+        /// Variance of -log2 p under p, and the probability of the second likeliest token; NaN: not given.
+        double varentropy_bits2 = std::numeric_limits<double>::quiet_NaN();
+        double top2_prob = std::numeric_limits<double>::quiet_NaN();
     };
     struct Mc {
         double variance, variance_sd, mutual_information_bits, mean_entropy_bits, mean_entropy_sd_bits;
@@ -58,10 +63,14 @@ struct SignalInputs {
     /// S.len - P at boundary t, before a refresh there; negative: not defined (a back-fill of other values, a record
     /// without a boundary).
     int64_t steps_since_refresh = 0;
+    /// Per layer of the decoding model: mean over the query heads of -sum a log2 a of this step's attention row; absent() in
+    /// layers without. Empty: not measured.
+    std::span<const float> attention_entropy_bits;
 };
 
-/// One named number per step. A new signal is a new file in engine/signals/ and one line in registry.cpp; it can then
-/// be plotted, used as a trigger, coloured onto the text, exported and swept.
+/// One named number per step, or per step and layer. A new signal is a new file in engine/signals/defined and one line in
+/// signal_list.h; it can then be plotted, used as a trigger, coloured onto the text, exported and swept. A layered signal has
+/// the mean over its layers where others have their number.
 struct Signal {
     std::string_view name;        ///< snake_case, also in traces, CSV and policies
     std::string_view label;       ///< sentence case, without unit
@@ -75,7 +84,12 @@ struct Signal {
     char letter = 0;          ///< of refresh markers whose trigger uses it; 0 = cannot trigger
     bool back_filled = false; ///< may be written after its step's record was published
     std::string_view band;    ///< name of the signal that is its +-1 sd band, or empty
-    std::optional<double> (*value)(const SignalInputs&) = nullptr;
+    std::optional<double> (*value)(const SignalInputs&) =
+        nullptr; ///< of a layered signal: the mean over the layers
+    bool layered = false;
+    bool attention = false; ///< needs the attention probabilities of the step
+    /// Of a layered signal: appends [layers] to `out`; nothing where the step did not measure it.
+    void (*layer_values)(const SignalInputs&, std::vector<float>& out) = nullptr;
 };
 
 /// All signals, in display order. The index is the signal's id inside one process (traces use names).
@@ -83,10 +97,15 @@ struct Signal {
 [[nodiscard]] std::optional<size_t> signal_id(std::string_view name);
 /// As signal_id, but throws Error{bad_input} naming the nearest known names.
 [[nodiscard]] size_t require_signal(std::string_view name, const std::string& where);
+/// The same in the table of a run (Recording::signals()), which may have more than the registry.
+[[nodiscard]] std::optional<size_t> find_signal(std::span<const Signal> table, std::string_view name);
+[[nodiscard]] size_t require_signal(std::span<const Signal> table, std::string_view name,
+                                    const std::string& where);
 
 inline constexpr size_t max_signals = 32; ///< room in a StepRecord
 
 /// Fills out[id] for every signal that these inputs define; the others keep what they had.
-void evaluate_signals(const SignalInputs& in, std::span<float> out);
+/// \param layers  takes the values of layered signals; null: only their means are wanted
+void evaluate_signals(const SignalInputs& in, std::span<float> out, LayerValues* layers = nullptr);
 
 } // namespace refreshlab

@@ -19,6 +19,9 @@
     X(teacher_agreement)                                                                                     \
     X(drift)                                                                                                 \
     X(steps_since_refresh)                                                                                   \
+    X(varentropy_bits2)                                                                                      \
+    X(top2_margin)                                                                                           \
+    X(attention_entropy_bits)                                                                                \
     X(mc_variance_sd)                                                                                        \
     X(mc_entropy_sd_bits)
 

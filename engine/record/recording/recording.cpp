@@ -29,8 +29,33 @@ size_t copy_up_to(const Log& from, Log& to, int64_t step, size_t at_most, StepOf
 
 Recording::Recording(RunInfo info, std::shared_ptr<const TokenTable> tokens)
     : m_info(std::move(info))
+    , m_signals(signal_table(m_info.published_signals))
     , m_tokens(std::move(tokens)) {
     RL_ASSERT(m_tokens != nullptr);
+    for (size_t id = 0; id < m_signals.size(); ++id) {
+        const auto& written = m_info.written_signals;
+        m_knows[id] = !written || std::ranges::find(*written, m_signals[id].name) != written->end();
+    }
+}
+
+std::optional<size_t> Recording::signal_id(std::string_view name) const {
+    return find_signal(m_signals, name);
+}
+
+std::span<const float> Recording::layer_values(int64_t t, size_t id) const {
+    size_t low = 0, high = m_layer_rows.size();
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (m_layer_rows[middle].step < t) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (; low < m_layer_rows.size() && m_layer_rows[low].step == t; ++low) {
+        if (m_layer_rows[low].signal == id) return *m_layer_rows[low].values;
+    }
+    return {};
 }
 
 float Recording::signal(int64_t t, size_t id) const {
@@ -94,9 +119,16 @@ const RefreshEvent* Recording::refresh_at(int64_t t) const {
     return low < m_refreshes.size() && m_refreshes[low].step == t ? &m_refreshes[low] : nullptr;
 }
 
-void Recording::append(const StepRecord& record) {
+void Recording::append(const StepRecord& record, const LayerValues& layers) {
     RL_ASSERT(record.step == steps() + 1);
     RL_ASSERT(record.top_k <= max_top_k);
+    for (const LayerValues::Entry& entry : layers.entries()) {
+        RL_ASSERT(entry.signal < m_signals.size() && m_signals[entry.signal].layered);
+        RL_ASSERT(static_cast<int64_t>(entry.count) == m_info.layers);
+        const auto values = layers.values(entry);
+        m_layer_rows.append({record.step, entry.signal,
+                             std::make_shared<const std::vector<float>>(values.begin(), values.end())});
+    }
     m_measured.append(record.signals); // before the record: who sees the record finds this
     m_steps.append(record);
 }
@@ -136,6 +168,30 @@ void Recording::add_command(CommandEvent event) {
 void Recording::add_drift(std::shared_ptr<const DriftMap> drift) {
     RL_ASSERT(drift != nullptr);
     m_drifts.append(std::move(drift));
+}
+
+void Recording::add_cache_event(CacheEvent event) {
+    const auto& log = m_cache_entries;
+    RL_ASSERT(event.step >= std::max(m_cache_tails[0].last_step, m_cache_tails[1].last_step));
+    RL_ASSERT(!event.positions.empty());
+    int64_t end = 0; // of the ranges so far
+    for (const PositionRange& range : event.positions) {
+        RL_ASSERT(range.first >= end && range.n > 0);
+        end = range.first + range.n;
+    }
+    RL_ASSERT(event.bytes.size() <= 1 || static_cast<int64_t>(event.bytes.size()) == m_info.layers);
+    CacheTail& tail = m_cache_tails[event.teacher ? 1 : 0];
+    // A row tells its events before those that stand behind it. So it may go on only where its step has told nothing else yet.
+    const bool goes_on = tail.open_row && event.step > tail.last_step &&
+                         m_cache_entries.writable(*tail.open_row).extend(event);
+    tail.last_step = event.step;
+    if (goes_on) return;
+    if (event.change == CacheChange::appended) {
+        tail.open_row = log.size();
+    } else if (event.change == CacheChange::dropped || event.change == CacheChange::adopted) {
+        tail.open_row.reset(); // positions come again
+    }
+    m_cache_entries.append(CacheEntry(std::move(event)));
 }
 
 void Recording::add_attention(std::shared_ptr<const AttentionRows> rows) {
@@ -194,7 +250,7 @@ void Recording::set_end(RunEnd end) {
 
 std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id) const {
     constexpr size_t all = SIZE_MAX;
-    return fork(step, std::move(new_id), Inherited{all, all, all, all});
+    return fork(step, std::move(new_id), Inherited{all, all, all, all, all});
 }
 
 std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, const Inherited& at_most) const {
@@ -241,6 +297,8 @@ std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, con
         std::ranges::copy(measured(t), record.signals.begin());
         branch->append(record);
     }
+    for (size_t i = 0; i < m_layer_rows.size() && m_layer_rows[i].step <= step; ++i)
+        branch->m_layer_rows.append(m_layer_rows[i]);
 
     const auto own_step = [](const auto& event) { return event.step; };
     auto& inherited = branch->m_inherited;
@@ -249,6 +307,19 @@ std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, con
     inherited.commands = copy_up_to(m_commands, branch->m_commands, step, at_most.commands, own_step);
     inherited.drifts = copy_up_to(m_drifts, branch->m_drifts, step, at_most.drifts,
                                   [](const auto& drift) { return drift->step; });
+
+    for (size_t i = 0; i < m_cache_entries.size() && i < at_most.cache_entries; ++i) {
+        if (m_cache_entries[i].step > step) break; // steps never fall
+        CacheEntry entry = m_cache_entries[i];
+        entry.set_steps(std::min(entry.steps(), step - entry.step + 1));
+        CacheTail& tail = branch->m_cache_tails[entry.teacher ? 1 : 0];
+        tail.last_step = std::max(tail.last_step, entry.last_step());
+        if (entry.change == CacheChange::appended) tail.open_row = i;
+        if (entry.change == CacheChange::dropped || entry.change == CacheChange::adopted)
+            tail.open_row.reset();
+        branch->m_cache_entries.append(std::move(entry));
+    }
+    inherited.cache_entries = branch->m_cache_entries.size();
 
     const std::scoped_lock lock(m_mutex);
     for (const auto& [key, rows] : m_attention) {

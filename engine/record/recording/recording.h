@@ -1,8 +1,10 @@
 #pragma once
 
 #include "engine/control/run_config.h"
+#include "engine/record/recording/cache_event.h"
 #include "engine/record/recording/chunked_log.h"
 #include "engine/record/recording/step_record.h"
+#include "engine/signals/published.h"
 #include "engine/text/tokenizer/tokenizer.h"
 
 #include <array>
@@ -38,6 +40,16 @@ struct RunInfo {
     std::vector<std::pair<std::string, std::string>> versions; ///< refreshlab, libtorch, ...
     TextRule text_rule;                                        ///< of the tokenizer
     std::string note; ///< "stand-in pair with random weights", "rebuild mode: ..."
+    /// Which kernels ran: "portable", "avx2", "avx512", "reference", or the name of a CUDA set; empty: not known.
+    std::string kernel_set;
+    bool rebuild =
+        false; ///< the KV geometries differ: a refresh computes the student's columns again and copies nothing
+    /// Of the components of this run; ids follow the registry's (published_id()).
+    std::vector<PublishedSignal> published_signals;
+    /// What the program that wrote the recording could have put into it. A live run: all of it. An old trace has no row of a
+    /// signal that its writer did not have, and that is no difference between two runs.
+    std::optional<std::vector<std::string>> written_signals; ///< names; nothing = all of Recording::signals()
+    bool has_cache_events = true;
 };
 
 /// What is known once a run has ended.
@@ -50,11 +62,15 @@ struct RunEnd {
 /// The append-only log of one run. Live view and file replay read the same thing.
 ///
 /// Threads  One writer (the decode thread, or the loader of a trace). Any thread reads without locks up to the sizes it
-///          reads; records never move. Exceptions: signal values may be back-filled later (atomic; see back_fills()),
-///          and the end and the attention rows are looked up under a mutex held for one look-up.
-/// Memory   ~0.5 KB a step, ~24 B a back-filled value, attention rows up to capture.attention_megabytes.
+///          reads; records never move. Exceptions: signal values may be back-filled later (atomic; see back_fills()), a row
+///          of cache appends grows (atomic; see CacheEntry), and the end and the attention rows are looked up under a mutex
+///          held for one look-up.
+/// Memory   ~0.5 KB a step, ~24 B a back-filled value, ~70 B and 4 B a layer for each layered signal that a step measured,
+///          ~0.1 KB a cache event (all appends of single steps in a row count as one), attention rows up to
+///          capture.attention_megabytes.
 class Recording {
 public:
+    /// Throws Error{bad_input} when info.published_signals are not usable (signal_table()).
     /// \param tokens  not null (asserted)
     Recording(RunInfo info, std::shared_ptr<const TokenTable> tokens);
 
@@ -66,8 +82,26 @@ public:
     /// Records so far; step(t) for 1 <= t <= steps().
     [[nodiscard]] int64_t steps() const { return static_cast<int64_t>(m_steps.size()); }
     [[nodiscard]] const StepRecord& step(int64_t t) const { return m_steps[static_cast<size_t>(t - 1)]; }
+    /// The signals of this run by id: the registry's, then those that its components published.
+    [[nodiscard]] std::span<const Signal> signals() const { return m_signals; }
+    [[nodiscard]] std::optional<size_t> signal_id(std::string_view name) const;
+    /// False where the program that wrote this recording did not have the signal.
+    [[nodiscard]] bool knows_signal(size_t id) const { return m_knows[id]; }
     /// Current value, back-fills included. Use this and not step(t).signals, which a back-fill may be writing.
     [[nodiscard]] float signal(int64_t t, size_t id) const;
+    /// Values of a layered signal at step t, [layers], absent() in layers that were not measured; empty where the step did not
+    /// measure it. Its mean over the layers is signal(t, id). Cost: a binary search.
+    [[nodiscard]] std::span<const float> layer_values(int64_t t, size_t id) const;
+    /// Layer values of all steps, by step; for readers that go through all of them.
+    struct LayerRow {
+        int64_t step = 0;
+        size_t signal = 0;
+        std::shared_ptr<const std::vector<float>> values; ///< [layers]
+    };
+    [[nodiscard]] const ChunkedLog<LayerRow>& layer_rows() const { return m_layer_rows; }
+    /// Changes of both models' caches, in the order in which they began. cache_state.h makes them into what stands in a cache
+    /// behind a step.
+    [[nodiscard]] const ChunkedLog<CacheEntry>& cache_entries() const { return m_cache_entries; }
     [[nodiscard]] const ChunkedLog<RefreshEvent>& refreshes() const { return m_refreshes; }
     [[nodiscard]] const ChunkedLog<PassEvent>& passes() const { return m_passes; }
     [[nodiscard]] const ChunkedLog<CommandEvent>& commands() const { return m_commands; }
@@ -118,12 +152,14 @@ public:
     [[nodiscard]] std::vector<std::shared_ptr<const AttentionRows>> attention_rows() const;
     /// How many events at the front of each log came from the recording that this one was forked from.
     struct Inherited {
-        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0;
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0;
     };
     [[nodiscard]] const Inherited& inherited() const { return m_inherited; }
 
     // --- the writer ---
-    void append(const StepRecord& record); ///< record.step == steps() + 1 (asserted)
+    /// record.step == steps() + 1; of each layered signal info().layers values (asserted).
+    /// \param layers  the layer values of this step; the record has their means already (evaluate_signals, StepValues)
+    void append(const StepRecord& record, const LayerValues& layers = {});
     /// Values of one signal for steps first_step, first_step + 1, ...; absent() entries leave what is there.
     /// The steps are appended already (asserted).
     void back_fill(size_t signal, int64_t first_step, std::span<const float> values);
@@ -131,6 +167,10 @@ public:
     void add_pass(PassEvent event);
     void add_command(CommandEvent event);
     void add_drift(std::shared_ptr<const DriftMap> drift);
+    /// event.step never falls; positions are ascending, disjoint and not empty; bytes none, one, or one a layer (asserted).
+    /// An event of the step in flight comes before its record. An append that goes on where the last one of the same cache and
+    /// origin ended becomes part of its entry.
+    void add_cache_event(CacheEvent event);
     /// Replaces rows of the same position and owner. Over config.capture.attention_megabytes the rows of the same owner
     /// with the smallest positions go first, then those of the other; rows that are too large alone are not kept.
     void add_attention(std::shared_ptr<const AttentionRows> rows);
@@ -149,14 +189,24 @@ private:
     void drop_over_limit(std::pair<int64_t, bool> newest); ///< m_mutex held
 
     RunInfo m_info;
+    std::vector<Signal> m_signals; ///< views into m_info
+    std::array<bool, max_signals> m_knows{};
     std::shared_ptr<const TokenTable> m_tokens;
     Inherited m_inherited;
+    /// Of the student's and the teacher's cache, by CacheEvent::teacher; the writer's.
+    struct CacheTail {
+        std::optional<size_t> open_row; ///< entry that the next append may go on with
+        int64_t last_step = 0;          ///< of its events
+    };
+    std::array<CacheTail, 2> m_cache_tails;
     ChunkedLog<std::array<float, max_signals>> m_measured;
     ChunkedLog<StepRecord> m_steps;
     ChunkedLog<RefreshEvent> m_refreshes;
     ChunkedLog<PassEvent> m_passes;
     ChunkedLog<CommandEvent> m_commands;
     ChunkedLog<std::shared_ptr<const DriftMap>> m_drifts;
+    ChunkedLog<LayerRow> m_layer_rows; ///< by step; appended before the step's record
+    ChunkedLog<CacheEntry> m_cache_entries;
     ChunkedLog<FilledValue, 1024, 16384> m_filled;
     ChunkedLog<BackFill, 1024, 16384> m_back_fills;
     AttentionLog m_attention_changes;          ///< appended with m_mutex held

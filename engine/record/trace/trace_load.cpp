@@ -204,7 +204,7 @@ private:
         const auto count = [&](int column) {
             return static_cast<size_t>(within(row.integer(column), 0, int64_t{1} << 40, "inherited events"));
         };
-        return {count(5), count(6), count(7), count(8)};
+        return {count(5), count(6), count(7), count(8), 0};
     }
     struct Fill {
         int64_t known, step;

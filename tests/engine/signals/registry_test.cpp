@@ -57,6 +57,9 @@ TEST_CASE("the registry lists every signal once, in display order", "[signals]")
                                                "teacher_agreement",
                                                "drift",
                                                "steps_since_refresh",
+                                               "varentropy_bits2",
+                                               "top2_margin",
+                                               "attention_entropy_bits",
                                                "mc_variance_sd",
                                                "mc_entropy_sd_bits"};
     CHECK(names == expected);
