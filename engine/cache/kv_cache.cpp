@@ -61,6 +61,22 @@ struct KvCache::Impl {
     std::vector<JournalEntry> journal;
     int64_t forgotten_step =
         std::numeric_limits<int64_t>::min(); ///< largest step that clear_journal() dropped
+    std::function<void(CacheEvent)> listener;
+    int32_t quiet = 0; ///< Quiet objects alive
+
+    [[nodiscard]] int64_t layer_bytes() const {
+        return 2 * k.size(1) * k.size(3) * length * static_cast<int64_t>(k.element_size());
+    }
+    void tell(CacheChange change, int64_t first_pos, int64_t n, Origin origin, int32_t refresh = -1) const {
+        if (!listener || quiet > 0 || n == 0) return;
+        CacheEvent event;
+        event.change = change;
+        event.positions = {{first_pos, n}};
+        event.origin = origin;
+        event.refresh_id = refresh;
+        event.bytes = {layer_bytes()};
+        listener(std::move(event));
+    }
 
     /// Columns that hold nothing read as NaN, so that any use of them shows in the logits.
     void poison(int64_t first_pos, int64_t n) {
@@ -188,6 +204,7 @@ void KvCache::commit(int64_t n, Origin origin) {
     m_impl->origins.insert(m_impl->origins.end(), static_cast<size_t>(n), origin);
     m_impl->refresh_ids.insert(m_impl->refresh_ids.end(), static_cast<size_t>(n), -1);
     m_impl->length += n;
+    m_impl->tell(CacheChange::appended, length() - n, n, origin);
 }
 
 void KvCache::splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step) {
@@ -204,6 +221,7 @@ void KvCache::splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32
     m_impl->v.narrow(2, first_pos, n).copy_(teacher.values(first_pos, n));
     std::fill_n(m_impl->origins.begin() + first_pos, n, Origin::teacher_refresh);
     std::fill_n(m_impl->refresh_ids.begin() + first_pos, n, refresh);
+    m_impl->tell(CacheChange::spliced, first_pos, n, Origin::teacher_refresh, refresh);
 }
 
 void KvCache::mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_t step) {
@@ -213,6 +231,24 @@ void KvCache::mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_
     m_impl->push_journal(step, first_pos, n, false);
     std::fill_n(m_impl->origins.begin() + first_pos, n, Origin::skipped);
     std::fill_n(m_impl->refresh_ids.begin() + first_pos, n, refresh);
+    m_impl->tell(CacheChange::skipped, first_pos, n, Origin::skipped, refresh);
+}
+
+void KvCache::mark_rebuilt(int64_t first_pos, int32_t refresh) {
+    RL_ASSERT(first_pos >= 0 && first_pos < length());
+    m_impl->tell(CacheChange::rebuilt, first_pos, length() - first_pos, origin(first_pos), refresh);
+}
+
+void KvCache::set_listener(std::function<void(CacheEvent)> listener) {
+    m_impl->listener = std::move(listener);
+}
+
+KvCache::Quiet::Quiet(KvCache& cache)
+    : m_cache(cache) {
+    ++m_cache.m_impl->quiet;
+}
+KvCache::Quiet::~Quiet() {
+    --m_cache.m_impl->quiet;
 }
 
 void KvCache::adopt_prefix(const KvCache& other, int64_t n) {
@@ -227,6 +263,13 @@ void KvCache::adopt_prefix(const KvCache& other, int64_t n) {
     m_impl->origins.assign(other.m_impl->origins.begin(), other.m_impl->origins.begin() + n);
     m_impl->refresh_ids.assign(other.m_impl->refresh_ids.begin(), other.m_impl->refresh_ids.begin() + n);
     m_impl->length = n;
+    for (int64_t first = 0; first < n;) { // one event for each stretch of one origin
+        int64_t end = first + 1;
+        while (end < n && origin(end) == origin(first))
+            ++end;
+        m_impl->tell(CacheChange::adopted, first, end - first, origin(first));
+        first = end;
+    }
 }
 
 void KvCache::truncate(int64_t new_length) {
@@ -236,14 +279,17 @@ void KvCache::truncate(int64_t new_length) {
     m_impl->origins.resize(static_cast<size_t>(new_length));
     m_impl->refresh_ids.resize(static_cast<size_t>(new_length));
     std::fill(m_impl->written.begin(), m_impl->written.end(), 0);
+    const int64_t dropped = length() - new_length;
     m_impl->length = new_length;
     m_impl->clip_journal(new_length);
+    m_impl->tell(CacheChange::dropped, new_length, dropped, Origin::none);
 }
 
 void KvCache::rewind(int64_t step, int64_t new_length) {
     const c10::InferenceMode guard;
     RL_ASSERT(new_length >= 0 && new_length <= length());
     RL_ASSERT(step >= m_impl->forgotten_step);
+    const Quiet quiet(*this);
     while (!m_impl->journal.empty() && m_impl->journal.back().step > step) {
         m_impl->undo(m_impl->journal.back());
         m_impl->journal.pop_back();

@@ -1,10 +1,11 @@
 #pragma once
 
-#include "engine/base/origin.h"
+#include "engine/record/recording/cache_event.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -74,7 +75,24 @@ public:
     [[nodiscard]] int64_t bytes_used() const;
     [[nodiscard]] int64_t journal_bytes() const;
 
-    /// A deep copy, journal included. Cost: bytes_reserved() of memory, bytes_used() copied; journal entries never
+    /// Told of every change right after it: commit, adopt_prefix, splice, mark_skipped, mark_rebuilt, truncate. Step and owner
+    /// are the listener's to add. A rewind() tells nothing: it takes changes back, and so does a fork of the recording.
+    void set_listener(std::function<void(CacheEvent)> listener);
+    /// Tells that positions [first_pos, length()) hold entries that were computed again (rebuild mode).
+    void mark_rebuilt(int64_t first_pos, int32_t refresh);
+    /// No change is told while it lives: for passes that are no part of the run, and parts of a change that is told as a whole.
+    class Quiet {
+    public:
+        explicit Quiet(KvCache& cache);
+        ~Quiet();
+        Quiet(const Quiet&) = delete;
+        Quiet& operator=(const Quiet&) = delete;
+
+    private:
+        KvCache& m_cache;
+    };
+
+    /// A deep copy, journal included, without the listener. Cost: bytes_reserved() of memory, bytes_used() copied; journal entries never
     /// change once written and are shared.
     [[nodiscard]] std::unique_ptr<KvCache> clone() const;
 

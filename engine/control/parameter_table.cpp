@@ -376,6 +376,11 @@ void add_measuring(std::vector<ParameterEntry>& table) {
         boolean("capture.attention", "Keep attention", "Keeps the decoding model's attention rows."),
         [](auto& c) -> auto& { return c.capture.attention; }));
     table.push_back(plain(
+        boolean("capture.attention_entropy", "Measure attention entropy",
+                "Measures the entropy of every layer's attention at each step, also where no trigger "
+                "looks at it; costs a pass over the attention rows."),
+        [](auto& c) -> auto& { return c.capture.attention_entropy; }));
+    table.push_back(plain(
         integer("capture.top_k", "Candidates kept", "tokens",
                 "How many of the likeliest next tokens each step records.", 0, max_top_k, 0, max_top_k),
         [](auto& c) -> auto& { return c.capture.top_k; }));

@@ -55,6 +55,7 @@ void read_capture(const nlohmann::json& json, const std::string& what, CaptureCo
     fields.boolean("attention", capture.attention);
     fields.integer("attention_megabytes", capture.attention_megabytes, 0, max_attention_megabytes);
     read_whole(fields, "top_k", "capture.top_k", capture.top_k);
+    fields.boolean("attention_entropy", capture.attention_entropy);
     if (const nlohmann::json* layers = fields.find("layers")) {
         if (!layers->is_array())
             fields.fail("layers", "must be a list of layers [...], not " + shown(*layers));
@@ -114,7 +115,8 @@ nlohmann::json to_json(const RunConfig& config) {
              {{"attention", config.capture.attention},
               {"layers", config.capture.layers},
               {"attention_megabytes", config.capture.attention_megabytes},
-              {"top_k", config.capture.top_k}}}};
+              {"top_k", config.capture.top_k},
+              {"attention_entropy", config.capture.attention_entropy}}}};
 }
 
 RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what) {

@@ -42,6 +42,7 @@ struct CaptureConfig {
     std::vector<int32_t> layers;       ///< empty = all
     int64_t attention_megabytes = 256; ///< in memory; the oldest rows go first
     int32_t top_k = 8;                 ///< candidates kept per step
+    bool attention_entropy = false; ///< measure signal attention_entropy_bits at every step, trigger or not
     friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;
 };
 

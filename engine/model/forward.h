@@ -33,10 +33,11 @@ enum class Rows : uint8_t {
 
 /// What a pass reads and what is asked of it.
 struct StepInputs {
-    std::span<const int32_t> tokens;      ///< not empty; step() and read_only() take one                   (asserted)
-    Origin origin = Origin::none;         ///< of the columns that are appended
-    Rows rows = Rows::last;               ///< prefill() only: the others give their one row
-    bool logits = true;                   ///< gives the rows themselves; off, they live no longer than the pass
+    std::span<const int32_t>
+        tokens;                   ///< not empty; step() and read_only() take one                   (asserted)
+    Origin origin = Origin::none; ///< of the columns that are appended
+    Rows rows = Rows::last;       ///< prefill() only: the others give their one row
+    bool logits = true;           ///< gives the rows themselves; off, they live no longer than the pass
     std::optional<kernels::RowAsk> ask;   ///< read off every row that gets logits, in one pass over it
     McRequest mc;                         ///< step() only
     std::span<LayerHooks* const> hooks{}; ///< see and steer the layers; not null (asserted)

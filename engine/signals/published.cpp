@@ -17,16 +17,20 @@ void check(const PublishedSignal& signal, std::span<const Signal> before) {
         throw Error("publishing signal", signal.name, problem, hint);
     };
     if (!is_signal_name(signal.name))
-        refuse(fmt::format("a name has lower-case letters, digits and '_', begins with a letter and is at most {} long",
-                           longest_name));
-    if (find_signal(before, signal.name)) refuse("a signal of this name exists already", "choose another name");
+        refuse(fmt::format(
+            "a name has lower-case letters, digits and '_', begins with a letter and is at most {} long",
+            longest_name));
+    if (find_signal(before, signal.name))
+        refuse("a signal of this name exists already", "choose another name");
     if (signal.label.empty() || signal.description.empty()) refuse("a label and a description are needed");
     for (const std::string* text : {&signal.label, &signal.unit, &signal.description, &signal.cost_hint}) {
-        const bool plain = std::ranges::all_of(*text, [](char c) { return static_cast<unsigned char>(c) >= 0x20; });
+        const bool plain =
+            std::ranges::all_of(*text, [](char c) { return static_cast<unsigned char>(c) >= 0x20; });
         if (!plain || text->size() > longest_text)
             refuse(fmt::format("its texts are one line of at most {} bytes", longest_text));
     }
-    if (!std::isfinite(signal.min) || !std::isfinite(signal.max) || (signal.max != 0 && signal.min >= signal.max))
+    if (!std::isfinite(signal.min) || !std::isfinite(signal.max) ||
+        (signal.max != 0 && signal.min >= signal.max))
         refuse("its range is empty");
     if (!std::isfinite(signal.default_threshold)) refuse("its default threshold is not a finite number");
     if (signal.cost != SignalCost::free)
@@ -43,8 +47,7 @@ void check(const PublishedSignal& signal, std::span<const Signal> before) {
 bool is_signal_name(std::string_view name) {
     const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
     return !name.empty() && name.size() <= longest_name && lower(name[0]) &&
-           std::ranges::all_of(
-               name, [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_'; });
+           std::ranges::all_of(name, [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_'; });
 }
 
 size_t published_id(size_t index) {
@@ -56,8 +59,8 @@ std::vector<Signal> signal_table(std::span<const PublishedSignal> published) {
     std::vector<Signal> table(known.begin(), known.end());
     if (known.size() + published.size() > max_signals) {
         throw Error("publishing signals", "",
-                    fmt::format("{} are too many: with the {} of the program there is room for {}", published.size(),
-                                known.size(), max_signals));
+                    fmt::format("{} are too many: with the {} of the program there is room for {}",
+                                published.size(), known.size(), max_signals));
     }
     table.reserve(known.size() + published.size());
     for (const PublishedSignal& signal : published) {

@@ -21,7 +21,8 @@ struct PublishedSignal {
     SignalAbout about = SignalAbout::session;
     double min = 0, max = 0; ///< usual range; max 0 = open
     double default_threshold = 0;
-    char letter = 0;      ///< of refresh markers; 0 = cannot trigger; none of the registry's letters, nor 'H', nor '+'
+    char letter =
+        0; ///< of refresh markers; 0 = cannot trigger; none of the registry's letters, nor 'H', nor '+'
     bool layered = false; ///< values per layer; the scalar slot holds their mean
 
     friend bool operator==(const PublishedSignal&, const PublishedSignal&) = default;

@@ -18,7 +18,8 @@ struct RowAsk {
     std::span<const int32_t> tokens{};
     /// Rows of another model, [m, vocab] fp32, any device: a row r with kl_rows[r] >= 0 gives KL(row r || kl_against[kl_rows[r]]).
     at::Tensor kl_against{};
-    std::span<const int64_t> kl_rows{}; ///< per row, an index into kl_against; -1 = none. Empty = none at all.
+    std::span<const int64_t>
+        kl_rows{}; ///< per row, an index into kl_against; -1 = none. Empty = none at all.
 
     /// The same for rows [first, first + n) alone.
     [[nodiscard]] RowAsk part(int64_t first, int64_t n) const {

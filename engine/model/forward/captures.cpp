@@ -82,7 +82,8 @@ void AttentionEntropy::observe(const LayerView& view) {
     for (int64_t i = 0; i < heads * n; ++i) {
         if (a[i] > 0) sum -= static_cast<double>(a[i]) * std::log2(static_cast<double>(a[i]));
     }
-    m_bits[static_cast<size_t>(view.layer)] = static_cast<float>(std::max(sum, 0.0) / static_cast<double>(heads));
+    m_bits[static_cast<size_t>(view.layer)] =
+        static_cast<float>(std::max(sum, 0.0) / static_cast<double>(heads));
 }
 
 HiddenCapture::HiddenCapture(const ModelConfig& config, int64_t rows, bool padding)

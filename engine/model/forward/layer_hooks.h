@@ -14,9 +14,10 @@ class KvCache;
 
 /// Where one row of a pass stands. Hooks may shift it (a fault does).
 struct RowPlace {
-    int64_t position = 0;    ///< absolute; the column of the row lies there
-    int64_t rotated_as = 0;  ///< RoPE position of its query and key
-    int64_t num_visible = 0; ///< it sees the cache's columns [0, num_visible), less those before a sliding window
+    int64_t position = 0;   ///< absolute; the column of the row lies there
+    int64_t rotated_as = 0; ///< RoPE position of its query and key
+    int64_t num_visible =
+        0; ///< it sees the cache's columns [0, num_visible), less those before a sliding window
 };
 
 /// What a hook wants to be shown of one layer. What nobody asks for is not computed.
@@ -42,13 +43,13 @@ struct LayerTaps {
 /// during the call, not to be written. Rows that ride along for dropout are not shown.
 struct LayerView {
     int64_t layer = 0;
-    const KvCache* cache = nullptr;     ///< holds this pass's columns of this layer already, where it writes any
+    const KvCache* cache = nullptr; ///< holds this pass's columns of this layer already, where it writes any
     std::span<const int64_t> positions; ///< [rows], ascending
     at::Tensor residual;                ///< [rows, held hidden width], what the layer reads
-    at::Tensor input;                   ///< the same after the layer's norm: what q, k and v are projected from
-    at::Tensor q;                       ///< [query rows, heads, head_dim], after RoPE: the last ones of `positions`
-    at::Tensor raw_q;                   ///< the same before RoPE; undefined unless asked for
-    at::Tensor k, v;                    ///< [rows, kv_heads, head_dim]; k after RoPE; undefined where only queries run
+    at::Tensor input; ///< the same after the layer's norm: what q, k and v are projected from
+    at::Tensor q;     ///< [query rows, heads, head_dim], after RoPE: the last ones of `positions`
+    at::Tensor raw_q; ///< the same before RoPE; undefined unless asked for
+    at::Tensor k, v;  ///< [rows, kv_heads, head_dim]; k after RoPE; undefined where only queries run
 
     // --- after attention only ---
     /// [shown rows, heads, n] fp32: softmax before dropout, 0 where a row does not attend. The shown rows are the last

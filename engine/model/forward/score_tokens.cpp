@@ -6,10 +6,9 @@
 
 namespace refreshlab {
 
-void score_tokens(const Forward& forward, KvCache& cache, std::span<const int32_t> text,
-                  int64_t first_scored,
+void score_tokens(const Forward& forward, KvCache& cache, std::span<const int32_t> text, int64_t first_scored,
                   const std::function<void(int64_t position, const kernels::RowSummary& row)>& take) {
-    constexpr int64_t chunk = 128; // rows of logits that are alive at once
+    constexpr int64_t chunk = 128;                           // rows of logits that are alive at once
     const auto read = static_cast<int64_t>(text.size()) - 1; // the last token is never fed
     while (cache.length() < read) {
         const int64_t first = cache.length();
@@ -23,7 +22,8 @@ void score_tokens(const Forward& forward, KvCache& cache, std::span<const int32_
         in.origin = Origin::teacher_decode;
         in.rows = scores ? Rows::all : Rows::none;
         in.logits = false;
-        if (scores) in.ask = kernels::RowAsk{.top_k = 0, .tokens = part(first + 1), .kl_against = {}, .kl_rows = {}};
+        if (scores)
+            in.ask = kernels::RowAsk{.top_k = 0, .tokens = part(first + 1), .kl_against = {}, .kl_rows = {}};
         const StepOutputs out = forward.prefill(cache, in);
         for (size_t i = 0; i < out.summary.size(); ++i)
             take(first + 1 + static_cast<int64_t>(i), out.summary[i]);

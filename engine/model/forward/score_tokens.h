@@ -14,8 +14,7 @@ namespace refreshlab {
 /// \param first_scored  first position whose token is scored; earlier rows give no logits
 /// \param take          called for every scored position that was not read before, ascending; the summary has the token's
 ///                      log-probability and the row's arg max
-void score_tokens(const Forward& forward, KvCache& cache, std::span<const int32_t> text,
-                  int64_t first_scored,
+void score_tokens(const Forward& forward, KvCache& cache, std::span<const int32_t> text, int64_t first_scored,
                   const std::function<void(int64_t position, const kernels::RowSummary& row)>& take);
 
 } // namespace refreshlab

@@ -11,9 +11,9 @@ namespace refreshlab {
 
 namespace {
 
-constexpr std::array<std::string_view, num_cache_changes> names = {"appended", "adopted",  "spliced", "skipped",
-                                                                   "rebuilt",  "attended", "kept",    "evicted",
-                                                                   "merged",   "dropped"};
+constexpr std::array<std::string_view, num_cache_changes> names = {
+    "appended", "adopted", "spliced", "skipped", "rebuilt",
+    "attended", "kept",    "evicted", "merged",  "dropped"};
 
 } // namespace
 

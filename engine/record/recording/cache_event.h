@@ -83,9 +83,9 @@ private:
         std::vector<PositionRange> positions;
         std::vector<int64_t> bytes;
     };
-    PositionRange m_range;         ///< where there is one range
-    int64_t m_bytes = -1;          ///< where one number is told; -1 = none
-    int64_t m_steps = 1;           ///< released by extend(), acquired by steps()
+    PositionRange m_range;              ///< where there is one range
+    int64_t m_bytes = -1;               ///< where one number is told; -1 = none
+    int64_t m_steps = 1;                ///< released by extend(), acquired by steps()
     std::shared_ptr<const Many> m_many; ///< several ranges, or bytes of each layer
 };
 

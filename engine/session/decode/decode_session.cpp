@@ -57,6 +57,7 @@ void DecodeSession::apply(const command::SetParameter& c) {
 
 void DecodeSession::apply(const command::SetPolicy& c) {
     check_policy(c.policy, "the policy");
+    check_run_policy(c.policy, m_impl->recording->signals(), m_impl->recording->info().layers, "the policy");
     m_impl->config.policy = c.policy;
     m_impl->log_command(c);
 }

@@ -14,6 +14,7 @@
 namespace refreshlab {
 
 class AttentionCapture;
+class AttentionEntropy;
 
 /// State after a boundary, as far as the caches do not hold it. One per step, so that rewind(k) is a look-up.
 struct Watermarks {
@@ -29,7 +30,8 @@ struct StepInFlight {
     SignalInputs inputs;
     StepOutputs rows;
     std::unique_ptr<AttentionCapture> attention; ///< null: not captured
-    std::vector<float> attention_entropy;        ///< [layers]; empty: not measured
+    std::unique_ptr<AttentionEntropy> entropy;   ///< null: not measured
+    LayerValues layers;
     McRequest mc;
     Stopwatch total;
 
@@ -53,6 +55,8 @@ struct DecodeSession::Impl {
     at::Tensor prefill(const Forward& forward, KvCache& cache, Origin origin,
                        const std::function<bool(double fraction)>& progress) const;
     void make_boundary();
+    /// Changes of a cache go into the recording, with the step under way.
+    void listen(KvCache& cache, bool of_teacher);
     [[nodiscard]] RunInfo describe(double ttft_ms, double prefill_ms) const;
 
     // --- session_step.cpp: the order of docs/design.md, section 3 ---
@@ -111,12 +115,13 @@ struct DecodeSession::Impl {
     std::vector<int32_t> end_ids;
     int64_t capacity = 0;
     std::shared_ptr<Recording> recording;
+    std::vector<CacheEvent> prefill_events; ///< made before there was a recording
 
     std::optional<TokenChooser> chooser;
     std::unique_ptr<TaskScorer> scorer; ///< null: the run belongs to no task
     std::unique_ptr<KvCache> student_cache;
-    std::unique_ptr<TeacherReader> teacher; ///< null until something asks the teacher
-    std::optional<RowRing> ring;            ///< mode overfill
+    std::unique_ptr<TeacherReader> teacher;  ///< null until something asks the teacher
+    std::optional<RowRing> ring;             ///< mode overfill
     std::optional<RefreshBoundary> boundary; ///< mode overfill
 
     int64_t t = 0; ///< steps made

@@ -23,6 +23,7 @@ void DecodeSession::Impl::score() {
     if (!teacher)
         teacher =
             std::make_unique<TeacherReader>(pair->teacher->forward(), pair->teacher->make_cache(capacity));
+    const KvCache::Quiet quiet(teacher->cache()); // the pass is no part of the run
     std::vector<int32_t> all = prompt();
     for (int64_t i = 1; i <= n; ++i)
         all.push_back(recording->token(i));

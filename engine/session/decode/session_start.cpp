@@ -61,6 +61,9 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     if (overfill()) make_boundary();
 
     recording = std::make_shared<Recording>(describe(ttft_ms, prefill_ms), pair->tokenizer);
+    for (CacheEvent& event : prefill_events)
+        recording->add_cache_event(std::move(event));
+    prefill_events.clear();
     active_ms = ttft_ms;
     history.clear();
     remember();
@@ -94,13 +97,16 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
     };
     if (config.mode == Mode::student) {
         student_cache = pair->student->make_cache(capacity);
+        listen(*student_cache, false);
         return prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0, 1));
     }
     teacher = std::make_unique<TeacherReader>(pair->teacher->forward(), pair->teacher->make_cache(capacity));
+    listen(teacher->cache(), true);
     const at::Tensor row = prefill(pair->teacher->forward(), teacher->cache(), Origin::teacher_prefill,
                                    share(0, rebuilds() ? 0.7 : 1));
     if (!overfill()) return row;
     student_cache = pair->student->make_cache(capacity);
+    listen(*student_cache, false);
     if (rebuilds()) {
         static_cast<void>(
             prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0.7, 0.3)));
@@ -125,6 +131,18 @@ at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, 
             throw Error("starting a run", {}, "cancelled");
     }
     return row[0];
+}
+
+void DecodeSession::Impl::listen(KvCache& cache, bool of_teacher) {
+    cache.set_listener([this, of_teacher](CacheEvent event) {
+        event.teacher = of_teacher;
+        event.step = recording ? t + 1 : 0;
+        if (recording) {
+            recording->add_cache_event(std::move(event));
+        } else {
+            prefill_events.push_back(std::move(event));
+        }
+    });
 }
 
 void DecodeSession::Impl::make_boundary() {
@@ -158,6 +176,7 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.threads = kernels::num_threads();
     info.started_at = utc_now();
     info.versions = version_list();
+    info.rebuild = rebuilds();
     info.text_rule = pair->tokenizer->text_rule();
     info.note = overfill() ? pair->note() : policy_note(config);
     return info;

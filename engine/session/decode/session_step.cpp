@@ -70,9 +70,12 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     now.mc = mc_request(now.record.step);
     std::vector<LayerHooks*> hooks;
     if (config.capture.attention) {
-        now.attention =
-            std::make_unique<AttentionCapture>(model, config.capture.layers, now.record.position);
+        now.attention = std::make_unique<AttentionCapture>(model, config.capture.layers, now.record.position);
         hooks.push_back(now.attention.get());
+    }
+    if (config.capture.attention_entropy || (overfill() && wants_attention(config.policy, now.record.step))) {
+        now.entropy = std::make_unique<AttentionEntropy>(model, now.record.position);
+        hooks.push_back(now.entropy.get());
     }
     StepInputs in;
     in.tokens = std::span(&now.record.token_id, 1);
@@ -96,10 +99,14 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     }
     const Stopwatch watch;
     const kernels::RowStatistics& s = now.rows.summary[0].statistics;
-    now.inputs.row = {s.log_z, s.entropy_bits, s.top1_prob, s.finite};
+    const kernels::TopK& top = now.rows.summary[0].top;
+    now.inputs.row = {s.log_z, s.entropy_bits, s.top1_prob, s.finite, s.varentropy_bits2};
+    if (s.finite && top.logits.size() > 1)
+        now.inputs.row->top2_prob = std::exp(static_cast<double>(top.logits[1]) - s.log_z);
+    if (now.entropy) now.inputs.attention_entropy_bits = now.entropy->bits();
     const int64_t splice = boundary ? boundary->state().splice : prompt_length();
     now.inputs.steps_since_refresh = now.record.position + 1 - splice; // S.len - P after this forward
-    evaluate_signals(now.inputs, now.record.signals);
+    evaluate_signals(now.inputs, now.record.signals, &now.layers);
     keep_candidates(now);
     if (ring) ring->put(now.record.position, row);
     now.ms(Part::signals) = static_cast<float>(watch.ms());
@@ -146,6 +153,7 @@ void DecodeSession::Impl::pass_boundary(StepInFlight& now) {
     BoundaryStep step{record,
                       pending,
                       *recording,
+                      now.layers,
                       record.step + 1 < limit() && !is_end(pending.id),
                       std::exchange(refresh_requested, false),
                       at_position};
@@ -163,7 +171,7 @@ void DecodeSession::Impl::append(StepInFlight& now) {
     for (const float ms : record.part_ms)
         named += ms;
     now.ms(Part::other) = std::max(0.0F, static_cast<float>(now.total.ms()) - named);
-    recording->append(record);
+    recording->append(record, now.layers);
     ++t;
     active_ms = elapsed_ms();
     remember();
@@ -174,8 +182,8 @@ void DecodeSession::Impl::append(StepInFlight& now) {
 }
 
 void DecodeSession::Impl::remember() {
-    history.push_back({boundary ? boundary->state() : RefreshState{}, teacher ? teacher->length() : 0,
-                       pending, active_ms});
+    history.push_back(
+        {boundary ? boundary->state() : RefreshState{}, teacher ? teacher->length() : 0, pending, active_ms});
 }
 
 void DecodeSession::Impl::finish(std::string reason) {

@@ -10,8 +10,7 @@ namespace refreshlab {
 class AttentionCapture;
 
 /// What a forward captured, as the recording keeps it (IEEE half).
-[[nodiscard]] std::shared_ptr<const AttentionRows> make_attention_rows(const AttentionCapture& capture,
-                                                                       int64_t position, int64_t step,
-                                                                       bool teacher);
+[[nodiscard]] std::shared_ptr<const AttentionRows>
+make_attention_rows(const AttentionCapture& capture, int64_t position, int64_t step, bool teacher);
 
 } // namespace refreshlab

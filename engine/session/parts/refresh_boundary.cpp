@@ -65,8 +65,7 @@ PassEvent RefreshBoundary::teacher_pass(BoundaryStep& step, int64_t end, PassFor
     event.probe = purpose == PassFor::probe;
     event.shadow = purpose == PassFor::shadow;
     if (event.tokens == 0) return event;
-    TeacherReader::Reading reading =
-        m_parts.teacher.read(end, step.token_at, m_parts.ring, student_length());
+    TeacherReader::Reading reading = m_parts.teacher.read(end, step.token_at, m_parts.ring, student_length());
     event.kl_nats = reading.kl_nats.back();
     back_fill(step, std::move(reading));
     event.ms = watch.ms();
@@ -115,6 +114,8 @@ void RefreshBoundary::plan(BoundaryStep& step) {
     boundary.signals = known;
     boundary.manual = step.by_hand || m_state.asked;
     boundary.in_flight = m_state.in_flight.has_value();
+    boundary.layers = &step.layers;
+    boundary.table = step.recording.signals();
     m_state.asked = boundary.manual && boundary.in_flight;
 
     Decision decision = decide(policy, boundary);
@@ -152,8 +153,7 @@ void RefreshBoundary::advance(BoundaryStep& step) {
     const bool to_newest = boundaries == 1 && refresh.on_fire == OnFire::teacher_token;
     const int64_t first = m_parts.teacher.length(), end = to_newest ? student_length() : refresh.end;
     const int64_t left = std::max<int64_t>(0, end - first);
-    const PassEvent pass =
-        teacher_pass(step, first + (left + boundaries - 1) / boundaries, PassFor::refresh);
+    const PassEvent pass = teacher_pass(step, first + (left + boundaries - 1) / boundaries, PassFor::refresh);
     refresh.pass_tokens += pass.tokens;
     refresh.teacher_ms += pass.ms;
     if (boundaries > 1) return;
@@ -202,8 +202,8 @@ void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event) {
         for (int64_t i = 0; i < delta.size(); ++i) {
             const double mean = drift.mean[static_cast<size_t>(i)];
             total += mean;
-            put_signal(step.recording, &step.record, ids().drift,
-                       delta.first + i - m_parts.prompt_length + 1, mean);
+            put_signal(step.recording, &step.record, ids().drift, delta.first + i - m_parts.prompt_length + 1,
+                       mean);
         }
         event.mean_drift = static_cast<float>(total / static_cast<double>(delta.size()));
         step.recording.add_drift(std::move(drift.map));
@@ -213,7 +213,7 @@ void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event) {
         std::vector<int32_t> tokens;
         for (int64_t p = event.first_pos; p < student_length(); ++p)
             tokens.push_back(step.token_at(p));
-        rebuild_columns(m_parts.student, m_parts.student_cache, event.first_pos, tokens);
+        rebuild_columns(m_parts.student, m_parts.student_cache, event.first_pos, tokens, event.id);
     }
     event.splice_ms = watch.ms();
     part_ms(step.record, Part::splice) += static_cast<float>(event.splice_ms);
@@ -239,10 +239,10 @@ void RefreshBoundary::replace_pending(BoundaryStep& step, RefreshEvent& event) {
 }
 
 void RefreshBoundary::judge_pending(BoundaryStep& step) const {
-    if (m_parts.teacher.length() != student_length()) return; // its last row is not that of this record's position
+    if (m_parts.teacher.length() != student_length())
+        return; // its last row is not that of this record's position
     step.pending.teacher_logprob = m_parts.teacher.last_logprob(step.pending.id);
-    step.pending.teacher_agrees =
-        m_parts.teacher.last_statistics().top1_id == step.pending.id ? 1 : 0;
+    step.pending.teacher_agrees = m_parts.teacher.last_statistics().top1_id == step.pending.id ? 1 : 0;
 }
 
 } // namespace refreshlab

@@ -44,7 +44,9 @@ struct BoundaryStep {
     StepRecord& record;
     PendingToken& pending; ///< the token that the step chose; on_fire may replace it
     Recording& recording;
-    bool runs_on = true; ///< false after the run's last choice: with on_fire = keep a refresh could change nothing
+    const LayerValues& layers; ///< of the step, for triggers that reduce them
+    bool runs_on =
+        true; ///< false after the run's last choice: with on_fire = keep a refresh could change nothing
     bool by_hand = false;
     std::function<int32_t(int64_t)> token_at; ///< by position; the step's own token included
 };

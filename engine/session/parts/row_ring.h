@@ -17,8 +17,9 @@ public:
     RowRing(int64_t rows, int64_t vocab, at::Device device);
     void put(int64_t position, const at::Tensor& row);
     [[nodiscard]] bool holds(int64_t position) const;
-    [[nodiscard]] at::Tensor row(int64_t position) const; ///< a view, [vocab]; held                       (asserted)
-    void drop_from(int64_t position);                     ///< forgets the row of `position` and those after it
+    [[nodiscard]] at::Tensor
+    row(int64_t position) const;      ///< a view, [vocab]; held                       (asserted)
+    void drop_from(int64_t position); ///< forgets the row of `position` and those after it
 
     /// All rows, [rows, vocab]; slot(position) says where one lies, -1 = not held. For readers of many rows.
     [[nodiscard]] const at::Tensor& rows() const { return m_rows; }

@@ -19,10 +19,10 @@ std::vector<float> to_floats(const at::Tensor& tensor) {
 DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta delta) {
     const int64_t n = delta.size();
     const at::Device device = student.device();
-    const auto k = kernels::column_distance(student.keys(delta.first, n),
-                                            teacher.keys(delta.first, n).to(device));
-    const auto v = kernels::column_distance(student.values(delta.first, n),
-                                            teacher.values(delta.first, n).to(device));
+    const auto k =
+        kernels::column_distance(student.keys(delta.first, n), teacher.keys(delta.first, n).to(device));
+    const auto v =
+        kernels::column_distance(student.values(delta.first, n), teacher.values(delta.first, n).to(device));
     DeltaDrift drift;
     drift.map = std::make_shared<DriftMap>();
     drift.map->first_pos = delta.first;
@@ -51,14 +51,18 @@ void splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_
 }
 
 void rebuild_columns(const Forward& student, KvCache& cache, int64_t first_pos,
-                     std::span<const int32_t> tokens) {
+                     std::span<const int32_t> tokens, int32_t refresh) {
     RL_ASSERT(first_pos + static_cast<int64_t>(tokens.size()) == cache.length());
-    cache.truncate(first_pos);
-    StepInputs in;
-    in.tokens = tokens;
-    in.origin = Origin::student;
-    in.rows = Rows::none;
-    static_cast<void>(student.prefill(cache, in));
+    {
+        const KvCache::Quiet quiet(cache);
+        cache.truncate(first_pos);
+        StepInputs in;
+        in.tokens = tokens;
+        in.origin = Origin::student;
+        in.rows = Rows::none;
+        static_cast<void>(student.prefill(cache, in));
+    }
+    cache.mark_rebuilt(first_pos, refresh);
 }
 
 } // namespace refreshlab

@@ -33,8 +33,9 @@ void splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_
                    int64_t step);
 
 /// Rebuild mode: the geometries differ, so nothing can be copied. The student's columns from `first_pos` on are computed
-/// again from their tokens, which for an exact cache reproduces them (reference/refresh.md, section 4).
+/// again from their tokens, which for an exact cache reproduces them (reference/refresh.md, section 4). The cache tells it as
+/// one change.
 void rebuild_columns(const Forward& student, KvCache& cache, int64_t first_pos,
-                     std::span<const int32_t> tokens);
+                     std::span<const int32_t> tokens, int32_t refresh);
 
 } // namespace refreshlab

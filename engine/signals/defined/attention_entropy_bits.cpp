@@ -7,7 +7,8 @@ Signal attention_entropy_bits() {
             .label = "Attention entropy",
             .unit = "bits",
             .description =
-                "Per layer the mean over the query heads of -sum a log2 a of this step's attention row, from 0 (one "
+                "Per layer the mean over the query heads of -sum a log2 a of this step's attention row, from "
+                "0 (one "
                 "position takes all) to log2 of the positions that attention reads (Zhai et al. 2023).",
             .cost_hint = "needs the attention probabilities: measured where the step captures attention",
             .cost = SignalCost::free,

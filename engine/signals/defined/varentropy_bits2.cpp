@@ -7,7 +7,8 @@ Signal varentropy_bits2() {
             .label = "Varentropy",
             .unit = "bits^2",
             .description =
-                "Variance sum p (-log2 p - H)^2 of the information content of the decoding model's raw next-token "
+                "Variance sum p (-log2 p - H)^2 of the information content of the decoding model's raw "
+                "next-token "
                 "distribution (Kontoyiannis and Verdu 2014): 0 where all possible tokens are equally likely, "
                 "large where a few likely ones stand beside a long tail.",
             .cost_hint = "free",
