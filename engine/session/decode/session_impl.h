@@ -4,6 +4,7 @@
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/session_prompt.h"
 #include "engine/session/parts/refresh_boundary.h"
+#include "engine/session/parts/signal_source.h"
 #include "engine/session/parts/stopwatch.h"
 #include "engine/tasks/task_scorer.h"
 
@@ -57,6 +58,8 @@ struct DecodeSession::Impl {
     void make_boundary();
     /// Changes of a cache go into the recording, with the step under way.
     void listen(KvCache& cache, bool of_teacher);
+    /// Gives every published signal its id. \return what RunInfo carries
+    std::vector<PublishedSignal> publish();
     [[nodiscard]] RunInfo describe(double ttft_ms, double prefill_ms) const;
 
     // --- session_step.cpp: the order of docs/design.md, section 3 ---
@@ -123,6 +126,10 @@ struct DecodeSession::Impl {
     std::unique_ptr<TeacherReader> teacher;  ///< null until something asks the teacher
     std::optional<RowRing> ring;             ///< mode overfill
     std::optional<RefreshBoundary> boundary; ///< mode overfill
+
+    /// Components that publish signals of their own, and the ids of those, in order.
+    std::vector<std::unique_ptr<SignalSource>> sources;
+    std::vector<std::vector<size_t>> source_ids;
 
     int64_t t = 0; ///< steps made
     bool finished = false;

@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
+#include "engine/session/parts/teacher_unread.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"
 #include "kernels/execution/thread_pool.h"
@@ -60,7 +61,9 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     }
     if (overfill()) make_boundary();
 
-    recording = std::make_shared<Recording>(describe(ttft_ms, prefill_ms), pair->tokenizer);
+    RunInfo info = describe(ttft_ms, prefill_ms);
+    info.published_signals = publish();
+    recording = std::make_shared<Recording>(std::move(info), pair->tokenizer);
     for (CacheEvent& event : prefill_events)
         recording->add_cache_event(std::move(event));
     prefill_events.clear();
@@ -149,6 +152,22 @@ void DecodeSession::Impl::make_boundary() {
     ring.emplace(std::min(ring_rows, capacity), decoder().config().vocab_size, pair->student->device());
     boundary.emplace(RefreshBoundary::Parts{config, pair->student->forward(), *student_cache, *teacher, *ring,
                                             *chooser, rebuilds(), prompt_length()});
+    sources.push_back(std::make_unique<TeacherUnread>(*teacher, *student_cache));
+}
+
+std::vector<PublishedSignal> DecodeSession::Impl::publish() {
+    std::vector<PublishedSignal> all;
+    for (const auto& source : sources) {
+        std::vector<size_t>& ids = source_ids.emplace_back();
+        for (PublishedSignal& signal : source->published()) {
+            ids.push_back(published_id(all.size()));
+            all.push_back(std::move(signal));
+        }
+    }
+    // Before the first step: a policy may name what was published.
+    if (overfill())
+        check_run_policy(config.policy, signal_table(all), decoder().config().num_layers, "the policy");
+    return all;
 }
 
 RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {

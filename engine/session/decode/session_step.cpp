@@ -107,6 +107,9 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     const int64_t splice = boundary ? boundary->state().splice : prompt_length();
     now.inputs.steps_since_refresh = now.record.position + 1 - splice; // S.len - P after this forward
     evaluate_signals(now.inputs, now.record.signals, &now.layers);
+    const StepValues values(now.record.signals, now.layers);
+    for (size_t i = 0; i < sources.size(); ++i)
+        sources[i]->measure(source_ids[i], values);
     keep_candidates(now);
     if (ring) ring->put(now.record.position, row);
     now.ms(Part::signals) = static_cast<float>(watch.ms());
