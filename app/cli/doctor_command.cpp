@@ -111,7 +111,7 @@ int doctor(const std::vector<std::string>& folders) {
     report.good("CPU",
                 fmt::format("{} usable cores, {:.1f} GiB of memory; kernels: {}", kernels::usable_cores(),
                             static_cast<double>(machine.totalram) * machine.mem_unit / (mebibyte * 1024.0),
-                            kernels::to_string(kernels::isa())));
+                            kernels::to_string(kernels::widest_isa())));
     if (at::hasCUDA()) {
         report.good("CUDA",
                     fmt::format("{} device(s)", static_cast<int>(at::detail::getCUDAHooks().deviceCount())));

@@ -7,8 +7,8 @@
 #include "engine/base/json_text.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/session/decode/decode_session.h"
-#include "engine/session/decode/steering.h"
+#include "engine/session/driver/replay.h"
+#include "engine/session/driver/run_driver.h"
 #include "engine/tasks/prompt_file.h"
 #include "engine/text/tokenizer/tokenizer.h"
 
@@ -104,23 +104,8 @@ int replay_trace(const Options& options) {
     return 0;
 }
 
-/// Applies the commands that are due. One that the run refuses is said in `refused` if it is the first.
-void steer(DecodeSession& session, Steering& steering, std::string& refused) {
-    const int64_t step = session.recording()->steps() + 1;
-    for (bool again = true; again;) {
-        again = false;
-        try {
-            steering.apply_due(session);
-        } catch (const Error& e) {
-            if (refused.empty()) refused = fmt::format("command at step {}: {}", step, e.what());
-            again = true; // the rest of this step's
-        }
-    }
-}
-
-int run(const Options& options) {
-    if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
-    if (!options.replay.empty()) return replay_trace(options);
+/// The run that the command line asks for. Throws Error{bad_input}.
+RunConfig asked_config(const Options& options) {
     const auto assets = options.run.names_models() ? assets_if_any() : find_assets();
     RunConfig base = first_start_config(assets);
     base.prompt.clear();
@@ -133,85 +118,122 @@ int run(const Options& options) {
     if (!options.run.has_prompt())
         throw Error("starting a run", {}, "no prompt", "give --prompt TEXT or --prompt-file FILE");
     check_run(config);
-    std::vector<TimedCommand> commands;
-    if (!options.commands.empty()) {
-        commands = commands_from_json(read_json_file(options.commands), options.commands);
-        check_commands(commands, config, options.commands);
+    return config;
+}
+
+/// The command file, checked against the run that it will steer.
+std::vector<TimedCommand> asked_commands(const Options& options, const RunConfig& config) {
+    if (options.commands.empty()) return {};
+    auto commands = commands_from_json(read_json_file(options.commands), options.commands);
+    check_commands(commands, config, options.commands);
+    return commands;
+}
+
+/// A run on its way: text to stdout as it comes, the trace behind it.
+class LiveRun {
+public:
+    LiveRun(const Options& options, std::vector<TimedCommand> commands)
+        : m_options(options)
+        , m_commands(std::move(commands)) {
+        if (!options.record.empty())
+            m_trace = TraceStore::create(options.record); // fails before anything is loaded
     }
+
+    /// Loads, decodes, scores. SIGINT, SIGTERM and a closed stdout end the run where it is; it is kept.
+    void decode(const RunConfig& config) {
+        PreparedRun prepared = prepare_run(config);
+        require_memory(prepared.memory);
+        load_models(prepared, config, [&](double fraction, const std::string& what) {
+            m_progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
+            return interrupted == 0;
+        });
+        RunRequest request{.pair = prepared.pair,
+                           .config = config,
+                           .text = prepared.text,
+                           .execution = prepared.execution,
+                           .commands = std::move(m_commands),
+                           .trace = m_trace.get()};
+        request.stepped = [this] { show_step(); };
+        request.refused = [this](int64_t step, const Error& why) {
+            if (m_refused.empty()) m_refused = fmt::format("command at step {}: {}", step, why.what());
+        };
+        m_driver.emplace(std::move(request), [this](double fraction) {
+            m_progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
+            return interrupted == 0;
+        });
+        if (const std::string& note = recording().info().note; !note.empty()) {
+            m_progress.show("");
+            say("note: {}\n", note);
+        }
+        m_out.emplace(prepared.pair->tokenizer);
+        write_new();
+        m_driver->run([this] {
+            return interrupted != 0 || m_out->gone() ? RunDriver::Next::stop : RunDriver::Next::step;
+        });
+        m_out->finish();
+        if (m_trace) m_trace->flush();
+        m_progress.show("");
+    }
+
+    /// Summary and what a person must know. Throws Error{failure} for what was lost while the run itself went on.
+    void report() const {
+        say("\n{}", summary_table(recording()));
+        if (!m_options.summary.empty())
+            write_file(m_options.summary, json_text(m_driver->summary(), 2) + "\n");
+        if (const size_t left = m_driver->commands_left(); left > 0)
+            say("note: {} of the commands in {} lie{} behind the end of the run, at step {}\n", left,
+                m_options.commands, left == 1 ? "s" : "", recording().steps());
+        if (m_trace && !m_trace->error().empty()) {
+            throw Error("recording to", m_options.record, m_trace->error(), "the run itself went on",
+                        ErrorKind::failure);
+        }
+        if (!m_refused.empty()) {
+            throw Error("steering the run from", m_options.commands, m_refused, "the run itself went on",
+                        ErrorKind::failure);
+        }
+        if (m_out->gone()) {
+            throw Error("writing the text to standard output", {}, "it is closed or full",
+                        fmt::format("the run was stopped at step {}", recording().steps()),
+                        ErrorKind::failure);
+        }
+    }
+
+private:
+    [[nodiscard]] const Recording& recording() const { return *m_driver->recording(); }
+
+    void show_step() {
+        write_new();
+        m_progress.show(fmt::format("step {}/{}, {} refreshes", recording().steps(),
+                                    m_driver->session().config().max_tokens, recording().refreshes().size()));
+    }
+
+    void write_new() {
+        for (; m_written < recording().num_tokens(); ++m_written)
+            m_out->token(recording().token(m_written + 1));
+    }
+
+    const Options& m_options;
+    std::vector<TimedCommand> m_commands;
+    std::unique_ptr<TraceStore> m_trace;
+    Progress m_progress;
+    std::optional<TextOut> m_out;
+    std::optional<RunDriver> m_driver;
+    int64_t m_written = 0; ///< tokens
+    std::string m_refused; ///< the first command that could not be carried out; the run went on
+};
+
+int run(const Options& options) {
+    if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
+    if (!options.replay.empty()) return replay_trace(options);
+    const RunConfig config = asked_config(options);
+    std::vector<TimedCommand> commands = asked_commands(options, config);
     std::vector<NamedFile> inputs = options.run.inputs(config);
     inputs.push_back({"--commands", options.commands});
     check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--summary", options.summary}},
                   inputs);
-    std::unique_ptr<TraceStore> trace;
-    if (!options.record.empty())
-        trace = TraceStore::create(options.record); // fails before anything is loaded
-
-    Progress progress;
-    PreparedRun prepared = prepare_run(config);
-    require_memory(prepared.memory);
-    load_models(prepared, config, [&](double fraction, const std::string& what) {
-        progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
-        return interrupted == 0;
-    });
-    const auto pair = prepared.pair;
-    DecodeSession session(
-        pair, config,
-        [&](double fraction) {
-            progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
-            return interrupted == 0;
-        },
-        prepared.text.get());
-    const auto recording = session.recording();
-    if (!recording->info().note.empty()) {
-        progress.show("");
-        say("note: {}\n", recording->info().note);
-    }
-    if (trace) trace->attach(recording);
-    TextOut out(pair->tokenizer);
-    int64_t written = 0;
-    const auto write_new = [&] {
-        for (; written < recording->num_tokens(); ++written)
-            out.token(recording->token(written + 1));
-    };
-    write_new();
-    Steering steering(std::move(commands));
-    std::string refused; // the first command that could not be carried out; the run goes on
-    while (!session.finished()) {
-        if (interrupted != 0 || out.gone()) {
-            session.stop();
-            break;
-        }
-        steer(session, steering, refused);
-        session.step();
-        write_new();
-        if (trace) trace->notify();
-        progress.show(fmt::format("step {}/{}, {} refreshes", recording->steps(), config.max_tokens,
-                                  recording->refreshes().size()));
-    }
-    out.finish();
-    session.score();
-    if (trace) {
-        trace->notify();
-        trace->flush();
-    }
-    progress.show("");
-    say("\n{}", summary_table(*recording));
-    if (!options.summary.empty()) write_file(options.summary, json_text(summary_json(*recording), 2) + "\n");
-    if (steering.left() > 0)
-        say("note: {} of the commands in {} lie{} behind the end of the run, at step {}\n", steering.left(),
-            options.commands, steering.left() == 1 ? "s" : "", recording->steps());
-    if (trace && !trace->error().empty()) {
-        throw Error("recording to", options.record, trace->error(), "the run itself went on",
-                    ErrorKind::failure);
-    }
-    if (!refused.empty()) {
-        throw Error("steering the run from", options.commands, refused, "the run itself went on",
-                    ErrorKind::failure);
-    }
-    if (out.gone()) {
-        throw Error("writing the text to standard output", {}, "it is closed or full",
-                    fmt::format("the run was stopped at step {}", recording->steps()), ErrorKind::failure);
-    }
+    LiveRun live(options, std::move(commands));
+    live.decode(config);
+    live.report();
     return 0;
 }
 

@@ -171,6 +171,20 @@ void add_run(std::vector<ParameterEntry>& table) {
     table.push_back(plain(
         boolean("ignore_stop", "Ignore the end token", "The end token does not stop the run (timing)."),
         [](auto& c) -> auto& { return c.ignore_stop; }));
+    ParameterEntry kernels;
+    kernels.parameter =
+        choice("kernels", "Kernel set",
+               "CPU code of the kernels; auto = the widest of this processor. avx2 and avx512 give the same "
+               "bits, the others the "
+               "same to rounding.",
+               {to_string(KernelSet::automatic), to_string(KernelSet::portable), to_string(KernelSet::avx2),
+                to_string(KernelSet::avx512), to_string(KernelSet::reference)});
+    kernels.parameter.live = false;
+    kernels.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return std::string(to_string(c.kernels));
+    };
+    kernels.set = [](RunConfig& c, const ParameterValue& v) { c.kernels = static_cast<KernelSet>(v.choice); };
+    table.push_back(std::move(kernels));
 }
 
 void add_policy(std::vector<ParameterEntry>& table) {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::array<std::string_view, 3> mode_names = {"teacher", "student", "overfill"};
 constexpr std::array<std::string_view, 3> dtype_names = {"f32", "bf16", "f16"};
+constexpr std::array<std::string_view, 5> kernel_set_names = {"auto", "portable", "avx2", "avx512",
+                                                              "reference"};
 
 constexpr int64_t max_threads = 4096, max_layers = 4096, max_attention_megabytes = 1 << 20;
 
@@ -88,6 +90,7 @@ nlohmann::json to_json(const RunConfig& config) {
             {"student_device", config.student_device},
             {"dtype", to_string(config.dtype)},
             {"threads", config.threads},
+            {"kernels", to_string(config.kernels)},
             {"mode", to_string(config.mode)},
             {"prompt", config.prompt},
             {"raw_prompt", config.raw_prompt},
@@ -131,6 +134,9 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
         config.dtype = static_cast<Dtype>(*dtype);
     }
     fields.integer("threads", config.threads, 0, max_threads);
+    if (const auto set = fields.choice("kernels", {kernel_set_names.begin(), kernel_set_names.end()})) {
+        config.kernels = static_cast<KernelSet>(*set);
+    }
     if (const auto mode = fields.choice("mode", {mode_names.begin(), mode_names.end()})) {
         config.mode = static_cast<Mode>(*mode);
     }
@@ -173,6 +179,9 @@ std::string_view to_string(Mode m) {
 }
 std::string_view to_string(Dtype d) {
     return dtype_names[static_cast<size_t>(d)];
+}
+std::string_view to_string(KernelSet k) {
+    return kernel_set_names[static_cast<size_t>(k)];
 }
 
 } // namespace refreshlab

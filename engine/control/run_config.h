@@ -19,6 +19,14 @@ enum class Mode : uint8_t {
     overfill, ///< teacher prefills, its cache is copied, student decodes; refresh policies act here
 };
 enum class Dtype : uint8_t { f32, bf16, f16 };
+/// CPU code of the kernels, kernels::Isa by the same names. On a GPU it decides nothing.
+enum class KernelSet : uint8_t {
+    automatic, ///< "auto": the widest that the processor has
+    portable,
+    avx2,
+    avx512, ///< the same bits as avx2; all others agree to rounding
+    reference,
+};
 
 struct SamplerConfig {
     double temperature = 0; ///< 0 = greedy
@@ -61,6 +69,7 @@ struct RunConfig {
     std::string teacher_device, student_device; ///< override `device` when not empty
     Dtype dtype = Dtype::f32;
     int32_t threads = 0; ///< 0: kernels::default_threads(); at most one a core is used
+    KernelSet kernels = KernelSet::automatic;
 
     Mode mode = Mode::overfill;
     std::string prompt;
@@ -89,5 +98,6 @@ struct RunConfig {
 void check_run_config(const RunConfig& config, const std::string& what);
 [[nodiscard]] std::string_view to_string(Mode m);
 [[nodiscard]] std::string_view to_string(Dtype d);
+[[nodiscard]] std::string_view to_string(KernelSet k);
 
 } // namespace refreshlab

@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "kernels/execution/control_groups.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/util/Exception.h>
@@ -10,9 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <sstream>
-#include <string_view>
 
 namespace refreshlab {
 
@@ -50,24 +48,6 @@ int64_t workspace_of(const ModelNeed& need) {
     return add(add(multiply(LlamaWeights::chunk_rows, per_row), logits), copy);
 }
 
-std::optional<int64_t> number_after(std::istream& text, std::string_view key) {
-    std::string line;
-    while (std::getline(text, line)) {
-        std::istringstream words(line);
-        std::string word;
-        int64_t value = 0;
-        if (words >> word && word == key && words >> value) return value;
-    }
-    return std::nullopt;
-}
-
-/// The only number of a control-group file; nothing for "max" and for files that are not there.
-std::optional<int64_t> number_in(const std::filesystem::path& file) {
-    std::ifstream in(file);
-    int64_t value = 0;
-    return in >> value && value >= 0 ? std::optional(value) : std::nullopt;
-}
-
 struct GroupFiles {
     const char* limit;
     const char* usage;
@@ -79,28 +59,15 @@ constexpr GroupFiles version_1 = {
     "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 
 /// What one group leaves; nothing where it sets no limit.
-std::optional<int64_t> left_in_group(const std::filesystem::path& group, const GroupFiles& files) {
-    const auto limit = number_in(group / files.limit);
-    const auto usage = number_in(group / files.usage);
+std::optional<int64_t> left_in_group(const kernels::ControlGroup& group) {
+    const GroupFiles& files = group.version == 2 ? version_2 : version_1;
+    const auto limit = kernels::number_in(group.folder / files.limit);
+    const auto usage = kernels::number_in(group.folder / files.usage);
     if (!limit || !usage) return std::nullopt;
     int64_t used = *usage;
-    for (const char* line : files.file_pages) {
-        std::ifstream stat(group / "memory.stat");
-        used -= number_after(stat, line).value_or(0);
-    }
+    for (const char* line : files.file_pages)
+        used -= kernels::number_after(group.folder / "memory.stat", line).value_or(0);
     return std::max<int64_t>(*limit - std::max<int64_t>(used, 0), 0);
-}
-
-/// The group and everything above it. Inside a container the path may be the host's and not exist: then its parents count.
-void lower_to_groups(const std::filesystem::path& mount, std::string path, const GroupFiles& files,
-                     int64_t& available) {
-    for (;;) {
-        const std::filesystem::path group = path.empty() ? mount : mount / path;
-        if (const auto left = left_in_group(group, files)) available = std::min(available, *left);
-        if (path.empty()) return;
-        const size_t slash = path.rfind('/');
-        path.resize(slash == std::string::npos ? 0 : slash);
-    }
 }
 
 } // namespace
@@ -161,28 +128,10 @@ void require_memory(std::span<const MemoryEstimate> estimates) {
 }
 
 std::optional<int64_t> host_memory_available(const std::filesystem::path& root) {
-    std::ifstream meminfo(root / "proc/meminfo");
-    const auto kilobytes = number_after(meminfo, "MemAvailable:");
+    const auto kilobytes = kernels::number_after(root / "proc/meminfo", "MemAvailable:");
     int64_t available = kilobytes ? multiply(*kilobytes, 1024) : INT64_MAX;
-
-    // Lines "hierarchy:controllers:/path"; hierarchy 0 without controllers is version 2.
-    std::ifstream groups(root / "proc/self/cgroup");
-    std::string line;
-    while (std::getline(groups, line)) {
-        const size_t first = line.find(':');
-        const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-        if (second == std::string::npos) continue;
-        const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-        std::string path = line.substr(second + 1);
-        path.erase(0, std::min(path.find_first_not_of('/'), path.size()));
-        if (path.find("..") != std::string::npos) path.clear(); // a group above our namespace
-        const std::filesystem::path mount = root / "sys/fs/cgroup";
-        if (controllers == ",,") {
-            lower_to_groups(mount, path, version_2, available);
-            lower_to_groups(mount / "unified", path, version_2, available);
-        } else if (controllers.find(",memory,") != std::string::npos) {
-            lower_to_groups(mount / "memory", path, version_1, available);
-        }
+    for (const kernels::ControlGroup& group : kernels::control_groups("memory", root)) {
+        if (const auto left = left_in_group(group)) available = std::min(available, *left);
     }
     return available == INT64_MAX ? std::nullopt : std::optional(available);
 }

@@ -1,5 +1,7 @@
 #include "kernels/execution/cores.h"
 
+#include "kernels/execution/control_groups.h"
+
 #include <sched.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -32,34 +33,33 @@ int affinity_cores() {
     return 0;
 }
 
-/// This process's group of version 2: the line "0::/path".
-std::filesystem::path own_group() {
-    std::ifstream file("/proc/self/cgroup");
-    for (std::string line; std::getline(file, line);) {
-        if (line.starts_with("0::")) return line.substr(3);
+/// CPUs that one group grants; nothing where it sets no limit.
+std::optional<double> quota_of(const ControlGroup& group) {
+    double quota = 0, period = 0; // microseconds
+    if (group.version == 2) {
+        std::ifstream file(group.folder / "cpu.max"); // "max 100000" or "150000 100000"
+        if (!(file >> quota >> period)) return std::nullopt;
+    } else {
+        quota = static_cast<double>(number_in(group.folder / "cpu.cfs_quota_us").value_or(0)); // -1: no limit
+        period = static_cast<double>(number_in(group.folder / "cpu.cfs_period_us").value_or(0));
     }
-    return "/";
+    return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
 } // namespace
 
-std::optional<double> cpu_quota(const std::filesystem::path& mount, std::filesystem::path group) {
+std::optional<double> cpu_quota(const std::filesystem::path& root) {
     std::optional<double> least;
-    for (;; group = group.parent_path()) {
-        std::ifstream file(mount / group.relative_path() /
-                           "cpu.max"); // "max 100000" or "150000 100000", microseconds
-        double quota = 0, period = 0;
-        if (file >> quota >> period && quota > 0 && period > 0)
-            least = std::min(least.value_or(quota / period), quota / period);
-        if (!group.has_relative_path()) return least;
+    for (const ControlGroup& group : control_groups("cpu", root)) {
+        if (const auto quota = quota_of(group)) least = std::min(least.value_or(*quota), *quota);
     }
+    return least;
 }
 
 int usable_cores() {
     int cores = affinity_cores();
     if (cores <= 0) cores = static_cast<int>(std::thread::hardware_concurrency());
-    if (const auto quota = cpu_quota("/sys/fs/cgroup", own_group()); quota && *quota < cores)
-        cores = static_cast<int>(std::ceil(*quota));
+    if (const auto quota = cpu_quota(); quota && *quota < cores) cores = static_cast<int>(std::ceil(*quota));
     return std::max(1, cores);
 }
 

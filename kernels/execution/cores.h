@@ -17,9 +17,8 @@ namespace refreshlab::kernels {
 /// is the most. Results never depend on the number, so that a run recorded on a larger machine replays here.
 [[nodiscard]] int threads_for(int wanted);
 
-/// CPUs that cpu.max (control groups, version 2) grants to `group` and its parents below `mount`, the smallest of them;
-/// nothing where no limit is set. \param group  as in /proc/self/cgroup: "/a/b"
-[[nodiscard]] std::optional<double> cpu_quota(const std::filesystem::path& mount,
-                                              std::filesystem::path group);
+/// CPUs that the control groups of this process grant (cpu.max of version 2, cpu.cfs_quota_us of version 1), the smallest of
+/// them; nothing where no limit is set. \param root  the folder that holds proc/ and sys/
+[[nodiscard]] std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
 } // namespace refreshlab::kernels

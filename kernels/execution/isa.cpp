@@ -1,34 +1,17 @@
 #include "kernels/execution/isa.h"
 
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/shared/check.h"
 
-#include <atomic>
+#include <algorithm>
+#include <array>
 
 namespace refreshlab::kernels {
+
 namespace {
 
-Isa widest_isa() {
-    if (is_available(Isa::avx512)) return Isa::avx512;
-    if (is_available(Isa::avx2)) return Isa::avx2;
-    return Isa::portable;
-}
-
-std::atomic<Isa>& current_isa() {
-    static std::atomic<Isa> current{widest_isa()};
-    return current;
-}
+constexpr std::array all_isas = {Isa::reference, Isa::portable, Isa::avx2, Isa::avx512};
 
 } // namespace
-
-Isa isa() {
-    return current_isa().load(std::memory_order_relaxed);
-}
-
-void set_isa(Isa isa) {
-    RL_ASSERT(is_available(isa));
-    current_isa().store(isa, std::memory_order_relaxed);
-}
 
 bool is_available(Isa isa) {
     switch (isa) {
@@ -45,10 +28,13 @@ bool is_available(Isa isa) {
 
 std::vector<Isa> available_isas() {
     std::vector<Isa> isas;
-    for (const Isa isa : {Isa::reference, Isa::portable, Isa::avx2, Isa::avx512}) {
-        if (is_available(isa)) isas.push_back(isa);
-    }
+    std::copy_if(all_isas.begin(), all_isas.end(), std::back_inserter(isas), is_available);
     return isas;
+}
+
+Isa widest_isa() {
+    static const Isa widest = available_isas().back();
+    return widest;
 }
 
 std::string_view to_string(Isa isa) {
@@ -63,6 +49,17 @@ std::string_view to_string(Isa isa) {
         return "avx512";
     }
     return "unknown";
+}
+
+std::string_view bit_class(Isa isa) {
+    return isa == Isa::avx2 || isa == Isa::avx512 ? "avx2/avx512" : to_string(isa);
+}
+
+std::optional<Isa> parse_isa(std::string_view name) {
+    for (const Isa isa : all_isas) {
+        if (to_string(isa) == name) return isa;
+    }
+    return std::nullopt;
 }
 
 namespace cpu {

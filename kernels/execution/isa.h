@@ -1,23 +1,29 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
 namespace refreshlab::kernels {
 
-/// Which CPU code runs. Chosen once, the widest that this processor has; a test or `--set kernels=...` may force another.
-/// avx512 and avx2 give the same bits (same lanes, same fused operations); portable has no fused multiply-add, so it
-/// agrees with them to rounding only. `reference` sends CPU tensors to the plain-ATen versions, which are not batch
-/// invariant: it is there for comparisons.
+/// A kernel set: which CPU code runs. avx512 and avx2 give the same bits (same lanes, same fused operations); portable has no
+/// fused multiply-add, so it agrees with them to rounding only. `reference` sends CPU tensors to the plain-ATen versions,
+/// which are not batch invariant: it is there for comparisons.
 enum class Isa { reference, portable, avx2, avx512 };
 
+/// The kernel set of the calling thread's execution context (kernels/execution/execution_context.h).
 [[nodiscard]] Isa isa();
-/// Call between steps only. The processor must have it (is_available)                             (asserted)
-void set_isa(Isa isa);
+
 [[nodiscard]] bool is_available(Isa isa);
 /// Narrowest first; always holds reference and portable.
 [[nodiscard]] std::vector<Isa> available_isas();
+/// The last of available_isas(): what runs where nobody asked for another.
+[[nodiscard]] Isa widest_isa();
 /// "reference", "portable", "avx2", "avx512".
 [[nodiscard]] std::string_view to_string(Isa isa);
+/// Name of all the sets that give the same bits as this one: "avx2/avx512", "portable", "reference".
+[[nodiscard]] std::string_view bit_class(Isa isa);
+/// Nothing for another text than to_string() gives.
+[[nodiscard]] std::optional<Isa> parse_isa(std::string_view name);
 
 } // namespace refreshlab::kernels

@@ -1,36 +1,73 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 namespace refreshlab::kernels {
 
-/// Sets how many threads (the caller included) the CPU kernels of this process use; 0 = default_threads(). Results never
-/// depend on the number: every output element is computed by one thread, in one fixed order. Call between steps only.
-/// What a step leaves to libtorch is small copies, so on the calling thread libtorch gets one thread (all of them where it
-/// has to do the kernels' work, Isa::reference): its OpenMP workers meet at barriers, where they wait for tens of
-/// milliseconds as soon as another thread, the window's say, has the core.
-void set_num_threads(int num_threads);
+/// Threads of the calling thread's execution context (kernels/execution/execution_context.h), the caller included.
 [[nodiscard]] int num_threads();
 
-/// As many threads for libtorch's operations on the calling thread as the kernels have, as long as the object lives: for
-/// bulk work such as converting weights.
-class LibtorchThreads {
-public:
-    LibtorchThreads();
-    ~LibtorchThreads();
-    LibtorchThreads(const LibtorchThreads&) = delete;
-    LibtorchThreads& operator=(const LibtorchThreads&) = delete;
-
-private:
-    int m_before;
-};
-
-/// Runs body(begin, end) over [0, n) in chunks of at least `grain`, handed out from an atomic counter so that a
-/// preempted thread does not stall the others. Returns when all of it is done. One caller at a time (the decode
-/// thread); concurrent callers queue. Exceptions of body are rethrown in the caller. A call from inside a body runs
-/// inline. At process exit the workers are joined; later calls run inline.
+/// Runs body(begin, end) over [0, n) in chunks of at least `grain` on the pool of the calling thread's execution context,
+/// handed out from an atomic counter so that a preempted thread does not stall the others. Returns when all of it is done.
+/// The bodies see the caller's context. Callers of one context queue; callers of different ones do not meet. Exceptions of
+/// body are rethrown in the caller. A call from inside a body runs inline.
 /// Workers spin at most ~20 us for the next call, then park (reference/performance.md, 5.4).
 void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+/// The threads of one execution context. Workers are started by the first job that needs them. They join an open job if
+/// they come in time and are not waited for if they do not: the caller takes chunks too, so a parked or preempted worker
+/// costs its help, never the job.
+class ThreadPool {
+public:
+    /// \param num_threads  the caller included, 1 to 1024                                             (asserted)
+    /// \param enter        called once in every worker before its first job
+    ThreadPool(int num_threads, std::function<void()> enter);
+    ~ThreadPool(); ///< no job is running
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    [[nodiscard]] int size() const { return m_num_threads; }
+    /// The calling thread runs a chunk of some pool: a job from here would wait for itself.
+    [[nodiscard]] static bool inside();
+    /// body over [0, n) in pieces of `chunk`. Not from inside a chunk (asserted). Callers queue.
+    void run(int64_t n, int64_t chunk, const std::function<void(int64_t, int64_t)>& body);
+    /// Joins the workers for good; later jobs run on the caller alone.
+    void stop();
+
+private:
+    // One word holds everything that workers and caller race for: generation | open | workers inside.
+    static constexpr uint32_t count_mask = (1U << 11) - 1;
+    static constexpr uint32_t open_bit = 1U << 11;
+    static constexpr uint32_t stop_bit = 1U << 12;
+    static constexpr uint32_t generation_shift = 13;
+    static constexpr uint32_t generation_mask = (1U << 19) - 1;
+
+    void start_workers();
+    void worker_loop(uint32_t seen);
+    void work();
+
+    const int m_num_threads;
+    const std::function<void()> m_enter;
+    std::mutex m_callers; ///< held by the one caller for a whole job, and while threads are started or joined
+    std::vector<std::thread> m_workers;
+    bool m_stopped = false;
+    uint32_t m_generation = 0;
+
+    // The job. Written by the caller while closed and empty; published by m_state.
+    const std::function<void(int64_t, int64_t)>* m_body = nullptr;
+    int64_t m_n = 0;
+    int64_t m_chunk = 1;
+    std::exception_ptr m_error; ///< under m_error_mutex while the job is open
+    std::mutex m_error_mutex;   ///< held for one assignment
+
+    alignas(64) std::atomic<uint32_t> m_state{0}; // released by run(), acquired by worker_loop()
+    alignas(64) std::atomic<int64_t> m_next{0};   // relaxed: m_state publishes the job around it
+};
 
 } // namespace refreshlab::kernels

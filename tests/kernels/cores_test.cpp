@@ -1,5 +1,5 @@
 #include "kernels/execution/cores.h"
-#include "kernels/execution/thread_pool.h"
+#include "kernels/execution/execution_context.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <sched.h>
@@ -60,11 +60,9 @@ TEST_CASE("threads are those that the process may use", "[kernels][threads]") {
     CHECK(kernels::usable_cores() == 1);
     CHECK(kernels::default_threads() == 1);
     CHECK(kernels::threads_for(8) == 1);
-    const int threads = kernels::num_threads();
-    kernels::set_num_threads(0);
-    CHECK(kernels::num_threads() == 1);
+    CHECK(kernels::ExecutionContext().num_threads() == 1);
     REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
-    kernels::set_num_threads(threads);
+    CHECK(kernels::ExecutionContext().num_threads() == all);
 }
 
 TEST_CASE("OMP_NUM_THREADS is the default and no limit", "[kernels][threads]") {
@@ -84,27 +82,70 @@ TEST_CASE("OMP_NUM_THREADS is the default and no limit", "[kernels][threads]") {
     }
 }
 
+/// A folder with proc/ and sys/ of a machine that never was.
+class Machine {
+public:
+    Machine()
+        : m_root(fs::path(RL_BUILD_DIR) / ("cgroup-" + std::to_string(getpid()))) {
+        fs::create_directories(m_root);
+    }
+    ~Machine() { fs::remove_all(m_root); }
+    Machine(const Machine&) = delete;
+    Machine& operator=(const Machine&) = delete;
+    void put(const fs::path& file, const char* text) const {
+        fs::create_directories((m_root / file).parent_path());
+        std::ofstream(m_root / file) << text;
+    }
+    [[nodiscard]] const fs::path& root() const { return m_root; }
+
+private:
+    fs::path m_root;
+};
+
 TEST_CASE("the smallest CPU quota of a control group and its parents counts", "[kernels][threads]") {
-    const fs::path mount = fs::path(RL_BUILD_DIR) / ("cgroup-" + std::to_string(getpid()));
-    fs::create_directories(mount / "a/b/c");
-    const auto put = [&](const char* group, const char* text) {
-        std::ofstream(mount / group / "cpu.max") << text;
+    const Machine machine;
+    const auto in_group = [&](const char* group) {
+        machine.put("proc/self/cgroup", (std::string("0::") + group + "\n").c_str());
+        return kernels::cpu_quota(machine.root());
     };
-    CHECK_FALSE(kernels::cpu_quota(mount, "/a/b/c"));
+    const auto put = [&](const char* group, const char* text) {
+        machine.put(fs::path("sys/fs/cgroup") / group / "cpu.max", text);
+    };
+    CHECK_FALSE(kernels::cpu_quota(machine.root())); // no groups at all
+    CHECK_FALSE(in_group("/a/b/c"));
     put("a/b/c", "max 100000\n");
-    CHECK_FALSE(kernels::cpu_quota(mount, "/a/b/c"));
+    CHECK_FALSE(in_group("/a/b/c"));
     put("a", "150000 100000\n");
-    CHECK(kernels::cpu_quota(mount, "/a/b/c") == 1.5);
-    CHECK(kernels::cpu_quota(mount, "/a") == 1.5);
-    CHECK_FALSE(kernels::cpu_quota(mount, "/"));
+    CHECK(in_group("/a/b/c") == 1.5);
+    CHECK(in_group("/a") == 1.5);
+    CHECK_FALSE(in_group("/"));
     put("a/b", "300000 100000\n");
-    CHECK(kernels::cpu_quota(mount, "/a/b/c") == 1.5);
+    CHECK(in_group("/a/b/c") == 1.5);
     put("", "50000 100000\n");
-    CHECK(kernels::cpu_quota(mount, "/a/b/c") == 0.5);
-    CHECK(kernels::cpu_quota(mount, "/gone/away") == 0.5);
+    CHECK(in_group("/a/b/c") == 0.5);
+    CHECK(in_group("/gone/away") == 0.5);
+    CHECK(in_group("/../../outside") == 0.5); // a group above our namespace
     put("", "nonsense");
-    CHECK(kernels::cpu_quota(mount, "/a/b") == 1.5);
-    fs::remove_all(mount);
+    CHECK(in_group("/a/b") == 1.5);
+}
+
+TEST_CASE("the CPU quota of version 1 counts too", "[kernels][threads]") {
+    const Machine machine;
+    machine.put("proc/self/cgroup", "5:memory:/m\n4:cpu,cpuacct:/box/job\nnonsense\n0::/\n");
+    const auto put = [&](const char* group, const char* quota) {
+        const fs::path folder = fs::path("sys/fs/cgroup/cpu") / group;
+        machine.put(folder / "cpu.cfs_quota_us", quota);
+        machine.put(folder / "cpu.cfs_period_us", "100000\n");
+    };
+    CHECK_FALSE(kernels::cpu_quota(machine.root()));
+    put("box/job", "-1\n"); // no limit
+    CHECK_FALSE(kernels::cpu_quota(machine.root()));
+    put("box", "250000\n");
+    CHECK(kernels::cpu_quota(machine.root()) == 2.5);
+    put("m", "100000\n"); // another controller's group
+    CHECK(kernels::cpu_quota(machine.root()) == 2.5);
+    put("box/job", "75000\n");
+    CHECK(kernels::cpu_quota(machine.root()) == 0.75);
 }
 
 } // namespace

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "kernels/execution/isa.h"
-#include "kernels/execution/thread_pool.h"
+#include "kernels/execution/execution_context.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
@@ -70,25 +69,16 @@ inline std::vector<kernels::Isa> own_isas() {
     return isas;
 }
 
-/// Sets instruction set and thread count, and puts both back.
+/// A kernel set and a number of threads (0: as they are) for the calling thread.
 class Setting {
 public:
     explicit Setting(kernels::Isa isa, int threads = 0)
-        : m_isa(kernels::isa())
-        , m_threads(kernels::num_threads()) {
-        kernels::set_isa(isa);
-        if (threads > 0) kernels::set_num_threads(threads);
-    }
-    Setting(const Setting&) = delete;
-    Setting& operator=(const Setting&) = delete;
-    ~Setting() {
-        kernels::set_isa(m_isa);
-        if (kernels::num_threads() != m_threads) kernels::set_num_threads(m_threads);
-    }
+        : m_context(threads > 0 ? threads : kernels::num_threads(), isa)
+        , m_scope(m_context) {}
 
 private:
-    kernels::Isa m_isa;
-    int m_threads;
+    kernels::ExecutionContext m_context;
+    kernels::ExecutionScope m_scope;
 };
 
 } // namespace refreshlab::test

@@ -1,4 +1,3 @@
-#include "kernels/execution/thread_pool.h"
 #include "tests/kernels/kernel_fixture.h"
 
 #include <ATen/Parallel.h>
@@ -78,12 +77,14 @@ TEST_CASE("a nested call runs in the thread that makes it", "[kernels][threads]"
     REQUIRE(strayed == 0);
 }
 
-TEST_CASE("callers from several threads queue", "[kernels][threads]") {
+TEST_CASE("callers of one context from several threads queue", "[kernels][threads]") {
     const Setting setting(kernels::isa(), 3);
+    const kernels::ExecutionContext& shared = kernels::ExecutionContext::current();
     std::atomic<int64_t> sum{0};
     std::vector<std::thread> callers;
     for (int c = 0; c < 4; ++c) {
         callers.emplace_back([&] {
+            const kernels::ExecutionScope scope(shared);
             for (int i = 0; i < 200; ++i) {
                 parallel_for(37, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
             }
@@ -94,7 +95,9 @@ TEST_CASE("callers from several threads queue", "[kernels][threads]") {
     REQUIRE(sum == 4 * 200 * 37);
 }
 
-TEST_CASE("the thread count is kept; libtorch has one beside kernels of our own", "[kernels][threads]") {
+TEST_CASE("libtorch has one thread beside kernels of our own, and its own number behind them",
+          "[kernels][threads]") {
+    const int outside = at::get_num_threads();
     for (const kernels::Isa isa : kernels::available_isas()) {
         const Setting setting(isa, 3);
         REQUIRE(kernels::num_threads() == 3);
@@ -106,9 +109,7 @@ TEST_CASE("the thread count is kept; libtorch has one beside kernels of our own"
         }
         REQUIRE(at::get_num_threads() == beside);
     }
-    const Setting setting(kernels::isa(), 3);
-    kernels::set_num_threads(0);
-    REQUIRE(kernels::num_threads() == std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+    REQUIRE(at::get_num_threads() == outside);
 }
 
 } // namespace

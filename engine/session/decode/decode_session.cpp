@@ -36,14 +36,18 @@ void DecodeSession::Impl::log_command(const Command& command) {
 }
 
 DecodeSession::DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
-                             const std::function<bool(double)>& progress, const RunText* known)
-    : m_impl(std::make_unique<Impl>(std::move(pair), std::move(config))) {
+                             const std::function<bool(double)>& progress, const RunText* known,
+                             Execution execution) {
+    if (!execution) execution = make_execution(config);
+    m_impl = std::make_unique<Impl>(std::move(pair), std::move(config), std::move(execution));
+    const kernels::ExecutionScope scope(*m_impl->execution);
     m_impl->start(progress, known);
 }
 
 DecodeSession::~DecodeSession() = default;
 
 bool DecodeSession::step() {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     return m_impl->step();
 }
 bool DecodeSession::finished() const {
@@ -74,14 +78,17 @@ void DecodeSession::stop() {
 }
 
 void DecodeSession::rewind(int64_t step) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     m_impl->rewind(step);
 }
 
 void DecodeSession::capture_attention(int64_t position, bool teacher) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     m_impl->capture_attention(position, teacher);
 }
 
 void DecodeSession::score() {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     m_impl->score();
 }
 const RunConfig& DecodeSession::config() const {

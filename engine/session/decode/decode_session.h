@@ -3,6 +3,7 @@
 #include "engine/control/command.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/pair/model_pair.h"
+#include "engine/session/pair/run_execution.h"
 
 #include <cstdint>
 #include <functional>
@@ -29,8 +30,10 @@ public:
     /// Error{failure} when caches and working space do not fit into what the device has left.
     /// \param known  feed exactly these ids: those of prepare_run(), or a recording's (a template may print the date, a
     ///               tokenizer may be newer); null: they are made here
+    /// \param execution  threads and kernel set of everything that the session computes; null: make_execution(config)
     DecodeSession(std::shared_ptr<const ModelPair> pair, RunConfig config,
-                  const std::function<bool(double fraction)>& progress = {}, const RunText* known = nullptr);
+                  const std::function<bool(double fraction)>& progress = {}, const RunText* known = nullptr,
+                  Execution execution = {});
     ~DecodeSession();
     DecodeSession(const DecodeSession&) = delete;
     DecodeSession& operator=(const DecodeSession&) = delete;
@@ -66,9 +69,5 @@ private:
     struct Impl;
     std::unique_ptr<Impl> m_impl;
 };
-
-/// Runs a trace again from its configuration and command log; throws Error if the models are missing.
-[[nodiscard]] std::shared_ptr<Recording> replay(const Recording& recorded,
-                                                std::shared_ptr<const ModelPair> pair);
 
 } // namespace refreshlab

@@ -46,7 +46,7 @@ struct StepInFlight {
 ///   session_rewind.cpp  back to an earlier step; attention on request
 ///   session_score.cpp   the closing pass
 struct DecodeSession::Impl {
-    Impl(std::shared_ptr<const ModelPair> models, RunConfig run);
+    Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how);
 
     // --- session_start.cpp ---
     void start(const std::function<bool(double)>& progress, const RunText* known);
@@ -113,7 +113,8 @@ struct DecodeSession::Impl {
     [[nodiscard]] int32_t token_at(int64_t position) const; ///< prompt or generated; pending is at L + t
 
     std::shared_ptr<const ModelPair> pair;
-    RunConfig config; ///< as it is now
+    Execution execution; ///< not null; a scope of it is open while anything is computed
+    RunConfig config;    ///< as it is now
     RunText text;
     std::vector<int32_t> end_ids;
     int64_t capacity = 0;

@@ -4,8 +4,6 @@
 #include "engine/session/decode/session_impl.h"
 #include "engine/session/parts/teacher_unread.h"
 #include "engine/text/tokenizer/tokenizer.h"
-#include "kernels/execution/cores.h"
-#include "kernels/execution/thread_pool.h"
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
@@ -31,14 +29,14 @@ std::string policy_note(const RunConfig& config) {
 
 } // namespace
 
-DecodeSession::Impl::Impl(std::shared_ptr<const ModelPair> models, RunConfig run)
+DecodeSession::Impl::Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how)
     : pair(std::move(models))
+    , execution(std::move(how))
     , config(std::move(run))
     , call_start(std::chrono::steady_clock::now()) {}
 
 void DecodeSession::Impl::start(const std::function<bool(double)>& progress, const RunText* known) {
     const c10::InferenceMode guard;
-    kernels::set_num_threads(kernels::threads_for(config.threads));
     check_run(config);
     if (!config.task.kind.empty()) scorer = TaskScorer::create(config.task, config.prompt);
     text = known != nullptr ? *known : run_text(*pair, config);
@@ -192,7 +190,9 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.prefill_ms = prefill_ms;
     info.device = decoder().device().str();
     info.dtype = std::string(to_string(config.dtype));
-    info.threads = kernels::num_threads();
+    info.threads = execution->num_threads();
+    info.kernel_set = kernel_set_of(*pair, *execution);
+    info.rebuild = rebuilds();
     info.started_at = utc_now();
     info.versions = version_list();
     info.rebuild = rebuilds();

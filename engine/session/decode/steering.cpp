@@ -1,5 +1,6 @@
 #include "engine/session/decode/steering.h"
 
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/control/parameters.h"
 #include "engine/record/recording/recording.h"
@@ -87,18 +88,22 @@ void check_commands(const std::vector<TimedCommand>& commands, RunConfig config,
     }
 }
 
+void apply_command(DecodeSession& session, const Command& command) {
+    std::visit(
+        [&]<class C>(const C& c) {
+            RL_ASSERT(steers<C>);
+            if constexpr (std::is_same_v<C, command::RequestAttention>) {
+                session.capture_attention(c.position, c.teacher);
+            } else if constexpr (steers<C>) {
+                session.apply(c);
+            }
+        },
+        command);
+}
+
 void Steering::apply_due(DecodeSession& session) {
-    while (m_next < m_commands.size() && m_commands[m_next].step <= session.recording()->steps() + 1) {
-        std::visit(
-            [&]<class C>(const C& c) {
-                if constexpr (std::is_same_v<C, command::RequestAttention>) {
-                    session.capture_attention(c.position, c.teacher);
-                } else if constexpr (steers<C>) {
-                    session.apply(c);
-                }
-            },
-            m_commands[m_next++].command);
-    }
+    while (m_next < m_commands.size() && m_commands[m_next].step <= session.recording()->steps() + 1)
+        apply_command(session, m_commands[m_next++].command);
 }
 
 } // namespace refreshlab

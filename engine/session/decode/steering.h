@@ -34,6 +34,10 @@ struct TimedCommand {
 /// caches will hold is not known yet.
 void check_commands(const std::vector<TimedCommand>& commands, RunConfig config, const std::string& what);
 
+/// Applies one command that acts on a run that goes on: refresh_now, set_parameter, set_policy, request_attention. Throws what
+/// DecodeSession::apply() throws, and InvariantError for other commands.
+void apply_command(DecodeSession& session, const Command& command);
+
 /// Gives a session its commands, each at its step: a replay's hand, and that of a script.
 class Steering {
 public:

@@ -4,11 +4,9 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/forward/captures.h"
 #include "engine/model/sampler.h"
-#include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/session_prompt.h"
+#include "engine/session/driver/run_driver.h"
 #include "engine/session/exactness/exactness_latency.h"
-#include "kernels/execution/cores.h"
-#include "kernels/execution/thread_pool.h"
 
 #include <ATen/Functions.h>
 #include <c10/core/InferenceMode.h>
@@ -110,8 +108,9 @@ void see_columns(const KvCache& a, const KvCache& b, int64_t n, const std::strin
 class Checker {
 public:
     Checker(std::shared_ptr<const ModelPair> pair, const RunConfig& config, const ExactnessOptions& options,
-            const std::function<bool(const ExactnessReport&)>& progress)
+            const std::function<bool(const ExactnessReport&)>& progress, Execution execution)
         : m_pair(std::move(pair))
+        , m_execution(std::move(execution))
         , m_config(config)
         , m_progress(progress) {
         m_report.options = options;
@@ -379,21 +378,17 @@ private:
         config.capture.attention = false;
         config.max_tokens = static_cast<int32_t>(
             std::min<int64_t>(40, m_pair->context() - static_cast<int64_t>(m_prompt.size())));
-        DecodeSession session(m_pair, config);
-        while (session.step()) {
-        }
-        session.score();
-        const auto first = session.recording();
+        RunDriver driver({.pair = m_pair, .config = config, .execution = m_execution});
+        driver.run();
+        const auto first = driver.recording();
         ExactnessCheck check;
         check.subject = "pair";
         check.name = "rewind = fresh run";
         check.passed = true;
         for (const int64_t to : {config.max_tokens / 2, 0}) {
-            session.rewind(to);
-            while (session.step()) {
-            }
-            session.score();
-            if (const auto difference = first_difference(*first, *session.recording())) {
+            driver.rewind(to);
+            driver.run();
+            if (const auto difference = first_difference(*first, *driver.recording())) {
                 check.passed = false;
                 check.max_abs = std::numeric_limits<double>::quiet_NaN();
                 check.where = fmt::format("rewound to step {}: {}", to, *difference);
@@ -404,6 +399,7 @@ private:
     }
 
     std::shared_ptr<const ModelPair> m_pair;
+    Execution m_execution;
     RunConfig m_config;
     const std::function<bool(const ExactnessReport&)>& m_progress;
     std::vector<int32_t> m_prompt;
@@ -414,11 +410,13 @@ private:
 
 ExactnessReport check_exactness(const std::shared_ptr<const ModelPair>& pair, const RunConfig& config,
                                 const ExactnessOptions& options,
-                                const std::function<bool(const ExactnessReport&)>& progress) {
+                                const std::function<bool(const ExactnessReport&)>& progress,
+                                Execution execution) {
     const c10::InferenceMode guard;
-    kernels::set_num_threads(kernels::threads_for(config.threads));
     check_run(config);
-    return Checker(pair, config, options, progress).run();
+    if (!execution) execution = make_execution(config);
+    const kernels::ExecutionScope scope(*execution);
+    return Checker(pair, config, options, progress, execution).run();
 }
 
 } // namespace refreshlab

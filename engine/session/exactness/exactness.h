@@ -2,6 +2,7 @@
 
 #include "engine/control/exactness.h"
 #include "engine/session/pair/model_pair.h"
+#include "engine/session/pair/run_execution.h"
 
 #include <functional>
 
@@ -21,10 +22,10 @@ namespace refreshlab {
 /// parameters), half precision 0.5, and the same arg max wherever the top two logits are more than 0.1 apart; copies bit for bit.
 /// Steps and prompt lengths beyond the models' context are cut; the report's notes say which.
 /// \param config    models' prompt, seed, raw_prompt; mode and policy are the check's own
-/// \param progress  called with the report so far; return false to cancel (Error "cancelled")
-[[nodiscard]] ExactnessReport
-check_exactness(const std::shared_ptr<const ModelPair>& pair, const RunConfig& config,
-                const ExactnessOptions& options,
-                const std::function<bool(const ExactnessReport& so_far)>& progress = {});
+/// \param progress   called with the report so far; return false to cancel (Error "cancelled")
+/// \param execution  threads and kernel set of all that is checked; null: make_execution(config)
+[[nodiscard]] ExactnessReport check_exactness(
+    const std::shared_ptr<const ModelPair>& pair, const RunConfig& config, const ExactnessOptions& options,
+    const std::function<bool(const ExactnessReport& so_far)>& progress = {}, Execution execution = {});
 
 } // namespace refreshlab

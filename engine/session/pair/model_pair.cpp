@@ -8,7 +8,6 @@
 #include "engine/session/parts/teacher_reader.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
-#include "kernels/execution/thread_pool.h"
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -150,6 +149,7 @@ std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
 PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair> loaded,
                         const MemoryQuery& available) {
     PreparedRun run;
+    run.execution = make_execution(config);
     run.pair = std::move(loaded);
     if (!run.pair) run.text_side = check_folders(config);
     const ModelPair& known = run.pair ? *run.pair : *run.text_side;
@@ -161,7 +161,7 @@ PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair
 void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& progress) {
     if (run.pair) return;
     RL_ASSERT(run.text_side != nullptr);
-    kernels::set_num_threads(config.threads);
+    const kernels::ExecutionScope scope(*run.execution);
     const kernels::LibtorchThreads converting;
     const auto pair = std::make_shared<ModelPair>(*run.text_side);
     const bool want_teacher = needs_teacher(config), want_student = needs_student(config);

@@ -3,6 +3,7 @@
 #include "engine/control/engine_link.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/memory_estimate.h"
+#include "engine/session/pair/run_execution.h"
 
 #include <memory>
 #include <optional>
@@ -40,6 +41,7 @@ struct PreparedRun {
     std::shared_ptr<const RunText>
         text;                           ///< for DecodeSession, so that it is made once; null without a prompt
     std::vector<MemoryEstimate> memory; ///< beyond what is there already; nobody has required it yet
+    Execution execution;                ///< of the run, not null; its weights are read with it
 };
 
 /// Prepares what config.mode needs (both models whenever both folders are given).

@@ -5,8 +5,8 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/control/parameters.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/session_prompt.h"
+#include "engine/session/driver/run_driver.h"
 #include "engine/session/exactness/exactness.h"
 
 #include <c10/core/InferenceMode.h>
@@ -36,7 +36,7 @@ struct SessionWorker::Impl {
     // --- decode thread only ---
     std::unique_ptr<TraceStore> trace;
     std::shared_ptr<const ModelPair> pair;
-    std::unique_ptr<DecodeSession> session;
+    std::unique_ptr<RunDriver> run;
     EngineStatus now;
     bool running = false;
     int64_t steps_left = 0; ///< of a Step command; 0 = until paused
@@ -48,7 +48,7 @@ struct SessionWorker::Impl {
     void make_room(PreparedRun& next);
     void check(const ExactnessOptions& options);
     void make_step();
-    void attach_recording();
+    void publish_recording();
     void set_state(EngineState state, std::string message = {}, double progress = 0);
     void publish();
     void report(const std::string& error);
@@ -59,15 +59,16 @@ void SessionWorker::Impl::publish() {
     now.queued_commands = queue.size();
     if (trace) now.trace_error = trace->error();
     now.recorded = trace && now.trace_error.empty();
-    if (session) {
-        now.applied = session->config();
+    if (run) {
+        const DecodeSession& session = run->session();
+        now.applied = session.config();
         now.cache_bytes_used = now.cache_bytes_reserved = 0;
-        for (const KvCache* cache : {session->teacher_cache(), session->student_cache()}) {
+        for (const KvCache* cache : {session.teacher_cache(), session.student_cache()}) {
             if (cache == nullptr) continue;
             now.cache_bytes_used += cache->bytes_used();
             now.cache_bytes_reserved += cache->bytes_reserved();
         }
-        const auto end = session->recording()->end();
+        const auto end = session.recording()->end();
         now.stop_reason = end ? end->stop_reason : "";
     }
     auto snapshot = std::make_shared<const EngineStatus>(now);
@@ -94,17 +95,14 @@ void SessionWorker::Impl::report(const std::string& error) {
     publish();
 }
 
-void SessionWorker::Impl::attach_recording() {
-    const auto recording = session->recording();
-    {
-        const std::lock_guard lock(mutex);
-        published_recording = recording;
-    }
-    if (trace) trace->attach(recording);
+void SessionWorker::Impl::publish_recording() {
+    const auto recording = run->recording();
+    const std::lock_guard lock(mutex);
+    published_recording = recording;
 }
 
 void SessionWorker::Impl::update_speed() {
-    const Recording& recording = *session->recording();
+    const Recording& recording = *run->recording();
     const int64_t last = recording.steps(), first = std::max<int64_t>(1, last - 64);
     now.tokens_per_second = 0;
     if (last <= first) return;
@@ -124,9 +122,10 @@ void SessionWorker::Impl::make_room(PreparedRun& next) {
             if (estimate.device == device.str() && estimate.available) *estimate.available += bytes;
         }
     };
-    if (session) {
-        for (const auto& [cache, model] : {std::pair(session->teacher_cache(), pair->teacher.get()),
-                                           std::pair(session->student_cache(), pair->student.get())}) {
+    if (run) {
+        const DecodeSession& session = run->session();
+        for (const auto& [cache, model] : {std::pair(session.teacher_cache(), pair->teacher.get()),
+                                           std::pair(session.student_cache(), pair->student.get())}) {
             if (cache == nullptr) continue;
             // On the CPU pages that were never written were never taken.
             const bool cpu = model->device().is_cpu();
@@ -139,7 +138,7 @@ void SessionWorker::Impl::make_room(PreparedRun& next) {
         }
     }
     require_memory(next.memory);
-    session.reset();
+    run.reset();
     now.cache_bytes_used = now.cache_bytes_reserved = 0;
     if (next.pair != pair) pair.reset();
 }
@@ -148,7 +147,7 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     // What runs now is given up only when the new run stands (or make_room() had to): a cancelled or failed start restores it.
     const EngineState before = now.state;
     const RunConfig applied_before = now.applied;
-    const bool had_session = session != nullptr;
+    const bool had_run = run != nullptr;
     cancel = false;
     try {
         check_run(config);
@@ -162,21 +161,24 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
             return !cancel.load() && !closing.load();
         });
         set_state(EngineState::prefilling, "prefilling the prompt");
-        auto started = std::make_unique<DecodeSession>(
-            next.pair, config,
-            [this](double fraction) {
-                set_state(EngineState::prefilling, "prefilling the prompt", fraction);
-                return !cancel.load() && !closing.load();
-            },
-            next.text.get());
+        auto started = std::make_unique<RunDriver>(RunRequest{.pair = next.pair,
+                                                              .config = config,
+                                                              .text = next.text,
+                                                              .execution = next.execution,
+                                                              .trace = trace.get()},
+                                                   [this](double fraction) {
+                                                       set_state(EngineState::prefilling,
+                                                                 "prefilling the prompt", fraction);
+                                                       return !cancel.load() && !closing.load();
+                                                   });
         pair = std::move(next.pair);
-        session = std::move(started);
+        run = std::move(started);
     } catch (...) {
         now.applied = applied_before;
         now.message.clear();
-        if (session) {
+        if (run) {
             now.state = before == EngineState::running ? EngineState::paused : before;
-        } else if (had_session) {
+        } else if (had_run) {
             now.state = EngineState::failed;
             now.message = "the run had to make room for one that did not start";
         } else {
@@ -189,18 +191,15 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
     now.pair = pair->facts;
     now.rebuild_mode = pair->geometry_difference.has_value();
-    const RunInfo& info = session->recording()->info();
+    const RunInfo& info = run->recording()->info();
     now.note = info.note;
     now.prefill_ms = info.prefill_ms;
     now.ttft_ms = info.ttft_ms;
     now.tokens_per_second = 0;
-    attach_recording();
-    running = !session->finished() && !paused;
+    publish_recording();
+    running = !run->finished() && !paused;
     steps_left = 0;
-    if (session->finished()) session->score();
-    set_state(session->finished() ? EngineState::finished
-              : paused            ? EngineState::paused
-                                  : EngineState::running);
+    set_state(run->finished() ? EngineState::finished : paused ? EngineState::paused : EngineState::running);
 }
 
 void SessionWorker::Impl::check(const ExactnessOptions& options) {
@@ -221,7 +220,7 @@ void SessionWorker::Impl::check(const ExactnessOptions& options) {
         return !cancel.load() && !closing.load();
     };
     try {
-        static_cast<void>(check_exactness(pair, session->config(), options, show));
+        static_cast<void>(check_exactness(pair, run->session().config(), options, show, run->execution()));
     } catch (...) {
         done();
         throw;
@@ -230,13 +229,12 @@ void SessionWorker::Impl::check(const ExactnessOptions& options) {
 }
 
 void SessionWorker::Impl::handle(const Command& command) {
-    const auto need_session = [this](const char* doing) {
-        if (!session) throw Error(doing, {}, "there is no run yet", "start one first");
+    const auto need_run = [this](const char* doing) {
+        if (!run) throw Error(doing, {}, "there is no run yet", "start one first");
     };
     const auto go = [&](int64_t steps) {
-        need_session("running");
-        if (session->finished())
-            throw Error("running", {}, "the run has ended", "rewind it or start a new one");
+        need_run("running");
+        if (run->finished()) throw Error("running", {}, "the run has ended", "rewind it or start a new one");
         running = true;
         steps_left = steps;
         now.state = EngineState::running;
@@ -255,52 +253,44 @@ void SessionWorker::Impl::handle(const Command& command) {
                 if (c.steps < 1) throw Error("stepping", std::to_string(c.steps), "must be at least 1 step");
                 go(c.steps);
             } else if constexpr (std::is_same_v<C, command::Stop>) {
-                need_session("stopping");
-                session->stop();
-                session->score();
+                need_run("stopping");
+                run->stop();
                 running = false;
                 now.state = EngineState::finished;
-                if (trace) trace->notify();
             } else if constexpr (std::is_same_v<C, command::Rewind>) {
-                need_session("rewinding");
-                session->rewind(c.step);
-                attach_recording();
+                need_run("rewinding");
+                run->rewind(c.step);
+                publish_recording();
                 running = false;
                 now.state = EngineState::paused;
             } else if constexpr (std::is_same_v<C, command::CheckExactness>) {
-                need_session("checking exactness");
+                need_run("checking exactness");
                 check(c.options);
             } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
-                need_session("reading attention");
-                session->capture_attention(c.position, c.teacher);
-                if (trace) trace->notify();
+                need_run("reading attention");
+                run->apply(c);
             } else if constexpr (!std::is_same_v<C, command::RefreshNow>) {
                 // Without a run, settings are those that the next one will start with.
-                if (session) {
-                    session->apply(c);
+                if (run) {
+                    run->apply(c);
                 } else if constexpr (std::is_same_v<C, command::SetParameter>) {
                     set_parameter(now.applied, c.key, c.value);
                 } else {
                     check_policy(c.policy, "the policy");
                     now.applied.policy = c.policy;
                 }
-                if (trace) trace->notify();
             } else {
-                need_session("refreshing");
-                session->apply(c);
-                if (trace) trace->notify();
+                need_run("refreshing");
+                run->apply(c);
             }
         },
         command);
 }
 
 void SessionWorker::Impl::make_step() {
-    session->step();
-    if (trace) trace->notify();
+    run->step();
     update_speed();
-    if (session->finished()) {
-        session->score();
-        if (trace) trace->notify();
+    if (run->finished()) {
         running = false;
         now.state = EngineState::finished;
     } else if (steps_left > 0 && --steps_left == 0) {
@@ -343,7 +333,7 @@ void SessionWorker::Impl::loop() {
         std::replace(problem.begin(), problem.end(), '\n', ' ');
         if (is_step || !refused) {
             running = false;
-            session.reset();
+            run.reset();
             pair.reset(); // weights on a faulted device are of no use
             now.state = EngineState::failed;
             now.message = problem;

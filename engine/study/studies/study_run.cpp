@@ -2,20 +2,17 @@
 
 #include "engine/base/error.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/session/decode/decode_session.h"
+#include "engine/session/driver/run_driver.h"
+#include "engine/study/jobs/job_pool.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"
-#include "kernels/execution/thread_pool.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <mutex>
-#include <thread>
 
 namespace refreshlab {
 
@@ -153,57 +150,31 @@ bool StudyRunner::wants(const std::string& part) const {
 std::vector<std::shared_ptr<const Recording>> StudyRunner::run_all(const std::vector<StudyRun>& runs) {
     std::vector<std::shared_ptr<const Recording>> made(runs.size());
     const LlamaModel& any = m_pair->student ? *m_pair->student : *m_pair->teacher;
-    size_t workers = 1;
-    if (any.device().is_cpu()) {
-        const auto cores = static_cast<size_t>(kernels::threads_for(m_options.base.threads));
-        workers = std::max<size_t>(1, std::min(cores, runs.size()));
-    }
-    const int32_t threads = workers > 1 ? 1 : kernels::threads_for(m_options.base.threads);
-    // Sessions set the same number, which then changes nothing: only a change must not meet another session's step.
-    kernels::set_num_threads(threads);
-    std::mutex mutex; // protects the error and the progress, held for a line of output
-    std::exception_ptr error;
-    std::atomic<size_t> next{0};
-    std::atomic<bool> failed{false};
-    const auto work = [&] {
-        while (!failed) {
-            const size_t i = next.fetch_add(1);
-            if (i >= runs.size()) return;
-            try {
-                {
-                    const std::lock_guard lock(mutex);
-                    const double expected = static_cast<double>(std::max(m_expected, m_done + 1));
-                    if (m_options.progress)
-                        m_options.progress(static_cast<double>(m_done) / expected, runs[i].name);
-                }
-                made[i] = run(runs[i], threads);
-                const std::lock_guard lock(mutex);
-                ++m_done;
-            } catch (...) {
-                const std::lock_guard lock(mutex);
-                if (!error) error = std::current_exception();
-                failed = true;
-            }
+    const int threads = kernels::threads_for(m_options.base.threads);
+    const size_t workers = any.device().is_cpu() ? static_cast<size_t>(threads) : 1;
+    JobPool pool(std::min(workers, runs.size()), threads);
+    std::mutex mutex; // protects the progress, held for a line of output
+    pool.run(runs.size(), [&](size_t i, JobSlot& slot) {
+        {
+            const std::lock_guard lock(mutex);
+            const double expected = static_cast<double>(std::max(m_expected, m_done + 1));
+            if (m_options.progress) m_options.progress(static_cast<double>(m_done) / expected, runs[i].name);
         }
-    };
-    std::vector<std::thread> others;
-    for (size_t worker = 1; worker < workers; ++worker)
-        others.emplace_back(work);
-    work();
-    for (std::thread& other : others)
-        other.join();
-    if (error) std::rethrow_exception(error);
+        made[i] = run(runs[i], slot);
+        const std::lock_guard lock(mutex);
+        ++m_done;
+    });
     return made;
 }
 
-std::shared_ptr<const Recording> StudyRunner::run(const StudyRun& run, int32_t threads) const {
-    RunConfig config = run.config;
-    config.threads = threads;
-    DecodeSession session(m_pair, config);
-    while (!session.finished())
-        session.step();
-    if (run.score) session.score();
-    const auto recording = session.recording();
+std::shared_ptr<const Recording> StudyRunner::run(const StudyRun& run, JobSlot& slot) const {
+    RunRequest request{.pair = m_pair, .config = run.config};
+    request.config.threads = slot.num_threads();
+    request.execution = slot.execution(run.config.kernels);
+    request.score = run.score;
+    RunDriver driver(std::move(request));
+    driver.run();
+    const auto recording = driver.recording();
     if (!m_options.traces.empty()) {
         std::string file;
         for (const char c : run.name) {

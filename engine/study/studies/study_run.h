@@ -15,6 +15,7 @@
 
 namespace refreshlab {
 
+class JobSlot;
 class Recording;
 
 /// What every study of a model pair is told.
@@ -66,8 +67,9 @@ public:
     /// ... on the record's own text: the response is given, so all cases read the same tokens.
     [[nodiscard]] RunConfig given_config(const StudyCase& c, const PromptRecord& record) const;
 
-    /// Runs to their ends, recordings in the order asked for. On the CPU base.threads of them at a time (0: one for each core)
-    /// with a thread each, which changes no number; on a GPU one after another. Throws what the first failing run throws.
+    /// Runs to their ends, recordings in the order asked for. On the CPU base.threads of them at a time (0: one for each core),
+    /// which share the threads and change no number by it; on a GPU one after another. Throws what the first failing run
+    /// throws.
     [[nodiscard]] std::vector<std::shared_ptr<const Recording>> run_all(const std::vector<StudyRun>& runs);
 
     /// The first `limit` records of PROMPTS/NAME.jsonl (options.limit if that is set). Throws Error{bad_input}.
@@ -84,8 +86,8 @@ public:
     void expect(int64_t runs) { m_expected += runs; }
 
 private:
-    /// Any thread. \param threads  of the session
-    [[nodiscard]] std::shared_ptr<const Recording> run(const StudyRun& run, int32_t threads) const;
+    /// Any thread.
+    [[nodiscard]] std::shared_ptr<const Recording> run(const StudyRun& run, JobSlot& slot) const;
 
     StudyOptions m_options;
     std::shared_ptr<const ModelPair> m_pair;

@@ -2,12 +2,11 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
-#include "engine/record/export/export.h"
-#include "engine/session/decode/decode_session.h"
+#include "engine/session/driver/run_driver.h"
+#include "engine/study/jobs/job_pool.h"
 #include "engine/study/sweep/sweep_claims.h"
 #include "engine/text/digest.h"
 #include "kernels/execution/cores.h"
-#include "kernels/execution/thread_pool.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -16,9 +15,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <exception>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -70,21 +67,17 @@ std::string result_digest(const Recording& recording, const MetricValues& metric
     return digest.hex();
 }
 
-/// A finished session, or null when `stop` came first.
-std::unique_ptr<DecodeSession> decoded(const std::shared_ptr<const ModelPair>& pair, const RunConfig& config,
-                                       const std::atomic<bool>& stop) {
-    std::unique_ptr<DecodeSession> session;
+/// A run that has ended, or null when `stop` came first.
+std::unique_ptr<RunDriver> finished_run(RunRequest request, const std::atomic<bool>& stop) {
+    std::unique_ptr<RunDriver> driver;
     try {
-        session = std::make_unique<DecodeSession>(pair, config, [&](double) { return !stop.load(); });
+        driver = std::make_unique<RunDriver>(std::move(request), [&](double) { return !stop.load(); });
     } catch (const Error&) {
         if (stop) return nullptr; // "cancelled"
         throw;
     }
-    while (!session->finished()) {
-        if (stop) return nullptr;
-        session->step();
-    }
-    return session;
+    const bool ended = driver->run([&] { return stop ? RunDriver::Next::leave : RunDriver::Next::step; });
+    return ended ? std::move(driver) : nullptr;
 }
 
 /// Computes a list of works with several workers.
@@ -203,37 +196,14 @@ private:
 
     void work_through(const std::vector<Work>& list, size_t most_workers) {
         if (list.empty() || m_stop) return;
-        const size_t workers = std::max<size_t>(1, std::min(most_workers, list.size()));
-        m_list = &list;
-        m_next = 0;
-        const int32_t threads = workers > 1 ? 1 : kernels::threads_for(m_spec.rows.front().config.threads);
-        // Sessions set the same number, which then changes nothing: only a change must not meet another session's step.
-        kernels::set_num_threads(threads);
-        std::vector<std::thread> others;
-        for (size_t worker = 1; worker < workers; ++worker)
-            others.emplace_back([this, worker, threads] { take_works(worker, threads); });
-        take_works(0, threads);
-        for (std::thread& other : others)
-            other.join();
-        if (m_error) std::rethrow_exception(m_error);
+        JobPool pool(std::min(most_workers, list.size()),
+                     kernels::threads_for(m_spec.rows.front().config.threads));
+        pool.run(
+            list.size(), [&](size_t job, JobSlot& slot) { take(list[job], slot); },
+            [this] { return m_stop.load(); });
     }
 
-    /// A worker's loop. Never throws: what is no fault of one run ends all workers and is rethrown by work_through().
-    void take_works(size_t worker, int32_t threads) {
-        try {
-            while (!m_stop && !m_failed) {
-                const size_t i = m_next.fetch_add(1);
-                if (i >= m_list->size()) return;
-                take(m_list->at(i), worker, threads);
-            }
-        } catch (...) {
-            const std::lock_guard lock(m_mutex);
-            if (!m_error) m_error = std::current_exception();
-            m_failed = true;
-        }
-    }
-
-    void take(const Work& work, size_t worker, int32_t threads) {
+    void take(const Work& work, JobSlot& slot) {
         const SweepCell& cell = m_plan.cells[work.cell];
         const auto claim = m_claims.try_claim(claim_name(m_plan, work));
         {
@@ -250,55 +220,64 @@ private:
                 return;
             }
         }
-        const size_t device = worker % m_pairs.size();
-        RunConfig config = m_spec.config(cell.row, cell.prompt, cell.seed);
-        if (!m_options.devices.empty()) config.device = m_options.devices[device];
-        config.threads = threads;
-        std::string problem;
-        try {
-            if (work.pair < 0) {
-                const auto result = run_cell(m_pairs[device], config, cell.id, m_stop);
-                if (!result) return;
-                const std::lock_guard lock(m_mutex);
-                m_store.add(*result);
-            } else {
-                const auto timing = time_pair(m_pairs[device], config, work);
-                if (!timing) return;
-                const std::lock_guard lock(m_mutex);
-                m_store.add(*timing);
-            }
-        } catch (const Error& e) {
-            if (e.doing() == "using the sweep file") throw;
-            problem = e.what();
-        } catch (const c10::Error& e) {
-            problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
-        }
+        const auto problem = compute(work, slot);
+        if (!problem) return;
         const std::lock_guard lock(m_mutex);
-        if (problem.empty()) {
+        if (problem->empty()) {
             ++m_outcome.computed;
             m_computed_tokens += work.tokens;
         } else {
             ++m_outcome.failed;
-            m_store.add_failure(cell.id, problem);
+            m_store.add_failure(cell.id, *problem);
         }
         report_locked();
     }
 
+    /// Into the store. \return why the run could not be made, empty when it was; nothing when it was given up
+    std::optional<std::string> compute(const Work& work, JobSlot& slot) {
+        const SweepCell& cell = m_plan.cells[work.cell];
+        const size_t device = slot.worker() % m_pairs.size();
+        RunConfig config = m_spec.config(cell.row, cell.prompt, cell.seed);
+        if (!m_options.devices.empty()) config.device = m_options.devices[device];
+        config.threads = slot.num_threads();
+        RunRequest request{.pair = m_pairs[device], .config = std::move(config)};
+        try {
+            request.execution = slot.execution(request.config.kernels);
+            if (work.pair < 0) {
+                const auto result = run_cell(std::move(request), cell.id, m_stop);
+                if (!result) return std::nullopt;
+                const std::lock_guard lock(m_mutex);
+                m_store.add(*result);
+            } else {
+                const auto timing = time_pair(std::move(request), work);
+                if (!timing) return std::nullopt;
+                const std::lock_guard lock(m_mutex);
+                m_store.add(*timing);
+            }
+            return "";
+        } catch (const Error& e) {
+            if (e.doing() == "using the sweep file") throw;
+            return e.what();
+        } catch (const c10::Error& e) {
+            return std::string("the device or libtorch failed: ") + e.what_without_backtrace();
+        }
+    }
+
     /// The timed run, and for a row with a policy the run without it: even pairs begin with the one, odd ones with the
     /// other, so that a machine that grows slower favours neither.
-    std::optional<SweepTimingResult> time_pair(const std::shared_ptr<const ModelPair>& pair, RunConfig config,
-                                               const Work& work) {
-        config.ignore_stop = true;
-        RunConfig none = config;
-        none.policy = RefreshPolicy{};
+    std::optional<SweepTimingResult> time_pair(RunRequest request, const Work& work) {
+        request.config.ignore_stop = true;
+        request.score = false; // not part of a run's times
+        RunRequest none = request;
+        none.config.policy = RefreshPolicy{};
         const bool both = m_plan.rows[m_plan.cells[work.cell].row].policy;
         std::optional<nlohmann::json> timed, without;
         for (const bool first : {true, false}) {
             const bool with_policy = first == (work.pair % 2 != 0) || !both;
             if (!both && !first) break;
-            const auto session = decoded(pair, with_policy ? config : none, m_stop);
-            if (!session) return std::nullopt;
-            (with_policy ? timed : without) = summary_json(*session->recording());
+            const auto run = finished_run(with_policy ? request : none, m_stop);
+            if (!run) return std::nullopt;
+            (with_policy ? timed : without) = run->summary();
         }
         const auto number = [](const nlohmann::json& summary, const char* key) {
             return summary[key].is_number() ? std::optional(summary[key].get<double>()) : std::nullopt;
@@ -349,30 +328,24 @@ private:
     std::vector<std::shared_ptr<const ModelPair>> m_pairs; ///< by device
     Clock::time_point m_start = Clock::now();
 
-    const std::vector<Work>* m_list = nullptr;
-    std::atomic<size_t> m_next{0};
-    std::atomic<bool> m_failed{false}; ///< m_error is set, or will be
-    std::mutex m_mutex;                ///< protects the store and all below; held for one transaction
+    std::mutex m_mutex; ///< protects the store and all below; held for one transaction
     SweepOutcome m_outcome;
     double m_all_tokens = 0, m_found_tokens = 0, m_computed_tokens = 0;
-    std::exception_ptr m_error;
 };
 
 } // namespace
 
-std::optional<SweepResult> run_cell(const std::shared_ptr<const ModelPair>& pair, const RunConfig& config,
-                                    const std::string& id, const std::atomic<bool>& stop) {
-    const auto session = decoded(pair, config, stop);
-    if (!session) return std::nullopt;
-    session->score();
-    const auto recording = session->recording();
-    const nlohmann::json summary = summary_json(*recording);
+std::optional<SweepResult> run_cell(RunRequest request, const std::string& id,
+                                    const std::atomic<bool>& stop) {
     SweepResult result;
     result.id = id;
-    result.config = json_text(to_json(config));
+    result.config = json_text(to_json(request.config));
+    const auto run = finished_run(std::move(request), stop);
+    if (!run) return std::nullopt;
+    const nlohmann::json summary = run->summary();
     result.summary = json_text(summary);
     result.metrics = metrics_of(summary);
-    result.digest = result_digest(*recording, result.metrics);
+    result.digest = result_digest(*run->recording(), result.metrics);
     return result;
 }
 

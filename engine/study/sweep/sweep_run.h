@@ -12,7 +12,7 @@
 
 namespace refreshlab {
 
-struct ModelPair;
+struct RunRequest;
 
 struct SweepOptions {
     int jobs = 0;                     ///< runs at a time; 0: a CPU core each, on GPUs one for each device
@@ -40,9 +40,9 @@ struct SweepOutcome {
 /// Fingerprints of the folders that `spec` names, and the kind of its devices. Throws Error{bad_input}.
 [[nodiscard]] SweepModels sweep_models(const SweepSpec& spec, const SweepOptions& options);
 
-/// Computes what is missing in the store. First the runs, `jobs` at a time, each a session of its own with one CPU thread
-/// (results do not depend on the number of threads) over one shared pair per device; then the timed pairs, one at a time
-/// with all cores.
+/// Computes what is missing in the store. First the runs, `jobs` at a time, each a session of its own with its share of the
+/// cores (results do not depend on the number of threads) over one shared pair per device; then the timed pairs, one at a
+/// time with all cores.
 /// Runs that another process computes on the same file are waited for at the end: they count as found when they are
 /// there, and are computed here when that process gives them up (stopped, killed, failed).
 /// A run that fails (a prompt that is too long) is noted in the store and the others go on.
@@ -54,9 +54,8 @@ struct SweepOutcome {
                                      const std::function<void(const SweepProgress&)>& progress,
                                      const std::function<void(double, const std::string&)>& loading = {});
 
-/// One run with its closing pass, as a result. Nothing if `stop` was set meanwhile. Throws Error as DecodeSession does.
-[[nodiscard]] std::optional<SweepResult> run_cell(const std::shared_ptr<const ModelPair>& pair,
-                                                  const RunConfig& config, const std::string& id,
+/// One run with its closing pass, as a result. Nothing if `stop` was set meanwhile. Throws Error as RunDriver does.
+[[nodiscard]] std::optional<SweepResult> run_cell(RunRequest request, const std::string& id,
                                                   const std::atomic<bool>& stop);
 
 } // namespace refreshlab

@@ -74,6 +74,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "seed",
                             "max_tokens",
                             "ignore_stop",
+                            "kernels",
                             "on_fire",
                             "combine",
                             "window.size",
@@ -114,6 +115,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
         CHECK(keys.contains(key));
     }
     CHECK_FALSE(find_parameter("max_tokens")->live);
+    CHECK_FALSE(find_parameter("kernels")->live);
     CHECK(find_parameter("mc.samples")->live);
     CHECK(find_parameter("entropy.threshold")->unit == "bits");
     CHECK(find_parameter("entropy.threshold")->of_policy);

@@ -24,6 +24,7 @@ inline RunConfig random_config(std::mt19937& random) {
     config.student_device = flip() ? "" : "cuda";
     config.dtype = static_cast<Dtype>(up_to(2));
     config.threads = up_to(64);
+    config.kernels = static_cast<KernelSet>(up_to(4));
     config.mode = static_cast<Mode>(up_to(2));
     config.prompt = text();
     config.raw_prompt = flip();

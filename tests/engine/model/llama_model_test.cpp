@@ -2,7 +2,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/llama_model.h"
-#include "kernels/execution/thread_pool.h"
+#include "kernels/execution/execution_context.h"
 #include "tests/engine/model/reference_forward.h"
 #include "tests/engine/model/support.h"
 #include "tests/support/forward.h"
@@ -238,16 +238,15 @@ TEST_CASE("captured attention rows are distributions, the same from every way to
 TEST_CASE("the number of threads changes no bit", "[model]") {
     const auto model = lively_llama(tiny_config(), 17);
     const std::vector<int32_t> tokens = random_tokens(40, 97, 1);
-    const int before = refreshlab::kernels::num_threads();
     std::vector<at::Tensor> rows;
     for (const int threads : {1, 2, 3}) {
-        refreshlab::kernels::set_num_threads(threads);
+        const refreshlab::kernels::ExecutionContext execution(threads);
+        const refreshlab::kernels::ExecutionScope scope(execution);
         const auto cache = model->make_cache(64);
         const at::Tensor prefill = extend(*model, *cache, tokens, Rows::all, origin);
         const auto stepped = step(*model, *cache, 3, origin, all_sites(4, 0.1F));
         rows.push_back(at::cat({prefill, stepped.row.unsqueeze(0), stepped.mc}));
     }
-    refreshlab::kernels::set_num_threads(before);
     CHECK(at::equal(rows[0], rows[1]));
     CHECK(at::equal(rows[0], rows[2]));
 }

@@ -2,6 +2,7 @@
 // the comparison itself is right; scripts/gpu_check.sh runs this suite on a GPU.
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
+#include "engine/session/driver/replay.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <ATen/ATen.h>

@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/session_prompt.h"
+#include "engine/session/driver/replay.h"
 #include "kernels/ops/row_statistics.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/forward.h"

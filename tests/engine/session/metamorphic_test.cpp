@@ -1,6 +1,7 @@
 // The metamorphic list of docs/reference/refresh.md, section 10, on tiny random pairs. Numbers in the names are its own.
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
+#include "engine/session/driver/replay.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/forward.h"
 #include "tests/support/seed.h"

@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/steering.h"
+#include "engine/session/driver/replay.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -3,6 +3,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/session_prompt.h"
+#include "engine/session/driver/replay.h"
 #include "engine/session/worker/session_worker.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/seed.h"

@@ -1,0 +1,95 @@
+#include "engine/session/driver/run_driver.h"
+
+#include "engine/base/error.h"
+#include "engine/record/export/export.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/decode/session_prompt.h"
+
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+namespace refreshlab {
+
+RunDriver::RunDriver(RunRequest request, const Prefilling& prefilling)
+    : m_execution(request.execution ? std::move(request.execution) : make_execution(request.config))
+    , m_session(std::make_unique<DecodeSession>(std::move(request.pair), std::move(request.config), prefilling,
+                                                request.text.get(), m_execution))
+    , m_steering(std::move(request.commands))
+    , m_score(request.score)
+    , m_trace(request.trace)
+    , m_stepped(std::move(request.stepped))
+    , m_refused(std::move(request.refused)) {
+    if (m_trace != nullptr) m_trace->attach(recording());
+    if (finished()) close();
+}
+
+RunDriver::~RunDriver() = default;
+
+bool RunDriver::step() {
+    if (finished()) return false;
+    apply_due();
+    m_session->step();
+    if (m_stepped) m_stepped();
+    if (finished()) close();
+    tell_trace();
+    return true;
+}
+
+bool RunDriver::run(const std::function<Next()>& next) {
+    while (true) {
+        const Next wanted = next ? next() : Next::step;
+        if (finished()) return true;
+        if (wanted == Next::leave) return false;
+        if (wanted == Next::stop) {
+            stop();
+        } else {
+            step();
+        }
+    }
+}
+
+void RunDriver::stop() {
+    if (finished()) return;
+    m_session->stop();
+    close();
+    tell_trace();
+}
+
+void RunDriver::apply(const Command& command) {
+    apply_command(*m_session, command);
+    tell_trace();
+}
+
+void RunDriver::apply_due() {
+    const int64_t step = recording()->steps() + 1;
+    for (bool again = true; again;) {
+        again = false;
+        try {
+            m_steering.apply_due(*m_session);
+        } catch (const Error& why) {
+            if (!m_refused) throw;
+            m_refused(step, why);
+            again = true; // the rest of this step's
+        }
+    }
+}
+
+void RunDriver::rewind(int64_t step) {
+    m_session->rewind(step);
+    if (m_trace != nullptr) m_trace->attach(recording());
+}
+
+nlohmann::json RunDriver::summary() const {
+    return summary_json(*recording());
+}
+
+void RunDriver::close() {
+    if (m_score) m_session->score();
+}
+
+void RunDriver::tell_trace() const {
+    if (m_trace != nullptr) m_trace->notify();
+}
+
+} // namespace refreshlab

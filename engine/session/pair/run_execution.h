@@ -1,0 +1,33 @@
+#pragma once
+
+#include "engine/control/run_config.h"
+#include "kernels/execution/execution_context.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+struct ModelPair;
+
+/// Threads and kernel set that a run asks for, as an object that is handed to what works for it: the loading of its weights,
+/// its session, its checks.
+using Execution = std::shared_ptr<const kernels::ExecutionContext>;
+
+/// kernels::threads_for(config.threads) threads with the kernel set resolve_kernels(config.kernels). Throws as that.
+[[nodiscard]] Execution make_execution(const RunConfig& config);
+
+/// The kernel set that stands for a wish here. Throws Error{bad_input} naming what this processor has if it lacks the set.
+/// \param available  narrowest first; other processors' are for tests
+[[nodiscard]] kernels::Isa resolve_kernels(KernelSet wanted, const std::vector<kernels::Isa>& available =
+                                                                 kernels::available_isas());
+
+/// RunInfo::kernel_set of a run of these models: the kernel set where at least one of them computes on the CPU, else "cuda".
+[[nodiscard]] std::string kernel_set_of(const ModelPair& pair, const kernels::ExecutionContext& execution);
+
+/// Whether two RunInfo::kernel_set give the same bits. Of a set that is not known ("": old traces) nobody can say so, and
+/// nothing else either: it counts as the same.
+[[nodiscard]] bool same_kernel_bits(const std::string& a, const std::string& b);
+
+} // namespace refreshlab
