@@ -9,9 +9,20 @@
 
 namespace refreshlab {
 
+namespace {
+
+constexpr std::array<std::string_view, 4> names = {"mean", "max", "min", "layer"};
+
+} // namespace
+
 std::string_view to_string(Reduction reduction) {
-    constexpr std::array<std::string_view, 4> names = {"mean", "max", "min", "layer"};
     return names[static_cast<size_t>(reduction)];
+}
+
+std::optional<Reduction> reduction_from_string(std::string_view name) {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) return std::nullopt;
+    return static_cast<Reduction>(found - names.begin());
 }
 
 void LayerValues::set(size_t signal, std::span<const float> values) {

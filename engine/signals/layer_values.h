@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ enum class Reduction : uint8_t {
     layer, ///< the value of one layer
 };
 [[nodiscard]] std::string_view to_string(Reduction reduction);
+[[nodiscard]] std::optional<Reduction> reduction_from_string(std::string_view name);
 
 /// The values of one step that are measured per layer, by signal id. Layers count from 0; absent() marks a layer that was not
 /// measured. Plain data of one thread.

@@ -45,8 +45,8 @@ struct CacheEvent {
     /// Of these entries behind the change; of attended, kept, evicted, merged and dropped: none.
     Origin origin = Origin::none;
     int32_t refresh_id = -1; ///< of spliced, skipped, rebuilt: RefreshEvent::id
-    /// Held by the cache behind the change: of each layer, [layers], or one number where all layers hold the same; empty: not
-    /// told.
+    /// Held by the cache behind the change, keys and values with what belongs to them: of each layer, [layers]; or one number, of
+    /// `layer`, and with layer -1 of every layer; empty: not told.
     std::vector<int64_t> bytes;
 
     friend bool operator==(const CacheEvent&, const CacheEvent&) = default;

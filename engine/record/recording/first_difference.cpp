@@ -95,7 +95,19 @@ void compare_info(Differ& c, const RunInfo& a, const RunInfo& b) {
     c.check("run", "cache_bytes_per_token", a.cache_bytes_per_token, b.cache_bytes_per_token);
 }
 
-void compare_step(Differ& c, const Recording& a, const Recording& b, int64_t t) {
+/// Ids of the signals that both recordings can have values of, in a and in b. By name: a component may publish in another
+/// order, and an old program had fewer.
+using SharedSignals = std::vector<std::pair<size_t, size_t>>;
+SharedSignals shared_signals(const Recording& a, const Recording& b) {
+    SharedSignals shared;
+    for (size_t id = 0; id < a.signals().size(); ++id) {
+        const auto other = b.signal_id(a.signals()[id].name);
+        if (other && a.knows_signal(id) && b.knows_signal(*other)) shared.emplace_back(id, *other);
+    }
+    return shared;
+}
+
+void compare_step(Differ& c, const Recording& a, const Recording& b, const SharedSignals& shared, int64_t t) {
     const StepRecord& x = a.step(t);
     const StepRecord& y = b.step(t);
     const std::string where = fmt::format("step {}", t);
@@ -109,11 +121,14 @@ void compare_step(Differ& c, const Recording& a, const Recording& b, int64_t t) 
         c.check(where, "candidate", x.top_ids[i], y.top_ids[i]);
         c.number(where, "candidate's probability", x.top_probs[i], y.top_probs[i]);
     }
-    const auto known = signals();
-    for (size_t id = 0; id < max_signals; ++id) {
-        const std::string name =
-            id < known.size() ? std::string(known[id].name) : fmt::format("signal {}", id);
-        c.number(where, name.c_str(), a.signal(t, id), b.signal(t, id));
+    for (const auto& [in_a, in_b] : shared) {
+        const std::string name(a.signals()[in_a].name);
+        c.number(where, name.c_str(), a.signal(t, in_a), b.signal(t, in_b));
+        if (!a.signals()[in_a].layered) continue;
+        const auto of_a = a.layer_values(t, in_a), of_b = b.layer_values(t, in_b);
+        c.check(where, ("layers of " + name).c_str(), of_a.size(), of_b.size());
+        for (size_t layer = 0; layer < of_a.size() && !c.found(); ++layer)
+            c.number(where, fmt::format("{} of layer {}", name, layer).c_str(), of_a[layer], of_b[layer]);
         if (c.found()) return;
     }
 }
@@ -139,6 +154,8 @@ void compare_refresh(Differ& c, const std::string& where, const RefreshEvent& x,
         c.number(where, "hit's value", h.value, k.value)
             .number(where, "hit's threshold", h.threshold, k.threshold);
         c.check(where, "hit's letter", h.letter, k.letter);
+        c.check(where, "hit's reduction", to_string(h.reduce), to_string(k.reduce))
+            .check(where, "hit's layer", h.layer, k.layer);
     }
 }
 
@@ -160,6 +177,26 @@ void compare_drift(Differ& c, const std::string& where, const std::shared_ptr<co
     c.check(where, "layers", x->layers, y->layers);
     c.numbers(where, "k", x->k, y->k).numbers(where, "v", x->v, y->v);
     c.numbers(where, "k_max", x->k_max, y->k_max).numbers(where, "v_max", x->v_max, y->v_max);
+}
+
+/// Entries as they are stored: which events become one does not depend on forks.
+void compare_cache_entry(Differ& c, const std::string& where, const CacheEntry& x, const CacheEntry& y) {
+    c.check(where, "step", x.step, y.step).check(where, "steps", x.steps(), y.steps());
+    c.check(where, "teacher", x.teacher, y.teacher)
+        .check(where, "change", to_string(x.change), to_string(y.change));
+    c.check(where, "layer", x.layer, y.layer).check(where, "kv_head", x.kv_head, y.kv_head);
+    c.check(where, "origin", origin_name(x.origin), origin_name(y.origin))
+        .check(where, "refresh_id", x.refresh_id, y.refresh_id)
+        .check(where, "bytes_stride", x.bytes_stride, y.bytes_stride);
+    const auto text = [](const CacheEntry& entry) {
+        std::string ranges;
+        for (const PositionRange& range : entry.positions())
+            ranges += fmt::format("{}+{} ", range.first, range.n);
+        return ranges;
+    };
+    c.check(where, "positions", text(x), text(y));
+    c.check(where, "bytes", fmt::format("{}", fmt::join(x.bytes(), ",")),
+            fmt::format("{}", fmt::join(y.bytes(), ",")));
 }
 
 template <class Log, class Compare>
@@ -191,14 +228,17 @@ void compare_attention(Differ& c, const Recording& a, const Recording& b) {
 std::optional<std::string> first_difference(const Recording& a, const Recording& b) {
     Differ c;
     compare_info(c, a.info(), b.info());
+    const SharedSignals shared = shared_signals(a, b);
     const int64_t n = std::min(a.steps(), b.steps());
     for (int64_t t = 1; t <= n && !c.found(); ++t)
-        compare_step(c, a, b, t);
+        compare_step(c, a, b, shared, t);
     if (!c.found()) c.check("run", "steps", a.steps(), b.steps());
     compare_logs(c, "refresh", a.refreshes(), b.refreshes(), compare_refresh);
     compare_logs(c, "pass", a.passes(), b.passes(), compare_pass);
     compare_logs(c, "command", a.commands(), b.commands(), compare_command);
     compare_logs(c, "drift map", a.drifts(), b.drifts(), compare_drift);
+    if (a.info().has_cache_events && b.info().has_cache_events)
+        compare_logs(c, "cache event", a.cache_entries(), b.cache_entries(), compare_cache_entry);
     compare_attention(c, a, b);
     const auto end_a = a.end();
     const auto end_b = b.end();

@@ -179,6 +179,8 @@ void Recording::add_cache_event(CacheEvent event) {
         RL_ASSERT(range.first >= end && range.n > 0);
         end = range.first + range.n;
     }
+    RL_ASSERT(event.layer >= -1 && event.layer < m_info.layers && event.kv_head >= -1 &&
+              event.kv_head < m_info.kv_heads);
     RL_ASSERT(event.bytes.size() <= 1 || static_cast<int64_t>(event.bytes.size()) == m_info.layers);
     CacheTail& tail = m_cache_tails[event.teacher ? 1 : 0];
     // A row tells its events before those that stand behind it. So it may go on only where its step has told nothing else yet.
@@ -186,12 +188,37 @@ void Recording::add_cache_event(CacheEvent event) {
                          m_cache_entries.writable(*tail.open_row).extend(event);
     tail.last_step = event.step;
     if (goes_on) return;
-    if (event.change == CacheChange::appended) {
-        tail.open_row = log.size();
-    } else if (event.change == CacheChange::dropped || event.change == CacheChange::adopted) {
-        tail.open_row.reset(); // positions come again
-    }
     m_cache_entries.append(CacheEntry(std::move(event)));
+    follow_cache_entry(log.size() - 1);
+}
+
+void Recording::follow_cache_entry(size_t n) {
+    const CacheEntry& entry = m_cache_entries[n];
+    CacheTail& tail = m_cache_tails[entry.teacher ? 1 : 0];
+    tail.last_step = std::max(tail.last_step, entry.last_step());
+    if (entry.change == CacheChange::appended) tail.open_row = n;
+    if (entry.change == CacheChange::dropped || entry.change == CacheChange::adopted)
+        tail.open_row.reset(); // positions come again
+}
+
+bool Recording::put_cache_entry(size_t n, CacheEntry entry) {
+    if (n > m_cache_entries.size()) return false;
+    if (n == m_cache_entries.size()) {
+        m_cache_entries.append(std::move(entry));
+        follow_cache_entry(n);
+        return true;
+    }
+    const CacheEntry& old = m_cache_entries[n];
+    CacheTail& tail = m_cache_tails[old.teacher ? 1 : 0];
+    const bool goes_on = tail.open_row == n && old.steps() < entry.steps() &&
+                         old.event(0) == entry.event(0) &&
+                         (old.steps() == 1 || old.bytes_stride == entry.bytes_stride);
+    if (!goes_on) return false;
+    CacheEntry& grown = m_cache_entries.writable(n);
+    grown.bytes_stride = entry.bytes_stride;
+    grown.set_steps(entry.steps());
+    tail.last_step = std::max(tail.last_step, grown.last_step());
+    return true;
 }
 
 void Recording::add_attention(std::shared_ptr<const AttentionRows> rows) {
@@ -312,12 +339,8 @@ std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, con
         if (m_cache_entries[i].step > step) break; // steps never fall
         CacheEntry entry = m_cache_entries[i];
         entry.set_steps(std::min(entry.steps(), step - entry.step + 1));
-        CacheTail& tail = branch->m_cache_tails[entry.teacher ? 1 : 0];
-        tail.last_step = std::max(tail.last_step, entry.last_step());
-        if (entry.change == CacheChange::appended) tail.open_row = i;
-        if (entry.change == CacheChange::dropped || entry.change == CacheChange::adopted)
-            tail.open_row.reset();
         branch->m_cache_entries.append(std::move(entry));
+        branch->follow_cache_entry(i);
     }
     inherited.cache_entries = branch->m_cache_entries.size();
 

@@ -167,10 +167,13 @@ public:
     void add_pass(PassEvent event);
     void add_command(CommandEvent event);
     void add_drift(std::shared_ptr<const DriftMap> drift);
-    /// event.step never falls; positions are ascending, disjoint and not empty; bytes none, one, or one a layer (asserted).
+    /// event.step never falls; layer and kv_head are -1 or the model's; positions are ascending, disjoint and not empty; bytes none, one, or one a layer (asserted).
     /// An event of the step in flight comes before its record. An append that goes on where the last one of the same cache and
     /// origin ended becomes part of its entry.
     void add_cache_event(CacheEvent event);
+    /// For the loader of a trace: the entry with number n, which is either the next one (its steps then follow those before it),
+    /// or one of a row of appends that came with a fork and goes on. \return false where it is neither
+    [[nodiscard]] bool put_cache_entry(size_t n, CacheEntry entry);
     /// Replaces rows of the same position and owner. Over config.capture.attention_megabytes the rows of the same owner
     /// with the smallest positions go first, then those of the other; rows that are too large alone are not kept.
     void add_attention(std::shared_ptr<const AttentionRows> rows);
@@ -186,6 +189,7 @@ public:
                                                   const Inherited& at_most) const;
 
 private:
+    void follow_cache_entry(size_t n);                     ///< brings m_cache_tails up to date with it
     void drop_over_limit(std::pair<int64_t, bool> newest); ///< m_mutex held
 
     RunInfo m_info;
@@ -219,8 +223,9 @@ private:
 };
 
 /// First difference of two recordings in what must be equal in a replay, as one line, or nothing: prompt, tokens and
-/// candidates, signals, events, commands, drift maps, attention rows, the end. Not compared: times, ids and dates, device,
-/// threads and versions. Floats are compared bit by bit, with one exception: measured NaNs are equal to each other
+/// candidates, signals with their layers, events, commands, drift maps, cache events, attention rows, the end. Not compared:
+/// times, ids and dates, device, kernels, threads and versions, and what only one of the two writers knew (signals by name;
+/// cache events). Floats are compared bit by bit, with one exception: measured NaNs are equal to each other
 /// whatever their payload (and never equal to absent()).
 [[nodiscard]] std::optional<std::string> first_difference(const Recording& a, const Recording& b);
 

@@ -99,24 +99,6 @@ bool Database::read_only() const {
     return sqlite3_db_readonly(m_db, "main") == 1;
 }
 
-void Database::detach_into_memory() {
-    sqlite3* memory = nullptr;
-    int code = sqlite3_open_v2(":memory:", &memory, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
-    if (code == SQLITE_OK) {
-        if (sqlite3_backup* backup = sqlite3_backup_init(memory, "main", m_db, "main"); backup != nullptr) {
-            sqlite3_backup_step(backup, -1);
-            sqlite3_backup_finish(backup);
-        }
-        code = sqlite3_errcode(memory);
-    }
-    if (code != SQLITE_OK) {
-        const std::string message = memory != nullptr ? sqlite3_errmsg(memory) : sqlite3_errstr(code);
-        sqlite3_close(memory);
-        throw SqlError(code, message);
-    }
-    sqlite3_close(std::exchange(m_db, memory));
-}
-
 Statement::Statement(Database& db, std::string_view sql)
     : m_db(db) {
     check(sqlite3_prepare_v2(db.handle(), sql.data(), static_cast<int>(sql.size()), &m_statement, nullptr));

@@ -52,8 +52,6 @@ public:
     [[nodiscard]] std::string text(const char* sql); ///< the same as text
     void busy_timeout(int ms);                       ///< how long a locked file is waited for
     [[nodiscard]] bool read_only() const;
-    /// Replaces this connection by a private copy in memory; the file is not touched any more.
-    void detach_into_memory();
     [[nodiscard]] sqlite3* handle() const { return m_db; }
 
 private:

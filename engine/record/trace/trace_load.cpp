@@ -95,8 +95,10 @@ private:
 
 class Loader {
 public:
-    Loader(Database& db, std::string file)
+    /// \param version  schema of the file
+    Loader(Database& db, int64_t version, std::string file)
         : m_db(db)
+        , m_version(version)
         , m_file(std::move(file)) {}
 
     std::vector<std::shared_ptr<Recording>> load() {
@@ -104,26 +106,59 @@ public:
         check_tables();
         load_tokens();
         std::vector<std::shared_ptr<Recording>> all;
-        Statement runs(m_db, "SELECT * FROM runs ORDER BY run");
+        Statement runs(m_db, select("runs", "ORDER BY run"));
         while (runs.step())
             all.push_back(load_run(runs));
         return all;
     }
 
 private:
-    /// A view or a virtual table under one of our names could run code or never end.
+    /// Nothing but the tables and columns of its version, and those stored ones: a view, a virtual table, a generated column or
+    /// a trigger could run code or never end, and an index or a table of somebody else's would cost whoever reads it.
     void check_tables() {
-        Statement find(m_db, "SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?");
-        for (const char* name : trace::table_names) {
-            find.bind(0, name);
-            if (!find.step() || find.text(0) != "table")
-                throw Damage(fmt::format("table {} is missing", name));
-            find.reset();
+        Statement objects(m_db, "SELECT type, name FROM sqlite_schema");
+        while (objects.step()) {
+            const std::string type = objects.text(0), name = objects.text(1);
+            const auto known = std::ranges::find_if(trace::tables(), [&](const trace::Table& table) {
+                return table.name == name && table.since <= m_version;
+            });
+            const bool of_key = type == "index" && name.starts_with("sqlite_autoindex_");
+            if (!of_key && (type != "table" || known == trace::tables().end()))
+                throw Damage(fmt::format("it has a {} {}, which no trace has", type, name));
+        }
+        Statement kinds(m_db, "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?");
+        Statement columns(m_db, "SELECT name, type, hidden FROM pragma_table_xinfo(?) ORDER BY cid");
+        for (const trace::Table& table : trace::tables()) {
+            if (table.since > m_version) continue;
+            kinds.bind(0, table.name);
+            if (!kinds.step() || kinds.text(0) != "table")
+                throw Damage(fmt::format("table {} is missing", table.name));
+            if ((kinds.integer(1) == 0) != table.has_rowid)
+                throw Damage(fmt::format("table {} is stored in another way", table.name));
+            kinds.reset();
+            columns.bind(0, table.name);
+            for (const trace::Column& column : table.columns_of(m_version)) {
+                const std::string_view type(column.type); // SQLite tells it without the constraint behind it
+                const std::string_view declared = type.substr(0, type.find(' '));
+                if (!columns.step() || columns.text(0) != column.name || columns.text(1) != declared ||
+                    columns.integer(2) != 0)
+                    throw Damage(fmt::format("column {} of table {} is missing or of another kind",
+                                             column.name, table.name));
+            }
+            if (columns.step())
+                throw Damage(
+                    fmt::format("table {} has a column {}, which no trace has", table.name, columns.text(0)));
+            columns.reset();
         }
     }
 
+    /// All columns of a table by name, in the order of trace::tables(), whatever the file's version.
+    [[nodiscard]] std::string select(std::string_view table, std::string_view rest = {}) const {
+        return fmt::format("{} {}", trace::select_sql(table, m_version), rest);
+    }
+
     void load_tokens() {
-        Statement rows(m_db, "SELECT vocabulary, id, bytes, special FROM tokens");
+        Statement rows(m_db, select("tokens"));
         while (rows.step()) {
             auto& table = m_vocabularies[rows.integer(0)];
             if (!table) table = std::make_shared<TraceTokens>();
@@ -158,7 +193,8 @@ private:
         } else {
             const auto tokens = m_vocabularies.find(row.integer(9));
             m_tokens = tokens != m_vocabularies.end() ? tokens->second : std::make_shared<TraceTokens>();
-            RunInfo info = trace::info_from_text(row.text(10), fmt::format("run {} of {}", m_run, m_file));
+            RunInfo info =
+                trace::info_from_text(row.text(10), m_version, fmt::format("run {} of {}", m_run, m_file));
             info.id = id;
             info.parent_id = parent;
             info.fork_step = fork_step;
@@ -176,6 +212,7 @@ private:
         load_passes(*recording);
         load_commands(*recording);
         load_drift(*recording);
+        load_cache(*recording);
         load_attention(*recording);
         if (!row.is_null(11)) {
             const std::string reason = row.text(11);
@@ -204,7 +241,7 @@ private:
         const auto count = [&](int column) {
             return static_cast<size_t>(within(row.integer(column), 0, int64_t{1} << 40, "inherited events"));
         };
-        return {count(5), count(6), count(7), count(8), 0};
+        return {count(5), count(6), count(7), count(8), count(15)};
     }
     struct Fill {
         int64_t known, step;
@@ -216,7 +253,8 @@ private:
         const int64_t before = recording.steps();
         std::vector<StepRecord> records = read_records(recording);
         read_candidates(recording, records, before);
-        const std::vector<Fill> fills = read_signals(records, before);
+        const std::vector<Fill> fills = read_signals(recording, records, before);
+        std::vector<LayerValues> layers = read_layers(recording, records, before);
 
         // Between the records the back-fills, each behind the boundary at which it was made.
         auto next = fills.begin();
@@ -236,7 +274,8 @@ private:
         };
         for (const StepRecord& record : records) {
             fill_up_to(record.step);
-            recording.append(record);
+            const auto at = static_cast<size_t>(record.step - before - 1);
+            recording.append(record, at < layers.size() ? layers[at] : LayerValues{});
         }
         fill_up_to(recording.steps() + 1);
         if (next != fills.end()) throw Damage("a back-filled value belongs to no boundary");
@@ -244,7 +283,7 @@ private:
 
     std::vector<StepRecord> read_records(const Recording& recording) {
         std::vector<StepRecord> records;
-        Statement rows(m_db, "SELECT * FROM steps WHERE run = ? ORDER BY step");
+        Statement rows(m_db, select("steps", "WHERE run = ? ORDER BY step"));
         rows.bind(0, m_run);
         const int64_t last_id = largest_id(recording);
         while (rows.step()) {
@@ -282,13 +321,14 @@ private:
     }
 
     /// Measured values go into their records. \return the back-filled ones, by boundary
-    std::vector<Fill> read_signals(std::vector<StepRecord>& records, int64_t before) {
+    std::vector<Fill> read_signals(const Recording& recording, std::vector<StepRecord>& records,
+                                   int64_t before) {
         std::vector<Fill> fills;
         Statement rows(m_db, "SELECT step, signal, known, value FROM signals WHERE run = ?");
         rows.bind(0, m_run);
         const int64_t last = before + static_cast<int64_t>(records.size());
         while (rows.step()) {
-            const auto id = signal_id(rows.text(1));
+            const auto id = recording.signal_id(rows.text(1));
             if (!id) continue; // a signal that this program does not have: nothing here could show it
             const int64_t step = within(rows.integer(0), 1, last, "step of a signal");
             const int64_t known = within(rows.integer(2), step, last + 1, "boundary of a signal");
@@ -302,13 +342,36 @@ private:
         return fills;
     }
 
+    /// By record; shorter where the last ones have none.
+    std::vector<LayerValues> read_layers(const Recording& recording, std::vector<StepRecord>& records,
+                                         int64_t before) {
+        std::vector<LayerValues> layers;
+        if (m_version < 3) return layers;
+        Statement rows(m_db,
+                       "SELECT step, signal, layer_values FROM layers WHERE run = ? ORDER BY step, signal");
+        rows.bind(0, m_run);
+        while (rows.step()) {
+            const int64_t step = own_record(records, before, rows.integer(0)).step;
+            const auto id = recording.signal_id(rows.text(1));
+            if (!id) continue;
+            if (!recording.signals()[*id].layered)
+                throw Damage(
+                    fmt::format("signal {} has layers in step {}", recording.signals()[*id].name, step));
+            const auto of_layers = values<float>(rows, 2, recording.info().layers, "a layered signal");
+            const auto at = static_cast<size_t>(step - before - 1);
+            if (layers.size() <= at) layers.resize(at + 1);
+            layers[at].set(*id, of_layers);
+        }
+        return layers;
+    }
+
     static StepRecord& own_record(std::vector<StepRecord>& records, int64_t before, int64_t step) {
         within(step, before + 1, before + static_cast<int64_t>(records.size()), "step");
         return records[static_cast<size_t>(step - before - 1)];
     }
 
     void load_refreshes(Recording& recording) {
-        Statement rows(m_db, "SELECT * FROM refreshes WHERE run = ? ORDER BY n");
+        Statement rows(m_db, select("refreshes", "WHERE run = ? ORDER BY n"));
         rows.bind(0, m_run);
         while (rows.step()) {
             check_order(rows, recording.refreshes().size());
@@ -341,7 +404,7 @@ private:
     }
 
     void load_passes(Recording& recording) {
-        Statement rows(m_db, "SELECT * FROM passes WHERE run = ? ORDER BY n");
+        Statement rows(m_db, select("passes", "WHERE run = ? ORDER BY n"));
         rows.bind(0, m_run);
         while (rows.step()) {
             check_order(rows, recording.passes().size());
@@ -359,7 +422,7 @@ private:
     }
 
     void load_commands(Recording& recording) {
-        Statement rows(m_db, "SELECT * FROM commands WHERE run = ? ORDER BY n");
+        Statement rows(m_db, select("commands", "WHERE run = ? ORDER BY n"));
         rows.bind(0, m_run);
         while (rows.step()) {
             check_order(rows, recording.commands().size());
@@ -373,7 +436,7 @@ private:
     }
 
     void load_drift(Recording& recording) {
-        Statement rows(m_db, "SELECT * FROM drift WHERE run = ? ORDER BY n");
+        Statement rows(m_db, select("drift", "WHERE run = ? ORDER BY n"));
         rows.bind(0, m_run);
         while (rows.step()) {
             check_order(rows, recording.drifts().size());
@@ -393,9 +456,98 @@ private:
         }
     }
 
+    void load_cache(Recording& recording) {
+        if (m_version < 3) return;
+        Statement rows(m_db, select("cache", "WHERE run = ? ORDER BY n"));
+        rows.bind(0, m_run);
+        constexpr int64_t most_bytes = int64_t{1} << 50;
+        const size_t inherited = recording.cache_entries().size();
+        int64_t earliest = 0;
+        for (size_t i = 0; i < inherited; ++i)
+            earliest = std::max(earliest, recording.cache_entries()[i].step);
+        while (rows.step()) {
+            const size_t size = recording.cache_entries().size();
+            // A row of appends that came from the parent and goes on in the branch stands here again.
+            const auto n =
+                static_cast<size_t>(within(rows.integer(1), size > inherited ? static_cast<int64_t>(size) : 0,
+                                           static_cast<int64_t>(size), "number of a cache event"));
+            CacheEvent event;
+            event.step = within(rows.integer(2), n < inherited ? 0 : earliest, last_boundary(recording),
+                                "step of a cache event");
+            const int64_t steps = within(rows.integer(3), 1, last_boundary(recording) - event.step + 1,
+                                         "steps of a cache event");
+            event.teacher = within(rows.integer(4), 0, 1, "teacher") != 0;
+            const auto change = cache_change_from_string(rows.text(5));
+            if (!change) throw Damage("the change of a cache event is unknown");
+            event.change = *change;
+            event.layer =
+                within32(rows.integer(6), -1, recording.info().layers - 1, "layer of a cache event");
+            event.kv_head =
+                within32(rows.integer(7), -1, recording.info().kv_heads - 1, "KV head of a cache event");
+            const int64_t end = columns(recording, event.step + steps - 1);
+            read_ranges(event, rows, end);
+            const auto origin = origin_from_name(rows.text(11));
+            if (!origin) throw Damage("the origin of a cache event is unknown");
+            event.origin = *origin;
+            event.refresh_id = within32(rows.integer(12), -1, event.step, "refresh id");
+            const int64_t stride =
+                within(rows.integer(14), -most_bytes, most_bytes, "bytes of a cache event");
+            if (!rows.is_null(13)) event.bytes = {rows.integer(13)};
+            if (!rows.is_null(15))
+                event.bytes = values<int64_t>(rows, 15, recording.info().layers, "bytes of a cache event");
+            for (const int64_t bytes : event.bytes) {
+                within(bytes, 0, most_bytes, "bytes of a cache event");
+                within(bytes + (steps - 1) * stride, 0, most_bytes, "bytes of a cache event");
+            }
+            const auto& last = event.positions.back();
+            const bool row = event.change == CacheChange::appended && event.positions.size() == 1 &&
+                             event.bytes.size() <= 1 && last.first + steps * last.n <= end;
+            if ((steps > 1 && !row) || (steps == 1 && stride != 0))
+                throw Damage("a cache event is no row of appends");
+            earliest = std::max(earliest, event.step);
+            put_entry(recording, n, std::move(event), steps, stride);
+        }
+    }
+
+    /// The positions of a cache event, all before `end`.
+    static void read_ranges(CacheEvent& event, const Statement& row, int64_t end) {
+        const int64_t first = within(row.integer(8), 0, end, "first_pos"),
+                      positions = within(row.integer(9), 1, end, "positions");
+        if (row.is_null(10)) {
+            event.positions = {{first, positions}};
+        } else {
+            const auto pairs = static_cast<int64_t>(row.blob(10).size() / sizeof(PositionRange));
+            event.positions = values<PositionRange>(row, 10, pairs, "ranges");
+            if (pairs < 2) throw Damage("a cache event has no ranges");
+        }
+        int64_t begin = first, count = 0;
+        for (const PositionRange& range : event.positions) {
+            within(range.first, begin, end, "position of a cache event");
+            begin = range.first + within(range.n, 1, end - range.first, "positions of a cache event");
+            count += range.n;
+        }
+        if (event.positions.front().first != first || count != positions)
+            throw Damage("a cache event does not add up");
+    }
+
+    static std::optional<Origin> origin_from_name(const std::string& name) {
+        for (int i = 0; i <= static_cast<int>(Origin::skipped); ++i) {
+            if (name == origin_name(static_cast<Origin>(i))) return static_cast<Origin>(i);
+        }
+        return std::nullopt;
+    }
+
+    static void put_entry(Recording& recording, size_t n, CacheEvent event, int64_t steps, int64_t stride) {
+        CacheEntry entry(std::move(event));
+        entry.bytes_stride = stride;
+        entry.set_steps(steps);
+        if (!recording.put_cache_entry(n, std::move(entry)))
+            throw Damage("a cache event is not that of the run it was forked from");
+    }
+
     void load_attention(Recording& recording) {
-        Statement rows(
-            m_db, "SELECT * FROM attention WHERE run = ? ORDER BY weights IS NOT NULL, position, teacher");
+        Statement rows(m_db,
+                       select("attention", "WHERE run = ? ORDER BY weights IS NOT NULL, position, teacher"));
         rows.bind(0, m_run); // what a branch has dropped comes first: then what it holds fits its limit
         while (rows.step()) {
             const int64_t position = within(rows.integer(1), 0, columns(recording, recording.steps()),
@@ -441,6 +593,7 @@ private:
     }
 
     Database& m_db;
+    const int64_t m_version;
     std::string m_file;
     int64_t m_run = 0;
     std::unordered_map<int64_t, std::shared_ptr<TraceTokens>> m_vocabularies;
@@ -543,16 +696,10 @@ std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& 
         distrust(db);
         const int64_t version = schema_of(db, path);
         require_whole(db, path);
-        if (version < trace::schema_version) { // brought up to date in memory; the file stays as it is
-            db.detach_into_memory();
-            distrust(db);
-        }
         const WorkLimit limit(
             db, static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size")));
         try {
-            for (int64_t from = version; from < trace::schema_version; ++from)
-                db.exec(trace::migration_sql(from));
-            return Loader(db, path.string()).load();
+            return Loader(db, version, path.string()).load();
         } catch (const sqlite::SqlError&) {
             if (limit.exceeded()) throw Damage("reading it takes more work than a file of its size can need");
             throw;

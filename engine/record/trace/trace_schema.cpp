@@ -1,5 +1,6 @@
 #include "engine/record/trace/trace_schema.h"
 
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -17,53 +19,224 @@ namespace refreshlab::trace {
 
 using json = nlohmann::json;
 
-// Columns of floats have no declared type: with REAL affinity SQLite turns -0.0 into 0.0, and a replay is compared bit
-// by bit. Tables with large blobs keep their rowid, as SQLite advises; the others are ordered by their key.
-const char* const schema_sql = R"(
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE runs (
-    run INTEGER PRIMARY KEY, id TEXT NOT NULL, parent TEXT, fork_step INTEGER NOT NULL, first_step INTEGER NOT NULL,
-    inherited_refreshes INTEGER NOT NULL, inherited_passes INTEGER NOT NULL, inherited_commands INTEGER NOT NULL,
-    inherited_drifts INTEGER NOT NULL, vocabulary INTEGER NOT NULL, info TEXT NOT NULL,
-    stop_reason TEXT, total_ms, teacher_ppl, tail_logprob);
-CREATE TABLE steps (
-    run INTEGER, step INTEGER, position INTEGER, token_id INTEGER, next_token_id INTEGER, producer INTEGER,
-    next_producer INTEGER, fed INTEGER, arrival_ms, model_ms, attention_ms, signals_ms, mc_ms, sample_ms,
-    teacher_pass_ms, splice_ms, redraw_ms, other_ms, PRIMARY KEY (run, step)) WITHOUT ROWID;
-CREATE TABLE signals (
-    run INTEGER, step INTEGER, signal TEXT, known INTEGER, value,
-    PRIMARY KEY (run, step, signal, known)) WITHOUT ROWID;
-CREATE TABLE topk (
-    run INTEGER, step INTEGER, rank INTEGER, token_id INTEGER, prob, PRIMARY KEY (run, step, rank)) WITHOUT ROWID;
-CREATE TABLE refreshes (
-    run INTEGER, n INTEGER, step INTEGER, id INTEGER, automatic INTEGER, delta INTEGER, first_pos INTEGER,
-    spliced INTEGER, pass_tokens INTEGER, on_fire TEXT, token_before INTEGER, token_after INTEGER, kl_nats, mean_drift,
-    teacher_ms, splice_ms, redraw_ms, hits TEXT, fired_step INTEGER, PRIMARY KEY (run, n)) WITHOUT ROWID;
-CREATE TABLE passes (
-    run INTEGER, n INTEGER, step INTEGER, first_pos INTEGER, tokens INTEGER, probe INTEGER, shadow INTEGER, kl_nats, ms,
-    PRIMARY KEY (run, n)) WITHOUT ROWID;
-CREATE TABLE commands (
-    run INTEGER, n INTEGER, step INTEGER, json TEXT, PRIMARY KEY (run, n)) WITHOUT ROWID;
-CREATE TABLE drift (
-    run INTEGER, n INTEGER, step INTEGER, refresh_id INTEGER, first_pos INTEGER, positions INTEGER, layers INTEGER,
-    k BLOB, v BLOB, k_max BLOB, v_max BLOB, PRIMARY KEY (run, n));
-CREATE TABLE attention (
-    run INTEGER, position INTEGER, teacher INTEGER, step INTEGER, heads INTEGER, keys INTEGER, layers BLOB, weights BLOB,
-    PRIMARY KEY (run, position, teacher));
-CREATE TABLE tokens (
-    vocabulary INTEGER, id INTEGER, bytes BLOB, special INTEGER, PRIMARY KEY (vocabulary, id)) WITHOUT ROWID;
-)";
-static_assert(num_parts == 9, "the steps table has a column for every part");
+namespace {
 
-const char* const table_names[11] = {"meta",   "runs",     "steps", "signals",   "topk",  "refreshes",
-                                     "passes", "commands", "drift", "attention", "tokens"};
+constexpr auto integer_type = "INTEGER", text_type = "TEXT", blob_type = "BLOB";
+constexpr auto required_integer = "INTEGER NOT NULL", required_text = "TEXT NOT NULL";
+/// Columns of floats have no declared type: with REAL affinity SQLite turns -0.0 into 0.0, and a replay is compared bit by
+/// bit.
+constexpr auto number_type = "";
 
-const char* migration_sql(int64_t from) {
-    static constexpr std::array<const char*, schema_version - 1> steps = {
-        // 1 -> 2: lagged refreshes. Before them every refresh was spliced where it fired.
-        "ALTER TABLE refreshes ADD COLUMN fired_step INTEGER; UPDATE refreshes SET fired_step = step;",
+} // namespace
+
+// Tables with large blobs keep their rowid, as SQLite advises; the others are ordered by their key.
+const std::vector<Table>& tables() {
+    static const std::vector<Table> all = {
+        {.name = "meta", .columns = {{"key", text_type}, {"value", required_text}}, .key = "key"},
+        {.name = "runs",
+         .columns = {{"run", integer_type},
+                     {"id", required_text},
+                     {"parent", text_type},
+                     {"fork_step", required_integer},
+                     {"first_step", required_integer},
+                     {"inherited_refreshes", required_integer},
+                     {"inherited_passes", required_integer},
+                     {"inherited_commands", required_integer},
+                     {"inherited_drifts", required_integer},
+                     {"vocabulary", required_integer},
+                     {"info", required_text},
+                     {"stop_reason", text_type},
+                     {"total_ms", number_type},
+                     {"teacher_ppl", number_type},
+                     {"tail_logprob", number_type},
+                     {"inherited_cache", integer_type, 3, "0"}},
+         .key = "run",
+         .has_rowid = true},
+        {.name = "steps",
+         .columns = {{"run", integer_type},
+                     {"step", integer_type},
+                     {"position", integer_type},
+                     {"token_id", integer_type},
+                     {"next_token_id", integer_type},
+                     {"producer", integer_type},
+                     {"next_producer", integer_type},
+                     {"fed", integer_type},
+                     {"arrival_ms", number_type},
+                     {"model_ms", number_type},
+                     {"attention_ms", number_type},
+                     {"signals_ms", number_type},
+                     {"mc_ms", number_type},
+                     {"sample_ms", number_type},
+                     {"teacher_pass_ms", number_type},
+                     {"splice_ms", number_type},
+                     {"redraw_ms", number_type},
+                     {"other_ms", number_type}},
+         .key = "run, step"},
+        {.name = "signals",
+         .columns = {{"run", integer_type},
+                     {"step", integer_type},
+                     {"signal", text_type},
+                     {"known", integer_type},
+                     {"value", number_type}},
+         .key = "run, step, signal, known"},
+        {.name = "layers",
+         .columns = {{"run", integer_type},
+                     {"step", integer_type},
+                     {"signal", text_type},
+                     {"layer_values", blob_type}},
+         .key = "run, step, signal",
+         .since = 3},
+        {.name = "topk",
+         .columns = {{"run", integer_type},
+                     {"step", integer_type},
+                     {"rank", integer_type},
+                     {"token_id", integer_type},
+                     {"prob", number_type}},
+         .key = "run, step, rank"},
+        {.name = "refreshes",
+         .columns = {{"run", integer_type},
+                     {"n", integer_type},
+                     {"step", integer_type},
+                     {"id", integer_type},
+                     {"automatic", integer_type},
+                     {"delta", integer_type},
+                     {"first_pos", integer_type},
+                     {"spliced", integer_type},
+                     {"pass_tokens", integer_type},
+                     {"on_fire", text_type},
+                     {"token_before", integer_type},
+                     {"token_after", integer_type},
+                     {"kl_nats", number_type},
+                     {"mean_drift", number_type},
+                     {"teacher_ms", number_type},
+                     {"splice_ms", number_type},
+                     {"redraw_ms", number_type},
+                     {"hits", text_type},
+                     {"fired_step", integer_type, 2,
+                      "step"}}, // before lags every refresh landed where it fired
+         .key = "run, n"},
+        {.name = "passes",
+         .columns = {{"run", integer_type},
+                     {"n", integer_type},
+                     {"step", integer_type},
+                     {"first_pos", integer_type},
+                     {"tokens", integer_type},
+                     {"probe", integer_type},
+                     {"shadow", integer_type},
+                     {"kl_nats", number_type},
+                     {"ms", number_type}},
+         .key = "run, n"},
+        {.name = "commands",
+         .columns = {{"run", integer_type}, {"n", integer_type}, {"step", integer_type}, {"json", text_type}},
+         .key = "run, n"},
+        {.name = "cache",
+         .columns = {{"run", integer_type},
+                     {"n", integer_type},
+                     {"step", integer_type},
+                     {"steps", integer_type},
+                     {"teacher", integer_type},
+                     {"change", text_type},
+                     {"layer", integer_type},
+                     {"kv_head", integer_type},
+                     {"first_pos", integer_type},
+                     {"positions", integer_type},
+                     {"ranges", blob_type},
+                     {"origin", text_type},
+                     {"refresh_id", integer_type},
+                     {"bytes", integer_type},
+                     {"bytes_stride", integer_type},
+                     {"layer_bytes", blob_type}},
+         .key = "run, n",
+         .since = 3},
+        {.name = "drift",
+         .columns = {{"run", integer_type},
+                     {"n", integer_type},
+                     {"step", integer_type},
+                     {"refresh_id", integer_type},
+                     {"first_pos", integer_type},
+                     {"positions", integer_type},
+                     {"layers", integer_type},
+                     {"k", blob_type},
+                     {"v", blob_type},
+                     {"k_max", blob_type},
+                     {"v_max", blob_type}},
+         .key = "run, n",
+         .has_rowid = true},
+        {.name = "attention",
+         .columns = {{"run", integer_type},
+                     {"position", integer_type},
+                     {"teacher", integer_type},
+                     {"step", integer_type},
+                     {"heads", integer_type},
+                     {"keys", integer_type},
+                     {"layers", blob_type},
+                     {"weights", blob_type}},
+         .key = "run, position, teacher",
+         .has_rowid = true},
+        {.name = "tokens",
+         .columns = {{"vocabulary", integer_type},
+                     {"id", integer_type},
+                     {"bytes", blob_type},
+                     {"special", integer_type}},
+         .key = "vocabulary, id"},
     };
-    return from >= 1 && from < schema_version ? steps[static_cast<size_t>(from - 1)] : nullptr;
+    static_assert(num_parts == 9, "the steps table has a column for every part");
+    return all;
+}
+
+const Table& table(std::string_view name) {
+    const auto found = std::ranges::find(tables(), name, &Table::name);
+    RL_ASSERT(found != tables().end());
+    return *found;
+}
+
+std::vector<Column> Table::columns_of(int64_t version) const {
+    std::vector<Column> of_version;
+    for (const Column& column : columns) {
+        if (column.since <= version) of_version.push_back(column);
+    }
+    return of_version;
+}
+
+std::string create_sql() {
+    std::string sql;
+    for (const Table& table : tables()) {
+        sql += fmt::format("CREATE TABLE {} (", table.name);
+        for (const Column& column : table.columns)
+            sql += fmt::format("{}{}{}, ", column.name, *column.type == '\0' ? "" : " ", column.type);
+        sql += fmt::format("PRIMARY KEY ({})){};\n", table.key, table.has_rowid ? "" : " WITHOUT ROWID");
+    }
+    return sql;
+}
+
+std::string select_sql(std::string_view name, int64_t version) {
+    std::string sql = "SELECT ";
+    for (const Column& column : table(name).columns) {
+        if (sql.back() != ' ') sql += ", ";
+        sql += column.since <= version ? column.name : column.before;
+    }
+    return sql + fmt::format(" FROM {}", name);
+}
+
+const std::vector<std::string>& signals_before_schema_3() {
+    static const std::vector<std::string> names = {"entropy_bits",
+                                                   "kl_nats",
+                                                   "kl_mean_nats",
+                                                   "mc_variance",
+                                                   "mc_mutual_information_bits",
+                                                   "mc_entropy_bits",
+                                                   "top1_surprisal_bits",
+                                                   "top1_prob",
+                                                   "logprob",
+                                                   "top1_hit",
+                                                   "task_score",
+                                                   "teacher_logprob",
+                                                   "teacher_agreement",
+                                                   "drift",
+                                                   "steps_since_refresh",
+                                                   "mc_variance_sd",
+                                                   "mc_entropy_sd_bits"};
+    return names;
 }
 
 namespace {
@@ -143,10 +316,68 @@ constexpr int64_t max_shape = int64_t{1} << 31; ///< layers, heads, widths: far 
 
 } // namespace
 
-std::string info_to_text(const RunInfo& info) {
+namespace {
+
+json published_to_json(const PublishedSignal& signal) {
+    return {{"name", signal.name},
+            {"label", signal.label},
+            {"unit", signal.unit},
+            {"description", signal.description},
+            {"cost_hint", signal.cost_hint},
+            {"about", static_cast<int>(signal.about)},
+            {"min", number_json(signal.min)},
+            {"max", number_json(signal.max)},
+            {"default_threshold", number_json(signal.default_threshold)},
+            {"letter", signal.letter == 0 ? std::string() : std::string(1, signal.letter)},
+            {"layered", signal.layered}};
+}
+
+PublishedSignal published_from_json(const json& object, const std::string& what) {
+    PublishedSignal signal;
+    signal.name = object.at("name").get<std::string>();
+    signal.label = object.at("label").get<std::string>();
+    signal.unit = object.at("unit").get<std::string>();
+    signal.description = object.at("description").get<std::string>();
+    signal.cost_hint = object.at("cost_hint").get<std::string>();
+    signal.about = static_cast<SignalAbout>(integer(object, "about", 0, 2));
+    signal.min = number_from_json(object.at("min"));
+    signal.max = number_from_json(object.at("max"));
+    signal.default_threshold = number_from_json(object.at("default_threshold"));
+    const auto letter = object.at("letter").get<std::string>();
+    if (letter.size() > 1) throw Error("reading", what, "the letter of a signal is not one character");
+    if (!letter.empty()) signal.letter = letter[0];
+    signal.layered = object.at("layered").get<bool>();
+    return signal;
+}
+
+/// The published signals of a trace, as far as this program's own leave them room: a signal that the registry has by now is
+/// the registry's, and a letter that it has taken is gone.
+std::vector<PublishedSignal> published_of(const json& list, const std::string& what) {
+    std::vector<PublishedSignal> published;
+    for (const json& object : list) {
+        PublishedSignal signal = published_from_json(object, what);
+        if (signal_id(signal.name)) continue;
+        if (std::ranges::find(signals(), signal.letter, &Signal::letter) != signals().end())
+            signal.letter = 0;
+        published.push_back(std::move(signal));
+    }
+    (void)signal_table(published); // throws
+    return published;
+}
+
+} // namespace
+
+std::string info_to_text(const Recording& recording) {
+    const RunInfo& info = recording.info();
     json versions = json::array();
     for (const auto& [name, version] : info.versions)
         versions.push_back({name, version});
+    json written = json::array(), published = json::array();
+    for (size_t id = 0; id < recording.signals().size(); ++id) {
+        if (recording.knows_signal(id)) written.push_back(recording.signals()[id].name);
+    }
+    for (const PublishedSignal& signal : info.published_signals)
+        published.push_back(published_to_json(signal));
     return json_text({{"config", to_json(info.config)},
                       {"rendered_prompt", info.rendered_prompt},
                       {"prompt_ids", info.prompt_ids},
@@ -169,10 +400,15 @@ std::string info_to_text(const RunInfo& info) {
                       {"text_rule",
                        {{"leading_spaces", info.text_rule.leading_spaces},
                         {"byte_fallback", info.text_rule.byte_fallback}}},
-                      {"note", info.note}});
+                      {"note", info.note},
+                      {"kernel_set", info.kernel_set},
+                      {"rebuild", info.rebuild},
+                      {"signals", written},
+                      {"published_signals", published},
+                      {"cache_events", info.has_cache_events}});
 }
 
-RunInfo info_from_text(const std::string& text, const std::string& what) {
+RunInfo info_from_text(const std::string& text, int64_t version, const std::string& what) {
     const json object = parse_json(text, what);
     RunInfo info;
     info.config = run_config_from_json(object.at("config"), what);
@@ -203,6 +439,17 @@ RunInfo info_from_text(const std::string& text, const std::string& what) {
         info.versions.emplace_back(pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
     }
     info.note = object.at("note").get<std::string>();
+    if (version < 3) {
+        info.rebuild = info.config.mode == Mode::overfill && info.note.starts_with("rebuild mode");
+        info.written_signals = signals_before_schema_3();
+        info.has_cache_events = false;
+    } else {
+        info.kernel_set = object.at("kernel_set").get<std::string>();
+        info.rebuild = object.at("rebuild").get<bool>();
+        info.written_signals = object.at("signals").get<std::vector<std::string>>();
+        info.published_signals = published_of(object.at("published_signals"), what);
+        info.has_cache_events = object.at("cache_events").get<bool>();
+    }
     if (const auto rule = object.find("text_rule"); rule != object.end()) { // not in traces of the first days
         info.text_rule.leading_spaces = static_cast<int32_t>(integer(*rule, "leading_spaces", 0, 1000));
         info.text_rule.byte_fallback = rule->at("byte_fallback").get<bool>();
@@ -213,11 +460,14 @@ RunInfo info_from_text(const std::string& text, const std::string& what) {
 std::string hits_to_text(const std::vector<TriggerHit>& hits) {
     json list = json::array();
     for (const TriggerHit& hit : hits) {
-        list.push_back({{"trigger", hit.trigger},
-                        {"signal", hit.signal},
-                        {"value", number_json(hit.value)},
-                        {"threshold", number_json(hit.threshold)},
-                        {"letter", std::string(1, hit.letter)}});
+        json object = {{"trigger", hit.trigger},
+                       {"signal", hit.signal},
+                       {"value", number_json(hit.value)},
+                       {"threshold", number_json(hit.threshold)},
+                       {"letter", std::string(1, hit.letter)}};
+        if (hit.reduce != Reduction::mean) object["reduce"] = to_string(hit.reduce);
+        if (hit.reduce == Reduction::layer) object["layer"] = hit.layer;
+        list.push_back(std::move(object));
     }
     return json_text(list);
 }
@@ -233,6 +483,12 @@ std::vector<TriggerHit> hits_from_text(const std::string& text, const std::strin
         const auto letter = object.at("letter").get<std::string>();
         if (letter.size() != 1) throw Error("reading", what, "the letter of a trigger is not one character");
         hit.letter = letter[0];
+        if (const auto reduce = object.find("reduce"); reduce != object.end()) {
+            const auto known = reduction_from_string(reduce->get<std::string>());
+            if (!known) throw Error("reading", what, "the reduction of a trigger is unknown");
+            hit.reduce = *known;
+        }
+        if (hit.reduce == Reduction::layer) hit.layer = integer32(object, "layer", 0);
         hits.push_back(std::move(hit));
     }
     return hits;

@@ -8,22 +8,42 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 /// The file format of a trace, shared by its writer and its reader. Documented for others in docs/trace-format.md.
 namespace refreshlab::trace {
 
 inline constexpr int32_t application_id = 0x52664C62; ///< "RfLb", SQLite header bytes 68..71
-inline constexpr int32_t schema_version = 2; ///< user_version; rises with every change a reader must know
+inline constexpr int32_t schema_version = 3; ///< user_version; rises with every change a reader must know
+
+/// One column, and how a trace from before it is read. A new one goes to the end of its table: readers count on the order.
+struct Column {
+    const char* name;
+    const char* type;             ///< as declared; floats have none, see trace_schema.cpp
+    int64_t since = 1;            ///< schema version
+    const char* before = nullptr; ///< SQL of what stands there in traces without it
+};
+struct Table {
+    const char* name;
+    std::vector<Column> columns;
+    const char* key; ///< columns of the primary key
+    bool has_rowid = false;
+    int64_t since = 1;
+    [[nodiscard]] std::vector<Column> columns_of(int64_t version) const;
+};
+/// Every table, as it is now. A new version changes this list, the loader, and the tests get a trace of the old version.
+[[nodiscard]] const std::vector<Table>& tables();
+[[nodiscard]] const Table& table(std::string_view name); ///< one of them (asserted)
 
 /// SQL that makes an empty trace of schema_version.
-extern const char* const schema_sql;
-/// Names of all tables, for the reader's check.
-extern const char* const table_names[11];
+[[nodiscard]] std::string create_sql();
+/// "SELECT <all columns of now, by name and in their order> FROM <name>", of a trace of schema `version` <= schema_version.
+/// So an older trace is brought up to date while it is read, and the file stays as it is.
+[[nodiscard]] std::string select_sql(std::string_view name, int64_t version);
 
-/// SQL that turns a trace of schema `from` into one of `from + 1`, or null if no such step exists. The reader applies
-/// the steps to a private copy in memory, so an old file stays as it is. Version 1 is the first. A new
-/// version adds its step here, its tables to schema_sql, and a trace of the old version to the tests.
-[[nodiscard]] const char* migration_sql(int64_t from);
+/// Signals that traces before schema 3, which do not name them, may have.
+[[nodiscard]] const std::vector<std::string>& signals_before_schema_3();
 
 /// What a path holds. SQLite itself is asked and not the file's first bytes: closing a descriptor of our own would drop
 /// the locks of any connection that this process has to the file. Only of a file that SQLite refuses the header is read,
@@ -32,10 +52,12 @@ extern const char* const table_names[11];
 enum class FileKind : uint8_t { missing, folder, special, empty, foreign, foreign_sqlite, damaged, trace };
 [[nodiscard]] FileKind file_kind(const std::filesystem::path& path);
 
-/// Prompt, configuration and the rest of RunInfo, apart from id, parent and fork step, which have columns.
-[[nodiscard]] std::string info_to_text(const RunInfo& info);
+/// Prompt, configuration and the rest of RunInfo, apart from id, parent and fork step, which have columns; of a recording,
+/// because it also names the signals that its writer had.
+[[nodiscard]] std::string info_to_text(const Recording& recording);
 /// Throws Error or nlohmann::json::exception for anything that is not what info_to_text wrote.
-[[nodiscard]] RunInfo info_from_text(const std::string& text, const std::string& what);
+/// \param version  schema of the trace: what it does not tell is derived or marked as not known
+[[nodiscard]] RunInfo info_from_text(const std::string& text, int64_t version, const std::string& what);
 
 [[nodiscard]] std::string hits_to_text(const std::vector<TriggerHit>& hits);
 [[nodiscard]] std::vector<TriggerHit> hits_from_text(const std::string& text, const std::string& what);

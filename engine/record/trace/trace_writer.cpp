@@ -10,6 +10,7 @@
 namespace refreshlab::trace {
 
 static_assert(std::endian::native == std::endian::little, "blobs of a trace are little-endian");
+static_assert(sizeof(PositionRange) == 2 * sizeof(int64_t), "ranges of a trace are pairs");
 
 namespace {
 
@@ -18,11 +19,13 @@ std::span<const std::byte> bytes(const std::vector<T>& values) {
     return std::as_bytes(std::span(values));
 }
 
-std::string insert_sql(const char* table, int columns) {
-    std::string sql = fmt::format("INSERT OR REPLACE INTO {} VALUES (?", table);
-    for (int i = 1; i < columns; ++i)
-        sql += ", ?";
-    return sql + ")";
+std::string insert_sql(const char* name) {
+    std::string columns, values;
+    for (const Column& column : table(name).columns) {
+        columns += fmt::format("{}{}", columns.empty() ? "" : ", ", column.name);
+        values += values.empty() ? "?" : ", ?";
+    }
+    return fmt::format("INSERT OR REPLACE INTO {} ({}) VALUES ({})", name, columns, values);
 }
 
 } // namespace
@@ -37,7 +40,7 @@ void create_tables(sqlite::Database& db, Writing writing) {
     }
     // Before the switch to WAL, so that the file tells what it is even when a killed process left all else in the WAL.
     db.exec("BEGIN IMMEDIATE");
-    db.exec(schema_sql);
+    db.exec(create_sql().c_str());
     db.exec(
         "INSERT INTO meta VALUES ('format', 'RefreshLab trace; tables and columns: docs/trace-format.md')");
     db.exec("INSERT INTO meta VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))");
@@ -55,19 +58,21 @@ void create_tables(sqlite::Database& db, Writing writing) {
 TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled)
     : m_db(db)
     , m_cancelled(cancelled)
-    , m_insert_run(db, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)")
+    , m_insert_run(db, insert_sql("runs"))
     , m_update_end(db, "UPDATE runs SET stop_reason = ?2, total_ms = ?3, teacher_ppl = ?4, tail_logprob = ?5 "
                        "WHERE run = ?1")
-    , m_insert_step(db, insert_sql("steps", 9 + static_cast<int>(num_parts)))
-    , m_insert_signal(db, insert_sql("signals", 5))
-    , m_insert_candidate(db, insert_sql("topk", 5))
-    , m_insert_refresh(db, insert_sql("refreshes", 19))
-    , m_insert_pass(db, insert_sql("passes", 9))
-    , m_insert_command(db, insert_sql("commands", 4))
-    , m_insert_drift(db, insert_sql("drift", 11))
-    , m_insert_attention(db, insert_sql("attention", 8))
+    , m_insert_step(db, insert_sql("steps"))
+    , m_insert_signal(db, insert_sql("signals"))
+    , m_insert_candidate(db, insert_sql("topk"))
+    , m_insert_refresh(db, insert_sql("refreshes"))
+    , m_insert_pass(db, insert_sql("passes"))
+    , m_insert_command(db, insert_sql("commands"))
+    , m_insert_drift(db, insert_sql("drift"))
+    , m_insert_layers(db, insert_sql("layers"))
+    , m_insert_cache(db, insert_sql("cache"))
+    , m_insert_attention(db, insert_sql("attention"))
     , m_delete_attention(db, "DELETE FROM attention WHERE run = ? AND position = ? AND teacher = ?")
-    , m_insert_token(db, insert_sql("tokens", 4)) {}
+    , m_insert_token(db, insert_sql("tokens")) {}
 
 void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
     Run run;
@@ -92,6 +97,16 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
         run.passes = inherited.passes;
         run.commands = inherited.commands;
         run.drifts = inherited.drifts;
+        while (run.layer_rows < recording->layer_rows().size() &&
+               recording->layer_rows()[run.layer_rows].step <= info.fork_step)
+            ++run.layer_rows;
+        run.cache_entries = inherited.cache_entries;
+        for (size_t i = 0; i < run.cache_entries; ++i) { // the branch may go on with a row of its parent's
+            const CacheEntry& entry = recording->cache_entries()[i];
+            if (entry.change == CacheChange::appended)
+                run.open_rows[entry.teacher ? 1 : 0] = {
+                    i, std::min(entry.steps(), info.fork_step - entry.step + 1)};
+        }
     }
     m_ids.insert(info.id);
     run.recording = std::move(recording);
@@ -102,11 +117,18 @@ void TraceWriter::check_cancelled() const {
     if (m_cancelled != nullptr && m_cancelled->load()) throw Cancelled{};
 }
 
+bool TraceWriter::rows_have_grown(const Run& run) {
+    return std::ranges::any_of(run.open_rows, [&](const auto& row) {
+        return row && run.recording->cache_entries()[row->entry].steps() > row->steps;
+    });
+}
+
 bool TraceWriter::has_news(const Run& run) const {
     const Recording& r = *run.recording;
     return !run.header_written || run.steps < r.steps() || run.filled < r.filled_values().size() ||
            run.refreshes < r.refreshes().size() || run.passes < r.passes().size() ||
            run.commands < r.commands().size() || run.drifts < r.drifts().size() ||
+           run.cache_entries < r.cache_entries().size() || rows_have_grown(run) ||
            run.attention < r.attention_changes().size() || run.end_revision != r.end_revision();
 }
 
@@ -126,8 +148,8 @@ void TraceWriter::write(Run& run) {
     // Sizes in this order: behind an end, an event, or a back-fill below `filled`, the steps they speak of are written
     // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
     const uint64_t end_revision = r.end_revision();
-    const Events events{r.refreshes().size(), r.passes().size(), r.commands().size(), r.drifts().size(),
-                        r.attention_changes().size()};
+    const Events events{r.refreshes().size(), r.passes().size(),        r.commands().size(),
+                        r.drifts().size(),    r.cache_entries().size(), r.attention_changes().size()};
     const size_t filled = r.filled_values().size();
     const int64_t steps = r.steps();
     for (; run.steps < steps; ++run.steps)
@@ -158,7 +180,8 @@ void TraceWriter::write_header(Run& run) {
     s.bind(7, static_cast<int64_t>(run.commands));
     s.bind(8, static_cast<int64_t>(run.drifts));
     s.bind(9, run.vocabulary);
-    s.bind(10, info_to_text(info));
+    s.bind(10, info_to_text(r));
+    s.bind(15, static_cast<int64_t>(run.cache_entries));
     s.run();
     for (const int32_t id : info.prompt_ids)
         write_token(run, id);
@@ -172,7 +195,7 @@ void TraceWriter::write_header(Run& run) {
     run.header_written = true;
 }
 
-void TraceWriter::write_step(const Run& run, int64_t t) {
+void TraceWriter::write_step(Run& run, int64_t t) {
     check_cancelled();
     const StepRecord& record = run.recording->step(t);
     auto& s = m_insert_step;
@@ -202,17 +225,27 @@ void TraceWriter::write_step(const Run& run, int64_t t) {
         write_token(run, record.top_ids[rank]);
     }
     const auto measured = run.recording->measured(t); // not record.signals: a back-fill may be writing them
-    const size_t num_signals = std::min(signals().size(), max_signals);
-    for (size_t id = 0; id < num_signals; ++id)
+    for (size_t id = 0; id < run.recording->signals().size(); ++id)
         write_signal(run, t, id, t, measured[id]);
+    const auto& rows = run.recording->layer_rows();
+    for (; run.layer_rows < rows.size() && rows[run.layer_rows].step == t; ++run.layer_rows) {
+        const Recording::LayerRow& row = rows[run.layer_rows];
+        auto& l = m_insert_layers;
+        l.bind(0, run.number);
+        l.bind(1, t);
+        l.bind(2, run.recording->signals()[row.signal].name);
+        l.bind_blob(3, bytes(*row.values));
+        l.run();
+    }
 }
 
 void TraceWriter::write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value) {
-    if (is_absent(value) || signal >= signals().size()) return;
+    const auto known_signals = run.recording->signals();
+    if (is_absent(value) || signal >= known_signals.size()) return;
     auto& s = m_insert_signal;
     s.bind(0, run.number);
     s.bind(1, step);
-    s.bind(2, signals()[signal].name);
+    s.bind(2, known_signals[signal].name);
     s.bind(3, known);
     s.bind_real(4, static_cast<double>(value));
     s.run();
@@ -271,10 +304,53 @@ void TraceWriter::write_events(Run& run, const Events& up_to) {
     }
     for (; run.drifts < up_to.drifts; ++run.drifts)
         write_drift(run, run.drifts, *r.drifts()[run.drifts]);
+    for (auto& row : run.open_rows) {
+        if (row) row->steps = write_cache_entry(run, row->entry);
+    }
+    for (; run.cache_entries < up_to.cache_entries; ++run.cache_entries) {
+        const CacheEntry& entry = r.cache_entries()[run.cache_entries];
+        const int64_t steps = write_cache_entry(run, run.cache_entries);
+        if (entry.change == CacheChange::appended)
+            run.open_rows[entry.teacher ? 1 : 0] = {run.cache_entries, steps};
+    }
     for (; run.attention < up_to.attention; ++run.attention) {
         const auto change = r.attention_changes()[run.attention];
         write_attention(run, change.position, change.teacher);
     }
+}
+
+/// \return how many events of the entry's row are in the file now
+int64_t TraceWriter::write_cache_entry(const Run& run, size_t n) {
+    const CacheEntry& entry = run.recording->cache_entries()[n];
+    // The writer of the recording may be ahead by now: beyond the step in flight nothing is told.
+    const int64_t steps = std::min(entry.steps(), run.steps + 1 - entry.step + 1);
+    for (const auto& row : run.open_rows) {
+        if (row && row->entry == n && row->steps == steps) return steps; // as it stands there already
+    }
+    const auto ranges = entry.positions();
+    int64_t positions = 0;
+    for (const PositionRange& range : ranges)
+        positions += range.n;
+    const auto held = entry.bytes();
+    auto& s = m_insert_cache;
+    s.bind(0, run.number);
+    s.bind(1, static_cast<int64_t>(n));
+    s.bind(2, entry.step);
+    s.bind(3, steps);
+    s.bind(4, entry.teacher ? 1 : 0);
+    s.bind(5, to_string(entry.change));
+    s.bind(6, entry.layer);
+    s.bind(7, entry.kv_head);
+    s.bind(8, ranges.front().first);
+    s.bind(9, positions);
+    if (ranges.size() > 1) s.bind_blob(10, std::as_bytes(ranges));
+    s.bind(11, origin_name(entry.origin));
+    s.bind(12, entry.refresh_id);
+    if (held.size() == 1) s.bind(13, held[0]);
+    s.bind(14, entry.bytes_stride);
+    if (held.size() > 1) s.bind_blob(15, std::as_bytes(held));
+    s.run();
+    return steps;
 }
 
 void TraceWriter::write_drift(const Run& run, size_t n, const DriftMap& drift) {

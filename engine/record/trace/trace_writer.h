@@ -3,9 +3,11 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/sqlite.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -47,22 +49,31 @@ private:
         std::shared_ptr<const Recording> recording;
         bool header_written = false;
         int64_t steps = 0;
-        size_t filled = 0, refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0;
+        size_t filled = 0, refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0, layer_rows = 0,
+               cache_entries = 0;
+        /// A row of appends that may still grow, and how much of it is written; of the student and the teacher.
+        struct OpenRow {
+            size_t entry = 0;
+            int64_t steps = 0;
+        };
+        std::array<std::optional<OpenRow>, 2> open_rows;
         uint64_t end_revision = 0;
         int64_t first_step = 1; ///< earlier ones are the parent's
     };
 
     /// How many of each to write.
     struct Events {
-        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0;
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0, attention = 0;
     };
 
+    [[nodiscard]] static bool rows_have_grown(const Run& run);
     [[nodiscard]] bool has_news(const Run& run) const;
     void write(Run& run);
     void write_header(Run& run);
-    void write_step(const Run& run, int64_t t);
+    void write_step(Run& run, int64_t t);
     void write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value);
     void write_events(Run& run, const Events& up_to);
+    [[nodiscard]] int64_t write_cache_entry(const Run& run, size_t n);
     void write_drift(const Run& run, size_t n, const DriftMap& drift);
     void write_attention(const Run& run, int64_t position, bool teacher);
     void write_end(Run& run, uint64_t revision);
@@ -78,8 +89,8 @@ private:
     std::vector<std::unordered_set<int32_t>> m_known_tokens;       ///< of each vocabulary
     int64_t m_next_number = 1;
     sqlite::Statement m_insert_run, m_update_end, m_insert_step, m_insert_signal, m_insert_candidate,
-        m_insert_refresh, m_insert_pass, m_insert_command, m_insert_drift, m_insert_attention,
-        m_delete_attention, m_insert_token;
+        m_insert_refresh, m_insert_pass, m_insert_command, m_insert_drift, m_insert_layers, m_insert_cache,
+        m_insert_attention, m_delete_attention, m_insert_token;
 };
 
 } // namespace refreshlab::trace

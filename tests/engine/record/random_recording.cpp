@@ -176,7 +176,16 @@ void Grower::record(Recording& recording, int64_t t) {
     for (float& ms : record.part_ms)
         ms = static_cast<float>(uniform(0, 1000)) / 7.0F;
     record.arrival_ms = 20.0 + static_cast<double>(t) * 1.1;
-    recording.append(record);
+    LayerValues layers;
+    const auto known = recording.signals();
+    for (size_t id = 0; id < known.size(); ++id) {
+        if (!known[id].layered || is_absent(record.signals[id])) continue;
+        std::vector<float> values;
+        for (int64_t layer = 0; layer < recording.info().layers; ++layer)
+            values.push_back(uniform(0, 4) == 0 ? absent() : any_float());
+        layers.set(id, values);
+    }
+    recording.append(record, layers);
 }
 
 void Grower::grow(Recording& recording, int64_t steps) {
