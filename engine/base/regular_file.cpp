@@ -86,7 +86,8 @@ std::string RegularFile::read_all() const {
     std::string text;
     text.reserve(m_size + 1);
     while (true) {
-        const std::string part = read(text.size(), std::max<size_t>(block, m_size - std::min<uint64_t>(m_size, text.size())));
+        const std::string part =
+            read(text.size(), std::max<size_t>(block, m_size - std::min<uint64_t>(m_size, text.size())));
         if (part.empty()) return text;
         if (part.size() > m_max_bytes - text.size())
             throw Error(doing, m_path.string(), fmt::format("larger than {} bytes", m_max_bytes));

@@ -11,7 +11,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void add_with_parents(const fs::path& mount, std::string path, int version, std::vector<ControlGroup>& groups) {
+void add_with_parents(const fs::path& mount, std::string path, int version,
+                      std::vector<ControlGroup>& groups) {
     for (;;) {
         groups.push_back({path.empty() ? mount : mount / path, version});
         if (path.empty()) return;

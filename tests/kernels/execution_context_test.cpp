@@ -1,6 +1,5 @@
-#include "kernels/execution/execution_context.h"
-
 #include "kernels/execution/cores.h"
+#include "kernels/execution/execution_context.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/dense.h"
 #include "kernels/ops/row_statistics.h"
@@ -140,9 +139,7 @@ TEST_CASE("contexts side by side give the bits that each gives alone", "[kernels
         }
     }
     // The kernel sets differ in some bit, so that one in the other's place would show.
-    const auto result_of = [&](Isa isa) {
-        return std::ranges::find(sides, isa, &Side::isa)->alone;
-    };
+    const auto result_of = [&](Isa isa) { return std::ranges::find(sides, isa, &Side::isa)->alone; };
     REQUIRE_FALSE(test::same_bits(result_of(Isa::portable), result_of(Isa::reference)));
     if (kernels::widest_isa() != Isa::portable)
         REQUIRE_FALSE(test::same_bits(result_of(Isa::portable), result_of(kernels::widest_isa())));

@@ -23,7 +23,7 @@ struct RunRequest {
     Execution execution = {};                 ///< null: make_execution(config)
     std::vector<TimedCommand> commands = {};  ///< each is applied at its step
     bool score = true;                        ///< the closing pass behind the last step
-    TraceStore* trace = nullptr;              ///< the run is recorded there from its first step; outlives the driver
+    TraceStore* trace = nullptr; ///< the run is recorded there from its first step; outlives the driver
     /// Called behind every step, before the closing pass: what shows the text should not wait for it.
     std::function<void()> stepped = {};
     /// A command that the run refused; the run goes on with the next. Without this, the refusal is thrown.

@@ -43,7 +43,7 @@ std::string kernel_set_of(const ModelPair& pair, const kernels::ExecutionContext
         return model && model->device().is_cpu();
     };
     return on_cpu(pair.teacher) || on_cpu(pair.student) ? std::string(kernels::to_string(execution.isa()))
-                                                         : "cuda";
+                                                        : "cuda";
 }
 
 bool same_kernel_bits(const std::string& a, const std::string& b) {

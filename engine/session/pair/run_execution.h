@@ -20,8 +20,8 @@ using Execution = std::shared_ptr<const kernels::ExecutionContext>;
 
 /// The kernel set that stands for a wish here. Throws Error{bad_input} naming what this processor has if it lacks the set.
 /// \param available  narrowest first; other processors' are for tests
-[[nodiscard]] kernels::Isa resolve_kernels(KernelSet wanted, const std::vector<kernels::Isa>& available =
-                                                                 kernels::available_isas());
+[[nodiscard]] kernels::Isa
+resolve_kernels(KernelSet wanted, const std::vector<kernels::Isa>& available = kernels::available_isas());
 
 /// RunInfo::kernel_set of a run of these models: the kernel set where at least one of them computes on the CPU, else "cuda".
 [[nodiscard]] std::string kernel_set_of(const ModelPair& pair, const kernels::ExecutionContext& execution);

@@ -7,8 +7,9 @@ std::vector<PublishedSignal> TeacherUnread::published() const {
     signal.name = "teacher_unread";
     signal.label = "Unread by the teacher";
     signal.unit = "tokens";
-    signal.description = "S.len - T.len before the boundary's probe or refresh: the tokens that a teacher pass "
-                         "would read now (refresh.md, 2).";
+    signal.description =
+        "S.len - T.len before the boundary's probe or refresh: the tokens that a teacher pass "
+        "would read now (refresh.md, 2).";
     signal.about = SignalAbout::session;
     return {signal};
 }
