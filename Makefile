@@ -1,16 +1,24 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run test soak parity build setup asan format clean
+.PHONY: run test soak soak-long parity program build configure setup asan tsan format clean
 JOBS ?= $(shell nproc)
+# Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
+CMAKE_OPTIONS ?=
 
 setup:
 	@bash scripts/setup.sh
 
-build: setup
+configure: setup
 	@mkdir -p build
-	@[ -f build/build.ninja ] || cmake --preset release > build/configure.log 2>&1 || { tail -20 build/configure.log; exit 1; }
+	@[ -f build/build.ninja ] || cmake --preset release $(CMAKE_OPTIONS) > build/configure.log 2>&1 || { tail -20 build/configure.log; exit 1; }
+
+# The program alone, and everything (the suites too).
+program: configure
+	@cmake --build build -j $(JOBS) --target refreshlab
+
+build: configure
 	@cmake --build build -j $(JOBS)
 
-run: build
+run: program
 	@bash scripts/run.sh
 
 test: build
@@ -19,6 +27,10 @@ test: build
 # The suites again and again, each time with other random numbers (ROUNDS, else 20).
 soak: build
 	@bash scripts/soak.sh
+
+# One run of STEPS steps (else 30,000) and a sweep of many short ones: descriptors and memory must stay flat.
+soak-long: program
+	@python3 scripts/soak_long.py --steps $(or $(STEPS),30000)
 
 # The long form of the comparisons with independent references (make test has the short one).
 parity: build
@@ -31,8 +43,12 @@ asan: setup
 	@cmake --build build-asan -j $(JOBS)
 	@REFRESHLAB_FUZZ_RUNS=3000 ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
 
+# ThreadSanitizer over what threads share and libtorch has no part in (CMakePresets.json, docs/design.md, section 8).
+tsan: setup
+	@bash scripts/tsan.sh
+
 format: setup
 	@bash scripts/check_format.sh --fix
 
 clean:
-	rm -rf build build-asan build-debug
+	rm -rf build build-asan build-debug build-tsan

@@ -5,6 +5,7 @@
 #include "engine/tasks/prompt_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -111,7 +112,7 @@ Command add_gui_command(CLI::App& app) {
         ->check(CLI::Range(1, 4));
     command
         ->add_option("--panel", options->window.panel,
-                     "Picture of one panel by its title (Signals, Text, ...)")
+                     fmt::format("Picture of one panel: {}", fmt::join(panel_titles(), ", ")))
         ->type_name("TITLE");
     command->add_option("--theme", options->window.theme, "dark, light or print")->type_name("NAME");
     command->add_option("--layout", options->window.layout, "Explore, Tune or Present")->type_name("NAME");

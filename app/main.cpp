@@ -24,7 +24,7 @@ std::string one_line(std::string text) {
 }
 
 int fail(const std::string& text, int status) {
-    refreshlab::app::say("refreshlab: {}\n", one_line(text));
+    refreshlab::app::say("refreshlab: {}\n", one_line(text)); // makes other control characters visible
     return status;
 }
 

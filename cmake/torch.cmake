@@ -27,9 +27,21 @@ if(REFRESHLAB_CUDA)
     # nvcc 13 speaks C++20; CMake 3.25 does not know that yet.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    # Each architecture compiles every kernel once more, so a developer builds one: the GPU's own, or PTX where there is no
+    # GPU (the driver compiles it at the first start, for anything from Ampere on). "all" is for releases and CI.
+    set(REFRESHLAB_CUDA_ARCHITECTURES "auto" CACHE STRING "auto, all, or a list as in CMAKE_CUDA_ARCHITECTURES")
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-        set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120) # the last one as PTX as well, for what comes later
+        if(REFRESHLAB_CUDA_ARCHITECTURES STREQUAL "all")
+            set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120) # the last one as PTX as well, for what comes later
+        elseif(NOT REFRESHLAB_CUDA_ARCHITECTURES STREQUAL "auto")
+            set(CMAKE_CUDA_ARCHITECTURES ${REFRESHLAB_CUDA_ARCHITECTURES})
+        elseif(EXISTS /dev/nvidia0)
+            set(CMAKE_CUDA_ARCHITECTURES native)
+        else()
+            set(CMAKE_CUDA_ARCHITECTURES 80-virtual)
+        endif()
     endif()
+    message(STATUS "CUDA architectures: ${CMAKE_CUDA_ARCHITECTURES}")
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
     find_package(CUDAToolkit REQUIRED)

@@ -34,26 +34,25 @@ std::string number(double v) {
 }
 
 void print(const ExactnessReport& report) {
-    fmt::print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", "model", "statement", "max diff", "tolerance",
-               "verdict", "where");
+    print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", "model", "statement", "max diff", "tolerance", "verdict",
+          "where");
     for (const ExactnessCheck& c : report.checks) {
         if (!c.measured) {
-            fmt::print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", c.subject, c.name, "-", "-", "skipped",
-                       c.where);
+            print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", c.subject, c.name, "-", "-", "skipped", c.where);
             continue;
         }
-        fmt::print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", c.subject, c.name, number(c.max_abs),
-                   c.tolerance == 0 ? "bits" : number(c.tolerance), c.passed ? "holds" : "BROKEN", c.where);
+        print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", c.subject, c.name, number(c.max_abs),
+              c.tolerance == 0 ? "bits" : number(c.tolerance), c.passed ? "holds" : "BROKEN", c.where);
     }
     if (!report.latency.empty()) {
-        fmt::print("\n{:<8} {:>6} {:>12} {:>14} {:>6} {:>12} {:>12} {:>8}\n", "model", "L", "prefill ms",
-                   "prefill ms/tok", "step", "naive ms", "cached ms", "ratio");
+        print("\n{:<8} {:>6} {:>12} {:>14} {:>6} {:>12} {:>12} {:>8}\n", "model", "L", "prefill ms",
+              "prefill ms/tok", "step", "naive ms", "cached ms", "ratio");
     }
     for (const LatencyCurve& l : report.latency) {
         for (size_t i = 0; i < l.step.size(); ++i) {
-            fmt::print("{:<8} {:>6} {:>12.3f} {:>14.4f} {:>6} {:>12.3f} {:>12.3f} {:>7.1f}x\n", l.subject,
-                       l.length, l.prefill_ms, l.prefill_ms / l.length, l.step[i], l.naive_ms[i],
-                       l.cached_ms[i], l.naive_ms[i] / l.cached_ms[i]);
+            print("{:<8} {:>6} {:>12.3f} {:>14.4f} {:>6} {:>12.3f} {:>12.3f} {:>7.1f}x\n", l.subject,
+                  l.length, l.prefill_ms, l.prefill_ms / l.length, l.step[i], l.naive_ms[i], l.cached_ms[i],
+                  l.naive_ms[i] / l.cached_ms[i]);
         }
     }
 }
@@ -119,28 +118,27 @@ int check(const CheckOptions& options) {
     prepare_files(options); // before the work, not behind it
     const auto pair = load_pair(config);
     if (exactness.fault != CacheFault::none) {
-        fmt::print("Fault {}: {}\n\n", options.fault, description(exactness.fault));
+        print("Fault {}: {}\n\n", options.fault, description(exactness.fault));
     }
     const bool bar = isatty(STDERR_FILENO) != 0;
     const ExactnessReport report =
         check_exactness(pair, config, exactness, [bar](const ExactnessReport& so_far) {
-            if (bar) say("\rchecking {:3.0f} %", so_far.progress * 100);
+            if (bar) draw_line(fmt::format("checking {:3.0f} %", so_far.progress * 100));
             return true;
         });
-    if (bar) say("\r              \r");
-    if (!pair->note().empty()) fmt::print("note: {}\n", pair->note());
+    if (bar) draw_line("");
+    if (!pair->note().empty()) print("note: {}\n", pair->note());
     for (const std::string& note : report.notes)
-        fmt::print("note: {}\n", note);
+        print("note: {}\n", note);
     print(report);
     if (!options.json.empty()) write_file(options.json, json_text(to_json(report), 2) + "\n");
     if (!options.csv.empty()) write_csv(report, options.csv);
     if (exactness.fault == CacheFault::none) {
-        fmt::print("\n{}\n", report.passed() ? "The caches are exact: every statement holds."
-                                             : "The caches are NOT exact: see the broken statements above.");
+        print("\n{}\n", report.passed() ? "The caches are exact: every statement holds."
+                                        : "The caches are NOT exact: see the broken statements above.");
         return report.passed() ? 0 : 1;
     }
-    fmt::print("\n{}\n",
-               report.passed() ? "The check did NOT catch the fault." : "The check caught the fault.");
+    print("\n{}\n", report.passed() ? "The check did NOT catch the fault." : "The check caught the fault.");
     return report.passed() ? 1 : 0;
 }
 

@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "engine/base/error.h"
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/model_config.h"
@@ -30,14 +31,10 @@ constexpr double mebibyte = 1024.0 * 1024.0;
 /// Prints one finding; what is wrong says what to do and makes the exit status 1.
 class Report {
 public:
-    void good(const std::string& what, const std::string& text) {
-        fmt::print("  ok    {:<14} {}\n", what, text);
-    }
-    void note(const std::string& what, const std::string& text) {
-        fmt::print("  note  {:<14} {}\n", what, text);
-    }
+    void good(const std::string& what, const std::string& text) { print("  ok    {:<14} {}\n", what, text); }
+    void note(const std::string& what, const std::string& text) { print("  note  {:<14} {}\n", what, text); }
     void bad(const std::string& what, const std::string& text) {
-        fmt::print("  BAD   {:<14} {}\n", what, text);
+        print("  BAD   {:<14} {}\n", what, text);
         m_faults = true;
     }
     /// Runs a check; its Error becomes the finding.
@@ -63,7 +60,7 @@ struct Model {
 };
 
 std::optional<Model> check_model(Report& report, const std::string& folder) {
-    fmt::print("\n{}\n", folder);
+    print("\n{}\n", folder);
     Model model{folder, {}, {}};
     bool fine = report.check("config.json", [&] {
         if (!std::filesystem::is_directory(folder)) throw Error("reading", folder, "no such folder");
@@ -103,7 +100,7 @@ int doctor(const std::vector<std::string>& folders) {
                     "give one model, or a teacher and a student");
     }
     Report report;
-    fmt::print("RefreshLab\n");
+    print("RefreshLab\n");
     for (const auto& [name, version] : version_list())
         report.good(name, version);
     struct sysinfo machine {};
@@ -136,7 +133,7 @@ int doctor(const std::vector<std::string>& folders) {
     for (const std::string& folder : wanted)
         models.push_back(check_model(report, folder));
     if (models.size() == 2 && models[0] && models[1]) {
-        fmt::print("\nteacher and student\n");
+        print("\nteacher and student\n");
         RunConfig run;
         run.teacher_dir = wanted[0];
         run.student_dir = wanted[1];

@@ -1,6 +1,7 @@
 #include "app/cli/output.h"
 
 #include "engine/base/error.h"
+#include "engine/text/utf8.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,11 +27,25 @@ bool same_or_inside(const std::string& file, const std::string& place) {
     return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
+void to_stderr(const std::string& text) {
+    static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+    static_cast<void>(std::fflush(stderr));
+}
+
 } // namespace
 
 void say(const std::string& text) {
-    static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
-    static_cast<void>(std::fflush(stderr));
+    constexpr size_t max_chars = 4000;
+    to_stderr(visible_lines(text, max_chars));
+}
+
+void print(const std::string& text) {
+    const std::string shown = visible_lines(text);
+    static_cast<void>(std::fwrite(shown.data(), 1, shown.size(), stdout));
+}
+
+void draw_line(const std::string& text) {
+    to_stderr("\r\033[K" + visible_text(text));
 }
 
 void check_outputs(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs) {

@@ -8,12 +8,26 @@
 
 namespace refreshlab::app {
 
-/// Writes to stderr. One that is closed or full is no reason to end a run: what cannot be written is lost.
+// Everything that the program says goes through these. What stands in files and options may be in it, so characters that a
+// terminal would obey are made visible here, once (visible_lines).
+
+/// Writes lines to stderr, each of at most 4,000 characters. A stderr that is closed or full is no reason to end a run: what
+/// cannot be written is lost.
 void say(const std::string& text);
 template <typename... T>
 void say(fmt::format_string<T...> format, T&&... args) {
     say(fmt::format(format, std::forward<T>(args)...));
 }
+
+/// Writes tables and findings to stdout, of any length. main() reports a stdout that is closed or full.
+void print(const std::string& text);
+template <typename... T>
+void print(fmt::format_string<T...> format, T&&... args) {
+    print(fmt::format(format, std::forward<T>(args)...));
+}
+
+/// Shows one line of progress on the terminal that stderr is, over the one before; an empty one clears it.
+void draw_line(const std::string& text);
 
 /// A file that an option names; an empty path counts as not given.
 struct NamedFile {

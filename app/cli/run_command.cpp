@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/interrupt.h"
 #include "app/cli/output.h"
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
@@ -11,6 +12,7 @@
 #include "engine/session/driver/run_driver.h"
 #include "engine/tasks/prompt_file.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "engine/text/utf8.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,8 +20,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -31,24 +31,31 @@ namespace refreshlab::app {
 
 namespace {
 
-std::atomic<int> interrupted{0}; // SIGINT or SIGTERM, read between steps: the run ends and is kept
-
-/// Generated text on stdout, nothing else. A reader that goes away ends the run and not the program.
+/// Generated text on stdout, byte for byte and nothing else. On a terminal control characters are made visible, because a
+/// terminal would obey them, and a last line that is not ended gets its end. A reader that goes away ends the run and not the
+/// program.
 class TextOut {
 public:
     explicit TextOut(std::shared_ptr<const Tokenizer> tokenizer)
         : m_stream(std::move(tokenizer)) {}
     void token(int32_t id) { write(m_stream.push(id)); }
-    void finish() { write(m_stream.finish()); }
+    void finish() {
+        write(m_stream.finish());
+        if (m_terminal && !m_line_ended) write("\n");
+    }
     [[nodiscard]] bool gone() const { return m_gone; }
 
 private:
     void write(const std::string& text) {
         if (text.empty() || m_gone) return;
-        m_gone = std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0;
+        const std::string shown = m_terminal ? terminal_text(text) : text;
+        m_gone =
+            std::fwrite(shown.data(), 1, shown.size(), stdout) != shown.size() || std::fflush(stdout) != 0;
+        m_line_ended = shown.back() == '\n';
     }
     TextStream m_stream;
-    bool m_gone = false;
+    bool m_terminal = isatty(STDOUT_FILENO) != 0;
+    bool m_gone = false, m_line_ended = true;
 };
 
 /// One line on stderr that overwrites itself; nothing where stderr is no terminal.
@@ -56,11 +63,11 @@ class Progress {
 public:
     void show(const std::string& text) {
         if (!m_terminal) return;
-        say("\r\033[K{}", text);
+        draw_line(text);
         m_shown = true;
     }
     ~Progress() {
-        if (m_shown) say("\r\033[K");
+        if (m_shown) draw_line("");
     }
 
 private:
@@ -143,9 +150,10 @@ public:
     void decode(const RunConfig& config) {
         PreparedRun prepared = prepare_run(config);
         require_memory(prepared.memory);
+        note_interrupts(); // from here on the run ends in good order and is kept
         load_models(prepared, config, [&](double fraction, const std::string& what) {
             m_progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
-            return interrupted == 0;
+            return interrupted() == 0;
         });
         RunRequest request{.pair = prepared.pair,
                            .config = config,
@@ -159,16 +167,21 @@ public:
         };
         m_driver.emplace(std::move(request), [this](double fraction) {
             m_progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
-            return interrupted == 0;
+            return interrupted() == 0;
         });
         if (const std::string& note = recording().info().note; !note.empty()) {
+            m_progress.show("");
+            say("note: {}\n", note);
+        }
+        if (const std::string note = control_token_note(prepared.text->prompt, *prepared.pair->tokenizer);
+            !note.empty()) {
             m_progress.show("");
             say("note: {}\n", note);
         }
         m_out.emplace(prepared.pair->tokenizer);
         write_new();
         m_driver->run([this] {
-            return interrupted != 0 || m_out->gone() ? RunDriver::Next::stop : RunDriver::Next::step;
+            return interrupted() != 0 || m_out->gone() ? RunDriver::Next::stop : RunDriver::Next::step;
         });
         m_out->finish();
         if (m_trace) m_trace->flush();
@@ -271,16 +284,14 @@ Command add_run_command(CLI::App& app) {
         ->type_name("TRACE");
     return [options, command] {
         if (!options->replay.empty()) refuse_beside_replay(*command);
-        std::signal(SIGINT, [](int number) { interrupted = number; });
-        std::signal(SIGTERM, [](int number) { interrupted = number; });
         int status = 0;
         try {
             status = run(*options);
         } catch (const Error& e) {
-            if (interrupted == 0) throw;
+            if (interrupted() == 0) throw;
             say("refreshlab: {}\n", e.what()); // stopped while it was loading or prefilling
         }
-        return interrupted != 0 ? 128 + interrupted : status;
+        return interrupted() != 0 ? 128 + interrupted() : status;
     };
 }
 

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/parameters.h"
+#include "engine/session/pair/pair_check.h"
 #include "kernels/execution/cores.h"
 
 #include <fmt/format.h>
@@ -29,7 +30,8 @@ RefreshPolicy policy_of(const std::string& name) {
     for (const Preset& preset : presets()) {
         if (preset.name == name) return preset_policy(name);
     }
-    if (std::filesystem::is_regular_file(name)) return policy_from_json(read_json_file(name), name);
+    std::error_code unreadable;
+    if (std::filesystem::exists(name, unreadable)) return policy_from_json(read_json_file(name), name);
     if (name.ends_with(".json")) throw Error("reading --policy", name, "no such file");
     return preset_policy(name); // throws, naming the presets
 }
@@ -45,18 +47,29 @@ std::string text_of_file(std::string text) {
     return text;
 }
 
-/// What a preset gives to the key: the preset that the key is named after, else the first that has it; nothing where none
-/// has.
-std::optional<std::string> default_value(const Parameter& parameter) {
-    std::optional<std::string> first;
+/// ", default 64": what presets give to the key; empty where none has it. A key of a trigger has the value of the preset that
+/// it is named after, else of the first that has the trigger. A key that every preset has may differ between them: ", default
+/// none (window: 32; burst: 8)".
+std::string default_text(const Parameter& parameter) {
+    std::vector<std::pair<std::string, std::string>> values; // preset, value
     for (const Preset& preset : presets()) {
         RunConfig config;
         config.policy = preset_policy(preset.name);
-        const auto value = parameter_value(config, parameter.key);
-        if (value && parameter.key.starts_with(std::string(preset.name) + ".")) return value;
-        if (!first) first = value;
+        if (auto value = parameter_value(config, parameter.key))
+            values.emplace_back(preset.name, std::move(*value));
     }
-    return first;
+    if (values.empty()) return {};
+    std::string text = values.front().second, others;
+    if (values.size() == presets().size()) {
+        for (const auto& [preset, value] : values) {
+            if (value != text) others += fmt::format("{}{}: {}", others.empty() ? "" : "; ", preset, value);
+        }
+    } else {
+        for (const auto& [preset, value] : values) {
+            if (parameter.key.starts_with(preset + ".")) text = value;
+        }
+    }
+    return ", default " + text + (others.empty() ? "" : " (" + others + ")");
 }
 
 /// Whole numbers in full: a person should be able to type what stands there.
@@ -164,6 +177,18 @@ RunConfig RunOptions::with_models(RunConfig base) const {
     return base;
 }
 
+void RunOptions::leave_out_bundled(RunConfig& config) const {
+    const bool alone = config.mode == Mode::student   ? m_teacher.empty() && !m_student.empty()
+                       : config.mode == Mode::teacher ? m_student.empty() && !m_teacher.empty()
+                                                      : false;
+    if (!alone || check_pair(config.teacher_dir, config.student_dir).same_tokenizer) return;
+    const bool teacher = config.mode == Mode::student;
+    (teacher ? config.teacher_dir : config.student_dir).clear();
+    say("note: the bundled {} has another vocabulary and takes no part in this run{}\n",
+        teacher ? "teacher" : "student",
+        teacher ? ": what needs a teacher (teacher perplexity, KL) stays empty" : "");
+}
+
 RunConfig RunOptions::config(RunConfig base) const {
     RunConfig config = with_models(std::move(base));
     if (m_prompt_option->count() > 0) config.prompt = m_prompt;
@@ -191,6 +216,7 @@ RunConfig RunOptions::config(RunConfig base) const {
     }
     for (const std::string& assignment : m_set)
         set_parameter(config, assignment);
+    leave_out_bundled(config);
     return config;
 }
 
@@ -213,10 +239,8 @@ std::string parameter_help() {
         } else {
             range = number(p.min) + ".." + number(p.max) + (p.optional ? " or none" : "");
         }
-        const std::optional<std::string> value = default_value(p);
-        text +=
-            fmt::format("  {:<24} {}{}{} [{}{}]\n", p.key, p.help, p.unit.empty() ? "" : " Unit: ", p.unit,
-                        range, value ? ", default " + *value : "");
+        text += fmt::format("  {:<24} {}{}{} [{}{}]\n", p.key, p.help,
+                            p.unit.empty() ? "" : " Unit: ", p.unit, range, default_text(p));
     }
     return text;
 }

@@ -16,8 +16,8 @@ class RunOptions {
 public:
     void add_to(CLI::App& command);
 
-    /// `base` with what was given on the command line on top: models and prompt, then the policy, then --set in order.
-    /// Throws Error{bad_input}.
+    /// `base` with what was given on the command line on top: models and prompt, then the policy, then --set in order. A
+    /// bundled model that cannot take part in a run of the other mode is left out, with a note. Throws Error{bad_input}.
     [[nodiscard]] RunConfig config(RunConfig base) const;
     /// `base` with only the model folders and devices given on the command line: a trace from another machine.
     [[nodiscard]] RunConfig with_models(RunConfig base) const;
@@ -28,6 +28,10 @@ public:
     [[nodiscard]] bool names_models() const { return !m_teacher.empty() && !m_student.empty(); }
 
 private:
+    /// A model alone, given by its folder, needs no other model. The bundled counterpart scores it where both have one
+    /// vocabulary; where they have not, it is left out with a note instead of refusing the run.
+    void leave_out_bundled(RunConfig& config) const;
+
     std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy, m_device,
         m_teacher_device, m_student_device, m_dtype;
     std::string m_max_tokens, m_temperature, m_top_k, m_top_p, m_min_p, m_seed;

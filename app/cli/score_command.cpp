@@ -1,4 +1,5 @@
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "engine/base/error.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/pair/model_pair.h"
@@ -74,7 +75,7 @@ int score(const Options& options) {
             table += fmt::format("{}  {:>6}  {:>11}  {:>13}  {:>9}\n", head, 0, "-", "-", "-");
         }
     }
-    fmt::print("{}", table);
+    print("{}", table);
     return 0;
 }
 

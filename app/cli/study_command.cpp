@@ -32,7 +32,7 @@ public:
     void operator()(double done, const std::string& what) {
         const int twentieth = static_cast<int>(20 * done);
         if (m_terminal) {
-            say("\r\033[K{:3.0f} % {}", 100 * done, what);
+            draw_line(fmt::format("{:3.0f} % {}", 100 * done, what));
             m_shown = true;
         } else if (twentieth != m_twentieth) {
             m_twentieth = twentieth;
@@ -40,7 +40,7 @@ public:
         }
     }
     void clear() {
-        if (m_shown) say("\r\033[K");
+        if (m_shown) draw_line("");
         m_shown = false;
     }
 
@@ -96,8 +96,8 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
     const StudyResult result = study(settings);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     progress.clear();
-    const std::string text = to_markdown(result);
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    print(to_markdown(result));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
         throw Error("writing the table", {}, "standard output is closed", {}, ErrorKind::failure);
     if (!options.out.empty()) write_study(result, options.out);
     say("{:.0f} s{}\n", took.count(),

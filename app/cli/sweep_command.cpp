@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/interrupt.h"
 #include "app/cli/output.h"
 #include "app/cli/table_options.h"
 #include "engine/base/error.h"
@@ -13,8 +14,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -24,8 +23,6 @@ namespace refreshlab::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::atomic<bool> interrupted{false}; // set by SIGINT and SIGTERM, read between steps
 
 struct Options {
     std::string spec, out, shard = "1/1", teacher, student;
@@ -76,7 +73,7 @@ public:
 
 private:
     void draw(const std::string& line) {
-        say("\r\033[K{}", line.substr(0, static_cast<size_t>(m_columns - 1)));
+        draw_line(line.substr(0, static_cast<size_t>(m_columns - 1)));
         m_open = true;
     }
     static int columns_of_terminal() {
@@ -107,12 +104,12 @@ void dry_run(const SweepSpec& spec, const SweepPlan& plan, const SweepShard& sha
     int64_t pairs = 0;
     for (const size_t cell : mine)
         pairs += plan.pairs(plan.cells[cell]);
-    fmt::print("{} rows x {} prompts x {} seeds = {} runs, {} of them different\n", spec.rows.size(),
-               spec.prompts.size(), spec.seeds.size(), plan.cells.size(), cells_of(plan, {}).size());
-    fmt::print("shard {}/{}: {} runs, {} of them in {} already; {} timed pairs\n", shard.index, shard.count,
-               mine.size(), found, out, pairs);
+    print("{} rows x {} prompts x {} seeds = {} runs, {} of them different\n", spec.rows.size(),
+          spec.prompts.size(), spec.seeds.size(), plan.cells.size(), cells_of(plan, {}).size());
+    print("shard {}/{}: {} runs, {} of them in {} already; {} timed pairs\n", shard.index, shard.count,
+          mine.size(), found, out, pairs);
     for (const SweepRow& row : spec.rows)
-        fmt::print("  {}\n", row.label);
+        print("  {}\n", row.label);
 }
 
 int sweep(const Options& options) {
@@ -153,14 +150,15 @@ int sweep(const Options& options) {
         return 0;
     }
     const auto store = SweepStore::open(out, plan);
+    note_interrupts(); // from here on the runs in flight are given up in good order
     Bar bar;
     SweepOutcome outcome;
     try {
         outcome = run_sweep(
-            spec, plan, *store, run, interrupted, [&](const SweepProgress& p) { bar.show(p); },
+            spec, plan, *store, run, interrupt_flag(), [&](const SweepProgress& p) { bar.show(p); },
             [&](double fraction, const std::string& what) { bar.show_loading(fraction, what); });
     } catch (const Error&) {
-        if (!interrupted) throw;
+        if (interrupted() == 0) throw;
         outcome.stopped = true; // while the models were loading
     }
     bar.end();
@@ -218,11 +216,7 @@ Command add_sweep_command(CLI::App& app) {
     command->footer("Exit status: 0 when every run is there, 1 when some are missing (Ctrl-C, a run that "
                     "failed), 2 for bad "
                     "input. Runs that another process computes on the same file are waited for.");
-    return [options] {
-        std::signal(SIGINT, [](int) { interrupted = true; });
-        std::signal(SIGTERM, [](int) { interrupted = true; });
-        return sweep(*options);
-    };
+    return [options] { return sweep(*options); };
 }
 
 } // namespace refreshlab::app

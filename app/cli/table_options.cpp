@@ -43,8 +43,8 @@ void TableOptions::write(const SweepTable& table, bool print) const {
     if (!m_csv.empty()) write_file(m_csv, sweep_csv(table, columns));
     if (!m_pareto.empty()) write_file(m_pareto, sweep_pareto(table, columns));
     if (!print) return;
-    std::fwrite(markdown.data(), 1, markdown.size(), stdout);
-    std::fflush(stdout);
+    app::print(markdown);
+    static_cast<void>(std::fflush(stdout));
 }
 
 } // namespace refreshlab::app

@@ -4,6 +4,7 @@
 #include "app/window/picture.h"
 #include "engine/base/error.h"
 #include "engine/record/recording/recording.h"
+#include "engine/text/utf8.h"
 #include "kernels/execution/cores.h"
 
 #include <GLFW/glfw3.h>
@@ -352,7 +353,7 @@ void AppWindow::mirror_log() {
         const auto level = line.level == ui::Toasts::Level::error     ? spdlog::level::err
                            : line.level == ui::Toasts::Level::warning ? spdlog::level::warn
                                                                       : spdlog::level::info;
-        spdlog::log(level, "{}", line.text);
+        spdlog::log(level, "{}", visible_text(line.text, 4000));
     }
 }
 

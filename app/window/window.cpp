@@ -6,6 +6,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/worker/session_worker.h"
+#include "engine/text/utf8.h"
 #include "ui/panels/panel.h"
 #include "ui/state/layout.h"
 #include "ui/theme/theme.h"
@@ -15,24 +16,28 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <vector>
 
 namespace refreshlab {
 namespace {
 
-/// An option that names one of the window's parts; empty where it was not given.
-void check_name(const char* option, const std::string& name, const std::vector<std::string>& known) {
-    if (name.empty() || std::ranges::find(known, name) != known.end()) return;
-    throw Error("reading", option,
-                "'" + name + "' is not one of " + fmt::format("{}", fmt::join(known, ", ")));
+Error not_one_of(const char* option, const std::string& name, const std::vector<std::string>& known) {
+    return Error("reading", option,
+                 "'" + name + "' is not one of " + fmt::format("{}", fmt::join(known, ", ")));
 }
 
-std::vector<std::string> panel_titles() {
-    std::vector<std::string> titles;
-    for (const auto& panel : ui::make_panels())
-        titles.emplace_back(panel->title());
-    return titles;
+/// The part of the window that an option names, as the window spells it; capitals do not count. Empty where it was not given.
+std::string known_name(const char* option, const std::string& name, const std::vector<std::string>& known) {
+    if (name.empty()) return {};
+    const auto same = [&](const std::string& other) {
+        return std::ranges::equal(name, other, [](char a, char b) {
+            return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+        });
+    };
+    if (const auto found = std::ranges::find_if(known, same); found != known.end()) return *found;
+    throw not_one_of(option, name, known);
 }
 
 /// For pictures: true once the wanted state is reached and the engine stands still.
@@ -61,6 +66,13 @@ std::filesystem::path default_user_folder() {
     return {};
 }
 
+std::vector<std::string> panel_titles() {
+    std::vector<std::string> titles;
+    for (const auto& panel : ui::make_panels())
+        titles.emplace_back(panel->title());
+    return titles;
+}
+
 int run_window(const WindowOptions& options) {
     std::shared_ptr<const Recording> opened;
     if (options.trace) {
@@ -72,8 +84,8 @@ int run_window(const WindowOptions& options) {
     // stdout belongs to what a command is asked for.
     if (spdlog::get("refreshlab") == nullptr)
         spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
-    check_name("--layout", options.layout, ui::layout_names());
-    check_name("--panel", options.panel, panel_titles());
+    const std::string layout = known_name("--layout", options.layout, ui::layout_names()),
+                      panel = known_name("--panel", options.panel, panel_titles());
     if (picture) { // said before the run, not after it
         const std::filesystem::path folder = options.screenshot->parent_path();
         if (!folder.empty() && !std::filesystem::is_directory(folder))
@@ -91,7 +103,7 @@ int run_window(const WindowOptions& options) {
     window_options.width = options.width;
     window_options.height = options.height;
     window_options.theme = options.theme;
-    window_options.layout = options.layout;
+    window_options.layout = layout;
     window_options.user_scale = options.user_scale;
     window_options.restore_user_layout = !picture;
     window_options.first_start_hints = !picture;
@@ -102,7 +114,10 @@ int run_window(const WindowOptions& options) {
     window_options.starts_a_run = options.start.has_value();
     window_options.mirror_log = !picture; // a picture's problem is one line, below
     AppWindow window(engine, window_options);
-    check_name("--theme", options.theme, ui::theme_names(window.assets()));
+    // Themes are files, and names of files have capitals that count.
+    if (const auto themes = ui::theme_names(window.assets());
+        std::ranges::find(themes, options.theme) == themes.end())
+        throw not_one_of("--theme", options.theme, themes);
     if (opened) {
         window.shell().show_recording(opened, options.trace->filename().string());
         // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
@@ -133,13 +148,13 @@ int run_window(const WindowOptions& options) {
     const auto status = engine.status();
     if (options.start && status->state == EngineState::idle && status->errors > 0) {
         fmt::print(stderr, "refreshlab: {}\n",
-                   status->refusals.front()); // what came behind it only follows from it
-        return 2;                             // bad input: no run, no picture
+                   visible_text(status->refusals.front(), 4000)); // what came behind it only follows from it
+        return 2;                                                 // bad input: no run, no picture
     }
-    window.write_picture({*options.screenshot, options.panel, options.scale});
-    spdlog::info("saved {}", options.screenshot->string());
+    window.write_picture({*options.screenshot, panel, options.scale});
+    spdlog::info("saved {}", visible_text(options.screenshot->string(), 4000));
     if (status->state == EngineState::failed) {
-        fmt::print(stderr, "refreshlab: {}\n", status->message);
+        fmt::print(stderr, "refreshlab: {}\n", visible_text(status->message, 4000));
         return 1;
     }
     return 0;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace refreshlab {
 
@@ -31,6 +32,9 @@ struct WindowOptions {
 /// Opens the window (or draws the picture) and returns the exit status: 0; 1 when the decode failed before the
 /// picture; 2 when the run was refused. Throws Error: no display, unreadable trace, unwritable record or picture.
 int run_window(const WindowOptions& options);
+
+/// Titles of the panels that --panel takes, in the order of the menu.
+[[nodiscard]] std::vector<std::string> panel_titles();
 
 /// True when there is a display to open a window on.
 [[nodiscard]] bool has_display();

@@ -1,6 +1,7 @@
 #include "engine/base/json_file.h"
 
 #include "engine/base/error.h"
+#include "engine/base/regular_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -192,19 +193,12 @@ private:
     int m_fd;
 };
 
-/// A path that cannot be used is the user's; a disk that is full or broken is not.
-[[noreturn]] void fail_system(const char* doing, const std::filesystem::path& path, int code) {
-    const bool machine = code == ENOSPC || code == EIO || code == EDQUOT || code == ENOMEM || code == EMFILE;
-    throw Error(doing, path.string(), std::strerror(code), {},
-                machine ? ErrorKind::failure : ErrorKind::bad_input);
-}
-
 void write_all(int fd, std::string_view text, const std::filesystem::path& path) {
     while (!text.empty()) {
         const ssize_t written = ::write(fd, text.data(), text.size());
         if (written < 0) {
             if (errno == EINTR) continue;
-            fail_system("writing", path, errno);
+            fail_with_errno("writing", path, errno);
         }
         text.remove_prefix(static_cast<size_t>(written));
     }
@@ -225,30 +219,7 @@ json read_json_file(const std::filesystem::path& path, size_t max_bytes) {
 }
 
 std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.fd() < 0) fail_system("reading", path, errno);
-    struct stat info {};
-    if (::fstat(file.fd(), &info) != 0) fail_system("reading", path, errno);
-    if (S_ISDIR(info.st_mode)) throw Error("reading", path.string(), "is a folder, not a file");
-    const auto too_large = [&]() -> Error {
-        return Error("reading", path.string(), fmt::format("larger than {} bytes", max_bytes));
-    };
-    const auto size = static_cast<size_t>(std::max<off_t>(info.st_size, 0));
-    if (size > max_bytes) throw too_large();
-    // Pipes and files of /proc state no size, and a file may grow while it is read: read until the end all the same.
-    std::string text;
-    text.reserve(size + 1);
-    std::vector<char> block(size_t{1} << 16);
-    while (true) {
-        const ssize_t got = ::read(file.fd(), block.data(), block.size());
-        if (got < 0) {
-            if (errno == EINTR) continue;
-            fail_system("reading", path, errno);
-        }
-        if (got == 0) return text;
-        if (static_cast<size_t>(got) > max_bytes - text.size()) throw too_large();
-        text.append(block.data(), static_cast<size_t>(got));
-    }
+    return RegularFile(path, max_bytes).read_all();
 }
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
@@ -269,7 +240,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
     if (exists && S_ISDIR(old.st_mode)) throw Error("writing", path.string(), "is a folder, not a file");
     if (exists && (!S_ISREG(old.st_mode) || name.starts_with("/dev/") || name.starts_with("/proc/"))) {
         const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-        if (file.fd() < 0) fail_system("writing", path, errno);
+        if (file.fd() < 0) fail_with_errno("writing", path, errno);
         write_all(file.fd(), text, path);
         return;
     }
@@ -277,17 +248,17 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
     std::error_code unresolved;
     std::filesystem::path target = exists ? std::filesystem::canonical(path, unresolved) : path;
     if (unresolved) target = path;
-    if (exists && ::access(target.c_str(), W_OK) != 0) fail_system("writing", path, errno);
+    if (exists && ::access(target.c_str(), W_OK) != 0) fail_with_errno("writing", path, errno);
     const std::filesystem::path temporary = temporary_beside(target);
     Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file.fd() < 0) fail_system("writing", path, errno);
+    if (file.fd() < 0) fail_with_errno("writing", path, errno);
     try {
         write_all(file.fd(), text, path);
-        if (exists && ::fchmod(file.fd(), old.st_mode & 07777) != 0) fail_system("writing", path, errno);
+        if (exists && ::fchmod(file.fd(), old.st_mode & 07777) != 0) fail_with_errno("writing", path, errno);
         // Before the rename: otherwise a crash can leave the new name with an empty file.
-        if (::fsync(file.fd()) != 0 && errno != EINVAL) fail_system("writing", path, errno);
-        if (file.close_now() != 0) fail_system("writing", path, errno);
-        if (::rename(temporary.c_str(), target.c_str()) != 0) fail_system("writing", path, errno);
+        if (::fsync(file.fd()) != 0 && errno != EINVAL) fail_with_errno("writing", path, errno);
+        if (file.close_now() != 0) fail_with_errno("writing", path, errno);
+        if (::rename(temporary.c_str(), target.c_str()) != 0) fail_with_errno("writing", path, errno);
     } catch (...) {
         ::unlink(temporary.c_str());
         throw;

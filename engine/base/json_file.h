@@ -17,7 +17,8 @@ namespace refreshlab {
 [[nodiscard]] nlohmann::json read_json_file(const std::filesystem::path& path,
                                             size_t max_bytes = size_t{1} << 30);
 
-/// Reads a whole file as bytes. Throws Error{bad_input} for a missing file, a folder, or more than max_bytes.
+/// Reads a whole regular file as bytes. Throws Error{bad_input} for a missing file, for what is no regular file (a folder, a
+/// pipe, a device), and for more than max_bytes: see RegularFile.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, size_t max_bytes = size_t{1} << 30);
 
 /// Writes text to path through a temporary file and rename, so that a failure leaves the old file. Throws Error.

@@ -16,7 +16,14 @@ struct PromptText {
     std::vector<int32_t> ids; ///< of `text`, behind begin_count ids that no text stands for
     size_t begin_count =
         0; ///< begin tokens that the tokenizer's post-processor put first; 0 behind a template
+    /// Special tokens that the user's own messages spell, in order. The model reads them as control tokens, exactly as with
+    /// `transformers`: a pasted "<|eot_id|>" ends the turn. Empty for a raw prompt, where such marks are the purpose.
+    std::vector<int32_t> control_ids = {};
 };
+
+/// What a person must know about a prompt with control tokens: "the prompt contains 2 control tokens (<|end|>, <|user|>);
+/// the model reads them as marks of the chat and not as text". Empty where there are none.
+[[nodiscard]] std::string control_token_note(const PromptText& prompt, const Tokenizer& tokenizer);
 
 /// The one way from a prompt to ids.
 ///

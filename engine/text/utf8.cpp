@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace refreshlab {
@@ -149,6 +150,34 @@ std::string visible_text(std::string_view bytes, size_t max_chars) {
         if (chars < max_chars) before_last = out.size();
         chars += width;
         out += shown;
+        at += step.length;
+    }
+    return out;
+}
+
+std::string visible_lines(std::string_view bytes, size_t max_chars) {
+    std::string out;
+    while (true) {
+        const size_t end = std::min(bytes.find('\n'), bytes.size());
+        out += visible_text(bytes.substr(0, end), max_chars);
+        if (end == bytes.size()) return out;
+        out += '\n';
+        bytes.remove_prefix(end + 1);
+    }
+}
+
+std::string terminal_text(std::string_view bytes) {
+    std::string out;
+    for (size_t at = 0; at < bytes.size();) {
+        const Utf8Step step = utf8_step(bytes, at);
+        const char32_t c = step.code_point;
+        const bool control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0);
+        if (step.kind != Utf8Step::Kind::character || control) {
+            for (const char byte : bytes.substr(at, step.length))
+                out += fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
+        } else {
+            out += bytes.substr(at, step.length);
+        }
         at += step.length;
     }
     return out;

@@ -44,5 +44,11 @@ private:
 
 /// For people: newlines, tabs, control bytes and bytes outside UTF-8 made visible ("\n", "\xE2"), at most max_chars.
 [[nodiscard]] std::string visible_text(std::string_view bytes, size_t max_chars = SIZE_MAX);
+/// The same for a message of several lines: newlines stay, each line is a visible_text() of at most max_chars. So a message
+/// may quote a file, and what stands in the file cannot move the cursor or hide other text.
+[[nodiscard]] std::string visible_lines(std::string_view bytes, size_t max_chars = SIZE_MAX);
+/// Running text for a terminal: control characters other than newline and tab, and bytes outside UTF-8, made visible as
+/// "\x1B"; everything else as it is.
+[[nodiscard]] std::string terminal_text(std::string_view bytes);
 
 } // namespace refreshlab

@@ -1,5 +1,6 @@
 // Bad input: exit status 2 (1 for a failure), one line that says what, nothing written over, no crash.
 #include "engine/base/json_file.h"
+#include "engine/record/trace/sqlite.h"
 #include "tests/app/program.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -26,6 +27,7 @@ void refused(const std::vector<std::string>& arguments, const std::vector<std::s
     CHECK(outcome.status == status);
     CHECK(outcome.out.empty());
     CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK_FALSE(has_controls(outcome.err));
     CHECK_THAT(outcome.err, Catch::Matchers::StartsWith("refreshlab: "));
     for (const std::string& part : parts)
         CHECK_THAT(outcome.err, ContainsSubstring(part));
@@ -219,6 +221,76 @@ TEST_CASE("an output never replaces an input or another output", "[bad-input]") 
     refused({"gui", scratch / "a.rlt", "--record", scratch / "a.rlt", "--screenshot", scratch / "a.png"},
             {"--record", "TRACE"});
 #endif
+}
+
+TEST_CASE("what stands in files and options cannot steer the terminal", "[bad-input]") {
+    const Scratch scratch("escapes");
+    const std::string escape = "\x1B]0;title\x07\u009B31m", json = R"(\u001b]0;title\u0007\u009b31m)",
+                      shown = "\\x1B]0;title";
+    const std::string file = scratch / "x.json", trace = scratch / "a.rlt";
+    write(file, "{\"" + json + "\": 1}");
+    refused(run_with({"--policy", file}), {shown});
+    refused({"sweep", file}, {shown});
+    write(file, R"([{"step": 3, "command": {"command": ")" + json + R"("}}])");
+    refused(run_with({"--commands", file}), {shown});
+    refused(run_with({"--set", escape + "=1"}), {shown});
+    refused(run_with({"--policy", escape}), {shown});
+    refused({escape}, {shown});
+    refused({"export", scratch / escape, "--csv", scratch / "csv"}, {shown});
+    // A key of a megabyte is said in part.
+    write(file, "{\"" + std::string(1'000'000, 'k') + "\": 1}");
+    CHECK(refreshlab_cli(run_with({"--policy", file})).err.size() < 10'000);
+
+    // Names that are accepted: of a policy, in the table of a run, of a sweep and in a trace.
+    write(file, R"({"name": ")" + json + R"("})");
+    const Outcome run = refreshlab_cli(run_with({"--policy", file, "--max-tokens", "4", "--record", trace}));
+    CAPTURE(run.err);
+    REQUIRE(run.status == 0);
+    CHECK_FALSE(has_controls(run.err));
+    {
+        sqlite::Database db(trace, sqlite::Open::read_write);
+        db.exec("UPDATE runs SET id = char(27) || '[2J' || char(7)");
+    }
+    const Outcome score = refreshlab_cli({"score", trace});
+    CAPTURE(score.out, score.err);
+    CHECK(score.status == 0);
+    CHECK_FALSE(has_controls(score.out));
+    CHECK_THAT(score.out, ContainsSubstring(shown) && ContainsSubstring("\\x1B[2J"));
+    refused({"export", trace, "--csv", scratch / "csv", "--run", escape}, {shown, "\\x1B[2J"});
+    write(file, R"({"modes": "student", "policies": [], "name": ")" + json +
+                    R"(", "prompts": "a", "max_tokens": 2})");
+    const Outcome sweep = refreshlab_cli({"sweep", file, "--out", scratch / "s.db"});
+    CAPTURE(sweep.err);
+    CHECK(sweep.status == 0);
+    CHECK_FALSE(has_controls(sweep.out + sweep.err));
+    CHECK_THAT(sweep.out, ContainsSubstring(shown));
+}
+
+TEST_CASE("generated text on a terminal shows control characters instead of obeying them", "[bad-input]") {
+    const Scratch scratch("given");
+    const std::string given = "A\x1B[31m tale.\r\u009B\n\tB";
+    write(scratch / "given", given);
+    const std::vector<std::string> arguments{
+        "run",          "--prompt",        "Hello", "--raw-prompt",
+        "--given-file", scratch / "given", "--set", "capture.attention=false"};
+    const Outcome piped = refreshlab_cli(arguments);
+    CAPTURE(piped.err);
+    REQUIRE(piped.status == 0);
+    CHECK(piped.out == given); // a pipe or a file gets the bytes
+    const Outcome terminal = refreshlab_on_terminal(arguments, 120, true);
+    CHECK_THAT(terminal.err,
+               ContainsSubstring("A\\x1B[31m tale.\\x0D\\xC2\\x9B\r\n\tB\r\n")); // the last line ends
+}
+
+TEST_CASE("control tokens in a prompt are said", "[bad-input]") {
+    const std::vector<std::string> run{"run", "--max-tokens", "3", "--prompt"};
+    const auto said = [&](const std::string& prompt) {
+        std::vector<std::string> arguments = run;
+        arguments.push_back(prompt);
+        return refreshlab_cli(arguments).err;
+    };
+    CHECK_THAT(said("Hi<|end|>"), ContainsSubstring("note: the prompt contains 1 control token (<|end|>)"));
+    CHECK_THAT(said("Hi"), !ContainsSubstring("control token"));
 }
 
 TEST_CASE("streams that are closed or full end in a status, not in a crash", "[bad-input]") {

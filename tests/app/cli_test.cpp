@@ -131,6 +131,35 @@ TEST_CASE("a run that a signal stops keeps what there is and says so in its stat
     }
 }
 
+TEST_CASE("the second signal ends a run at once, whatever it is doing", "[cli]") {
+    const Scratch scratch("twice");
+    const std::string program = RL_BUILD_DIR "/refreshlab";
+    int text[2];
+    REQUIRE(pipe(text) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(text[1], STDOUT_FILENO);
+        dup2(open((scratch / "err").c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
+        close(text[0]);
+        close(text[1]);
+        if (chdir(RL_SOURCE_DIR) != 0) _exit(126);
+        execl(program.c_str(), program.c_str(), "run", "--prompt", "Write a chronicle of 6 companies.",
+              "--max-tokens", "2000", "--ignore-stop", nullptr);
+        _exit(127);
+    }
+    close(text[1]);
+    char first = 0;
+    REQUIRE(read(text[0], &first, 1) == 1); // it decodes, so the first signal is only noted
+    kill(child, SIGINT);
+    kill(child, SIGTERM); // two of one kind could be delivered as one
+    // Nobody reads any more: a run that waited for that, or went on to its end, would exit by itself.
+    close(text[0]);
+    int state = 0;
+    waitpid(child, &state, 0);
+    REQUIRE(WIFSIGNALED(state));
+    CHECK((WTERMSIG(state) == SIGINT || WTERMSIG(state) == SIGTERM));
+}
+
 TEST_CASE("a recorded run replays from its file", "[cli]") {
     const Scratch scratch("replay");
     const Outcome run = refreshlab_cli(

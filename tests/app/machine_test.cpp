@@ -69,6 +69,7 @@ void refused(const std::vector<std::string>& arguments, const std::vector<std::s
     CHECK(outcome.status == 2);
     CHECK(outcome.out.empty());
     CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK_FALSE(has_controls(outcome.err));
     for (const std::string& part : parts)
         CHECK_THAT(outcome.err, ContainsSubstring(part));
 }
@@ -230,12 +231,41 @@ TEST_CASE("a weight that is no number is refused with file and tensor", "[bad-in
     CHECK(refreshlab_cli(arguments).status == 0);
 }
 
-TEST_CASE("a pipe in the place of a weights file is refused at once", "[bad-input]") {
+TEST_CASE("a pipe in the place of a model's file is refused at once", "[bad-input]") {
     const Scratch scratch("pipe");
-    const std::string model = scratch / "model";
-    fs::copy(student, model);
-    fs::remove(model + "/model.safetensors");
-    REQUIRE(mkfifo((model + "/model.safetensors").c_str(), 0600) == 0);
-    refused({"run", "--prompt", "Hello", "--max-tokens", "3", "--device", "cpu", "--student", model},
-            {model + "/model.safetensors"});
+    for (const char* name :
+         {"model.safetensors", "model.safetensors.index.json", "config.json", "generation_config.json",
+          "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
+        const std::string model = scratch / "model", file = model + "/" + name;
+        fs::remove_all(model);
+        fs::copy(student, model);
+        fs::remove(file);
+        if (std::string(name) == "model.safetensors.index.json") fs::remove(model + "/model.safetensors");
+        // The template's own configuration is the older file's only where the newer one does not stand.
+        if (std::string(name) == "special_tokens_map.json") fs::remove(model + "/tokenizer_config.json");
+        REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+        CAPTURE(name);
+        refused({"run", "--mode", "teacher", "--prompt", "Hello", "--max-tokens", "3", "--device", "cpu",
+                 "--teacher", model, "--student", model},
+                {file, "is a pipe, not a regular file"});
+    }
+}
+
+TEST_CASE("a pipe, a device or a folder in the place of an option's file is refused at once", "[bad-input]") {
+    const Scratch scratch("special");
+    const std::string pipe = scratch / "pipe.json", folder = scratch / "folder.json";
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    fs::create_directory(folder);
+    const std::pair<std::string, std::string> places[] = {
+        {pipe, "is a pipe"}, {"/dev/zero", "is a character device"}, {folder, "is a folder"}};
+    for (const auto& [place, kind] : places) {
+        CAPTURE(place);
+        refused({"run", "--prompt-file", place}, {place, kind});
+        refused({"run", "--prompt", "Hello", "--given-file", place}, {place, kind});
+        refused({"run", "--prompt", "Hello", "--policy", place}, {place, kind});
+        refused({"run", "--prompt", "Hello", "--commands", place}, {place, kind});
+        refused({"sweep", place}, {place, kind});
+    }
+    write_file(scratch / "spec.json", R"({"prompts": "Hello", "max_tokens": 2})");
+    refused({"sweep", scratch / "spec.json", "--out", pipe}, {pipe, "is a pipe"});
 }

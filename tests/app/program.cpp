@@ -1,6 +1,7 @@
 #include "tests/app/program.h"
 
 #include "engine/base/json_file.h"
+#include "engine/text/utf8.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
@@ -52,7 +53,18 @@ Outcome refreshlab_cli(const std::vector<std::string>& arguments) {
     return outcome;
 }
 
-Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int columns) {
+bool has_controls(const std::string& text) {
+    for (size_t at = 0; at < text.size();) {
+        const Utf8Step step = utf8_step(text, at);
+        const char32_t c = step.code_point;
+        if (step.kind != Utf8Step::Kind::character || (c < 0x20 && c != '\n') || (c >= 0x7F && c < 0xA0))
+            return true;
+        at += step.length;
+    }
+    return false;
+}
+
+Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int columns, bool text_too) {
     const fs::path out = fs::path(RL_BUILD_DIR) / ("terminal-" + std::to_string(getpid()) + ".out");
     const std::string program = RL_BUILD_DIR "/refreshlab";
     std::vector<char*> argv{const_cast<char*>(program.c_str())};
@@ -67,7 +79,7 @@ Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int co
         SKIP("this machine gives no pseudo-terminal (is /dev/pts mounted?): " << std::strerror(errno));
     const pid_t child = fork();
     if (child == 0) {
-        dup2(open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDOUT_FILENO);
+        dup2(text_too ? terminal : open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDOUT_FILENO);
         dup2(terminal, STDERR_FILENO);
         close(master);
         close(terminal);
@@ -85,6 +97,7 @@ Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int co
     int state = 0;
     waitpid(child, &state, 0);
     outcome.status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    if (text_too) return outcome;
     outcome.out = read_file(out);
     fs::remove(out);
     return outcome;

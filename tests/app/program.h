@@ -17,7 +17,12 @@ struct Outcome {
 
 /// The same with stderr on a terminal so many columns wide; `err` is all that was written to it, line ends as "\r\n". The
 /// test is skipped where the machine has no pseudo-terminal to give.
-[[nodiscard]] Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int columns);
+/// \param text_too  stdout is the same terminal, and `out` stays empty
+[[nodiscard]] Outcome refreshlab_on_terminal(const std::vector<std::string>& arguments, int columns,
+                                             bool text_too = false);
+
+/// What a terminal would obey, newlines aside: none of it may be in what the program says.
+[[nodiscard]] bool has_controls(const std::string& text);
 
 /// An empty folder under the build folder for one test; removed when the object goes.
 class Scratch {

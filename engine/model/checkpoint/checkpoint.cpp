@@ -2,16 +2,14 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/regular_file.h"
 #include "engine/model/checkpoint/safetensors_header.h"
 
 #include <ATen/ops/empty.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -37,20 +35,12 @@ static_assert(std::endian::native == std::endian::little,
 class MappedFile {
 public:
     explicit MappedFile(const std::filesystem::path& path) {
-        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (descriptor < 0) fail(path, std::strerror(errno));
-        struct stat status {};
-        const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-        if (regular && status.st_size > 0) {
-            m_size = static_cast<size_t>(status.st_size);
-            void* address = ::mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-            m_data = address == MAP_FAILED ? nullptr : static_cast<const std::byte*>(address);
-        }
-        const int map_error = errno;
-        ::close(descriptor);
-        if (!regular) fail(path, "is not a regular file");
-        if (m_size > 0 && m_data == nullptr)
-            fail(path, std::string("cannot be mapped: ") + std::strerror(map_error));
+        const RegularFile file(path);
+        m_size = file.size();
+        if (m_size == 0) return;
+        void* address = ::mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+        if (address == MAP_FAILED) fail(path, std::string("cannot be mapped: ") + std::strerror(errno));
+        m_data = static_cast<const std::byte*>(address);
     }
     MappedFile(const MappedFile&) = delete;
     MappedFile& operator=(const MappedFile&) = delete;

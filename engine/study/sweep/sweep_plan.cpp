@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
+#include "engine/base/regular_file.h"
 #include "engine/text/digest.h"
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <fstream>
 #include <set>
 #include <unordered_set>
 
@@ -110,17 +110,13 @@ std::string model_fingerprint(const fs::path& folder) {
     constexpr uint64_t whole = uint64_t{64} << 20, end_bytes = uint64_t{4} << 20,
                        sample_bytes = uint64_t{1} << 16, samples = 64;
     for (const fs::path& path : files) {
-        const uint64_t size = fs::file_size(path, error);
-        std::ifstream file(path, std::ios::binary);
-        if (error || !file) throw Error("reading a model", path.string(), "cannot be read");
+        const RegularFile file(path);
+        const uint64_t size = file.size();
         digest.add(path.filename().string());
         digest.add(size);
         const auto add = [&](uint64_t first, uint64_t bytes) {
-            std::string part(bytes, '\0');
-            file.seekg(static_cast<std::streamoff>(first));
-            file.read(part.data(), static_cast<std::streamsize>(bytes));
-            if (static_cast<uint64_t>(file.gcount()) != bytes)
-                throw Error("reading a model", path.string(), "ended early");
+            const std::string part = file.read(first, bytes);
+            if (part.size() != bytes) throw Error("reading a model", path.string(), "ended early");
             digest.add(part);
         };
         if (size <= whole) {

@@ -1,15 +1,12 @@
 #include "engine/study/sweep/sweep_store.h"
 
 #include "engine/base/error.h"
+#include "engine/base/regular_file.h"
 #include "engine/study/sweep/sweep_claims.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <unistd.h>
-
-#include <array>
-#include <cstring>
-#include <fstream>
 
 namespace refreshlab {
 
@@ -50,12 +47,9 @@ auto guarded(const fs::path& path, const Work& work) {
 void require_sqlite(const fs::path& path) {
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) throw Error("using the sweep file", path.string(), "is a folder");
-    std::array<char, 16> head{};
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw Error("using the sweep file", path.string(), "cannot be read");
-    file.read(head.data(), head.size());
-    if (file.gcount() == 0) return;
-    if (file.gcount() != 16 || std::memcmp(head.data(), "SQLite format 3", 16) != 0)
+    const std::string head = RegularFile(path).read(0, 16);
+    if (head.empty()) return;
+    if (head != std::string("SQLite format 3\0", 16))
         throw Error("using the sweep file", path.string(), "the file exists and is not a sweep",
                     "choose another --out");
 }

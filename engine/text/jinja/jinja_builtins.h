@@ -20,7 +20,7 @@ namespace refreshlab::jinja {
                                 Work& work);
 
 /// value.name: a method or field first, then an item. Undefined when there is neither.
-[[nodiscard]] Value attribute(const Value& value, const std::string& name);
+[[nodiscard]] Value attribute(const Value& value, const std::string& name, Work& work);
 /// value[key]: an item first, then a field. Undefined when there is neither.
 [[nodiscard]] Value item(const Value& value, const Value& key, Work& work);
 /// value[begin:end:step]; parts that were left out are None.

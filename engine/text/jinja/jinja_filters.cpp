@@ -15,7 +15,7 @@ namespace refreshlab::jinja {
 
 namespace {
 
-std::string text_of(const Value& value, const std::string& filter) {
+const std::string& text_of(const Value& value, const std::string& filter) {
     if (value.as_text() == nullptr)
         throw Problem(fmt::format("{}: a str expected, a {} found", filter, value.type_name()));
     return *value.as_text();
@@ -34,7 +34,8 @@ Value as_method(const std::string& method, const Value& value, const Arguments& 
 /// "a.b.0": items first, as Jinja's attribute= looks them up.
 Value path(Value value, const Value& dotted, Work& work) {
     if (dotted.is_integer()) return item(value, dotted, work);
-    const std::string text = text_of(dotted, "attribute");
+    const std::string& text = text_of(dotted, "attribute");
+    work.spend(text.size());
     for (size_t begin = 0; begin <= text.size();) {
         const size_t dot = std::min(text.find('.', begin), text.size());
         const std::string part = text.substr(begin, dot - begin);
@@ -62,15 +63,16 @@ Value filter_map(const Value& value, const Arguments& arguments, Work& work) {
     const Value* otherwise = arguments.find(1, "default");
     if (attribute_name == nullptr && arguments.positional.empty())
         throw Problem("map: a filter or attribute= missing");
+    const Arguments behind = rest(arguments, 1);
     for (const Value& one : iterate(value, work)) {
         if (attribute_name != nullptr) {
             Value found = path(one, *attribute_name, work);
             out.push_back(found.is_undefined() && otherwise != nullptr ? *otherwise : std::move(found));
         } else {
-            const std::string filter = text_of(arguments.positional.front(), "map");
+            const std::string& filter = text_of(arguments.positional.front(), "map");
             if (!is_filter(filter) || filter == "map")
-                throw Problem(fmt::format("map: filter {} is not supported", filter));
-            out.push_back(apply_filter(filter, one, rest(arguments, 1), work));
+                throw Problem(fmt::format("map: filter {} is not supported", visible_text(filter, 40)));
+            out.push_back(apply_filter(filter, one, behind, work));
         }
     }
     return Value::list(std::move(out));
@@ -82,14 +84,16 @@ Value filter_select(const std::string& name, const Value& value, const Arguments
     const bool by_attribute = name.ends_with("attr");
     if (by_attribute && arguments.positional.empty()) throw Problem(name + ": the attribute is missing");
     const Arguments behind = rest(arguments, by_attribute ? 1 : 0);
+    const Arguments of_test = rest(behind, 1);
     std::vector<Value> out;
     for (const Value& one : iterate(value, work)) {
         const Value subject = by_attribute ? path(one, arguments.positional.front(), work) : one;
         bool holds = subject.truthy();
         if (!behind.positional.empty()) {
-            const std::string test = text_of(behind.positional.front(), name);
-            if (!is_test(test)) throw Problem(fmt::format("{}: test {} is not supported", name, test));
-            holds = apply_test(test, subject, rest(behind, 1), work);
+            const std::string& test = text_of(behind.positional.front(), name);
+            if (!is_test(test))
+                throw Problem(fmt::format("{}: test {} is not supported", name, visible_text(test, 40)));
+            holds = apply_test(test, subject, of_test, work);
         }
         if (holds == wanted) out.push_back(one);
     }
@@ -163,21 +167,25 @@ Value filter_extreme(const std::string& name, const Value& value, const Argument
     return *best;
 }
 
-Value filter_length(const Value& value) {
+Value filter_length(const Value& value, Work& work) {
     if (value.is_undefined()) return Value::integer(0);
-    if (const std::string* text = value.as_text()) return Value::integer(count_code_points(*text));
+    if (const std::string* text = value.as_text()) {
+        work.spend(text->size());
+        return Value::integer(count_code_points(*text));
+    }
     if (const List* list = value.as_list()) return Value::integer(static_cast<int64_t>(list->items.size()));
     if (const Dict* dict = value.as_dict()) return Value::integer(static_cast<int64_t>(dict->items.size()));
     throw Problem(fmt::format("a {} has no length", value.type_name()));
 }
 
-Value filter_number(const std::string& name, const Value& value, const Arguments& arguments) {
+Value filter_number(const std::string& name, const Value& value, const Arguments& arguments, Work& work) {
     const Value* otherwise = arguments.find(0, "default");
     const Value fallback = otherwise != nullptr ? *otherwise
                            : name == "int"      ? Value::integer(0)
                                                 : Value::real(0);
     double real = 0;
     if (const std::string* text = value.as_text()) {
+        work.spend(text->size());
         const char* end = text->data() + text->size();
         int64_t whole = 0;
         if (const auto done = std::from_chars(text->data(), end, whole);
@@ -202,9 +210,8 @@ Value filter_number(const std::string& name, const Value& value, const Arguments
 
 Value filter_reverse(const Value& value, Work& work) {
     if (const std::string* text = value.as_text()) {
-        work.spend(text->size() * 16);
         std::string out;
-        const std::vector<std::string_view> parts = characters(*text);
+        const std::vector<std::string_view> parts = characters(*text, work);
         for (auto part = parts.rbegin(); part != parts.rend(); ++part)
             out += *part;
         return Value::text(std::move(out));
@@ -232,10 +239,9 @@ Value filter_title(const Value& value, Work& work) {
     const std::string text = to_text(value, work);
     std::string out, word;
     const auto flush = [&] {
-        const std::vector<std::string_view> parts = characters(word);
-        if (!parts.empty()) {
-            out += upper_case(parts.front());
-            out += lower_case(std::string_view(word).substr(parts.front().size()));
+        if (const auto first = character(word, 0, work)) {
+            out += upper_case(*first);
+            out += lower_case(std::string_view(word).substr(first->size()));
         }
         word.clear();
     };
@@ -257,6 +263,7 @@ Value filter_indent(const Value& value, const Arguments& arguments, Work& work) 
     if (width != nullptr && width->is_integer()) {
         indent = std::string(static_cast<size_t>(std::clamp<int64_t>(width->to_integer(), 0, 1000)), ' ');
     } else if (width != nullptr) {
+        work.spend(text_of(*width, "indent").size());
         indent = text_of(*width, "indent");
     }
     const bool blank = flag(arguments, 2, "blank");
@@ -316,8 +323,8 @@ const std::vector<Named>& filters() {
         {"string", [](S, V v, A, Work& w) { return Value::text(to_text(v, w)); }},
         {"safe", [](S, V v, A, Work& w) { return Value::text(to_text(v, w)); }},
         {"tojson", [](S, V v, A a, Work& w) { return filter_json(v, a, w); }},
-        {"length", [](S, V v, A, Work&) { return filter_length(v); }},
-        {"count", [](S, V v, A, Work&) { return filter_length(v); }},
+        {"length", [](S, V v, A, Work& w) { return filter_length(v, w); }},
+        {"count", [](S, V v, A, Work& w) { return filter_length(v, w); }},
         {"join", [](S, V v, A a, Work& w) { return filter_join(v, a, w); }},
         {"list", [](S, V v, A, Work& w) { return Value::list(iterate(v, w)); }},
         {"first",
@@ -355,8 +362,8 @@ const std::vector<Named>& filters() {
              const bool negative = v.is_number() && v.to_real() < 0;
              return arithmetic("*", v, Value::integer(negative ? -1 : 1), w);
          }},
-        {"int", [](S n, V v, A a, Work&) { return filter_number(n, v, a); }},
-        {"float", [](S n, V v, A a, Work&) { return filter_number(n, v, a); }},
+        {"int", filter_number},
+        {"float", filter_number},
         {"reverse", [](S, V v, A, Work& w) { return filter_reverse(v, w); }},
         {"items", [](S, V v, A, Work& w) { return filter_items(v, w); }},
         {"dictsort", [](S, V v, A, Work& w) { return filter_dictsort(v, w); }},

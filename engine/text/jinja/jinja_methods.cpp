@@ -1,5 +1,6 @@
 #include "engine/text/jinja/jinja_builtins.h"
 #include "engine/text/jinja/jinja_lexer.h"
+#include "engine/text/jinja/jinja_search.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
@@ -84,15 +85,17 @@ std::string title_case(std::string_view text) {
 
 /// strip, lstrip, rstrip; `chars` None: white space.
 std::string stripped(std::string_view text, bool left, bool right, const Value* chars,
-                     const std::string& method) {
+                     const std::string& method, Work& work) {
     if (chars == nullptr || chars->is_none()) {
         if (left) text = strip_left(text);
         if (right) text = strip_right(text);
         return std::string(text);
     }
-    const std::vector<std::string_view> set = characters(text_argument(*chars, method));
-    const auto in_set = [&](std::string_view c) { return std::find(set.begin(), set.end(), c) != set.end(); };
-    const std::vector<std::string_view> parts = characters(text);
+    std::vector<std::string_view> set = characters(text_argument(*chars, method), work);
+    std::sort(set.begin(), set.end());
+    set.erase(std::unique(set.begin(), set.end()), set.end());
+    const auto in_set = [&](std::string_view c) { return std::binary_search(set.begin(), set.end(), c); };
+    const std::vector<std::string_view> parts = characters(text, work);
     size_t begin = 0, end = parts.size();
     while (left && begin < end && in_set(parts[begin]))
         ++begin;
@@ -121,8 +124,9 @@ Value split(std::string_view text, const Arguments& arguments, bool from_right, 
     if (separator != nullptr && !separator->is_none()) {
         const std::string& sep = text_argument(*separator, method);
         if (sep.empty()) throw Problem(fmt::format("{}: empty separator", method));
+        const TextSearch search(sep, from_right ? TextSearch::From::right : TextSearch::From::left, work);
         for (; cuts > 0; --cuts) {
-            const size_t at = from_right ? text.rfind(sep) : text.find(sep);
+            const size_t at = search.find(text);
             if (at == std::string_view::npos) break;
             if (from_right) {
                 parts.push_back(text.substr(at + sep.size()));
@@ -191,7 +195,7 @@ std::string replaced(const std::string& text, const std::string& from, const std
     uint64_t left = count < 0 ? UINT64_MAX : static_cast<uint64_t>(count);
     std::string out;
     if (from.empty()) { // between all characters, and around them
-        const std::vector<std::string_view> parts = characters(text);
+        const std::vector<std::string_view> parts = characters(text, work);
         work.spend((parts.size() + 1) * (to.size() + 1));
         for (const std::string_view part : parts) {
             if (left > 0) {
@@ -203,10 +207,12 @@ std::string replaced(const std::string& text, const std::string& from, const std
         if (left > 0) out += to;
         return out;
     }
+    const TextSearch search(from, TextSearch::From::left, work);
     size_t done = 0;
     for (; left > 0; --left) {
-        const size_t at = text.find(from, done);
-        if (at == std::string::npos) break;
+        const size_t found = search.find(std::string_view(text).substr(done));
+        if (found == std::string_view::npos) break;
+        const size_t at = done + found;
         work.spend(at - done + to.size() + 1);
         out.append(text, done, at - done);
         out += to;
@@ -216,12 +222,14 @@ std::string replaced(const std::string& text, const std::string& from, const std
     return out.append(text, done);
 }
 
-bool has_affix(const std::string& text, const Value& affix, bool at_start, const std::string& method) {
+bool has_affix(const std::string& text, const Value& affix, bool at_start, const std::string& method,
+               Work& work) {
     if (const List* list = affix.as_list(); list != nullptr && list->tuple) {
         return std::any_of(list->items.begin(), list->items.end(),
-                           [&](const Value& one) { return has_affix(text, one, at_start, method); });
+                           [&](const Value& one) { return has_affix(text, one, at_start, method, work); });
     }
     const std::string& wanted = text_argument(affix, method);
+    work.spend(1 + std::min(text.size(), wanted.size()));
     return at_start ? text.starts_with(wanted) : text.ends_with(wanted);
 }
 
@@ -231,11 +239,11 @@ Value call_text_method(const std::string& text, const std::string& name, const A
     at_most(arguments, 3, name);
     if (name == "strip" || name == "lstrip" || name == "rstrip") {
         return Value::text(
-            stripped(text, name != "rstrip", name != "lstrip", arguments.find(0, "chars"), name));
+            stripped(text, name != "rstrip", name != "lstrip", arguments.find(0, "chars"), name, work));
     }
     if (name == "startswith" || name == "endswith") {
         return Value::boolean(
-            has_affix(text, required(arguments, 0, "prefix", name), name == "startswith", name));
+            has_affix(text, required(arguments, 0, "prefix", name), name == "startswith", name, work));
     }
     if (name == "split" || name == "rsplit") return split(text, arguments, name == "rsplit", name, work);
     if (name == "splitlines") return split_lines(text, work);
@@ -269,20 +277,25 @@ Value call_text_method(const std::string& text, const std::string& name, const A
         return Value::text(std::move(out));
     }
     if (name == "find") {
-        const size_t at = text.find(text_argument(required(arguments, 0, "sub", name), name));
+        const std::string& wanted = text_argument(required(arguments, 0, "sub", name), name);
+        if (wanted.empty()) return Value::integer(0);
+        const size_t at = TextSearch(wanted, TextSearch::From::left, work).find(text);
         return Value::integer(
             at == std::string::npos ? -1 : count_code_points(std::string_view(text).substr(0, at)));
     }
     if (name == "count") {
         const std::string& wanted = text_argument(required(arguments, 0, "sub", name), name);
         if (wanted.empty()) return Value::integer(count_code_points(text) + 1);
+        const TextSearch search(wanted, TextSearch::From::left, work);
         int64_t count = 0;
-        for (size_t at = text.find(wanted); at != std::string::npos;
-             at = text.find(wanted, at + wanted.size()))
+        std::string_view rest = text;
+        for (size_t at = search.find(rest); at != std::string_view::npos; at = search.find(rest)) {
+            rest.remove_prefix(at + wanted.size());
             ++count;
+        }
         return Value::integer(count);
     }
-    const std::vector<std::string_view> parts = characters(text); // isdigit, isspace
+    const std::vector<std::string_view> parts = characters(text, work); // isdigit, isspace
     return Value::boolean(
         !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
             const char32_t c = utf8_step(part, 0).code_point;

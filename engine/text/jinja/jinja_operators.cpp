@@ -1,4 +1,5 @@
 #include "engine/text/jinja/jinja_builtins.h"
+#include "engine/text/utf8.h"
 
 #include <fmt/format.h>
 
@@ -28,8 +29,9 @@ Value method(const Value& self, const std::string& name) {
     return Value(Value::Data(std::make_shared<const Function>(Function{name, self, nullptr})));
 }
 
-Value missing(const Value& value, const std::string& name) {
-    return Value::undefined(fmt::format("{} of a {}", name, value.type_name()));
+/// \param name  as the template wrote it, of any length
+Value missing(const Value& value, std::string_view name) {
+    return Value::undefined(fmt::format("{} of a {}", visible_text(name, 60), value.type_name()));
 }
 
 Value loop_field(const Value& value, const Loop& loop, const std::string& name) {
@@ -176,15 +178,17 @@ void require_defined(const Value& value) {
     }
 }
 
-Value attribute(const Value& value, const std::string& name) {
+Value attribute(const Value& value, const std::string& name, Work& work) {
     require_defined(value);
     if (value.as_text() != nullptr && is_one_of(text_methods, name)) return method(value, name);
     if (value.as_list() != nullptr && is_one_of(list_methods, name)) return method(value, name);
     if (const Dict* dict = value.as_dict()) {
         if (is_one_of(dict_methods, name)) return method(value, name);
+        work.spend(dict->items.size() + name.size());
         if (const Value* found = dict->find(name)) return *found;
     }
     if (const auto* space = value.as<Namespace*>()) {
+        work.spend((*space)->fields.size() + name.size());
         for (const auto& [key, field] : (*space)->fields) {
             if (key == name) return field;
         }
@@ -207,17 +211,15 @@ Value item(const Value& value, const Value& key, Work& work) {
                       : Value::undefined(fmt::format("item {} of a list", key.to_integer()));
         }
         if (const std::string* text = value.as_text()) {
-            work.spend(text->size());
-            const std::vector<std::string_view> parts = characters(*text);
-            const auto at = place(key.to_integer(), parts.size());
-            return at ? Value::text(std::string(parts[*at]))
-                      : Value::undefined(fmt::format("character {} of a str", key.to_integer()));
+            const auto found = character(*text, key.to_integer(), work);
+            return found ? Value::text(std::string(*found))
+                         : Value::undefined(fmt::format("character {} of a str", key.to_integer()));
         }
     }
     if (key.as_text() != nullptr) {
-        if (value.as_dict() == nullptr) return attribute(value, *key.as_text());
+        if (value.as_dict() == nullptr) return attribute(value, *key.as_text(), work);
         if (is_one_of(dict_methods, *key.as_text())) return method(value, *key.as_text());
-        return missing(value, "'" + *key.as_text() + "'");
+        return missing(value, "'" + key.as_text()->substr(0, 60) + "'");
     }
     require_defined(key);
     return missing(value, "an item");
@@ -233,8 +235,8 @@ Value slice(const Value& value, const Value& begin, const Value& end, const Valu
         return Value::list(std::move(items), list->tuple);
     }
     if (const std::string* text = value.as_text()) {
-        work.spend(text->size() * 16);
-        const std::vector<std::string_view> parts = characters(*text);
+        const std::vector<std::string_view> parts = characters(*text, work);
+        work.spend(parts.size() * sizeof(size_t));
         std::string out;
         for (const size_t at : sliced_places(begin, end, step, parts.size()))
             out += parts[at];

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int max_node_depth = 200;
 constexpr int max_block_depth = 50;
+/// Arguments of a call and parameters of a macro are looked up one by one.
+constexpr size_t max_arguments = 100;
 
 /// Recursive descent in the order of precedence of Jinja: conditional, or, and, not, compare, + -, ~, * / // %, **,
 /// unary sign, postfix and filter.
@@ -262,6 +264,8 @@ private:
         expect_symbol("(");
         while (!at_symbol(")")) {
             if (!made.names.empty()) expect_symbol(",");
+            if (made.names.size() == max_arguments)
+                fail(fmt::format("more than {} parameters", max_arguments));
             made.names.push_back(identifier());
             made.defaults.push_back(accept_symbol("=") ? expression() : nullptr);
             if (made.defaults.back() == nullptr && made.defaults.size() > 1 &&
@@ -522,6 +526,8 @@ private:
                 if (accept_symbol(")")) break;
             }
             first = false;
+            if (call.children.size() + call.named.size() > max_arguments)
+                fail(fmt::format("more than {} arguments", max_arguments));
             if (at_symbol("*") || at_symbol("**")) fail("* and ** arguments are not supported");
             if (peek().kind == TokenKind::name && peek(1).kind == TokenKind::symbol && peek(1).text == "=") {
                 std::string name = identifier();

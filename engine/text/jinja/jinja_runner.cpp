@@ -189,6 +189,7 @@ void Runner::assign(const Statement& statement) {
     if (space == nullptr)
         throw Problem(fmt::format("{} is not a namespace", visible_text(statement.text, 40)));
     auto& fields = (*space)->fields;
+    m_work.spend(fields.size());
     const auto at = std::find_if(fields.begin(), fields.end(),
                                  [&](const auto& field) { return field.first == statement.names.front(); });
     if (at != fields.end()) {
@@ -215,6 +216,7 @@ void Runner::capture(const Statement& statement) {
 }
 
 void Runner::set(const std::string& name, Value value) {
+    m_work.spend(m_scope->variables.size());
     for (auto& [known, place] : m_scope->variables) {
         if (known == name) {
             place = std::move(value);
@@ -249,7 +251,7 @@ Value Runner::evaluate_inner(const Node& node) {
     case Op::dict:
         return evaluate_container(node);
     case Op::attribute:
-        return attribute(evaluate(*node.children[0]), node.text);
+        return attribute(evaluate(*node.children[0]), node.text, m_work);
     case Op::call:
         return evaluate_call(node);
     case Op::filter: {
@@ -376,6 +378,7 @@ Value Runner::evaluate_call(const Node& node) {
 
 Value Runner::look_up(const std::string& name) {
     for (const Scope* scope = m_scope; scope != nullptr; scope = scope->outer) {
+        m_work.spend(scope->variables.size() + 1);
         for (const auto& [known, value] : scope->variables) {
             if (known == name) return value;
         }

@@ -1,5 +1,6 @@
 #include "engine/text/jinja/jinja_value.h"
 
+#include "engine/text/jinja/jinja_search.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
@@ -157,7 +158,9 @@ void append_text(std::string& out, const Value& value, bool inside, Work& work) 
 void append_json(std::string& out, const Value& value, int indent, int level, Work& work) {
     const size_t before = out.size();
     const auto break_line = [&](int at) {
-        if (indent >= 0) out += "\n" + std::string(static_cast<size_t>(indent * at), ' ');
+        if (indent < 0) return;
+        work.spend(static_cast<size_t>(indent * at) + 1);
+        out += "\n" + std::string(static_cast<size_t>(indent * at), ' ');
     };
     const char* comma = indent >= 0 ? "," : ", ";
     if (const List* list = value.as_list()) {
@@ -183,6 +186,7 @@ void append_json(std::string& out, const Value& value, int indent, int level, Wo
             } else {
                 throw Problem(fmt::format("tojson: a key cannot be a {}", key.type_name()));
             }
+            work.spend(name.size());
             append_json_text(out, name);
             out += ": ";
             append_json(out, dict->items[i].second, indent, level + 1, work);
@@ -349,8 +353,9 @@ bool less(const Value& a, const Value& b, Work& work) {
 bool contains(const Value& container, const Value& item, Work& work) {
     if (const std::string* text = container.as_text()) {
         if (item.as_text() == nullptr) throw Problem(fmt::format("a {} in a str", item.type_name()));
-        work.spend(text->size());
-        return text->find(*item.as_text()) != std::string::npos;
+        work.spend(1);
+        return item.as_text()->empty() ||
+               TextSearch(*item.as_text(), TextSearch::From::left, work).find(*text) != std::string::npos;
     }
     const std::vector<Value> items = iterate(container, work);
     return std::any_of(items.begin(), items.end(),
@@ -384,14 +389,28 @@ std::vector<Value> iterate(const Value& value, Work& work) {
     }
     if (const std::string* text = value.as_text()) {
         work.spend(text->size() * container_cost);
-        for (const std::string_view character : characters(*text))
-            items.push_back(Value::text(std::string(character)));
+        for (const std::string_view part : characters(*text, work))
+            items.push_back(Value::text(std::string(part)));
         return items;
     }
     throw Problem(fmt::format("a {} cannot be iterated over", value.type_name()));
 }
 
-std::vector<std::string_view> characters(std::string_view text) {
+std::optional<std::string_view> character(std::string_view text, int64_t index, Work& work) {
+    work.spend(text.size());
+    int64_t left = index < 0 ? index + count_code_points(text) : index;
+    if (left < 0) return std::nullopt;
+    for (size_t at = 0; at < text.size(); --left) {
+        const Utf8Step step = utf8_step(text, at);
+        const size_t length = step.kind == Utf8Step::Kind::character ? step.length : 1;
+        if (left == 0) return text.substr(at, length);
+        at += length;
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string_view> characters(std::string_view text, Work& work) {
+    work.spend(text.size() * sizeof(std::string_view));
     std::vector<std::string_view> out;
     for (size_t at = 0; at < text.size();) {
         const Utf8Step step = utf8_step(text, at);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ public:
     int line;
 };
 
-/// Bounds what one rendering may cost, so that no template hangs or fills the memory: about one unit a byte made.
+/// Bounds what one rendering may cost, so that no template hangs or fills the memory: about one unit for each byte that is
+/// made, compared, searched or copied. Whatever takes longer for larger operands has to spend.
 class Work {
 public:
     explicit Work(size_t most)
@@ -146,6 +148,8 @@ struct Arguments {
 [[nodiscard]] std::vector<Value> iterate(const Value& value, Work& work);
 
 /// Code points of a text as texts of their own; an ill-formed byte is one too.
-[[nodiscard]] std::vector<std::string_view> characters(std::string_view text);
+[[nodiscard]] std::vector<std::string_view> characters(std::string_view text, Work& work);
+/// One of them by its place; a negative place counts from the end. Nothing outside the text.
+[[nodiscard]] std::optional<std::string_view> character(std::string_view text, int64_t index, Work& work);
 
 } // namespace refreshlab::jinja

@@ -193,6 +193,193 @@ TEST_CASE("no template can hang, fill the memory or exhaust the stack", "[text]"
     CHECK(render("{% if 0 %}" + repeated("{% elif 0 %}a", 20'000) + "{% else %}b{% endif %}") == "b");
 }
 
+TEST_CASE("every operation whose cost grows with its operands is paid for", "[text]") {
+    // 2,000 times an operation on 20,000 bytes or items: 40 million units, of which ten million are allowed.
+    const std::string before =
+        "{% set x = 'a' * 20000 %}{% set y = 'a' * 19999 ~ 'b' %}{% set l = [1] * 20000 %}"
+        "{% set t = ('ab',) * 19999 + ('z',) %}{% set many = ('b' * 9,) * 20000 %}"
+        "{% set lines = 'a\n' * 10000 %}{% set n = '1' * 20000 %}{% set e = '' %}";
+    const auto looped = [&](const std::string& operation) {
+        RenderOptions options;
+        options.max_work = 10'000'000;
+        return ChatTemplate::parse(before + "{% for i in range(2000) %}{% set r = " + operation +
+                                       " %}{% endfor %}",
+                                   "<s>", "</s>")
+            ->render({}, options);
+    };
+    for (const char* cheap :
+         {"x", "x is defined", "l | length", "l[5]", "e | default(x)", "i == x", "x is string", "[1][x]"}) {
+        INFO(cheap);
+        CHECK(looped(cheap).empty());
+    }
+    for (const char* operation : {"y in x",
+                                  "'b' in x",
+                                  "x not in x",
+                                  "1 in t",
+                                  "9 in l",
+                                  "x == y ~ e",
+                                  "x == x[:]",
+                                  "t == t[:]",
+                                  "x < y",
+                                  "x ~ e",
+                                  "x + 'b'",
+                                  "l + l",
+                                  "x * 2",
+                                  "l * 2",
+                                  "x[1:]",
+                                  "l[1:]",
+                                  "x[-1]",
+                                  "x[0]",
+                                  "x[30000]",
+                                  "x.strip()",
+                                  "x.strip(x)",
+                                  "e.strip(x)",
+                                  "x.startswith(x)",
+                                  "x.startswith(many)",
+                                  "'a'.startswith(many)",
+                                  "x.endswith(y)",
+                                  "x.split('b')",
+                                  "e.split(x)",
+                                  "x.split(y)",
+                                  "x.rsplit(y)",
+                                  "e.rsplit(x)",
+                                  "x.split()",
+                                  "lines.splitlines()",
+                                  "x.upper()",
+                                  "x.lower()",
+                                  "x.title()",
+                                  "x.capitalize()",
+                                  "x.replace('b', e)",
+                                  "e.replace(x, 'b')",
+                                  "x.replace(y, e)",
+                                  "x.replace(e, 'b')",
+                                  "'a'.replace('a', x)",
+                                  "e.join(t)",
+                                  "x.find(y)",
+                                  "e.find(x)",
+                                  "x.count(y)",
+                                  "e.count(x)",
+                                  "x.isdigit()",
+                                  "n.isdigit()",
+                                  "x.isspace()",
+                                  "x.removeprefix(y)",
+                                  "x.removesuffix(x)",
+                                  "t.index('z')",
+                                  "t.count('b')",
+                                  "x | trim",
+                                  "x | upper",
+                                  "x | lower",
+                                  "x | capitalize",
+                                  "x | title",
+                                  "x | string",
+                                  "x | safe",
+                                  "x | tojson",
+                                  "l | tojson",
+                                  "x | length",
+                                  "x | count",
+                                  "t | join",
+                                  "['a', 'b'] | join(x)",
+                                  "x | list",
+                                  "l | first",
+                                  "l | last",
+                                  "t | map('upper')",
+                                  "[1] | map(attribute=x) | list",
+                                  "l | select('odd')",
+                                  "l | reject('odd')",
+                                  "l | sort",
+                                  "t | unique",
+                                  "l | min",
+                                  "l | max",
+                                  "l | sum",
+                                  "n | int",
+                                  "n | float",
+                                  "x | reverse",
+                                  "l | reverse",
+                                  "lines | indent",
+                                  "'a\n' | indent(x)",
+                                  "x is lower",
+                                  "x is upper",
+                                  "x is eq x",
+                                  "y is in x",
+                                  "x is lt y",
+                                  "x is sameas y",
+                                  "raise_exception(x) if 0 else x ~ x"}) {
+        INFO(operation);
+        try {
+            (void)looped(operation);
+            FAIL_CHECK("it costs nothing");
+        } catch (const Error& error) {
+            CHECK_THAT(error.what(), ContainsSubstring("too much work"));
+        }
+    }
+}
+
+TEST_CASE("looking for a text takes time in proportion to both texts", "[text]") {
+    // By their product this would be 10^13 comparisons each.
+    for (const char* source :
+         {"{{ ('a' * 4999999 ~ 'b') in 'a' * 9999999 }}", "{{ ('a' * 9999999).find('a' * 4999999 ~ 'b') }}",
+          "{{ ('a' * 9999999).count('a' * 4999999 ~ 'b') }}",
+          "{{ ('a' * 9999999).replace('a' * 4999999 ~ 'b', 'c') | length }}",
+          "{{ ('a' * 9999999).split('a' * 4999999 ~ 'b') | length }}",
+          "{{ ('a' * 9999999).rsplit('b' ~ 'a' * 4999999) | length }}"}) {
+        INFO(source);
+        CHECK_THAT(render(source), Catch::Matchers::Equals("False") || Catch::Matchers::Equals("-1") ||
+                                       Catch::Matchers::Equals("0") || Catch::Matchers::Equals("9999999") ||
+                                       Catch::Matchers::Equals("1"));
+    }
+}
+
+TEST_CASE("texts are found where a plain search finds them", "[text]") {
+    Random random(test::seed(3));
+    const auto word = [&](size_t most) {
+        std::string text;
+        for (size_t n = random.below(most + 1); n > 0; --n)
+            text += static_cast<char>('a' + random.below(2));
+        return text;
+    };
+    int hits = 0;
+    for (int round = 0; round < 1000; ++round) {
+        const std::string text = word(40), wanted = word(5);
+        int64_t count = 0;
+        for (size_t at = text.find(wanted); !wanted.empty() && at != std::string::npos; ++count)
+            at = text.find(wanted, at + wanted.size());
+        const size_t first = text.find(wanted), last = text.rfind(wanted);
+        const std::string after =
+            wanted.empty() || last == std::string::npos ? text : text.substr(last + wanted.size());
+        INFO(wanted << " in " << text);
+        const std::string t = "'" + text + "'", w = "'" + wanted + "'";
+        CHECK(render("{{ " + w + " in " + t + " }}") == (first == std::string::npos ? "False" : "True"));
+        CHECK(render("{{ " + t + ".find(" + w + ") }}") ==
+              (first == std::string::npos ? "-1" : std::to_string(first)));
+        if (wanted.empty()) continue;
+        CHECK(render("{{ " + t + ".count(" + w + ") }}") == std::to_string(count));
+        CHECK(render("{{ " + t + ".split(" + w + ") | length }}") == std::to_string(count + 1));
+        CHECK(render("{{ " + t + ".replace(" + w + ", '') | length }}") ==
+              std::to_string(text.size() - static_cast<size_t>(count) * wanted.size()));
+        CHECK(render("{{ " + t + ".rsplit(" + w + ", 1)[-1] }}") == after);
+        hits += count > 0 ? 1 : 0;
+    }
+    CHECK(hits > 200);
+    CHECK(hits < 950);
+}
+
+TEST_CASE("a call and a macro have at most a hundred arguments", "[text]") {
+    const auto list = [](int count, const std::string& end) {
+        std::string text;
+        for (int i = 0; i < count; ++i)
+            text += (i == 0 ? "a" : ", a") + std::to_string(i) + end;
+        return text;
+    };
+    CHECK(render("{% macro f(" + list(100, "") + ") %}{{ a99 }}{% endmacro %}{{ f(" + list(100, "=7") +
+                 ") }}") == "7");
+    CHECK_THAT(refusal("{% macro f(" + list(101, "") + ") %}{% endmacro %}"),
+               ContainsSubstring("more than 100 parameters"));
+    CHECK_THAT(refusal("\n{{ namespace(" + list(101, "=1") + ") }}"),
+               ContainsSubstring("line 2: more than 100 arguments"));
+    CHECK_THAT(refusal("{{ 1 | default(" + list(101, "") + ") }}"),
+               ContainsSubstring("more than 100 arguments"));
+}
+
 TEST_CASE("a namespace that holds itself is neither walked forever nor leaked", "[text]") {
     CHECK(render("{% set ns = namespace() %}{% set ns.x = [ns] %}{{ ns.x | length }}{{ ns.x == ns.x }}") ==
           "1True");

@@ -1,9 +1,15 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/base/regular_file.h"
 #include "tests/engine/text/text_fixture.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <fstream>
 
 using namespace refreshlab;
 using namespace refreshlab::text_test;
@@ -96,6 +102,61 @@ TEST_CASE("files are read whole, and what is no readable file is refused", "[bas
     write_file(folder / "j.json", "{\n\"a\": }");
     CHECK_THAT(message_of([&] { (void)read_json_file(folder / "j.json"); }),
                ContainsSubstring("j.json: line 2, column 6"));
+}
+
+TEST_CASE("what is no regular file is refused at once and by its kind", "[base]") {
+    const auto folder = fresh_folder("special");
+    const std::string pipe = folder / "pipe", link = folder / "link", socket_path = folder / "s";
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0); // nobody writes: opening it the plain way would wait for ever
+    std::filesystem::create_symlink("pipe", link);
+    CHECK_THAT(message_of([&] { (void)read_file(pipe); }),
+               ContainsSubstring(pipe + ": is a pipe, not a regular file"));
+    CHECK_THAT(message_of([&] { (void)read_json_file(link); }),
+               ContainsSubstring(link + ": is a pipe, not a regular file"));
+    const int held = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC); // one with a writer who says nothing
+    REQUIRE(held >= 0);
+    CHECK_THAT(message_of([&] { (void)read_file(pipe); }), ContainsSubstring("is a pipe"));
+    ::close(held);
+    CHECK_THAT(message_of([&] { (void)read_file("/dev/zero"); }),
+               ContainsSubstring("is a character device, not a regular file"));
+    CHECK_THAT(message_of([&] { (void)read_file(folder); }),
+               ContainsSubstring("is a folder, not a regular file"));
+    const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    // The address has room for 107 characters, the folder's path may be longer.
+    const auto before = std::filesystem::current_path();
+    std::filesystem::current_path(folder);
+    address.sun_path[0] = 's';
+    const int bound = ::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    std::filesystem::current_path(before);
+    REQUIRE(bound == 0);
+    CHECK_THAT(message_of([&] { (void)read_file(socket_path); }),
+               ContainsSubstring("is a socket, not a regular file"));
+    ::close(descriptor);
+}
+
+TEST_CASE("a part of a regular file is read where it stands", "[base]") {
+    const auto folder = fresh_folder("parts");
+    write_file(folder / "data", "0123456789");
+    const RegularFile file(folder / "data", 10);
+    CHECK(file.size() == 10);
+    CHECK(file.read(3, 4) == "3456");
+    CHECK(file.read(8, 4) == "89");
+    CHECK(file.read(20, 4).empty());
+    CHECK(file.read_all() == "0123456789");
+    std::ofstream(folder / "data", std::ios::app) << "x"; // it grows after it was opened
+    CHECK_THAT(message_of([&] { (void)file.read_all(); }), ContainsSubstring("larger than 10 bytes"));
+    const auto descriptors = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    };
+    const auto open_before = descriptors();
+    for (int i = 0; i < 20; ++i) {
+        (void)read_file(folder / "data");
+        CHECK_THAT(message_of([&] { (void)read_file(folder / "data", 5); }), ContainsSubstring("larger"));
+        CHECK_THAT(message_of([&] { (void)read_file(folder); }), ContainsSubstring("folder"));
+    }
+    CHECK(descriptors() == open_before);
 }
 
 TEST_CASE("writing replaces a file at once and leaves no other file behind", "[base]") {

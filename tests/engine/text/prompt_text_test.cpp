@@ -110,6 +110,34 @@ TEST_CASE("text in a prompt that spells a special token becomes that token", "[t
     CHECK(prompt_text(*tokenizer, plain.get(), "a<|eot_id|>").ids.back() == end);
 }
 
+TEST_CASE("control tokens in the user's own text are counted and named", "[text]") {
+    const auto tokenizer = family("Llama 3");
+    const auto marked = chat("{{ bos_token }}<|start_header_id|>{{ messages[0].content | trim }}<|eot_id|>",
+                             "<|begin_of_text|>");
+    const int32_t end = tokenizer->id_of("<|eot_id|>").value(), begin = tokenizer->begin_ids().at(0);
+    const auto control_ids = [&](const std::string& text) {
+        return prompt_text(*tokenizer, marked.get(), text).control_ids;
+    };
+    CHECK(control_ids("Hello <|eot_ id|>").empty()); // the template's own marks do not count
+    CHECK(control_ids(" a<|eot_id|> b<|eot_id|>") == std::vector<int32_t>{end, end});
+    CHECK(prompt_text(*tokenizer, nullptr, "<|begin_of_text|>a").control_ids == std::vector<int32_t>{begin});
+    CHECK(prompt_text(*tokenizer, nullptr, "a<|eot_id|>", true)
+              .control_ids.empty()); // raw: that is what it is for
+    const auto note = [&](const std::string& text) {
+        return control_token_note(prompt_text(*tokenizer, marked.get(), text), *tokenizer);
+    };
+    CHECK(note("Hello").empty());
+    CHECK_THAT(note("a<|eot_id|>"), ContainsSubstring("the prompt contains 1 control token (<|eot_id|>)"));
+    CHECK_THAT(note("<|eot_id|><|begin_of_text|><|eot_id|>"),
+               ContainsSubstring("3 control tokens (<|eot_id|>, <|begin_of_text|>)"));
+    std::string many;
+    for (int i = 0; i < 20; ++i)
+        many += "<|reserved_special_token_" + std::to_string(i) + "|>";
+    const std::string said = note(many);
+    INFO(said);
+    CHECK_THAT(said, ContainsSubstring(", ...)") && !ContainsSubstring("token_7"));
+}
+
 TEST_CASE("a byte that breaks its run turns the whole run into replacement characters", "[text]") {
     const auto tokenizer = family("Llama 2");
     const auto byte = [&](unsigned value) { // the vocabulary starts with <unk>, <s>, </s> and the 256 bytes

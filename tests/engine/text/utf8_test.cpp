@@ -82,6 +82,24 @@ TEST_CASE("code points are counted, each ill-formed byte as one", "[text]") {
                             "b") == 3);
 }
 
+TEST_CASE("text for a terminal holds no character that the terminal would obey", "[text]") {
+    CHECK(terminal_text("a\n\tb") == "a\n\tb");
+    CHECK(terminal_text("\x1B]0;x\x07\r\b\x7F") == "\\x1B]0;x\\x07\\x0D\\x08\\x7F");
+    CHECK(terminal_text("\u009B31m") == "\\xC2\\x9B31m"); // the same as ESC [ in one character
+    CHECK(terminal_text("\xE2\x82(") == "\\xE2\\x82(");
+    const std::string words = "\u00e9\u4f60 \U0001f468\u200d\U0001f469\u00A0";
+    CHECK(terminal_text(words) == words);
+    Random random(test::seed(5));
+    for (int round = 0; round < 500; ++round) {
+        const std::string shown = terminal_text(random_bytes(random));
+        REQUIRE_FALSE(first_invalid_utf8(shown));
+        for (size_t at = 0; at < shown.size(); at += utf8_step(shown, at).length) {
+            const char32_t c = utf8_step(shown, at).code_point;
+            REQUIRE((c == '\n' || c == '\t' || (c >= 0x20 && c < 0x7F) || c >= 0xA0));
+        }
+    }
+}
+
 TEST_CASE("visible text shows what cannot be seen and keeps to its room", "[text]") {
     CHECK(visible_text("a\nb\t\r") == "a\\nb\\t\\r");
     CHECK(visible_text("\xE2\x82") == "\\xE2\\x82");
@@ -92,6 +110,9 @@ TEST_CASE("visible text shows what cannot be seen and keeps to its room", "[text
     CHECK(visible_text("abcdef", 4) == "abc\u2026");
     CHECK(visible_text("abc\n", 4) == "abc\u2026");
     CHECK(visible_text("abc", 0).empty());
+    CHECK(visible_lines("a\x1B[31m\nb\tc\n\n") == "a\\x1B[31m\nb\\tc\n\n");
+    CHECK(visible_lines("abcdef\nab\nabcdefg", 4) == "abc\u2026\nab\nabc\u2026");
+    CHECK(visible_lines("").empty());
     Random random(test::seed(4));
     for (int round = 0; round < 500; ++round) {
         const std::string shown = visible_text(random_bytes(random) + "\n", 7);

@@ -1,0 +1,98 @@
+#include "engine/base/regular_file.h"
+
+#include "engine/base/error.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr const char* doing = "reading";
+
+void require_regular(const std::filesystem::path& path, mode_t mode) {
+    if (S_ISREG(mode)) return;
+    throw Error(doing, path.string(), fmt::format("is a {}, not a regular file", file_kind_name(mode)),
+                S_ISFIFO(mode) ? "copy what it gives into a file first" : "");
+}
+
+} // namespace
+
+const char* file_kind_name(mode_t mode) {
+    if (S_ISFIFO(mode)) return "pipe";
+    if (S_ISSOCK(mode)) return "socket";
+    if (S_ISCHR(mode)) return "character device";
+    if (S_ISBLK(mode)) return "block device";
+    if (S_ISDIR(mode)) return "folder";
+    return "special file";
+}
+
+void fail_with_errno(const char* doing_what, const std::filesystem::path& path, int code) {
+    const bool machine = code == ENOSPC || code == EIO || code == EDQUOT || code == ENOMEM || code == EMFILE;
+    throw Error(doing_what, path.string(), std::strerror(code), {},
+                machine ? ErrorKind::failure : ErrorKind::bad_input);
+}
+
+RegularFile::RegularFile(std::filesystem::path path, size_t max_bytes)
+    : m_path(std::move(path))
+    , m_max_bytes(max_bytes) {
+    struct stat info {};
+    // Before the file is opened: a socket cannot be, and opening a device may do something.
+    if (::stat(m_path.c_str(), &info) == 0) require_regular(m_path, info.st_mode);
+    // What took its place meanwhile must not make the program wait either.
+    m_descriptor = ::open(m_path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (m_descriptor < 0) fail_with_errno(doing, m_path, errno);
+    try {
+        if (::fstat(m_descriptor, &info) != 0) fail_with_errno(doing, m_path, errno);
+        require_regular(m_path, info.st_mode);
+        m_size = static_cast<uint64_t>(std::max<off_t>(info.st_size, 0));
+        if (m_size > m_max_bytes)
+            throw Error(doing, m_path.string(), fmt::format("larger than {} bytes", m_max_bytes));
+    } catch (...) {
+        ::close(m_descriptor);
+        throw;
+    }
+}
+
+RegularFile::~RegularFile() {
+    ::close(m_descriptor);
+}
+
+std::string RegularFile::read(uint64_t first, size_t count) const {
+    std::string bytes(count, '\0');
+    size_t have = 0;
+    while (have < count) {
+        const ssize_t got =
+            ::pread(m_descriptor, bytes.data() + have, count - have, static_cast<off_t>(first + have));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) fail_with_errno(doing, m_path, errno);
+        if (got == 0) break;
+        have += static_cast<size_t>(got);
+    }
+    bytes.resize(have);
+    return bytes;
+}
+
+std::string RegularFile::read_all() const {
+    // Files of /proc state no size, and a file may grow while it is read: read until the end all the same.
+    constexpr size_t block = size_t{1} << 16;
+    std::string text;
+    text.reserve(m_size + 1);
+    while (true) {
+        const std::string part =
+            read(text.size(), std::max<size_t>(block, m_size - std::min<uint64_t>(m_size, text.size())));
+        if (part.empty()) return text;
+        if (part.size() > m_max_bytes - text.size())
+            throw Error(doing, m_path.string(), fmt::format("larger than {} bytes", m_max_bytes));
+        text += part;
+    }
+}
+
+} // namespace refreshlab
