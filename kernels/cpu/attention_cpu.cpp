@@ -10,12 +10,15 @@
 #include <vector>
 
 /// Story: a task is a block of query rows times some query heads of one KV head, so that a key is loaded once for all of
-/// them; scores are the dot products of kernels/ops/dense.h with keys as weights, and the weighted sum runs over positions
-/// ascending, one chain per (row, head, channel). What a row attends to is a list of positions, in which its own column
-/// (MC rows) is the last and from whose first entry (a sliding window) the lanes of its sums count: nothing depends on the
-/// other rows of a task, so blocks of any size give the same bits. A
-/// decode step has few tasks; then the query heads of a KV head are split over tasks as well (the keys come from the
-/// cache the second time). Probabilities of one task stay in the second cache up to ~8k positions.
+/// them. It finds what its rows read, scores the keys, normalises, and sums the values.
+///
+/// Same bits in blocks of any size: scores are the dot products of kernels/ops/dense.h with keys as weights. The weighted sum
+/// runs over positions ascending, one chain per (row, head, channel). What a row attends to is a list of positions. Its own
+/// column (MC rows) is the last of them, and the lanes of its sums count from the first (a sliding window). So nothing depends
+/// on the other rows of a task.
+///
+/// A decode step has few tasks. Then the query heads of a KV head are split over tasks as well, and the keys come from the
+/// cache the second time. Probabilities of one task stay in the second cache up to ~8k positions.
 namespace refreshlab::kernels::cpu {
 namespace {
 
@@ -48,157 +51,214 @@ Keys keys_of(const Problem& p, int64_t kv) {
     return {list, std::find(list, list + width, int64_t{-1}) - list};
 }
 
-/// Sets s[i], first <= i < count (and i = count with an own column), to 0 or s[i] / (1 - p), by the key positions of row r.
-void drop(const Problem& p, int64_t row, int64_t head, const Keys& keys, int64_t first, int64_t count,
-          bool own, float* s) {
-    DropoutKey key = p.in.dropout_key;
-    key.pass = p.in.passes[static_cast<size_t>(row)];
-    if (key.pass == 0) return;
-    const shared::MaskStream stream =
-        mask_stream(key, DropoutSite::attention, static_cast<uint32_t>(head), p.in.dropout_p);
-    const float scale = 1.0F / (1.0F - p.in.dropout_p);
-    const int64_t visible = p.in.num_visible[static_cast<size_t>(row)];
-    if (keys.list == nullptr) {
-        kernels().dropout(s + first, count - first + (own ? 1 : 0), stream, static_cast<uint32_t>(first),
-                          scale); // the own column is at position `visible`
-        return;
+/// One task: query rows [row, row + rows), query heads [first, first + num_heads) of KV head kv. Its life is the five steps
+/// of run(). Row r of the task reads the keys [m_firsts[r], m_counts[r]) of its list, then its own column if it has one.
+class Task {
+public:
+    Task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_t first, int64_t num_heads)
+        : m_p(p)
+        , m_row(row)
+        , m_rows(row_end - row)
+        , m_kv(kv)
+        , m_first(first)
+        , m_num_heads(num_heads)
+        , m_own(p.own_k.defined())
+        , m_keys(keys_of(p, kv)) {}
+
+    void run() {
+        find_ranges();
+        copy_queries();
+        score_keys();
+        for (int64_t r = 0; r < m_rows; ++r) {
+            if (m_own) score_own_column(r);
+            for (int64_t h = 0; h < m_num_heads; ++h)
+                normalise(r, h);
+        }
+        sum_values();
     }
-    const auto apply = [&](float& value, int64_t position) {
-        value *= shared::mask_keeps(stream, static_cast<uint32_t>(position)) ? scale : 0.0F;
+
+private:
+    // --- 1. what each row reads ---
+    void find_ranges() {
+        for (int64_t r = 0; r < m_rows; ++r) {
+            const auto at = static_cast<size_t>(m_row + r);
+            m_counts[r] = m_keys.count_below(m_p.in.num_visible[at]);
+            m_firsts[r] = m_p.in.first_visible.empty()
+                              ? 0
+                              : std::min(m_keys.count_below(m_p.in.first_visible[at]), m_counts[r]);
+            m_lowest = std::min(m_lowest, m_firsts[r]);
+            m_latest = std::max(m_latest, m_firsts[r]);
+            m_most = std::max(m_most, m_counts[r]);
+            m_least = std::min(m_least, m_counts[r]);
+        }
+        m_stride =
+            (m_most + 1 + 31) / 16 * 16; // a softmax that starts anywhere writes up to 15 beyond its end
+    }
+
+    // --- 2. queries side by side, [rows * heads, head_dim] ---
+    void copy_queries() {
+        const int64_t row_size = m_num_heads * m_p.head_dim;
+        m_scratch.queries.resize(static_cast<size_t>(m_rows * row_size));
+        const float* const q = m_p.q.const_data_ptr<float>();
+        for (int64_t r = 0; r < m_rows; ++r) {
+            std::copy_n(q + ((m_row + r) * m_p.heads + m_first) * m_p.head_dim, row_size,
+                        m_scratch.queries.data() + r * row_size);
+        }
+    }
+
+    // --- 3. scores, [rows * heads, stride]; column i is key i of the list ---
+    /// Every key that some row reads, for all rows at once: a key is loaded once.
+    void score_keys() {
+        m_scratch.scores.resize(static_cast<size_t>(m_rows * m_num_heads * m_stride));
+        Dots dots;
+        dots.x = m_scratch.queries.data();
+        dots.x_stride = m_p.head_dim;
+        dots.rows = m_rows * m_num_heads;
+        // Without a list output o is column lowest + o, with one it is column list[lowest + o].
+        const int64_t offset = m_keys.list == nullptr ? m_lowest * m_p.k.stride(1) : 0;
+        dots.w = element(m_p.k, m_kv * m_p.k.stride(0) + offset);
+        dots.w_type = element_type(m_p.k);
+        dots.w_stride = m_p.k.stride(1);
+        dots.w_index = m_keys.list == nullptr ? nullptr : m_keys.list + m_lowest;
+        dots.outs = m_most - m_lowest;
+        dots.in = m_p.head_dim;
+        dots.y = m_scratch.scores.data() + m_lowest;
+        dots.y_stride = m_stride;
+        m_table.dots(dots);
+    }
+
+    /// The row's own column, as its last key.
+    void score_own_column(int64_t r) {
+        Dots dots;
+        dots.x = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim;
+        dots.x_stride = m_p.head_dim;
+        dots.rows = m_num_heads;
+        dots.w = own_element(m_p.own_k, r);
+        dots.w_type = element_type(m_p.own_k);
+        dots.w_stride = m_p.k.stride(1);
+        dots.outs = 1;
+        dots.in = m_p.head_dim;
+        dots.y = scores_of(r, 0) + m_counts[r];
+        dots.y_stride = m_stride;
+        m_table.dots(dots);
+    }
+
+    // --- 4. softmax of each row and head, what a caller wants to see of it, dropout ---
+    void normalise(int64_t r, int64_t h) {
+        float* const s = scores_of(r, h);
+        m_table.softmax(s + m_firsts[r], m_counts[r] - m_firsts[r] + (m_own ? 1 : 0),
+                        static_cast<float>(m_p.in.scale));
+        if (m_p.probabilities != nullptr) keep_probabilities(r, h, s);
+        if (m_p.in.dropout_p > 0.0F && !m_p.in.passes.empty()) drop(r, h, s);
+    }
+
+    void keep_probabilities(int64_t r, int64_t h, const float* s) const {
+        float* const to =
+            m_p.probabilities + ((m_row + r) * m_p.heads + m_first + h) * m_p.probability_columns;
+        for (int64_t i = m_firsts[r]; i < m_counts[r]; ++i)
+            to[m_keys.list != nullptr ? m_keys.list[i] : i] = s[i];
+        if (m_own) to[visible(r)] = s[m_counts[r]];
+    }
+
+    /// Sets a weight to 0 or to itself / (1 - p), by the position of its key.
+    void drop(int64_t r, int64_t h, float* s) const {
+        DropoutKey key = m_p.in.dropout_key;
+        key.pass = m_p.in.passes[static_cast<size_t>(m_row + r)];
+        if (key.pass == 0) return;
+        const shared::MaskStream stream =
+            mask_stream(key, DropoutSite::attention, static_cast<uint32_t>(m_first + h), m_p.in.dropout_p);
+        const float scale = 1.0F / (1.0F - m_p.in.dropout_p);
+        const int64_t first = m_firsts[r], count = m_counts[r];
+        if (m_keys.list == nullptr) { // positions in a row; the own column is at position `visible`
+            m_table.dropout(s + first, count - first + (m_own ? 1 : 0), stream, static_cast<uint32_t>(first),
+                            scale);
+            return;
+        }
+        const auto apply = [&](float& value, int64_t position) {
+            value *= shared::mask_keeps(stream, static_cast<uint32_t>(position)) ? scale : 0.0F;
+        };
+        for (int64_t i = first; i < count; ++i)
+            apply(s[i], m_keys.list[i]);
+        if (m_own) apply(s[count], visible(r));
+    }
+
+    // --- 5. weighted sums of the values ---
+    /// Each row's keys in ascending order: first what not all rows of the task see, then what all of them see, all rows at
+    /// once, then the rest of each row.
+    void sum_values() {
+        // The queries' space now takes the results.
+        std::fill(m_scratch.queries.begin(), m_scratch.queries.end(), 0.0F);
+        const bool shared_keys = m_latest < m_least;
+        const int64_t shared_begin = shared_keys ? m_latest : 0, shared_end = shared_keys ? m_least : 0;
+        for (int64_t r = 0; r < m_rows && shared_keys; ++r) {
+            if (m_firsts[r] < shared_begin) m_table.weighted_sum(sum_of(r, 1, m_firsts[r], shared_begin));
+        }
+        if (shared_keys) m_table.weighted_sum(sum_of(0, m_rows, shared_begin, shared_end));
+        for (int64_t r = 0; r < m_rows; ++r) {
+            m_table.weighted_sum(sum_of(r, 1, shared_keys ? shared_end : m_firsts[r], m_counts[r]));
+            if (m_own) m_table.weighted_sum(own_sum_of(r));
+            const int64_t row_size = m_num_heads * m_p.head_dim;
+            std::copy_n(m_scratch.queries.data() + r * row_size, row_size,
+                        m_p.out + ((m_row + r) * m_p.heads + m_first) * m_p.head_dim);
+        }
+    }
+
+    /// Keys [begin, end) of rows [r, r + rows).
+    [[nodiscard]] WeightedSum sum_of(int64_t r, int64_t rows, int64_t begin, int64_t end) const {
+        WeightedSum sum;
+        sum.p = scores_of(r, 0);
+        sum.p_stride = m_stride;
+        sum.rows = rows * m_num_heads;
+        sum.v = element(m_p.v, m_kv * m_p.v.stride(0));
+        sum.v_type = element_type(m_p.v);
+        sum.v_stride = m_p.v.stride(1);
+        sum.v_index = m_keys.list;
+        sum.begin = begin;
+        sum.end = end;
+        sum.width = m_p.head_dim;
+        sum.acc = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim;
+        sum.acc_stride = m_p.head_dim;
+        return sum;
+    }
+    [[nodiscard]] WeightedSum own_sum_of(int64_t r) const {
+        WeightedSum sum = sum_of(r, 1, 0, 1);
+        sum.p += m_counts[r];
+        sum.v = own_element(m_p.own_v, r);
+        sum.v_type = element_type(m_p.own_v);
+        sum.v_index = nullptr;
+        return sum;
+    }
+
+    [[nodiscard]] float* scores_of(int64_t r, int64_t h) const {
+        return m_scratch.scores.data() + (r * m_num_heads + h) * m_stride;
+    }
+    [[nodiscard]] const void* own_element(const at::Tensor& own, int64_t r) const {
+        return element(own, (m_row + r) * own.stride(0) + m_kv * own.stride(1));
+    }
+    [[nodiscard]] int64_t visible(int64_t r) const {
+        return m_p.in.num_visible[static_cast<size_t>(m_row + r)];
+    }
+
+    /// Kept from task to task: a decode step has dozens of them.
+    struct Scratch {
+        std::vector<float> queries, scores;
     };
-    for (int64_t i = first; i < count; ++i)
-        apply(s[i], keys.list[i]);
-    if (own) apply(s[count], visible);
-}
-
-/// Query rows [row, row_end), query heads [first, first + num_heads) of KV head kv.
-void run_task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_t first, int64_t num_heads) {
-    thread_local std::vector<float> queries, scores;
-    const CpuKernels& table = kernels();
-    const int64_t d = p.head_dim;
-    const int64_t rows = row_end - row;
-    const bool own = p.own_k.defined();
-    const Keys keys = keys_of(p, kv);
-
-    // Row r reads the keys [firsts[r], counts[r]) of the list.
-    int64_t firsts[rows_per_task];
-    int64_t counts[rows_per_task];
-    int64_t lowest = INT64_MAX; // of any row
-    int64_t most = 0;
-    int64_t latest = 0; // [latest, least): read by every row
-    int64_t least = INT64_MAX;
-    for (int64_t r = 0; r < rows; ++r) {
-        const auto at = static_cast<size_t>(row + r);
-        counts[r] = keys.count_below(p.in.num_visible[at]);
-        firsts[r] =
-            p.in.first_visible.empty() ? 0 : std::min(keys.count_below(p.in.first_visible[at]), counts[r]);
-        lowest = std::min(lowest, firsts[r]);
-        latest = std::max(latest, firsts[r]);
-        most = std::max(most, counts[r]);
-        least = std::min(least, counts[r]);
-    }
-    const int64_t stride =
-        (most + 1 + 31) / 16 * 16; // a softmax that starts anywhere writes up to 15 beyond its end
-    queries.resize(static_cast<size_t>(rows * num_heads * d));
-    scores.resize(static_cast<size_t>(rows * num_heads * stride));
-    const float* const q = p.q.const_data_ptr<float>();
-    for (int64_t r = 0; r < rows; ++r) {
-        std::copy_n(q + ((row + r) * p.heads + first) * d, num_heads * d, queries.data() + r * num_heads * d);
+    [[nodiscard]] static Scratch& scratch() {
+        thread_local Scratch memory;
+        return memory;
     }
 
-    Dots dots;
-    dots.x = queries.data();
-    dots.x_stride = d;
-    dots.rows = rows * num_heads;
-    // Without a list output o is column lowest + o, with one it is column list[lowest + o].
-    dots.w = element(p.k, kv * p.k.stride(0) + (keys.list == nullptr ? lowest * p.k.stride(1) : 0));
-    dots.w_type = element_type(p.k);
-    dots.w_stride = p.k.stride(1);
-    dots.w_index = keys.list == nullptr ? nullptr : keys.list + lowest;
-    dots.outs = most - lowest;
-    dots.in = d;
-    dots.y = scores.data() + lowest;
-    dots.y_stride = stride;
-    table.dots(dots);
-
-    for (int64_t r = 0; r < rows; ++r) {
-        const int64_t first_key = firsts[r];
-        const int64_t count = counts[r];
-        float* const row_scores = scores.data() + r * num_heads * stride;
-        if (own) {
-            Dots one = dots;
-            one.x += r * num_heads * d;
-            one.rows = num_heads;
-            one.w = element(p.own_k, (row + r) * p.own_k.stride(0) + kv * p.own_k.stride(1));
-            one.w_type = element_type(p.own_k);
-            one.w_index = nullptr;
-            one.outs = 1;
-            one.y = row_scores + count;
-            table.dots(one);
-        }
-        const int64_t n = count - first_key + (own ? 1 : 0);
-        for (int64_t h = 0; h < num_heads; ++h) {
-            float* const s = row_scores + h * stride;
-            table.softmax(s + first_key, n, static_cast<float>(p.in.scale));
-            if (p.probabilities != nullptr) {
-                float* const to = p.probabilities + ((row + r) * p.heads + first + h) * p.probability_columns;
-                for (int64_t i = first_key; i < count; ++i)
-                    to[keys.list != nullptr ? keys.list[i] : i] = s[i];
-                if (own) to[p.in.num_visible[static_cast<size_t>(row + r)]] = s[count];
-            }
-            if (p.in.dropout_p > 0.0F && !p.in.passes.empty())
-                drop(p, row + r, first + h, keys, first_key, count, own, s);
-        }
-    }
-
-    // Each row's keys in ascending order: first what not all rows of the task see, then what all of them see, all rows at
-    // once, then the rest of each row.
-    const bool shared_keys = latest < least;
-    const int64_t shared_begin = shared_keys ? latest : 0;
-    const int64_t shared_end = shared_keys ? least : 0;
-    WeightedSum sum;
-    sum.p = scores.data();
-    sum.p_stride = stride;
-    sum.v = element(p.v, kv * p.v.stride(0));
-    sum.v_type = element_type(p.v);
-    sum.v_stride = p.v.stride(1);
-    sum.v_index = keys.list;
-    sum.width = d;
-    std::fill(queries.begin(), queries.end(), 0.0F); // their space now takes the results
-    sum.acc = queries.data();
-    sum.acc_stride = d;
-    sum.rows = rows * num_heads;
-    const auto of_row = [&](int64_t r, int64_t begin, int64_t end) {
-        WeightedSum part = sum;
-        part.p += r * num_heads * stride;
-        part.acc += r * num_heads * d;
-        part.rows = num_heads;
-        part.begin = begin;
-        part.end = end;
-        return part;
-    };
-    for (int64_t r = 0; r < rows && shared_keys; ++r) {
-        if (firsts[r] < shared_begin) table.weighted_sum(of_row(r, firsts[r], shared_begin));
-    }
-    sum.begin = shared_begin;
-    sum.end = shared_end;
-    if (shared_keys) table.weighted_sum(sum);
-    for (int64_t r = 0; r < rows; ++r) {
-        WeightedSum rest = of_row(r, shared_keys ? shared_end : firsts[r], counts[r]);
-        table.weighted_sum(rest);
-        if (own) {
-            rest.p += counts[r];
-            rest.v = element(p.own_v, (row + r) * p.own_v.stride(0) + kv * p.own_v.stride(1));
-            rest.v_type = element_type(p.own_v);
-            rest.v_index = nullptr;
-            rest.begin = 0;
-            rest.end = 1;
-            table.weighted_sum(rest);
-        }
-        std::copy_n(queries.data() + r * num_heads * d, num_heads * d,
-                    p.out + ((row + r) * p.heads + first) * d);
-    }
-}
+    const Problem& m_p;
+    int64_t m_row, m_rows, m_kv, m_first, m_num_heads;
+    bool m_own;
+    Keys m_keys;
+    const CpuKernels& m_table = kernels();
+    Scratch& m_scratch = scratch();
+    int64_t m_firsts[rows_per_task] = {}, m_counts[rows_per_task] = {};
+    int64_t m_lowest = INT64_MAX, m_most = 0;  ///< [lowest, most): read by some row
+    int64_t m_latest = 0, m_least = INT64_MAX; ///< [latest, least): read by every row
+    int64_t m_stride = 0;                      ///< floats of one row of scores
+};
 
 at::Tensor dense_rows(const at::Tensor& t) {
     return !t.defined() || t.stride(2) == 1 ? t : t.contiguous();
@@ -247,7 +307,7 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
             // handed out as threads come.
             const int64_t first = t / blocks * heads_per_task;
             const int64_t row = t % blocks * rows_per_task;
-            run_task(p, row, std::min(row + rows_per_task, rows), first / p.group, first, heads_per_task);
+            Task(p, row, std::min(row + rows_per_task, rows), first / p.group, first, heads_per_task).run();
         }
     });
     return out;

@@ -58,13 +58,12 @@ TEST_CASE("one pass gives the bits of the single operations, whatever is asked b
                 CHECK(row.top.ids == top.ids);
                 CHECK(row.top.ids == kernels::reference::top_k(rows[r], ask.top_k).ids);
                 const int32_t token = tokens[static_cast<size_t>(r)];
-                const double logprob =
-                    token < 0 ? test::nan : rows[r][token].item<double>() - alone.log_z;
+                const double logprob = token < 0 ? test::nan : rows[r][token].item<double>() - alone.log_z;
                 CHECK(same_double(row.logprob, logprob));
                 const int64_t other = kl_rows[static_cast<size_t>(r)];
-                const double kl = other < 0 ? test::nan
-                                            : kernels::kl_divergence(rows.narrow(0, r, 1),
-                                                                     others.narrow(0, other, 1))[0];
+                const double kl =
+                    other < 0 ? test::nan
+                              : kernels::kl_divergence(rows.narrow(0, r, 1), others.narrow(0, other, 1))[0];
                 CHECK(same_double(row.kl_nats, kl));
             }
         }

@@ -192,7 +192,6 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.dtype = std::string(to_string(config.dtype));
     info.threads = execution->num_threads();
     info.kernel_set = kernel_set_of(*pair, *execution);
-    info.rebuild = rebuilds();
     info.started_at = utc_now();
     info.versions = version_list();
     info.rebuild = rebuilds();

@@ -133,7 +133,7 @@ TEST_CASE("what a layer shows is what its cache and its weights say", "[model][h
         // softmax(q k / sqrt(d)) under the causal mask, from the definition in float64
         const at::Tensor k = layer.k.to(at::kDouble).repeat_interleave(group, 1);
         const at::Tensor scores = at::einsum("ihd,jhd->ihj", {layer.q.to(at::kDouble), k}) /
-                            std::sqrt(static_cast<double>(config.head_dim));
+                                  std::sqrt(static_cast<double>(config.head_dim));
         const at::Tensor mask = at::ones({17, 17}, at::kBool).triu(1).unsqueeze(1);
         const at::Tensor expected = at::softmax(scores.masked_fill(mask, -INFINITY), -1);
         CHECK(worst(layer.attention, expected) < 1e-5);
@@ -175,7 +175,8 @@ TEST_CASE("a window of rows, and the sums of columns, come out of any chunks", "
         CAPTURE(l);
         at::Tensor column_sums = at::zeros({config.num_heads, n});
         at::Tensor window;
-        for (size_t i = static_cast<size_t>(l); i < seen.layers.size(); i += static_cast<size_t>(config.num_layers)) {
+        for (size_t i = static_cast<size_t>(l); i < seen.layers.size();
+             i += static_cast<size_t>(config.num_layers)) {
             const Recorder::Layer& part = seen.layers[i];
             column_sums.narrow(1, 0, part.column_sums.size(1)).add_(part.column_sums);
             if (part.attention.defined()) window = part.attention;

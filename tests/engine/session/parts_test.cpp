@@ -42,8 +42,8 @@ struct Caches {
     Caches(const ModelPair& pair, const std::vector<int32_t>& tokens, int64_t prompt, int64_t decoded)
         : teacher(pair.teacher->make_cache(128))
         , student(pair.student->make_cache(128)) {
-        (void)extend(*pair.teacher, *teacher, std::span(tokens).first(static_cast<size_t>(prompt)), Rows::none,
-                     Origin::teacher_prefill);
+        (void)extend(*pair.teacher, *teacher, std::span(tokens).first(static_cast<size_t>(prompt)),
+                     Rows::none, Origin::teacher_prefill);
         student->adopt_prefix(*teacher, prompt);
         for (int64_t p = prompt; p < prompt + decoded; ++p)
             rows.push_back(
@@ -73,7 +73,8 @@ TEST_CASE("a ring holds the newest rows, and says which", "[session][parts]") {
     CHECK_THROWS_AS(ring.row(8), InvariantError);
 }
 
-TEST_CASE("a chooser gives the given text, then draws; statistics at hand change nothing", "[session][parts]") {
+TEST_CASE("a chooser gives the given text, then draws; statistics at hand change nothing",
+          "[session][parts]") {
     at::Tensor row = at::zeros({50});
     row[17] = 4.0F;
     row[3] = 2.0F;
@@ -103,9 +104,9 @@ TEST_CASE("a reading gives KL, log-probability and agreement by their definition
     const int64_t prompt = 12, decoded = 30, ring_size = 20;
     const std::vector<int32_t> tokens = some_tokens(prompt + decoded + 1, 1);
     Caches caches(*pair, tokens, prompt, decoded);
-    const at::Tensor teacher_rows =
-        extend(*pair->teacher, *pair->teacher->make_cache(128),
-               std::span(tokens).first(static_cast<size_t>(prompt + decoded)), Rows::all, Origin::teacher_decode);
+    const at::Tensor teacher_rows = extend(*pair->teacher, *pair->teacher->make_cache(128),
+                                           std::span(tokens).first(static_cast<size_t>(prompt + decoded)),
+                                           Rows::all, Origin::teacher_decode);
     RowRing ring(ring_size, pair->student->config().vocab_size, at::kCPU);
     for (int64_t i = 0; i < decoded; ++i)
         ring.put(prompt + i, caches.rows[static_cast<size_t>(i)]);
@@ -231,14 +232,20 @@ TEST_CASE("a boundary plans, lets the teacher read, splices and records; and goe
     for (int64_t t = 1; t < decoded; ++t)
         recording.append(record_of(t));
     StepRecord record = record_of(decoded);
-    const size_t since = require_signal("steps_since_refresh", "test"), kl = require_signal("kl_nats", "test");
+    const size_t since = require_signal("steps_since_refresh", "test"),
+                 kl = require_signal("kl_nats", "test");
     record.signals[since] = static_cast<float>(decoded);
     PendingToken pending;
     pending.id = tokens.back();
     const LayerValues layers;
-    BoundaryStep at_boundary{record, pending, recording, layers, true, false, [&](int64_t p) {
-                                 return tokens[static_cast<size_t>(p)];
-                             }};
+    BoundaryStep at_boundary{record,
+                             pending,
+                             recording,
+                             layers,
+                             true,
+                             false,
+                             [&](int64_t p) {
+                                 return tokens[static_cast<size_t>(p)]; }};
     const RefreshState before = boundary.state();
     boundary.run(at_boundary);
     REQUIRE(recording.refreshes().size() == 1);
@@ -249,7 +256,7 @@ TEST_CASE("a boundary plans, lets the teacher read, splices and records; and goe
     CHECK(recording.passes()[0].tokens == decoded);
     CHECK(boundary.state().splice == prompt + decoded);
     CHECK(boundary.state().automatic_refreshes == 1);
-    CHECK_FALSE(is_absent(record.signals[kl]));       // the newest row's
+    CHECK_FALSE(is_absent(record.signals[kl]));      // the newest row's
     CHECK_FALSE(is_absent(recording.signal(1, kl))); // back-filled
     CHECK(pending.teacher_logprob == reader.last_logprob(pending.id));
     CHECK(caches.student->origin(prompt) == Origin::skipped);
@@ -310,7 +317,8 @@ TEST_CASE("the cache events of a recording lead to the very caches, step by step
             columns.push_back({cache.origin(p), cache.refresh_ids()[static_cast<size_t>(p)]});
         return columns;
     };
-    for (const auto window : {std::optional<int32_t>(), std::optional<int32_t>(2), std::optional<int32_t>(0)}) {
+    for (const auto window :
+         {std::optional<int32_t>(), std::optional<int32_t>(2), std::optional<int32_t>(0)}) {
         for (const int32_t lag : {0, 3}) {
             RunConfig config = tiny_run(36);
             config.policy = policy_of({trigger("steps_since_refresh", Comparison::above, 6)}, window);
