@@ -33,7 +33,7 @@ std::string number(double v) {
     return v == 0 ? "0" : fmt::format("{:.2e}", v);
 }
 
-void print(const ExactnessReport& report) {
+void print_report(const ExactnessReport& report) {
     print("{:<8} {:<31} {:>10} {:>10}  {:<8} {}\n", "model", "statement", "max diff", "tolerance", "verdict",
           "where");
     for (const ExactnessCheck& c : report.checks) {
@@ -130,7 +130,7 @@ int check(const CheckOptions& options) {
     if (!pair->note().empty()) print("note: {}\n", pair->note());
     for (const std::string& note : report.notes)
         print("note: {}\n", note);
-    print(report);
+    print_report(report);
     if (!options.json.empty()) write_file(options.json, json_text(to_json(report), 2) + "\n");
     if (!options.csv.empty()) write_csv(report, options.csv);
     if (exactness.fault == CacheFault::none) {

@@ -8,9 +8,11 @@
 #include "engine/base/json_text.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/session/decode/session_prompt.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/tasks/prompt_file.h"
+#include "engine/text/prompt_text.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "engine/text/utf8.h"
 
