@@ -94,6 +94,7 @@ bool CacheEntry::extend(const CacheEvent& event) {
 
 void CacheEntry::set_steps(int64_t steps) {
     RL_ASSERT(steps >= 1);
+    if (steps == 1) bytes_stride = 0; // a row of one has none
     std::atomic_ref<int64_t>(m_steps).store(steps, std::memory_order_release);
 }
 

@@ -23,7 +23,10 @@ void DecodeSession::Impl::rewind(int64_t step) {
     const Watermarks then = history[static_cast<size_t>(step)];
     const int64_t length = prompt_length() + step;
     if (student_cache) student_cache->rewind(step, length);
-    if (teacher) teacher->cache().truncate(std::min(then.teacher_length, teacher->length()));
+    if (teacher) {
+        const KvCache::Quiet quiet(teacher->cache()); // the fork forgets what is taken back
+        teacher->cache().truncate(std::min(then.teacher_length, teacher->length()));
+    }
     if (boundary) boundary->restore(then.refresh);
 
     recording = recording->fork(step, new_run_id());
