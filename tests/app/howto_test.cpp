@@ -21,7 +21,8 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 struct Block {
-    std::string kind; ///< what stands behind the opening fence: "sh", "python", "cpp", "json", "sh-window", or nothing
+    std::string
+        kind; ///< what stands behind the opening fence: "sh", "python", "cpp", "json", "sh-window", or nothing
     std::string text;
 };
 
@@ -56,7 +57,8 @@ public:
     int run(const std::string& script, std::string& said) const {
         write_file(m_scratch / "script.sh", "set -euo pipefail\n" + script);
         const std::string folder = m_scratch / ".";
-        const int state = std::system(("cd '" + folder + "' && env -u DISPLAY bash script.sh > said 2>&1").c_str());
+        const int state =
+            std::system(("cd '" + folder + "' && env -u DISPLAY bash script.sh > said 2>&1").c_str());
         said = read_file(m_scratch / "said");
         return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     }
@@ -71,7 +73,8 @@ std::string script_of(const std::string& page) {
     for (const Block& block : blocks_of(page)) {
         const bool shell = block.kind == "sh" || (REFRESHLAB_UI && block.kind == "sh-window");
         if (shell) script += block.text;
-        if (block.kind == "python") script += "'" RL_PYTHON "' - <<'END_OF_PYTHON'\n" + block.text + "END_OF_PYTHON\n";
+        if (block.kind == "python")
+            script += "'" RL_PYTHON "' - <<'END_OF_PYTHON'\n" + block.text + "END_OF_PYTHON\n";
     }
     return script;
 }
@@ -102,9 +105,12 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
 TEST_CASE("a trace without attention is small", "[docs]") {
     const Place place("small");
     std::string said;
-    const std::string run = "build/refreshlab run --prompt 'Write a chronicle of 6 companies.' --max-tokens 330 --policy entropy "
-                            "--set entropy.stride=1 ";
-    REQUIRE(place.run(run + "--record with.rlt > text\n" + run + "--set capture.attention=false --record without.rlt > text", said) == 0);
+    const std::string run =
+        "build/refreshlab run --prompt 'Write a chronicle of 6 companies.' --max-tokens 330 --policy entropy "
+        "--set entropy.stride=1 ";
+    REQUIRE(place.run(run + "--record with.rlt > text\n" + run +
+                          "--set capture.attention=false --record without.rlt > text",
+                      said) == 0);
     const auto with = fs::file_size(place / "with.rlt"), without = fs::file_size(place / "without.rlt");
     INFO(with << " and " << without);
     CHECK(without * 10 < with); // docs/howto/share-a-run.md: 0.3 and 4.1 MB
@@ -139,7 +145,8 @@ TEST_CASE("the README's commands without a window run", "[docs]") {
                 whole.pop_back();
                 whole += line;
             }
-            const bool placeholder = whole.find("...") != std::string::npos || whole.find("TEACHER") != std::string::npos;
+            const bool placeholder =
+                whole.find("...") != std::string::npos || whole.find("TEACHER") != std::string::npos;
             const bool window = whole.find(" gui ") != std::string::npos && !REFRESHLAB_UI;
             if (!placeholder && !window) script += whole + "\n";
         }
@@ -157,10 +164,13 @@ TEST_CASE("the signal of the how-to page compiles", "[docs]") {
     // What the registry's list would declare.
     const size_t body = source.find("namespace refreshlab");
     REQUIRE(body != std::string::npos);
-    source.insert(body, "namespace refreshlab::signal_definition { [[nodiscard]] Signal top1_log_odds(); }\n");
+    source.insert(body,
+                  "namespace refreshlab::signal_definition { [[nodiscard]] Signal top1_log_odds(); }\n");
     write_file(place / "top1_log_odds.cpp", source);
-    const int status = place.run("'" RL_COMPILER "' -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I'" RL_SOURCE_DIR "' top1_log_odds.cpp",
-                                 said);
+    const int status =
+        place.run("'" RL_COMPILER "' -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I'" RL_SOURCE_DIR
+                  "' top1_log_odds.cpp",
+                  said);
     INFO(said);
     CHECK(status == 0);
     CHECK(fs::exists(fs::path(RL_SOURCE_DIR) / "engine/signals/defined"));
