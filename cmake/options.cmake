@@ -31,7 +31,11 @@ target_compile_options(rl_options INTERFACE
 # No contraction of a*b+c across statements: the same source gives the same bits in every instruction-set clone that
 # does not ask for FMA by name.
 target_compile_options(rl_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-if(REFRESHLAB_SANITIZE)
+if(REFRESHLAB_SANITIZE STREQUAL "thread")
+    # For the suites without libtorch, whose thread library is not instrumented (scripts/tsan.sh).
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=thread> $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
+    add_link_options(-fsanitize=thread)
+elseif(REFRESHLAB_SANITIZE)
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined>
                         $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>
                         $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)

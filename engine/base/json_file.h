@@ -24,8 +24,8 @@ namespace refreshlab {
 /// Writes text to path through a temporary file and rename, so that a failure leaves the old file. Throws Error.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// A name beside `path` at which nothing stands and which no other call returns: to write a file or a folder there and to
-/// rename it, so that two writers of one path never meet and nothing of the user's is in the way.
+/// A name beside `path` where nothing stands, and which no other call returns. A writer makes its file or folder there and
+/// then renames it: so two writers of one path never meet, and a file of the user is never in the way.
 [[nodiscard]] std::filesystem::path temporary_beside(const std::filesystem::path& path);
 
 } // namespace refreshlab

@@ -49,7 +49,7 @@ struct TaskResult {
 ///       reference that stands in the prompt is scored then.
 ///
 /// On a given text the question is whether the model's own first choices would have been right: a unit is right when all of its
-/// tokens were hits. A given text that contradicts the task is not scored where it does, that is not the model's fault.
+/// tokens were hits. Where a given text contradicts the task it is not scored: the model did not choose it.
 ///
 /// Cost per token: O(bytes of the token), and at most the tokens of one word or key.
 class TaskScorer {

@@ -13,9 +13,8 @@ namespace refreshlab {
 /// A prompt as a model gets it: the text that is shown is the text that was tokenized.
 struct PromptText {
     std::string text;         ///< rendered by the chat template, or the prompt as it was typed
-    std::vector<int32_t> ids; ///< of `text`, behind begin_count ids that no text stands for
-    size_t begin_count =
-        0; ///< begin tokens that the tokenizer's post-processor put first; 0 behind a template
+    std::vector<int32_t> ids; ///< of `text`, after begin_count ids that have no text
+    size_t begin_count = 0; ///< begin tokens that the tokenizer's post-processor put first; 0 with a template
     /// Special tokens that the user's own messages spell, in order. The model reads them as control tokens, exactly as with
     /// `transformers`: a pasted "<|eot_id|>" ends the turn. Empty for a raw prompt, where such marks are the purpose.
     std::vector<int32_t> control_ids = {};
@@ -29,7 +28,7 @@ struct PromptText {
 ///
 /// With a template its text is everything: the tokenizer adds nothing, so a begin token stands there exactly if the
 /// template writes it (as in `transformers`' apply_chat_template). Without one (`chat` null) the tokenizer adds its special
-/// tokens, but not a begin token to a text that already starts with it, which doubles what was pasted from elsewhere.
+/// tokens. A text that already starts with its begin token, because it was pasted from elsewhere, gets no second one.
 /// Throws Error{bad_input} for text that is not UTF-8 and for what the template refuses.
 [[nodiscard]] PromptText prompt_text(const Tokenizer& tokenizer, const ChatTemplate* chat,
                                      const std::vector<ChatMessage>& messages,

@@ -95,7 +95,8 @@ TEST_CASE("steps.csv leaves empty what was not measured", "[cli]") {
         CHECK_FALSE(steps.at(i, "teacher_logprob").empty());     // scored by the closing pass
         CHECK(steps.at(i, "refreshed") == "0");
     }
-    CHECK(meta.dump().find("prompt") != std::string::npos);
+    CHECK(meta["config"]["prompt"] == "Tell a story about a fox.");
+    CHECK_THAT(meta["rendered_prompt"].get<std::string>(), ContainsSubstring("Tell a story about a fox."));
 }
 
 TEST_CASE("a run that a signal stops keeps what there is and says so in its status", "[cli]") {

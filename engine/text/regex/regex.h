@@ -30,7 +30,7 @@ public:
     };
 
     /// The matches of one text from left to right, as Oniguruma's find_iter gives them: no overlap, and no empty match
-    /// right behind another match.
+    /// directly after another match.
     class Matches {
     public:
         /// \param text  well-formed UTF-8; must outlive this, as must the expression

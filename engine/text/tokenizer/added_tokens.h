@@ -20,7 +20,7 @@ struct AddedToken {
     std::string content;
     bool single_word = false; ///< only where no word character touches it
     bool lstrip = false;      ///< takes the white space before it
-    bool rstrip = false;      ///< and behind it
+    bool rstrip = false;      ///< and after it
     bool normalized = true;   ///< looked for in normalised text
     bool special = false;
 };

@@ -45,9 +45,9 @@ public:
 /// Prepend, Replace, Sequence, none; post-processors ByteLevel, TemplateProcessing, Sequence; added tokens with lstrip,
 /// rstrip, single_word, normalized. Decoders: decoder.h. Anything else is refused by name. The file's truncation and
 /// padding are left aside.
-/// Of tokenizer_config.json nothing counts here, as in `transformers` 5 where there is a tokenizer.json: add_bos_token,
-/// add_eos_token, legacy and add_prefix_space of published folders (Llama 2 and 3, Mistral, Qwen) do not change ids. Special
-/// tokens that only tokenizer_config.json knows are not added.
+/// Nothing of tokenizer_config.json counts here, as in `transformers` 5 where a folder has a tokenizer.json. In published
+/// folders (Llama 2 and 3, Mistral, Qwen) its add_bos_token, add_eos_token, legacy and add_prefix_space do not change ids.
+/// Special tokens that only tokenizer_config.json knows are not added.
 /// Source: Sennrich et al. 2016 (BPE); Radford et al. 2019 (byte level); Kudo and Richardson 2018 (SentencePiece).
 class Tokenizer final : public TokenTable {
 public:
@@ -63,7 +63,7 @@ public:
 
     /// Ids of text. Added tokens in the text are recognised, special ones too (a chat template writes them literally).
     /// \param text  valid UTF-8, else Error{bad_input} naming the byte offset
-    /// \param add_special_tokens  run the post-processor (adds e.g. a begin token); false behind a chat template
+    /// \param add_special_tokens  run the post-processor (it adds a begin token, for example); false after a chat template
     [[nodiscard]] std::vector<int32_t> encode(std::string_view text, bool add_special_tokens = false) const;
 
     /// Ids that `encode(text, true)` puts before those of the text: a begin token, mostly, or nothing.
@@ -92,9 +92,9 @@ private:
     std::unique_ptr<Impl> m_impl;
 };
 
-/// Text of ids as they come, always well-formed UTF-8. All that push() and finish() return, joined, is what the library's
-/// decode gives for all ids at once. Held back until it is certain: the bytes of an unfinished character, and with byte
-/// fallback the whole run of byte tokens (one bad byte turns each of its bytes into U+FFFD).
+/// Gives the text of ids as they come, always as well-formed UTF-8. What push() and finish() return, joined, is what the
+/// library's decode gives for all ids at once. The stream holds back what is not certain yet: the bytes of an unfinished
+/// character and, with byte fallback, the whole run of byte tokens (one bad byte turns each of its bytes into U+FFFD).
 ///
 /// Unlike token_bytes(), which knows one token alone, this drops the space that a SentencePiece model puts before a text.
 class TextStream {

@@ -342,15 +342,27 @@ TEST_CASE("every run is held against the memory that is left, with the models th
 }
 
 TEST_CASE("closing while a run is loading or decoding ends at once", "[worker]") {
+    std::atomic<bool> gone{false}; // set by this thread, read on the decode thread
+    std::atomic<int> late{0};
     for (int i = 0; i < 4; ++i) {
-        SessionWorker worker;
-        worker.send(command::StartRun{bundled(300)});
-        if (i % 2 == 0) {
-            Watcher watch(worker);
-            watch.until_state(EngineState::running);
+        std::shared_ptr<const Recording> recording;
+        gone = false;
+        {
+            SessionWorker worker;
+            worker.on_news([&] { late += gone ? 1 : 0; });
+            worker.send(command::StartRun{bundled(2000)});
+            if (i % 2 == 0) {
+                Watcher watch(worker);
+                watch.until_state(EngineState::running);
+                recording = worker.recording();
+            }
         }
+        gone = true;
+        if (i % 2 == 1) continue;
+        REQUIRE(recording);
+        CHECK(recording->steps() < 1900); // it did not decode to the end first
     }
-    SUCCEED("the destructors returned");
+    CHECK(late == 0); // no thread is left that could tell news
 }
 
 TEST_CASE("a run that starts paused makes no step until it is told to", "[worker]") {

@@ -316,16 +316,16 @@ TEST_CASE("every operation whose cost grows with its operands is paid for", "[te
 
 TEST_CASE("looking for a text takes time in proportion to both texts", "[text]") {
     // By their product this would be 10^13 comparisons each.
-    for (const char* source :
-         {"{{ ('a' * 4999999 ~ 'b') in 'a' * 9999999 }}", "{{ ('a' * 9999999).find('a' * 4999999 ~ 'b') }}",
-          "{{ ('a' * 9999999).count('a' * 4999999 ~ 'b') }}",
-          "{{ ('a' * 9999999).replace('a' * 4999999 ~ 'b', 'c') | length }}",
-          "{{ ('a' * 9999999).split('a' * 4999999 ~ 'b') | length }}",
-          "{{ ('a' * 9999999).rsplit('b' ~ 'a' * 4999999) | length }}"}) {
+    const std::pair<const char*, const char*> cases[] = {
+        {"{{ ('a' * 4999999 ~ 'b') in 'a' * 9999999 }}", "False"},
+        {"{{ ('a' * 9999999).find('a' * 4999999 ~ 'b') }}", "-1"},
+        {"{{ ('a' * 9999999).count('a' * 4999999 ~ 'b') }}", "0"},
+        {"{{ ('a' * 9999999).replace('a' * 4999999 ~ 'b', 'c') | length }}", "9999999"},
+        {"{{ ('a' * 9999999).split('a' * 4999999 ~ 'b') | length }}", "1"},
+        {"{{ ('a' * 9999999).rsplit('b' ~ 'a' * 4999999) | length }}", "1"}};
+    for (const auto& [source, text] : cases) {
         INFO(source);
-        CHECK_THAT(render(source), Catch::Matchers::Equals("False") || Catch::Matchers::Equals("-1") ||
-                                       Catch::Matchers::Equals("0") || Catch::Matchers::Equals("9999999") ||
-                                       Catch::Matchers::Equals("1"));
+        CHECK(render(source) == text);
     }
 }
 

@@ -1,0 +1,36 @@
+"""Checks that the pages hold together: every link and every named file exists, and docs/README.md leads to every page."""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(__file__).resolve().parent.parent
+pages = [root / "README.md", root / "THIRD_PARTY.md", *sorted((root / "docs").rglob("*.md"))]
+# It quotes the files of other projects.
+quoting = {root / "docs/reference/style.md"}
+# Where a path in backquotes may begin: at the root, in docs, beside the page, or, for tests, in tests and tests/engine.
+places = [root, root / "docs", root / "tests", root / "tests/engine"]
+
+faults = []
+for page in pages:
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))  # code is not checked here
+    name = page.relative_to(root)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if "://" not in target and not (page.parent / target).exists():
+            faults.append(f"{name}: the link to {target} leads nowhere")
+    if page in quoting:
+        continue
+    for path in re.findall(r"`([\w.-]+(?:/[\w.*-]+)+/?)`", text):
+        known_type = re.search(r"\.(md|h|cpp|cu|cuh|py|sh|json|jsonl|txt|svg)$", path) or path.endswith("/")
+        begins_here = path.split("/")[0] in {"docs", "engine", "app", "ui", "kernels", "tests", "scripts", "assets", "cmake", "reference"}
+        if not known_type or (not begins_here and not path.endswith("_test.cpp")):
+            continue
+        if not any(list(place.glob(path.rstrip("/"))) for place in [*places, page.parent]):
+            faults.append(f"{name}: there is no {path}")
+
+index = root / "docs/README.md"
+linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)\)", index.read_text(encoding="utf-8"))}
+for page in pages:
+    if page.is_relative_to(root / "docs") and page != index and page.resolve() not in linked:
+        faults.append(f"docs/README.md does not lead to {page.relative_to(root)}")
+print("\n".join(faults) if faults else "pages: every link and every named file exists")
+sys.exit(1 if faults else 0)
