@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/record/recording/older_cache_events.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_schema.h"
 #include "engine/record/trace/trace_store.h"
@@ -109,6 +110,10 @@ public:
         Statement runs(m_db, select("runs", "ORDER BY run"));
         while (runs.step())
             all.push_back(load_run(runs));
+        for (const auto& recording : all) {
+            if (!recording->info().has_cache_events && recording->cache_entries().size() == 0)
+                add_older_cache_events(*recording);
+        }
         return all;
     }
 

@@ -1,3 +1,4 @@
+#include "engine/record/recording/older_cache_events.h"
 #include "tests/support/seed.h"
 #include "tests/ui/scene/heatmap_recording.h"
 #include "ui/scene/maps/cache_map.h"
@@ -71,6 +72,7 @@ Replay random_run(std::mt19937& random, int64_t steps) {
         }
         run.behind.push_back(columns);
     }
+    add_older_cache_events(*run.recording);
     return run;
 }
 
@@ -129,6 +131,7 @@ TEST_CASE("runs of one model have its origins only", "[ui]") {
     for (const auto& recording : {student, teacher}) {
         append_step(*recording);
         append_step(*recording);
+        add_older_cache_events(*recording);
     }
     CHECK(cache_columns(*student, 2).origin ==
           std::vector<Origin>{Origin::student_prefill, Origin::student_prefill, Origin::student_prefill,
@@ -142,6 +145,7 @@ TEST_CASE("the last token of a finished run has no column, for it was never fed"
     const auto recording = empty_recording(Mode::overfill, 4);
     append_step(*recording);
     append_step(*recording, false);
+    add_older_cache_events(*recording);
     CHECK(cache_columns(*recording, 1).length() == 5);
     CHECK(cache_columns(*recording, 2).length() == 5);
     CHECK(cache_columns(*recording, 99).length() == 5); // beyond the end: the end
@@ -151,7 +155,7 @@ TEST_CASE("the last token of a finished run has no column, for it was never fed"
 TEST_CASE("where geometries differ, refreshed columns are the student's own", "[ui]") {
     RunInfo info;
     info.config.mode = Mode::overfill;
-    info.note = "rebuild mode: the KV geometries differ";
+    info.rebuild = true;
     info.prompt_ids = {1, 2};
     const auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
     append_step(*recording);
@@ -160,6 +164,7 @@ TEST_CASE("where geometries differ, refreshed columns are the student's own", "[
     event.delta = event.spliced = 1;
     event.first_pos = 2;
     recording->add_refresh(event);
+    add_older_cache_events(*recording);
     const CacheColumns columns = cache_columns(*recording, 1);
     CHECK(columns.origin ==
           std::vector<Origin>{Origin::student_prefill, Origin::student_prefill, Origin::student});
@@ -176,6 +181,7 @@ TEST_CASE("the teacher's cache holds the prompt and what its passes and refreshe
     event.delta = event.spliced = 5;
     event.first_pos = 4;
     recording->add_refresh(event);
+    add_older_cache_events(*recording);
     CHECK(teacher_length(*recording, 0) == 4);
     CHECK(teacher_length(*recording, 1) == 4);
     CHECK(teacher_length(*recording, 2) == 6);

@@ -1,3 +1,4 @@
+#include "engine/record/recording/older_cache_events.h"
 #include "tests/support/seed.h"
 #include "ui/base/latest_answer.h"
 #include "ui/scene/marks/token_origins.h"
@@ -361,6 +362,7 @@ TEST_CASE("origins of tokens follow the splices: refreshed, skipped by a window,
     window.spliced = 4; // y_17 .. y_20
     window.first_pos = 5 + 16;
     recording->add_refresh(window);
+    add_older_cache_events(*recording);
     TokenOrigins origins;
     origins.update(*recording, 30);
     for (int64_t t = 1; t <= 30; ++t) {

@@ -8,8 +8,8 @@
 
 namespace refreshlab::ui {
 
-/// The decoding model's cache as it stood behind boundary `step`, told from the recording alone: so scrubbing, rewound
-/// runs and files all work. No ImGui in here.
+/// The decoding model's cache as it stood after boundary `step`, told from the recording's cache events (layer 0, KV head 0):
+/// so scrubbing, rewound runs and files all work. No ImGui in here.
 struct CacheColumns {
     int64_t step = 0, prompt_length = 0;
     std::vector<Origin> origin;      ///< [length], by position

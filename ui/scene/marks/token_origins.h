@@ -8,9 +8,9 @@
 
 namespace refreshlab::ui {
 
-/// Who had written the cache entries of generated tokens at one step, told from the recorded refreshes: the decoding
-/// model, then the teacher where a splice reached, or nobody else for good where a windowed splice moved past.
-/// Cost of update(): O(refreshes up to the step); of of(): O(log refreshes).
+/// Who had written the cache entries of generated tokens at one step, told from the recorded cache events (layer 0, KV head
+/// 0): the decoding model, then the teacher where a splice reached, or nobody else for good where a windowed splice moved past.
+/// Cost of update(): O(cache events and positions up to the step) where step or recording changed.
 class TokenOrigins {
 public:
     void reset();
@@ -20,15 +20,10 @@ public:
     [[nodiscard]] Origin of(int64_t token) const;
 
 private:
-    struct Span {
-        int64_t first, last; ///< tokens
-        Origin origin;
-    };
     const Recording* m_recording = nullptr; ///< compared only, never read later
-    int64_t m_step = -1;
-    size_t m_refreshes = 0;
-    Origin m_decoder = Origin::student;
-    std::vector<Span> m_spans; ///< ascending, apart
+    int64_t m_step = -1, m_prompt_length = 0;
+    size_t m_entries = 0;
+    std::vector<Origin> m_origins; ///< by position
 };
 
 } // namespace refreshlab::ui
