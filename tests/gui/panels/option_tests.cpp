@@ -4,7 +4,7 @@
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
 #include "ui/base/format.h"
-#include "ui/scene/maps/attention_map.h"
+#include "ui/scene/attention/attention_map.h"
 #include "ui/scene/text/token_colours.h"
 
 #include <fmt/format.h>

@@ -1,10 +1,9 @@
 #include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
+#include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/base/format.h"
 #include "ui/scene/marks/refresh_marks.h"
-
-#include <imgui_internal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,35 +11,6 @@
 namespace refreshlab::gui {
 
 namespace {
-
-const std::string line_mark = "signals/threshold/entropy_bits", plot_mark = "signals/plot/entropy_bits";
-const std::string key = "entropy.threshold";
-
-float middle(const ui::Landmarks::Box& box) {
-    return box.y + box.height / 2;
-}
-
-double applied_threshold(Robot& r) {
-    return r.status()->applied.policy.triggers.at(0).threshold;
-}
-
-/// Puts the mouse on the threshold line, right of the middle of its plot.
-void grab_line(Robot& r) {
-    const auto plot = r.box(plot_mark);
-    r.move(plot.x + plot.width * 0.7F, middle(r.box(line_mark)));
-}
-
-/// Half-way between the line and the bottom of its plot: on the line itself the mouse is the line's.
-float beside_line(Robot& r) {
-    const auto plot = r.box(plot_mark);
-    return (middle(r.box(line_mark)) + plot.y + plot.height) / 2;
-}
-
-RunConfig with_threshold(Robot& r, double bits) {
-    RunConfig run = r.config();
-    run.policy.triggers.at(0).threshold = bits;
-    return run;
-}
 
 void drag_the_entropy_line(Robot& r) {
     r.start(with_threshold(r, 9), 40);
@@ -155,126 +125,6 @@ void one_undo_entry_per_drag(Robot& r) {
     GUI_CHECK(r.until([&] { return applied_threshold(r) == slid; }));
     GUI_CHECK(std::abs(static_cast<double>(r.te->ItemReadAsFloat("//Policy/**/threshold/##entry")) - slid) <
               1e-4);
-}
-
-void markers_stand_at_their_steps(Robot& r) {
-    RunConfig run = r.config();
-    run.policy = preset_policy("periodic");
-    set_parameter(run, "periodic.every", "16");
-    r.start(run, 60);
-    const auto& refreshes = r.recording()->refreshes();
-    GUI_CHECK(refreshes.size() >= 3);
-    const auto plot = r.box(plot_mark);
-    const auto& view = r.ctx().time;
-    for (size_t i = 0; i < refreshes.size(); ++i) {
-        GUI_CHECK(ui::marker_letter(refreshes[i]) == 'P');
-        const auto badge = r.box("signals/marker/" + std::to_string(i));
-        const double share =
-            (static_cast<double>(refreshes[i].step) - view.x_min) / (view.x_max - view.x_min);
-        const float x = plot.x + static_cast<float>(share) * plot.width;
-        GUI_CHECK(std::abs(badge.x + badge.width / 2 - x) <= 2);
-    }
-    // Hovering one tells what happened; clicking it selects its step.
-    const auto second = r.box("signals/marker/1");
-    r.move(second.x + second.width / 2, second.y + second.height / 2);
-    const std::string told = r.text();
-    GUI_CHECK(told.find("spliced") != std::string::npos || told.find("Spliced") != std::string::npos);
-    GUI_CHECK(told.find("ms") != std::string::npos);
-    r.te->MouseClick(0);
-    r.frames(2);
-    GUI_CHECK(r.ctx().selection.step == refreshes[1].step);
-}
-
-void plots_follow_until_panned(Robot& r) {
-    r.start(r.config(), 60);
-    GUI_CHECK(r.ctx().time.follow);
-    const auto plot = r.box(plot_mark);
-    r.move(plot.x + plot.width * 0.5F, beside_line(r));
-    r.te->MouseWheelY(3);
-    r.frames(3);
-    GUI_CHECK(!r.ctx().time.follow);
-    const double low = r.ctx().time.x_min, high = r.ctx().time.x_max;
-    GUI_CHECK(high - low < 60);
-    r.move_away();
-    r.step(40);
-    GUI_CHECK(r.ctx().time.x_min == low && r.ctx().time.x_max == high);
-    GUI_CHECK(r.shows("40 new steps"));
-    r.act("view.follow");
-    r.frames(3);
-    GUI_CHECK(r.ctx().time.follow && r.ctx().time.x_max >= 100);
-    r.act("view.fit");
-    r.frames(3);
-    GUI_CHECK(r.ctx().time.x_min <= 1 && r.ctx().time.x_max >= 100);
-    // Every plot of the stack has the same place for the same step.
-    for (const char* other : {"signals/plot/kl_nats", "signals/plot/mc_variance"})
-        GUI_CHECK(r.box(other).x == plot.x && r.box(other).width == plot.width);
-}
-
-/// One notch after the other: a plot looks at the direction of a turn only.
-void turn_wheel(Robot& r, float direction, int notches) {
-    for (int i = 0; i < notches; ++i) {
-        r.te->MouseWheelY(direction);
-        r.frames(2);
-    }
-}
-
-void wheel_on_the_line(Robot& r) {
-    r.start(with_threshold(r, 7), 60);
-    const auto plot = r.box(plot_mark);
-    const double low = r.ctx().time.x_min, width = r.ctx().time.x_max - low;
-    r.move(plot.x + plot.width * 0.25F, middle(r.box(line_mark)));
-    const double under = low + 0.25 * width;
-    turn_wheel(r, 1, 4);
-    const double now = r.ctx().time.x_max - r.ctx().time.x_min;
-    GUI_CHECK(!r.ctx().time.follow);
-    GUI_CHECK(now < 0.6 * width && now > 0.3 * width);
-    // What was under the mouse still is, and the threshold is where it was.
-    GUI_CHECK(std::abs(r.ctx().time.x_min + 0.25 * now - under) < 0.05 * width);
-    GUI_CHECK(r.ctx().drafts.number(key) == 7.0);
-    turn_wheel(r, -1, 2);
-    GUI_CHECK(r.ctx().time.x_max - r.ctx().time.x_min > now);
-    r.act("view.fit");
-    r.act("view.follow");
-}
-
-void double_click_fits(Robot& r) {
-    r.start(r.config(), 60);
-    const auto plot = r.box(plot_mark);
-    r.move(plot.x + plot.width * 0.5F, beside_line(r));
-    turn_wheel(r, 1, 4);
-    GUI_CHECK(r.ctx().time.x_max - r.ctx().time.x_min < 50);
-    r.te->MouseDoubleClick(0);
-    r.frames(3);
-    GUI_CHECK(r.ctx().time.x_min <= 1 && r.ctx().time.x_max >= 60);
-    GUI_CHECK(r.ctx().live()); // the first of the two clicks selected nothing
-}
-
-void words_of_an_empty_plot(Robot& r) {
-    // Refresh lines run through all plots, but not through what an empty one says.
-    RunConfig run = r.config();
-    run.policy = preset_policy("periodic");
-    set_parameter(run, "periodic.every", "4");
-    r.start(run, 60);
-    const auto card = r.box("signals/empty/mc_variance");
-    r.move_away();
-    const Image seen = r.look();
-    const uint32_t ground = r.ctx().theme.plot_background;
-    // Along the upper edge of the card, above its words, there is nothing but the ground.
-    int other = 0;
-    for (float x = card.x + 6; x < card.x + card.width - 6; x += 1)
-        other +=
-            colour_distance(seen.at(static_cast<double>(x), static_cast<double>(card.y + 1)), ground) > 12
-                ? 1
-                : 0;
-    GUI_CHECK(other == 0);
-    const auto plot = r.box("signals/plot/mc_variance");
-    int lines = 0; // beside the card they are there
-    for (float x = plot.x + 4; x < card.x - 2; x += 1)
-        lines +=
-            colour_distance(seen.at(static_cast<double>(x), static_cast<double>(card.y + 1)), ground) > 30
-                ? 1
-                : 0;
-    GUI_CHECK(lines > 2);
 }
 
 void right_drag_leaves_the_line(Robot& r) {
@@ -440,140 +290,9 @@ void logarithmic_axes(Robot& r) {
     GUI_CHECK(std::abs(middle(r.box(line_mark)) - linear) <= 2);
 }
 
-void crosshair_is_shared(Robot& r) {
-    r.start(r.config(), 50);
-    const auto plot = r.box(plot_mark);
-    const auto& view = r.ctx().time;
-    const double share = (20 - view.x_min) / (view.x_max - view.x_min);
-    r.move(plot.x + static_cast<float>(share) * plot.width, beside_line(r));
-    GUI_CHECK(r.ctx().hovered_step == 20);
-    GUI_CHECK(r.shows("step 20"));
-    // A token hovered in Text is the same step everywhere: y_13 was chosen by step 12.
-    const auto token = r.box("text/token/13");
-    r.move(token.x + token.width / 2, token.y + token.height / 2);
-    GUI_CHECK(r.ctx().hovered_step == 12);
-    GUI_CHECK(r.shows("step 12"));
-    r.move_away();
-    GUI_CHECK(!r.ctx().hovered_step);
-}
-
-void choose_preset(Robot& r, std::string_view name) {
-    const auto preset = std::ranges::find(presets(), name, &Preset::name);
-    r.te->SetRef("//Policy");
-    r.te->ComboClick(("##preset/" + std::string(preset->label)).c_str());
-    r.te->SetRef("");
-}
-
-void cards_and_presets(Robot& r) {
-    r.start(r.config(), 20);
-    GUI_CHECK(r.find("policy/card/0") && !r.find("policy/card/1"));
-    GUI_CHECK(r.shows("Entropy gate (modified)") || r.shows("(modified)"));
-    // Another trigger is another card with a line of its own.
-    r.te->ItemClick("//Policy/Add trigger");
-    const std::string label(signals()[signal_id("kl_nats").value()].label);
-    r.te->ItemClick(("//$FOCUSED/" + label).c_str());
-    GUI_CHECK(r.until([&] { return r.status()->applied.policy.triggers.size() == 2; }));
-    r.frames(3);
-    GUI_CHECK(r.find("policy/card/1") && r.find("signals/threshold/kl_nats"));
-    r.te->ItemClick("//Policy/all");
-    GUI_CHECK(r.until([&] { return r.status()->applied.policy.combine == Combine::all; }));
-    r.te->ItemClick("//Policy/any");
-    GUI_CHECK(r.until([&] { return r.status()->applied.policy.combine == Combine::any; }));
-    // A preset replaces the lot; touching it says "modified"; undo goes back through all of it.
-    for (const Preset& preset : presets()) {
-        if (preset.name == "none") continue;
-        choose_preset(r, preset.name);
-        GUI_CHECK(r.until([&] { return r.status()->applied.policy == preset_policy(preset.name); }));
-        r.frames(2);
-        GUI_CHECK(!r.shows("(modified)"));
-    }
-    choose_preset(r, "entropy");
-    GUI_CHECK(r.until([&] { return r.status()->applied.policy.name == "entropy"; }));
-    r.te->ItemInputValue("//Policy/**/threshold/##entry", "4.5");
-    GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.5; }));
-    GUI_CHECK(r.shows("(modified)"));
-    r.act("edit.undo");
-    GUI_CHECK(r.until([&] { return r.status()->applied.policy == preset_policy("entropy"); }));
-    r.frames(2);
-    GUI_CHECK(!r.shows("(modified)"));
-    // Costs stand beside what costs: the KL card counts its teacher passes.
-    choose_preset(r, "kl");
-    GUI_CHECK(r.until([&] { return r.status()->applied.policy.name == "kl"; }));
-    r.frames(2);
-    GUI_CHECK(r.shows("one teacher pass every"));
-}
-
-/// Type 7 of the values at every checked step, as reference/refresh.md has it.
-double plain_quantile(Robot& r, int64_t steps, int64_t every, double q) {
-    std::vector<double> values;
-    const size_t entropy = signal_id("entropy_bits").value();
-    for (int64_t t = every; t <= steps; t += every)
-        values.push_back(static_cast<double>(r.recording()->signal(t, entropy)));
-    std::sort(values.begin(), values.end());
-    const double place = q * static_cast<double>(values.size() - 1);
-    const auto low = static_cast<size_t>(place);
-    return values[low] + (place - static_cast<double>(low)) * (values[low + 1] - values[low]);
-}
-
-void a_threshold_is_found(Robot& r) {
-    r.start(with_threshold(r, 11.5), 400); // as good as never
-    GUI_CHECK(r.recording()->refreshes().size() == 0);
-    r.click(r.box("policy/find/0"));
-    const std::string first = r.text();
-    const double expected = plain_quantile(r, 400, 1, 0.9975);
-    GUI_CHECK(first.find("q 0.9975 of 400 checks; ") != std::string::npos);
-    GUI_CHECK(first.find("at " + ui::format_value(expected, "bits") + ": ") != std::string::npos);
-    GUI_CHECK(first.find("(estimate)") != std::string::npos);
-    GUI_CHECK(first.find("calibrated on 401 tokens; 2,000 or more are advised") != std::string::npos);
-    // Another number, typed: the answer follows while it is typed.
-    r.te->KeyCharsReplace("20");
-    r.frames(2);
-    const double found = plain_quantile(r, 400, 1, 0.98);
-    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
-    GUI_CHECK(r.shows("Use " + ui::format_value(found, "bits")));
-    GUI_CHECK(r.ctx().drafts.number(key) == 11.5 && !r.ctx().drafts.pending(key)); // nothing is sent yet
-    // What cannot be answered says why, and offers nothing.
-    r.te->KeyCharsReplace("0");
-    r.frames(2);
-    GUI_CHECK(r.shows("must be above 0"));
-    GUI_CHECK((r.te->ItemInfo("//$FOCUSED/###use").ItemFlags & ImGuiItemFlags_Disabled) != 0);
-    r.te->KeyCharsReplace("20");
-    r.frames(2);
-    const auto commands = r.recording()->commands().size();
-    r.te->ItemClick("//$FOCUSED/###use");
-    GUI_CHECK(r.until([&] { return std::abs(applied_threshold(r) - found) < 1e-9; }));
-    GUI_CHECK(r.until([&] { return !r.ctx().drafts.pending(key); }, 50));
-    GUI_CHECK(r.recording()->commands().size() == commands + 1);
-    GUI_CHECK(!r.shows("refreshes per 1,000 tokens")); // the popup is gone
-    // The card shows it with three digits.
-    GUI_CHECK(std::abs(static_cast<double>(r.te->ItemReadAsFloat("//Policy/**/threshold/##entry")) - found) <
-              0.006);
-    // One entry of the undo history, named like any other change of a threshold.
-    GUI_CHECK(r.ctx().drafts.undo_label().find("11.5 -> " + ui::format_value(found, "bits")) !=
-              std::string::npos);
-    r.move_away();
-    r.act("edit.undo");
-    GUI_CHECK(r.until([&] { return applied_threshold(r) == 11.5; }));
-    r.act("edit.redo");
-    GUI_CHECK(r.until([&] { return std::abs(applied_threshold(r) - found) < 1e-9; }));
-    // The menu of the card leads to the same place, which now has nothing to change; Esc closes it.
-    const auto card = r.box("policy/card/0");
-    r.move(card.x + card.width / 2, card.y + 2);
-    r.te->MouseClick(1);
-    r.frames(2);
-    r.te->ItemClick("//$FOCUSED/Find threshold...");
-    r.frames(3);
-    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
-    GUI_CHECK((r.te->ItemInfo("//$FOCUSED/###use").ItemFlags & ImGuiItemFlags_Disabled) != 0);
-    r.te->KeyPress(ImGuiKey_Escape);
-    r.te->KeyPress(ImGuiKey_Escape); // the first one leaves the entry
-    r.frames(2);
-    GUI_CHECK(!r.shows("refreshes per 1,000 tokens"));
-}
-
 } // namespace
 
-std::vector<Case> signal_cases() {
+std::vector<Case> threshold_cases() {
     return {
         {"signals", "SG1 SG3 PO1 the entropy line is dragged: draft, engine, card and refreshes agree",
          drag_the_entropy_line},
@@ -582,22 +301,12 @@ std::vector<Case> signal_cases() {
         {"signals", "SG2 Esc in a drag gives the old threshold back", escape_restores},
         {"signals", "SG2 PO5 line, typed number and slider are one value; one undo entry per drag",
          one_undo_entry_per_drag},
-        {"signals", "SG4 refresh markers stand at their steps and tell their story",
-         markers_stand_at_their_steps},
-        {"signals", "SG5 plots follow until somebody zooms, End follows again", plots_follow_until_panned},
-        {"signals", "SG5 the wheel zooms on a threshold line as beside it", wheel_on_the_line},
-        {"signals", "SG10 a double click shows the whole run", double_click_fits},
-        {"signals", "SG4 refresh lines do not cross the words of an empty plot", words_of_an_empty_plot},
-        {"signals", "SG6 the crosshair is the same step in every panel", crosshair_is_shared},
         {"signals", "SG13 a right drag leaves the threshold line alone, a right click on it opens the menu",
          right_drag_leaves_the_line},
         {"signals", "SG13 a zoom by the right button begins on a threshold line as beside it",
          zoom_box_on_the_line},
         {"signals", "SG11 SG1 a logarithmic axis: the line is the same value, 0 is a tag, hover is raw",
          logarithmic_axes},
-        {"policy", "PO6 a threshold is found from recorded values, taken over and undone",
-         a_threshold_is_found},
-        {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},
     };
 }
 
