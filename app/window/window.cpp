@@ -46,45 +46,25 @@ bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
            recording->steps() >= options.after_steps;
 }
 
-} // namespace
-
-bool has_display() {
-    const char* display = std::getenv("DISPLAY");
-    return display != nullptr && *display != '\0';
+/// The newest run of the trace that was asked for; null where none was. Throws Error.
+std::shared_ptr<const Recording> opened_trace(const WindowOptions& options) {
+    if (!options.trace) return nullptr;
+    const auto runs = load_trace(*options.trace);
+    if (runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
+    return runs.back();
 }
 
-std::filesystem::path default_user_folder() {
-    if (const char* config = std::getenv("XDG_CONFIG_HOME"); config != nullptr && *config != '\0')
-        return std::filesystem::path(config) / "refreshlab";
-    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-        return std::filesystem::path(home) / ".config" / "refreshlab";
-    return {};
+/// What is wrong with the place of a picture is said before the run, not after it. Throws Error.
+void check_picture_path(const std::filesystem::path& path) {
+    const std::filesystem::path folder = path.parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+        throw Error("saving a picture", path.string(), "there is no folder " + folder.string());
+    if (std::filesystem::is_directory(path))
+        throw Error("saving a picture", path.string(), "this is a folder");
 }
 
-int run_window(const WindowOptions& options) {
-    std::shared_ptr<const Recording> opened;
-    if (options.trace) {
-        const auto runs = load_trace(*options.trace);
-        if (runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
-        opened = runs.back();
-    }
+AppWindow::Options options_of_window(const WindowOptions& options) {
     const bool picture = options.screenshot.has_value();
-    // stdout belongs to what a command is asked for.
-    if (spdlog::get("refreshlab") == nullptr)
-        spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
-    check_name("--layout", options.layout, ui::layout_names());
-    check_name("--panel", options.panel, panel_titles());
-    if (picture) { // said before the run, not after it
-        const std::filesystem::path folder = options.screenshot->parent_path();
-        if (!folder.empty() && !std::filesystem::is_directory(folder))
-            throw Error("saving a picture", options.screenshot->string(),
-                        "there is no folder " + folder.string());
-        if (std::filesystem::is_directory(*options.screenshot))
-            throw Error("saving a picture", options.screenshot->string(), "this is a folder");
-    }
-
-    // Order of destruction: the window lets go of the engine before the engine stops.
-    SessionWorker engine(options.record);
     AppWindow::Options window_options;
     window_options.title = options.title;
     window_options.headless = options.headless || (picture && !has_display());
@@ -101,23 +81,13 @@ int run_window(const WindowOptions& options) {
         !picture && !window_options.headless; // nobody answers without a display
     window_options.starts_a_run = options.start.has_value();
     window_options.mirror_log = !picture; // a picture's problem is one line, below
-    AppWindow window(engine, window_options);
-    check_name("--theme", options.theme, ui::theme_names(window.assets()));
-    if (opened) {
-        window.shell().show_recording(opened, options.trace->filename().string());
-        // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
-        if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
-    }
+    return window_options;
+}
 
-    // A picture shows exactly so many steps, whatever the speed of the machine.
-    bool steps_to_ask_for = options.start && picture && options.after_steps > 0;
-    if (options.start) engine.send(command::StartRun{*options.start, steps_to_ask_for || !options.autostart});
-    if (!picture) {
-        window.run();
-        window.shell().save_settings();
-        return 0;
-    }
-
+/// Lets a run come to what the picture is to show.
+/// \param steps_to_ask_for  the run waits for a command: exactly so many steps, whatever the speed of the machine
+void wait_for_picture(AppWindow& window, EngineLink& engine, const WindowOptions& options,
+                      bool steps_to_ask_for) {
     window.frame();
     while (window.open() && !picture_is_due(engine, options)) {
         // Only when the run stands: behind a refused start a step would be an error of its own, and hide the reason.
@@ -127,6 +97,10 @@ int run_window(const WindowOptions& options) {
         }
         window.wait_without_frame(1.0);
     }
+}
+
+/// \return exit status
+int take_picture(AppWindow& window, const EngineLink& engine, const WindowOptions& options) {
     // Docking settles over the first frames, and panels ask for what they need to show (attention of the teacher).
     for (int i = 0; i < 8; ++i)
         window.frame();
@@ -143,6 +117,52 @@ int run_window(const WindowOptions& options) {
         return 1;
     }
     return 0;
+}
+
+} // namespace
+
+bool has_display() {
+    const char* display = std::getenv("DISPLAY");
+    return display != nullptr && *display != '\0';
+}
+
+std::filesystem::path default_user_folder() {
+    if (const char* config = std::getenv("XDG_CONFIG_HOME"); config != nullptr && *config != '\0')
+        return std::filesystem::path(config) / "refreshlab";
+    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+        return std::filesystem::path(home) / ".config" / "refreshlab";
+    return {};
+}
+
+int run_window(const WindowOptions& options) {
+    const std::shared_ptr<const Recording> opened = opened_trace(options);
+    const bool picture = options.screenshot.has_value();
+    // stdout belongs to what a command is asked for.
+    if (spdlog::get("refreshlab") == nullptr)
+        spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
+    check_name("--layout", options.layout, ui::layout_names());
+    check_name("--panel", options.panel, panel_titles());
+    if (picture) check_picture_path(*options.screenshot);
+
+    // Order of destruction: the window lets go of the engine before the engine stops.
+    SessionWorker engine(options.record);
+    AppWindow window(engine, options_of_window(options));
+    check_name("--theme", options.theme, ui::theme_names(window.assets()));
+    if (opened) {
+        window.shell().show_recording(opened, options.trace->filename().string());
+        // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
+        if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
+    }
+
+    const bool steps_to_ask_for = options.start && picture && options.after_steps > 0;
+    if (options.start) engine.send(command::StartRun{*options.start, steps_to_ask_for || !options.autostart});
+    if (!picture) {
+        window.run();
+        window.shell().save_settings();
+        return 0;
+    }
+    wait_for_picture(window, engine, options, steps_to_ask_for);
+    return take_picture(window, engine, options);
 }
 
 } // namespace refreshlab

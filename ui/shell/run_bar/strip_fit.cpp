@@ -1,4 +1,4 @@
-#include "ui/shell/strip_fit.h"
+#include "ui/shell/run_bar/strip_fit.h"
 
 #include <algorithm>
 #include <cstddef>

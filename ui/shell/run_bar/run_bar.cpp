@@ -1,198 +1,20 @@
 #include "ui/base/colour.h"
-#include "ui/base/format.h"
-#include "ui/base/value_format.h"
 #include "ui/shell/parts.h"
-#include "ui/shell/strip_fit.h"
+#include "ui/shell/run_bar/action_button.h"
+#include "ui/shell/run_bar/run_numbers.h"
+#include "ui/shell/run_bar/strip_fit.h"
 #include "ui/state/shell_state.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <utility>
 
 namespace refreshlab::ui {
 
 namespace {
-
-enum class Icon { none, play, pause, step, refresh };
-
-void draw_icon(Icon icon, ImVec2 centre, float size, ImU32 colour) {
-    ImDrawList& draw = *ImGui::GetWindowDrawList();
-    const float h = size * 0.5F;
-    switch (icon) {
-    case Icon::none:
-        break;
-    case Icon::play:
-        draw.AddTriangleFilled(ImVec2(centre.x - h * 0.75F, centre.y - h),
-                               ImVec2(centre.x - h * 0.75F, centre.y + h), ImVec2(centre.x + h, centre.y),
-                               colour);
-        break;
-    case Icon::pause:
-        draw.AddRectFilled(ImVec2(centre.x - h * 0.8F, centre.y - h),
-                           ImVec2(centre.x - h * 0.2F, centre.y + h), colour, 1);
-        draw.AddRectFilled(ImVec2(centre.x + h * 0.2F, centre.y - h),
-                           ImVec2(centre.x + h * 0.8F, centre.y + h), colour, 1);
-        break;
-    case Icon::step:
-        draw.AddTriangleFilled(ImVec2(centre.x - h * 0.8F, centre.y - h),
-                               ImVec2(centre.x - h * 0.8F, centre.y + h),
-                               ImVec2(centre.x + h * 0.4F, centre.y), colour);
-        draw.AddRectFilled(ImVec2(centre.x + h * 0.5F, centre.y - h),
-                           ImVec2(centre.x + h * 0.9F, centre.y + h), colour, 1);
-        break;
-    case Icon::refresh: {
-        constexpr float pi = 3.14159265F;
-        draw.PathArcTo(centre, h * 0.85F, -pi * 0.35F, pi * 1.35F, 20);
-        draw.PathStroke(colour, std::max(1.2F, size * 0.15F));
-        const ImVec2 tip(centre.x + h * 0.85F * std::cos(-pi * 0.35F),
-                         centre.y + h * 0.85F * std::sin(-pi * 0.35F));
-        draw.AddTriangleFilled(ImVec2(tip.x - h * 0.75F, tip.y - h * 0.15F),
-                               ImVec2(tip.x + h * 0.35F, tip.y - h * 0.55F),
-                               ImVec2(tip.x + h * 0.2F, tip.y + h * 0.6F), colour);
-        break;
-    }
-    }
-}
-
-struct ButtonLook {
-    Icon icon = Icon::none;
-    bool accent = false;
-    bool pending = false; ///< hollow: asked for, not done yet
-    float min_width = 0;  ///< so that a changing label does not move its neighbours
-};
-
-float button_width(const std::string& label, const ButtonLook& look) {
-    const float icon = look.icon == Icon::none ? 0 : ImGui::GetFontSize() * 1.25F;
-    return std::max(look.min_width,
-                    ImGui::CalcTextSize(label.c_str()).x + icon + ImGui::GetStyle().FramePadding.x * 2.4F);
-}
-
-/// A button for one action of the table; `label` may say more than the table does ("Rewind to 171").
-void action_button(ShellState& state, const char* id, const std::string& label, const ButtonLook& look) {
-    const Action* action = state.find_action(id);
-    if (!action) return;
-    UiContext& ctx = state.ctx;
-    const ImGuiStyle& style = ImGui::GetStyle();
-    const float em = ImGui::GetFontSize(), icon_width = look.icon == Icon::none ? 0 : em * 1.25F;
-    const bool enabled = ShellState::enabled(*action, ctx);
-    const float width = button_width(label, look);
-    const bool filled = look.accent && !look.pending;
-    ImU32 ink = ctx.theme.text;
-    int colours = 0;
-    if (look.accent) {
-        const ImU32 base = filled ? ctx.theme.accent : with_alpha(ctx.theme.accent, 0.12F);
-        ImGui::PushStyleColor(ImGuiCol_Button, base);
-        ImGui::PushStyleColor(ImGuiCol_ButtonHovered, mix(base, IM_COL32_WHITE, 0.15F));
-        ImGui::PushStyleColor(ImGuiCol_ButtonActive, mix(base, IM_COL32_BLACK, 0.12F));
-        colours = 3;
-        ink = filled ? ctx.theme.accent_text : ctx.theme.accent_ink;
-    }
-    ImGui::BeginDisabled(!enabled);
-    if (ImGui::Button(fmt::format("###{}", id).c_str(), ImVec2(width, 0))) state.run(*action);
-    ImGui::PopStyleColor(colours);
-    const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-    const float alpha = enabled ? 1.0F : style.DisabledAlpha;
-    const ImU32 colour = with_alpha(ink, alpha);
-    const float text_width = ImGui::CalcTextSize(label.c_str()).x;
-    float x = low.x + (high.x - low.x - text_width - icon_width) * 0.5F;
-    if (look.icon != Icon::none)
-        draw_icon(look.icon, ImVec2(x + em * 0.4F, (low.y + high.y) * 0.5F), em * 0.72F, colour);
-    x += icon_width;
-    ImGui::GetWindowDrawList()->AddText(ImVec2(x, low.y + style.FramePadding.y), colour, label.c_str());
-    if (look.accent && look.pending)
-        ImGui::GetWindowDrawList()->AddRect(low, high, ctx.theme.accent, style.FrameRounding, 1.5F);
-    ImGui::EndDisabled();
-    if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled)) {
-        const std::string keys = shortcut_text(action->shortcut);
-        if (!enabled && action->why_disabled)
-            ImGui::SetTooltip("%s", action->why_disabled(ctx).c_str());
-        else if (keys.empty())
-            ImGui::SetTooltip("%s", action->help.c_str());
-        else
-            ImGui::SetTooltip("%s\n%s", action->help.c_str(), keys.c_str());
-    }
-    const char* name = std::string_view(id).find('.') == std::string_view::npos
-                           ? id
-                           : id + std::string_view(id).find('.') + 1;
-    ctx.landmarks.set(fmt::format("runbar/{}", name), {low.x, low.y, high.x - low.x, high.y - low.y});
-}
-
-/// Numbers of the run bar, most wanted first: the last ones go when the window is narrow.
-struct Number {
-    std::string text, help;
-    ImU32 colour;
-    float width; ///< of the widest text it will have soon, so that the strip does not jitter
-};
-
-std::vector<Number> run_numbers(const ShellState& state) {
-    const UiContext& ctx = state.ctx;
-    std::vector<Number> numbers;
-    const auto add = [&](std::string text, std::string help, ImU32 colour, const char* widest) {
-        const float width = std::max(ImGui::CalcTextSize(text.c_str()).x, ImGui::CalcTextSize(widest).x);
-        numbers.push_back({std::move(text), std::move(help), colour, width});
-    };
-    const int32_t max_tokens = ctx.recording && state.trace ? ctx.recording->info().config.max_tokens
-                                                            : ctx.status->applied.max_tokens;
-    const std::string all = format_thousands(std::max<int64_t>(max_tokens, ctx.steps));
-    add(fmt::format("step {} / {}", format_thousands(ctx.shown_step()), all),
-        ctx.live() ? "The newest step and the tokens asked for"
-                   : "The selected step and the tokens asked for",
-        ctx.theme.text, fmt::format("step {0} / {0}", all).c_str());
-    if (!ctx.recording) return numbers;
-    const bool refreshing =
-        ctx.recording->info().config.mode == Mode::overfill; // else there is nothing to count
-    const size_t refreshes = ctx.recording->refreshes().size();
-    if (refreshing)
-        add(fmt::format("{} {}", refreshes, refreshes == 1 ? "refresh" : "refreshes"),
-            "Splices so far, by hand included", ctx.theme.accent_ink, "00 refreshes");
-    const double tps = state.trace ? 0 : ctx.status->tokens_per_second;
-    if (tps > 0)
-        add(fmt::format("{} tokens/s", format_number(tps)), "Decode speed over the last 64 tokens",
-            ctx.theme.text, "0000 tokens/s");
-    if (refreshing && ctx.steps > 0)
-        add(fmt::format("{} per 1,000", format_number(1000.0 * static_cast<double>(refreshes) /
-                                                      static_cast<double>(ctx.steps))),
-            "Refreshes per 1,000 tokens", ctx.theme.text_muted, "00.0 per 1,000");
-    if (refreshing && state.decode_ms > 0)
-        add(fmt::format("+{} % time", format_number(100 * state.refresh_ms / state.decode_ms)),
-            "Time of teacher passes and splices against the rest of the decode", ctx.theme.text_muted,
-            "+00.0 % time");
-    return numbers;
-}
-
-/// Something that takes long: loading, prefilling, a job.
-struct Progress {
-    float fraction; ///< negative: the length is unknown
-    std::string text;
-    std::function<void()> cancel;
-    int job = -1; ///< its index; -1 is the engine
-};
-
-/// Those that have taken longer than 200 ms (RB8).
-std::vector<Progress> run_progress(ShellState& state) {
-    constexpr double patience = 0.2; // seconds
-    const EngineStatus& status = *state.ctx.status;
-    const double now = ImGui::GetTime();
-    const bool busy = status.state == EngineState::loading || status.state == EngineState::prefilling;
-    if (!busy)
-        state.busy_since_s = -1;
-    else if (state.busy_since_s < 0)
-        state.busy_since_s = now;
-    std::vector<Progress> list;
-    if (busy && now - state.busy_since_s > patience)
-        list.push_back({static_cast<float>(std::clamp(status.progress, 0.0, 1.0)),
-                        status.message.empty() ? std::string(to_string(status.state)) : status.message,
-                        [&state] { state.run("run.stop"); }});
-    for (size_t i = 0; i < state.jobs.size(); ++i)
-        if (const Job& job = state.jobs[i]; now - job.started_s >= patience)
-            list.push_back({static_cast<float>(-now), job.label, [flag = job.cancelled] { *flag = true; },
-                            static_cast<int>(i)});
-    if (!list.empty()) state.ctx.host.keep_awake(0.3);
-    return list;
-}
 
 /// A piece of the run bar: in the strip where there is room, else in the popup of its "..." button.
 struct Part {

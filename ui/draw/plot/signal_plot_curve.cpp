@@ -1,6 +1,6 @@
 // What a plot of the Signals panel shows of a recording: curve, band, refreshes, the steps that are looked at.
 #include "ui/base/colour.h"
-#include "ui/draw/signal_plot.h"
+#include "ui/draw/plot/signal_plot.h"
 #include "ui/scene/marks/refresh_marks.h"
 #include "ui/theme/run_colours.h"
 
@@ -10,37 +10,45 @@
 #include <cmath>
 
 namespace refreshlab::ui {
+
 void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
-    const SignalSeries& series = stack.series.series(m_signal);
-    const ImU32 colour = ctx.theme.signal(info().name);
-    if (const SeriesSet::Band* band = stack.series.band(m_signal)) {
-        envelope(band->low, band->high, ctx.time.x_min, ctx.time.x_max, width_px, m_band_x, m_band_low,
-                 m_band_high);
-        clip_to_axis(m_axis, m_band_low);
-        clip_to_axis(m_axis, m_band_high);
-        ImPlotSpec fill;
-        fill.FillColor = ImGui::ColorConvertU32ToFloat4(colour);
-        fill.FillAlpha = 0.32F;
-        // One piece per run of measured columns; a lone one becomes a whisker, which is all that is known there.
-        for (size_t i = 0; i < m_band_x.size();) {
-            size_t end = i;
-            while (end < m_band_x.size() && std::isfinite(m_band_low[end]) && std::isfinite(m_band_high[end]))
-                ++end;
-            if (end - i == 1) {
-                const ImVec2 low = ImPlot::PlotToPixels(m_band_x[i], m_band_low[i]);
-                const ImVec2 high = ImPlot::PlotToPixels(m_band_x[i], m_band_high[i]);
-                ImPlot::PushPlotClipRect();
-                ImPlot::GetPlotDrawList()->AddLine(low, high, with_alpha(colour, 0.5F), 2);
-                ImPlot::PopPlotClipRect();
-            } else if (end - i > 1) {
-                ImPlot::PlotShaded("##band", m_band_x.data() + i, m_band_low.data() + i,
-                                   m_band_high.data() + i, static_cast<int>(end - i), fill);
-            }
-            i = std::max(end, i + 1);
-        }
-    }
-    decimate(series, ctx.time.x_min, ctx.time.x_max, width_px, m_path);
+    if (const SeriesSet::Band* band = stack.series.band(m_signal)) draw_band(ctx, *band, width_px);
+    decimate(stack.series.series(m_signal), ctx.time.x_min, ctx.time.x_max, width_px, m_path);
     clip_to_axis(m_axis, m_path);
+    draw_path(ctx);
+    draw_placeless(ctx);
+}
+
+void SignalPlot::draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px) {
+    const Colour colour = ctx.theme.signal(info().name);
+    envelope(band.low, band.high, ctx.time.x_min, ctx.time.x_max, width_px, m_band_x, m_band_low,
+             m_band_high);
+    clip_to_axis(m_axis, m_band_low);
+    clip_to_axis(m_axis, m_band_high);
+    ImPlotSpec fill;
+    fill.FillColor = ImGui::ColorConvertU32ToFloat4(colour);
+    fill.FillAlpha = 0.32F;
+    // One piece per run of measured columns; a lone one becomes a whisker, which is all that is known there.
+    for (size_t i = 0; i < m_band_x.size();) {
+        size_t end = i;
+        while (end < m_band_x.size() && std::isfinite(m_band_low[end]) && std::isfinite(m_band_high[end]))
+            ++end;
+        if (end - i == 1) {
+            const ImVec2 low = ImPlot::PlotToPixels(m_band_x[i], m_band_low[i]);
+            const ImVec2 high = ImPlot::PlotToPixels(m_band_x[i], m_band_high[i]);
+            ImPlot::PushPlotClipRect();
+            ImPlot::GetPlotDrawList()->AddLine(low, high, with_alpha(colour, 0.5F), 2);
+            ImPlot::PopPlotClipRect();
+        } else if (end - i > 1) {
+            ImPlot::PlotShaded("##band", m_band_x.data() + i, m_band_low.data() + i, m_band_high.data() + i,
+                               static_cast<int>(end - i), fill);
+        }
+        i = std::max(end, i + 1);
+    }
+}
+
+void SignalPlot::draw_path(const UiContext& ctx) {
+    const Colour colour = ctx.theme.signal(info().name);
     const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
     ImPlotSpec spec;
     spec.LineColor = ImGui::ColorConvertU32ToFloat4(with_alpha(colour, 0.45F));
@@ -59,8 +67,13 @@ void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
         ImPlot::PlotScatter("##points", m_path.marker_x.data(), m_path.marker_y.data(),
                             static_cast<int>(m_path.marker_x.size()), spec);
     }
-    // What has no place: NaN as ticks on the rug, infinities and values that a logarithm does not know as triangles at
-    // their edge.
+}
+
+/// What has no place: NaN as ticks on the rug, infinities and values that a logarithm does not know as triangles at their
+/// edge.
+void SignalPlot::draw_placeless(UiContext& ctx) {
+    const Colour colour = ctx.theme.signal(info().name);
+    const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
     const float top = m_box.y, bottom = m_box.y + m_box.height, mark = 6 * scale;
@@ -88,7 +101,7 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
     const ImVec2 mouse = ImGui::GetMousePos();
     const bool hovered = ImPlot::IsPlotHovered();
     for (const MarkerGroup& group : merge_markers(marks.x_px, 3)) {
-        const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
+        const Colour colour = group_colour(ctx.theme, *ctx.recording, marks, group);
         const auto left = static_cast<float>(group.x_min), right = static_cast<float>(group.x_max);
         const bool near = hovered && mouse.x > left - 3 && mouse.x < right + 3;
         if (near) stack.hovered_marks = group;
@@ -107,7 +120,7 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
 void SignalPlot::draw_step_lines(UiContext& ctx) {
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
-    const auto vertical = [&](int64_t step, ImU32 colour, float thickness) {
+    const auto vertical = [&](int64_t step, Colour colour, float thickness) {
         const float x = std::round(ImPlot::PlotToPixels(static_cast<double>(step), 0.0).x) + 0.5F;
         list->AddLine({x, m_box.y}, {x, m_box.y + m_box.height}, colour, thickness);
     };

@@ -2,7 +2,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/signal_plot.h"
+#include "ui/draw/plot/signal_plot.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ float threshold_tag_width(double value) {
     return tag_width(value) + tag_arrow();
 }
 
-void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines) {
+void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines) {
     m_held = m_on_line = false;
     m_wheel = 0;
     for (size_t i = 0; i < lines.size(); ++i) {
@@ -42,7 +42,7 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const std::ve
         if (!m_axis.has_place(line.value)) continue;
         if ((line.value < m_axis.min || line.value > m_axis.max) && !is_held) continue;
         const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
-        const ImU32 colour = with_alpha(ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.45F);
+        const Colour colour = with_alpha(ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.45F);
         double y = line.value;
         const bool no_input = m_locked || stack.drag.holds_another(line) || m_box_from.has_value();
         bool clicked = false, hovered = false, held = false;
@@ -88,26 +88,26 @@ void SignalPlot::draw_prediction(UiContext& ctx, PlotStack& stack, const Thresho
         steps.push_back(*it);
     }
     const float y = ImPlot::PlotToPixels(0.0, line.value).y, size = ImGui::GetFontSize() * 0.3F;
-    const ImU32 colour = ctx.theme.signal(info().name);
+    const Colour colour = ctx.theme.signal(info().name);
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
     for (const MarkerGroup& group : merge_markers(x_px, 3)) {
         const auto x = static_cast<float>(group.x());
         // Solid as far as the prediction is exact, faint where the text itself would differ.
         const bool exact = !answer->exact_until || steps[group.first] <= *answer->exact_until;
-        const ImU32 ink = with_alpha(colour, exact ? 0.9F : 0.45F);
+        const Colour ink = with_alpha(colour, exact ? 0.9F : 0.45F);
         list->AddLine({x, m_box.y}, {x, m_box.y + m_box.height}, with_alpha(colour, exact ? 0.30F : 0.16F));
         list->AddTriangleFilled({x - size, y - 2 * size}, {x + size, y - 2 * size}, {x, y - 1}, ink);
     }
     ImPlot::PopPlotClipRect();
 }
 
-void SignalPlot::draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lines) {
+void SignalPlot::draw_tags(UiContext& ctx, const Lines& lines) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float line_height = ImGui::GetTextLineHeight(), half = tag_half_height(), arrow = tag_arrow();
     for (const ThresholdLine& line : lines) {
         if (!std::isfinite(line.value)) continue;
-        const ImU32 colour =
+        const Colour colour =
             mix(ctx.theme.plot_background, ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.5F);
         const bool above = line.value > m_axis.max, below = line.value < m_axis.min;
         const double share = std::clamp(m_axis.share(line.value), 0.0, 1.0);

@@ -1,5 +1,5 @@
 #include "tests/support/seed.h"
-#include "tests/ui/scene/heatmap_recording.h"
+#include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/maps/cache_map.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "ui/context/context.h"
-#include "ui/draw/threshold_drag.h"
+#include "ui/draw/plot/threshold_drag.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/value_axis.h"
 #include "ui/scene/marks/markers.h"
+#include "ui/scene/policy/empty_hint.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/what_if_preview.h"
 #include "ui/scene/series/series_set.h"
@@ -49,27 +50,41 @@ public:
     void forget_run(); ///< another recording: ranges start anew
 
 private:
-    void draw_header(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines);
+    struct Frame; ///< of one plot in one frame
+    using Lines = std::vector<ThresholdLine>;
+
+    void fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float height);
+    void set_up_ticks(PlotStack& stack, Frame& f, float height);
+    void draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void move_view(UiContext& ctx, const Frame& f);
+    // signal_plot_header.cpp
+    void draw_header(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    float draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, float right);
+    void draw_what_if(UiContext& ctx, PlotStack& stack, const ThresholdLine& moved, ImVec2 at, float x,
+                      float right);
+    void draw_notes(UiContext& ctx, const Lines& lines, ImVec2 at, float x, float right);
+    [[nodiscard]] EmptyHint hint(const UiContext& ctx) const;
+    void draw_empty_hint(UiContext& ctx);
+    // signal_plot_curve.cpp
     void draw_curve(UiContext& ctx, PlotStack& stack, double width_px);
+    void draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px);
+    void draw_path(const UiContext& ctx);
+    void draw_placeless(UiContext& ctx);
     void draw_refresh_lines(UiContext& ctx, PlotStack& stack);
     void draw_step_lines(UiContext& ctx);
-    void draw_thresholds(UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines);
+    // signal_plot_threshold.cpp
+    void draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines);
     void drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y, bool held);
-    bool zoom_by_box(UiContext& ctx, bool hovered); ///< true: it was a click of the right button, not a drag
-    void draw_tags(UiContext& ctx, const std::vector<ThresholdLine>& lines);
+    void draw_tags(UiContext& ctx, const Lines& lines);
     void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
+    // signal_plot_mouse.cpp
     void handle_mouse(UiContext& ctx, PlotStack& stack);
-    void draw_menu(UiContext& ctx, const std::vector<ThresholdLine>& lines);
+    bool zoom_by_box(UiContext& ctx, bool hovered); ///< true: it was a click of the right button, not a drag
+    void draw_zoom_box(UiContext& ctx);
+    void draw_menu(UiContext& ctx, const Lines& lines);
+    void draw_threshold_menu(UiContext& ctx, const Lines& lines);
     void draw_axis_menu(UiContext& ctx);
-    /// Why there is no value, and the switch that would bring some (no key: none would).
-    struct EmptyHint {
-        std::string why;
-        const char* key = nullptr;
-        const char* action = "";
-    };
-    [[nodiscard]] EmptyHint empty_hint(const UiContext& ctx) const;
-    void draw_empty_hint(UiContext& ctx);
-    void fit_values(const UiContext& ctx, PlotStack& stack, const std::vector<ThresholdLine>& lines);
 
     size_t m_signal;
     bool m_locked = false, m_hide = false;
@@ -93,7 +108,5 @@ private:
 
 /// Width of a threshold's tag left of the plot, pixels at the present font.
 [[nodiscard]] float threshold_tag_width(double value);
-/// The usual range of a signal: the registry's, log2 V bits where it depends on the vocabulary.
-[[nodiscard]] ValueRange usual_range(const Signal& signal, int64_t vocab_size);
 
 } // namespace refreshlab::ui

@@ -1,4 +1,4 @@
-#include "ui/draw/threshold_drag.h"
+#include "ui/draw/plot/threshold_drag.h"
 
 #include "ui/widgets/widgets.h"
 

@@ -1,4 +1,4 @@
-#include "ui/scene/maps/attention_map.h"
+#include "ui/scene/attention/attention_map.h"
 
 #include <algorithm>
 #include <cmath>

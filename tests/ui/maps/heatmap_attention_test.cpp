@@ -1,7 +1,7 @@
 #include "tests/support/seed.h"
-#include "tests/ui/scene/heatmap_recording.h"
+#include "tests/ui/maps/heatmap_recording.h"
 #include "ui/base/colour.h"
-#include "ui/scene/maps/attention_map.h"
+#include "ui/scene/attention/attention_map.h"
 
 #include <catch2/catch_test_macros.hpp>
 
