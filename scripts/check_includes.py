@@ -19,7 +19,7 @@ plain_rooms = {"base", "text", "control", "signals", "refresh", "record", "tasks
 # window shows, are compiled without Dear ImGui (rl_scene). Rooms within scene/ stand in an order of their own.
 ui_rooms = ["base", "scene", "theme", "context", "widgets", "draw", "panels", "state", "dialogs", "shell"]
 ui_plain = {"base", "scene", "theme"}
-scene_rooms = ["series", "axes", "maps", "text", "marks", "policy"]
+scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy"]
 
 
 def ui_fault(name, target):

@@ -3,6 +3,7 @@
 #include "app/window/gl.h"
 #include "app/window/picture.h"
 #include "engine/base/error.h"
+#include "engine/base/quantile.h"
 #include "engine/record/recording/recording.h"
 #include "engine/text/utf8.h"
 #include "kernels/execution/cores.h"
@@ -31,13 +32,6 @@ constexpr size_t remembered_costs = 240;
 
 double now_s() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double quantile(std::vector<double>& values, double q) {
-    if (values.empty()) return 0;
-    const auto at = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
-    std::nth_element(values.begin(), at, values.end());
-    return *at;
 }
 
 } // namespace
@@ -409,9 +403,9 @@ ui::Host::FrameStats AppWindow::frame_stats() const {
         gl.push_back(cost.gl_ms);
         if (now - cost.began <= 1.0) stats.frames_per_second += 1;
     }
-    stats.cpu_ms_p99 = quantile(cpu, 0.99);
-    stats.cpu_ms_median = quantile(cpu, 0.5);
-    stats.gl_ms = quantile(gl, 0.5);
+    stats.cpu_ms_p99 = quantile(cpu, 0.99).value_or(0);
+    stats.cpu_ms_median = quantile(cpu, 0.5).value_or(0);
+    stats.gl_ms = quantile(gl, 0.5).value_or(0);
     return stats;
 }
 

@@ -51,6 +51,79 @@ bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
            recording->steps() >= options.after_steps;
 }
 
+/// The newest run of the trace that was asked for; null where none was. Throws Error.
+std::shared_ptr<const Recording> opened_trace(const WindowOptions& options) {
+    if (!options.trace) return nullptr;
+    const auto runs = load_trace(*options.trace);
+    if (runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
+    return runs.back();
+}
+
+/// What is wrong with the place of a picture is said before the run, not after it. Throws Error.
+void check_picture_path(const std::filesystem::path& path) {
+    const std::filesystem::path folder = path.parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+        throw Error("saving a picture", path.string(), "there is no folder " + folder.string());
+    if (std::filesystem::is_directory(path))
+        throw Error("saving a picture", path.string(), "this is a folder");
+}
+
+AppWindow::Options options_of_window(const WindowOptions& options) {
+    const bool picture = options.screenshot.has_value();
+    AppWindow::Options window_options;
+    window_options.title = options.title;
+    window_options.headless = options.headless || (picture && !has_display());
+    window_options.width = options.width;
+    window_options.height = options.height;
+    window_options.theme = options.theme;
+    window_options.layout = options.layout;
+    window_options.user_scale = options.user_scale;
+    window_options.restore_user_layout = !picture;
+    window_options.first_start_hints = !picture;
+    if (!picture) window_options.user_folder = default_user_folder();
+    window_options.command_line = options.command_line;
+    window_options.ask_before_closing =
+        !picture && !window_options.headless; // nobody answers without a display
+    window_options.starts_a_run = options.start.has_value();
+    window_options.mirror_log = !picture; // a picture's problem is one line, below
+    return window_options;
+}
+
+/// Lets a run come to what the picture is to show.
+/// \param steps_to_ask_for  the run waits for a command: exactly so many steps, whatever the speed of the machine
+void wait_for_picture(AppWindow& window, EngineLink& engine, const WindowOptions& options,
+                      bool steps_to_ask_for) {
+    window.frame();
+    while (window.open() && !picture_is_due(engine, options)) {
+        // Only when the run stands: behind a refused start a step would be an error of its own, and hide the reason.
+        if (steps_to_ask_for && engine.status()->state == EngineState::paused) {
+            steps_to_ask_for = false;
+            engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
+        }
+        window.wait_without_frame(1.0);
+    }
+}
+
+/// \return exit status
+int take_picture(AppWindow& window, const EngineLink& engine, const WindowOptions& options) {
+    // Docking settles over the first frames, and panels ask for what they need to show (attention of the teacher).
+    for (int i = 0; i < 8; ++i)
+        window.frame();
+    const auto status = engine.status();
+    if (options.start && status->state == EngineState::idle && status->errors > 0) {
+        fmt::print(stderr, "refreshlab: {}\n",
+                   visible_text(status->refusals.front(), 4000)); // what came behind it only follows from it
+        return 2;                                                 // bad input: no run, no picture
+    }
+    window.write_picture({*options.screenshot, options.panel, options.scale});
+    spdlog::info("saved {}", visible_text(options.screenshot->string(), 4000));
+    if (status->state == EngineState::failed) {
+        fmt::print(stderr, "refreshlab: {}\n", visible_text(status->message, 4000));
+        return 1;
+    }
+    return 0;
+}
+
 } // namespace
 
 bool has_display() {
@@ -73,47 +146,20 @@ std::vector<std::string> panel_titles() {
     return titles;
 }
 
-int run_window(const WindowOptions& options) {
-    std::shared_ptr<const Recording> opened;
-    if (options.trace) {
-        const auto runs = load_trace(*options.trace);
-        if (runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
-        opened = runs.back();
-    }
+int run_window(const WindowOptions& given) {
+    WindowOptions options = given;
+    const std::shared_ptr<const Recording> opened = opened_trace(options);
     const bool picture = options.screenshot.has_value();
     // stdout belongs to what a command is asked for.
     if (spdlog::get("refreshlab") == nullptr)
         spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
-    const std::string layout = known_name("--layout", options.layout, ui::layout_names()),
-                      panel = known_name("--panel", options.panel, panel_titles());
-    if (picture) { // said before the run, not after it
-        const std::filesystem::path folder = options.screenshot->parent_path();
-        if (!folder.empty() && !std::filesystem::is_directory(folder))
-            throw Error("saving a picture", options.screenshot->string(),
-                        "there is no folder " + folder.string());
-        if (std::filesystem::is_directory(*options.screenshot))
-            throw Error("saving a picture", options.screenshot->string(), "this is a folder");
-    }
+    options.layout = known_name("--layout", options.layout, ui::layout_names());
+    options.panel = known_name("--panel", options.panel, panel_titles());
+    if (picture) check_picture_path(*options.screenshot);
 
     // Order of destruction: the window lets go of the engine before the engine stops.
     SessionWorker engine(options.record);
-    AppWindow::Options window_options;
-    window_options.title = options.title;
-    window_options.headless = options.headless || (picture && !has_display());
-    window_options.width = options.width;
-    window_options.height = options.height;
-    window_options.theme = options.theme;
-    window_options.layout = layout;
-    window_options.user_scale = options.user_scale;
-    window_options.restore_user_layout = !picture;
-    window_options.first_start_hints = !picture;
-    if (!picture) window_options.user_folder = default_user_folder();
-    window_options.command_line = options.command_line;
-    window_options.ask_before_closing =
-        !picture && !window_options.headless; // nobody answers without a display
-    window_options.starts_a_run = options.start.has_value();
-    window_options.mirror_log = !picture; // a picture's problem is one line, below
-    AppWindow window(engine, window_options);
+    AppWindow window(engine, options_of_window(options));
     // Themes are files, and names of files have capitals that count.
     if (const auto themes = ui::theme_names(window.assets());
         std::ranges::find(themes, options.theme) == themes.end())
@@ -124,40 +170,15 @@ int run_window(const WindowOptions& options) {
         if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
     }
 
-    // A picture shows exactly so many steps, whatever the speed of the machine.
-    bool steps_to_ask_for = options.start && picture && options.after_steps > 0;
+    const bool steps_to_ask_for = options.start && picture && options.after_steps > 0;
     if (options.start) engine.send(command::StartRun{*options.start, steps_to_ask_for || !options.autostart});
     if (!picture) {
         window.run();
         window.shell().save_settings();
         return 0;
     }
-
-    window.frame();
-    while (window.open() && !picture_is_due(engine, options)) {
-        // Only when the run stands: behind a refused start a step would be an error of its own, and hide the reason.
-        if (steps_to_ask_for && engine.status()->state == EngineState::paused) {
-            steps_to_ask_for = false;
-            engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
-        }
-        window.wait_without_frame(1.0);
-    }
-    // Docking settles over the first frames, and panels ask for what they need to show (attention of the teacher).
-    for (int i = 0; i < 8; ++i)
-        window.frame();
-    const auto status = engine.status();
-    if (options.start && status->state == EngineState::idle && status->errors > 0) {
-        fmt::print(stderr, "refreshlab: {}\n",
-                   visible_text(status->refusals.front(), 4000)); // what came behind it only follows from it
-        return 2;                                                 // bad input: no run, no picture
-    }
-    window.write_picture({*options.screenshot, panel, options.scale});
-    spdlog::info("saved {}", visible_text(options.screenshot->string(), 4000));
-    if (status->state == EngineState::failed) {
-        fmt::print(stderr, "refreshlab: {}\n", visible_text(status->message, 4000));
-        return 1;
-    }
-    return 0;
+    wait_for_picture(window, engine, options, steps_to_ask_for);
+    return take_picture(window, engine, options);
 }
 
 } // namespace refreshlab

@@ -138,9 +138,15 @@ struct Case {
     void (*run)(Robot&);
 };
 [[nodiscard]] std::vector<Case> run_cases();
-[[nodiscard]] std::vector<Case> signal_cases();
-[[nodiscard]] std::vector<Case> panel_cases();
+[[nodiscard]] std::vector<Case> threshold_cases();
+[[nodiscard]] std::vector<Case> plot_cases();
+[[nodiscard]] std::vector<Case> policy_cases();
+[[nodiscard]] std::vector<Case> text_cases();
+[[nodiscard]] std::vector<Case> timeline_cases();
+[[nodiscard]] std::vector<Case> map_cases();
+[[nodiscard]] std::vector<Case> distribution_cases();
 [[nodiscard]] std::vector<Case> window_cases();
+[[nodiscard]] std::vector<Case> shell_cases();
 [[nodiscard]] std::vector<Case> file_cases();
 [[nodiscard]] std::vector<Case> exactness_cases();
 [[nodiscard]] std::vector<Case> job_cases();

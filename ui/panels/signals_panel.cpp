@@ -1,9 +1,10 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
-#include "ui/draw/signal_plot.h"
+#include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
+#include "ui/scene/axes/plot_stack.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/marks/refresh_marks.h"
 #include "ui/theme/run_colours.h"
@@ -16,6 +17,8 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <span>
+#include <vector>
 
 namespace refreshlab::ui {
 namespace {
@@ -36,6 +39,9 @@ public:
 private:
     void draw_toolbar(UiContext& ctx);
     void draw_signal_list(UiContext& ctx);
+    [[nodiscard]] std::vector<SignalPlot*> chosen_plots(const UiContext& ctx);
+    void ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots);
+    void draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots, float left);
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height);
 
     std::array<std::optional<SignalPlot>, max_signals> m_plots;
@@ -123,6 +129,30 @@ void SignalsPanel::draw_toolbar(UiContext& ctx) {
     ImGui::SetItemTooltip("Show the whole run (F, or a double click on a plot)");
 }
 
+std::vector<SignalPlot*> SignalsPanel::chosen_plots(const UiContext& ctx) {
+    std::vector<SignalPlot*> plots;
+    for (size_t id = 0; id < signals().size(); ++id) {
+        if (!ctx.plots.shown[id]) continue;
+        if (!m_plots[id]) m_plots[id].emplace(id);
+        plots.push_back(&*m_plots[id]);
+    }
+    return plots;
+}
+
+/// The threshold that is moved may be held here or on its card: the count is the same.
+void SignalsPanel::ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots) {
+    const bool threshold_moves = std::ranges::any_of(plots, [&](const SignalPlot* plot) {
+        return std::ranges::any_of(threshold_lines(ctx.drafts, plot->info().name),
+                                   [&](const ThresholdLine& l) { return l.key == ctx.drafts.edited_key(); });
+    });
+    if (!threshold_moves || !ctx.recording) {
+        m_preview.clear();
+        return;
+    }
+    m_preview.ask(ctx.recording, ctx.steps, ctx.drafts.policy());
+    if (m_preview.busy()) ctx.host.keep_awake(0.2);
+}
+
 void SignalsPanel::draw(UiContext& ctx) {
     m_series.begin_frame(ctx.recording, ctx.steps);
     PlotStack stack{m_series, m_preview, m_drag};
@@ -135,97 +165,57 @@ void SignalsPanel::draw(UiContext& ctx) {
     if (!ctx.recording || ctx.steps == 0)
         offer_run(ctx,
                   "The signals of a run appear here, one plot each, as soon as it makes its first step.");
-
-    std::vector<SignalPlot*> plots;
-    const auto weight_of = [&](const SignalPlot& plot) {
-        return ctx.steps == 0 || plot.has_data(m_series) ? 1.0F : 0.6F;
-    };
-    for (size_t id = 0; id < signals().size(); ++id) {
-        if (!ctx.plots.shown[id]) continue;
-        if (!m_plots[id]) m_plots[id].emplace(id);
-        plots.push_back(&*m_plots[id]);
-    }
+    const std::vector<SignalPlot*> plots = chosen_plots(ctx);
     if (plots.empty()) {
         ImGui::TextDisabled("No signal is chosen.");
         return;
     }
-    // The threshold that is moved may be held here or on its card: the count is the same.
-    const bool threshold_moves = std::ranges::any_of(plots, [&](const SignalPlot* plot) {
-        return std::ranges::any_of(threshold_lines(ctx.drafts, plot->info().name),
-                                   [&](const ThresholdLine& l) { return l.key == ctx.drafts.edited_key(); });
-    });
-    if (threshold_moves && ctx.recording) {
-        m_preview.ask(ctx.recording, ctx.steps, ctx.drafts.policy());
-        if (m_preview.busy()) ctx.host.keep_awake(0.2);
-    } else {
-        m_preview.clear();
-    }
-
-    const float font = ImGui::GetFontSize(), lane_height = std::round(font * 1.25F);
+    ask_what_if(ctx, plots);
+    const float lane_height = std::round(ImGui::GetFontSize() * 1.25F);
     const ImVec2 lane = ImGui::GetCursorScreenPos();
     ImGui::SetCursorScreenPos({lane.x, lane.y + lane_height});
-    if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground)) {
-        const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the lowest plot
-        // What the smallest plots need is taken from the others, so that the axis stays in sight as long as it can.
-        float room = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1);
-        // Where it is short, plots get lower and signals without a value fold into their header.
-        const float readable = SignalPlot::header_height() + font * 2.8F;
-        const bool tight = room < readable * static_cast<float>(plots.size());
-        const float least = tight ? SignalPlot::header_height() + font * 2.2F : readable;
-        const auto folded = [&](const SignalPlot& plot) {
-            return tight && ctx.steps > 0 && !plot.has_data(m_series);
-        };
-        float unit = 0, count = 0, weights = 0;
-        const SignalPlot* lowest = nullptr;
-        for (const SignalPlot* plot : plots) {
-            if (folded(*plot)) {
-                room -= SignalPlot::header_height();
-                continue;
-            }
-            lowest = plot;
-            weights += weight_of(*plot);
-            count += 1;
-        }
-        if (weights > 0) unit = std::max(0.0F, room) / weights;
-        float small = 0;
-        for (const SignalPlot* plot : plots)
-            if (!folded(*plot) && unit * weight_of(*plot) < least) {
-                room -= least;
-                weights -= weight_of(*plot);
-                small += 1;
-            }
-        if (small > 0 && small < count) unit = std::max(0.0F, room) / weights;
-        ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {ImGui::GetStyle().ItemSpacing.x, 0});
-        if (ImPlot::BeginAlignedPlots("##aligned", true)) {
-            for (SignalPlot* plot : plots) {
-                if (folded(*plot)) {
-                    plot->draw_folded(ctx, stack);
-                } else {
-                    const bool last = plot == lowest;
-                    plot->draw(ctx, stack,
-                               std::max(least, std::floor(unit * weight_of(*plot))) + (last ? labels : 0),
-                               last);
-                }
-                if (plot->wants_hiding()) {
-                    ctx.plots.shown[plot->signal()] = false;
-                    m_plots[plot->signal()].reset(); // `plot` is not used again
-                    break;
-                }
-            }
-            ImPlot::EndAlignedPlots();
-        }
-        ImGui::PopStyleVar();
-        // Where the gutter is narrow the first tick's label would touch the name: numbers alone will do.
-        const float name_end = lane.x + ImGui::CalcTextSize("step ").x;
-        if (lowest != nullptr && name_end + ImGui::CalcTextSize("0").x / 2 <= stack.left)
-            ImGui::GetWindowDrawList()->AddText({lane.x, stack.bottom + 4}, ctx.theme.text_muted, "step");
-    }
+    if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground))
+        draw_stack(ctx, stack, plots, lane.x);
     ImGui::EndChild();
     m_left = stack.left;
     m_width = stack.width;
     m_gutter = stack.gutter;
     draw_lane(ctx, stack, lane, lane_height);
     m_drag.end_frame(ctx);
+}
+
+/// \param left  edge of the panel's contents
+void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots,
+                              float left) {
+    const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the lowest plot
+    const float room = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1);
+    std::array<bool, max_signals> has_data{};
+    for (size_t i = 0; i < plots.size(); ++i)
+        has_data[i] = ctx.steps == 0 || plots[i]->has_data(m_series);
+    const StackHeights heights = stack_heights(std::span(has_data).first(plots.size()), ctx.steps > 0, room,
+                                               SignalPlot::header_height(), ImGui::GetFontSize());
+    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {ImGui::GetStyle().ItemSpacing.x, 0});
+    if (ImPlot::BeginAlignedPlots("##aligned", true)) {
+        for (size_t i = 0; i < plots.size(); ++i) {
+            const bool last = static_cast<int>(i) == heights.lowest;
+            if (heights.plots[i] <= 0)
+                plots[i]->draw_folded(ctx, stack);
+            else
+                plots[i]->draw(ctx, stack, heights.plots[i] + (last ? labels : 0), last);
+            if (plots[i]->wants_hiding()) {
+                const size_t signal = plots[i]->signal();
+                ctx.plots.shown[signal] = false;
+                m_plots[signal].reset(); // plots[i] is not used again
+                break;
+            }
+        }
+        ImPlot::EndAlignedPlots();
+    }
+    ImGui::PopStyleVar();
+    // Where the gutter is narrow the first tick's label would touch the name: numbers alone will do.
+    const float name_end = left + ImGui::CalcTextSize("step ").x;
+    if (heights.lowest >= 0 && name_end + ImGui::CalcTextSize("0").x / 2 <= stack.left)
+        ImGui::GetWindowDrawList()->AddText({left, stack.bottom + 4}, ctx.theme.text_muted, "step");
 }
 
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height) {

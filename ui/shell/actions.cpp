@@ -53,6 +53,7 @@ void shift_selection(UiContext& ctx, int64_t by) {
     ctx.select_step(step >= ctx.steps && by > 0 ? std::nullopt : std::optional(std::min(step, ctx.steps)));
 }
 
+/// New run, play and pause, steps.
 std::vector<Action> run_actions(ShellState& state) {
     std::vector<Action> list;
     list.push_back({"run.new", "Run", "New run...",
@@ -80,6 +81,12 @@ std::vector<Action> run_actions(ShellState& state) {
                     ImGuiMod_Shift | ImGuiKey_Period,
                     [step, &state](UiContext& ctx) { step(ctx, state.settings.steps_at_once); }, has_session,
                     why_no_session});
+    return list;
+}
+
+/// Refresh, rewind, start again, stop.
+std::vector<Action> course_actions(ShellState& state) {
+    std::vector<Action> list;
     list.push_back(
         {"run.refresh_now", "Run", "Refresh now",
          "Rewrites the student's cache entries by the teacher's at the next step boundary.", ImGuiKey_R,
@@ -340,8 +347,8 @@ std::vector<Action> help_actions(ShellState& state) {
 
 std::vector<Action> make_actions(ShellState& state) {
     std::vector<Action> all;
-    for (auto* make :
-         {&run_actions, &selection_actions, &edit_actions, &file_actions, &window_actions, &help_actions})
+    for (auto* make : {&run_actions, &course_actions, &selection_actions, &edit_actions, &file_actions,
+                       &window_actions, &help_actions})
         for (Action& action : make(state))
             all.push_back(std::move(action));
     return all;

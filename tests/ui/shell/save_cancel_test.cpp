@@ -2,7 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
-#include "tests/ui/scene/heatmap_recording.h"
+#include "tests/ui/maps/heatmap_recording.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,5 +1,5 @@
 #include "tests/support/seed.h"
-#include "ui/shell/strip_fit.h"
+#include "ui/shell/run_bar/strip_fit.h"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "ui/panels/panel.h"
-#include "ui/scene/maps/attention_map.h"
+#include "ui/scene/attention/attention_geometry.h"
+#include "ui/scene/attention/attention_map.h"
+#include "ui/scene/attention/attention_view.h"
 
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,50 +23,51 @@ public:
     void recording_changed(UiContext& ctx) override;
 
 private:
-    enum class Range : uint8_t { unit, shared, per_head };
     struct Frame; ///< what one frame works with
 
+    void choose_shown(UiContext& ctx, Frame& f);
+    void select_visible(UiContext& ctx, const Frame& f);
+    // attention_toolbar.cpp
     void draw_toolbar(UiContext& ctx, Frame& f);
-    void draw_options(UiContext& ctx, Frame& f);
-    void draw_chooser(const char* label, std::vector<uint8_t>& shown);
-    void draw_grid(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size);
-    void draw_head(UiContext& ctx, Frame& f, ImVec2 at, ImVec2 size);
+    void draw_model_choice(Mode mode, float em);
+    void draw_scale(UiContext& ctx, const Frame& f);
+    void draw_options(const Frame& f);
+    void draw_range_options();
+    // attention_grid.cpp
+    void draw_grid(UiContext& ctx, Frame& f, PixelBox place);
+    [[nodiscard]] bool update_grid(const Frame& f, const HeadGrid& grid);
+    void draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid);
+    [[nodiscard]] bool head_button(UiContext& ctx, const Frame& f, const HeadGrid& grid, size_t l, size_t h);
+    void draw_grid_names(UiContext& ctx, const Frame& f, const HeadGrid& grid);
+    void draw_grid_note(UiContext& ctx, const HeadGrid& grid, PixelBox place);
+    // attention_head.cpp
+    void draw_head(UiContext& ctx, Frame& f, PixelBox place);
     void draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float width);
-    void read_row(const Frame& f, int32_t layer, int32_t head);
+    void draw_top_keys(UiContext& ctx, const Frame& f, ImVec2 at, float right);
+    void draw_missing(UiContext& ctx, Frame& f);
+    void draw_read_buttons(UiContext& ctx, const Frame& f, const MissingRow& missing);
+    void hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t key, bool clicked);
+    // attention_strip.cpp, attention_head_map.cpp
     void draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
     void draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
-    void draw_axes(UiContext& ctx, Frame& f, ImVec2 map_min, ImVec2 map_max, float bottom);
-    void hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t key, bool clicked);
-    void draw_missing(UiContext& ctx, Frame& f);
-    [[nodiscard]] ColourScale head_scale(size_t layer_index, size_t head_index) const;
-    void follow_range(const Frame& f);
-    void show(AttentionOf of);
-    void colour(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba) const;
-    [[nodiscard]] bool differences() const { return m_of == AttentionOf::difference; }
+    void draw_map_rows(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max);
+    void draw_map_cells(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max, bool changed);
+    void draw_map_lines(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max);
+    void draw_step_axis(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
+    void draw_key_axis(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max, float bottom);
+    [[nodiscard]] float row_y(ImVec2 min, ImVec2 max, int64_t query) const;
 
-    AttentionOf m_of = AttentionOf::student;
-    bool m_log = true;
-    Range m_range = Range::shared;
-    bool m_without_first = true; ///< position 0 takes most mass in many heads
-    int m_rows = 64;             ///< queries shown
-    std::string m_colours = "viridis";
+    AttentionColours m_colours;
+    int m_rows = 64; ///< queries shown
     std::vector<uint8_t> m_layer_shown, m_head_shown;
 
     AttentionMap m_grid, m_head;
     QueryWindow m_window;
-    std::vector<double> m_head_max; ///< widened at once, narrowed only on request
-    double m_shared_max = 0;
     std::vector<uint32_t> m_grid_rgba, m_head_rgba;
     std::array<int, 2> m_grid_size{}, m_head_size{};
     uint64_t m_grid_revision = 0, m_head_revision = 0;
-    std::string m_grid_look, m_head_look; ///< settings that the colours were made with
-    // The shown query's weights, kept until the query, head or model changes.
-    std::vector<float> m_row;
-    int64_t m_row_query = -1;
-    int32_t m_row_layer = -1, m_row_head = -1;
-    AttentionOf m_row_of = AttentionOf::student;
-    std::vector<float> m_row_teacher, m_row_student; ///< of a difference: what it is made of
-    std::vector<TopKey> m_top;
+    std::string m_grid_look, m_head_look;            ///< settings that the colours were made with
+    ShownRow m_row;                                  ///< of the shown query
     std::optional<std::pair<int64_t, bool>> m_asked; ///< query position and model of the last request
     uint64_t m_asked_errors = 0;
 };

@@ -102,4 +102,11 @@ ValueRange ColourRange::range() const {
     return r;
 }
 
+ValueRange usual_range(const Signal& signal, int64_t vocab_size) {
+    if (signal.max > signal.min) return {signal.min, signal.max};
+    if (signal.unit == "bits" && vocab_size > 1)
+        return {signal.min, std::log2(static_cast<double>(vocab_size))};
+    return {signal.min, signal.min + 1};
+}
+
 } // namespace refreshlab::ui

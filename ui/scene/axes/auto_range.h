@@ -1,5 +1,8 @@
 #pragma once
 
+#include "engine/signals/registry.h"
+
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -26,6 +29,9 @@ struct ValueRange {
 /// \param thresholds  those above 0 count
 [[nodiscard]] ValueRange log_auto_range(std::optional<ValueRange> data, std::span<const double> thresholds,
                                         ValueRange usual);
+
+/// The usual range of a signal: the registry's, log2 V bits where it depends on the vocabulary.
+[[nodiscard]] ValueRange usual_range(const Signal& signal, int64_t vocab_size);
 
 /// Smallest of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten that is not below value (> 0).
 [[nodiscard]] double round_up_nice(double value);

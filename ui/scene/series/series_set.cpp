@@ -1,6 +1,7 @@
 #include "ui/scene/series/series_set.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -82,6 +83,23 @@ const SeriesSet::Band* SeriesSet::band(size_t signal) {
             }
         });
     return entry.band.get();
+}
+
+SeriesSummary SeriesSet::seen(size_t signal, double x_min, double x_max) {
+    const auto first = static_cast<int64_t>(std::floor(std::clamp(x_min, 0.0, 1e15)));
+    const auto last = static_cast<int64_t>(std::ceil(std::clamp(x_max, 0.0, 1e15)));
+    SeriesSummary all = series(signal).summary(first, last);
+    if (all.finite > 0) {
+        if (const Band* around = band(signal)) {
+            const SeriesSummary low = around->low.summary(first, last),
+                                high = around->high.summary(first, last);
+            if (low.finite > 0) all.min = std::min(all.min, low.min);
+            if (low.min_positive > 0 && all.min_positive > 0)
+                all.min_positive = std::min(all.min_positive, low.min_positive);
+            if (high.finite > 0) all.max = std::max(all.max, high.max);
+        }
+    }
+    return all;
 }
 
 } // namespace refreshlab::ui

@@ -25,6 +25,8 @@ public:
         SignalSeries low, high;
     };
     [[nodiscard]] const Band* band(size_t signal);
+    /// What a plot of steps [x_min, x_max] shows, the signal's band included.
+    [[nodiscard]] SeriesSummary seen(size_t signal, double x_min, double x_max);
     /// The recorded value; absent() outside of the run.
     [[nodiscard]] float value(int64_t step, size_t signal) const;
 

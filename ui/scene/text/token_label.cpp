@@ -26,6 +26,13 @@ std::string short_token_label(const TokenTable& tokens, int32_t id, size_t max_c
     return visible_text(bytes, max_chars);
 }
 
+std::string position_label(const Recording& recording, int64_t position, size_t max_chars) {
+    const int64_t prompt = recording.prompt_length();
+    const int32_t id = position < prompt ? recording.info().prompt_ids[static_cast<size_t>(position)]
+                                         : recording.token(position - prompt + 1);
+    return token_label(recording.tokens(), id, max_chars);
+}
+
 int32_t token_read(const Recording& recording, int64_t steps, int64_t step) {
     return step >= 1 && step <= steps ? recording.step(step).token_id : -1;
 }

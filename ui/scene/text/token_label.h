@@ -15,6 +15,9 @@ namespace refreshlab::ui {
 /// the token is nothing else.
 [[nodiscard]] std::string short_token_label(const TokenTable& tokens, int32_t id, size_t max_chars = 16);
 
+/// Label of the token at a position of the sequence, prompt included; position < prompt + steps + 1.
+[[nodiscard]] std::string position_label(const Recording& recording, int64_t position, size_t max_chars = 32);
+
 /// Token read at step t (y_t) and the one it chose (y_{t+1}, -1 in the last record). Step 0 is the prefill: it read the
 /// prompt (-1) and chose y_1. Nothing else is valid below 0 or above steps.
 [[nodiscard]] int32_t token_read(const Recording& recording, int64_t steps, int64_t step);

@@ -1,0 +1,166 @@
+#include "engine/record/recording/recording.h"
+#include "tests/gui/robot.h"
+
+#include <algorithm>
+
+namespace refreshlab::gui {
+
+namespace {
+
+void enlarge_a_head(Robot& r) {
+    r.start(r.config(), 30);
+    const int64_t layers = r.recording()->info().layers, heads = r.recording()->info().heads;
+    GUI_CHECK(layers == 5 && heads == 6);
+    for (int64_t l = 0; l < layers; ++l)
+        for (int64_t h = 0; h < heads; ++h)
+            GUI_CHECK(r.find("attention/grid/" + std::to_string(l) + "/" + std::to_string(h)));
+    r.click(r.box("attention/grid/2/5"));
+    GUI_CHECK(r.ctx().selection.layer == 2 && r.ctx().selection.head == 5);
+    r.move_away();
+    const auto head = r.box("attention/head");
+    const auto cut = [&](const Image& image) {
+        std::vector<uint32_t> part;
+        for (int y = static_cast<int>(head.y) + 2; y < static_cast<int>(head.y + head.height) - 2; ++y)
+            for (int x = static_cast<int>(head.x) + 2; x < static_cast<int>(head.x + head.width) - 2; ++x)
+                part.push_back(image.at(x, y));
+        return part;
+    };
+    const auto first = cut(r.look());
+    r.click(r.box("attention/grid/0/1"));
+    GUI_CHECK(r.ctx().selection.layer == 0 && r.ctx().selection.head == 1);
+    r.move_away();
+    const auto second = cut(r.look());
+    size_t different = 0;
+    for (size_t i = 0; i < std::min(first.size(), second.size()); ++i)
+        different += first[i] != second[i] ? 1 : 0;
+    GUI_CHECK(different > first.size() / 20); // another head, another picture
+}
+
+void refresh_changes_its_columns_only(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    r.start(run, 24);
+    r.engine().send(command::RefreshNow{});
+    r.step(1);
+    r.step(12);
+    GUI_CHECK(r.recording()->refreshes().size() == 1);
+    const RefreshEvent event = r.recording()->refreshes()[0];
+    GUI_CHECK(event.step == 25 && event.spliced > 0);
+    const int64_t prompt = r.recording()->prompt_length();
+    const ui::Theme& theme = r.ctx().theme;
+    const auto check = [&](int64_t step) {
+        r.ctx().select_step(step);
+        r.frames(3);
+        r.move_away();
+        const auto lane = r.box("cache/origin");
+        const Image seen = r.look();
+        const int64_t length = prompt + step; // columns behind boundary `step`: y_1 .. y_step are fed
+        const double width = static_cast<double>(lane.width) / static_cast<double>(length);
+        GUI_CHECK(width >= 2);
+        for (int64_t p = 0; p < length; ++p) {
+            const bool refreshed =
+                step >= event.step && p >= event.first_pos && p < event.first_pos + event.spliced;
+            const uint32_t expected = p < prompt  ? theme.origin_prefill
+                                      : refreshed ? theme.origin_refresh
+                                                  : theme.origin_student;
+            // Upper and lower half, left and right of the middle: thin lines cross the lane at some columns.
+            int best = 765;
+            for (const double share : {0.35, 0.5, 0.65})
+                best = std::min(
+                    best, colour_distance(expected, seen.at(static_cast<double>(lane.x) +
+                                                                (static_cast<double>(p) + share) * width,
+                                                            static_cast<double>(lane.y + lane.height / 2))));
+            GUI_CHECK(best < 40);
+        }
+    };
+    check(24); // before: everything behind the prompt is the student's
+    check(25); // the refresh: exactly its columns
+    check(37); // later: those stay, the new ones are the student's again
+    r.ctx().select_step(std::nullopt);
+    // And the drift of the same columns was measured, layer by layer.
+    GUI_CHECK(r.recording()->drifts().size() == 1);
+    GUI_CHECK(r.recording()->drifts()[0]->first_pos == event.first_pos);
+}
+
+void lines_keep_off_the_words(Robot& r) {
+    // The end of the prompt, the step under the mouse and a held position run through the empty drift map, but not
+    // through what it says.
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    r.start(run, 40);
+    const auto map = r.box("cache/map"), card = r.box("cache/no drift");
+    const auto length = static_cast<float>(r.recording()->prompt_length() + 40);
+    const float middle_of_words = card.x + card.width / 2;
+    const auto held = static_cast<int64_t>((middle_of_words - map.x) / map.width * length);
+    const uint32_t ground = r.ctx().theme.plot_background;
+    const auto other_than_ground = [&](const Image& seen) {
+        int other = 0; // along the card's upper edge, above its words
+        for (float x = card.x + 8; x < card.x + card.width - 8; x += 1)
+            other +=
+                colour_distance(seen.at(static_cast<double>(x), static_cast<double>(card.y + 2)), ground) > 12
+                    ? 1
+                    : 0;
+        return other;
+    };
+    r.move_away();
+    const Image before = r.look();
+    GUI_CHECK(other_than_ground(before) == 0);
+    r.ctx().selection.key_position = held;
+    r.frames(2);
+    const Image seen = r.look();
+    GUI_CHECK(other_than_ground(seen) == 0);
+    // Above the card the line is there.
+    const double column = static_cast<double>(map.width) / static_cast<double>(length);
+    const double x = static_cast<double>(map.x) + (static_cast<double>(held) + 0.5) * column,
+                 y = static_cast<double>(card.y - 3);
+    int change = 0;
+    for (const double dx : {-1.0, 0.0, 1.0})
+        change = std::max(change, colour_distance(seen.at(x + dx, y), before.at(x + dx, y)));
+    GUI_CHECK(change > 60);
+    r.ctx().selection.key_position.reset();
+}
+
+void hold_a_cell(Robot& r) {
+    r.start(r.config(), 30);
+    const auto map = r.box("attention/head");
+    r.move(map.x + map.width * 0.3F, map.y + map.height * 0.6F);
+    const std::string told = r.text();
+    for (const char* part : {"Query ", "Key ", "Weight ", "position"})
+        GUI_CHECK(told.find(part) != std::string::npos);
+    r.te->MouseClick(0);
+    r.frames(2);
+    GUI_CHECK(r.ctx().selection.key_position.has_value());
+    const int64_t key = *r.ctx().selection.key_position;
+    const int64_t keys = r.recording()->prompt_length() + 30;
+    GUI_CHECK(key > keys / 8 && key < keys / 2); // about three tenths of the way
+    r.move_away();
+    GUI_CHECK(r.ctx().selection.key_position == key); // held while the mouse is elsewhere
+}
+
+void performance_tells_its_numbers(Robot& r) {
+    r.start(r.config(), 20);
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+    const std::string told = r.text();
+    for (const char* part : {"Frame CPU", "p99", "Queue", "Not yet drawn", "Memory"})
+        GUI_CHECK(told.find(part) != std::string::npos);
+    r.te->WindowFocus("//Log");
+    r.frames(2);
+    GUI_CHECK(r.shows("steps asked for") || r.shows("policy entropy"));
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
+} // namespace
+
+std::vector<Case> map_cases() {
+    return {
+        {"attention", "AT1 AT2 click a cell of the grid: that head is enlarged", enlarge_a_head},
+        {"attention", "AT3 hover tells query, key and weight; a click holds the cell", hold_a_cell},
+        {"cache", "CA1 a refresh changes exactly its columns", refresh_changes_its_columns_only},
+        {"cache", "CA1 no line crosses the words of an empty drift map", lines_keep_off_the_words},
+        {"performance", "PF1 performance and log tell what happened", performance_tells_its_numbers},
+    };
+}
+
+} // namespace refreshlab::gui

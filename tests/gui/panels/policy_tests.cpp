@@ -1,0 +1,141 @@
+#include "engine/record/recording/recording.h"
+#include "engine/signals/registry.h"
+#include "tests/gui/panels/plot_marks.h"
+#include "tests/gui/robot.h"
+#include "ui/base/format.h"
+#include "ui/scene/marks/refresh_marks.h"
+
+#include <imgui_internal.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::gui {
+
+namespace {
+
+void choose_preset(Robot& r, std::string_view name) {
+    const auto preset = std::ranges::find(presets(), name, &Preset::name);
+    r.te->SetRef("//Policy");
+    r.te->ComboClick(("##preset/" + std::string(preset->label)).c_str());
+    r.te->SetRef("");
+}
+
+void cards_and_presets(Robot& r) {
+    r.start(r.config(), 20);
+    GUI_CHECK(r.find("policy/card/0") && !r.find("policy/card/1"));
+    GUI_CHECK(r.shows("Entropy gate (modified)") || r.shows("(modified)"));
+    // Another trigger is another card with a line of its own.
+    r.te->ItemClick("//Policy/Add trigger");
+    const std::string label(signals()[signal_id("kl_nats").value()].label);
+    r.te->ItemClick(("//$FOCUSED/" + label).c_str());
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.triggers.size() == 2; }));
+    r.frames(3);
+    GUI_CHECK(r.find("policy/card/1") && r.find("signals/threshold/kl_nats"));
+    r.te->ItemClick("//Policy/all");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.combine == Combine::all; }));
+    r.te->ItemClick("//Policy/any");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.combine == Combine::any; }));
+    // A preset replaces the lot; touching it says "modified"; undo goes back through all of it.
+    for (const Preset& preset : presets()) {
+        if (preset.name == "none") continue;
+        choose_preset(r, preset.name);
+        GUI_CHECK(r.until([&] { return r.status()->applied.policy == preset_policy(preset.name); }));
+        r.frames(2);
+        GUI_CHECK(!r.shows("(modified)"));
+    }
+    choose_preset(r, "entropy");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.name == "entropy"; }));
+    r.te->ItemInputValue("//Policy/**/threshold/##entry", "4.5");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.5; }));
+    GUI_CHECK(r.shows("(modified)"));
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy == preset_policy("entropy"); }));
+    r.frames(2);
+    GUI_CHECK(!r.shows("(modified)"));
+    // Costs stand beside what costs: the KL card counts its teacher passes.
+    choose_preset(r, "kl");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy.name == "kl"; }));
+    r.frames(2);
+    GUI_CHECK(r.shows("one teacher pass every"));
+}
+
+/// Type 7 of the values at every checked step, as reference/refresh.md has it.
+double plain_quantile(Robot& r, int64_t steps, int64_t every, double q) {
+    std::vector<double> values;
+    const size_t entropy = signal_id("entropy_bits").value();
+    for (int64_t t = every; t <= steps; t += every)
+        values.push_back(static_cast<double>(r.recording()->signal(t, entropy)));
+    std::sort(values.begin(), values.end());
+    const double place = q * static_cast<double>(values.size() - 1);
+    const auto low = static_cast<size_t>(place);
+    return values[low] + (place - static_cast<double>(low)) * (values[low + 1] - values[low]);
+}
+
+void a_threshold_is_found(Robot& r) {
+    r.start(with_threshold(r, 11.5), 400); // as good as never
+    GUI_CHECK(r.recording()->refreshes().size() == 0);
+    r.click(r.box("policy/find/0"));
+    const std::string first = r.text();
+    const double expected = plain_quantile(r, 400, 1, 0.9975);
+    GUI_CHECK(first.find("q 0.9975 of 400 checks; ") != std::string::npos);
+    GUI_CHECK(first.find("at " + ui::format_value(expected, "bits") + ": ") != std::string::npos);
+    GUI_CHECK(first.find("(estimate)") != std::string::npos);
+    GUI_CHECK(first.find("calibrated on 401 tokens; 2,000 or more are advised") != std::string::npos);
+    // Another number, typed: the answer follows while it is typed.
+    r.te->KeyCharsReplace("20");
+    r.frames(2);
+    const double found = plain_quantile(r, 400, 1, 0.98);
+    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
+    GUI_CHECK(r.shows("Use " + ui::format_value(found, "bits")));
+    GUI_CHECK(r.ctx().drafts.number(key) == 11.5 && !r.ctx().drafts.pending(key)); // nothing is sent yet
+    // What cannot be answered says why, and offers nothing.
+    r.te->KeyCharsReplace("0");
+    r.frames(2);
+    GUI_CHECK(r.shows("must be above 0"));
+    GUI_CHECK((r.te->ItemInfo("//$FOCUSED/###use").ItemFlags & ImGuiItemFlags_Disabled) != 0);
+    r.te->KeyCharsReplace("20");
+    r.frames(2);
+    const auto commands = r.recording()->commands().size();
+    r.te->ItemClick("//$FOCUSED/###use");
+    GUI_CHECK(r.until([&] { return std::abs(applied_threshold(r) - found) < 1e-9; }));
+    GUI_CHECK(r.until([&] { return !r.ctx().drafts.pending(key); }, 50));
+    GUI_CHECK(r.recording()->commands().size() == commands + 1);
+    GUI_CHECK(!r.shows("refreshes per 1,000 tokens")); // the popup is gone
+    // The card shows it with three digits.
+    GUI_CHECK(std::abs(static_cast<double>(r.te->ItemReadAsFloat("//Policy/**/threshold/##entry")) - found) <
+              0.006);
+    // One entry of the undo history, named like any other change of a threshold.
+    GUI_CHECK(r.ctx().drafts.undo_label().find("11.5 -> " + ui::format_value(found, "bits")) !=
+              std::string::npos);
+    r.move_away();
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 11.5; }));
+    r.act("edit.redo");
+    GUI_CHECK(r.until([&] { return std::abs(applied_threshold(r) - found) < 1e-9; }));
+    // The menu of the card leads to the same place, which now has nothing to change; Esc closes it.
+    const auto card = r.box("policy/card/0");
+    r.move(card.x + card.width / 2, card.y + 2);
+    r.te->MouseClick(1);
+    r.frames(2);
+    r.te->ItemClick("//$FOCUSED/Find threshold...");
+    r.frames(3);
+    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
+    GUI_CHECK((r.te->ItemInfo("//$FOCUSED/###use").ItemFlags & ImGuiItemFlags_Disabled) != 0);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->KeyPress(ImGuiKey_Escape); // the first one leaves the entry
+    r.frames(2);
+    GUI_CHECK(!r.shows("refreshes per 1,000 tokens"));
+}
+
+} // namespace
+
+std::vector<Case> policy_cases() {
+    return {
+        {"policy", "PO6 a threshold is found from recorded values, taken over and undone",
+         a_threshold_is_found},
+        {"policy", "PO1 PO2 PO4 cards, any and all, presets, modified, undo, costs", cards_and_presets},
+    };
+}
+
+} // namespace refreshlab::gui

@@ -1,0 +1,279 @@
+#include "engine/record/recording/recording.h"
+#include "tests/gui/robot.h"
+#include "ui/state/shell_state.h"
+
+namespace refreshlab::gui {
+
+namespace {
+
+void themes(Robot& r) {
+    r.start(r.config(), 20);
+    const Image dark = r.look();
+    GUI_CHECK(r.checked("view.theme.dark"));
+    const auto plot = r.box("signals/plot/entropy_bits");
+    const auto corner = [&](const Image& image) {
+        return image.at(static_cast<double>(plot.x + 3), static_cast<double>(plot.y + plot.height - 3));
+    };
+    GUI_CHECK(colour_distance(corner(dark), r.ctx().theme.plot_background) < 30);
+    for (const char* name : {"light", "print"}) {
+        const std::string id = std::string("view.theme.") + name;
+        r.act(id);
+        r.frames(2);
+        GUI_CHECK(r.ctx().theme.name == name && r.checked(id) && !r.checked("view.theme.dark"));
+        GUI_CHECK(!r.ctx().theme.dark);
+        r.move_away();
+        const Image seen = r.look();
+        GUI_CHECK(colour_distance(corner(seen), r.ctx().theme.plot_background) < 30);
+        GUI_CHECK(colour_distance(corner(seen), corner(dark)) > 300); // paper instead of night
+    }
+    r.act("view.theme.dark");
+    r.frames(2);
+    r.move_away();
+    GUI_CHECK(corner(r.look()) == corner(dark));
+}
+
+void layouts(Robot& r) {
+    r.start(r.config(), 20);
+    const auto seen = [&](const char* panel) { return r.find(std::string("panel/") + panel).has_value(); };
+    for (const char* panel : {"Text", "Signals", "Policy", "Attention", "Cache", "Performance", "Timeline"})
+        GUI_CHECK(seen(panel));
+    GUI_CHECK(!r.ctx().present_mode);
+    const float signals = r.box("panel/Signals").height;
+    r.act("view.layout.tune");
+    r.frames(3);
+    GUI_CHECK(r.checked("view.layout.tune"));
+    GUI_CHECK(seen("Text") && seen("Signals") && seen("Policy") && !seen("Attention") && !seen("Cache"));
+    GUI_CHECK(r.box("panel/Signals").height > signals);
+    const float button = r.box("runbar/step").height;
+    r.act("view.layout.present");
+    r.frames(3);
+    GUI_CHECK(r.ctx().present_mode);
+    GUI_CHECK(seen("Text") && seen("Signals") && !seen("Policy") && !seen("Timeline"));
+    GUI_CHECK(r.box("runbar/step").height > button * 1.3F); // larger type
+    GUI_CHECK(r.box("panel/Run bar").y == 0);               // no menus
+    // The label of the last tick is centred on it, so its half beyond the plot needs room.
+    const auto plot = r.box("signals/plot/entropy_bits"), panel = r.box("panel/Signals");
+    GUI_CHECK(plot.x + plot.width + ImGui::CalcTextSize("100").x / 2 <=
+              panel.x + panel.width - ImGui::GetStyle().WindowPadding.x + 0.5F);
+    r.act("run.step"); // keys still work
+    GUI_CHECK(r.until([&] { return r.recording()->steps() == 21; }));
+    r.act("view.layout.explore");
+    r.frames(3);
+    GUI_CHECK(!r.ctx().present_mode && seen("Attention"));
+
+    // A panel that was closed is back after "Reset layout", and what was moved by hand stays when layouts change.
+    r.te->MenuClick("//##MainMenuBar/View/Panels/Attention");
+    r.frames(3);
+    GUI_CHECK(!seen("Attention"));
+    r.act("view.layout.tune");
+    r.frames(2);
+    r.act("view.layout.explore");
+    r.frames(3);
+    GUI_CHECK(!seen("Attention"));
+    r.act("view.layout.reset");
+    r.frames(3);
+    GUI_CHECK(seen("Attention"));
+    // The tabs that the layout has in front are in front again, whoever had the keyboard.
+    for (const char* behind : {"//Sampling", "//Log"})
+        r.te->WindowFocus(behind);
+    r.frames(2);
+    GUI_CHECK(seen("Sampling") && seen("Log") && !seen("Policy") && !seen("Performance"));
+    r.te->WindowFocus("//Sampling");
+    r.act("view.layout.reset");
+    const auto in_front = [&] {
+        return seen("Policy") && seen("Performance") && !seen("Sampling") && !seen("Log");
+    };
+    GUI_CHECK(r.until(in_front, 30)); // a tab takes a few frames
+    r.frames(10);
+    GUI_CHECK(in_front());
+    GUI_CHECK(!r.checked("view.layout.lock"));
+    r.act("view.layout.lock");
+    GUI_CHECK(r.checked("view.layout.lock"));
+    r.act("view.layout.lock");
+    GUI_CHECK(!r.checked("view.layout.lock"));
+}
+
+void user_scale(Robot& r) {
+    r.start(r.config(), 5);
+    const float normal = r.box("runbar/step").height;
+    r.act("view.scale_up");
+    r.frames(2);
+    const float larger = r.box("runbar/step").height;
+    GUI_CHECK(larger > normal);
+    r.act("view.scale_reset");
+    r.frames(2);
+    GUI_CHECK(r.box("runbar/step").height == normal);
+    r.act("view.scale_down");
+    r.frames(2);
+    GUI_CHECK(r.box("runbar/step").height < normal);
+    while (r.enabled("view.scale_down"))
+        r.act("view.scale_down");
+    GUI_CHECK(!r.action("view.scale_down").why_disabled(r.ctx()).empty());
+    r.act("view.scale_reset");
+    r.frames(2);
+    GUI_CHECK(r.box("runbar/step").height == normal);
+}
+
+void large_text_folds_the_layout(Robot& r) {
+    r.start(r.config(), 20);
+    const auto seen = [&](const char* panel) { return r.find(std::string("panel/") + panel).has_value(); };
+    const auto scale_up_to_the_end = [&] {
+        for (int i = 0; i < 20 && r.enabled("view.scale_up"); ++i)
+            r.act("view.scale_up");
+        r.frames(15); // tabs are brought to the front one by one
+    };
+    const auto signals = r.box("panel/Signals"), cache = r.box("panel/Cache");
+    scale_up_to_the_end();
+    // Nothing but the most important panel and the timeline, the others are its tabs.
+    GUI_CHECK(seen("Signals") && seen("Timeline") && !seen("Cache") && !seen("Attention") && !seen("Text"));
+    GUI_CHECK(r.box("panel/Signals").width > 1000);
+    r.act("view.scale_reset");
+    r.frames(15);
+    for (const char* panel : {"Text", "Signals", "Policy", "Attention", "Cache", "Performance", "Timeline"})
+        GUI_CHECK(seen(panel));
+    GUI_CHECK(std::abs(r.box("panel/Signals").width - signals.width) <= 2);
+    GUI_CHECK(std::abs(r.box("panel/Cache").height - cache.height) <= 2);
+    // An arrangement of the person's own stays, however little room it leaves: here one without Text.
+    r.te->MenuClick("//##MainMenuBar/View/Panels/Text");
+    r.frames(3);
+    GUI_CHECK(!seen("Text"));
+    scale_up_to_the_end();
+    GUI_CHECK(!seen("Text") && seen("Cache") && seen("Attention"));
+    r.act("view.scale_reset");
+    r.frames(3);
+    r.act("view.layout.reset");
+    r.frames(10);
+    GUI_CHECK(seen("Text"));
+}
+
+void resizing_fits_the_layout(Robot& r) {
+    r.start(r.config(), 20);
+    const auto seen = [&](const char* panel) { return r.find(std::string("panel/") + panel).has_value(); };
+    const auto resize = [&](int width, int height) {
+        r.window().resize(width, height);
+        r.frames(60); // a third of a second at rest, then tabs come to the front one by one
+    };
+    const auto signals = r.box("panel/Signals"), cache = r.box("panel/Cache");
+    // The tab that somebody chose is the one that comes back.
+    r.te->WindowFocus("//Log");
+    r.frames(2);
+    // While the border is dragged nothing jumps: panels scale with the window only.
+    for (int width = 1280; width > 700; width -= 40) {
+        r.window().resize(width, 520);
+        r.frames(1);
+        GUI_CHECK(seen("Text") && seen("Cache") && seen("Policy"));
+    }
+    resize(640, 480);
+    GUI_CHECK(seen("Signals") && seen("Policy") && seen("Timeline") && !seen("Cache") && !seen("Text"));
+    GUI_CHECK(r.box("panel/Signals").height > 300); // nothing is left below it but the timeline
+    resize(1280, 800);
+    for (const char* panel : {"Text", "Signals", "Policy", "Attention", "Cache", "Log", "Timeline"})
+        GUI_CHECK(seen(panel));
+    GUI_CHECK(!seen("Performance"));
+    GUI_CHECK(std::abs(r.box("panel/Signals").width - signals.width) <= 2);
+    GUI_CHECK(std::abs(r.box("panel/Cache").height - cache.height) <= 2);
+    // What comes of it is what "Reset layout" makes at that size.
+    resize(1900, 1000);
+    const auto larger = r.box("panel/Signals"), beside = r.box("panel/Policy");
+    GUI_CHECK(larger.width > signals.width * 1.2F);
+    r.act("view.layout.reset");
+    r.frames(15);
+    GUI_CHECK(std::abs(r.box("panel/Signals").width - larger.width) <= 2);
+    GUI_CHECK(std::abs(r.box("panel/Policy").width - beside.width) <= 2);
+    resize(1280, 800);
+    // An arrangement of the person's own stays: here one without Text.
+    r.te->MenuClick("//##MainMenuBar/View/Panels/Text");
+    r.frames(3);
+    resize(640, 480);
+    GUI_CHECK(!seen("Text") && seen("Cache") && seen("Attention"));
+    resize(1280, 800);
+    r.act("view.layout.reset");
+    r.frames(10);
+    GUI_CHECK(seen("Text"));
+}
+
+/// Every part of the run bar is in the strip, whole and beside the others, or in the popup of its "..." button.
+void check_run_bar(Robot& r) {
+    constexpr const char* parts[] = {"play_pause", "step", "refresh_now", "rewind", "step_n", "live"};
+    const auto inside = [&](const ui::Landmarks::Box& box) {
+        return box.x >= 0 && box.y >= 0 && box.x + box.width <= ImGui::GetIO().DisplaySize.x + 0.5F &&
+               box.y + box.height <= ImGui::GetIO().DisplaySize.y + 0.5F;
+    };
+    std::vector<ui::Landmarks::Box> strip;
+    std::vector<std::string> rest;
+    for (const char* part : parts) {
+        const auto box = r.find(std::string("runbar/") + part);
+        if (!box) {
+            rest.emplace_back(part);
+            continue;
+        }
+        GUI_CHECK(inside(*box));
+        strip.push_back(*box);
+    }
+    GUI_CHECK(r.find("runbar/play_pause") && r.find("runbar/live"));
+    const auto more = r.find("runbar/more");
+    if (more) strip.push_back(*more);
+    for (size_t i = 0; i < strip.size(); ++i)
+        for (size_t j = 0; j < i; ++j)
+            GUI_CHECK(strip[i].x + strip[i].width <= strip[j].x || strip[j].x + strip[j].width <= strip[i].x);
+    if (rest.empty()) return;
+    GUI_CHECK(more && inside(*more));
+    r.click(*more);
+    for (const std::string& part : rest)
+        GUI_CHECK(inside(r.box("runbar/" + part)));
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+    r.move_away();
+}
+
+void the_run_bar_is_reachable(Robot& r) {
+    r.start(r.config(), 20);
+    const auto scale = [&](int percent) {
+        r.ctx().run_action("view.scale_reset");
+        r.frames(2);
+        const std::pair<int, int> times[] = {{100, 0}, {150, 3}, {200, 5}, {300, 7}};
+        for (const auto& [size, steps] : times)
+            for (int i = 0; size == percent && i < steps; ++i)
+                r.ctx().run_action("view.scale_up");
+        r.frames(20);
+    };
+    for (const auto& [width, height] : {std::pair(900, 600), std::pair(1280, 800)}) {
+        r.window().resize(width, height);
+        for (const int percent : {100, 150, 200, 300}) {
+            if (width == 900 && percent == 300) continue;
+            scale(percent);
+            check_run_bar(r);
+        }
+    }
+    // At 300 % what went into the popup works there.
+    GUI_CHECK(!r.find("runbar/rewind"));
+    r.ctx().select_step(8);
+    r.frames(2);
+    r.click(r.box("runbar/more"));
+    GUI_CHECK(r.shows("Step 8")); // of Live's button, the strip's last
+    r.act_by_item("run.rewind", "//$FOCUSED/###run.rewind");
+    GUI_CHECK(r.until([&] { return r.ctx().steps == 8 && r.ctx().live(); }));
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.act("view.layout.present");
+    r.frames(20);
+    check_run_bar(r);
+    r.act("view.layout.explore");
+    scale(100);
+    GUI_CHECK(r.find("runbar/rewind") && r.find("runbar/step_n"));
+}
+
+} // namespace
+
+std::vector<Case> window_cases() {
+    return {
+        {"window", "WN2 themes change every colour and back", themes},
+        {"window", "WN1 layouts, closed panels, reset, lock", layouts},
+        {"window", "WN3 the user's scale", user_scale},
+        {"window", "WN1 a window of another size has its layout fitted once it rests",
+         resizing_fits_the_layout},
+        {"window", "RB1 WN3 every part of the run bar is reachable at any size", the_run_bar_is_reachable},
+        {"window", "WN3 WN1 large text folds a layout that nobody has changed", large_text_folds_the_layout},
+    };
+}
+
+} // namespace refreshlab::gui

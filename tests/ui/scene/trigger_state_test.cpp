@@ -1,0 +1,96 @@
+#include "tests/ui/maps/heatmap_recording.h"
+#include "ui/scene/policy/empty_hint.h"
+#include "ui/scene/policy/trigger_state.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using namespace refreshlab::test;
+
+namespace {
+
+std::shared_ptr<Recording> run_with_refreshes(int64_t steps, std::initializer_list<int64_t> at,
+                                              bool automatic = true) {
+    auto recording = empty_recording(Mode::overfill, 4);
+    for (int64_t step = 0; step < steps; ++step)
+        append_step(*recording);
+    for (const int64_t step : at) {
+        RefreshEvent event;
+        event.step = event.fired_step = step;
+        event.automatic = automatic;
+        recording->add_refresh(event);
+    }
+    return recording;
+}
+
+Trigger trigger(std::string signal, int32_t cooldown, bool enabled = true) {
+    Trigger t;
+    t.signal = std::move(signal);
+    t.cooldown = cooldown;
+    t.enabled = enabled;
+    return t;
+}
+
+} // namespace
+
+TEST_CASE("a trigger is armed, off, cooling down, or out of budget", "[ui][policy]") {
+    RefreshPolicy policy;
+    policy.triggers = {trigger("entropy_bits", 32), trigger("kl_nats", 0), trigger("mc_variance", 32, false)};
+    const auto texts = [&](const Recording* recording, int64_t steps) {
+        std::string all;
+        for (const TriggerState& state : trigger_states(recording, steps, policy)) {
+            CHECK(state.armed == (state.text == "armed"));
+            all += state.text + "|";
+        }
+        return all;
+    };
+    CHECK(texts(nullptr, 0) == "armed|armed|off|");
+    const auto recording = run_with_refreshes(40, {10, 20});
+    CHECK(texts(recording.get(), 40) == "cools down, 11 left|armed|off|"); // boundary 41; until 52
+    CHECK(texts(recording.get(), 51) == "armed|armed|off|");
+
+    policy.budget.refreshes = 2;
+    policy.budget.per_tokens = 100;
+    CHECK(texts(recording.get(), 40) == "budget used up|budget used up|off|");
+    CHECK(texts(recording.get(), 109) == "armed|armed|off|"); // the first one is 100 tokens old
+    const auto by_hand = run_with_refreshes(40, {10, 20}, false);
+    CHECK(used_budget(*by_hand, 40, policy.budget) == 0); // those by hand are free
+    CHECK(used_budget(*recording, 40, policy.budget) == 2);
+    CHECK(used_budget(*recording, 110, policy.budget) == 1);
+    policy.budget.refreshes = 0;
+    CHECK(texts(nullptr, 0) == "budget used up|budget used up|off|");
+}
+
+TEST_CASE("what a trigger costs, in words", "[ui][policy]") {
+    Trigger entropy = trigger("entropy_bits", 0), kl = trigger("kl_nats", 0), mc = trigger("mc_variance", 0);
+    kl.every = 64;
+    mc.every = 16;
+    CHECK(trigger_cost(entropy, 8, true) == "free until it fires");
+    CHECK(trigger_cost(kl, 8, true) == "one teacher pass every 64 tokens");
+    CHECK(trigger_cost(mc, 8, false) == "8 extra rows every 16 tokens");
+    CHECK(trigger_cost(mc, 8, true) == "8 extra rows every 16 tokens; uncalibrated");
+    CHECK(trigger_cost(trigger("no_such_signal", 0), 8, true).empty());
+}
+
+TEST_CASE("a plot without a value says why, and offers the switch that would bring some", "[ui][policy]") {
+    const Signal &kl = signals()[*signal_id("kl_nats")], &mc = signals()[*signal_id("mc_variance")],
+                 &entropy = signals()[*signal_id("entropy_bits")];
+    const auto recording = run_with_refreshes(4, {});
+    EngineStatus status;
+    Drafts drafts;
+    drafts.begin_frame(status);
+    CHECK(empty_hint(kl, recording.get(), true, Mode::overfill, drafts).key == std::string("shadow"));
+    CHECK(empty_hint(kl, recording.get(), true, Mode::student, drafts).key == nullptr);
+    CHECK(empty_hint(mc, recording.get(), true, Mode::overfill, drafts).key == std::string("mc.measure"));
+    CHECK(empty_hint(entropy, nullptr, true, Mode::overfill, drafts).why == "No value yet");
+    // Of a file: nothing that is switched now changes it.
+    CHECK(empty_hint(kl, recording.get(), false, Mode::overfill, drafts).why == "Not measured in this run");
+    status.applied.shadow = status.applied.mc.measure = true;
+    drafts.begin_frame(status);
+    CHECK(empty_hint(kl, recording.get(), true, Mode::overfill, drafts).key == nullptr);
+    CHECK(empty_hint(mc, recording.get(), true, Mode::overfill, drafts).key == nullptr);
+    recording->set_end({});
+    CHECK(empty_hint(entropy, recording.get(), true, Mode::overfill, drafts).why ==
+          "The run ended before there was a value");
+}

@@ -1,0 +1,207 @@
+#include "ui/draw/plot/signal_plot.h"
+
+#include "ui/base/value_format.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+#include <implot.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+namespace refreshlab::ui {
+namespace {
+
+/// Labels only at whole steps, with thousands apart.
+int step_label(double value, char* buffer, int size, void*) {
+    const double whole = std::round(value);
+    const bool shown = std::fabs(value - whole) < 1e-6 && whole >= 0;
+    const std::string text = shown ? format_thousands(static_cast<int64_t>(whole)) : std::string();
+    return std::snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
+}
+
+/// What the labels of a y axis must know.
+struct ValueLabels {
+    float least_width = 0; ///< pixels: threshold tags need it, so the gutter is never narrower
+    std::span<const ThresholdLine>
+        thresholds; ///< a tag covers the label behind it: better none than half of one
+    const ValueAxis& axis;
+    double covered = 0; ///< by a tag to either side of its middle, as a share of the axis
+    double step = 0;    ///< between the ticks of a linear axis
+};
+
+/// As many digits as neighbours need to differ, padded on the left to the gutter's width.
+int value_label(double value, char* buffer, int size, void* user) {
+    const auto& labels = *static_cast<const ValueLabels*>(user);
+    const bool hidden = std::ranges::any_of(labels.thresholds, [&](const ThresholdLine& line) {
+        return std::fabs(labels.axis.share(value) - std::clamp(labels.axis.share(line.value), 0.0, 1.0)) <
+               labels.covered;
+    });
+    std::string text = hidden ? std::string() : format_tick(value, labels.step);
+    const float missing = labels.least_width - ImGui::CalcTextSize(text.c_str()).x;
+    if (missing > 0)
+        text.insert(0, static_cast<size_t>(std::ceil(missing / ImGui::CalcTextSize(" ").x)), ' ');
+    return std::snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
+}
+
+// ImPlot asks for places and values of an axis that is not linear.
+double axis_forward(double value, void* axis) {
+    return static_cast<const ValueAxis*>(axis)->forward(value);
+}
+double axis_inverse(double place, void* axis) {
+    return static_cast<const ValueAxis*>(axis)->inverse(place);
+}
+
+constexpr double wheel_zoom = 1.2; // of the width per event, as ImPlot zooms beside the line
+
+} // namespace
+
+float SignalPlot::header_height() {
+    return ImGui::GetTextLineHeight() + 6;
+}
+
+void SignalPlot::forget_run() {
+    m_auto_y = true;
+    m_box_from.reset();
+    m_pressed = false;
+}
+
+void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines) {
+    std::vector<double> thresholds;
+    for (const ThresholdLine& line : lines)
+        thresholds.push_back(line.value);
+    const int64_t vocab = ctx.recording ? ctx.recording->info().vocab_size : ctx.status->student.vocab_size;
+    fit_axis(m_axis, ctx.plots.scale[m_signal], stack.series.seen(m_signal, ctx.time.x_min, ctx.time.x_max),
+             thresholds, usual_range(info(), vocab));
+}
+
+/// What a frame of the plot knows before and behind its drawing.
+struct SignalPlot::Frame {
+    ValueLabels labels; ///< until EndPlot
+    TimeView time;      ///< as set: what differs behind the plot was moved by a person
+    ValueRange values;
+    ImVec2 mouse;
+    bool x_labels = false;  ///< the lowest plot names the steps
+    bool on_labels = false; ///< the mouse is on the y labels
+    bool hovered = false;
+};
+
+void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels) {
+    ImGui::PushID(static_cast<int>(m_signal));
+    m_header_button = 0;
+    const Lines lines = threshold_lines(ctx.drafts, info().name);
+    draw_header(ctx, stack, lines);
+    for (const ThresholdLine& line : lines)
+        stack.gutter = std::max(stack.gutter, threshold_tag_width(line.value));
+
+    if (stack.fit || m_axis.scale != ctx.plots.scale[m_signal]) m_auto_y = true;
+    if (m_auto_y && !m_held) fit_values(ctx, stack, lines);
+    // ImPlot writes a linked axis back when a plot ends, so a range that a drag widened is set before the next one.
+    m_axis.widen(std::exchange(m_grow_down, 0.0), std::exchange(m_grow_up, 0.0));
+    const float covered = ImGui::GetTextLineHeight() / std::max(1.0F, height - header_height());
+    Frame f{{stack.gutter, lines, m_axis, static_cast<double>(covered), 0},
+            ctx.time,
+            {m_axis.min, m_axis.max},
+            ImGui::GetMousePos()};
+    f.x_labels = x_labels;
+    // The y axis moves only under the mouse on its own labels; a drag on the curve pans time alone.
+    f.on_labels = ImGui::IsWindowHovered() && f.mouse.x < m_box.x &&
+                  f.mouse.x > m_box.x - 10 * ImGui::GetFontSize() && f.mouse.y >= m_box.y &&
+                  f.mouse.y < m_box.y + m_box.height;
+    bool menu = false;
+    ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(10, 5));
+    ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
+    // The label of the last tick is centred on it: room for its half beyond the plot, else it is cut.
+    const float label_half =
+        ImGui::CalcTextSize(format_thousands(std::max<int64_t>(100, ctx.steps)).c_str()).x / 2;
+    const ImVec2 size(std::min(-1.0F, 10 - label_half), height - header_height());
+    if (ImPlot::BeginPlot("##plot", size,
+                          ImPlotFlags_NoTitle | ImPlotFlags_NoLegend | ImPlotFlags_NoMouseText |
+                              ImPlotFlags_NoMenus | ImPlotFlags_NoBoxSelect)) {
+        set_up_axes(ctx, stack, f, height);
+        draw_contents(ctx, stack, lines);
+        f.hovered = ImPlot::IsPlotHovered();
+        menu = zoom_by_box(ctx, f.hovered);
+        ImPlot::EndPlot();
+    }
+    ImPlot::PopStyleVar(2);
+    move_view(ctx, f);
+    draw_tags(ctx, lines);
+    if (ctx.recording && ctx.steps > 0 && !has_data(stack.series)) draw_empty_hint(ctx);
+    if (menu) ImGui::OpenPopup("##plot menu");
+    draw_menu(ctx, lines);
+    ImGui::PopID();
+}
+
+void SignalPlot::set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float height) {
+    const ImPlotAxisFlags common =
+        ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoInitialFit;
+    ImPlot::SetupAxis(ImAxis_X1, nullptr,
+                      common | ImPlotAxisFlags_NoHighlight | (f.x_labels ? 0 : ImPlotAxisFlags_NoTickLabels));
+    ImPlot::SetupAxis(ImAxis_Y1, nullptr,
+                      common | (f.on_labels ? ImPlotAxisFlags_None : ImPlotAxisFlags_Lock));
+    ImPlot::SetupAxisLinks(ImAxis_X1, &ctx.time.x_min, &ctx.time.x_max);
+    ImPlot::SetupAxisLinks(ImAxis_Y1, &m_axis.min, &m_axis.max);
+    if (m_axis.scale != AxisScale::linear)
+        ImPlot::SetupAxisScale(ImAxis_Y1, axis_forward, axis_inverse, &m_axis);
+    if (m_axis.scale == AxisScale::log) ImPlot::SetupAxisLimitsConstraints(ImAxis_Y1, 1e-30, 1e30);
+    ImPlot::SetupAxisFormat(ImAxis_X1, step_label, nullptr);
+    ImPlot::SetupAxisFormat(ImAxis_Y1, value_label, &f.labels);
+    ImPlot::SetupAxisZoomConstraints(ImAxis_X1, min_time_width, 1e9);
+    set_up_ticks(stack, f, height);
+}
+
+/// ImPlot's own ticks are too many for a low plot: their labels would touch.
+void SignalPlot::set_up_ticks(PlotStack& stack, Frame& f, float height) {
+    const auto labels = static_cast<int>((height - header_height()) / (1.7F * ImGui::GetTextLineHeight()));
+    const std::vector<double> ticks = axis_ticks(m_axis, std::max(2, labels));
+    if (m_axis.scale == AxisScale::linear && ticks.size() > 1) f.labels.step = ticks[1] - ticks[0];
+    for (const double tick : ticks)
+        stack.gutter =
+            std::max(stack.gutter, ImGui::CalcTextSize(format_tick(tick, f.labels.step).c_str()).x);
+    if (!ticks.empty())
+        ImPlot::SetupAxisTicks(ImAxis_Y1, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
+}
+
+void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines) {
+    const ImVec2 pos = ImPlot::GetPlotPos(), area = ImPlot::GetPlotSize();
+    m_box = {pos.x, pos.y, area.x, area.y};
+    stack.left = pos.x;
+    stack.width = area.x;
+    stack.bottom = pos.y + area.y;
+    ctx.landmarks.set(fmt::format("signals/plot/{}", info().name), m_box);
+
+    draw_refresh_lines(ctx, stack);
+    draw_curve(ctx, stack, static_cast<double>(area.x));
+    draw_step_lines(ctx);
+    draw_thresholds(ctx, stack, lines);
+    handle_mouse(ctx, stack);
+}
+
+/// Behind the plot: what a person did to time or values by mouse and wheel.
+void SignalPlot::move_view(UiContext& ctx, const Frame& f) {
+    if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left) && (f.hovered || f.on_labels)) {
+        // Both axes: the whole run, automatic range. ImPlot's own fit sees only what was drawn and is overruled here.
+        m_auto_y = true;
+        if (f.hovered) ctx.time.fit_request = true;
+        ctx.time.x_min = f.time.x_min;
+        ctx.time.x_max = f.time.x_max;
+        if (m_pressed) ctx.selection.step = m_selection_before_click;
+        m_pressed = false;
+    } else {
+        note_user_view(ctx.time, f.time.x_min, f.time.x_max, ctx.steps);
+        if (const auto to = std::exchange(m_zoom_to, std::nullopt))
+            set_time_range(ctx.time, to->min, to->max, ctx.steps);
+        if (m_wheel != 0 && m_box.width > 0) {
+            const double share = static_cast<double>((f.mouse.x - m_box.x) / m_box.width);
+            zoom_time_view(ctx.time, m_wheel > 0 ? 1 / wheel_zoom : wheel_zoom,
+                           ctx.time.x_min + share * (ctx.time.x_max - ctx.time.x_min), ctx.steps);
+        }
+        if (f.on_labels && (m_axis.min != f.values.min || m_axis.max != f.values.max)) m_auto_y = false;
+    }
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "ui/context/context.h"
+#include "ui/draw/plot/threshold_drag.h"
+#include "ui/scene/axes/auto_range.h"
+#include "ui/scene/axes/value_axis.h"
+#include "ui/scene/marks/markers.h"
+#include "ui/scene/policy/empty_hint.h"
+#include "ui/scene/policy/thresholds.h"
+#include "ui/scene/policy/what_if_preview.h"
+#include "ui/scene/series/series_set.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// What the stacked plots of one frame share.
+struct PlotStack {
+    SeriesSet& series;
+    WhatIfPreview& preview;
+    ThresholdDrag& drag;
+    bool fit = false;             ///< y ranges go back to automatic
+    float left = 0, width = 0;    ///< of the plot areas, pixels; set by the plots
+    float bottom = 0;             ///< of the lowest plot so far
+    float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
+    bool pressed_on_line = false; ///< this press belongs to a threshold line
+    std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
+};
+
+/// One plot of the Signals panel: header line with the value at the step that is looked at, the curve, its band, its
+/// threshold lines. Drawn with ImPlot; everything it decides is in the ImGui-free files beside it.
+class SignalPlot {
+public:
+    explicit SignalPlot(size_t signal)
+        : m_signal(signal) {}
+
+    [[nodiscard]] size_t signal() const { return m_signal; }
+    [[nodiscard]] const Signal& info() const { return signals()[m_signal]; }
+    /// Something to show: a value, or at least a threshold.
+    [[nodiscard]] bool has_data(SeriesSet& series) const { return series.series(m_signal).any_measured(); }
+    [[nodiscard]] static float header_height();
+    /// \param height  of header and plot together
+    void draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels);
+    /// In one line, where room is short: the header and what would fill the plot. For a signal without a value.
+    void draw_folded(UiContext& ctx, PlotStack& stack);
+    [[nodiscard]] bool wants_hiding() const { return m_hide; }
+    void forget_run(); ///< another recording: ranges start anew
+
+private:
+    struct Frame; ///< of one plot in one frame
+    using Lines = std::vector<ThresholdLine>;
+
+    void fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float height);
+    void set_up_ticks(PlotStack& stack, Frame& f, float height);
+    void draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void move_view(UiContext& ctx, const Frame& f);
+    // signal_plot_header.cpp
+    void draw_header(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    float draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, float right);
+    void draw_what_if(UiContext& ctx, PlotStack& stack, const ThresholdLine& moved, ImVec2 at, float x,
+                      float right);
+    void draw_notes(UiContext& ctx, const Lines& lines, ImVec2 at, float x, float right);
+    [[nodiscard]] EmptyHint hint(const UiContext& ctx) const;
+    void draw_empty_hint(UiContext& ctx);
+    // signal_plot_curve.cpp
+    void draw_curve(UiContext& ctx, PlotStack& stack, double width_px);
+    void draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px);
+    void draw_path(const UiContext& ctx);
+    void draw_placeless(UiContext& ctx);
+    void draw_refresh_lines(UiContext& ctx, PlotStack& stack);
+    void draw_step_lines(UiContext& ctx);
+    // signal_plot_threshold.cpp
+    void draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y, bool held);
+    void draw_tags(UiContext& ctx, const Lines& lines);
+    void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
+    // signal_plot_mouse.cpp
+    void handle_mouse(UiContext& ctx, PlotStack& stack);
+    bool zoom_by_box(UiContext& ctx, bool hovered); ///< true: it was a click of the right button, not a drag
+    void draw_zoom_box(UiContext& ctx);
+    void draw_menu(UiContext& ctx, const Lines& lines);
+    void draw_threshold_menu(UiContext& ctx, const Lines& lines);
+    void draw_axis_menu(UiContext& ctx);
+
+    size_t m_signal;
+    bool m_locked = false, m_hide = false;
+    bool m_auto_y = true;
+    ValueAxis m_axis;
+    bool m_held = false;    ///< a line of this plot is under the button
+    bool m_on_line = false; ///< the mouse is on a line of this plot, which hides it from the plot
+    double m_grow_up = 0,
+           m_grow_down = 0; ///< shares of the height by which a drag beyond the edge widens the range
+    std::optional<double> m_box_from;    ///< step where a drag with the right button began
+    std::optional<ValueRange> m_zoom_to; ///< steps that it ended with: shown behind this frame's plot
+    float m_wheel = 0;                   ///< turned while the mouse was on a threshold line
+    bool m_pressed = false;              ///< the button went down on this plot, beside its lines
+    TimeView m_view_at_press;
+    std::optional<int64_t> m_selection_before_click;
+    Landmarks::Box m_box;      ///< plot area of the last frame
+    float m_header_button = 0; ///< width kept free at the right end of the header
+    PlotPath m_path;
+    std::vector<double> m_band_x, m_band_low, m_band_high;
+};
+
+/// Width of a threshold's tag left of the plot, pixels at the present font.
+[[nodiscard]] float threshold_tag_width(double value);
+
+} // namespace refreshlab::ui

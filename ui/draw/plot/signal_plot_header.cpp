@@ -1,0 +1,168 @@
+// The line above a plot: name, value, what a moved threshold would do; and what stands in a plot without values.
+#include "ui/base/colour.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/plot/signal_plot.h"
+#include "ui/scene/text/signal_reading.h"
+#include "ui/scene/text/token_colours.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace refreshlab::ui {
+
+void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const Lines& lines) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float right = at.x + ImGui::GetContentRegionAvail().x;
+    const float x = draw_reading(ctx, stack, at, right);
+    // Right of it the what-if count of a threshold that is being moved, wherever it is moved.
+    const auto moved = std::ranges::find_if(
+        lines, [&](const ThresholdLine& l) { return !l.key.empty() && l.key == ctx.drafts.edited_key(); });
+    const float note_right = right - 2 - m_header_button;
+    if (moved != lines.end() && ctx.recording && ctx.steps > 0)
+        draw_what_if(ctx, stack, *moved, at, x, note_right);
+    else
+        draw_notes(ctx, lines, at, x, note_right);
+    ImGui::SetNextItemAllowOverlap(); // a folded plot has its button in this line
+    ImGui::InvisibleButton("##header", {std::max(1.0F, right - at.x), header_height()});
+    ImGui::SetItemTooltip("%s\nCost: %s", std::string(info().description).c_str(),
+                          std::string(info().cost_hint).c_str());
+    if (ImGui::IsItemHovered() && ImGui::IsMouseReleased(ImGuiMouseButton_Right))
+        ImGui::OpenPopup("##plot menu");
+    // The plot begins right below; the style's spacing would only take room from it.
+    ImGui::SetCursorScreenPos({at.x, at.y + header_height()});
+}
+
+/// Swatch, name, scale and value. \return x behind them
+float SignalPlot::draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, float right) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float line = ImGui::GetTextLineHeight(), middle = at.y + 3 + line / 2;
+    const Colour colour = ctx.theme.signal(info().name);
+    list->AddRectFilled({at.x + 2, middle - 2}, {at.x + 2 + line, middle + 2}, colour, 2);
+    float x = at.x + line + 9;
+    const auto text = [&](Colour ink, const std::string& s) {
+        const float width = ImGui::CalcTextSize(s.c_str()).x;
+        if (x + width > right - m_header_button) return; // whole or not at all
+        list->AddText({x, at.y + 3}, ink, s.c_str());
+        x += width + line * 0.7F;
+    };
+    text(ctx.theme.text, with_unit(info().label, info().unit));
+    if (const AxisScale scale = ctx.plots.scale[m_signal]; scale != AxisScale::linear)
+        text(ctx.theme.text_muted, std::string(to_string(scale)));
+    if (!ctx.recording || ctx.steps == 0) return x;
+    // The raw value at the step that everything looks at: under the mouse, selected, or the newest.
+    const SignalReading reading =
+        signal_reading(stack.series, m_signal, ctx.hovered_step.value_or(ctx.shown_step()));
+    using Kind = SignalReading::Kind;
+    const bool verdict = reading.kind == Kind::yes || reading.kind == Kind::no;
+    text(verdict                       ? verdict_colour(reading.kind == Kind::yes)
+         : reading.kind == Kind::value ? colour
+                                       : ctx.theme.text_muted,
+         reading.text);
+    return x;
+}
+
+/// The what-if count of a threshold that is being moved, on a card above its plot.
+void SignalPlot::draw_what_if(UiContext& ctx, PlotStack& stack, const ThresholdLine& moved, ImVec2 at,
+                              float x, float right) {
+    const WhatIf* answer = stack.preview.answer();
+    if (answer == nullptr) return;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float line = ImGui::GetTextLineHeight();
+    const Colour colour = ctx.theme.signal(info().name);
+    std::string words = what_if_text(*answer, moved.value, info().unit);
+    const std::string more = words + ", " + what_if_detail(*answer);
+    const float room = right - x - line;
+    if (ImGui::CalcTextSize(more.c_str()).x < room) words = more;
+    const float width = ImGui::CalcTextSize(words.c_str()).x + line;
+    const float left = std::max(x, std::min(right - width, stack.left + stack.width / 2 - width / 2));
+    list->AddRectFilled({left, at.y + 1}, {left + width, at.y + line + 5}, ctx.theme.card, line * 0.3F);
+    list->AddRect({left, at.y + 1}, {left + width, at.y + line + 5}, colour, line * 0.3F);
+    list->AddText({left + line / 2, at.y + 3}, ctx.theme.text, words.c_str());
+    ctx.landmarks.set(fmt::format("signals/what_if/{}", info().name), {left, at.y + 1, width, line + 4});
+}
+
+/// What is out of the ordinary: a locked line, a trigger that is off, no calibration.
+void SignalPlot::draw_notes(UiContext& ctx, const Lines& lines, ImVec2 at, float x, float right) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float line = ImGui::GetTextLineHeight();
+    const auto note = [&](const char* s) {
+        const float width = ImGui::CalcTextSize(s).x;
+        if (right - width < x) return;
+        list->AddText({right - width, at.y + 3}, ctx.theme.text_muted, s);
+        right -= width + line;
+    };
+    if (!lines.empty() && m_locked) note("line locked");
+    if (!lines.empty() && std::ranges::none_of(lines, &ThresholdLine::enabled)) note("trigger off");
+    if (info().cost == SignalCost::mc_rows && !ctx.status->student.name.empty() &&
+        !ctx.status->student.mc_calibrated)
+        note("uncalibrated");
+}
+
+void SignalPlot::draw_folded(UiContext& ctx, PlotStack& stack) {
+    ImGui::PushID(static_cast<int>(m_signal));
+    m_box = {};
+    m_held = m_pressed = false;
+    m_box_from.reset();
+    const Lines lines = threshold_lines(ctx.drafts, info().name);
+    const EmptyHint hint = this->hint(ctx);
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float right = at.x + ImGui::GetContentRegionAvail().x;
+    const float padding = 2 * ImGui::GetStyle().FramePadding.x;
+    m_header_button = hint.key ? ImGui::CalcTextSize(hint.action).x + padding + 2 : 0;
+    draw_header(ctx, stack, lines);
+    const ImVec2 below = ImGui::GetCursorScreenPos();
+    if (hint.key) {
+        ImGui::SetCursorScreenPos({right - m_header_button, at.y + 3});
+        if (ImGui::SmallButton(hint.action))
+            try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, hint.key, "true"); });
+        ImGui::SetItemTooltip("%s\nCost: %s", hint.why.c_str(), std::string(info().cost_hint).c_str());
+    }
+    ctx.landmarks.set(fmt::format("signals/folded/{}", info().name),
+                      {at.x, at.y, right - at.x, header_height()});
+    ImGui::SetCursorScreenPos(below);
+    draw_menu(ctx, lines);
+    ImGui::PopID();
+}
+
+EmptyHint SignalPlot::hint(const UiContext& ctx) const {
+    return empty_hint(info(), ctx.recording.get(), ctx.engine.recording() == ctx.recording,
+                      ctx.status->applied.mode, ctx.drafts);
+}
+
+void SignalPlot::draw_empty_hint(UiContext& ctx) {
+    const EmptyHint hint = this->hint(ctx);
+    const char *why = hint.why.c_str(), *key = hint.key, *action = hint.action;
+    const float line = ImGui::GetTextLineHeight();
+    const float text_width = ImGui::CalcTextSize(why).x;
+    const float button_width =
+        key ? ImGui::CalcTextSize(action).x + 2 * ImGui::GetStyle().FramePadding.x + line / 2 : 0;
+    const ImVec2 back = ImGui::GetCursorScreenPos();
+    const bool one_line = text_width + button_width < m_box.width - line;
+    const float height = one_line || !key ? ImGui::GetFrameHeight() : 2 * ImGui::GetFrameHeight() + 2;
+    float x = m_box.x +
+              (m_box.width - (one_line ? text_width + button_width : std::min(text_width, m_box.width))) / 2;
+    const float y = m_box.y + (m_box.height - height) / 2;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    list->PushClipRect({m_box.x, m_box.y}, {m_box.x + m_box.width, m_box.y + m_box.height}, true);
+    // On a card of its own: refresh lines run behind it, not through the words.
+    const float card_half =
+        (one_line ? text_width + button_width : std::max(text_width, button_width)) / 2 + line;
+    const float centre = m_box.x + m_box.width / 2;
+    list->AddRectFilled({centre - card_half, y - 3}, {centre + card_half, y + height + 3},
+                        ctx.theme.plot_background, line * 0.3F);
+    ctx.landmarks.set(fmt::format("signals/empty/{}", info().name),
+                      {centre - card_half, y - 3, 2 * card_half, height + 6});
+    list->AddText({x, y + ImGui::GetStyle().FramePadding.y}, ctx.theme.text_muted, why);
+    list->PopClipRect();
+    if (key) {
+        x = one_line ? x + text_width + line / 2 : m_box.x + (m_box.width - button_width) / 2;
+        ImGui::SetCursorScreenPos({x, one_line ? y : y + ImGui::GetFrameHeight() + 2});
+        if (ImGui::Button(action)) try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, key, "true"); });
+        ImGui::SetItemTooltip("%s", std::string(info().cost_hint).c_str());
+        ImGui::SetCursorScreenPos(back);
+    }
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,148 @@
+// What the mouse does in a plot: the crosshair, clicks, a zoom by the right button, the menu.
+#include "ui/base/colour.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/plot/signal_plot.h"
+#include "ui/draw/tooltips.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+#include <implot.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+namespace {
+
+constexpr float click_slop = 4; // pixels the mouse may move within a click
+
+} // namespace
+
+void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
+    const ImGuiIO& io = ImGui::GetIO();
+    const bool hovered = ImPlot::IsPlotHovered();
+    if (hovered && ctx.steps > 0 && stack.drag.key().empty()) {
+        const auto step = static_cast<int64_t>(std::llround(ImPlot::GetPlotMousePos().x));
+        ctx.next_hovered_step = std::clamp<int64_t>(step, 1, ctx.steps);
+        const bool still =
+            !ImGui::IsMouseDown(ImGuiMouseButton_Left) && !ImGui::IsMouseDown(ImGuiMouseButton_Right);
+        if (still && !stack.pressed_on_line && step >= 1 && step <= ctx.steps && !stack.hovered_marks)
+            step_tooltip(ctx, step);
+    }
+    if (hovered && ImGui::IsMouseClicked(ImGuiMouseButton_Left) && !stack.pressed_on_line) {
+        m_pressed = true;
+        m_view_at_press = ctx.time;
+        if (io.MouseClickedCount[ImGuiMouseButton_Left] == 1) m_selection_before_click = ctx.selection.step;
+    }
+    if (m_pressed && ImGui::IsMouseReleased(ImGuiMouseButton_Left) && io.MouseClickedLastCount[0] < 2) {
+        if (io.MouseDragMaxDistanceSqr[0] < click_slop * click_slop && ctx.steps > 0) {
+            // A click, not a drag: the pixel or two that the plot moved are taken back.
+            const auto step = static_cast<int64_t>(std::llround(ImPlot::GetPlotMousePos().x));
+            if (ctx.time.follow != m_view_at_press.follow) ctx.time = m_view_at_press;
+            ctx.select_step(std::clamp<int64_t>(step, 1, ctx.steps));
+        }
+    }
+    if (!ImGui::IsMouseDown(ImGuiMouseButton_Left)) m_pressed = m_pressed && ImGui::IsMouseReleased(0);
+}
+
+/// A drag with the right button shows its steps alone. Not ImPlot's own: that one cannot begin on a threshold line, which
+/// hides the plot from the mouse; the lines themselves take only the left button.
+bool SignalPlot::zoom_by_box(UiContext& ctx, bool hovered) {
+    constexpr auto button = ImGuiMouseButton_Right;
+    const double here = ImPlot::GetPlotMousePos().x;
+    if ((hovered || m_on_line) && ImGui::IsMouseClicked(button)) m_box_from = here;
+    if (!m_box_from) return false;
+    bool clicked = false;
+    const bool given_up =
+        ImGui::IsKeyPressed(ImGuiKey_Escape, false) || ImGui::IsMouseClicked(ImGuiMouseButton_Left);
+    const bool dragged =
+        ImGui::GetIO().MouseDragMaxDistanceSqr[button] >= click_slop * click_slop && here != *m_box_from;
+    if (given_up) {
+        m_box_from.reset();
+    } else if (ImGui::IsMouseReleased(button) || !ImGui::IsMouseDown(button)) {
+        if (dragged && ImGui::IsMouseReleased(button)) {
+            // Behind EndPlot the time view is seen to have moved, as after a zoom by the wheel.
+            const double from = std::clamp(*m_box_from, ctx.time.x_min, ctx.time.x_max),
+                         to = std::clamp(here, ctx.time.x_min, ctx.time.x_max);
+            m_zoom_to = ValueRange{std::min(from, to), std::max(from, to)};
+        }
+        clicked = !dragged && ImGui::IsMouseReleased(button);
+        m_box_from.reset();
+    } else if (dragged) {
+        draw_zoom_box(ctx);
+    }
+    return clicked;
+}
+
+void SignalPlot::draw_zoom_box(UiContext& ctx) {
+    ctx.host.keep_awake(0.5);
+    const float from = ImPlot::PlotToPixels(*m_box_from, 0.0).x, to = ImGui::GetMousePos().x;
+    const ImVec2 low(std::clamp(std::min(from, to), m_box.x, m_box.x + m_box.width), m_box.y),
+        high(std::clamp(std::max(from, to), m_box.x, m_box.x + m_box.width), m_box.y + m_box.height);
+    ImDrawList* list = ImPlot::GetPlotDrawList();
+    list->AddRectFilled(low, high, with_alpha(ctx.theme.selection, 0.16F));
+    list->AddRect(low, high, with_alpha(ctx.theme.selection, 0.8F));
+    ctx.landmarks.set("signals/zoom_box", {low.x, low.y, high.x - low.x, high.y - low.y});
+}
+
+void SignalPlot::draw_axis_menu(UiContext& ctx) {
+    AxisScale& scale = ctx.plots.scale[m_signal];
+    for (const AxisScale choice : axis_scales) {
+        const bool can = choice != AxisScale::log || can_be_logarithmic(info().name);
+        if (ImGui::MenuItem(axis_label(choice), nullptr, scale == choice, can)) {
+            scale = choice;
+            m_auto_y = true;
+        }
+        if (!can)
+            ImGui::SetItemTooltip("This signal is never above 0: \"%s\" shows it",
+                                  axis_label(AxisScale::symlog));
+    }
+}
+
+void SignalPlot::draw_menu(UiContext& ctx, const Lines& lines) {
+    if (!ImGui::BeginPopup("##plot menu")) return;
+    ImGui::TextDisabled("%s", with_unit(info().label, info().unit).c_str());
+    if (ImGui::MenuItem("Fit the whole run", "F")) {
+        ctx.time.fit_request = true;
+        m_auto_y = true;
+    }
+    if (ImGui::MenuItem("Automatic range", nullptr, m_auto_y, !m_auto_y)) m_auto_y = true;
+    ImGui::Separator();
+    draw_axis_menu(ctx);
+    ImGui::Separator();
+    draw_threshold_menu(ctx, lines);
+    if (ctx.recording && ctx.steps > 0) {
+        const float value =
+            ctx.recording->signal(std::clamp<int64_t>(ctx.shown_step(), 1, ctx.steps), m_signal);
+        if (ImGui::MenuItem("Copy the value of the shown step", nullptr, false, !is_absent(value)))
+            ImGui::SetClipboardText(exact_number(static_cast<double>(value)).c_str());
+    }
+    ImGui::Separator();
+    if (ImGui::MenuItem("Export plotted values...")) ctx.run_action("export.plotted");
+    if (ImGui::MenuItem("Hide this plot")) m_hide = true;
+    ImGui::EndPopup();
+}
+
+void SignalPlot::draw_threshold_menu(UiContext& ctx, const Lines& lines) {
+    if (!lines.empty()) {
+        ImGui::MenuItem("Lock the threshold line", nullptr, &m_locked);
+        const std::string fallback = format_value(info().default_threshold, info().unit);
+        if (ImGui::MenuItem(fmt::format("Default threshold, {}", fallback).c_str(), nullptr, false,
+                            !m_locked))
+            try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, lines[0].key, info().default_threshold); });
+        if (ImGui::MenuItem("Copy the threshold"))
+            ImGui::SetClipboardText(exact_number(lines[0].value).c_str());
+    } else {
+        const bool can = info().letter != 0;
+        if (ImGui::MenuItem("Add a threshold", nullptr, false, can)) {
+            RefreshPolicy policy = ctx.drafts.policy();
+            policy.triggers.push_back(default_trigger(info().name));
+            try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, policy); });
+        }
+        if (!can)
+            ImGui::SetItemTooltip("This signal is known only after a refresh, so it cannot trigger one.");
+    }
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,133 @@
+// The threshold lines of a plot: drawn, dragged, their tags left of the plot, and what a moved one would have done.
+#include "ui/base/colour.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/plot/signal_plot.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+#include <implot.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace refreshlab::ui {
+namespace {
+
+// Size of a threshold's tag left of the plot: text and room around it, then the arrow.
+float tag_width(double value) {
+    return ImGui::CalcTextSize(format_number(value).c_str()).x + 8;
+}
+float tag_half_height() {
+    return ImGui::GetTextLineHeight() / 2 + 1;
+}
+float tag_arrow() {
+    return tag_half_height() * 0.7F;
+}
+
+} // namespace
+
+float threshold_tag_width(double value) {
+    return tag_width(value) + tag_arrow();
+}
+
+void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines) {
+    m_held = m_on_line = false;
+    m_wheel = 0;
+    for (size_t i = 0; i < lines.size(); ++i) {
+        const ThresholdLine& line = lines[i];
+        const bool is_held = stack.drag.key() == line.key;
+        // Where the axis has no place for it the tag alone stays.
+        if (!m_axis.has_place(line.value)) continue;
+        if ((line.value < m_axis.min || line.value > m_axis.max) && !is_held) continue;
+        const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
+        const Colour colour = with_alpha(ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.45F);
+        double y = line.value;
+        const bool no_input = m_locked || stack.drag.holds_another(line) || m_box_from.has_value();
+        bool clicked = false, hovered = false, held = false;
+        ImPlot::DragLineY(static_cast<int>(i), &y, ImGui::ColorConvertU32ToFloat4(colour),
+                          (is_held ? 2.0F : 1.4F) * scale,
+                          ImPlotDragToolFlags_NoFit | ImPlotDragToolFlags_Delayed |
+                              (no_input ? ImPlotDragToolFlags_NoInputs : ImPlotDragToolFlags_None),
+                          &clicked, &hovered, &held);
+        if (hovered || held) stack.pressed_on_line = true;
+        m_on_line |= hovered;
+        if (hovered && !held) m_wheel = ImGui::GetIO().MouseWheel;
+        if (!no_input) drag_threshold(ctx, stack, line, y, held);
+        m_held |= held;
+        const float y_px = ImPlot::PlotToPixels(0.0, line.value).y;
+        ctx.landmarks.set(i == 0 ? fmt::format("signals/threshold/{}", info().name)
+                                 : fmt::format("signals/threshold/{}/{}", info().name, i),
+                          {m_box.x, y_px - 4, m_box.width, 8});
+        if (ctx.drafts.edited_key() == line.key) draw_prediction(ctx, stack, line);
+    }
+}
+
+void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y,
+                                bool held) {
+    if (!stack.drag.update(ctx, line, held)) return;
+    // Beyond the edge the range grows under the mouse, so that every value can be reached.
+    const float mouse = ImGui::GetMousePos().y;
+    const DragLimits limits = drag_limits(line, info().name);
+    if (mouse < m_box.y && m_axis.max < limits.max) m_grow_up = 0.02;
+    if (mouse > m_box.y + m_box.height && m_axis.min > limits.min) m_grow_down = 0.02;
+    const double height = static_cast<double>(m_box.height);
+    stack.drag.send(ctx, line, dragged_value(m_axis, y, height, limits, info().unit == "tokens"));
+}
+
+void SignalPlot::draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line) {
+    const WhatIf* answer = stack.preview.answer();
+    if (!answer) return;
+    const auto first =
+        std::ranges::lower_bound(answer->fires, static_cast<int64_t>(std::floor(ctx.time.x_min)));
+    std::vector<double> x_px;
+    std::vector<int64_t> steps;
+    for (auto it = first; it != answer->fires.end() && static_cast<double>(*it) <= ctx.time.x_max; ++it) {
+        x_px.push_back(static_cast<double>(ImPlot::PlotToPixels(static_cast<double>(*it), 0.0).x));
+        steps.push_back(*it);
+    }
+    const float y = ImPlot::PlotToPixels(0.0, line.value).y, size = ImGui::GetFontSize() * 0.3F;
+    const Colour colour = ctx.theme.signal(info().name);
+    ImPlot::PushPlotClipRect();
+    ImDrawList* list = ImPlot::GetPlotDrawList();
+    for (const MarkerGroup& group : merge_markers(x_px, 3)) {
+        const auto x = static_cast<float>(group.x());
+        // Solid as far as the prediction is exact, faint where the text itself would differ.
+        const bool exact = !answer->exact_until || steps[group.first] <= *answer->exact_until;
+        const Colour ink = with_alpha(colour, exact ? 0.9F : 0.45F);
+        list->AddLine({x, m_box.y}, {x, m_box.y + m_box.height}, with_alpha(colour, exact ? 0.30F : 0.16F));
+        list->AddTriangleFilled({x - size, y - 2 * size}, {x + size, y - 2 * size}, {x, y - 1}, ink);
+    }
+    ImPlot::PopPlotClipRect();
+}
+
+void SignalPlot::draw_tags(UiContext& ctx, const Lines& lines) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float line_height = ImGui::GetTextLineHeight(), half = tag_half_height(), arrow = tag_arrow();
+    for (const ThresholdLine& line : lines) {
+        if (!std::isfinite(line.value)) continue;
+        const Colour colour =
+            mix(ctx.theme.plot_background, ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.5F);
+        const bool above = line.value > m_axis.max, below = line.value < m_axis.min;
+        const double share = std::clamp(m_axis.share(line.value), 0.0, 1.0);
+        float y = m_box.y + static_cast<float>(1 - share) * m_box.height;
+        y = std::round(
+            std::clamp(y, m_box.y + (above ? half : 0), m_box.y + m_box.height - (below ? half : 0)));
+        const std::string text = format_number(line.value);
+        const float width = tag_width(line.value);
+        const float tip = m_box.x - 1, right = tip - arrow, left = right - width;
+        const ImVec2 shape[] = {
+            {left, y - half}, {right, y - half}, {tip, y}, {right, y + half}, {left, y + half}};
+        const bool hollow = line.pending;
+        list->AddConvexPolyFilled(shape, 5, hollow ? ctx.theme.plot_background : colour);
+        if (hollow) list->AddPolyline(shape, 5, colour, 1.5F, ImDrawFlags_Closed);
+        list->AddText({left + 4, y - line_height / 2}, hollow ? colour : readable_on(colour), text.c_str());
+        if (above || below) { // out of range: an arrow on the tag's top or bottom says where the line is
+            const float x = (left + right) / 2, d = above ? -1.0F : 1.0F, edge = y + d * half;
+            list->AddTriangleFilled({x - 5, edge}, {x + 5, edge}, {x, edge + d * 5}, colour);
+        }
+    }
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "ui/base/colour.h"
+
+#include <imgui.h>
+
+#include <cmath>
+#include <string>
+
+namespace refreshlab::ui {
+
+/// Width in the present font, pixels.
+[[nodiscard]] inline float text_width(const std::string& text) {
+    return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
+}
+
+/// Painted on whole pixels, so that it is sharp.
+inline void text_at(ImDrawList* list, ImVec2 at, Colour colour, const std::string& text) {
+    list->AddText(ImVec2(std::round(at.x), std::round(at.y)), colour, text.data(), text.data() + text.size());
+}
+
+} // namespace refreshlab::ui

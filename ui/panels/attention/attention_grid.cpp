@@ -1,0 +1,125 @@
+// The grid of the Attention panel: every visible head in a cell of its own.
+#include "ui/base/colour.h"
+#include "ui/base/format.h"
+#include "ui/draw/cells.h"
+#include "ui/draw/text.h"
+#include "ui/panels/attention/attention_frame.h"
+#include "ui/panels/attention/attention_panel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace refreshlab::ui {
+
+void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, PixelBox place) {
+    const HeadGrid grid =
+        head_grid(place, static_cast<int64_t>(f.layers.size()), static_cast<int64_t>(f.heads.size()), f.em);
+    if (!update_grid(f, grid)) return;
+    draw_grid_cells(ctx, f, grid);
+    draw_grid_names(ctx, f, grid);
+    draw_grid_note(ctx, grid, place);
+}
+
+/// Brings cells and colours up to date. \return false where there is none to draw
+bool AttentionPanel::update_grid(const Frame& f, const HeadGrid& grid) {
+    const AttentionMap::Shape shape{m_colours.of(),
+                                    m_window,
+                                    f.layers,
+                                    f.heads,
+                                    static_cast<int64_t>(grid.cell_x),
+                                    static_cast<int64_t>(grid.cell_y)};
+    const bool cells_changed = m_grid.update(*f.recording, shape);
+    m_colours.follow(m_grid);
+    std::string look = m_colours.key();
+    const auto width = static_cast<int>(m_grid.columns() * static_cast<int64_t>(f.heads.size()));
+    const auto height = static_cast<int>(m_grid.rows() * static_cast<int64_t>(f.layers.size()));
+    const bool changed = cells_changed || look != m_grid_look;
+    if (width < 1 || height < 1) return false;
+    if (!changed) return true;
+    m_grid_look = std::move(look);
+    m_grid_rgba = heads_image(m_grid, m_colours);
+    ++m_grid_revision;
+    m_grid_size = {width, height};
+    return true;
+}
+
+/// A cell as a button that selects its head. \return hovered
+bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, const HeadGrid& grid, size_t l, size_t h) {
+    ImGui::SetCursorScreenPos({grid.column(static_cast<int64_t>(h)), grid.row(static_cast<int64_t>(l))});
+    ImGui::PushID(static_cast<int>(l * 4096 + h));
+    if (ImGui::InvisibleButton("head", ImVec2(grid.cell_x, grid.cell_y))) {
+        ctx.selection.layer = f.layers[l];
+        ctx.selection.head = f.heads[h];
+    }
+    const bool hovered = ImGui::IsItemHovered();
+    ImGui::PopID();
+    if (hovered) {
+        const auto top = m_grid.largest_weight(l, h, m_colours.without_first);
+        ImGui::SetTooltip("Layer %d, head %d\nLargest %s%s %s", f.layers[l], f.heads[h],
+                          m_colours.differences() ? "difference" : "weight",
+                          m_colours.without_first ? " behind position 0" : "",
+                          top ? format_number(*top).c_str() : "-");
+    }
+    return hovered;
+}
+
+void AttentionPanel::draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid) {
+    const ImTextureID texture =
+        ctx.host.texture("attention/grid", m_grid_size[0], m_grid_size[1], m_grid_rgba, m_grid_revision);
+    const Colour ground =
+        m_grid.missing_rows() == m_window.rows() ? ctx.theme.absent_a : ctx.theme.plot_background;
+    const auto heads = static_cast<float>(f.heads.size()), layers = static_cast<float>(f.layers.size());
+    const CellWindow window = cell_window(m_grid);
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    for (size_t l = 0; l < f.layers.size(); ++l) {
+        for (size_t h = 0; h < f.heads.size(); ++h) {
+            const bool hovered = head_button(ctx, f, grid, l, h);
+            const ImVec2 min(grid.column(static_cast<int64_t>(h)), grid.row(static_cast<int64_t>(l)));
+            const ImVec2 max(min.x + grid.cell_x, min.y + grid.cell_y);
+            list->AddRectFilled(min, max, ground);
+            const float u = static_cast<float>(h) / heads, v = static_cast<float>(l) / layers;
+            draw_cells(list, texture, min, max, ImVec2(u, v + window.v_begin / layers),
+                       ImVec2(u + window.u_end / heads, v + window.v_end / layers));
+            if (f.layers[l] == ctx.selection.layer && f.heads[h] == ctx.selection.head)
+                list->AddRect(ImVec2(min.x - 1, min.y - 1), ImVec2(max.x + 1, max.y + 1), ctx.theme.selection,
+                              0, std::max(1.5F, f.em * 0.12F));
+            else if (hovered)
+                list->AddRect(min, max, with_alpha(ctx.theme.selection, 0.6F));
+            ctx.landmarks.set(fmt::format("attention/grid/{}/{}", f.layers[l], f.heads[h]),
+                              {min.x, min.y, grid.cell_x, grid.cell_y});
+        }
+    }
+}
+
+void AttentionPanel::draw_grid_names(UiContext& ctx, const Frame& f, const HeadGrid& grid) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    for (size_t l = 0; l < f.layers.size(); ++l) {
+        if (grid.cell_y < f.em * 0.9F && l % 4 != 0) continue;
+        text_at(list, {grid.names_x, grid.row(static_cast<int64_t>(l)) + (grid.cell_y - f.em) * 0.5F},
+                f.layers[l] == ctx.selection.layer ? ctx.theme.text : ctx.theme.text_muted,
+                fmt::format("L{}", f.layers[l]));
+    }
+    for (size_t h = 0; h < f.heads.size(); ++h) {
+        const std::string label = fmt::format("H{}", f.heads[h]);
+        if (grid.cell_x < text_width(label) && h % 4 != 0) continue;
+        text_at(list,
+                {grid.column(static_cast<int64_t>(h)) + (grid.cell_x - text_width(label)) * 0.5F, grid.under},
+                f.heads[h] == ctx.selection.head ? ctx.theme.text : ctx.theme.text_muted, label);
+    }
+}
+
+/// Below the grid, when there is room: what the cells are.
+void AttentionPanel::draw_grid_note(UiContext& ctx, const HeadGrid& grid, PixelBox place) {
+    if (grid.line_below + ImGui::GetFontSize() >= place.y + place.height) return;
+    const std::string reduced =
+        m_grid.key_factor() * m_grid.query_factor() > 1
+            ? fmt::format("max of {} x {}", m_grid.query_factor(), m_grid.key_factor())
+            : std::string();
+    std::string what = "queries down, keys right";
+    if (!reduced.empty()) what += ", " + reduced;
+    if (text_width(what) > place.width - (grid.x - place.x)) what = reduced;
+    text_at(ImGui::GetWindowDrawList(), {grid.x, grid.line_below}, ctx.theme.text_muted, what);
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,30 @@
+#pragma once
+
+// Shared by the files of the Cache panel.
+#include "ui/panels/cache/cache_panel.h"
+
+#include <cstdint>
+
+namespace refreshlab::ui {
+
+/// What one frame of the panel works with: places in pixels.
+struct CachePanel::Frame {
+    const Recording* recording = nullptr;
+    float em = 0;
+    ImVec2 lanes_min; ///< top left of the first lane
+    float x0 = 0, x1 = 0;
+    float origin_y0 = 0, origin_y1 = 0, age_y0 = 0, age_y1 = 0, drift_y0 = 0, drift_y1 = 0, axis_y = 0,
+          bottom = 0;
+    int64_t length = 1;
+
+    [[nodiscard]] float x_of(double position) const {
+        return x0 + static_cast<float>(position / static_cast<double>(length)) * (x1 - x0);
+    }
+    /// Lanes of origin and age above, the drift map below them, then axis and bytes.
+    void place(ImVec2 at, ImVec2 room);
+};
+
+/// Of a column of the cache: here who decodes has one colour, the student or the teacher.
+[[nodiscard]] Colour column_colour(const Theme& theme, Origin origin);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,201 @@
+#include "ui/scene/attention/attention_map.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace refreshlab::ui {
+namespace {
+
+/// Half weights of one head, or nothing where this layer or head is not in the rows.
+std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head) {
+    const auto found = std::ranges::find(rows.layers, layer);
+    if (found == rows.layers.end() || head < 0 || head >= rows.heads) return {};
+    const auto index = static_cast<int64_t>(found - rows.layers.begin());
+    const auto begin = static_cast<size_t>((index * rows.heads + head) * rows.keys);
+    if (begin + static_cast<size_t>(rows.keys) > rows.weights.size()) return {};
+    return std::span(rows.weights).subspan(begin, static_cast<size_t>(rows.keys));
+}
+
+} // namespace
+
+QueryWindow next_window(const QueryWindow& before, int64_t prompt_length, int64_t shown, int64_t rows,
+                        bool live) {
+    rows = std::max<int64_t>(rows, 1);
+    const bool stays =
+        !live && before.contains(shown) && before.rows() <= rows && before.first_query >= prompt_length;
+    const int64_t last = stays ? before.last_query : shown;
+    return {std::max(prompt_length, last - rows + 1), last};
+}
+
+void AttentionMap::clear() {
+    m_row_cache.clear();
+    m_cells.clear();
+    m_top.clear();
+    m_top_rest.clear();
+    m_shape = {};
+    m_recording = nullptr;
+    m_rows = m_columns = m_missing = 0;
+}
+
+AttentionMap::Row AttentionMap::empty_row(int64_t keys) const {
+    const size_t heads = m_shape.layers.size() * m_shape.heads.size();
+    Row row;
+    row.columns = reduced_size(keys, m_key_factor);
+    row.cells.assign(heads * static_cast<size_t>(row.columns), absent_cell);
+    row.top.assign(heads, no_cell);
+    row.top_rest.assign(heads, no_cell);
+    return row;
+}
+
+std::optional<AttentionMap::Row> AttentionMap::read_difference(const Recording& recording,
+                                                               int64_t query) const {
+    if (!recording.attention(query, true) || !recording.attention(query, false)) return std::nullopt;
+    Row row = empty_row(query + 1);
+    size_t at = 0;
+    for (const int32_t layer : m_shape.layers) {
+        for (const int32_t head : m_shape.heads) {
+            const std::vector<float> differences =
+                attention_row(recording, query, AttentionOf::difference, layer, head);
+            HalfCell* const out = row.cells.data() + at * static_cast<size_t>(row.columns);
+            for (size_t k = 0; k < differences.size(); ++k) {
+                const HalfCell cell = difference_cell(differences[k]);
+                HalfCell& reduced = out[static_cast<int64_t>(k) / m_key_factor];
+                reduced = std::max(reduced, cell);
+                row.top[at] = std::max(row.top[at], cell);
+                if (k > 0) row.top_rest[at] = std::max(row.top_rest[at], cell);
+            }
+            ++at;
+        }
+    }
+    return row;
+}
+
+std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recording, int64_t query) const {
+    if (m_shape.of == AttentionOf::difference) return read_difference(recording, query);
+    const auto rows = recording.attention(query, m_shape.of == AttentionOf::teacher);
+    if (!rows) return std::nullopt;
+    Row row = empty_row(rows->keys);
+    size_t at = 0;
+    for (const int32_t layer : m_shape.layers) {
+        for (const int32_t head : m_shape.heads) {
+            if (const auto weights = head_weights(*rows, layer, head); !weights.empty()) {
+                merge_max(weights, m_key_factor,
+                          std::span(row.cells).subspan(at * static_cast<size_t>(row.columns),
+                                                       static_cast<size_t>(row.columns)));
+                row.top[at] = largest(weights);
+                row.top_rest[at] = largest(weights.subspan(1));
+            }
+            ++at;
+        }
+    }
+    return row;
+}
+
+bool AttentionMap::update(const Recording& recording, const Shape& shape) {
+    const int64_t key_factor = reduction_factor(shape.window.keys(), shape.texels_x);
+    const bool other_rows = m_recording != &recording || m_shape.of != shape.of ||
+                            m_shape.layers != shape.layers || m_shape.heads != shape.heads ||
+                            m_key_factor != key_factor;
+    bool changed = other_rows || !(m_shape == shape);
+    if (other_rows) m_row_cache.clear();
+    m_recording = &recording;
+    m_shape = shape;
+    m_key_factor = key_factor;
+    m_query_factor = reduction_factor(shape.window.rows(), shape.texels_y);
+    std::erase_if(m_row_cache, [&](const auto& entry) { return !shape.window.contains(entry.first); });
+    m_missing = 0;
+    for (int64_t query = shape.window.first_query; query <= shape.window.last_query; ++query) {
+        if (m_row_cache.contains(query)) continue;
+        if (auto row = read_row(recording, query)) {
+            m_row_cache.emplace(query, std::move(*row));
+            changed = true;
+        } else {
+            ++m_missing;
+        }
+    }
+    if (changed) compose();
+    return changed;
+}
+
+void AttentionMap::compose() {
+    const QueryWindow& window = m_shape.window;
+    const size_t heads = m_shape.layers.size() * m_shape.heads.size();
+    // Blocks of queries begin at multiples of the factor, so that a moving window does not shimmer.
+    m_first_aligned = window.first_query / m_query_factor * m_query_factor;
+    m_rows = window.rows() > 0 ? reduced_size(window.last_query + 1 - m_first_aligned, m_query_factor) : 0;
+    m_columns = window.rows() > 0 ? reduced_size(window.keys(), m_key_factor) : 0;
+    const auto per_head = static_cast<size_t>(m_rows * m_columns);
+    m_cells.assign(heads * per_head, no_cell);
+    m_top.assign(heads, no_cell);
+    m_top_rest.assign(heads, no_cell);
+    for (int64_t query = window.first_query; query <= window.last_query; ++query) {
+        const auto found = m_row_cache.find(query);
+        const auto line = static_cast<size_t>((query - m_first_aligned) / m_query_factor * m_columns);
+        const int64_t columns = reduced_size(query + 1, m_key_factor);
+        for (size_t at = 0; at < heads; ++at) {
+            HalfCell* out = m_cells.data() + at * per_head + line;
+            if (found == m_row_cache.end()) {
+                for (int64_t c = 0; c < columns; ++c)
+                    out[c] = std::max(out[c], absent_cell);
+                continue;
+            }
+            const Row& row = found->second;
+            const HalfCell* in = row.cells.data() + at * static_cast<size_t>(row.columns);
+            for (int64_t c = 0; c < std::min(columns, row.columns); ++c)
+                out[c] = std::max(out[c], in[c]);
+            m_top[at] = std::max(m_top[at], row.top[at]);
+            m_top_rest[at] = std::max(m_top_rest[at], row.top_rest[at]);
+        }
+    }
+}
+
+std::span<const HalfCell> AttentionMap::cells(size_t layer_index, size_t head_index) const {
+    const auto per_head = static_cast<size_t>(m_rows * m_columns);
+    const size_t at = layer_index * m_shape.heads.size() + head_index;
+    return std::span(m_cells).subspan(at * per_head, per_head);
+}
+
+std::optional<double> AttentionMap::largest_weight(size_t layer_index, size_t head_index,
+                                                   bool without_position_0) const {
+    const size_t at = layer_index * m_shape.heads.size() + head_index;
+    const auto& tops = without_position_0 ? m_top_rest : m_top;
+    if (at >= tops.size() || tops[at] < 0) return std::nullopt;
+    const double value =
+        m_shape.of == AttentionOf::difference ? difference_value(tops[at]) : cell_value(tops[at]);
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::vector<float> attention_row(const Recording& recording, int64_t query, AttentionOf of, int32_t layer,
+                                 int32_t head) {
+    if (of == AttentionOf::difference) {
+        std::vector<float> teacher = attention_row(recording, query, AttentionOf::teacher, layer, head);
+        const std::vector<float> student = attention_row(recording, query, AttentionOf::student, layer, head);
+        if (teacher.size() != student.size()) return {}; // one of them has no such layer or head
+        std::ranges::transform(teacher, student, teacher.begin(), std::minus{});
+        return teacher;
+    }
+    const auto rows = recording.attention(query, of == AttentionOf::teacher);
+    if (!rows) return {};
+    const auto weights = head_weights(*rows, layer, head);
+    std::vector<float> row(weights.size());
+    std::ranges::transform(weights, row.begin(), half_to_float);
+    return row;
+}
+
+std::vector<TopKey> top_keys(std::span<const float> row, size_t n) {
+    std::vector<TopKey> keys;
+    keys.reserve(row.size());
+    for (size_t i = 0; i < row.size(); ++i)
+        if (!std::isnan(row[i])) keys.push_back({static_cast<int64_t>(i), row[i]});
+    n = std::min(n, keys.size());
+    std::ranges::partial_sort(keys, keys.begin() + static_cast<std::ptrdiff_t>(n),
+                              [](const TopKey& a, const TopKey& b) {
+                                  const float x = std::abs(a.weight), y = std::abs(b.weight);
+                                  return x != y ? x > y : a.position < b.position;
+                              });
+    keys.resize(n);
+    return keys;
+}
+
+} // namespace refreshlab::ui

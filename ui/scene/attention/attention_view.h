@@ -1,0 +1,92 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+#include "ui/scene/attention/attention_map.h"
+#include "ui/scene/maps/colour_maps.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// How the heads of an attention map become colours. A range widens at once and narrows only on request, so that colours
+/// do not flicker.
+class AttentionColours {
+public:
+    enum class Range : uint8_t {
+        unit,     ///< 0 to 1
+        shared,   ///< the largest weight of all heads
+        per_head, ///< the largest weight of each head
+    };
+    static constexpr int log_decades = 3; ///< a logarithmic scale shows this many below its maximum
+    static constexpr std::string_view signed_map = "rdbu"; ///< of differences: blue below zero, red above
+
+    Range range = Range::shared;
+    bool log = true;             ///< of weights; differences have signs, so theirs is linear
+    bool without_first = true;   ///< position 0 takes most mass in many heads
+    std::string map = "viridis"; ///< of weights
+
+    [[nodiscard]] AttentionOf of() const { return m_of; }
+    [[nodiscard]] bool differences() const { return m_of == AttentionOf::difference; }
+    /// Between weights and differences the ranges start anew: those of one say nothing of the other.
+    void show(AttentionOf of);
+    void reset_range();
+    /// Widens the ranges to what a map of heads holds.
+    void follow(const AttentionMap& heads);
+
+    /// Of one head, by its place among the layers and heads of the map that was followed last.
+    [[nodiscard]] ColourScale scale(size_t layer_index, size_t head_index) const;
+    /// RGBA of cells under a scale; same sizes (asserted).
+    void colour(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba) const;
+    /// A text that changes with whatever changes a colour.
+    [[nodiscard]] std::string key() const;
+
+private:
+    AttentionOf m_of = AttentionOf::student;
+    size_t m_heads = 0; ///< of a layer
+    std::vector<double> m_head_max;
+    double m_shared_max = 0;
+};
+
+/// All heads of a map as one image, [layers * rows][heads * columns] of cells, RGBA.
+[[nodiscard]] std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours);
+
+/// What of a head's cells is the window itself: what is recorded ends inside the last block of queries and keys. Shares of
+/// the image's width and height.
+struct CellWindow {
+    float u_end = 1, v_begin = 0, v_end = 1;
+};
+[[nodiscard]] CellWindow cell_window(const AttentionMap& map);
+
+/// The weights of one query in one head, read again only where query, head or model change.
+struct ShownRow {
+    std::vector<float> weights;          ///< [keys]; empty = not recorded
+    std::vector<float> teacher, student; ///< of a difference: what it is made of
+    std::vector<TopKey> top;             ///< the strongest keys
+
+    void read(const Recording& recording, int64_t query, AttentionOf of, int32_t layer, int32_t head);
+    void clear();
+
+private:
+    int64_t m_query = -1;
+    int32_t m_layer = -1, m_head = -1;
+    AttentionOf m_of = AttentionOf::student;
+};
+
+/// Why the row of a query is not there, and what would bring it.
+struct MissingRow {
+    std::string why;
+    bool teacher = false;           ///< whose row is missing; of a difference the student's counts first
+    int64_t held = 0;               ///< positions that this model has read
+    std::optional<int64_t> go_step; ///< the newest step whose row it could read
+    bool can_read = false;          ///< a pass over the token would bring it
+};
+/// \param steps  of the recording, at the start of the frame
+[[nodiscard]] MissingRow missing_row(const Recording& recording, int64_t steps, int64_t query,
+                                     AttentionOf of);
+
+} // namespace refreshlab::ui

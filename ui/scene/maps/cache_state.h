@@ -1,0 +1,69 @@
+#pragma once
+
+#include "engine/control/engine_link.h"
+#include "ui/scene/maps/cache_map.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// Which number of a drift map is shown.
+enum class DriftQuantity : uint8_t { mean, keys, values, keys_max, values_max };
+
+/// What the Cache panel shows at one boundary, made anew only when step, refreshes, drift maps or quantity change.
+class CacheState {
+public:
+    void clear();
+    void update(const Recording& recording, int64_t step);
+    void show(DriftQuantity quantity);
+
+    [[nodiscard]] const CacheColumns& columns() const { return m_columns; }
+    [[nodiscard]] const DriftColumns& drift() const { return m_drift; }
+    [[nodiscard]] const std::vector<float>& ages() const { return m_ages; } ///< [length], steps
+    [[nodiscard]] DriftQuantity quantity() const { return m_quantity; }
+    /// The chosen quantity, [layers * length]; not measured is absent().
+    [[nodiscard]] const std::vector<float>& shown();
+    [[nodiscard]] double shown_top(); ///< largest finite one of shown(); 0 without any
+    [[nodiscard]] uint64_t revision() const { return m_revision; } ///< changes with whatever is shown
+
+private:
+    [[nodiscard]] float drift_at(size_t index) const;
+    void make_shown();
+
+    DriftQuantity m_quantity = DriftQuantity::mean;
+    CacheColumns m_columns;
+    DriftColumns m_drift;
+    int64_t m_step = -1;
+    size_t m_refreshes = 0, m_drifts = 0;
+    std::vector<float> m_ages, m_shown;
+    double m_shown_top = 0;
+    uint64_t m_revision = 0;
+    uint64_t m_shown_revision = UINT64_MAX; ///< of m_revision that m_shown was made for
+};
+
+/// Where columns share a texel: the rarest origin of each block of `factor` columns, so that nothing vanishes.
+[[nodiscard]] std::vector<Origin> reduce_origins(const std::vector<Origin>& origins, int64_t factor);
+
+/// Why there is no drift map.
+/// \param live  the shown recording is the engine's
+[[nodiscard]] std::string no_drift_text(const Recording& recording, bool live);
+
+/// What is known of one column, lines of a tooltip: token, step, origin, age.
+[[nodiscard]] std::string column_text(const Recording& recording, const CacheColumns& columns,
+                                      int64_t position);
+/// The drift of one column in one layer, lines of the same tooltip.
+[[nodiscard]] std::string drift_text(const DriftColumns& drift, int64_t layer, int64_t position);
+
+/// Bytes of a model's columns.
+struct CacheBytes {
+    int64_t student = 0, teacher = 0; ///< in use; 0 = not held, or not known
+};
+/// \param status  knows the models' geometry, when they are loaded
+/// \param length  columns of the decoding model's cache
+/// \param step    the teacher holds what its passes up to there have read
+[[nodiscard]] CacheBytes cache_bytes(const Recording& recording, const EngineStatus& status, int64_t length,
+                                     int64_t step);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+#include "engine/refresh/policy.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// State of a trigger: "armed", "off", or what holds it back at the next boundary.
+struct TriggerState {
+    std::string text;
+    bool armed = false;
+};
+
+/// What the planner would say of each trigger at the next boundary, as far as it is known now.
+/// \param recording  null = no run yet
+/// Cost: the refreshes within the budget's stretch.
+[[nodiscard]] std::vector<TriggerState> trigger_states(const Recording* recording, int64_t steps,
+                                                       const RefreshPolicy& policy);
+
+/// Automatic refreshes among the budget's newest per_tokens tokens.
+[[nodiscard]] int64_t used_budget(const Recording& recording, int64_t steps, const Budget& budget);
+
+/// What a trigger costs, in words; empty where its signal is unknown.
+/// \param uncalibrated  a student is loaded whose MC dropout was never trained
+[[nodiscard]] std::string trigger_cost(const Trigger& trigger, int32_t mc_samples, bool uncalibrated);
+
+} // namespace refreshlab::ui

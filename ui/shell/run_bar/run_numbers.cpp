@@ -1,0 +1,73 @@
+#include "ui/shell/run_bar/run_numbers.h"
+
+#include "ui/base/colour.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/state/shell_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab::ui {
+
+std::vector<Number> run_numbers(const ShellState& state) {
+    const UiContext& ctx = state.ctx;
+    std::vector<Number> numbers;
+    const auto add = [&](std::string text, std::string help, Colour colour, const char* widest) {
+        const float width = std::max(ImGui::CalcTextSize(text.c_str()).x, ImGui::CalcTextSize(widest).x);
+        numbers.push_back({std::move(text), std::move(help), colour, width});
+    };
+    const int32_t max_tokens = ctx.recording && state.trace ? ctx.recording->info().config.max_tokens
+                                                            : ctx.status->applied.max_tokens;
+    const std::string all = format_thousands(std::max<int64_t>(max_tokens, ctx.steps));
+    add(fmt::format("step {} / {}", format_thousands(ctx.shown_step()), all),
+        ctx.live() ? "The newest step and the tokens asked for"
+                   : "The selected step and the tokens asked for",
+        ctx.theme.text, fmt::format("step {0} / {0}", all).c_str());
+    if (!ctx.recording) return numbers;
+    const bool refreshing =
+        ctx.recording->info().config.mode == Mode::overfill; // else there is nothing to count
+    const size_t refreshes = ctx.recording->refreshes().size();
+    if (refreshing)
+        add(fmt::format("{} {}", refreshes, refreshes == 1 ? "refresh" : "refreshes"),
+            "Splices so far, by hand included", ctx.theme.accent_ink, "00 refreshes");
+    const double tps = state.trace ? 0 : ctx.status->tokens_per_second;
+    if (tps > 0)
+        add(fmt::format("{} tokens/s", format_number(tps)), "Decode speed over the last 64 tokens",
+            ctx.theme.text, "0000 tokens/s");
+    if (refreshing && ctx.steps > 0)
+        add(fmt::format("{} per 1,000", format_number(1000.0 * static_cast<double>(refreshes) /
+                                                      static_cast<double>(ctx.steps))),
+            "Refreshes per 1,000 tokens", ctx.theme.text_muted, "00.0 per 1,000");
+    if (refreshing && state.decode_ms > 0)
+        add(fmt::format("+{} % time", format_number(100 * state.refresh_ms / state.decode_ms)),
+            "Time of teacher passes and splices against the rest of the decode", ctx.theme.text_muted,
+            "+00.0 % time");
+    return numbers;
+}
+
+std::vector<Progress> run_progress(ShellState& state) {
+    constexpr double patience = 0.2; // seconds
+    const EngineStatus& status = *state.ctx.status;
+    const double now = ImGui::GetTime();
+    const bool busy = status.state == EngineState::loading || status.state == EngineState::prefilling;
+    if (!busy)
+        state.busy_since_s = -1;
+    else if (state.busy_since_s < 0)
+        state.busy_since_s = now;
+    std::vector<Progress> list;
+    if (busy && now - state.busy_since_s > patience)
+        list.push_back({static_cast<float>(std::clamp(status.progress, 0.0, 1.0)),
+                        status.message.empty() ? std::string(to_string(status.state)) : status.message,
+                        [&state] { state.run("run.stop"); }});
+    for (size_t i = 0; i < state.jobs.size(); ++i)
+        if (const Job& job = state.jobs[i]; now - job.started_s >= patience)
+            list.push_back({static_cast<float>(-now), job.label, [flag = job.cancelled] { *flag = true; },
+                            static_cast<int>(i)});
+    if (!list.empty()) state.ctx.host.keep_awake(0.3);
+    return list;
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,170 @@
+// What the shell does with the engine at the start of a frame: snapshot, log lines, jobs, playing back.
+#include "ui/panels/panel.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/shell/engine_log.h"
+#include "ui/shell/shell_impl.h"
+#include "ui/state/shell_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace refreshlab::ui {
+
+/// The engine has another run: the one before stays at hand.
+void Shell::Impl::keep_replaced(const std::shared_ptr<const Recording>& live) {
+    const auto before = std::exchange(state.engine_recording, live);
+    if (!before) {
+        if (live && state.options.starts_a_run && live->info().parent_id.empty())
+            state.own_run = live->info().id;
+        return;
+    }
+    // A branch from the newest step has everything that its parent had.
+    const bool whole =
+        live && live->info().parent_id == before->info().id && live->info().fork_step >= before->steps();
+    if (before->steps() > 0 && !whole) state.replaced = before;
+}
+
+void Shell::Impl::begin_frame() {
+    UiContext& ctx = state.ctx;
+    ctx.status = ctx.engine.status();
+    const auto live = ctx.engine.recording();
+    if (live != state.engine_recording) keep_replaced(live);
+    ctx.recording = state.trace ? state.trace : live;
+    const int64_t steps_before = std::exchange(ctx.steps, ctx.recording ? ctx.recording->steps() : 0);
+    ctx.hovered_step = std::exchange(ctx.next_hovered_step, std::nullopt);
+    ctx.landmarks.clear();
+    ctx.drafts.begin_frame(*ctx.status);
+    if (ctx.recording == last_recording)
+        ctx.steps_jumped += std::max<int64_t>(0, ctx.steps - steps_before - 1);
+    else
+        begin_recording();
+}
+
+/// Another recording is shown than in the last frame: another run, a branch, a file.
+void Shell::Impl::begin_recording() {
+    UiContext& ctx = state.ctx;
+    // What a branch or a file brings along was not made before the eyes of anybody.
+    ctx.steps_jumped = 0;
+    // A rewind keeps what was selected as far as the branch has it; another run starts afresh.
+    const bool branch =
+        ctx.recording && last_recording && ctx.recording->info().parent_id == last_recording->info().id;
+    if (!branch && last_recording)
+        ctx.selection = {};
+    else if (ctx.selection.step && *ctx.selection.step > ctx.steps)
+        ctx.selection.step.reset();
+    ctx.hovered_step.reset();
+    ctx.playback.stop();
+    ctx.time.follow = true;
+    ctx.time.seen_steps = 0;
+    state.refreshes_when_asked.reset();
+    state.counted_steps = 0;
+    // Commands that a branch shares with its parent are in the log already; those of an opened trace come too late.
+    logged_commands = ctx.recording && (branch || state.trace) ? ctx.recording->commands().size() : 0;
+    state.decode_ms = state.refresh_ms = 0;
+    last_recording = ctx.recording;
+    for (const auto& panel : state.panels)
+        state.guarded([&] { panel->recording_changed(ctx); });
+}
+
+/// The selected step moves on by itself.
+void Shell::Impl::play_back() {
+    UiContext& ctx = state.ctx;
+    if (!ctx.playback.playing() || ctx.steps == 0) return;
+    const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
+    const auto step =
+        ctx.playback.advance(ctx.selection.step, static_cast<double>(ImGui::GetIO().DeltaTime), first, last);
+    if (!step) return;
+    ctx.select_step(*step);
+    if (!ctx.time.follow && !ctx.playback.loop) reveal_step(ctx.time, *step, ctx.steps);
+    ctx.host.keep_awake(0.3);
+}
+
+void Shell::Impl::count_times() {
+    const UiContext& ctx = state.ctx;
+    if (!ctx.recording) return;
+    for (; state.counted_steps < ctx.steps; ++state.counted_steps) {
+        const StepRecord& record = ctx.recording->step(state.counted_steps + 1);
+        for (size_t part = 0; part < num_parts; ++part) {
+            const auto which = static_cast<Part>(part);
+            const bool refresh =
+                which == Part::teacher_pass || which == Part::splice || which == Part::redraw;
+            (refresh ? state.refresh_ms : state.decode_ms) += static_cast<double>(record.part_ms[part]);
+        }
+    }
+}
+
+void Shell::Impl::watch_engine() {
+    const EngineStatus& status = *state.ctx.status;
+    if (state.wanted_running) {
+        const bool now = status.state == EngineState::running;
+        const bool settled = now || status.state == EngineState::paused;
+        if (!settled || now == *state.wanted_running) state.wanted_running.reset();
+    }
+    if (status.state != last_state) tell_state();
+    if (status.errors != last_errors) tell_refusals();
+    if (state.ctx.recording) {
+        const auto& commands = state.ctx.recording->commands();
+        for (const size_t size = commands.size(); logged_commands < size; ++logged_commands)
+            state.say(Toasts::Level::info, describe(commands[logged_commands]), false);
+    }
+    if (status.trace_error != last_trace_error) {
+        if (!status.trace_error.empty()) state.say(Toasts::Level::error, status.trace_error);
+        last_trace_error = status.trace_error;
+    }
+}
+
+/// The engine is in another state: a log line, and a toast where it failed.
+void Shell::Impl::tell_state() {
+    const EngineStatus& status = *state.ctx.status;
+    if (status.state == EngineState::failed) {
+        state.say(Toasts::Level::error,
+                  status.message +
+                      (status.message.find("Start again") == std::string::npos
+                           ? "; the recording is kept, \"Start again\" in the run bar tries once more"
+                           : ""));
+    } else if (status.state == EngineState::finished) {
+        state.say(Toasts::Level::info,
+                  fmt::format("Run finished after {} steps ({})", state.ctx.steps, status.stop_reason),
+                  false);
+    } else if (status.state == EngineState::running && last_state != EngineState::paused) {
+        state.say(Toasts::Level::info,
+                  fmt::format("Decoding: {} tokens asked for, policy {}, seed {}", status.applied.max_tokens,
+                              status.applied.policy.name, status.applied.seed),
+                  false);
+    }
+    last_state = status.state;
+}
+
+/// Refused commands, in order, so that the cause stands before what only follows from it. A failure of the engine is told
+/// with its state, and with what helps; a refused command leaves its state as it was.
+void Shell::Impl::tell_refusals() {
+    const EngineStatus& status = *state.ctx.status;
+    const uint64_t news = std::min<uint64_t>(status.errors - last_errors, status.refusals.size());
+    for (size_t i = status.refusals.size() - news; i < status.refusals.size(); ++i) {
+        const std::string& refusal = status.refusals[i];
+        const bool told = status.state == EngineState::failed && refusal == status.message;
+        if (!told && !refusal.empty()) state.say(Toasts::Level::error, refusal);
+    }
+    last_errors = status.errors;
+}
+
+void Shell::Impl::finish_jobs() {
+    for (size_t i = 0; i < state.jobs.size();) {
+        Job& job = state.jobs[i];
+        if (job.result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+            ++i;
+            continue;
+        }
+        Job done = std::move(job);
+        state.jobs.erase(state.jobs.begin() + static_cast<std::ptrdiff_t>(i));
+        state.guarded([&] {
+            const auto then = done.result.get();
+            if (!*done.cancelled && then) then();
+        });
+    }
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,67 @@
+#pragma once
+
+// Shared by the files of the shell.
+#include "ui/panels/panel.h"
+#include "ui/shell/shell.h"
+#include "ui/state/layout.h"
+#include "ui/state/shell_state.h"
+
+#include <imgui.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace refreshlab::ui {
+
+struct Shell::Impl {
+    Impl(EngineLink& engine, Host& host, Options options)
+        : state(engine, host, std::move(options)) {}
+
+    // shell_layout.cpp
+    [[nodiscard]] float scale_of(std::string_view layout) const;
+    void apply_wishes();
+    void use_theme(const std::string& name);
+    void refit_layout();
+    void use_layout(const std::string& name, bool bundled);
+    [[nodiscard]] Layout layout_to_use(const std::string& name, bool bundled) const;
+    [[nodiscard]] std::string next_to_front();
+    void draw_dock_space(float y);
+    // shell_engine.cpp
+    void begin_frame();
+    void keep_replaced(const std::shared_ptr<const Recording>& live);
+    void begin_recording();
+    void watch_engine();
+    void tell_state();
+    void tell_refusals();
+    void finish_jobs();
+    void play_back();
+    void count_times();
+    // shell.cpp
+    void handle_shortcuts();
+    void draw_panels();
+    void draw_panel(Panel& panel);
+    void autosave();
+
+    ShellState state;
+    std::shared_ptr<const Recording> last_recording;
+    std::string last_trace_error;
+    uint64_t last_errors = 0; ///< refused commands that have been told
+    EngineState last_state = EngineState::idle;
+    std::map<std::string, std::string, std::less<>>
+        panel_problems;         ///< message shown in the panel; logged once
+    size_t logged_commands = 0; ///< of the shown recording
+    double saved_s = 0;
+    Layout original;        ///< the bundled layout, with the tabs in front that were chosen since
+    Layout fitted;          ///< the bundled layout as it was fitted when the present one was put up
+    float fitted_scale = 0; ///< of the text then
+    ImVec2 fitted_size;     ///< of the window then
+    ImVec2 seen_size;       ///< of the window in the last frame
+    double size_since = 0;  ///< it has had it (ImGui time)
+    bool refitting = false; ///< the next layout is put up for the size alone: the person's front tabs stay
+};
+
+} // namespace refreshlab::ui

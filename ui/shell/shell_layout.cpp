@@ -1,0 +1,173 @@
+// Themes and layouts of the shell: carried out as wished, fitted to the window, brought to the front.
+#include "engine/base/error.h"
+#include "ui/context/style.h"
+#include "ui/panels/panel.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/shell/shell_impl.h"
+#include "ui/state/dialog.h"
+#include "ui/state/layout.h"
+#include "ui/state/shell_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab::ui {
+namespace {
+
+// Fixed, so that the layouts in assets/layouts can name it.
+constexpr ImGuiID dock_root = 0x52460001;
+constexpr float present_scale = 1.5F; // larger type for a projector
+constexpr float bars_height_em = 4;   // of menu and run bar above the docked panels
+constexpr double settle_s = 0.3;      // so long a window must keep a size before its layout is fitted to it
+
+} // namespace
+
+float Shell::Impl::scale_of(std::string_view layout) const {
+    return state.settings.user_scale * state.display_scale * (layout == "Present" ? present_scale : 1.0F);
+}
+
+/// Text of another size, or a window of another size, needs other places. An arrangement that somebody made stays as it is.
+void Shell::Impl::refit_layout() {
+    const float scale = scale_of(state.settings.layout);
+    const ImVec2 size = ImGui::GetMainViewport()->Size;
+    const auto same = [](ImVec2 a, ImVec2 b) { return a.x == b.x && a.y == b.y; };
+    const double now = ImGui::GetTime();
+    if (!same(size, seen_size)) size_since = now;
+    seen_size = size;
+    if (fitted.ini.empty() || !state.wanted_layout.empty()) return;
+    if (scale == fitted_scale) {
+        if (same(size, fitted_size)) return;
+        // Not in every frame of a drag at the window's border, and not while somebody types: the keyboard would be lost.
+        if (now < size_since + settle_s) {
+            state.ctx.host.keep_awake(settle_s);
+            return;
+        }
+        if (state.dialog || ImGui::GetIO().WantTextInput) return;
+    }
+    fitted_scale = scale;
+    fitted_size = size;
+    const bool same_panels = std::ranges::all_of(state.panel_open, [&](const auto& panel) {
+        return panel.second ==
+               (std::ranges::find(fitted.open_panels, panel.first) != fitted.open_panels.end());
+    });
+    if (!same_panels || !same_arrangement(ImGui::SaveIniSettingsToMemory(), fitted.ini)) return;
+    state.wanted_layout = state.settings.layout;
+    state.wanted_layout_bundled = true;
+    refitting = true;
+}
+
+void Shell::Impl::apply_wishes() {
+    refit_layout();
+    // A layout is fitted to the window, whose size is known from the first frame on.
+    if (!state.wanted_layout.empty() && ImGui::GetMainViewport()->Size.x > 0) {
+        const std::string name = std::exchange(state.wanted_layout, {});
+        use_layout(name, std::exchange(state.wanted_layout_bundled, false));
+    }
+    if (state.wanted_theme.empty()) return;
+    use_theme(std::exchange(state.wanted_theme, {}));
+}
+
+/// Nothing changes where the theme cannot be read; the first one must.
+void Shell::Impl::use_theme(const std::string& name) {
+    const auto assets = state.ctx.host.assets();
+    const float scale = scale_of(state.settings.layout);
+    try {
+        Theme theme = load_theme(assets, name);
+        apply_theme(assets, theme, scale);
+        state.ctx.theme = std::move(theme);
+        state.settings.theme = name;
+    } catch (const Error& e) {
+        state.say(Toasts::Level::error, e.what());
+        if (name == "dark") throw; // nothing to fall back to: the installation is broken
+        if (state.ctx.theme.accent == 0) {
+            state.wanted_theme = "dark";
+            apply_wishes();
+        }
+    }
+}
+
+/// The person's own arrangement of it, where there is one and it is asked for; else the bundled one, fitted.
+Layout Shell::Impl::layout_to_use(const std::string& name, bool bundled) const {
+    if (bundled) return fitted;
+    const auto mine = state.arrangements.find(name);
+    if (mine != state.arrangements.end()) return parse_layout(mine->second);
+    const auto folder = state.ctx.host.user_folder();
+    std::error_code error;
+    if (state.options.restore_user_layout && !folder.empty() &&
+        std::filesystem::exists(user_layout(folder, name), error))
+        return read_layout(user_layout(folder, name));
+    return fitted;
+}
+
+void Shell::Impl::use_layout(const std::string& name, bool bundled) {
+    const auto known = std::ranges::find(layout_names(), name);
+    const std::string wanted = known == layout_names().end() ? layout_names().front() : name;
+    state.guarded([&] {
+        const bool first = state.panel_open.empty();
+        if (!first && !bundled) state.store_layout();
+        const ImGuiViewport& view = *ImGui::GetMainViewport();
+        const float em = ImGui::GetStyle().FontSizeBase * scale_of(wanted);
+        if (std::exchange(refitting, false))
+            original = keep_front(original, state.drawn_panels);
+        else
+            original = read_layout(bundled_layout(state.ctx.host.assets(), wanted));
+        fitted = fit_layout(original, view.Size.x, view.Size.y - em * bars_height_em, em);
+        fitted_scale = scale_of(wanted);
+        fitted_size = view.Size;
+        const Layout layout = layout_to_use(wanted, bundled);
+        for (const auto& panel : state.panels)
+            state.panel_open[std::string(panel->title())] =
+                std::ranges::find(layout.open_panels, panel->title()) != layout.open_panels.end();
+        ImGui::LoadIniSettingsFromMemory(layout.ini.data(), layout.ini.size());
+        // Dear ImGui keeps the tab of a window that had the focus, whatever the layout says: they are brought to the
+        // front by hand.
+        state.front_panels = layout.front_panels;
+        state.frames_to_front =
+            5; // windows move to their docks over the first frames, and all are drawn meanwhile
+        state.settings.layout = wanted;
+    });
+    const bool present = wanted == "Present";
+    if (present != state.ctx.present_mode && state.wanted_theme.empty())
+        state.wanted_theme = state.ctx.theme.name;
+    state.ctx.present_mode = present;
+}
+
+/// The panel of a layout just put up whose tab is to be selected now; "" when all are in front. Dear ImGui selects the tab
+/// of the focused window when it next draws the tabs, so this takes one panel a frame.
+std::string Shell::Impl::next_to_front() {
+    constexpr int patience = 30; // frames; a tab that cannot be shown (its panel is open nowhere) is given up
+    if (state.front_panels.empty() || --state.frames_to_front > 0) return {};
+    std::erase_if(state.front_panels, [&](const std::string& title) {
+        return !state.panel_open[title] || std::ranges::count(state.drawn_panels, title) > 0;
+    });
+    if (state.front_panels.empty() || state.frames_to_front < -patience) {
+        // Which panel has the keyboard is not the layout's business.
+        if (state.frames_to_front < 0) ImGui::SetWindowFocus(nullptr);
+        state.front_panels.clear();
+        return {};
+    }
+    return state.front_panels.front();
+}
+
+void Shell::Impl::draw_dock_space(float y) {
+    const ImGuiViewport& view = *ImGui::GetMainViewport();
+    ImGui::SetNextWindowPos(ImVec2(view.WorkPos.x, y));
+    ImGui::SetNextWindowSize(ImVec2(view.WorkSize.x, std::max(1.0F, view.WorkPos.y + view.WorkSize.y - y)));
+    ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
+    ImGui::PushStyleColor(ImGuiCol_WindowBg, ImGui::GetStyleColorVec4(ImGuiCol_MenuBarBg));
+    ImGui::Begin("Dock", nullptr,
+                 ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+                     ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove |
+                     ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNavFocus);
+    ImGui::PopStyleColor();
+    ImGui::PopStyleVar();
+    handle_shortcuts();
+    const ImGuiDockNodeFlags flags =
+        state.settings.layout_locked
+            ? ImGuiDockNodeFlags_NoUndocking | ImGuiDockNodeFlags_NoResize | ImGuiDockNodeFlags_NoDockingSplit
+            : ImGuiDockNodeFlags_None;
+    ImGui::DockSpace(dock_root, ImVec2(0, 0), flags);
+    ImGui::End();
+}
+
+} // namespace refreshlab::ui
