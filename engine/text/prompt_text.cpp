@@ -52,10 +52,10 @@ std::string control_token_note(const PromptText& prompt, const Tokenizer& tokeni
         seen.push_back(id);
     }
     const size_t count = prompt.control_ids.size();
+    const bool one = count == 1;
     return fmt::format(
-        "the prompt contains {} control token{} ({}); the model reads {} as mark{} of the chat and not "
-        "as text",
-        count, count == 1 ? "" : "s", names, count == 1 ? "it" : "them", count == 1 ? "" : "s");
+        "the prompt contains {} control token{} ({}); the model reads {} of the chat and not as text", count,
+        one ? "" : "s", names, one ? "it as a mark" : "them as marks");
 }
 
 PromptText prompt_text(const Tokenizer& tokenizer, const ChatTemplate* chat,

@@ -183,6 +183,21 @@ TEST_CASE("model folders that cannot be used", "[bad-input]") {
     std::swap(vocab[keys[0]], vocab[keys[1]]);
     write(model + "/tokenizer.json", other.dump());
     refused(run_with({"--student", model}), {"different vocabularies"});
+    // Alone it needs no teacher: the bundled one, which nobody asked for, is left out.
+    const Outcome alone =
+        refreshlab_cli(run_with({"--mode", "student", "--student", model, "--summary", scratch / "s.json"}));
+    CAPTURE(alone.err);
+    CHECK(alone.status == 0);
+    CHECK_THAT(alone.err, ContainsSubstring("note: the bundled teacher has another vocabulary"));
+    CHECK(read_json_file(scratch / "s.json")["teacher_ppl"].is_null());
+    const Outcome teacher = refreshlab_cli(run_with({"--mode", "teacher", "--teacher", model}));
+    CAPTURE(teacher.err);
+    CHECK(teacher.status == 0);
+    CHECK_THAT(teacher.err, ContainsSubstring("note: the bundled student has another vocabulary"));
+    // One that was named stays, and is refused.
+    refused(run_with({"--mode", "student", "--student", model, "--teacher",
+                      RL_SOURCE_DIR "/assets/models/llama-tales-teacher"}),
+            {"different vocabularies"});
 }
 
 TEST_CASE("a start that fails loses nothing that was recorded", "[bad-input]") {

@@ -251,6 +251,21 @@ TEST_CASE("help is complete and doctor finds the bundled pair well", "[cli]") {
     CHECK_THAT(refreshlab_cli({"run", "--help"}).out, ContainsSubstring("entropy.threshold") &&
                                                           ContainsSubstring("budget.refreshes") &&
                                                           ContainsSubstring("--record"));
+    const std::string keys = refreshlab_cli({"run", "--help"}).out;
+    const auto default_of = [&](const std::string& key) {
+        const size_t line = keys.find("\n  " + key + " ");
+        REQUIRE(line != std::string::npos);
+        const std::string text = keys.substr(line + 1, keys.find('\n', line + 1) - line - 1);
+        const size_t at = text.find(", default ");
+        return at == std::string::npos ? std::string() : text.substr(at + 10, text.rfind(']') - at - 10);
+    };
+    // What a preset of its own sets is said with the preset.
+    CHECK(default_of("window.size") == "none (window: 32; burst: 8)");
+    CHECK(default_of("on_fire") == "keep");
+    CHECK(default_of("periodic.every") == "64");
+    CHECK(default_of("burst.every") == "8");
+    CHECK(default_of("entropy.threshold") == "6");
+    CHECK(default_of("mi.threshold").empty());
     CHECK(refreshlab_cli({"--help"}).status == 0);
     CHECK(refreshlab_cli({"--version"}).status == 0);
     const Outcome doctor = refreshlab_cli({"doctor"});
