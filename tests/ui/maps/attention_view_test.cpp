@@ -1,3 +1,4 @@
+#include "engine/record/recording/older_cache_events.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/attention/attention_view.h"
@@ -162,6 +163,7 @@ TEST_CASE("a row that is not there says why, and what would bring it", "[ui][att
         pass.first_pos = 4;
         pass.tokens = 3;
         recording->add_pass(pass);
+        add_older_cache_events(*recording);
         const MissingRow missing = missing_row(*recording, 8, 9, AttentionOf::teacher);
         CHECK(missing.why == "The teacher has read up to step 3");
         CHECK(missing.go_step == 3);

@@ -1,3 +1,4 @@
+#include "engine/record/recording/older_cache_events.h"
 #include "engine/signals/registry.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/maps/cache_state.h"
@@ -26,6 +27,7 @@ std::shared_ptr<Recording> refreshed_run() {
     event.first_pos = 6;
     event.spliced = 2;
     recording->add_refresh(event);
+    add_older_cache_events(*recording);
     return recording;
 }
 

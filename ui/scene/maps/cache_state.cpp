@@ -98,8 +98,7 @@ std::vector<Origin> reduce_origins(const std::vector<Origin>& origins, int64_t f
 std::string no_drift_text(const Recording& recording, bool live) {
     const RunInfo& info = recording.info();
     if (info.config.mode != Mode::overfill) return "No drift: this run has one model only";
-    if (info.rebuild)
-        return "No drift: in rebuild mode nothing is copied from the teacher";
+    if (info.rebuild) return "No drift: in rebuild mode nothing is copied from the teacher";
     return live && !recording.end() ? "Drift is measured at each refresh: press Refresh now"
                                     : "Drift is measured at each refresh, and there was none";
 }
