@@ -11,6 +11,7 @@
 #include "engine/session/decode/session_prompt.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/driver/run_driver.h"
+#include "engine/session/pair/run_text.h"
 #include "engine/tasks/prompt_file.h"
 #include "engine/text/prompt_text.h"
 #include "engine/text/tokenizer/tokenizer.h"

@@ -206,28 +206,22 @@ private:
     /// The cached path of a model, with the fault that it is to have, beside a forward over the whole text.
     struct TwoPaths {
         std::unique_ptr<KvCache> cached, naive;
-        StepFault wrong; ///< of the cached path's decode steps
-        std::vector<int32_t>
-            text;                 ///< the right one: both paths read it, so that errors are the cache's alone
-        int64_t other_tokens = 0; ///< steps with another token than the clearly likeliest
+        std::vector<int32_t> text; ///< the right one: both read it, so that errors are the cache's alone
+        int64_t other_tokens = 0;  ///< steps with another token than the clearly likeliest
     };
 
-    /// Both caches, and the prefill of the cached one, up to the first token.
+    /// Both caches, and the prefill of the cached one, up to the first token; faults of the prefill are in it.
     TwoPaths prefilled_paths(const LlamaModel& model) const {
         const CacheFault fault = m_report.options.fault;
         const auto length = static_cast<int64_t>(m_prompt.size());
         // One position to spare: a faulty cache may hold a column too many, a faulty mask look at one.
         TwoPaths paths{model.make_cache(length + checked_steps() + 2),
-                       model.make_cache(length + checked_steps()),
-                       {},
-                       m_prompt};
+                       model.make_cache(length + checked_steps()), m_prompt};
         for (int64_t layer = 0; layer < model.config().num_layers;
              ++layer) { // what a faulty mask reads is the same on every run
             paths.cached->keys(layer).zero_();
             paths.cached->values(layer).zero_();
         }
-        if (fault == CacheFault::off_by_one_position) paths.wrong.position_shift = 1;
-        if (fault == CacheFault::mask_one_too_long) paths.wrong.mask_shift = 1;
         std::vector<int32_t> prefilled = m_prompt; // what the cached path's prefill saw
         if (fault == CacheFault::stale_cache) {
             // As if the word in the middle had been another one when the cache was made.
@@ -241,9 +235,12 @@ private:
     }
 
     /// One decode step of both paths; what they hold and say goes into the map.
-    static void compare_step(const LlamaModel& model, TwoPaths& paths, int64_t step, ExactnessMap& map,
-                             Worst& worst) {
-        const at::Tensor row = decode(model, *paths.cached, paths.text.back(), &paths.wrong);
+    void compare_step(const LlamaModel& model, TwoPaths& paths, int64_t step, ExactnessMap& map,
+                      Worst& worst) const {
+        StepFault wrong;
+        if (m_report.options.fault == CacheFault::off_by_one_position) wrong.position_shift = 1;
+        if (m_report.options.fault == CacheFault::mask_one_too_long) wrong.mask_shift = 1;
+        const at::Tensor row = decode(model, *paths.cached, paths.text.back(), &wrong);
         paths.naive->truncate(0);
         const at::Tensor expected = read(model, *paths.naive, paths.text, Rows::last)[0];
         const int64_t n = paths.naive->length();
