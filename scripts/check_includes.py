@@ -1,4 +1,5 @@
-"""Checks that #include arrows only point down: app > ui > engine > kernels (docs/design.md, section 2)."""
+"""Checks that #include arrows only point down: app > ui > engine > kernels, and within engine and ui from room to room
+(docs/design.md, section 2)."""
 import pathlib
 import re
 import sys
@@ -14,6 +15,34 @@ forbidden = {
 }
 # engine rooms whose public headers have no torch type; everything that ui may include.
 plain_rooms = {"base", "text", "control", "signals", "refresh", "record", "tasks"}
+
+# Rooms of engine/ from the bottom to the top: a room includes itself and those before it. Some are floors by themselves, each
+# of which includes itself and those before it.
+engine_rooms = ["base", "text", "signals", "refresh", "control", "record", "tasks", "cache", "model", "session", "study",
+                "train"]
+engine_floors = {
+    "record": ["recording", "export", "trace"],
+    "session": ["parts", "pair", "decode", "driver", "exactness", "worker"],
+    "study": ["jobs", "measure", "sweep", "studies"],
+}
+
+
+def engine_fault(name, target):
+    """What is wrong with an #include in a file of engine/; None where nothing is."""
+    room, parts = name.parts[1], target.split("/")
+    if room not in engine_rooms:
+        return f"engine/{room} is no room of engine/ (see engine_rooms)"
+    floors = engine_floors.get(room)
+    if floors and (len(name.parts) < 4 or name.parts[2] not in floors):
+        return f"{name} stands on no floor of engine/{room} (see engine_floors)"
+    if parts[0] != "engine":
+        return None
+    if parts[1] not in engine_rooms or engine_rooms.index(parts[1]) > engine_rooms.index(room):
+        return f"engine/{room} may not include {target}"
+    if floors and parts[1] == room and floors.index(parts[2]) > floors.index(name.parts[2]):
+        return f"engine/{room}/{name.parts[2]} may not include {target}"
+    return None
+
 
 # Rooms of ui/ from the bottom to the top: a room includes itself and those before it. The first three, which are what the
 # window shows, are compiled without Dear ImGui (rl_scene). Rooms within scene/ stand in an order of their own.
@@ -66,6 +95,8 @@ for layer in layers:
                 faults.append(f"{name}:{number}: {name.parts[1]}/ is torch-free and may not include {target}")
             if layer == "ui" and top == "engine" and target.split("/")[1] not in plain_rooms:
                 faults.append(f"{name}:{number}: ui sees only the torch-free rooms, not {target}")
+            if layer == "engine" and (fault := engine_fault(name, target)):
+                faults.append(f"{name}:{number}: {fault}")
             if layer == "ui" and (fault := ui_fault(name, target)):
                 faults.append(f"{name}:{number}: {fault}")
             if path.suffix == ".cu" and re.match(r"(torch|ATen|c10)/", target):

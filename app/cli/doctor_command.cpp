@@ -15,6 +15,7 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/sysinfo.h>
 
 #include <cstdio>
@@ -94,21 +95,20 @@ std::optional<Model> check_model(Report& report, const std::string& folder) {
     return fine ? std::optional(model) : std::nullopt;
 }
 
-int doctor(const std::vector<std::string>& folders) {
-    if (folders.size() > 2) {
-        throw Error("checking models", folders[2], "one folder too many",
-                    "give one model, or a teacher and a student");
-    }
-    Report report;
-    print("RefreshLab\n");
+/// Program, processor, GPUs, assets.
+void check_machine(Report& report, bool models_named) {
     for (const auto& [name, version] : version_list())
         report.good(name, version);
     struct sysinfo machine {};
     sysinfo(&machine);
+    std::vector<std::string_view> sets;
+    for (const kernels::Isa isa : kernels::available_isas())
+        sets.push_back(kernels::to_string(isa));
     report.good("CPU",
-                fmt::format("{} usable cores, {:.1f} GiB of memory; kernels: {}", kernels::usable_cores(),
+                fmt::format("{} usable cores, {:.1f} GiB of memory; kernels: {} (of {})",
+                            kernels::usable_cores(),
                             static_cast<double>(machine.totalram) * machine.mem_unit / (mebibyte * 1024.0),
-                            kernels::to_string(kernels::widest_isa())));
+                            kernels::to_string(kernels::widest_isa()), fmt::join(sets, ", ")));
     if (at::hasCUDA()) {
         report.good("CUDA",
                     fmt::format("{} device(s)", static_cast<int>(at::detail::getCUDAHooks().deviceCount())));
@@ -119,12 +119,66 @@ int doctor(const std::vector<std::string>& folders) {
         report.note("CUDA", "not built in (no nvcc when this was configured): everything runs on the CPU");
 #endif
     }
-    std::vector<std::string> wanted = folders;
-    if (const auto assets = assets_if_any(); !wanted.empty() && assets.empty()) {
+    if (const auto assets = assets_if_any(); models_named && assets.empty()) {
         report.note("assets", "none found: bundled models, prompts and the window's fonts are not available");
     } else {
         report.check("assets", [] { return find_assets().string(); });
     }
+}
+
+void check_memory(Report& report, const std::string& teacher, const std::string& student) {
+    RunConfig run;
+    run.teacher_dir = teacher;
+    run.student_dir = student;
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+        run.dtype = dtype;
+        for (const MemoryEstimate& memory : memory_of_run(run, {})) {
+            const std::string text = fmt::format("{}, whole context, {}", to_string(dtype), memory.line());
+            if (memory.fits())
+                report.good("memory", text);
+            else
+                report.note("memory", text + "; " + memory.advice());
+        }
+    }
+}
+
+void compare_pair(Report& report, const std::string& teacher, const std::string& student) {
+    const PairCheck pair = check_pair(teacher, student);
+    for (const PairFact& fact : pair.facts) {
+        const bool one = fact.teacher == fact.student;
+        const std::string text = one ? fact.teacher : fact.teacher + " | " + fact.student;
+        switch (fact.verdict) {
+        case PairFact::Verdict::equal:
+            report.good(fact.name, text);
+            break;
+        case PairFact::Verdict::free:
+            report.good(fact.name, text + (one ? "" : " (may differ)"));
+            break;
+        case PairFact::Verdict::differs:
+            report.note(fact.name, text + " (differs)");
+            break;
+        }
+    }
+    if (!pair.same_tokenizer) {
+        report.bad("verdict", "teacher and student have different vocabularies: they cannot run as a pair");
+    } else if (pair.geometry_difference) {
+        report.note("verdict",
+                    "rebuild mode (" + *pair.geometry_difference +
+                        "): teacher entries are never copied, a refresh recomputes the student's own");
+    } else {
+        report.good("verdict", "one tokenizer and one KV geometry: teacher entries can be spliced");
+    }
+}
+
+int doctor(const std::vector<std::string>& folders) {
+    if (folders.size() > 2) {
+        throw Error("checking models", folders[2], "one folder too many",
+                    "give one model, or a teacher and a student");
+    }
+    Report report;
+    print("RefreshLab\n");
+    std::vector<std::string> wanted = folders;
+    check_machine(report, !wanted.empty());
     if (wanted.empty()) {
         const RunConfig bundled = first_start_config(find_assets());
         wanted = {bundled.teacher_dir, bundled.student_dir};
@@ -134,46 +188,8 @@ int doctor(const std::vector<std::string>& folders) {
         models.push_back(check_model(report, folder));
     if (models.size() == 2 && models[0] && models[1]) {
         print("\nteacher and student\n");
-        RunConfig run;
-        run.teacher_dir = wanted[0];
-        run.student_dir = wanted[1];
-        for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-            run.dtype = dtype;
-            for (const MemoryEstimate& memory : memory_of_run(run, {})) {
-                const std::string text =
-                    fmt::format("{}, whole context, {}", to_string(dtype), memory.line());
-                if (memory.fits())
-                    report.good("memory", text);
-                else
-                    report.note("memory", text + "; " + memory.advice());
-            }
-        }
-        const PairCheck pair = check_pair(wanted[0], wanted[1]);
-        for (const PairFact& fact : pair.facts) {
-            const bool one = fact.teacher == fact.student;
-            const std::string text = one ? fact.teacher : fact.teacher + " | " + fact.student;
-            switch (fact.verdict) {
-            case PairFact::Verdict::equal:
-                report.good(fact.name, text);
-                break;
-            case PairFact::Verdict::free:
-                report.good(fact.name, text + (one ? "" : " (may differ)"));
-                break;
-            case PairFact::Verdict::differs:
-                report.note(fact.name, text + " (differs)");
-                break;
-            }
-        }
-        if (!pair.same_tokenizer) {
-            report.bad("verdict",
-                       "teacher and student have different vocabularies: they cannot run as a pair");
-        } else if (pair.geometry_difference) {
-            report.note("verdict",
-                        "rebuild mode (" + *pair.geometry_difference +
-                            "): teacher entries are never copied, a refresh recomputes the student's own");
-        } else {
-            report.good("verdict", "one tokenizer and one KV geometry: teacher entries can be spliced");
-        }
+        check_memory(report, wanted[0], wanted[1]);
+        compare_pair(report, wanted[0], wanted[1]);
     }
     return report.faults() ? 1 : 0;
 }

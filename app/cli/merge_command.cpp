@@ -16,6 +16,7 @@ Command add_merge_command(CLI::App& app) {
         std::string out;
         std::vector<std::string> inputs;
         TableOptions tables;
+        bool mixed_kernels = false;
     };
     auto options = std::make_shared<Options>();
     CLI::App* command =
@@ -24,6 +25,9 @@ Command add_merge_command(CLI::App& app) {
         ->required()
         ->type_name("OUT.db");
     command->add_option("IN", options->inputs, "Files of sweep --shard")->type_name("IN.db");
+    command->add_flag(
+        "--mixed-kernels", options->mixed_kernels,
+        "Join shards that were computed with kernel sets which round differently; the table names them");
     options->tables.add_to(*command);
     command->footer(
         "Exit status: 0 when every run is there, 1 when some are missing or have other numbers in "
@@ -32,7 +36,8 @@ Command add_merge_command(CLI::App& app) {
         options->tables.check();
         std::string disputed;
         if (!options->inputs.empty())
-            disputed = merge_sweeps(options->out, {options->inputs.begin(), options->inputs.end()});
+            disputed = merge_sweeps(options->out, {options->inputs.begin(), options->inputs.end()},
+                                    options->mixed_kernels ? KernelMix::allow : KernelMix::refuse);
         const auto store = SweepStore::open_existing(options->out, true);
         const SweepTable table = make_sweep_table(store->plan(), store->results());
         options->tables.write(table, true);

@@ -2,6 +2,7 @@
 #include "app/cli/output.h"
 #include "engine/base/error.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/session/driver/replay.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/study/measure/sweep_score.h"
 
@@ -22,7 +23,8 @@ struct Options {
 /// The teacher alone; the one of the last call if it serves.
 class Teachers {
 public:
-    const LlamaModel& of(const Recording& recording, const Options& options) {
+    /// \param execution  of the loading
+    const LlamaModel& of(const Recording& recording, const Options& options, const Execution& execution) {
         const RunInfo& run = recording.info();
         const RunConfig& recorded = run.config;
         const std::string dir = options.teacher.empty() ? recorded.teacher_dir : options.teacher;
@@ -36,6 +38,8 @@ public:
         const std::string device = !options.device.empty()            ? options.device
                                    : !recorded.teacher_device.empty() ? recorded.teacher_device
                                                                       : recorded.device;
+        const kernels::ExecutionScope scope(*execution);
+        const kernels::LibtorchThreads converting;
         auto model = LlamaModel::load(dir, resolve_device(device), scalar_type(recorded.dtype));
         if (model->config().vocab_size < run.vocab_size) {
             throw Error("scoring", options.trace,
@@ -63,8 +67,15 @@ int score(const Options& options) {
                         "agreement\n"; // printed when every run has been judged
     for (const auto& run : runs) {
         const RunInfo& info = run->info();
-        const LlamaModel& teacher = teachers.of(*run, options);
-        const auto text = score_text(teacher, info.prompt_ids, run->token_ids());
+        const Execution execution = replay_execution(info);
+        const LlamaModel& teacher = teachers.of(*run, options, execution);
+        const std::string kernels(kernels::to_string(execution->isa()));
+        if (teacher.device().is_cpu() && !same_kernel_bits(info.kernel_set, kernels)) {
+            say("note: run {} was made with the kernel set {} and is scored with {}, which rounds "
+                "differently\n",
+                info.id, info.kernel_set, kernels);
+        }
+        const auto text = score_text(teacher, info.prompt_ids, run->token_ids(), *execution);
         const std::string head =
             fmt::format("{:<16}  {:<8}  {:<16}", info.id, to_string(info.config.mode),
                         info.config.mode == Mode::overfill ? info.config.policy.name : "-");

@@ -3,6 +3,7 @@
 #include "app/cli/output.h"
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
+#include "engine/control/parameters.h"
 #include "engine/study/studies/simulation.h"
 #include "engine/study/studies/study_catalog.h"
 
@@ -19,7 +20,7 @@ namespace refreshlab::app {
 namespace {
 
 struct Options {
-    std::string teacher, student, device, dtype, prompts, out, traces;
+    std::string teacher, student, device, dtype, kernels, prompts, out, traces;
     std::vector<std::string> parts;
     uint64_t seed = 0;
     int64_t limit = 0;
@@ -85,6 +86,7 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
         if (!options.student.empty()) settings.base.student_dir = options.student;
         if (!options.device.empty()) settings.base.device = options.device;
         if (!options.dtype.empty()) settings.base.dtype = dtype_of(options.dtype);
+        if (!options.kernels.empty()) set_parameter(settings.base, "kernels", options.kernels);
         settings.base.threads = options.threads;
         note_threads(options.threads);
         if (!std::filesystem::is_directory(settings.prompts))
@@ -105,64 +107,77 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
     return 0;
 }
 
+using StudyFunction = std::function<StudyResult(const StudyOptions&)>;
+
+/// A study as a subcommand of `study`.
+struct Study {
+    CLI::App* command = nullptr;
+    Options options;
+    StudyFunction run;
+    bool needs_models = true;
+};
+
+/// What the studies of a model pair are told besides.
+void add_model_options(CLI::App& command, Options& options, const char* parts) {
+    command
+        .add_option("--limit", options.limit,
+                    "Records of each prompt file; without it the study's own number")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000000));
+    command.add_option("--parts", options.parts, fmt::format("Only these: {}", parts))
+        ->type_name("A,B")
+        ->delimiter(',')
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command.add_option("--prompts", options.prompts, "Folder of prompt files (default: the bundled ones)")
+        ->type_name("DIR");
+    command.add_option("--traces", options.traces, "Save every run as a trace into this folder")
+        ->type_name("DIR");
+    command.add_option("--teacher", options.teacher, "Teacher checkpoint folder (default: the bundled one)")
+        ->type_name("DIR");
+    command.add_option("--student", options.student, "Student checkpoint folder (default: the bundled one)")
+        ->type_name("DIR");
+    command.add_option("--device", options.device, "Device of both models: auto, cpu, cuda, cuda:N")
+        ->type_name("DEVICE");
+    command.add_option("--dtype", options.dtype, "Weights and caches: f32, bf16, f16")->type_name("DTYPE");
+    command
+        .add_option("--kernels", options.kernels,
+                    "CPU code of the kernels: auto (the default), portable, avx2, avx512, reference")
+        ->type_name("SET");
+    command
+        .add_option("--threads", options.threads,
+                    "CPU threads, at most one a core; 0 = OMP_NUM_THREADS, else all cores")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+}
+
+/// \param parts  names of its parts; null: a study without models
+std::unique_ptr<Study> add_study(CLI::App& command, const char* name, const char* help, const char* parts,
+                                 StudyFunction run) {
+    auto study = std::make_unique<Study>();
+    study->run = std::move(run);
+    study->needs_models = parts != nullptr;
+    CLI::App* sub = study->command = command.add_subcommand(name, help);
+    sub->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    sub->add_option("--seed", study->options.seed, "Seed of every random number")
+        ->type_name("S")
+        ->check([](const std::string& text) {
+            return text.starts_with('-') ? std::string("must not be negative") : std::string();
+        });
+    sub->add_option("--out", study->options.out, "Write table.md, CSV tables and figure.csv into this folder")
+        ->type_name("DIR");
+    if (study->needs_models) add_model_options(*sub, study->options, parts);
+    return study;
+}
+
 } // namespace
 
 Command add_study_command(CLI::App& app) {
-    struct Study {
-        CLI::App* command = nullptr;
-        Options options;
-        std::function<StudyResult(const StudyOptions&)> run;
-        bool needs_models = true;
-    };
     auto studies = std::make_shared<std::vector<std::unique_ptr<Study>>>();
     CLI::App* command = app.add_subcommand(
         "study", "The built-in studies: each prints its tables, --out keeps them with the data of a figure");
     command->require_subcommand(0, 1); // none: the callback names them
-    const auto add = [&](const char* name, const char* help, const char* parts,
-                         std::function<StudyResult(const StudyOptions&)> run) {
-        auto study = std::make_unique<Study>();
-        study->run = std::move(run);
-        study->needs_models = parts != nullptr;
-        Options& options = study->options;
-        CLI::App* sub = study->command = command->add_subcommand(name, help);
-        sub->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-        sub->add_option("--seed", options.seed, "Seed of every random number")
-            ->type_name("S")
-            ->check([](const std::string& text) {
-                return text.starts_with('-') ? std::string("must not be negative") : std::string();
-            });
-        sub->add_option("--out", options.out, "Write table.md, CSV tables and figure.csv into this folder")
-            ->type_name("DIR");
-        if (study->needs_models) {
-            sub->add_option("--limit", options.limit,
-                            "Records of each prompt file; without it the study's own number")
-                ->type_name("N")
-                ->check(CLI::Range(1, 1000000));
-            sub->add_option("--parts", options.parts, fmt::format("Only these: {}", parts))
-                ->type_name("A,B")
-                ->delimiter(',')
-                ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-            sub->add_option("--prompts", options.prompts,
-                            "Folder of prompt files (default: the bundled ones)")
-                ->type_name("DIR");
-            sub->add_option("--traces", options.traces, "Save every run as a trace into this folder")
-                ->type_name("DIR");
-            sub->add_option("--teacher", options.teacher,
-                            "Teacher checkpoint folder (default: the bundled one)")
-                ->type_name("DIR");
-            sub->add_option("--student", options.student,
-                            "Student checkpoint folder (default: the bundled one)")
-                ->type_name("DIR");
-            sub->add_option("--device", options.device, "Device of both models: auto, cpu, cuda, cuda:N")
-                ->type_name("DEVICE");
-            sub->add_option("--dtype", options.dtype, "Weights and caches: f32, bf16, f16")
-                ->type_name("DTYPE");
-            sub->add_option("--threads", options.threads,
-                            "CPU threads, at most one a core; 0 = OMP_NUM_THREADS, else all cores")
-                ->type_name("N")
-                ->check(CLI::Range(0, 4096));
-        }
-        studies->push_back(std::move(study));
+    const auto add = [&](const char* name, const char* help, const char* parts, StudyFunction run) {
+        studies->push_back(add_study(*command, name, help, parts, std::move(run)));
     };
     add("simulation", "Entropy against MC variance: 400 simulated steps, no model", nullptr,
         [](const StudyOptions& o) { return study_simulation(o.seed); });

@@ -150,6 +150,10 @@ int sweep(const Options& options) {
         return 0;
     }
     const auto store = SweepStore::open(out, plan);
+    if (const auto sets = store->kernel_sets(); std::ranges::find(sets, "") != sets.end())
+        say("note: {} holds runs of an earlier program, which did not say with which kernel set it made "
+            "them\n",
+            out);
     note_interrupts(); // from here on the runs in flight are given up in good order
     Bar bar;
     SweepOutcome outcome;

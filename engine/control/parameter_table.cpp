@@ -1,6 +1,5 @@
 #include "engine/control/parameter_table.h"
 
-#include "engine/record/recording/step_record.h"
 #include "engine/signals/registry.h"
 
 #include <fmt/format.h>

@@ -149,9 +149,11 @@ json summary_json(const Recording& recording) {
             {"repetition3", repetition3(ids)},
             {"device", info.device},
             {"dtype", info.dtype},
+            {"kernel_set", info.kernel_set},
             {"threads", info.threads},
             {"seed", info.config.seed},
             {"started_at", info.started_at},
+            {"rebuild", info.rebuild},
             {"note", info.note},
             {"versions", std::move(versions)}};
 }
@@ -183,6 +185,7 @@ std::string summary_table(const Recording& recording) {
         {"task_score", "task score", ""},
         {"device", "device", ""},
         {"dtype", "dtype", ""},
+        {"kernel_set", "kernels", ""},
         {"threads", "threads", ""},
         {"seed", "seed", ""},
     };

@@ -34,24 +34,30 @@ std::string shown(const std::optional<double>& v) {
 /// Collects the first difference; once there is one, everything else is skipped.
 class Differ {
 public:
+    /// As first_difference().
+    Differ(double tolerance, Deviation* largest)
+        : m_tolerance(tolerance)
+        , m_largest(largest) {}
+    [[nodiscard]] bool exact() const { return m_tolerance == 0; }
+
     template <class T>
     Differ& check(const std::string& where, const char* field, const T& a, const T& b) {
         if (!m_difference && !(a == b)) m_difference = fmt::format("{}: {} {} / {}", where, field, a, b);
         return *this;
     }
     Differ& number(const std::string& where, const char* field, float a, float b) {
-        if (!m_difference && !same(a, b))
+        if (!m_difference && !close(where, field, a, b))
             m_difference = fmt::format("{}: {} {} / {}", where, field, shown(a), shown(b));
         return *this;
     }
     Differ& number(const std::string& where, const char* field, double a, double b) {
-        if (!m_difference && !same(a, b))
+        if (!m_difference && !close(where, field, a, b))
             m_difference = fmt::format("{}: {} {} / {}", where, field, shown(a), shown(b));
         return *this;
     }
     Differ& number(const std::string& where, const char* field, const std::optional<double>& a,
                    const std::optional<double>& b) {
-        const bool equal = a && b ? same(*a, *b) : a.has_value() == b.has_value();
+        const bool equal = a && b ? close(where, field, *a, *b) : a.has_value() == b.has_value();
         if (!m_difference && !equal)
             m_difference = fmt::format("{}: {} {} / {}", where, field, shown(a), shown(b));
         return *this;
@@ -60,7 +66,7 @@ public:
                     const std::vector<float>& b) {
         check(where, (std::string("size of ") + field).c_str(), a.size(), b.size());
         for (size_t i = 0; i < a.size() && !m_difference; ++i) {
-            if (!same(a[i], b[i]))
+            if (!close(where, field, a[i], b[i]))
                 m_difference = fmt::format("{}: {}[{}] {} / {}", where, field, i, shown(a[i]), shown(b[i]));
         }
         return *this;
@@ -79,6 +85,21 @@ public:
     [[nodiscard]] std::optional<std::string> take() { return std::move(m_difference); }
 
 private:
+    /// The same bits, or within the tolerance. What was not measured, and what is not finite, must be the same.
+    template <class T>
+    bool close(const std::string& where, const char* field, T a, T b) {
+        if (same(a, b)) return true;
+        if (exact() || !std::isfinite(a) || !std::isfinite(b)) return false;
+        const auto x = static_cast<double>(a), y = static_cast<double>(b);
+        const double size = std::abs(x - y) / std::max({1.0, std::abs(x), std::abs(y)});
+        if (size > m_tolerance) return false;
+        if (m_largest != nullptr && size > m_largest->size)
+            *m_largest = {size, fmt::format("{}: {}", where, field)};
+        return true;
+    }
+
+    double m_tolerance;
+    Deviation* m_largest; ///< may be null
     std::optional<std::string> m_difference;
 };
 
@@ -93,6 +114,25 @@ void compare_info(Differ& c, const RunInfo& a, const RunInfo& b) {
     c.check("run", "heads", a.heads, b.heads).check("run", "kv_heads", a.kv_heads, b.kv_heads);
     c.check("run", "head_dim", a.head_dim, b.head_dim);
     c.check("run", "cache_bytes_per_token", a.cache_bytes_per_token, b.cache_bytes_per_token);
+}
+
+/// Where numbers may differ, neighbours may change places, and the last one kept may be another.
+void compare_candidates(Differ& c, const std::string& where, const StepRecord& x, const StepRecord& y) {
+    if (c.exact()) {
+        for (size_t i = 0; i < x.top_k; ++i) {
+            c.check(where, "candidate", x.top_ids[i], y.top_ids[i]);
+            c.number(where, "candidate's probability", x.top_probs[i], y.top_probs[i]);
+        }
+        return;
+    }
+    for (const auto& [one, other] : {std::pair(&x, &y), std::pair(&y, &x)}) {
+        for (size_t i = 0; i < one->top_k; ++i) {
+            const auto begin = other->top_ids.begin(), end = begin + other->top_k;
+            const auto at = std::min<size_t>(
+                static_cast<size_t>(std::find(begin, end, one->top_ids[i]) - begin), other->top_k - 1U);
+            c.number(where, "candidate's probability", one->top_probs[i], other->top_probs[at]);
+        }
+    }
 }
 
 /// Ids of the signals that both recordings can have values of, in a and in b. By name: a component may publish in another
@@ -117,10 +157,7 @@ void compare_step(Differ& c, const Recording& a, const Recording& b, const Share
     c.check(where, "next producer", static_cast<int>(x.next_producer), static_cast<int>(y.next_producer));
     c.check(where, "fed", x.fed, y.fed).check(where, "top_k", x.top_k, y.top_k);
     if (c.found()) return;
-    for (size_t i = 0; i < x.top_k; ++i) {
-        c.check(where, "candidate", x.top_ids[i], y.top_ids[i]);
-        c.number(where, "candidate's probability", x.top_probs[i], y.top_probs[i]);
-    }
+    compare_candidates(c, where, x, y);
     for (const auto& [in_a, in_b] : shared) {
         const std::string name(a.signals()[in_a].name);
         c.number(where, name.c_str(), a.signal(t, in_a), b.signal(t, in_b));
@@ -207,6 +244,12 @@ void compare_logs(Differ& c, const char* what, const Log& a, const Log& b, Compa
     c.check(what, "count", n, m);
 }
 
+std::vector<float> floats(const std::vector<uint16_t>& halves) {
+    std::vector<float> values(halves.size());
+    std::ranges::transform(halves, values.begin(), half_to_float);
+    return values;
+}
+
 void compare_attention(Differ& c, const Recording& a, const Recording& b) {
     const auto of_a = a.attention_rows();
     const auto of_b = b.attention_rows();
@@ -218,15 +261,21 @@ void compare_attention(Differ& c, const Recording& a, const Recording& b) {
         c.check(where, "step", x.step, y.step)
             .check(where, "heads", x.heads, y.heads)
             .check(where, "keys", x.keys, y.keys);
-        c.sequence(where, "layer", x.layers, y.layers).sequence(where, "weight", x.weights, y.weights);
+        c.sequence(where, "layer", x.layers, y.layers);
+        if (c.exact()) {
+            c.sequence(where, "weight", x.weights, y.weights);
+        } else {
+            c.numbers(where, "weight", floats(x.weights), floats(y.weights));
+        }
     }
     c.check("attention", "rows", of_a.size(), of_b.size());
 }
 
 } // namespace
 
-std::optional<std::string> first_difference(const Recording& a, const Recording& b) {
-    Differ c;
+std::optional<std::string> first_difference(const Recording& a, const Recording& b, double tolerance,
+                                            Deviation* largest) {
+    Differ c(tolerance, largest);
     compare_info(c, a.info(), b.info());
     const SharedSignals shared = shared_signals(a, b);
     const int64_t n = std::min(a.steps(), b.steps());

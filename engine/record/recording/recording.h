@@ -222,11 +222,21 @@ private:
     std::optional<RunEnd> m_end;
 };
 
+/// The largest difference of two numbers that a tolerance let pass, and whose it was.
+struct Deviation {
+    double size = 0; ///< |a - b| / max(1, |a|, |b|)
+    std::string where;
+};
+
 /// First difference of two recordings in what must be equal in a replay, as one line, or nothing: prompt, tokens and
 /// candidates, signals with their layers, events, commands, drift maps, cache events, attention rows, the end. Not compared:
 /// times, ids and dates, device, kernels, threads and versions, and what only one of the two writers knew (signals by name;
 /// cache events). Floats are compared bit by bit, with one exception: measured NaNs are equal to each other
 /// whatever their payload (and never equal to absent()).
-[[nodiscard]] std::optional<std::string> first_difference(const Recording& a, const Recording& b);
+/// \param tolerance  0, or how far apart two finite numbers may be (Deviation::size): for runs of kernels that round
+///                   differently. Tokens, events and what was not measured must be equal all the same.
+/// \param largest    null, or gets the largest deviation
+[[nodiscard]] std::optional<std::string> first_difference(const Recording& a, const Recording& b,
+                                                          double tolerance = 0, Deviation* largest = nullptr);
 
 } // namespace refreshlab

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/run_config.h"
 #include "engine/refresh/planner.h"
 #include "engine/signals/registry.h"
 
@@ -20,8 +21,6 @@ inline constexpr size_t num_parts = 9;
                                               "teacher_pass", "splice",    "redraw",  "other"};
     return names[static_cast<size_t>(p)];
 }
-
-inline constexpr size_t max_top_k = 16;
 
 /// One step t: the token y_t was fed at `position` = L + t - 1, its row gave the signals (those about the next token)
 /// and the choice of y_{t+1}; then came the boundary t with its probe or refresh. The last record of a finished run

@@ -2,7 +2,7 @@
 
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
-#include "engine/session/decode/session_prompt.h"
+#include "engine/session/pair/run_text.h"
 #include "engine/session/parts/refresh_boundary.h"
 #include "engine/session/parts/signal_source.h"
 #include "engine/session/parts/stopwatch.h"

@@ -1,11 +1,23 @@
 #include "engine/session/driver/replay.h"
 
-#include "engine/session/decode/session_prompt.h"
 #include "engine/session/driver/run_driver.h"
+#include "engine/session/pair/run_text.h"
+#include "kernels/execution/cores.h"
+
+#include <fmt/format.h>
 
 #include <utility>
 
 namespace refreshlab {
+
+Execution replay_execution(const RunInfo& recorded) {
+    // A trace that does not say what ran may still say what was asked for.
+    const auto isa = kernels::parse_isa(recorded.kernel_set.empty() ? to_string(recorded.config.kernels)
+                                                                    : std::string_view(recorded.kernel_set));
+    return std::make_shared<const kernels::ExecutionContext>(
+        kernels::threads_for(recorded.config.threads),
+        isa && kernels::is_available(*isa) ? *isa : kernels::widest_isa());
+}
 
 std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair,
                                   Execution execution) {
@@ -16,7 +28,7 @@ std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<con
     RunDriver driver({.pair = std::move(pair),
                       .config = info.config,
                       .text = std::make_shared<const RunText>(std::move(text)),
-                      .execution = std::move(execution),
+                      .execution = execution ? std::move(execution) : replay_execution(info),
                       .commands = commands_of(recorded),
                       .score = end && end->teacher_ppl});
     driver.run([&] {
@@ -26,6 +38,27 @@ std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<con
     driver.apply_due(); // what was logged behind the last step
     if (end && end->stop_reason == "cancelled") driver.stop();
     return driver.recording();
+}
+
+double replay_tolerance(const RunInfo& info) {
+    return info.dtype == "f32" ? 1e-3 : 0.25;
+}
+
+ReplayVerdict judge_replay(const Recording& recorded, const Recording& again, const std::string& name) {
+    const std::string steps = fmt::format("({} steps)", recorded.steps());
+    const auto difference = first_difference(recorded, again);
+    if (!difference) return {true, fmt::format("identical to {} {}", name, steps)};
+    const std::string &then = recorded.info().kernel_set, &now = again.info().kernel_set;
+    if (same_kernel_bits(then, now)) return {false, fmt::format("differs from {}: {}", name, *difference)};
+    const double tolerance = replay_tolerance(recorded.info());
+    const std::string kernels =
+        fmt::format("recorded with the kernel set {}, replayed with {}, which rounds differently", then, now);
+    Deviation largest;
+    if (const auto beyond = first_difference(recorded, again, tolerance, &largest))
+        return {false,
+                fmt::format("differs from {} by more than {:g}: {}; {}", name, tolerance, *beyond, kernels)};
+    return {true, fmt::format("equal to {} within {:g} {}: {}; largest difference {:.1e}, {}", name,
+                              tolerance, steps, kernels, largest.size, largest.where)};
 }
 
 } // namespace refreshlab

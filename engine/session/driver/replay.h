@@ -4,13 +4,31 @@
 #include "engine/session/pair/model_pair.h"
 
 #include <memory>
+#include <string>
 
 namespace refreshlab {
 
+/// Threads and kernel set for running a recorded run again: the recorded set where this processor has it, else the widest.
+[[nodiscard]] Execution replay_execution(const RunInfo& recorded);
+
 /// Runs a trace again from its configuration and command log, as far as it was recorded. Throws Error if the models are
 /// missing.
-/// \param execution  null: make_execution() of the recorded configuration
+/// \param execution  null: replay_execution()
 [[nodiscard]] std::shared_ptr<Recording>
 replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair, Execution execution = {});
+
+/// How far apart numbers of two runs may be, relative to the larger of both and of 1, that were made with kernels which round
+/// differently: fp32 1e-3, half precision 0.25 (one rounding of a bf16 is 4e-3, and layers pass it on). Tokens, refreshes and
+/// everything else that is no measured number must be equal all the same.
+[[nodiscard]] double replay_tolerance(const RunInfo& info);
+
+/// What came of a replay, for a person.
+struct ReplayVerdict {
+    bool passed = false; ///< identical; of kernels that round differently, equal within replay_tolerance()
+    std::string text;    ///< "identical to x.rlt (72 steps)"
+};
+/// \param name  of the recorded run
+[[nodiscard]] ReplayVerdict judge_replay(const Recording& recorded, const Recording& again,
+                                         const std::string& name);
 
 } // namespace refreshlab

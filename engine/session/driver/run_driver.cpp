@@ -3,7 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/session/decode/session_prompt.h"
+#include "engine/session/pair/run_text.h"
 
 #include <nlohmann/json.hpp>
 

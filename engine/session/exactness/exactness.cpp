@@ -4,9 +4,9 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/forward/captures.h"
 #include "engine/model/sampler.h"
-#include "engine/session/decode/session_prompt.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/exactness/exactness_latency.h"
+#include "engine/session/pair/run_text.h"
 
 #include <ATen/Functions.h>
 #include <c10/core/InferenceMode.h>
@@ -199,77 +199,94 @@ private:
         return text;
     }
 
-    void cached_against_naive(const std::string& name, const LlamaModel& model) {
+    [[nodiscard]] static int32_t greedy(const at::Tensor& logits) {
+        return choose_token(logits, {}, 0, 0).token_id;
+    }
+
+    /// The cached path of a model, with the fault that it is to have, beside a forward over the whole text.
+    struct TwoPaths {
+        std::unique_ptr<KvCache> cached, naive;
+        std::vector<int32_t> text; ///< the right one: both read it, so that errors are the cache's alone
+        int64_t other_tokens = 0;  ///< steps with another token than the clearly likeliest
+    };
+
+    /// Both caches, and the prefill of the cached one, up to the first token; faults of the prefill are in it.
+    TwoPaths prefilled_paths(const LlamaModel& model) const {
         const CacheFault fault = m_report.options.fault;
         const auto length = static_cast<int64_t>(m_prompt.size());
-        const int64_t steps = checked_steps();
-        const int64_t layers = model.config().num_layers;
-        const double tolerance = tolerance_of(model);
         // One position to spare: a faulty cache may hold a column too many, a faulty mask look at one.
-        const auto cached = model.make_cache(length + steps + 2), naive = model.make_cache(length + steps);
-        for (int64_t layer = 0; layer < layers;
+        TwoPaths paths{model.make_cache(length + checked_steps() + 2),
+                       model.make_cache(length + checked_steps()), m_prompt};
+        for (int64_t layer = 0; layer < model.config().num_layers;
              ++layer) { // what a faulty mask reads is the same on every run
-            cached->keys(layer).zero_();
-            cached->values(layer).zero_();
+            paths.cached->keys(layer).zero_();
+            paths.cached->values(layer).zero_();
         }
-
-        std::vector<int32_t> text = m_prompt,
-                             prefilled = m_prompt; // `prefilled`: what the cached path's prefill saw
+        std::vector<int32_t> prefilled = m_prompt; // what the cached path's prefill saw
         if (fault == CacheFault::stale_cache) {
             // As if the word in the middle had been another one when the cache was made.
             int32_t& token = prefilled[static_cast<size_t>(length / 2)];
             token = token > 0 ? token - 1 : token + 1;
         }
-        StepFault wrong;
-        if (fault == CacheFault::off_by_one_position) wrong.position_shift = 1;
-        if (fault == CacheFault::mask_one_too_long) wrong.mask_shift = 1;
+        at::Tensor row = read(model, *paths.cached, prefilled, Rows::last)[0];
+        if (fault == CacheFault::duplicated_token) row = decode(model, *paths.cached, m_prompt.back());
+        paths.text.push_back(greedy(row));
+        return paths;
+    }
 
+    /// One decode step of both paths; what they hold and say goes into the map.
+    void compare_step(const LlamaModel& model, TwoPaths& paths, int64_t step, ExactnessMap& map,
+                      Worst& worst) const {
+        StepFault wrong;
+        if (m_report.options.fault == CacheFault::off_by_one_position) wrong.position_shift = 1;
+        if (m_report.options.fault == CacheFault::mask_one_too_long) wrong.mask_shift = 1;
+        const at::Tensor row = decode(model, *paths.cached, paths.text.back(), &wrong);
+        paths.naive->truncate(0);
+        const at::Tensor expected = read(model, *paths.naive, paths.text, Rows::last)[0];
+        const int64_t n = paths.naive->length();
+        for (int64_t layer = 0; layer < map.layers; ++layer) {
+            const auto at_cell = static_cast<size_t>(layer * map.steps + step);
+            const auto columns = [&](const at::Tensor& storage) { return storage.narrow(1, 0, n); };
+            const double k =
+                max_abs_difference(columns(paths.cached->keys(layer)), columns(paths.naive->keys(layer)));
+            const double v =
+                max_abs_difference(columns(paths.cached->values(layer)), columns(paths.naive->values(layer)));
+            map.k[at_cell] = static_cast<float>(k);
+            map.v[at_cell] = static_cast<float>(v);
+            worst.see(k, fmt::format("layer {}, step {}, K", layer + 1, step + 1));
+            worst.see(v, fmt::format("layer {}, step {}, V", layer + 1, step + 1));
+        }
+        const double logits = max_abs_difference(row, expected);
+        map.logits.push_back(static_cast<float>(logits));
+        worst.see(logits, fmt::format("step {}, logits", step + 1));
+        const int32_t right = greedy(expected);
+        const bool same = greedy(row) == right;
+        map.same_token.push_back(same ? 1 : 0);
+        if (!same) {
+            const auto two = std::get<0>(expected.topk(2));
+            if ((two[0] - two[1]).item<double>() > clear_gap) ++paths.other_tokens;
+        }
+        paths.text.push_back(right);
+    }
+
+    void cached_against_naive(const std::string& name, const LlamaModel& model) {
+        const int64_t steps = checked_steps();
         ExactnessMap map;
         map.subject = name;
-        map.layers = static_cast<int32_t>(layers);
+        map.layers = static_cast<int32_t>(model.config().num_layers);
         map.steps = static_cast<int32_t>(steps);
-        map.k.resize(static_cast<size_t>(layers * steps));
+        map.k.resize(static_cast<size_t>(map.layers * steps));
         map.v.resize(map.k.size());
         Worst worst;
-        int64_t other_tokens = 0;
-        at::Tensor row = read(model, *cached, prefilled, Rows::last)[0];
-        if (fault == CacheFault::duplicated_token) row = decode(model, *cached, m_prompt.back());
-        const auto greedy = [](const at::Tensor& logits) { return choose_token(logits, {}, 0, 0).token_id; };
-        text.push_back(greedy(row));
+        TwoPaths paths = prefilled_paths(model);
         for (int64_t step = 0; step < steps; ++step) {
-            row = decode(model, *cached, text.back(), &wrong);
-            naive->truncate(0);
-            const at::Tensor expected = read(model, *naive, text, Rows::last)[0];
-            const int64_t n = naive->length();
-            for (int64_t layer = 0; layer < layers; ++layer) {
-                const auto at_cell = static_cast<size_t>(layer * steps + step);
-                const auto columns = [&](const at::Tensor& storage) { return storage.narrow(1, 0, n); };
-                const double k =
-                    max_abs_difference(columns(cached->keys(layer)), columns(naive->keys(layer)));
-                const double v =
-                    max_abs_difference(columns(cached->values(layer)), columns(naive->values(layer)));
-                map.k[at_cell] = static_cast<float>(k);
-                map.v[at_cell] = static_cast<float>(v);
-                worst.see(k, fmt::format("layer {}, step {}, K", layer + 1, step + 1));
-                worst.see(v, fmt::format("layer {}, step {}, V", layer + 1, step + 1));
-            }
-            const double logits = max_abs_difference(row, expected);
-            map.logits.push_back(static_cast<float>(logits));
-            worst.see(logits, fmt::format("step {}, logits", step + 1));
-            const int32_t right = greedy(expected);
-            const bool same = greedy(row) == right;
-            map.same_token.push_back(same ? 1 : 0);
-            if (!same) {
-                const auto two = std::get<0>(expected.topk(2));
-                if ((two[0] - two[1]).item<double>() > clear_gap) ++other_tokens;
-            }
-            text.push_back(right); // both paths read the right text, so that errors are the cache's alone
+            compare_step(model, paths, step, map, worst);
             tell(0.4 * static_cast<double>(step) / static_cast<double>(std::max<int64_t>(steps, 1)));
         }
-        ExactnessCheck check = judged(name, "cached = naive", worst, tolerance);
-        if (other_tokens > 0) {
+        ExactnessCheck check = judged(name, "cached = naive", worst, tolerance_of(model));
+        if (paths.other_tokens > 0) {
             check.passed = false;
-            check.where += fmt::format("; another token at {} steps", other_tokens);
+            check.where += fmt::format("; another token at {} steps", paths.other_tokens);
         }
         m_report.checks.push_back(std::move(check));
         m_report.maps.push_back(std::move(map));

@@ -2,8 +2,8 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/session/decode/session_prompt.h"
 #include "engine/session/pair/pair_check.h"
+#include "engine/session/pair/run_text.h"
 #include "engine/session/parts/row_ring.h"
 #include "engine/session/parts/teacher_reader.h"
 #include "engine/text/chat_template.h"

@@ -5,9 +5,9 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/control/parameters.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/session/decode/session_prompt.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/exactness/exactness.h"
+#include "engine/session/pair/run_text.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>

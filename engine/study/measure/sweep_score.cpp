@@ -6,6 +6,7 @@
 #include "engine/model/llama_model.h"
 #include "engine/record/recording/recording.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "kernels/execution/execution_context.h"
 
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
@@ -22,8 +23,10 @@
 namespace refreshlab {
 
 std::optional<TextScore> score_text(const LlamaModel& teacher, std::span<const int32_t> prompt,
-                                    std::span<const int32_t> text) {
+                                    std::span<const int32_t> text,
+                                    const kernels::ExecutionContext& execution) {
     if (prompt.empty() || text.empty()) return std::nullopt;
+    const kernels::ExecutionScope scope(execution);
     const c10::InferenceMode guard;
     std::vector<int32_t> ids(prompt.begin(), prompt.end());
     ids.insert(ids.end(), text.begin(), text.end());

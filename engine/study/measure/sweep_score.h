@@ -11,6 +11,9 @@
 namespace refreshlab {
 
 class LlamaModel;
+namespace kernels {
+class ExecutionContext;
+}
 class Recording;
 class Tokenizer;
 
@@ -25,8 +28,10 @@ struct TextScore {
 /// One teacher pass over prompt and text (reference/refresh.md, section 7): on the CPU the same bits as the closing pass
 /// of a session, whatever refreshes the run had. Nothing for an empty text or prompt. Throws Error{bad_input} for ids
 /// outside the vocabulary, or a text beyond the model's context.
+/// \param execution  threads and kernel set; those of the session, for the same bits
 [[nodiscard]] std::optional<TextScore> score_text(const LlamaModel& teacher, std::span<const int32_t> prompt,
-                                                  std::span<const int32_t> text);
+                                                  std::span<const int32_t> text,
+                                                  const kernels::ExecutionContext& execution);
 
 /// Whether a judge reads the ids of recorded runs as those runs did. Another text under the same ids would get a
 /// perplexity like any other.

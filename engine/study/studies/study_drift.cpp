@@ -70,13 +70,50 @@ std::vector<StudyCell> drift_cells(const std::vector<TextDrift>& texts, int64_t 
     return {mean_k.mean, mean_k.half_width, mean_v.mean, mean_v.half_width, std::ssize(k), columns};
 }
 
-} // namespace
+/// The drift of every text of a family, refreshed every `stride` tokens.
+std::vector<TextDrift> measure(StudyRunner& runner, const std::string& family,
+                               const std::vector<PromptRecord>& texts, int32_t stride) {
+    const StudyCase study_case{fmt::format("every {}", stride), Mode::overfill, periodic_policy(stride)};
+    std::vector<StudyRun> runs;
+    for (size_t i = 0; i < texts.size(); ++i) {
+        RunConfig config = runner.given_config(study_case, texts[i]);
+        if (!texts[i].prefix.empty()) config = runner.with_prefix(config, texts[i]);
+        runs.push_back({std::move(config), fmt::format("drift {} {} {}", family, study_case.name, i + 1)});
+    }
+    std::vector<TextDrift> drifts;
+    for (const auto& recording : runner.run_all(runs))
+        drifts.push_back(drift_of(*recording));
+    return drifts;
+}
 
-StudyResult study_drift(const StudyOptions& options) {
-    constexpr std::string_view known[] = {"chronicle", "company", "stories"};
-    check_parts(options, known);
-    StudyRunner runner(options);
-    StudyResult result;
+/// Both tables of the study.
+class DriftTables {
+public:
+    void add(const std::string& family, int32_t stride, const std::vector<TextDrift>& drifts) {
+        int64_t layers = 0, longest = 0;
+        for (const TextDrift& text : drifts) {
+            for (const auto& [key, sum] : text) {
+                layers = std::max(layers, key.first + 1);
+                longest = std::max(longest, key.second);
+            }
+        }
+        // Distances 1, 2, 3-4, 5-8, ...: the rise is fast at first.
+        for (int64_t last = 1; last / 2 < longest; last *= 2) {
+            const int64_t first = last / 2 + 1;
+            const std::string distances = first == last
+                                              ? fmt::format("{}", last)
+                                              : fmt::format("{}-{}", first, std::min(last, longest));
+            add_row(table, {family, int64_t{stride}, distances},
+                    drift_cells(drifts, all_layers, first, last));
+        }
+        for (int64_t layer = all_layers; layer < layers; ++layer) {
+            const StudyCell name = layer == all_layers ? StudyCell(std::string("mean")) : StudyCell(layer);
+            for (int64_t distance = 1; distance <= longest; ++distance)
+                add_row(figure, {family, int64_t{stride}, name, distance},
+                        drift_cells(drifts, layer, distance, distance));
+        }
+    }
+
     StudyTable table{
         "table",
         "Relative distance of the student's columns from the teacher's, by tokens since the last refresh",
@@ -103,6 +140,21 @@ StudyResult study_drift(const StudyOptions& options) {
                        {"texts"},
                        {"columns"}},
                       {}};
+
+private:
+    template <class Cells>
+    static void add_row(StudyTable& to, std::vector<StudyCell> row, const Cells& cells) {
+        row.insert(row.end(), cells.begin(), cells.end());
+        to.rows.push_back(std::move(row));
+    }
+};
+
+} // namespace
+
+StudyResult study_drift(const StudyOptions& options) {
+    constexpr std::string_view known[] = {"chronicle", "company", "stories"};
+    check_parts(options, known);
+    StudyRunner runner(options);
     std::map<std::string, std::vector<PromptRecord>> records;
     for (const std::string_view family : known) {
         const std::string name(family);
@@ -111,52 +163,14 @@ StudyResult study_drift(const StudyOptions& options) {
                                        name == "company" ? company_records : drift_records);
         runner.expect(std::ssize(strides) * std::ssize(records[name]));
     }
+    DriftTables tables;
     for (const auto& [family, texts] : records) {
-        for (const int32_t stride : strides) {
-            const StudyCase study_case{fmt::format("every {}", stride), Mode::overfill,
-                                       periodic_policy(stride)};
-            std::vector<StudyRun> runs;
-            for (size_t i = 0; i < texts.size(); ++i) {
-                RunConfig config = runner.given_config(study_case, texts[i]);
-                if (!texts[i].prefix.empty()) config = runner.with_prefix(config, texts[i]);
-                runs.push_back(
-                    {std::move(config), fmt::format("drift {} {} {}", family, study_case.name, i + 1)});
-            }
-            std::vector<TextDrift> drifts;
-            for (const auto& recording : runner.run_all(runs))
-                drifts.push_back(drift_of(*recording));
-            int64_t layers = 0, longest = 0;
-            for (const TextDrift& text : drifts) {
-                for (const auto& [key, sum] : text) {
-                    layers = std::max(layers, key.first + 1);
-                    longest = std::max(longest, key.second);
-                }
-            }
-            // Distances 1, 2, 3-4, 5-8, ...: the rise is fast at first.
-            for (int64_t last = 1; last / 2 < longest; last *= 2) {
-                const int64_t first = last / 2 + 1;
-                std::vector<StudyCell> row{family, int64_t{stride},
-                                           first == last
-                                               ? fmt::format("{}", last)
-                                               : fmt::format("{}-{}", first, std::min(last, longest))};
-                const auto cells = drift_cells(drifts, all_layers, first, last);
-                row.insert(row.end(), cells.begin(), cells.end());
-                table.rows.push_back(std::move(row));
-            }
-            for (int64_t layer = all_layers; layer < layers; ++layer) {
-                for (int64_t distance = 1; distance <= longest; ++distance) {
-                    std::vector<StudyCell> row{
-                        family, int64_t{stride},
-                        layer == all_layers ? StudyCell(std::string("mean")) : StudyCell(layer), distance};
-                    const auto cells = drift_cells(drifts, layer, distance, distance);
-                    row.insert(row.end(), cells.begin(), cells.end());
-                    figure.rows.push_back(std::move(row));
-                }
-            }
-        }
+        for (const int32_t stride : strides)
+            tables.add(family, stride, measure(runner, family, texts, stride));
     }
-    result.tables.push_back(std::move(table));
-    result.figures.push_back(std::move(figure));
+    StudyResult result;
+    result.tables.push_back(std::move(tables.table));
+    result.figures.push_back(std::move(tables.figure));
     return result;
 }
 

@@ -132,49 +132,16 @@ public:
         : m_runner(runner) {}
 
     void family(const Family& family) {
-        auto records = read_prompt_file(m_runner.options().prompts / (family.file + ".jsonl"));
-        const int64_t limit = m_runner.options().limit;
-        const auto calibration = take(
-            records, [&](const PromptRecord& r) { return m_runner.token_count(r.response); },
-            [](int64_t, int64_t tokens) { return tokens >= calibration_tokens; });
-        const auto fresh = take(
-            records,
-            [&](const PromptRecord& r) {
-                return std::min<int64_t>(m_runner.token_count(r.response), family.live_max_tokens);
-            },
-            [&](int64_t taken, int64_t tokens) {
-                return limit > 0 ? taken >= limit : tokens >= live_tokens;
-            });
-        if (fresh.empty()) {
-            throw Error("calibrating on", family.file + ".jsonl", "no records are left for live runs",
-                        "the first 2,000 tokens of responses are for calibration");
-        }
-        int64_t cells = 1;
+        const Texts texts = take_texts(family);
+        int64_t tries = 1; // without a refresh
         for (const Gate& gate : gates()) {
             for (const double target : targets)
-                cells += calibration_quantile(target, gate.stride) > 0 ? 1 : 0;
+                tries += calibration_quantile(target, gate.stride) > 0 ? 1 : 0;
         }
-        m_runner.expect(std::ssize(calibration) + cells * std::ssize(fresh));
+        m_runner.expect(std::ssize(texts.calibration) + tries * std::ssize(texts.fresh));
 
-        std::vector<StudyRun> runs;
-        for (size_t i = 0; i < calibration.size(); ++i) {
-            RunConfig config = m_runner.given_config({"none", Mode::overfill, {}}, calibration[i]);
-            config.shadow = true;
-            config.mc.measure = true;
-            config.mc.stride = 1;
-            runs.push_back({std::move(config), fmt::format("calibration {} {}", family.name, i + 1)});
-        }
-        const auto calibrated_runs = m_runner.run_all(runs);
-        int64_t tokens = 0;
-        for (const auto& run : calibrated_runs)
-            tokens += run->num_tokens();
-        for (const std::string& signal : calibrated) {
-            correlations.rows.push_back({family.name, signal,
-                                         correlation(calibrated_runs, signal, "entropy_bits"),
-                                         correlation(calibrated_runs, signal, "kl_nats"), tokens});
-        }
-
-        const RunTotals none = live(family, fresh, {"none", Mode::overfill, {}}, 1, "none");
+        const auto calibrated_runs = calibrate(family, texts.calibration);
+        const RunTotals none = live(family, texts.fresh, {"none", Mode::overfill, {}}, 1, "none");
         grid.rows.push_back({family.name,
                              std::string("(no refresh)"),
                              {},
@@ -189,30 +156,7 @@ public:
             const std::vector<double> values = values_at(calibrated_runs, gate.signal, gate.stride);
             if (values.empty()) continue;
             calibration_curve(family, gate, values);
-            std::vector<Tried> tried;
-            for (const double target : targets) {
-                const double q = calibration_quantile(target, gate.stride);
-                if (!(q > 0)) continue;
-                Tried row{target, q, quantile(values, q).value(), {}};
-                const StudyCase study_case{
-                    gate.signal, Mode::overfill,
-                    gate_policy(gate.signal, row.threshold, gate.stride, gate.stride == 1 ? 4 : 32)};
-                row.totals = live(family, fresh, study_case, gate.stride,
-                                  fmt::format("{} stride {} target {}", gate.signal, gate.stride, target));
-                grid.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, target, q, row.threshold,
-                                     row.rate(), row.totals.share_right(), row.totals.teacher_ppl(),
-                                     row.totals.tokens});
-                figure.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, std::string("live"),
-                                       row.threshold, row.rate(), row.totals.share_right(),
-                                       row.totals.teacher_ppl()});
-                tried.push_back(std::move(row));
-            }
-            const auto rule = std::ranges::find(tried, calibration_target, &Tried::target);
-            if (rule == tried.end()) continue;
-            const std::string from = crossing(tried, 3), to = crossing(tried, 2);
-            main.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, rule->q, rule->threshold,
-                                 std::ssize(values), rule->rate(), from == to ? from : from + " to " + to,
-                                 rule->totals.share_right(), rule->totals.teacher_ppl()});
+            try_live(family, gate, values, texts.fresh);
         }
     }
 
@@ -263,6 +207,84 @@ public:
                       {}};
 
 private:
+    /// Records of one family: for the thresholds, and others to try them on.
+    struct Texts {
+        std::vector<PromptRecord> calibration, fresh;
+    };
+
+    [[nodiscard]] Texts take_texts(const Family& family) const {
+        auto records = read_prompt_file(m_runner.options().prompts / (family.file + ".jsonl"));
+        const int64_t limit = m_runner.options().limit;
+        Texts texts;
+        texts.calibration = take(
+            records, [&](const PromptRecord& r) { return m_runner.token_count(r.response); },
+            [](int64_t, int64_t tokens) { return tokens >= calibration_tokens; });
+        texts.fresh = take(
+            records,
+            [&](const PromptRecord& r) {
+                return std::min<int64_t>(m_runner.token_count(r.response), family.live_max_tokens);
+            },
+            [&](int64_t taken, int64_t tokens) {
+                return limit > 0 ? taken >= limit : tokens >= live_tokens;
+            });
+        if (texts.fresh.empty()) {
+            throw Error("calibrating on", family.file + ".jsonl", "no records are left for live runs",
+                        "the first 2,000 tokens of responses are for calibration");
+        }
+        return texts;
+    }
+
+    /// Runs with all signals at every step, and their correlations into the table.
+    std::vector<std::shared_ptr<const Recording>> calibrate(const Family& family,
+                                                            const std::vector<PromptRecord>& records) {
+        std::vector<StudyRun> runs;
+        for (size_t i = 0; i < records.size(); ++i) {
+            RunConfig config = m_runner.given_config({"none", Mode::overfill, {}}, records[i]);
+            config.shadow = true;
+            config.mc.measure = true;
+            config.mc.stride = 1;
+            runs.push_back({std::move(config), fmt::format("calibration {} {}", family.name, i + 1)});
+        }
+        const auto made = m_runner.run_all(runs);
+        int64_t tokens = 0;
+        for (const auto& run : made)
+            tokens += run->num_tokens();
+        for (const std::string& signal : calibrated) {
+            correlations.rows.push_back({family.name, signal, correlation(made, signal, "entropy_bits"),
+                                         correlation(made, signal, "kl_nats"), tokens});
+        }
+        return made;
+    }
+
+    /// Every target of a gate on fresh records: a row of the grid each, and one of the rule's in the main table.
+    void try_live(const Family& family, const Gate& gate, const std::vector<double>& values,
+                  const std::vector<PromptRecord>& fresh) {
+        std::vector<Tried> tried;
+        for (const double target : targets) {
+            const double q = calibration_quantile(target, gate.stride);
+            if (!(q > 0)) continue;
+            Tried row{target, q, quantile(values, q).value(), {}};
+            const StudyCase study_case{
+                gate.signal, Mode::overfill,
+                gate_policy(gate.signal, row.threshold, gate.stride, gate.stride == 1 ? 4 : 32)};
+            row.totals = live(family, fresh, study_case, gate.stride,
+                              fmt::format("{} stride {} target {}", gate.signal, gate.stride, target));
+            grid.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, target, q, row.threshold,
+                                 row.rate(), row.totals.share_right(), row.totals.teacher_ppl(),
+                                 row.totals.tokens});
+            figure.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, std::string("live"),
+                                   row.threshold, row.rate(), row.totals.share_right(),
+                                   row.totals.teacher_ppl()});
+            tried.push_back(std::move(row));
+        }
+        const auto rule = std::ranges::find(tried, calibration_target, &Tried::target);
+        if (rule == tried.end()) return;
+        const std::string from = crossing(tried, 3), to = crossing(tried, 2);
+        main.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, rule->q, rule->threshold,
+                             std::ssize(values), rule->rate(), from == to ? from : from + " to " + to,
+                             rule->totals.share_right(), rule->totals.teacher_ppl()});
+    }
+
     /// What the calibration promises of every threshold: a line through which the live points should go.
     void calibration_curve(const Family& family, const Gate& gate, const std::vector<double>& values) {
         for (int i = 0; i <= curve_points; ++i) {

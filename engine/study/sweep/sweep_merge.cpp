@@ -2,16 +2,26 @@
 #include "engine/study/sweep/sweep_store.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <set>
 
 namespace refreshlab {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* mix_hint =
+    "merge the shards of each kernel set by themselves, or put all into one table with "
+    "--mixed-kernels";
+
+std::string names(const std::vector<std::string>& kernels) {
+    return kernels.empty() ? "of an earlier program" : fmt::format("{}", fmt::join(kernels, ", "));
+}
 
 /// The first thing in which two sweeps differ, for a person.
 std::string difference(const SweepPlan& a, const SweepPlan& b) {
@@ -20,6 +30,10 @@ std::string difference(const SweepPlan& a, const SweepPlan& b) {
     if (a.models.device != b.models.device)
         return fmt::format("one was made on {}, the other on {}: they round differently", a.models.device,
                            b.models.device);
+    if (a.digest(false) == b.digest(false))
+        return fmt::format(
+            "one was computed with the kernel set {}, the other with {}: they round differently",
+            names(a.kernels), names(b.kernels));
     if (a.rows != b.rows)
         return fmt::format("their specs give different rows ({} and {})", a.rows.size(), b.rows.size());
     if (a.prompts != b.prompts)
@@ -104,6 +118,7 @@ public:
             m_disputed, m_disputed == 1 ? " has" : "s have", m_disputed_shown,
             m_disputed > max_shown ? "; ..." : "");
     }
+    [[nodiscard]] bool has(const std::string& id) const { return m_results.contains(id); }
     [[nodiscard]] std::vector<SweepResult> results() const { return values(m_results); }
     [[nodiscard]] std::vector<SweepTimingResult> timings() const { return values(m_timings); }
 
@@ -125,32 +140,85 @@ private:
     std::string m_shown, m_disputed_shown;
 };
 
+/// Tells files whose runs say with which kernel set they were made from files whose runs do not.
+class KernelsKnown {
+public:
+    void see(SweepStore& store) {
+        for (const std::string& set : store.kernel_sets()) {
+            std::string& first = set.empty() ? m_silent : m_named;
+            if (!first.empty()) continue;
+            first = store.path().string();
+            if (!set.empty()) m_set = set;
+        }
+        ++m_files;
+    }
+    /// Throws Error{bad_input} if there are both.
+    void require_all_or_none() const {
+        if (m_files < 2 || m_silent.empty() || m_named.empty()) return;
+        throw Error(
+            "merging sweeps", m_silent,
+            fmt::format(
+                "its runs do not say with which kernel set they were made (an earlier program's), and those "
+                "in {} were made with {}: they may round differently",
+                m_named, m_set),
+            "merge with --mixed-kernels if both machines have the same");
+    }
+
+private:
+    std::string m_silent, m_named, m_set; ///< first file of each kind
+    int m_files = 0;
+};
+
+/// One plan for shards of one grid that were computed with different kernel sets: each cell under the id that has a result,
+/// the first file's where several have one.
+SweepPlan mixed_plan(const std::vector<SweepPlan>& plans, const Joined& joined) {
+    SweepPlan plan = plans.front();
+    for (size_t i = 0; i < plan.cells.size(); ++i) {
+        const auto found = std::find_if(plans.begin(), plans.end(), [&](const SweepPlan& other) {
+            return joined.has(other.cells[i].id);
+        });
+        if (found != plans.end()) plan.cells[i].id = found->cells[i].id;
+    }
+    std::set<std::string> kernels;
+    for (const SweepPlan& other : plans)
+        kernels.insert(other.kernels.begin(), other.kernels.end());
+    plan.kernels.assign(kernels.begin(), kernels.end());
+    return plan;
+}
+
 } // namespace
 
-std::string merge_sweeps(const fs::path& out, const std::vector<fs::path>& inputs) {
+std::string merge_sweeps(const fs::path& out, const std::vector<fs::path>& inputs, KernelMix kernels) {
     std::vector<fs::path> files;
     std::error_code ignored;
     if (fs::exists(out, ignored)) files.push_back(out);
     files.insert(files.end(), inputs.begin(), inputs.end());
     if (files.empty())
         throw Error("merging sweeps", out.string(), "no such file, and nothing to merge into it");
-    std::optional<SweepPlan> plan;
+    const bool mixed = kernels == KernelMix::allow;
+    std::vector<SweepPlan> plans; // of each file
+    plans.reserve(files.size());  // `joined` speaks of the first
     std::optional<Joined> joined;
+    KernelsKnown known;
     for (const fs::path& file : files) {
         const auto store = SweepStore::open_existing(file, true);
-        if (!plan) {
-            plan = store->plan();
-            joined.emplace(*plan);
-        } else if (store->plan().digest() != plan->digest()) {
-            throw Error("merging sweeps", file.string(),
-                        fmt::format("it does not belong to {}: {}", files.front().string(),
-                                    difference(*plan, store->plan())),
-                        "merge shards of one spec");
+        plans.push_back(store->plan());
+        if (!joined) joined.emplace(plans.front());
+        const SweepPlan &first = plans.front(), &plan = plans.back();
+        const bool same_grid = plan.digest(false) == first.digest(false);
+        if (mixed ? !same_grid : plan.digest() != first.digest()) {
+            throw Error(
+                "merging sweeps", file.string(),
+                fmt::format("it does not belong to {}: {}", files.front().string(), difference(first, plan)),
+                same_grid ? mix_hint : "merge shards of one spec");
         }
+        known.see(*store);
         joined->add(*store);
     }
+    if (!mixed) known.require_all_or_none();
     joined->require_agreement();
-    SweepStore::open(out, *plan)->replace(joined->results(), joined->timings());
+    const SweepPlan plan = mixed_plan(plans, *joined);
+    SweepStore::open(out, plan)->replace(joined->results(), joined->timings());
     return joined->disputed();
 }
 

@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
 #include "engine/base/regular_file.h"
+#include "engine/session/pair/run_execution.h"
 #include "engine/text/digest.h"
 
 #include <fmt/format.h>
@@ -18,10 +19,10 @@ namespace refreshlab {
 
 namespace fs = std::filesystem;
 
-std::string cell_id(const RunConfig& config, const std::string& almanac_digest, const SweepModels& models) {
+std::string run_id(const RunConfig& config, const std::string& almanac_digest, const SweepModels& models) {
     nlohmann::json json = to_json(config);
-    for (const char* key :
-         {"teacher_dir", "student_dir", "device", "teacher_device", "student_device", "threads", "capture"})
+    for (const char* key : {"teacher_dir", "student_dir", "device", "teacher_device", "student_device",
+                            "threads", "kernels", "capture"})
         json.erase(key);
     json["policy"].erase("name");
     json["task"]["almanac"] = almanac_digest;
@@ -32,6 +33,24 @@ std::string cell_id(const RunConfig& config, const std::string& almanac_digest, 
     digest.add(models.device);
     digest.add(json_text(json));
     return digest.hex();
+}
+
+std::string kernel_bits(const RunConfig& config, const SweepModels& models) {
+    if (models.device == "cuda") return {};
+    return std::string(kernels::bit_class(resolve_kernels(config.kernels)));
+}
+
+std::string cell_id(const std::string& run_id, const std::string& kernel_bits) {
+    if (kernel_bits.empty() || kernel_bits == kernels::bit_class(kernels::Isa::avx2)) return run_id;
+    Digest digest;
+    digest.add("refreshlab sweep kernels 1");
+    digest.add(kernel_bits);
+    digest.add(run_id);
+    return digest.hex();
+}
+
+std::string cell_id(const RunConfig& config, const std::string& almanac_digest, const SweepModels& models) {
+    return cell_id(run_id(config, almanac_digest, models), kernel_bits(config, models));
 }
 
 SweepPlan make_sweep_plan(const SweepSpec& spec, const SweepModels& models) {
@@ -48,19 +67,26 @@ SweepPlan make_sweep_plan(const SweepSpec& spec, const SweepModels& models) {
     for (const SweepPrompt& prompt : spec.prompts)
         plan.prompts.push_back({prompt.group, prompt.text});
     plan.cells.reserve(static_cast<size_t>(spec.num_cells()));
+    std::set<std::string> all_bits;
+    Digest runs;
     for (size_t row = 0; row < spec.rows.size(); ++row) {
+        const std::string bits = kernel_bits(spec.rows[row].config, models);
+        if (!bits.empty()) all_bits.insert(bits);
         for (size_t prompt = 0; prompt < spec.prompts.size(); ++prompt) {
             for (const uint64_t seed : spec.seeds) {
                 const RunConfig config = spec.config(row, prompt, seed);
-                plan.cells.push_back(
-                    {cell_id(config, spec.prompts[prompt].almanac_digest, models), row, prompt, seed});
+                const std::string run = run_id(config, spec.prompts[prompt].almanac_digest, models);
+                runs.add(run);
+                plan.cells.push_back({cell_id(run, bits), row, prompt, seed});
             }
         }
     }
+    plan.kernels.assign(all_bits.begin(), all_bits.end());
+    plan.runs = runs.hex();
     return plan;
 }
 
-std::string SweepPlan::digest() const {
+std::string SweepPlan::digest(bool ids) const {
     Digest digest;
     digest.add("refreshlab sweep plan 1");
     digest.add(name);
@@ -77,8 +103,9 @@ std::string SweepPlan::digest() const {
         digest.add(prompt.group);
         digest.add(prompt.text);
     }
+    if (!ids) digest.add(runs);
     for (const SweepCell& cell : cells) {
-        digest.add(cell.id);
+        if (ids) digest.add(cell.id);
         digest.add(cell.row);
         digest.add(cell.prompt);
         digest.add(cell.seed);

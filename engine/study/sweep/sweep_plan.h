@@ -40,6 +40,10 @@ struct SweepPlan {
     };
     std::string name, spec_text;
     SweepModels models;
+    /// kernel_bits() of its runs, each once, in the order of the alphabet; none where all is computed on GPUs, and in files
+    /// of programs that did not note it.
+    std::vector<std::string> kernels;
+    std::string runs; ///< digest of the cells' run_id(): equal for one grid, whatever the kernel sets
     std::vector<Row> rows;
     std::vector<Prompt> prompts;
     std::vector<SweepCell> cells; ///< canonical order: row, then prompt, then seed
@@ -47,7 +51,8 @@ struct SweepPlan {
     BootstrapOptions bootstrap;
 
     /// Equal for two plans that give the same table from the same results. Machine paths do not enter it.
-    [[nodiscard]] std::string digest() const;
+    /// \param ids  false: equal also for plans of one grid that was computed with different kernel sets
+    [[nodiscard]] std::string digest(bool ids = true) const;
     /// Timing pairs of a cell; 0 beyond timing.prompts.
     [[nodiscard]] int32_t pairs(const SweepCell& cell) const {
         return cell.prompt < timing.prompts ? timing.pairs : 0;
@@ -56,9 +61,19 @@ struct SweepPlan {
 
 [[nodiscard]] SweepPlan make_sweep_plan(const SweepSpec& spec, const SweepModels& models);
 
-/// Digest of all that decides the result: configuration with prompt, given text, task and seed, the models' bytes, the
-/// almanac's, the kind of device. Not of what does not: folders, device numbers, threads, captured attention, the
-/// policy's name.
+/// Digest of all that decides the result but the kernel set: configuration with prompt, given text, task and seed, the
+/// models' bytes, the almanac's, the kind of device. Not of what does not: folders, device numbers, threads, captured
+/// attention, the policy's name.
+[[nodiscard]] std::string run_id(const RunConfig& config, const std::string& almanac_digest,
+                                 const SweepModels& models);
+
+/// Name of the kernel sets that give the bits of this configuration's set here (kernels::bit_class); empty where all is
+/// computed on GPUs. Throws as resolve_kernels().
+[[nodiscard]] std::string kernel_bits(const RunConfig& config, const SweepModels& models);
+
+/// What a result is stored under: the run, and what its kernels round like. avx2 and avx512, which give the same bits, have
+/// one id, that of run_id() itself: so have results of programs that knew no other choice than the widest set.
+[[nodiscard]] std::string cell_id(const std::string& run_id, const std::string& kernel_bits);
 [[nodiscard]] std::string cell_id(const RunConfig& config, const std::string& almanac_digest,
                                   const SweepModels& models);
 

@@ -1,6 +1,8 @@
 #include "engine/study/sweep/sweep_table.h"
+#include "kernels/execution/isa.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -68,9 +70,9 @@ public:
 
     std::string write() {
         m_text = fmt::format("# {}\n\n", markdown_text(m_table.name.empty() ? "Sweep" : m_table.name));
-        m_text += fmt::format("{} prompt{} x {} seed{}, {} of {} runs, device {}.", m_table.prompts,
+        m_text += fmt::format("{} prompt{} x {} seed{}, {} of {} runs, device {}{}.", m_table.prompts,
                               m_table.prompts == 1 ? "" : "s", m_table.seeds, m_table.seeds == 1 ? "" : "s",
-                              m_table.runs, m_table.expected, m_table.device);
+                              m_table.runs, m_table.expected, m_table.device, kernel_text());
         if (m_table.runs < m_table.expected)
             m_text += " **Incomplete**: run the same command again to go on.";
         m_text += "\n";
@@ -104,6 +106,15 @@ public:
     }
 
 private:
+    /// Not of the usual kernels: tables of before kernel sets were noted stay what they were.
+    [[nodiscard]] std::string kernel_text() const {
+        const auto& kernels = m_table.kernels;
+        if (kernels.empty() || (kernels.size() == 1 && kernels[0] == kernels::bit_class(kernels::Isa::avx2)))
+            return {};
+        return fmt::format(", kernels {}{}", fmt::join(kernels, " and "),
+                           kernels.size() > 1 ? " (they round differently)" : "");
+    }
+
     [[nodiscard]] std::string time_title() const {
         return m_table.pairs > 0 ? fmt::format("Time (median of {} runs each)", m_table.pairs)
                                  : "Time (single runs)";

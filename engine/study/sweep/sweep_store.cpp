@@ -3,10 +3,14 @@
 #include "engine/base/error.h"
 #include "engine/base/regular_file.h"
 #include "engine/study/sweep/sweep_claims.h"
+#include "engine/text/digest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sqlite3.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 namespace refreshlab {
 
@@ -52,6 +56,18 @@ void require_sqlite(const fs::path& path) {
     if (head != std::string("SQLite format 3\0", 16))
         throw Error("using the sweep file", path.string(), "the file exists and is not a sweep",
                     "choose another --out");
+}
+
+constexpr std::string_view kernel_separator = ", "; // of meta's "kernels"
+
+std::vector<std::string> split_kernels(std::string_view text) {
+    std::vector<std::string> names;
+    while (!text.empty()) {
+        const size_t end = std::min(text.find(kernel_separator), text.size());
+        names.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + kernel_separator.size(), text.size()));
+    }
+    return names;
 }
 
 std::string metric_columns(const char* suffix) {
@@ -140,7 +156,8 @@ std::unique_ptr<SweepStore> SweepStore::open(const fs::path& path, const SweepPl
         } else {
             store.reset();
             store = open_existing(path, false);
-            if (store->m_plan.digest() != plan.digest() || store->m_plan.spec_text != plan.spec_text)
+            if (store->m_plan.digest() != plan.digest() || store->m_plan.spec_text != plan.spec_text ||
+                store->m_plan.kernels != plan.kernels)
                 store->transaction([&] { store->write_plan(plan); });
         }
         store->m_plan = plan;
@@ -220,6 +237,8 @@ void SweepStore::write_plan(const SweepPlan& plan) {
     put("teacher", std::string_view(plan.models.teacher));
     put("student", std::string_view(plan.models.student));
     put("device", std::string_view(plan.models.device));
+    put("kernels", std::string_view(fmt::format("{}", fmt::join(plan.kernels, kernel_separator))));
+    put("runs", std::string_view(plan.runs));
     put("timing_pairs", static_cast<int64_t>(plan.timing.pairs));
     put("timing_prompts",
         static_cast<int64_t>(std::min<size_t>(plan.timing.prompts, static_cast<size_t>(INT64_MAX))));
@@ -273,6 +292,8 @@ SweepPlan SweepStore::read_plan() {
     plan.name = text("name");
     plan.spec_text = text("spec");
     plan.models = {text("teacher"), text("student"), text("device")};
+    plan.kernels = split_kernels(text("kernels"));
+    plan.runs = text("runs");
     plan.timing.pairs = static_cast<int32_t>(whole("timing_pairs"));
     const int64_t timed = whole("timing_prompts");
     plan.timing.prompts = timed == INT64_MAX ? SIZE_MAX : static_cast<size_t>(timed);
@@ -302,6 +323,12 @@ SweepPlan SweepStore::read_plan() {
     while (cell.step()) {
         plan.cells.push_back({cell.text(0), below(cell.integer(1), rows),
                               below(cell.integer(2), plan.prompts.size()), unsigned_number(cell.text(3))});
+    }
+    if (plan.runs.empty()) { // of a program that had one kind of id, run_id()
+        Digest runs;
+        for (const SweepCell& c : plan.cells)
+            runs.add(c.id);
+        plan.runs = runs.hex();
     }
     if (plan.bootstrap.resamples < 1 || !(plan.bootstrap.level > 0 && plan.bootstrap.level < 1))
         throw SqlError(SQLITE_CORRUPT, "the plan's bootstrap has no resamples or no level");
@@ -395,6 +422,18 @@ std::vector<std::pair<std::string, std::string>> SweepStore::failures() {
         while (select.step())
             list.emplace_back(select.text(0), select.text(1));
         return list;
+    });
+}
+
+std::vector<std::string> SweepStore::kernel_sets() {
+    return reading([&] {
+        std::vector<std::string> sets;
+        Statement select(*m_db, "SELECT DISTINCT CASE WHEN json_valid(summary) THEN json_extract(summary, "
+                                "'$.kernel_set') END AS name"
+                                " FROM results WHERE id IN (SELECT id FROM cells) ORDER BY name");
+        while (select.step())
+            sets.push_back(select.is_null(0) ? "" : select.text(0));
+        return sets;
     });
 }
 

@@ -81,6 +81,9 @@ public:
     [[nodiscard]] SweepResults results();
     [[nodiscard]] std::vector<SweepResult> all_results();       ///< by id
     [[nodiscard]] std::vector<SweepTimingResult> all_timings(); ///< by id and pair
+    /// RunInfo::kernel_set of the results that belong to the plan, each once; "" of those that do not say it (made by
+    /// programs that did not note it).
+    [[nodiscard]] std::vector<std::string> kernel_sets();
     /// In one transaction, over what is there.
     void replace(const std::vector<SweepResult>& results, const std::vector<SweepTimingResult>& timings);
 
@@ -106,12 +109,20 @@ private:
     SweepPlan m_plan;
 };
 
-/// Joins `inputs` into `out` (made if missing): the results of all, once each. Idempotent, and the order does not matter:
-/// of two measurements of one run the same one is kept always. Throws Error{bad_input} when the plans differ, saying in
-/// what, or when one id has two different results; `out` is as it was then.
+/// Whether shards that were computed with kernel sets which round differently may stand in one table.
+enum class KernelMix : uint8_t {
+    refuse, ///< also where a file does not say it and another does
+    allow, ///< each run keeps the id that names its kernels; where several files have a run, the first file's counts
+};
+
+/// Joins `inputs` into `out` (made if missing): the results of all, once each. Idempotent, and the order does not matter
+/// (of shards whose kernel sets are mixed it decides whose run counts): of two measurements of one run the same one is kept
+/// always. Throws Error{bad_input} when the plans differ, saying in what, or when one id has two different results; `out` is
+/// as it was then.
 /// \return a line about the runs that have the same digest in several files and other deterministic numbers, empty if there
 ///         are none: one of the files was changed after it was made. The first file's numbers are kept.
 [[nodiscard]] std::string merge_sweeps(const std::filesystem::path& out,
-                                       const std::vector<std::filesystem::path>& inputs);
+                                       const std::vector<std::filesystem::path>& inputs,
+                                       KernelMix kernels = KernelMix::refuse);
 
 } // namespace refreshlab

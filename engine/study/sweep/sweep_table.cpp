@@ -101,6 +101,7 @@ SweepTable make_sweep_table(const SweepPlan& plan, const SweepResults& results) 
     table.prompts = plan.prompts.size();
     table.pairs = plan.timing.pairs;
     table.device = plan.models.device;
+    table.kernels = plan.kernels;
     table.bootstrap = plan.bootstrap;
     table.overhead_lacks_none = plan.timing.pairs == 0 && std::any_of(plan.rows.begin(), plan.rows.end(),
                                                                       [](const SweepPlan::Row& row) {

@@ -38,6 +38,7 @@ struct SweepTable {
     bool overhead_lacks_none = false;
     int32_t pairs = 0; ///< times and overhead are medians over so many pairs; 0: of single runs
     std::string device;
+    std::vector<std::string> kernels; ///< SweepPlan::kernels
     BootstrapOptions bootstrap;
 };
 

@@ -6,6 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <bit>
+#include <cmath>
+#include <limits>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -297,4 +299,54 @@ TEST_CASE("first_difference sees every kind of difference and nothing else", "[r
     record.signals[1] = absent();
     third->append(record);
     CHECK(first_difference(*first, *third) != std::nullopt);
+}
+
+TEST_CASE("a tolerance lets numbers differ by so much and nothing else", "[record]") {
+    const uint64_t seed = test::seed(5);
+    INFO("seed " << seed);
+    const auto make = [&](const auto& change) {
+        Grower grower(seed);
+        auto recording = grower.start();
+        grower.grow(*recording, 10);
+        StepRecord record = plain_record(*recording, 4);
+        record.signals[1] = 8.0F;
+        record.signals[2] = 0.25F;
+        record.top_k = 3;
+        record.top_ids = {7, 8, 9};
+        record.top_probs = {0.5F, 0.3001F, 0.3F};
+        change(record);
+        recording->append(record);
+        return recording;
+    };
+    const auto original = make([](StepRecord&) {});
+    Deviation largest;
+    const auto differs = [&](const auto& change, double tolerance) {
+        largest = {};
+        return first_difference(*original, *make(change), tolerance, &largest).has_value();
+    };
+    const auto nudged = [](StepRecord& r) { r.signals[1] = 8.004F; }; // 0.0005 of 8
+    CHECK(differs(nudged, 0));
+    CHECK(differs(nudged, 4e-4));
+    CHECK_FALSE(differs(nudged, 1e-3));
+    CHECK(largest.size > 4.9e-4);
+    CHECK(largest.size < 5.1e-4);
+    CHECK(largest.where.find("step 11") != std::string::npos);
+    // Below 1 the difference itself counts.
+    CHECK_FALSE(differs([](StepRecord& r) { r.signals[2] = 0.2506F; }, 1e-3));
+    CHECK(differs([](StepRecord& r) { r.signals[2] = 0.26F; }, 1e-3));
+    // Neighbours that change places, and a last candidate that is another, are rounding; a far one is not.
+    CHECK_FALSE(differs(
+        [](StepRecord& r) {
+            r.top_ids = {7, 9, 8};
+            r.top_probs = {0.5F, 0.3002F, 0.3001F};
+        },
+        1e-3));
+    CHECK_FALSE(differs([](StepRecord& r) { r.top_ids[2] = 30; }, 1e-3));
+    CHECK(differs([](StepRecord& r) { std::swap(r.top_ids[0], r.top_ids[1]); }, 1e-3));
+    // What is no number, not measured or not finite must be the same.
+    CHECK(differs([](StepRecord& r) { r.next_token_id = 5; }, 1e9));
+    CHECK(differs([](StepRecord& r) { r.signals[1] = absent(); }, 1e9));
+    CHECK(differs([](StepRecord& r) { r.signals[1] = std::numeric_limits<float>::infinity(); }, 1e9));
+    CHECK(differs([](StepRecord& r) { r.signals[1] = std::numeric_limits<float>::quiet_NaN(); }, 1e9));
+    CHECK(differs([](StepRecord& r) { r.top_k = 2; }, 1e9));
 }

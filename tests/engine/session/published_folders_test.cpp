@@ -2,8 +2,8 @@
 #include "engine/base/json_file.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
-#include "engine/session/decode/session_prompt.h"
 #include "engine/session/pair/pair_check.h"
+#include "engine/session/pair/run_text.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "tests/support/forward.h"
 

@@ -2,7 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
-#include "engine/session/decode/session_prompt.h"
+#include "engine/session/pair/run_text.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/forward.h"
 

@@ -97,6 +97,7 @@ TEST_CASE("a cell's numbers are those of the session's own summary", "[study][sw
     const SweepSpec spec = parse(short_grid);
     const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, {}));
     const auto pair = load_pair(spec.rows.back().config);
+    const kernels::ExecutionContext execution;
     for (const size_t i : {size_t{0}, size_t{5}, size_t{10}, plan.cells.size() - 1}) {
         const SweepCell& cell = plan.cells[i];
         DecodeSession session(pair, spec.config(cell.row, cell.prompt, cell.seed));
@@ -115,7 +116,7 @@ TEST_CASE("a cell's numbers are those of the session's own summary", "[study][sw
 
         // The teacher's pass over the finished text gives the closing pass's numbers, bit for bit.
         const auto score = score_text(*pair->teacher, session.recording()->info().prompt_ids,
-                                      session.recording()->token_ids());
+                                      session.recording()->token_ids(), execution);
         REQUIRE(score);
         CHECK(score->teacher_ppl == value_of(wanted, Metric::teacher_ppl));
         CHECK(score->tail_logprob == value_of(wanted, Metric::tail_logprob));
@@ -125,24 +126,25 @@ TEST_CASE("a cell's numbers are those of the session's own summary", "[study][sw
 
 TEST_CASE("the score of a text is the mean of the teacher's log-probabilities", "[study][sweep]") {
     const auto pair = load_pair(bundled_pair());
+    const kernels::ExecutionContext execution;
     const std::vector<int32_t> prompt{1, 5, 9, 300, 17}, text{40, 41, 42, 43, 44, 45, 46};
     // Another way: teacher decoding on the text given token by token.
-    CHECK_FALSE(score_text(*pair->teacher, prompt, {}));
-    CHECK_FALSE(score_text(*pair->teacher, {}, text));
-    const auto whole = score_text(*pair->teacher, prompt, text);
+    CHECK_FALSE(score_text(*pair->teacher, prompt, {}, execution));
+    CHECK_FALSE(score_text(*pair->teacher, {}, text, execution));
+    const auto whole = score_text(*pair->teacher, prompt, text, execution);
     REQUIRE(whole);
     double sum = 0;
     std::vector<int32_t> before = prompt;
     for (const int32_t token : text) {
-        const auto one = score_text(*pair->teacher, before, std::vector<int32_t>{token});
+        const auto one = score_text(*pair->teacher, before, std::vector<int32_t>{token}, execution);
         sum += one->tail_logprob;
         before.push_back(token);
     }
     CHECK(whole->teacher_ppl == Approx(std::exp(-sum / 7)).epsilon(1e-6));
     CHECK(whole->tail_logprob == Approx(sum / 7).epsilon(1e-6));
-    CHECK_THROWS_AS(score_text(*pair->teacher, prompt, std::vector<int32_t>{-1}), Error);
-    CHECK_THROWS_AS(score_text(*pair->teacher, prompt, std::vector<int32_t>{4096}), Error);
-    CHECK_THROWS_AS(score_text(*pair->teacher, std::vector<int32_t>(2048, 5), text), Error);
+    CHECK_THROWS_AS(score_text(*pair->teacher, prompt, std::vector<int32_t>{-1}, execution), Error);
+    CHECK_THROWS_AS(score_text(*pair->teacher, prompt, std::vector<int32_t>{4096}, execution), Error);
+    CHECK_THROWS_AS(score_text(*pair->teacher, std::vector<int32_t>(2048, 5), text, execution), Error);
 }
 
 TEST_CASE("timed pairs force N and stand beside the run without policy", "[study][sweep]") {

@@ -335,6 +335,11 @@ TEST_CASE("an id stands for all that decides a result and nothing else", "[study
     CHECK(same([](RunConfig& c) { c.teacher_dir = c.student_dir = "elsewhere"; }));
     CHECK(same([](RunConfig& c) { c.device = "cpu"; }));
     CHECK(same([](RunConfig& c) { c.threads = 7; }));
+    if (kernels::is_available(kernels::Isa::avx2)) { // auto: avx2, or avx512 with the same bits
+        CHECK(same([](RunConfig& c) { c.kernels = KernelSet::avx2; }));
+        CHECK_FALSE(same([](RunConfig& c) { c.kernels = KernelSet::portable; }));
+    }
+    CHECK_FALSE(same([](RunConfig& c) { c.kernels = KernelSet::reference; }));
     CHECK(same([](RunConfig& c) { c.capture.top_k = 3; }));
     CHECK(same([](RunConfig& c) { c.policy.name = "another name"; }));
     CHECK(same([](RunConfig& c) { c.task.almanac = "another place"; }));
@@ -354,6 +359,13 @@ TEST_CASE("an id stands for all that decides a result and nothing else", "[study
     CHECK_FALSE(same([](RunConfig& c) { c.policy.triggers[0].threshold += 1e-12; }));
     CHECK_FALSE(same([](RunConfig& c) { c.policy.window = 0; }));
     CHECK(cell_id(config, "other almanac", some_models) != id);
+    // On GPUs no CPU kernel decides anything.
+    const SweepModels on_gpus{"teacher bytes", "student bytes", "cuda"};
+    RunConfig portable = config;
+    portable.kernels = KernelSet::portable;
+    CHECK(cell_id(portable, "almanac", on_gpus) == cell_id(config, "almanac", on_gpus));
+    CHECK(cell_id(portable, "almanac", {"teacher bytes", "student bytes", "cuda/cpu"}) !=
+          cell_id(config, "almanac", {"teacher bytes", "student bytes", "cuda/cpu"}));
     for (const SweepModels& models :
          {SweepModels{"x", "student bytes", "cpu"}, SweepModels{"teacher bytes", "x", "cpu"},
           SweepModels{"teacher bytes", "student bytes", "cuda"}})

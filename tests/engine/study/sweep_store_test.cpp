@@ -441,3 +441,118 @@ TEST_CASE("what does not belong together is not merged, and nothing is lost", "[
     CHECK_THAT(error_of_merge(out.path(), {}), ContainsSubstring("nothing to merge"));
     CHECK_THAT(error_of_merge(out.path(), {"gone.db"}), ContainsSubstring("no such file"));
 }
+
+namespace {
+
+/// The grid as a machine computes it whose kernels are of this set; every run of it stands in the file.
+SweepPlan computed_with(const std::string& kernels, const std::filesystem::path& file,
+                        const std::string& shard = "1/1", uint64_t salt = 1) {
+    const SweepPlan plan = grid({1, 2}, {{"base", {{"kernels", kernels}}}, {"timing", nullptr}});
+    const auto store = SweepStore::open(file, plan);
+    for (const size_t i : cells_of(plan, sweep_shard(shard))) {
+        std::mt19937_64 random(salt + i);
+        SweepResult result = random_result(plan.cells[i].id, random);
+        result.summary = json{{"kernel_set", kernels}}.dump();
+        store->add(result);
+    }
+    return plan;
+}
+
+} // namespace
+
+TEST_CASE("shards of kernels that round differently are kept apart, and joined when asked",
+          "[study][sweep]") {
+    const ScratchFile a("kernels-a"), b("kernels-b"), out("kernels-out");
+    const SweepPlan portable = computed_with("portable", a.path(), "1/2"),
+                    reference = computed_with("reference", b.path(), "2/2");
+    CHECK(portable.kernels == std::vector<std::string>{"portable"});
+    CHECK(portable.runs == reference.runs);
+    for (size_t i = 0; i < portable.cells.size(); ++i)
+        CHECK(portable.cells[i].id != reference.cells[i].id);
+
+    const std::string refused = error_of_merge(out.path(), {a.path(), b.path()});
+    CHECK_THAT(refused, ContainsSubstring("kernel set portable") && ContainsSubstring("reference") &&
+                            ContainsSubstring("round differently") && ContainsSubstring("--mixed-kernels"));
+    CHECK_FALSE(std::filesystem::exists(out.path()));
+
+    CHECK(merge_sweeps(out.path(), {a.path(), b.path()}, KernelMix::allow).empty());
+    const auto store = SweepStore::open_existing(out.path(), true);
+    const SweepTable table = make_sweep_table(store->plan(), store->results());
+    CHECK(table.runs == table.expected);
+    CHECK_THAT(sweep_markdown(table, TableColumns::deterministic),
+               ContainsSubstring("kernels portable and reference (they round differently)"));
+    // Each result is under the id that names its kernels: a sweep with one of the sets computes the other's share.
+    const auto finished = store->finished();
+    const auto missing = std::ranges::count_if(
+        portable.cells, [&](const SweepCell& cell) { return !finished.contains(cell.id); });
+    CHECK(missing == static_cast<int64_t>(portable.cells.size() / 2));
+    // Once more changes nothing.
+    const std::string before = tables_of(out.path());
+    CHECK(merge_sweeps(out.path(), {b.path(), a.path()}, KernelMix::allow).empty());
+    CHECK(tables_of(out.path()) == before);
+}
+
+TEST_CASE("of kernels that are mixed the first file's run counts", "[study][sweep]") {
+    const ScratchFile a("first-a"), b("first-b"), out("first-out");
+    computed_with("portable", a.path(), "1/1", 1);
+    computed_with("reference", b.path(), "1/1", 1000);
+    const auto csv = [](const std::filesystem::path& file) {
+        const auto store = SweepStore::open_existing(file, true);
+        return sweep_csv(make_sweep_table(store->plan(), store->results()), TableColumns::deterministic);
+    };
+    REQUIRE(csv(a.path()) != csv(b.path()));
+    CHECK(merge_sweeps(out.path(), {b.path(), a.path()}, KernelMix::allow).empty());
+    CHECK(csv(out.path()) == csv(b.path()));
+}
+
+TEST_CASE("another grid is no other kernel set, whatever is allowed", "[study][sweep]") {
+    const ScratchFile a("grid-a"), b("grid-b"), out("grid-out");
+    computed_with("portable", a.path());
+    { (void)SweepStore::open(b.path(), grid({1, 3}, {{"timing", nullptr}})); }
+    for (const KernelMix mix : {KernelMix::refuse, KernelMix::allow}) {
+        std::string line;
+        try {
+            static_cast<void>(merge_sweeps(out.path(), {a.path(), b.path()}, mix));
+        } catch (const Error& e) {
+            line = e.what();
+        }
+        CHECK_THAT(line, ContainsSubstring("different runs") && ContainsSubstring("one spec"));
+    }
+}
+
+TEST_CASE("files that do not say their kernels join each other, and others only when asked",
+          "[study][sweep]") {
+    if (!kernels::is_available(kernels::Isa::avx2)) SKIP("ids of such files are those of avx2");
+    const ScratchFile old_a("silent-a"), old_b("silent-b"), named("named"), out("silent-out");
+    // A file of a program that knew no kernel sets: no such keys, and results that do not speak of them.
+    const auto make_old = [](const ScratchFile& file, const char* shard) {
+        const SweepPlan plan = grid({1, 2}, {{"timing", nullptr}});
+        {
+            const auto store = SweepStore::open(file.path(), plan);
+            for (const size_t i : cells_of(plan, sweep_shard(shard))) {
+                std::mt19937_64 random(i);
+                store->add(random_result(plan.cells[i].id, random));
+            }
+        }
+        sqlite::Database(file.path(), sqlite::Open::read_write)
+            .exec("DELETE FROM meta WHERE key IN ('kernels', 'runs')");
+        return plan;
+    };
+    const SweepPlan plan = make_old(old_a, "1/2");
+    make_old(old_b, "2/2");
+    {
+        const auto store = SweepStore::open_existing(old_a.path(), true);
+        CHECK(store->plan().kernels.empty());
+        CHECK(store->plan().runs == plan.runs);
+        CHECK(store->kernel_sets() == std::vector<std::string>{""});
+    }
+    CHECK(merge_sweeps(out.path(), {old_a.path(), old_b.path()}).empty());
+    CHECK(SweepStore::open_existing(out.path(), true)->finished().size() == plan.cells.size());
+
+    computed_with("avx2", named.path());
+    const std::string refused = error_of_merge(out.path(), {named.path()});
+    CHECK_THAT(refused, ContainsSubstring("do not say with which kernel set") && ContainsSubstring("avx2") &&
+                            ContainsSubstring("--mixed-kernels"));
+    // The sweep itself goes on in such a file: what it finds counts.
+    CHECK(SweepStore::open(out.path(), plan)->finished().size() == plan.cells.size());
+}

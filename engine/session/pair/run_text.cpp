@@ -1,4 +1,4 @@
-#include "engine/session/decode/session_prompt.h"
+#include "engine/session/pair/run_text.h"
 
 #include "engine/base/error.h"
 #include "engine/session/pair/model_pair.h"
