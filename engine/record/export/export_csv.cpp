@@ -157,13 +157,13 @@ void refresh_columns(CsvRows& csv, const Recording& r, int64_t step) {
 }
 
 bool write_steps(const Recording& r, const std::filesystem::path& path, Stop& stop) {
-    const auto logprob = signal_id("logprob");
+    const auto logprob = r.signal_id("logprob");
     std::vector<size_t> others;
     std::string header = "step,position,token_id,text,logprob";
-    for (size_t id = 0; id < signals().size(); ++id) {
+    for (size_t id = 0; id < r.signals().size(); ++id) {
         if (id == logprob) continue;
         others.push_back(id);
-        header += fmt::format(",{}", signals()[id].name);
+        header += fmt::format(",{}", r.signals()[id].name);
     }
     CsvFile file(path, header + ",refreshed,reason");
     CsvRows& csv = file.rows();
@@ -204,8 +204,9 @@ std::string hits_detail(const std::vector<TriggerHit>& hits) {
     for (const TriggerHit& hit : hits) {
         if (hit.trigger < 0) continue; // by hand: no threshold
         const auto number = [](double v) { return std::isfinite(v) ? json(v) : json(nullptr); };
-        list.push_back(
-            {{"signal", hit.signal}, {"value", number(hit.value)}, {"threshold", number(hit.threshold)}});
+        list.push_back({{"signal", reduced_name(hit.signal, hit.reduce, hit.layer)},
+                        {"value", number(hit.value)},
+                        {"threshold", number(hit.threshold)}});
     }
     return list.empty() ? std::string() : json_text(list);
 }
@@ -289,6 +290,59 @@ bool write_drift(const Recording& r, const std::filesystem::path& path, Stop& st
     return true;
 }
 
+/// A row for each layer that was measured.
+bool write_layers(const Recording& r, const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(path, "step,signal,layer,value");
+    CsvRows& csv = file.rows();
+    const auto& rows = r.layer_rows();
+    for (size_t i = 0, n = rows.size(); i < n; ++i) {
+        const Recording::LayerRow& row = rows[i];
+        for (size_t layer = 0; layer < row.values->size(); ++layer) {
+            if (stop()) return false;
+            if (is_absent((*row.values)[layer])) continue;
+            csv.integer(row.step).text(r.signals()[row.signal].name).integer(static_cast<int64_t>(layer));
+            csv.number((*row.values)[layer]).end_row();
+        }
+    }
+    file.close();
+    return true;
+}
+
+/// A row for each event and range of positions, by step; at one step in the order in which they happened.
+bool write_cache(const Recording& r, const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(path, "step,cache,change,layer,kv_head,first_pos,positions,origin,refresh,bytes_per_layer");
+    CsvRows& csv = file.rows();
+    struct Place {
+        int64_t step;
+        size_t entry;
+        int64_t event;
+    };
+    std::vector<Place> places;
+    for (size_t i = 0, n = r.cache_entries().size(); i < n; ++i) {
+        const CacheEntry& entry = r.cache_entries()[i];
+        for (int64_t event = 0, steps = entry.steps(); event < steps; ++event)
+            places.push_back({entry.step + event, i, event});
+    }
+    std::ranges::stable_sort(places, {}, &Place::step);
+    const auto unless_all = [&](int64_t index) { index < 0 ? csv.empty() : csv.integer(index); };
+    for (const Place& place : places) {
+        const CacheEvent event = r.cache_entries()[place.entry].event(place.event);
+        for (const PositionRange& range : event.positions) {
+            if (stop()) return false;
+            csv.integer(event.step).text(event.teacher ? "teacher" : "student").text(to_string(event.change));
+            unless_all(event.layer);
+            unless_all(event.kv_head);
+            csv.integer(range.first)
+                .integer(range.n)
+                .text(event.origin == Origin::none ? "" : origin_name(event.origin));
+            unless_all(event.refresh_id);
+            csv.text(fmt::format("{}", fmt::join(event.bytes, ";"))).end_row();
+        }
+    }
+    file.close();
+    return true;
+}
+
 void write_meta(const Recording& r, const std::filesystem::path& path) {
     const RunInfo& info = r.info();
     const auto end = r.end();
@@ -318,7 +372,9 @@ void write_meta(const Recording& r, const std::filesystem::path& path) {
                        {"text", generated_text(r)},
                        {"token_ids", r.token_ids()},
                        {"commands", commands},
-                       {"note", info.note}};
+                       {"note", info.note},
+                       {"kernel_set", info.kernel_set},
+                       {"rebuild", info.rebuild}};
     write_file(path, json_text(meta, 2) + "\n");
 }
 
@@ -346,17 +402,23 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
         throw Error(doing, folder.string(), error ? error.message() : "this is not a folder");
     }
     Stop stop(cancelled);
+    const bool layers = !recording.layer_rows().empty(), cache = !recording.cache_entries().empty();
     const bool whole = write_steps(recording, folder / "steps.csv", stop) &&
                        write_candidates(recording, folder / "topk.csv", stop) &&
                        write_events(recording, folder / "events.csv", stop) &&
-                       write_drift(recording, folder / "drift.csv", stop);
+                       write_drift(recording, folder / "drift.csv", stop) &&
+                       (!layers || write_layers(recording, folder / "layers.csv", stop)) &&
+                       (!cache || write_cache(recording, folder / "cache.csv", stop));
+    // Half a table looks like a short run to whoever reads it later, and that of an earlier export like a part of this one.
+    const auto remove = [&](const char* name) { std::filesystem::remove(folder / name, error); };
+    if (!layers || !whole) remove("layers.csv");
+    if (!cache || !whole) remove("cache.csv");
     if (whole) {
         write_meta(recording, folder / "meta.json");
         return true;
     }
-    // Half a table looks like a short run to whoever reads it later.
     for (const char* name : {"steps.csv", "topk.csv", "events.csv", "drift.csv"})
-        std::filesystem::remove(folder / name, error);
+        remove(name);
     return false;
 }
 
@@ -367,14 +429,14 @@ bool export_plotted(const Recording& recording, const std::filesystem::path& pat
     std::ostringstream out;
     out << "step";
     for (const size_t id : plotted) {
-        RL_ASSERT(id < signals().size());
+        RL_ASSERT(id < recording.signals().size());
         columns.push_back(id);
         // A band is plotted as well; where its signal has a plot of its own, the column comes from there.
-        const auto band = signal_id(signals()[id].band);
+        const auto band = recording.signal_id(recording.signals()[id].band);
         if (band && std::ranges::find(plotted, *band) == plotted.end()) columns.push_back(*band);
     }
     for (const size_t id : columns)
-        out << ',' << signals()[id].name;
+        out << ',' << recording.signals()[id].name;
     out << ",refreshed,reason\r\n";
     CsvRows csv(out);
     Stop stop(cancelled);

@@ -45,7 +45,7 @@ struct SignalMean {
 
 SignalMean signal_mean(const Recording& r, std::string_view name) {
     SignalMean mean;
-    const auto id = signal_id(name);
+    const auto id = r.signal_id(name);
     if (!id) return mean;
     for (int64_t t = 1, n = r.steps(); t <= n; ++t) {
         const float value = r.signal(t, *id);
@@ -120,6 +120,9 @@ json summary_json(const Recording& recording) {
     json versions = json::object();
     for (const auto& [name, version] : info.versions)
         versions[name] = version;
+    json published = json::object();
+    for (const PublishedSignal& signal : info.published_signals)
+        published[signal.name] = number_or_null(signal_mean(recording, signal.name).value());
 
     return {{"run", info.id},
             {"mode", to_string(info.config.mode)},
@@ -155,6 +158,9 @@ json summary_json(const Recording& recording) {
             {"started_at", info.started_at},
             {"rebuild", info.rebuild},
             {"note", info.note},
+            {"kernel_set", info.kernel_set},
+            {"rebuild", info.rebuild},
+            {"published_means", std::move(published)},
             {"versions", std::move(versions)}};
 }
 

@@ -112,7 +112,7 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
 
     const auto steps = read_csv(folder / "deep/er/steps.csv");
     Row header{"step", "position", "token_id", "text", "logprob"};
-    for (const Signal& signal : signals()) {
+    for (const Signal& signal : r.signals()) {
         if (signal.name != "logprob") header.emplace_back(signal.name);
     }
     header.insert(header.end(), {"refreshed", "reason"});
@@ -125,7 +125,7 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
         REQUIRE(row[2] == std::to_string(r.token(t)));
         for (size_t column = 4; column + 2 < header.size(); ++column) {
             INFO("step " << t << " " << header[column] << " '" << row[column] << "'");
-            REQUIRE(same_bits(number(row[column]), r.signal(t, *signal_id(header[column]))));
+            REQUIRE(same_bits(number(row[column]), r.signal(t, *r.signal_id(header[column]))));
         }
         const RefreshEvent* refresh = r.refresh_at(t);
         REQUIRE(row[header.size() - 2] == (refresh != nullptr && refresh->spliced > 0 ? "1" : "0"));
@@ -204,7 +204,57 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
     }
     CHECK(line == drift.size());
 
+    const auto layers = read_csv(folder / "deep/er/layers.csv");
+    CHECK(layers[0] == Row{"step", "signal", "layer", "value"});
+    line = 1;
+    for (int64_t t = 1; t <= r.steps(); ++t) {
+        for (size_t id = 0; id < r.signals().size(); ++id) {
+            const auto values = r.layer_values(t, id);
+            for (size_t layer = 0; layer < values.size(); ++layer) {
+                if (is_absent(values[layer])) continue;
+                const Row& row = layers.at(line++);
+                REQUIRE(row[0] == std::to_string(t));
+                REQUIRE(row[1] == r.signals()[id].name);
+                REQUIRE(row[2] == std::to_string(layer));
+                REQUIRE(same_bits(number(row[3]), values[layer]));
+            }
+        }
+    }
+    CHECK(line == layers.size());
+    CHECK(line > 100);
+
+    // Read back, the rows of cache.csv are the events.
+    const auto cache = read_csv(folder / "deep/er/cache.csv");
+    CHECK(cache[0] == Row{"step", "cache", "change", "layer", "kv_head", "first_pos", "positions", "origin",
+                          "refresh", "bytes_per_layer"});
+    std::vector<Row> expected;
+    for (size_t i = 0; i < r.cache_entries().size(); ++i) {
+        for (int64_t k = 0; k < r.cache_entries()[i].steps(); ++k) {
+            const CacheEvent e = r.cache_entries()[i].event(k);
+            const auto index = [](int64_t v) { return v < 0 ? std::string() : std::to_string(v); };
+            std::string bytes;
+            for (const int64_t held : e.bytes)
+                bytes += (bytes.empty() ? "" : ";") + std::to_string(held);
+            for (const PositionRange& range : e.positions) {
+                expected.push_back({std::to_string(e.step), e.teacher ? "teacher" : "student",
+                                    std::string(to_string(e.change)), index(e.layer), index(e.kv_head),
+                                    std::to_string(range.first), std::to_string(range.n),
+                                    e.origin == Origin::none ? "" : origin_name(e.origin),
+                                    index(e.refresh_id), bytes});
+            }
+        }
+    }
+    for (size_t i = 2; i < cache.size(); ++i)
+        REQUIRE(std::stoll(cache[i - 1][0]) <= std::stoll(cache[i][0]));
+    std::vector<Row> rows(cache.begin() + 1, cache.end());
+    std::ranges::sort(rows);
+    std::ranges::sort(expected);
+    CHECK(rows == expected);
+    CHECK(rows.size() > 60);
+
     const auto meta = read_json_file(folder / "deep/er/meta.json");
+    CHECK(meta.at("kernel_set") == "portable");
+    CHECK(meta.at("rebuild") == true);
     CHECK(meta.at("prompt") == r.info().config.prompt);
     CHECK(meta.at("prompt_token_ids") == r.info().prompt_ids);
     CHECK(meta.at("token_ids") == r.token_ids());
@@ -212,6 +262,50 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
     CHECK(meta.at("commands").size() == commands);
     CHECK(meta.at("stop_reason").is_null() == !finished);
     CHECK(meta.at("text") == generated_text(r));
+}
+
+TEST_CASE("a run without layers and cache events has no tables of them, and an earlier export's go",
+          "[record]") {
+    TemporaryFolder folder;
+    Grower grower(5);
+    const auto recording = grower.start();
+    grower.grow(*recording, 20);
+    export_csv(*recording, folder / "out");
+    CHECK(std::filesystem::exists(folder / "out/layers.csv"));
+    CHECK(std::filesystem::exists(folder / "out/cache.csv"));
+    export_csv(*with_tokens({1, 2, 3}, "max_tokens"), folder / "out");
+    CHECK_FALSE(std::filesystem::exists(folder / "out/layers.csv"));
+    CHECK_FALSE(std::filesystem::exists(folder / "out/cache.csv"));
+    CHECK(std::filesystem::exists(folder / "out/steps.csv"));
+    std::atomic<bool> cancelled{true};
+    CHECK_FALSE(export_csv(*recording, folder / "out", &cancelled));
+    CHECK_FALSE(std::filesystem::exists(folder / "out/cache.csv"));
+}
+
+TEST_CASE("a published signal can be exported as it is plotted, and has its mean in the summary",
+          "[record]") {
+    TemporaryFolder folder;
+    Grower grower(6);
+    const auto recording = grower.start();
+    StepRecord record;
+    record.step = 1;
+    record.position = recording->prompt_length();
+    record.token_id = record.next_token_id = recording->token(1);
+    record.signals.fill(absent());
+    const size_t id = *recording->signal_id("kept_positions");
+    LayerValues layers;
+    StepValues(record.signals, layers).set_layers(id, std::vector<float>{1, 2, 6});
+    recording->append(record, layers);
+    const std::vector<size_t> plotted{id};
+    REQUIRE(export_plotted(*recording, folder / "p.csv", 1, 1, plotted));
+    const auto rows = read_csv(folder / "p.csv");
+    CHECK(rows.at(0) == Row{"step", "kept_positions", "refreshed", "reason"});
+    CHECK(rows.at(1).at(1) == "3");
+    const auto summary = summary_json(*recording);
+    CHECK(summary.at("published_means").at("kept_positions") == 3.0);
+    CHECK(summary.at("published_means").at("cache_megabytes").is_null());
+    CHECK(summary.at("kernel_set") == "portable");
+    CHECK(summary.at("rebuild") == true);
 }
 
 TEST_CASE("what is plotted is exported as the same numbers as steps.csv has, and nothing else",

@@ -82,6 +82,23 @@ std::shared_ptr<Recording> Grower::start(int64_t attention_megabytes) {
     info.started_at = "2025-01-02T03:04:05Z";
     info.versions = {{"refreshlab", "0.1.0"}, {"libtorch", "2.11.0"}};
     info.note = "a note";
+    info.kernel_set = "portable";
+    info.rebuild = true;
+    PublishedSignal kept;
+    kept.name = "kept_positions";
+    kept.label = "Kept positions";
+    kept.unit = "tokens";
+    kept.description = "Positions that are kept.";
+    kept.max = 4096;
+    kept.letter = 'Q';
+    kept.layered = true;
+    PublishedSignal bytes;
+    bytes.name = "cache_megabytes";
+    bytes.label = "Cache";
+    bytes.unit = "MB";
+    bytes.description = "Bytes that the cache holds, \"payload\".";
+    bytes.cost_hint = "a pass over the positions";
+    info.published_signals = {kept, bytes};
     return std::make_shared<Recording>(std::move(info), std::make_shared<ByteTokens>());
 }
 
@@ -90,7 +107,8 @@ void Grower::boundary(Recording& recording, int64_t t) {
     if (uniform(0, 5) == 0)
         recording.add_command({t, fmt::format(R"({{"set":"entropy.threshold","value":"{}"}})", t)});
     if (t > 1 && uniform(0, 3) == 0) { // a teacher pass fills values of earlier steps
-        const size_t signal = static_cast<size_t>(uniform(0, static_cast<int64_t>(signals().size()) - 1));
+        const size_t signal =
+            static_cast<size_t>(uniform(0, static_cast<int64_t>(recording.signals().size()) - 1));
         const int64_t first = uniform(1, t - 1);
         std::vector<float> values;
         for (int64_t step = first; step < t; ++step) {
@@ -115,6 +133,8 @@ void Grower::boundary(Recording& recording, int64_t t) {
         event.fired_step = uniform(std::max<int64_t>(1, t - 5), t);
         event.id = static_cast<int32_t>(recording.refreshes().size());
         event.hits = {{0, "entropy_bits", 0.1 + static_cast<double>(t), 0.1, 'E'}, {-1, "", 0, 0, 'H'}};
+        if (uniform(0, 1) == 1) event.hits[0].reduce = static_cast<Reduction>(uniform(0, 3));
+        if (event.hits[0].reduce == Reduction::layer) event.hits[0].layer = 2;
         event.automatic = uniform(0, 1) == 1;
         event.delta = uniform(0, t);
         event.first_pos = length;
@@ -140,6 +160,7 @@ void Grower::boundary(Recording& recording, int64_t t) {
         }
         recording.add_drift(std::move(drift));
     }
+    cache_events(recording, t);
     if (attention && uniform(0, 2) == 0) {
         auto rows = std::make_shared<AttentionRows>();
         rows->position = length + uniform(0, t) - 1;
@@ -152,6 +173,41 @@ void Grower::boundary(Recording& recording, int64_t t) {
             rows->weights.push_back(static_cast<uint16_t>(random()));
         recording.add_attention(std::move(rows));
     }
+}
+
+void Grower::cache_events(Recording& recording, int64_t t) {
+    const int64_t newest = recording.prompt_length() + t - 1;
+    if (t == 1) {
+        CacheEvent prefill;
+        prefill.positions = {{0, recording.prompt_length()}};
+        prefill.origin = Origin::teacher_prefill;
+        prefill.change = CacheChange::adopted;
+        prefill.bytes = {newest * 64};
+        recording.add_cache_event(prefill);
+    }
+    for (const bool teacher : {false, true}) {
+        if (teacher && uniform(0, 3) == 0) continue;
+        CacheEvent append;
+        append.step = t;
+        append.teacher = teacher;
+        append.positions = {{newest, 1}};
+        append.origin = teacher ? Origin::teacher_decode : Origin::student;
+        append.bytes = {(newest + 1) * 64};
+        recording.add_cache_event(append);
+    }
+    if (newest < 4 || uniform(0, 3) != 0) return;
+    CacheEvent event;
+    event.step = t;
+    event.change = static_cast<CacheChange>(uniform(2, 9));
+    event.positions = {{uniform(0, 1), 1}, {2, uniform(1, newest - 2)}};
+    if (uniform(0, 1) == 1) event.positions.pop_back();
+    event.origin = static_cast<Origin>(uniform(0, 6));
+    event.refresh_id = static_cast<int32_t>(uniform(-1, t));
+    event.layer = static_cast<int32_t>(uniform(-1, 2));
+    event.kv_head = static_cast<int32_t>(uniform(-1, 1));
+    if (uniform(0, 2) == 0) event.bytes = {uniform(0, 1 << 20), uniform(0, 1 << 20), uniform(0, 1 << 20)};
+    if (uniform(0, 2) == 0) event.bytes = {uniform(0, 1 << 20)};
+    recording.add_cache_event(event);
 }
 
 void Grower::record(Recording& recording, int64_t t) {
@@ -168,7 +224,7 @@ void Grower::record(Recording& recording, int64_t t) {
         record.top_probs[i] = any_float();
     }
     record.signals.fill(absent());
-    for (size_t id = 0; id < signals().size(); ++id) {
+    for (size_t id = 0; id < recording.signals().size(); ++id) {
         if (uniform(0, 2) == 0) continue;
         record.signals[id] = any_float();
         written.push_back({t, t, id, record.signals[id]});

@@ -50,6 +50,7 @@ private:
     [[nodiscard]] int64_t uniform(int64_t low, int64_t high);
     [[nodiscard]] float any_float();
     void boundary(Recording& recording, int64_t t);
+    void cache_events(Recording& recording, int64_t t);
     void record(Recording& recording, int64_t t);
 };
 

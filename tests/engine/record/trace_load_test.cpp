@@ -56,6 +56,12 @@ void make_trace(const std::filesystem::path& path) {
         if (root->refreshes().size() < 2 || root->commands().size() < 2 ||
             branch->passes().size() <= branch->inherited().passes)
             continue;
+        size_t many = 0, wide = 0; // events of several ranges, and with bytes of each layer
+        for (size_t i = 0; i < root->cache_entries().size(); ++i) {
+            many += root->cache_entries()[i].positions().size() > 1 ? 1 : 0;
+            wide += root->cache_entries()[i].bytes().size() > 1 ? 1 : 0;
+        }
+        if (many == 0 || wide == 0) continue;
         const auto store = TraceStore::create(path);
         store->attach(root);
         store->attach(branch);
@@ -208,6 +214,55 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE drift SET step = step + 1000",
         "UPDATE drift SET refresh_id = refresh_id + 1000",
         "UPDATE drift SET v_max = NULL",
+        "UPDATE layers SET layer_values = x'0000803f'",
+        "UPDATE layers SET layer_values = 1.5",
+        "UPDATE layers SET layer_values = NULL",
+        "UPDATE layers SET step = step + 1000",
+        "INSERT INTO layers SELECT run, step, 'entropy_bits', zeroblob(12) FROM steps",
+        "UPDATE cache SET step = step + 1000",
+        "UPDATE cache SET step = 1 WHERE step > 5",
+        "UPDATE cache SET n = n + 1000",
+        "UPDATE cache SET steps = 0",
+        "UPDATE cache SET steps = 1000",
+        "UPDATE cache SET steps = 2 WHERE change <> 'appended'",
+        "UPDATE cache SET bytes_stride = 64 WHERE steps = 1",
+        "UPDATE cache SET bytes_stride = -1000000 WHERE steps > 1",
+        "UPDATE cache SET bytes = -1",
+        "UPDATE cache SET bytes = 9223372036854775807, bytes_stride = 9223372036854775807",
+        "UPDATE cache SET teacher = 2",
+        "UPDATE cache SET change = 'exploded'",
+        "UPDATE cache SET layer = 3",
+        "UPDATE cache SET layer = -2",
+        "UPDATE cache SET kv_head = 2",
+        "UPDATE cache SET first_pos = -1",
+        "UPDATE cache SET first_pos = 9223372036854775807",
+        "UPDATE cache SET positions = 0",
+        "UPDATE cache SET positions = positions + 1 WHERE ranges IS NOT NULL",
+        "UPDATE cache SET positions = 100000",
+        "UPDATE cache SET ranges = x'00'",
+        "UPDATE cache SET ranges = zeroblob(32)",
+        "UPDATE cache SET ranges = x''",
+        "UPDATE cache SET origin = 'nowhere'",
+        "UPDATE cache SET origin = NULL",
+        "UPDATE cache SET refresh_id = 4294967296",
+        "UPDATE cache SET layer_bytes = zeroblob(8)",
+        "UPDATE cache SET layer_bytes = x'ffffffffffffffffffffffffffffffffffffffffffffffff'",
+        "UPDATE runs SET inherited_cache = -1 WHERE first_step > 1",
+        "UPDATE runs SET inherited_cache = inherited_cache - 1 WHERE first_step > 1",
+        "UPDATE runs SET info = json_remove(info, '$.kernel_set')",
+        "UPDATE runs SET info = json_set(info, '$.rebuild', 'yes')",
+        "UPDATE runs SET info = json_set(info, '$.signals', 'all')",
+        "UPDATE runs SET info = json_set(info, '$.signals[0]', 5)",
+        "UPDATE runs SET info = json_set(info, '$.published_signals[0].name', 'two words')",
+        "UPDATE runs SET info = json_set(info, '$.published_signals[1].name', 'kept_positions')",
+        "UPDATE runs SET info = json_set(info, '$.published_signals[0].letter', 'QQ')",
+        "UPDATE runs SET info = json_set(info, '$.published_signals[0].min', 'nan')",
+        "UPDATE runs SET info = json_set(info, '$.published_signals[0].about', 3)",
+        "UPDATE runs SET info = json_set(info, '$.published_signals[0].layered', json('false'))",
+        "UPDATE runs SET info = json_remove(info, '$.cache_events')",
+        "UPDATE refreshes SET hits = "
+        "'[{\"trigger\":0,\"signal\":\"entropy_bits\",\"value\":1,\"threshold\":1,"
+        "\"letter\":\"E\",\"reduce\":\"median\"}]'",
         "UPDATE attention SET heads = 65536, keys = 9223372036854775807",
         "UPDATE OR REPLACE attention SET position = -1, keys = 0",
         "UPDATE attention SET step = step + 1000",
@@ -271,7 +326,9 @@ TEST_CASE("a signal that this program does not know is left out", "[record]") {
     make_trace(file);
     const auto before = load_trace(file);
     sqlite::Database(file, sqlite::Open::read_write)
-        .exec("INSERT INTO signals VALUES (1, 3, 'of_the_future', 3, 1.5)");
+        .exec("INSERT INTO signals VALUES (1, 3, 'of_the_future', 3, 1.5); "
+              "INSERT INTO layers VALUES (1, 3, 'of_the_future', x'00'); "
+              "UPDATE runs SET info = json_insert(info, '$.signals[#]', 'of_the_future')");
     const auto after = load_trace(file);
     CHECK(first_difference(*before[0], *after[0]) == std::nullopt);
 }

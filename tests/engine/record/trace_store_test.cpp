@@ -40,6 +40,17 @@ void check_equal(const Recording& loaded, const Recording& original) {
     CHECK(a.versions == b.versions);
     CHECK(a.note == b.note);
     CHECK(a.text_rule == b.text_rule);
+    CHECK(a.kernel_set == b.kernel_set);
+    CHECK(a.rebuild == b.rebuild);
+    CHECK(a.published_signals == b.published_signals);
+    CHECK(a.has_cache_events == b.has_cache_events);
+    REQUIRE(loaded.signals().size() == original.signals().size());
+    for (size_t id = 0; id < original.signals().size(); ++id) {
+        CHECK(loaded.signals()[id].name == original.signals()[id].name);
+        CHECK(loaded.knows_signal(id) == original.knows_signal(id));
+    }
+    REQUIRE(loaded.layer_rows().size() == original.layer_rows().size());
+    REQUIRE(loaded.cache_entries().size() == original.cache_entries().size());
     CHECK(loaded.token_ids() == original.token_ids());
     for (int64_t t = 1; t <= original.steps(); ++t) {
         REQUIRE(loaded.step(t).arrival_ms == original.step(t).arrival_ms);

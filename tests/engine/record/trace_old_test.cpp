@@ -1,0 +1,152 @@
+// Traces of earlier schemas. schema2.rltrace was recorded by the last program of schema 2: 20 tokens of the bundled pair with a
+// lagged KL policy, MC dropout every 8 tokens, one refresh by hand, two other commands.
+#include "engine/base/error.h"
+#include "engine/record/export/export.h"
+#include "engine/record/trace/sqlite.h"
+#include "engine/record/trace/trace_store.h"
+#include "tests/engine/record/random_recording.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <iterator>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Approx;
+
+namespace {
+
+std::filesystem::path schema2() {
+    return std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rltrace";
+}
+
+std::string contents(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+float value(const Recording& r, int64_t step, const char* name) {
+    return r.signal(step, *r.signal_id(name));
+}
+
+/// A copy of the schema-2 trace, changed.
+std::filesystem::path changed(const TemporaryFolder& folder, const char* sql) {
+    const auto file = folder / "changed.rltrace";
+    std::filesystem::copy_file(schema2(), file, std::filesystem::copy_options::overwrite_existing);
+    sqlite::Database(file, sqlite::Open::read_write).exec(sql);
+    return file;
+}
+
+} // namespace
+
+TEST_CASE("a trace that a program of schema 2 wrote is read as it was", "[record]") {
+    const std::string bytes = contents(schema2());
+    REQUIRE(bytes.size() < 60'000);
+    {
+        sqlite::Database db(schema2(), sqlite::Open::unchanging);
+        REQUIRE(db.integer("PRAGMA user_version") == 2);
+    }
+    const auto runs = load_trace(schema2());
+    CHECK(contents(schema2()) == bytes);
+    REQUIRE(runs.size() == 1);
+    const Recording& r = *runs[0];
+    CHECK(r.steps() == 20);
+    CHECK(r.info().kernel_set.empty());
+    CHECK_FALSE(r.info().rebuild);
+    CHECK_FALSE(r.info().has_cache_events);
+    CHECK(r.info().config.policy.lag == 2);
+    CHECK(generated_text(r) ==
+          " upon a time there was a small bakery. It would say it would brings every time");
+    // As sqlite3 reads them from the file.
+    CHECK(value(r, 8, "entropy_bits") == 4.12615442276001F);
+    CHECK(value(r, 8, "kl_nats") == 1.51043879985809F);
+    CHECK(value(r, 9, "kl_nats") == 1.43868029117584F);
+    CHECK(is_absent(value(r, 8, "varentropy_bits2")));
+    REQUIRE(r.refreshes().size() == 2);
+    CHECK(r.refreshes()[0].step == 8);
+    CHECK(r.refreshes()[0].fired_step == 6);
+    CHECK(r.refreshes()[0].hits.at(0).signal == "kl_nats");
+    CHECK(r.refreshes()[0].hits.at(0).reduce == Reduction::mean);
+    CHECK(r.refreshes()[1].hits.at(0).letter == 'H');
+    CHECK(r.commands().size() == 3);
+    CHECK(r.drifts().size() == 2);
+    CHECK(r.attention_rows().size() == 1);
+    CHECK(r.layer_rows().empty());
+    CHECK(r.cache_entries().empty());
+    // Its writer had 17 signals; those that came later are not known to be absent.
+    size_t known = 0;
+    for (size_t id = 0; id < r.signals().size(); ++id)
+        known += r.knows_signal(id) ? 1 : 0;
+    CHECK(known == 17);
+    CHECK_FALSE(r.knows_signal(*signal_id("varentropy_bits2")));
+    CHECK(r.knows_signal(*signal_id("mc_entropy_sd_bits")));
+    REQUIRE(r.end());
+    CHECK(*r.end()->teacher_ppl == Approx(17.05).epsilon(1e-3));
+}
+
+TEST_CASE("an old run that is saved again stays what it was", "[record]") {
+    TemporaryFolder folder;
+    const auto old = load_trace(schema2()).at(0);
+    REQUIRE(save_trace(folder / "now.rltrace", old));
+    {
+        sqlite::Database db(folder / "now.rltrace", sqlite::Open::read_only);
+        CHECK(db.integer("PRAGMA user_version") == 3);
+    }
+    const auto now = load_trace(folder / "now.rltrace").at(0);
+    CHECK(first_difference(*old, *now) == std::nullopt);
+    CHECK_FALSE(now->info().has_cache_events);
+    for (size_t id = 0; id < old->signals().size(); ++id)
+        CHECK(now->knows_signal(id) == old->knows_signal(id));
+    // Run again by a program that measures more, it is still the same run.
+    RunInfo info = old->info();
+    info.written_signals.reset();
+    info.has_cache_events = true;
+    const auto again = std::make_shared<Recording>(info, old->token_table());
+    StepRecord record = old->step(1);
+    std::ranges::copy(old->measured(1), record.signals.begin());
+    record.signals[*signal_id("varentropy_bits2")] = 3;
+    CacheEvent event;
+    event.positions = {{0, 1}};
+    again->add_cache_event(event);
+    again->append(record);
+    CHECK(first_difference(*again, *old->fork(1, "one")) == std::nullopt);
+}
+
+TEST_CASE("rebuild mode of an old trace is told by its note, once", "[record]") {
+    TemporaryFolder folder;
+    const auto rebuild = [&](const char* sql) {
+        return load_trace(changed(folder, sql)).at(0)->info().rebuild;
+    };
+    CHECK(rebuild("UPDATE runs SET info = json_set(info, '$.note', 'rebuild mode: the KV geometries differ "
+                  "(layers)')"));
+    CHECK_FALSE(rebuild("UPDATE runs SET info = json_set(info, '$.note', 'stand-in pair; no rebuild mode')"));
+    CHECK_FALSE(
+        rebuild("UPDATE runs SET info = json_set(info, '$.note', 'rebuild mode: ...', '$.config.mode', "
+                "'student')"));
+}
+
+TEST_CASE("a branch of an old trace begins at its fork", "[record]") {
+    TemporaryFolder folder;
+    const auto file = changed(
+        folder, "INSERT INTO runs SELECT 2, 'branch', id, 10, 11, 1, 2, 0, 1, vocabulary, info, NULL, NULL, "
+                "NULL, NULL FROM runs");
+    const auto runs = load_trace(file);
+    REQUIRE(runs.size() == 2);
+    CHECK(runs[1]->steps() == 10);
+    CHECK(first_difference(*runs[1], *runs[0]->fork(10, "branch")) == std::nullopt);
+}
+
+TEST_CASE("an old trace has the tables of its own version and no others", "[record]") {
+    TemporaryFolder folder;
+    for (const char* sql : {"CREATE TABLE layers (run INTEGER, step INTEGER, signal TEXT, layer_values BLOB, "
+                            "PRIMARY KEY (run, step, "
+                            "signal)) WITHOUT ROWID",
+                            "ALTER TABLE runs ADD COLUMN inherited_cache INTEGER", "PRAGMA user_version = 3",
+                            "PRAGMA user_version = 1"}) {
+        INFO(sql);
+        CHECK_THROWS_AS(load_trace(changed(folder, sql)), Error);
+    }
+}
