@@ -158,8 +158,6 @@ json summary_json(const Recording& recording) {
             {"started_at", info.started_at},
             {"rebuild", info.rebuild},
             {"note", info.note},
-            {"kernel_set", info.kernel_set},
-            {"rebuild", info.rebuild},
             {"published_means", std::move(published)},
             {"versions", std::move(versions)}};
 }
