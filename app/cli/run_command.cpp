@@ -8,7 +8,6 @@
 #include "engine/base/json_text.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/session/decode/session_prompt.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/pair/run_text.h"
