@@ -35,7 +35,7 @@ std::shared_ptr<Recording> session_run(const std::shared_ptr<const ModelPair>& p
     return session.recording();
 }
 
-TimedCommand at(int64_t step, Command command) {
+TimedCommand timed(int64_t step, Command command) {
     return {step, std::move(command)};
 }
 
@@ -96,9 +96,9 @@ TEST_CASE("what ends a run early is a stop with the closing pass; leaving it is 
 TEST_CASE("commands of a request act at their steps; a refused one is told and the run goes on",
           "[session]") {
     const auto pair = tiny_pair(66, 67);
-    const std::vector<TimedCommand> commands = {at(4, command::RefreshNow{}),
-                                                at(9, command::RequestAttention{400, false}),
-                                                at(9, command::RefreshNow{}), at(90, command::RefreshNow{})};
+    const std::vector<TimedCommand> commands = {
+        timed(4, command::RefreshNow{}), timed(9, command::RequestAttention{400, false}),
+        timed(9, command::RefreshNow{}), timed(90, command::RefreshNow{})};
     std::vector<std::string> refused;
     RunRequest request{.pair = pair, .config = tiny_run(20), .commands = commands};
     request.refused = [&](int64_t step, const Error& why) {

@@ -1,4 +1,5 @@
 // The grid as data: what it expands to, and what is refused.
+#include "kernels/execution/isa.h"
 #include "tests/engine/study/sweep_fixture.h"
 #include "tests/support/seed.h"
 

@@ -3,6 +3,7 @@
 #include "engine/record/trace/sqlite.h"
 #include "engine/study/sweep/sweep_claims.h"
 #include "engine/study/sweep/sweep_table.h"
+#include "kernels/execution/isa.h"
 #include "tests/engine/study/sweep_fixture.h"
 #include "tests/support/seed.h"
 
