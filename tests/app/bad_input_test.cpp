@@ -245,9 +245,10 @@ TEST_CASE("what stands in files and options cannot steer the terminal", "[bad-in
     const std::string file = scratch / "x.json", trace = scratch / "a.rlt";
     write(file, "{\"" + json + "\": 1}");
     refused(run_with({"--policy", file}), {shown});
+    write(file, R"({"prompts": "a", ")" + json + R"(": 1})");
     refused({"sweep", file}, {shown});
     write(file, R"([{"step": 3, "command": {"command": ")" + json + R"("}}])");
-    refused(run_with({"--commands", file}), {shown});
+    refused(run_with({"--commands", file}), {R"(\u001b]0;title)"}); // spelt as JSON there
     refused(run_with({"--set", escape + "=1"}), {shown});
     refused(run_with({"--policy", escape}), {shown});
     refused({escape}, {shown});
@@ -272,8 +273,7 @@ TEST_CASE("what stands in files and options cannot steer the terminal", "[bad-in
     CHECK_FALSE(has_controls(score.out));
     CHECK_THAT(score.out, ContainsSubstring(shown) && ContainsSubstring("\\x1B[2J"));
     refused({"export", trace, "--csv", scratch / "csv", "--run", escape}, {shown, "\\x1B[2J"});
-    write(file, R"({"modes": "student", "policies": [], "name": ")" + json +
-                    R"(", "prompts": "a", "max_tokens": 2})");
+    write(file, R"({"modes": "student", "name": ")" + json + R"(", "prompts": "a", "max_tokens": 2})");
     const Outcome sweep = refreshlab_cli({"sweep", file, "--out", scratch / "s.db"});
     CAPTURE(sweep.err);
     CHECK(sweep.status == 0);
