@@ -128,8 +128,10 @@ void compare_candidates(Differ& c, const std::string& where, const StepRecord& x
     for (const auto& [one, other] : {std::pair(&x, &y), std::pair(&y, &x)}) {
         for (size_t i = 0; i < one->top_k; ++i) {
             const auto begin = other->top_ids.begin(), end = begin + other->top_k;
-            const auto at = std::min<size_t>(
-                static_cast<size_t>(std::find(begin, end, one->top_ids[i]) - begin), other->top_k - 1U);
+            const bool in_place = other->top_ids[i] == one->top_ids[i];
+            const auto found =
+                in_place ? i : static_cast<size_t>(std::find(begin, end, one->top_ids[i]) - begin);
+            const size_t at = std::min<size_t>(found, other->top_k - 1U);
             c.number(where, "candidate's probability", one->top_probs[i], other->top_probs[at]);
         }
     }

@@ -322,7 +322,9 @@ TEST_CASE("a tolerance lets numbers differ by so much and nothing else", "[recor
     Deviation largest;
     const auto differs = [&](const auto& change, double tolerance) {
         largest = {};
-        return first_difference(*original, *make(change), tolerance, &largest).has_value();
+        const auto difference = first_difference(*original, *make(change), tolerance, &largest);
+        UNSCOPED_INFO(difference.value_or("no difference"));
+        return difference.has_value();
     };
     const auto nudged = [](StepRecord& r) { r.signals[1] = 8.004F; }; // 0.0005 of 8
     CHECK(differs(nudged, 0));
