@@ -165,6 +165,13 @@ def entropy_bits(row: torch.Tensor) -> float:
     return float(-(log_p.exp() * log_p).sum() / LN2)
 
 
+def varentropy_bits2(row: torch.Tensor) -> float:
+    """Variance of -log2 p under p."""
+    log_p = log_softmax(row)
+    surprisal = -log_p / LN2
+    return float((log_p.exp() * (surprisal - (log_p.exp() * surprisal).sum()) ** 2).sum())
+
+
 def kl_nats(teacher_row: torch.Tensor, student_row: torch.Tensor) -> float:
     """KL(p_T || p_S)."""
     log_t, log_s = log_softmax(teacher_row), log_softmax(student_row)
@@ -412,7 +419,8 @@ class Session:
             if self.mode == "teacher":
                 self.teacher_rows[L + t - 1] = row
             self.steps[t] = self.row_values(row) | {"kl_nats": None, "kl_mean_nats": None, "drift": None, "refreshed": 0,
-                                                    "steps_since_refresh": S.len - self.P}
+                                                    "steps_since_refresh": S.len - self.P,
+                                                    "teacher_unread": S.len - T.len if self.mode == "overfill" else None}
             self.measure_mc(t, row)
             self.pending, self.pending_row = self.pick(row), row
             if self.mode != "overfill":
@@ -431,12 +439,14 @@ class Session:
 
     def row_values(self, row: torch.Tensor) -> dict:
         top1 = float(log_softmax(row).max())
-        best = torch.softmax(row, dim=-1).topk(min(self.job.get("top_k", 8), row.numel()))
+        best = torch.softmax(row, dim=-1).topk(min(max(self.job.get("top_k", 8), 2), row.numel()))
         return {
             "entropy_bits": entropy_bits(row),
             "top1_prob": math.exp(top1),
             "top1_surprisal_bits": -top1 / LN2,
-            "topk": [[int(i), float(p)] for i, p in zip(best.indices, best.values)],
+            "varentropy_bits2": varentropy_bits2(row),
+            "top2_margin": float(best.values[0] - best.values[1]),
+            "topk": [[int(i), float(p)] for i, p in zip(best.indices, best.values)][:self.job.get("top_k", 8)],
             "mc_variance": None, "mc_entropy_bits": None, "mc_mutual_information_bits": None,
         }
 

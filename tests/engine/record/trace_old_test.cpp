@@ -75,7 +75,8 @@ TEST_CASE("a trace that a program of schema 2 wrote is read as it was", "[record
     CHECK(r.drifts().size() == 2);
     CHECK(r.attention_rows().size() == 1);
     CHECK(r.layer_rows().empty());
-    CHECK(r.cache_entries().empty());
+    CHECK_FALSE(r.info().has_cache_events);
+    CHECK_FALSE(r.cache_entries().empty()); // derived while it is read
     // Its writer had 17 signals; those that came later are not known to be absent.
     size_t known = 0;
     for (size_t id = 0; id < r.signals().size(); ++id)
