@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <array>
+#include <cmath>
 #include <numeric>
 
 using namespace refreshlab;
@@ -30,6 +31,8 @@ TEST_CASE("what the smallest plots need is taken from the others", "[ui][signals
     // By weight the third would get 0.6 / 2.6 of the height, which is too low to read.
     const StackHeights heights = stack_heights(one_empty, true, 3 * readable + 3, header, em);
     CHECK(heights.plots[2] == readable);
+    // The others share the rest by their own weights.
+    CHECK(heights.plots[0] == std::floor((2 * readable + 3) / 2));
     CHECK(heights.plots[0] == heights.plots[1]);
     CHECK(std::accumulate(heights.plots.begin(), heights.plots.end(), 0.0F) <= 3 * readable + 3);
 }
