@@ -54,6 +54,7 @@ constexpr const char* exit_status =
 int main(int argc, char** argv) {
     occupy_standard_streams();
     std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of the write, not the end of the program
+    std::signal(SIGXFSZ, SIG_IGN); // so is the limit on file sizes
     CLI::App app{"RefreshLab: an oscilloscope with knobs for KV-cache refresh", "refreshlab"};
     app.set_version_flag("--version", "refreshlab " RL_VERSION);
     app.require_subcommand(1);

@@ -65,34 +65,40 @@ RegularFile::~RegularFile() {
     ::close(m_descriptor);
 }
 
-std::string RegularFile::read(uint64_t first, size_t count) const {
-    std::string bytes(count, '\0');
+size_t RegularFile::read_into(char* bytes, uint64_t first, size_t count) const {
     size_t have = 0;
     while (have < count) {
         const ssize_t got =
-            ::pread(m_descriptor, bytes.data() + have, count - have, static_cast<off_t>(first + have));
+            ::pread(m_descriptor, bytes + have, count - have, static_cast<off_t>(first + have));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) fail_with_errno(doing, m_path, errno);
         if (got == 0) break;
         have += static_cast<size_t>(got);
     }
-    bytes.resize(have);
+    return have;
+}
+
+std::string RegularFile::read(uint64_t first, size_t count) const {
+    std::string bytes(count, '\0');
+    bytes.resize(read_into(bytes.data(), first, count));
     return bytes;
 }
 
 std::string RegularFile::read_all() const {
     // Files of /proc state no size, and a file may grow while it is read: read until the end all the same.
     constexpr size_t block = size_t{1} << 16;
-    std::string text;
-    text.reserve(m_size + 1);
-    while (true) {
-        const std::string part =
-            read(text.size(), std::max<size_t>(block, m_size - std::min<uint64_t>(m_size, text.size())));
-        if (part.empty()) return text;
-        if (part.size() > m_max_bytes - text.size())
+    std::string text(m_size, '\0');
+    size_t have = read_into(text.data(), 0, text.size());
+    while (have == text.size()) {
+        if (have > m_max_bytes)
             throw Error(doing, m_path.string(), fmt::format("larger than {} bytes", m_max_bytes));
-        text += part;
+        text.resize(have + block);
+        have += read_into(text.data() + have, have, block);
     }
+    if (have > m_max_bytes)
+        throw Error(doing, m_path.string(), fmt::format("larger than {} bytes", m_max_bytes));
+    text.resize(have);
+    return text;
 }
 
 } // namespace refreshlab

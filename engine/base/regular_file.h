@@ -30,6 +30,9 @@ public:
     [[nodiscard]] std::string read_all() const;
 
 private:
+    /// How many of the bytes there were.
+    size_t read_into(char* bytes, uint64_t first, size_t count) const;
+
     std::filesystem::path m_path;
     size_t m_max_bytes;
     int m_descriptor = -1;

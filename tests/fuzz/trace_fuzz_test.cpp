@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
 #include "engine/record/export/export.h"
+#include "engine/record/recording/cache_state.h"
 #include "engine/record/recording/last_config.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_store.h"
@@ -80,6 +81,12 @@ const char* const values[] = {"NULL",
                               "zeroblob(7)",
                               "zeroblob(4096)",
                               "'entropy_bits'",
+                              "'kept_positions'",
+                              "'appended'",
+                              "'dropped'",
+                              "'skipped'",
+                              "zeroblob(12)",
+                              "zeroblob(32)",
                               "'{\"command\":\"pause\"}'",
                               "'a' || char(10) || 'b'"};
 
@@ -116,7 +123,7 @@ std::string changed_by_sql(const std::string& trace, const std::vector<Column>& 
                                  : fmt::format("{} % {} = {}", keys[random.below(keys.size())]->name,
                                                1 + random.below(6), random.below(3));
             std::string sql;
-            switch (random.below(12)) {
+            switch (random.below(13)) {
             case 0:
                 sql = fmt::format("DELETE FROM {} WHERE {}", column.table, some_rows);
                 break;
@@ -131,6 +138,19 @@ std::string changed_by_sql(const std::string& trace, const std::vector<Column>& 
             case 3:
                 sql = fmt::format("DROP TABLE {}", column.table);
                 break;
+            case 12: { // another schema
+                const char* const schemas[] = {
+                    "ALTER TABLE {0} ADD COLUMN z AS ({1})",
+                    "ALTER TABLE {0} ADD COLUMN z",
+                    "ALTER TABLE {0} DROP COLUMN {1}",
+                    "ALTER TABLE {0} RENAME COLUMN {1} TO z",
+                    "CREATE INDEX z ON {0} ({1})",
+                    "CREATE VIEW z AS SELECT {1} FROM {0}",
+                    "CREATE TRIGGER z AFTER INSERT ON {0} BEGIN DELETE FROM {0}; END"};
+                sql = fmt::format(fmt::runtime(schemas[random.below(std::size(schemas))]), column.table,
+                                  column.name);
+                break;
+            }
             case 4: // a part of a JSON text
                 sql = fmt::format("UPDATE OR IGNORE {} SET {} = replace({}, '{}', '{}') WHERE {}",
                                   column.table, column.name, column.name, "0123456789,:"[random.below(12)],
@@ -158,9 +178,21 @@ void use(const Recording& recording) {
     (void)recording.attention_rows();
     for (int64_t t = 1; t <= recording.steps(); ++t) {
         (void)recording.refresh_at(t);
-        (void)recording.signal(t, 0);
+        for (size_t id = 0; id < recording.signals().size(); ++id) {
+            (void)recording.signal(t, id);
+            (void)layer_mean(recording.layer_values(t, id));
+        }
     }
-    if (recording.steps() > 1) (void)recording.fork(recording.steps() / 2, "fork");
+    for (const bool teacher : {false, true}) {
+        const CacheState state = cache_state(recording, recording.steps(), teacher);
+        for (int64_t layer = 0; layer < state.layers(); ++layer)
+            (void)state.plane(layer, state.kv_heads() - 1);
+    }
+    if (recording.steps() > 1) {
+        const auto fork = recording.fork(recording.steps() / 2, "fork");
+        (void)cache_state(*fork, fork->steps(), false);
+        (void)first_difference(recording, *fork);
+    }
 }
 
 } // namespace

@@ -32,16 +32,25 @@ namespace refreshlab {
 bool export_csv(const Recording& recording, const std::filesystem::path& folder,
                 const std::atomic<bool>* cancelled = nullptr);
 
+/// A column of export_plotted(): a signal, or one number of a layered signal's layers.
+struct PlottedSignal {
+    size_t id = 0;
+    Reduction reduce = Reduction::mean; ///< of a layered signal; its column is called reduced_name()
+    int32_t layer = 0;                  ///< of Reduction::layer
+
+    friend bool operator==(const PlottedSignal&, const PlottedSignal&) = default;
+};
+
 /// Writes what a time plot shows as one CSV: step, the plotted signals by name and the deviation of those that have a band
 /// (Signal::band), refreshed, reason; columns, units and numbers as in steps.csv. The values are the raw ones, whatever a
 /// plot makes of them.
 /// \param first, last  steps, inclusive; clamped to the recording
-/// \param plotted      ids of signals, in the order of the columns
+/// \param plotted      in the order of the columns
 /// The file is whole or not there: an existing table is replaced at the end only.
 /// \return false when it was cancelled
 /// Throws Error{bad_input} if the file cannot be written, or is there and is something else than a table of steps.
 bool export_plotted(const Recording& recording, const std::filesystem::path& path, int64_t first,
-                    int64_t last, std::span<const size_t> plotted,
+                    int64_t last, std::span<const PlottedSignal> plotted,
                     const std::atomic<bool>* cancelled = nullptr);
 
 /// Decoded y without special tokens, valid UTF-8 (ill-formed bytes as U+FFFD).

@@ -423,28 +423,33 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
 }
 
 bool export_plotted(const Recording& recording, const std::filesystem::path& path, int64_t first,
-                    int64_t last, std::span<const size_t> plotted, const std::atomic<bool>* cancelled) {
+                    int64_t last, std::span<const PlottedSignal> plotted,
+                    const std::atomic<bool>* cancelled) {
     check_table_target(path);
-    std::vector<size_t> columns;
+    std::vector<PlottedSignal> columns;
     std::ostringstream out;
     out << "step";
-    for (const size_t id : plotted) {
-        RL_ASSERT(id < recording.signals().size());
-        columns.push_back(id);
+    for (const PlottedSignal& one : plotted) {
+        RL_ASSERT(one.id < recording.signals().size());
+        columns.push_back(one);
+        if (one.reduce != Reduction::mean) continue;
         // A band is plotted as well; where its signal has a plot of its own, the column comes from there.
-        const auto band = recording.signal_id(recording.signals()[id].band);
-        if (band && std::ranges::find(plotted, *band) == plotted.end()) columns.push_back(*band);
+        const auto band = recording.signal_id(recording.signals()[one.id].band);
+        if (band && std::ranges::find(plotted, PlottedSignal{*band}) == plotted.end())
+            columns.push_back({*band});
     }
-    for (const size_t id : columns)
-        out << ',' << recording.signals()[id].name;
+    for (const PlottedSignal& one : columns)
+        out << ',' << reduced_name(recording.signals()[one.id].name, one.reduce, one.layer);
     out << ",refreshed,reason\r\n";
     CsvRows csv(out);
     Stop stop(cancelled);
     for (int64_t t = std::max<int64_t>(first, 1), end = std::min(last, recording.steps()); t <= end; ++t) {
         if (stop()) return false;
         csv.integer(t);
-        for (const size_t id : columns)
-            csv.number(recording.signal(t, id));
+        for (const PlottedSignal& one : columns)
+            csv.number(one.reduce == Reduction::mean
+                           ? recording.signal(t, one.id)
+                           : reduce_layers(recording.layer_values(t, one.id), one.reduce, one.layer));
         refresh_columns(csv, recording, t);
         csv.end_row();
     }

@@ -71,8 +71,10 @@ CacheEvent CacheEntry::event(int64_t i) const {
     event.bytes.assign(bytes().begin(), bytes().end());
     for (PositionRange& range : event.positions)
         range.first += i * range.n;
-    for (int64_t& held : event.bytes)
-        held += i * bytes_stride;
+    if (i > 0) { // the stride of a row of one is not there yet: the writer may be setting it
+        for (int64_t& held : event.bytes)
+            held += i * bytes_stride;
+    }
     return event;
 }
 
@@ -86,7 +88,8 @@ bool CacheEntry::extend(const CacheEvent& event) {
     if (!event.bytes.empty()) {
         const int64_t stride = n == 1 ? event.bytes[0] - m_bytes : bytes_stride;
         if (event.bytes[0] != m_bytes + n * stride) return false;
-        bytes_stride = stride; // before the second event is seen; nobody reads it of a row of one
+        if (n == 1)
+            bytes_stride = stride; // before the second event is seen; no reader of a row of one looks at it
     }
     std::atomic_ref<int64_t>(m_steps).store(n + 1, std::memory_order_release); // acquired by steps()
     return true;

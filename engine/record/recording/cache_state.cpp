@@ -117,7 +117,8 @@ void CacheState::apply(const CacheEntry& entry, int64_t steps) {
     }
     const auto held = entry.bytes();
     if (held.empty()) return;
-    const int64_t last_step = entry.step + steps - 1, grown = (steps - 1) * entry.bytes_stride;
+    const int64_t last_step = entry.step + steps - 1,
+                  grown = steps > 1 ? (steps - 1) * entry.bytes_stride : 0;
     const bool one_layer = held.size() == 1 && entry.layer >= 0;
     for (int64_t layer = one_layer ? entry.layer : 0; layer < (one_layer ? entry.layer + 1 : m_layers);
          ++layer) {

@@ -15,11 +15,18 @@ size_t bytes_of(const AttentionRows& rows) {
            rows.weights.size() * sizeof(uint16_t);
 }
 
-/// Copies the events of a boundary up to `step` from one log to another.
+/// Begins an empty log with the events of another one up to `step`: shares them where they stand in front, as they do when
+/// steps never fall.
 template <class Log, class StepOf>
-size_t copy_up_to(const Log& from, Log& to, int64_t step, size_t at_most, StepOf step_of) {
+size_t take_up_to(const Log& from, Log& to, int64_t step, size_t at_most, StepOf step_of) {
     const size_t n = from.size();
-    for (size_t i = 0; i < n && to.size() < at_most; ++i) {
+    size_t front = 0, all = 0;
+    while (front < n && step_of(from[front]) <= step)
+        ++front;
+    for (size_t i = front; i < n; ++i)
+        all += step_of(from[i]) <= step ? 1 : 0;
+    to.begin_with(from, std::min(front, at_most));
+    for (size_t i = front; i < n && all > 0 && to.size() < at_most; ++i) {
         if (step_of(from[i]) <= step) to.append(from[i]);
     }
     return to.size();
@@ -29,29 +36,26 @@ size_t copy_up_to(const Log& from, Log& to, int64_t step, size_t at_most, StepOf
 
 Recording::Recording(RunInfo info, std::shared_ptr<const TokenTable> tokens)
     : m_info(std::move(info))
-    , m_signals(signal_table(m_info.published_signals))
     , m_tokens(std::move(tokens)) {
     RL_ASSERT(m_tokens != nullptr);
-    for (size_t id = 0; id < m_signals.size(); ++id) {
+    if (!m_info.published_signals.empty()) {
+        auto table = std::make_shared<SignalTable>();
+        table->published = m_info.published_signals;
+        table->signals = signal_table(table->published);
+        m_table = std::move(table);
+    }
+    for (size_t id = 0; id < signals().size(); ++id) {
         const auto& written = m_info.written_signals;
-        m_knows[id] = !written || std::ranges::find(*written, m_signals[id].name) != written->end();
+        m_knows[id] = !written || std::ranges::find(*written, signals()[id].name) != written->end();
     }
 }
 
 std::optional<size_t> Recording::signal_id(std::string_view name) const {
-    return find_signal(m_signals, name);
+    return find_signal(signals(), name);
 }
 
 std::span<const float> Recording::layer_values(int64_t t, size_t id) const {
-    size_t low = 0, high = m_layer_rows.size();
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (m_layer_rows[middle].step < t) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    size_t low = first_beyond(m_layer_rows, [&](const LayerRow& row) { return row.step >= t; });
     for (; low < m_layer_rows.size() && m_layer_rows[low].step == t; ++low) {
         if (m_layer_rows[low].signal == id) return *m_layer_rows[low].values;
     }
@@ -59,10 +63,13 @@ std::span<const float> Recording::layer_values(int64_t t, size_t id) const {
 }
 
 float Recording::signal(int64_t t, size_t id) const {
-    // atomic_ref has no read-only form in C++20; the record itself is not const.
-    auto& value = const_cast<float&>(m_steps[static_cast<size_t>(t - 1)].signals[id]);
-    return std::atomic_ref<float>(value).load(
-        std::memory_order_relaxed); // order comes from back_fills().size()
+    const auto i = static_cast<size_t>(t - 1);
+    if (FillChunk* fills = m_fills.find(i / steps_per_fill)) {
+        const float value = std::atomic_ref<float>((*fills)[i % steps_per_fill][id])
+                                .load(std::memory_order_relaxed); // order comes from back_fills().size()
+        if (!is_absent(value)) return value;
+    }
+    return m_steps[i].signals[id];
 }
 
 int64_t Recording::num_tokens() const {
@@ -107,29 +114,20 @@ std::vector<std::shared_ptr<const AttentionRows>> Recording::attention_rows() co
 }
 
 const RefreshEvent* Recording::refresh_at(int64_t t) const {
-    size_t low = 0, high = m_refreshes.size();
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (m_refreshes[middle].step < t) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < m_refreshes.size() && m_refreshes[low].step == t ? &m_refreshes[low] : nullptr;
+    const size_t found = first_beyond(m_refreshes, [&](const RefreshEvent& e) { return e.step >= t; });
+    return found < m_refreshes.size() && m_refreshes[found].step == t ? &m_refreshes[found] : nullptr;
 }
 
 void Recording::append(const StepRecord& record, const LayerValues& layers) {
     RL_ASSERT(record.step == steps() + 1);
     RL_ASSERT(record.top_k <= max_top_k);
     for (const LayerValues::Entry& entry : layers.entries()) {
-        RL_ASSERT(entry.signal < m_signals.size() && m_signals[entry.signal].layered);
+        RL_ASSERT(entry.signal < signals().size() && signals()[entry.signal].layered);
         RL_ASSERT(static_cast<int64_t>(entry.count) == m_info.layers);
         const auto values = layers.values(entry);
         m_layer_rows.append({record.step, entry.signal,
                              std::make_shared<const std::vector<float>>(values.begin(), values.end())});
     }
-    m_measured.append(record.signals); // before the record: who sees the record finds this
     m_steps.append(record);
 }
 
@@ -145,10 +143,30 @@ void Recording::back_fill(size_t signal, int64_t first_step, std::span<const flo
         if (is_absent(value)) continue;
         any = true;
         m_filled.append({first_step + i, known, value, id});
-        float& slot = m_steps.writable(static_cast<size_t>(first_step + i - 1)).signals[signal];
+        const auto at = static_cast<size_t>(first_step + i - 1);
+        float& slot = writable_fills(at / steps_per_fill)[at % steps_per_fill][signal];
         std::atomic_ref<float>(slot).store(value, std::memory_order_relaxed); // released by the append below
+        m_last_fill[at / steps_per_fill] = known;
     }
-    if (any) m_back_fills.append({first_step, first_step + n - 1, id});
+    if (any) m_back_fills.append({first_step, first_step + n - 1, m_filled.size(), id});
+}
+
+Recording::FillChunk& Recording::writable_fills(size_t number) {
+    FillChunk* chunk = m_fills.find(number);
+    if (chunk == nullptr || !m_fills.owns_alone(number)) {
+        std::shared_ptr<FillChunk> own;
+        if (chunk != nullptr) {
+            own = std::make_shared<FillChunk>(*chunk);
+        } else {
+            own = std::make_shared<FillChunk>();
+            for (auto& step : *own)
+                step.fill(absent());
+        }
+        chunk = own.get();
+        m_fills.put(number, std::move(own), true);
+        if (m_last_fill.size() <= number) m_last_fill.resize(number + 1, 0);
+    }
+    return *chunk;
 }
 
 void Recording::add_refresh(RefreshEvent event) {
@@ -286,63 +304,23 @@ std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, con
     info.parent_id = std::exchange(info.id, std::move(new_id));
     info.fork_step = step;
     auto branch = std::make_shared<Recording>(std::move(info), m_tokens);
+    branch->m_table = m_table; // the same, once
 
-    // Records as they were measured, and between them the back-fills in the order they were made: so the branch knows
-    // behind each boundary what this recording knew there, and `known` of its values comes out the same.
-    size_t next_fill = 0;
-    const auto fill_up_to = [&](int64_t known) {
-        for (; next_fill < m_filled.size() && m_filled[next_fill].known <= known;) {
-            const FilledValue& first = m_filled[next_fill];
-            std::vector<float> values;
-            while (next_fill < m_filled.size()) {
-                const FilledValue& fill = m_filled[next_fill];
-                const bool follows = fill.known == first.known && fill.signal == first.signal &&
-                                     fill.step == first.step + static_cast<int64_t>(values.size());
-                if (!follows) break;
-                values.push_back(fill.value);
-                ++next_fill;
-            }
-            branch->back_fill(first.signal, first.step, values);
-        }
-    };
-    for (int64_t t = 1; t <= step; ++t) {
-        fill_up_to(t); // made before record t was appended
-        StepRecord record;
-        const StepRecord& own = this->step(t);
-        record.step = own.step;
-        record.position = own.position;
-        record.token_id = own.token_id;
-        record.next_token_id = own.next_token_id;
-        record.producer = own.producer;
-        record.next_producer = own.next_producer;
-        record.fed = own.fed;
-        record.top_k = own.top_k;
-        record.top_ids = own.top_ids;
-        record.top_probs = own.top_probs;
-        record.part_ms = own.part_ms;
-        record.arrival_ms = own.arrival_ms;
-        std::ranges::copy(measured(t), record.signals.begin());
-        branch->append(record);
-    }
-    for (size_t i = 0; i < m_layer_rows.size() && m_layer_rows[i].step <= step; ++i)
-        branch->m_layer_rows.append(m_layer_rows[i]);
+    // Records as they were measured, and the values that were filled in by then: so the branch knows behind each boundary what
+    // this recording knew there.
+    branch->m_steps.begin_with(m_steps, static_cast<size_t>(step));
+    fork_fills(*branch, step);
+    branch->m_layer_rows.begin_with(
+        m_layer_rows, first_beyond(m_layer_rows, [&](const LayerRow& row) { return row.step > step; }));
 
     const auto own_step = [](const auto& event) { return event.step; };
     auto& inherited = branch->m_inherited;
-    inherited.refreshes = copy_up_to(m_refreshes, branch->m_refreshes, step, at_most.refreshes, own_step);
-    inherited.passes = copy_up_to(m_passes, branch->m_passes, step, at_most.passes, own_step);
-    inherited.commands = copy_up_to(m_commands, branch->m_commands, step, at_most.commands, own_step);
-    inherited.drifts = copy_up_to(m_drifts, branch->m_drifts, step, at_most.drifts,
+    inherited.refreshes = take_up_to(m_refreshes, branch->m_refreshes, step, at_most.refreshes, own_step);
+    inherited.passes = take_up_to(m_passes, branch->m_passes, step, at_most.passes, own_step);
+    inherited.commands = take_up_to(m_commands, branch->m_commands, step, at_most.commands, own_step);
+    inherited.drifts = take_up_to(m_drifts, branch->m_drifts, step, at_most.drifts,
                                   [](const auto& drift) { return drift->step; });
-
-    for (size_t i = 0; i < m_cache_entries.size() && i < at_most.cache_entries; ++i) {
-        if (m_cache_entries[i].step > step) break; // steps never fall
-        CacheEntry entry = m_cache_entries[i];
-        entry.set_steps(std::min(entry.steps(), step - entry.step + 1));
-        branch->m_cache_entries.append(std::move(entry));
-        branch->follow_cache_entry(i);
-    }
-    inherited.cache_entries = branch->m_cache_entries.size();
+    fork_cache_entries(*branch, step, at_most.cache_entries);
 
     const std::scoped_lock lock(m_mutex);
     for (const auto& [key, rows] : m_attention) {
@@ -351,6 +329,67 @@ std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, con
         branch->m_attention_bytes += bytes_of(*rows);
     }
     return branch;
+}
+
+void Recording::fork_fills(Recording& branch, int64_t step) const {
+    const size_t filled = first_beyond(m_filled, [&](const FilledValue& v) { return v.known > step; });
+    branch.m_filled.begin_with(m_filled, filled);
+    branch.m_back_fills.begin_with(m_back_fills, first_beyond(m_back_fills, [&](const BackFill& b) {
+                                       return b.filled_values > filled;
+                                   }));
+    // A chunk that has been filled later on as well is made again from the values of then; others are shared.
+    std::vector<bool> made_again(m_fills.num_chunks(), false);
+    bool any = false;
+    for (size_t number = 0; number < m_fills.num_chunks(); ++number) {
+        if (m_fills.find(number) == nullptr) continue;
+        if (m_last_fill[number] > step) {
+            made_again[number] = any = true;
+            continue;
+        }
+        branch.m_fills.put(number, m_fills.shared(number), false);
+        branch.m_last_fill.resize(number + 1, 0);
+        branch.m_last_fill[number] = m_last_fill[number];
+    }
+    for (size_t i = 0; i < filled && any; ++i) {
+        const FilledValue& value = m_filled[i];
+        const auto at = static_cast<size_t>(value.step - 1);
+        const size_t number = at / steps_per_fill;
+        if (!made_again[number]) continue;
+        branch.writable_fills(number)[at % steps_per_fill][value.signal] = value.value;
+        branch.m_last_fill[number] = value.known;
+    }
+}
+
+void Recording::fork_cache_entries(Recording& branch, int64_t step, size_t at_most) const {
+    const size_t up_to_step =
+        first_beyond(m_cache_entries, [&](const CacheEntry& e) { return e.step > step; });
+    const size_t n = std::min(up_to_step, at_most);
+    branch.m_cache_entries.begin_with(m_cache_entries, n);
+    for (size_t i = 0; i < n; ++i) {
+        const CacheEntry& entry = m_cache_entries[i];
+        if (entry.last_step() > step) branch.m_cache_entries.writable(i).set_steps(step - entry.step + 1);
+        branch.follow_cache_entry(i);
+    }
+    branch.m_inherited.cache_entries = n;
+}
+
+size_t Recording::own_bytes() const {
+    constexpr size_t map_node = 96; // of the attention rows, which are shared
+    size_t bytes = sizeof(Recording) + m_info.prompt_ids.size() * sizeof(int32_t) +
+                   m_info.rendered_prompt.size() + m_info.config.prompt.size() +
+                   m_info.config.given_text.size() + m_info.config.task.reference.size() + m_info.note.size();
+    if (m_table && m_info.fork_step == 0) bytes += m_table->signals.size() * sizeof(Signal);
+    bytes += m_steps.own_bytes() + m_fills.own_bytes() + m_last_fill.capacity() * sizeof(int64_t) +
+             m_refreshes.own_bytes() + m_passes.own_bytes() + m_commands.own_bytes() + m_drifts.own_bytes() +
+             m_layer_rows.own_bytes() + m_cache_entries.own_bytes() + m_filled.own_bytes() +
+             m_back_fills.own_bytes() + m_attention_changes.own_bytes();
+    for (size_t i = m_layer_rows.size(); i > 0 && m_layer_rows[i - 1].step > m_info.fork_step; --i)
+        bytes +=
+            sizeof(*m_layer_rows[i - 1].values) + m_layer_rows[i - 1].values->size() * sizeof(float) + 16;
+    for (size_t i = m_commands.size(); i > m_inherited.commands; --i)
+        bytes += m_commands[i - 1].json.size();
+    const std::scoped_lock lock(m_mutex);
+    return bytes + m_attention.size() * map_node;
 }
 
 } // namespace refreshlab

@@ -65,9 +65,9 @@ struct RunEnd {
 ///          reads; records never move. Exceptions: signal values may be back-filled later (atomic; see back_fills()), a row
 ///          of cache appends grows (atomic; see CacheEntry), and the end and the attention rows are looked up under a mutex
 ///          held for one look-up.
-/// Memory   ~0.5 KB a step, ~24 B a back-filled value, ~70 B and 4 B a layer for each layered signal that a step measured,
-///          ~0.1 KB a cache event (all appends of single steps in a row count as one), attention rows up to
-///          capture.attention_megabytes.
+/// Memory   ~0.4 KB a step, ~50 B a back-filled value and 1 KB for every 8 steps that have one, ~70 B and 4 B a layer for
+///          each layered signal that a step measured, ~0.1 KB a cache event (all appends of single steps in a row count as one),
+///          attention rows up to capture.attention_megabytes. A fork shares what it has in common with its parent.
 class Recording {
 public:
     /// Throws Error{bad_input} when info.published_signals are not usable (signal_table()).
@@ -83,11 +83,13 @@ public:
     [[nodiscard]] int64_t steps() const { return static_cast<int64_t>(m_steps.size()); }
     [[nodiscard]] const StepRecord& step(int64_t t) const { return m_steps[static_cast<size_t>(t - 1)]; }
     /// The signals of this run by id: the registry's, then those that its components published.
-    [[nodiscard]] std::span<const Signal> signals() const { return m_signals; }
+    [[nodiscard]] std::span<const Signal> signals() const {
+        return m_table ? m_table->signals : refreshlab::signals();
+    }
     [[nodiscard]] std::optional<size_t> signal_id(std::string_view name) const;
     /// False where the program that wrote this recording did not have the signal.
     [[nodiscard]] bool knows_signal(size_t id) const { return m_knows[id]; }
-    /// Current value, back-fills included. Use this and not step(t).signals, which a back-fill may be writing.
+    /// Current value, back-fills included; step(t).signals has what was measured at the step.
     [[nodiscard]] float signal(int64_t t, size_t id) const;
     /// Values of a layered signal at step t, [layers], absent() in layers that were not measured; empty where the step did not
     /// measure it. Its mean over the layers is signal(t, id). Cost: a binary search.
@@ -98,10 +100,12 @@ public:
         size_t signal = 0;
         std::shared_ptr<const std::vector<float>> values; ///< [layers]
     };
-    [[nodiscard]] const ChunkedLog<LayerRow>& layer_rows() const { return m_layer_rows; }
+    using LayerLog = ChunkedLog<LayerRow, 64, size_t{1} << 24>;
+    [[nodiscard]] const LayerLog& layer_rows() const { return m_layer_rows; }
     /// Changes of both models' caches, in the order in which they began. cache_state.h makes them into what stands in a cache
     /// behind a step.
-    [[nodiscard]] const ChunkedLog<CacheEntry>& cache_entries() const { return m_cache_entries; }
+    using CacheLog = ChunkedLog<CacheEntry, 16, size_t{1} << 24>;
+    [[nodiscard]] const CacheLog& cache_entries() const { return m_cache_entries; }
     [[nodiscard]] const ChunkedLog<RefreshEvent>& refreshes() const { return m_refreshes; }
     [[nodiscard]] const ChunkedLog<PassEvent>& passes() const { return m_passes; }
     [[nodiscard]] const ChunkedLog<CommandEvent>& commands() const { return m_commands; }
@@ -121,32 +125,35 @@ public:
     [[nodiscard]] std::shared_ptr<const AttentionRows> attention(int64_t position, bool teacher) const;
     /// Every back-fill is also an entry here: (first step, last step, signal id). Plots rebuild those ranges.
     struct BackFill {
-        int64_t first_step, last_step;
-        uint16_t signal;
+        int64_t first_step = 0, last_step = 0;
+        size_t filled_values = 0; ///< filled_values().size() behind it
+        uint16_t signal = 0;
     };
-    [[nodiscard]] const ChunkedLog<BackFill, 1024, 16384>& back_fills() const { return m_back_fills; }
+    using BackFillLog = ChunkedLog<BackFill, 128, size_t{1} << 24>;
+    [[nodiscard]] const BackFillLog& back_fills() const { return m_back_fills; }
     /// Refresh event whose step is t, or null. Cost: a binary search.
     [[nodiscard]] const RefreshEvent* refresh_at(int64_t t) const;
 
     // --- any thread; for the trace store, which must tell what was known when ---
     /// Signals of step t as append() got them, before any back-fill.
     [[nodiscard]] std::span<const float, max_signals> measured(int64_t t) const {
-        return m_measured[static_cast<size_t>(t - 1)];
+        return m_steps[static_cast<size_t>(t - 1)].signals;
     }
     /// One back-filled value. `known` is the boundary at which it was made, steps() + 1 at that time: a fork at
     /// k >= known keeps the value, a fork before it does not. In the order made, so `known` never falls.
     struct FilledValue {
-        int64_t step, known;
-        float value;
-        uint16_t signal;
+        int64_t step = 0, known = 0;
+        float value = 0;
+        uint16_t signal = 0;
     };
-    [[nodiscard]] const ChunkedLog<FilledValue, 1024, 16384>& filled_values() const { return m_filled; }
+    using FilledLog = ChunkedLog<FilledValue, 128, size_t{1} << 24>;
+    [[nodiscard]] const FilledLog& filled_values() const { return m_filled; }
     /// One change of the attention store: attention(position, teacher) tells what is there now.
     struct AttentionChange {
-        int64_t position;
-        bool teacher;
+        int64_t position = 0;
+        bool teacher = false;
     };
-    using AttentionLog = ChunkedLog<AttentionChange, 1024, 16384>;
+    using AttentionLog = ChunkedLog<AttentionChange, 128, size_t{1} << 24>;
     [[nodiscard]] const AttentionLog& attention_changes() const { return m_attention_changes; }
     /// All rows, by (position, teacher).
     [[nodiscard]] std::vector<std::shared_ptr<const AttentionRows>> attention_rows() const;
@@ -157,6 +164,9 @@ public:
     [[nodiscard]] const Inherited& inherited() const { return m_inherited; }
 
     // --- the writer ---
+    /// Bytes that this recording holds for itself, about; what it shares with the one that it was forked from is not its own,
+    /// and neither are attention rows and drift maps.
+    [[nodiscard]] size_t own_bytes() const;
     /// record.step == steps() + 1; of each layered signal info().layers values (asserted).
     /// \param layers  the layer values of this step; the record has their means already (evaluate_signals, StepValues)
     void append(const StepRecord& record, const LayerValues& layers = {});
@@ -189,11 +199,23 @@ public:
                                                   const Inherited& at_most) const;
 
 private:
+    static constexpr size_t steps_per_fill = 8; ///< 1 KB a chunk
+    /// Back-filled values of so many steps, absent() where there is none.
+    using FillChunk = std::array<std::array<float, max_signals>, steps_per_fill>;
+
+    [[nodiscard]] FillChunk& writable_fills(size_t number);
+    void fork_fills(Recording& branch, int64_t step) const;
+    void fork_cache_entries(Recording& branch, int64_t step, size_t at_most) const;
     void follow_cache_entry(size_t n);                     ///< brings m_cache_tails up to date with it
     void drop_over_limit(std::pair<int64_t, bool> newest); ///< m_mutex held
 
     RunInfo m_info;
-    std::vector<Signal> m_signals; ///< views into m_info
+    /// Of a run whose components publish signals, and of its forks; null: the registry alone.
+    struct SignalTable {
+        std::vector<PublishedSignal> published;
+        std::vector<Signal> signals; ///< views into published
+    };
+    std::shared_ptr<const SignalTable> m_table;
     std::array<bool, max_signals> m_knows{};
     std::shared_ptr<const TokenTable> m_tokens;
     Inherited m_inherited;
@@ -203,16 +225,17 @@ private:
         int64_t last_step = 0;          ///< of its events
     };
     std::array<CacheTail, 2> m_cache_tails;
-    ChunkedLog<std::array<float, max_signals>> m_measured;
     ChunkedLog<StepRecord> m_steps;
+    ChunkDirectory<FillChunk> m_fills; ///< from the first value of a chunk on
+    std::vector<int64_t> m_last_fill;  ///< by chunk: boundary of its newest value
     ChunkedLog<RefreshEvent> m_refreshes;
     ChunkedLog<PassEvent> m_passes;
     ChunkedLog<CommandEvent> m_commands;
     ChunkedLog<std::shared_ptr<const DriftMap>> m_drifts;
-    ChunkedLog<LayerRow> m_layer_rows; ///< by step; appended before the step's record
-    ChunkedLog<CacheEntry> m_cache_entries;
-    ChunkedLog<FilledValue, 1024, 16384> m_filled;
-    ChunkedLog<BackFill, 1024, 16384> m_back_fills;
+    LayerLog m_layer_rows; ///< by step; appended before the step's record
+    CacheLog m_cache_entries;
+    FilledLog m_filled;
+    BackFillLog m_back_fills;
     AttentionLog m_attention_changes;          ///< appended with m_mutex held
     std::atomic<uint64_t> m_end_revision{0};   // released by set_end(), acquired by the trace store
     std::atomic<bool> m_ended_by_token{false}; // released by set_end(), acquired by num_tokens()

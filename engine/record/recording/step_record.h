@@ -37,7 +37,7 @@ struct StepRecord {
     uint8_t top_k = 0; ///< candidates of y_{t+1}, most likely first, before temperature and filters
     std::array<int32_t, max_top_k> top_ids{};
     std::array<float, max_top_k> top_probs{};
-    /// By signal id; absent() where not measured; may be back-filled later (Recording::signal() tells the current value).
+    /// By signal id, as the step measured it; absent() where it did not. A value may be filled in later: Recording::signal().
     std::array<float, max_signals> signals{};
     std::array<float, num_parts> part_ms{}; ///< wall clock; not part of what must be equal in a replay
     double arrival_ms = 0; ///< when y_{t+1} was known on the host, since the run was submitted; not compared

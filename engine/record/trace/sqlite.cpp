@@ -5,16 +5,40 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 namespace refreshlab::sqlite {
 
 namespace {
 
+/// errno of the call of the system that failed, 0 = none. Of writing and reading the file and its log keep their own: what came
+/// behind the failure has set the thread's anew.
+int system_error(sqlite3* db, int primary) {
+    if (db == nullptr) return 0;
+    if (primary == SQLITE_CANTOPEN) return sqlite3_system_errno(db);
+    if (primary != SQLITE_IOERR) return 0;
+    int of_file = 0;
+    sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &of_file);
+    if (of_file != 0) return of_file;
+    sqlite3_file* log = nullptr; // or the journal
+    sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, static_cast<void*>(&log));
+    if (log != nullptr && log->pMethods != nullptr)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &of_file);
+    return of_file;
+}
+
 [[noreturn]] void fail(sqlite3* db, int code) {
-    throw SqlError(code, db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+    std::string message = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+    const int system = system_error(db, code & 0xFF);
+    // SQLite's own words say nothing of these.
+    if (system == EMFILE || system == ENFILE || system == EFBIG || system == EDQUOT || system == ELOOP)
+        message = fmt::format("{}: {}", message, std::generic_category().message(system));
+    throw SqlError(code, message, system);
 }
 
 [[noreturn]] void wrong_type(int column, const char* wanted) {
@@ -67,9 +91,16 @@ Database::Database(const std::filesystem::path& path, Open mode) {
         mode == Open::unchanging ? uri_of(path, "immutable=1") : std::filesystem::absolute(path).string();
     const int code = sqlite3_open_v2(name.c_str(), &m_db, flags, nullptr);
     if (code == SQLITE_OK) return;
-    const std::string message = m_db != nullptr ? sqlite3_errmsg(m_db) : sqlite3_errstr(code);
-    sqlite3_close(m_db);
-    throw SqlError(code, message);
+    try {
+        fail(m_db, code);
+    } catch (...) {
+        sqlite3_close(m_db);
+        throw;
+    }
+}
+
+bool SqlError::too_many_files() const {
+    return m_system == EMFILE || m_system == ENFILE;
 }
 
 Database::~Database() {
@@ -97,6 +128,26 @@ void Database::busy_timeout(int ms) {
 
 bool Database::read_only() const {
     return sqlite3_db_readonly(m_db, "main") == 1;
+}
+
+void Database::distrust(int64_t longest) {
+    sqlite3_db_config(m_db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_db_config(m_db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    sqlite3_db_config(m_db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+    sqlite3_db_config(m_db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+    constexpr int64_t least = 4096; // its own statements and pragmas
+    sqlite3_limit(m_db, SQLITE_LIMIT_LENGTH,
+                  static_cast<int>(std::clamp<int64_t>(longest, least, std::numeric_limits<int>::max())));
+    exec("PRAGMA cell_size_check = ON");
+}
+
+bool Database::has_moved() const {
+    int moved = 0;
+    return sqlite3_file_control(m_db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
+}
+
+void Database::leave_as_it_is() {
+    sqlite3_db_config(m_db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 Statement::Statement(Database& db, std::string_view sql)

@@ -13,17 +13,21 @@ struct sqlite3_stmt;
 
 namespace refreshlab::sqlite {
 
-/// What SQLite said, with its primary result code. Never leaves the files that hold a database (record's
+/// What SQLite said, with its primary result code and, where a call of the system failed, that call's errno. Never leaves the files that hold a database (record's
 /// traces, study's sweeps): they turn it into a refreshlab::Error or a message.
 class SqlError : public std::runtime_error {
 public:
-    SqlError(int code, const std::string& message)
+    SqlError(int code, const std::string& message, int system = 0)
         : std::runtime_error(message)
-        , m_code(code & 0xFF) {}
+        , m_code(code & 0xFF)
+        , m_system(system) {}
     [[nodiscard]] int code() const { return m_code; }
+    [[nodiscard]] int system() const { return m_system; } ///< 0 = none
+    /// The process, or the machine, has as many files open as it may: nothing is wrong with the database.
+    [[nodiscard]] bool too_many_files() const;
 
 private:
-    int m_code;
+    int m_code, m_system;
 };
 
 enum class Open : uint8_t {
@@ -52,6 +56,13 @@ public:
     [[nodiscard]] std::string text(const char* sql); ///< the same as text
     void busy_timeout(int ms);                       ///< how long a locked file is waited for
     [[nodiscard]] bool read_only() const;
+    /// For a file that anybody may have written: its schema calls no functions, its views and triggers do nothing, no write
+    /// reaches SQLite's own tables, and no value or row is longer than `longest` bytes.
+    void distrust(int64_t longest);
+    /// The file under this connection is not the one at its path any more: removed, renamed or replaced.
+    [[nodiscard]] bool has_moved() const;
+    /// Lets the file alone when the connection is closed, -wal and -shm too: others may have come to stand in their place.
+    void leave_as_it_is();
     [[nodiscard]] sqlite3* handle() const { return m_db; }
 
 private:

@@ -7,10 +7,14 @@
 
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -27,6 +31,8 @@ using sqlite::Statement;
 constexpr auto doing = "reading trace";
 constexpr int64_t max_steps = static_cast<int64_t>(ChunkedLog<StepRecord>::max_size());
 constexpr int64_t max_id = std::numeric_limits<int32_t>::max();
+constexpr int64_t longest_token = int64_t{1}
+                                  << 16; ///< bytes; those of real vocabularies have a few hundred at most
 
 /// RunEnd::stop_reason
 constexpr std::string_view stop_reasons[] = {"max_tokens",    "given_end", "stop_token",
@@ -97,10 +103,12 @@ private:
 class Loader {
 public:
     /// \param version  schema of the file
-    Loader(Database& db, int64_t version, std::string file)
+    /// \param bytes    that the file really has
+    Loader(Database& db, int64_t version, std::string file, uint64_t bytes)
         : m_db(db)
         , m_version(version)
-        , m_file(std::move(file)) {}
+        , m_file(std::move(file))
+        , m_bytes(bytes) {}
 
     std::vector<std::shared_ptr<Recording>> load() {
         m_db.exec("BEGIN"); // one snapshot, whatever a live writer adds meanwhile
@@ -111,8 +119,11 @@ public:
         while (runs.step())
             all.push_back(load_run(runs));
         for (const auto& recording : all) {
-            if (!recording->info().has_cache_events && recording->cache_entries().size() == 0)
-                add_older_cache_events(*recording);
+            if (recording->info().has_cache_events || !recording->cache_entries().empty()) continue;
+            const size_t before = recording->own_bytes();
+            add_older_cache_events(*recording);
+            m_memory += recording->own_bytes() - before;
+            check_memory(0);
         }
         return all;
     }
@@ -168,6 +179,7 @@ private:
             auto& table = m_vocabularies[rows.integer(0)];
             if (!table) table = std::make_shared<TraceTokens>();
             const auto bytes = rows.blob(2);
+            within(static_cast<int64_t>(bytes.size()), 0, longest_token, "bytes of a token");
             std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
             table->add(within32(rows.integer(1), 0, max_id, "token id"), std::move(text),
                        rows.integer(3) != 0);
@@ -194,6 +206,7 @@ private:
                 throw Damage(fmt::format("run {} does not begin at its fork", m_run));
             within(fork_step, 0, found->second->steps(), "fork step");
             recording = found->second->fork(fork_step, id, inherited(row));
+            check_memory(recording->own_bytes());
             m_tokens = m_run_tokens.at(parent);
         } else {
             const auto tokens = m_vocabularies.find(row.integer(9));
@@ -212,6 +225,7 @@ private:
         m_run_tokens.emplace(id, m_tokens);
 
         load_steps(*recording);
+        check_text(*recording);
         within(fork_step, 0, recording->steps(), "fork step");
         load_refreshes(*recording);
         load_passes(*recording);
@@ -225,7 +239,27 @@ private:
                 throw Damage(fmt::format("run {} ended for no known reason", m_run));
             recording->set_end({reason, number_or_nan(row, 12), row.number(13), row.number(14)});
         }
+        m_memory += recording->own_bytes();
+        check_memory(0);
         return recording;
+    }
+
+    // What the runs of one file may hold is bounded by what the file has: forks multiply little rows, and a long token may be
+    // chosen at every step. Written by a recorder, a file is larger than its runs are in memory, within a factor of ten.
+    void check_memory(size_t more) const {
+        constexpr uint64_t base = uint64_t{64} << 20U, per_byte = 64;
+        if (m_memory + more > base + per_byte * m_bytes)
+            throw Damage("its runs take more memory than a file of its size can need");
+    }
+    void check_text(const Recording& recording) const {
+        constexpr uint64_t base = uint64_t{1} << 20U, per_byte = 4;
+        uint64_t text = 0;
+        for (const int32_t id : recording.info().prompt_ids)
+            text += m_tokens->token_bytes(id).size();
+        for (int64_t t = 1; t <= recording.steps(); ++t)
+            text += m_tokens->token_bytes(recording.step(t).token_id).size();
+        if (text > base + per_byte * m_bytes)
+            throw Damage("its text is longer than a file of its size can hold");
     }
 
     // Bounds of what speaks of a run: its steps and positions, and those of the step in flight, which comes with the next
@@ -468,6 +502,7 @@ private:
         constexpr int64_t most_bytes = int64_t{1} << 50;
         const size_t inherited = recording.cache_entries().size();
         int64_t earliest = 0;
+        std::set<std::pair<int32_t, int32_t>> planes; // told apart: cache_state() keeps all columns of each
         for (size_t i = 0; i < inherited; ++i)
             earliest = std::max(earliest, recording.cache_entries()[i].step);
         while (rows.step()) {
@@ -489,6 +524,9 @@ private:
                 within32(rows.integer(6), -1, recording.info().layers - 1, "layer of a cache event");
             event.kv_head =
                 within32(rows.integer(7), -1, recording.info().kv_heads - 1, "KV head of a cache event");
+            planes.emplace(event.layer, event.kv_head);
+            constexpr size_t cell = 10;
+            check_memory(planes.size() * static_cast<size_t>(columns(recording, recording.steps())) * cell);
             const int64_t end = columns(recording, event.step + steps - 1);
             read_ranges(event, rows, end);
             const auto origin = origin_from_name(rows.text(11));
@@ -542,7 +580,7 @@ private:
         return std::nullopt;
     }
 
-    static void put_entry(Recording& recording, size_t n, CacheEvent event, int64_t steps, int64_t stride) {
+    void put_entry(Recording& recording, size_t n, CacheEvent event, int64_t steps, int64_t stride) {
         CacheEntry entry(std::move(event));
         entry.bytes_stride = stride;
         entry.set_steps(steps);
@@ -600,6 +638,8 @@ private:
     Database& m_db;
     const int64_t m_version;
     std::string m_file;
+    const uint64_t m_bytes;
+    uint64_t m_memory = 0; ///< of the runs read so far
     int64_t m_run = 0;
     std::unordered_map<int64_t, std::shared_ptr<TraceTokens>> m_vocabularies;
     std::unordered_map<std::string, std::shared_ptr<Recording>> m_runs;
@@ -658,11 +698,68 @@ private:
     uint64_t m_calls_left;
 };
 
-/// The file may be anybody's: its schema may not call functions, and no write reaches SQLite's own tables.
-void distrust(Database& db) {
-    sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-    sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-    db.exec("PRAGMA cell_size_check = ON");
+std::filesystem::path log_of(const std::filesystem::path& path) {
+    return path.string() + "-wal";
+}
+
+/// Bytes that the file and its log really have on the disk: a sparse one claims more than it holds.
+uint64_t stored_bytes(const std::filesystem::path& path) {
+    uint64_t bytes = 0;
+    for (const auto& file : {path, log_of(path)}) {
+        struct stat status {};
+        if (stat(file.c_str(), &status) != 0) continue;
+        const auto size = static_cast<uint64_t>(status.st_size),
+                   blocks = static_cast<uint64_t>(status.st_blocks) * 512;
+        bytes += blocks > 0 ? std::min(size, blocks) : size; // some file systems do not tell blocks
+    }
+    return bytes;
+}
+
+/// What a log that SQLite cannot open says to a person.
+Error log_problem(const std::filesystem::path& path, const sqlite::SqlError& e) {
+    const auto log = log_of(path);
+    const std::string name = log.filename().string();
+    std::error_code error;
+    if (std::filesystem::is_symlink(log, error)) {
+        return {doing, path.string(),
+                fmt::format("{} beside it is a symbolic link, which SQLite does not follow", name),
+                fmt::format("put the file itself there, as {}", name)};
+    }
+    std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+    if (access(folder.c_str(), W_OK) != 0) {
+        return {doing, path.string(),
+                fmt::format("its last steps stand in {}, and reading that takes a folder that can be written",
+                            name),
+                fmt::format("copy both files to such a folder")};
+    }
+    return {doing, path.string(), fmt::format("{} beside it cannot be read: {}", name, e.what()),
+            "check the permissions of the files"};
+}
+
+/// A trace that is open for reading.
+struct OpenTrace {
+    std::unique_ptr<Database> db;
+    std::string stamp; ///< of a file that was opened as one that nobody writes; empty else
+};
+
+OpenTrace open_trace(const std::filesystem::path& path) {
+    const auto try_to = [&](sqlite::Open mode) {
+        auto db = std::make_unique<Database>(path, mode);
+        db->busy_timeout(2000);
+        db->distrust(static_cast<int64_t>(stored_bytes(path)));
+        (void)db->integer("PRAGMA user_version"); // opens the log, where there is one
+        return db;
+    };
+    try {
+        return {try_to(sqlite::Open::read_only), {}};
+    } catch (const sqlite::SqlError& e) {
+        const bool log = e.code() == SQLITE_CANTOPEN || e.code() == SQLITE_READONLY;
+        if (!log || e.too_many_files()) throw;
+        // In WAL form, and its companions cannot be made: without a log there is nothing in them.
+        if (!sqlite::unchanging(path)) throw log_problem(path, e);
+        const std::string stamp = sqlite::stamp(path);
+        return {try_to(sqlite::Open::unchanging), stamp};
+    }
 }
 
 /// SQLite reads zeros where the last page was cut. Without a WAL, which may hold newer pages, all of them are in the file.
@@ -670,7 +767,7 @@ void require_whole(Database& db, const std::filesystem::path& path) {
     const auto bytes =
         static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size"));
     std::error_code missing;
-    const auto wal = std::filesystem::file_size(path.string() + "-wal", missing);
+    const auto wal = std::filesystem::file_size(log_of(path), missing);
     if (!missing && wal > 0) return;
     if (const auto size = std::filesystem::file_size(path); size < bytes)
         throw Error(doing, path.string(),
@@ -696,15 +793,17 @@ int64_t schema_of(Database& db, const std::filesystem::path& path) {
 std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path) {
     try {
         check_file(path);
-        Database db(path, sqlite::Open::read_only);
-        db.busy_timeout(2000);
-        distrust(db);
+        const OpenTrace trace = open_trace(path);
+        Database& db = *trace.db;
         const int64_t version = schema_of(db, path);
         require_whole(db, path);
-        const WorkLimit limit(
-            db, static_cast<uint64_t>(db.integer("PRAGMA page_count") * db.integer("PRAGMA page_size")));
+        const uint64_t bytes = stored_bytes(path);
+        const WorkLimit limit(db, bytes);
         try {
-            return Loader(db, version, path.string()).load();
+            auto runs = Loader(db, version, path.string(), bytes).load();
+            if (!trace.stamp.empty() && sqlite::stamp(path) != trace.stamp)
+                throw Error(doing, path.string(), "another program has changed it meanwhile", "try again");
+            return runs;
         } catch (const sqlite::SqlError&) {
             if (limit.exceeded()) throw Damage("reading it takes more work than a file of its size can need");
             throw;
@@ -714,6 +813,9 @@ std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& 
             throw Error(doing, path.string(), "another program has locked it",
                         "close that program and try again");
         }
+        if (e.too_many_files())
+            throw Error(doing, path.string(), e.what(), "close some, or raise the limit (ulimit -n)",
+                        ErrorKind::failure);
         if (e.code() == SQLITE_CANTOPEN || e.code() == SQLITE_PERM)
             throw Error(doing, path.string(), e.what());
         const bool cut = e.code() == SQLITE_CORRUPT || e.code() == SQLITE_NOTADB || e.code() == SQLITE_IOERR;

@@ -273,6 +273,9 @@ FileKind file_kind(const std::filesystem::path& path) {
     } catch (const sqlite::SqlError& e) {
         if (e.code() == SQLITE_NOTADB || e.code() == SQLITE_CORRUPT)
             return has_trace_header(path) ? FileKind::damaged : FileKind::foreign;
+        // A log that cannot be opened, say in a folder that is read-only: what the file is stands in its header all the same.
+        const bool log = e.code() == SQLITE_CANTOPEN || e.code() == SQLITE_READONLY;
+        if (log && !e.too_many_files() && has_trace_header(path)) return FileKind::trace;
         throw;
     }
 }
@@ -312,7 +315,9 @@ int32_t integer32(const json& object, const char* key, int32_t min) {
     return static_cast<int32_t>(integer(object, key, min, std::numeric_limits<int32_t>::max()));
 }
 
-constexpr int64_t max_shape = int64_t{1} << 31; ///< layers, heads, widths: far above any model
+// Of a model, far above any that there is: readers make room for layers and heads by these numbers.
+constexpr int64_t max_layers = 4096, max_heads = 4096, max_planes = int64_t{1} << 20, max_width = 1 << 20,
+                  max_vocab = 1 << 22;
 
 } // namespace
 
@@ -413,7 +418,7 @@ RunInfo info_from_text(const std::string& text, int64_t version, const std::stri
     RunInfo info;
     info.config = run_config_from_json(object.at("config"), what);
     info.rendered_prompt = object.at("rendered_prompt").get<std::string>();
-    info.vocab_size = integer(object, "vocab_size", 0, std::numeric_limits<int32_t>::max());
+    info.vocab_size = integer(object, "vocab_size", 0, max_vocab);
     const int64_t max_id = info.vocab_size > 0 ? info.vocab_size - 1 : std::numeric_limits<int32_t>::max();
     for (const json& id : object.at("prompt_ids")) {
         const auto value = id.is_number_integer() ? id.get<int64_t>() : -1;
@@ -424,11 +429,13 @@ RunInfo info_from_text(const std::string& text, int64_t version, const std::stri
     info.first_token = static_cast<int32_t>(integer(object, "first_token", -1, max_id));
     info.first_producer = static_cast<Producer>(integer(object, "first_producer", 0, 1));
     info.first_logprob = number_from_json(object.at("first_logprob"));
-    info.layers = integer(object, "layers", 0, max_shape);
-    info.heads = integer(object, "heads", 0, max_shape);
-    info.kv_heads = integer(object, "kv_heads", 0, max_shape);
-    info.head_dim = integer(object, "head_dim", 0, max_shape);
-    info.cache_bytes_per_token = integer(object, "cache_bytes_per_token", 0, int64_t{1} << 50);
+    info.layers = integer(object, "layers", 0, max_layers);
+    info.heads = integer(object, "heads", 0, max_heads);
+    info.kv_heads = integer(object, "kv_heads", 0, max_heads);
+    if (info.layers * std::max(info.heads, info.kv_heads) > max_planes)
+        throw Error("reading", what, "no model has so many layers and heads");
+    info.head_dim = integer(object, "head_dim", 0, max_width);
+    info.cache_bytes_per_token = integer(object, "cache_bytes_per_token", 0, int64_t{1} << 40);
     info.ttft_ms = number_from_json(object.at("ttft_ms"));
     info.prefill_ms = number_from_json(object.at("prefill_ms"));
     info.device = object.at("device").get<std::string>();

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/record/trace/file_size_signal.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_schema.h"
 #include "engine/record/trace/trace_writer.h"
@@ -47,6 +48,11 @@ const char* hint_for(int code) {
 }
 
 Error to_error(const std::filesystem::path& path, const sqlite::SqlError& e) {
+    if (e.too_many_files())
+        return {doing, path.string(), e.what(), "close some, or raise the limit (ulimit -n)",
+                ErrorKind::failure};
+    if (e.system() == EFBIG)
+        return {doing, path.string(), e.what(), "raise the limit on file sizes (ulimit -f)"};
     return {doing, path.string(), e.what(), hint_for(e.code())};
 }
 
@@ -197,6 +203,7 @@ struct TraceStore::Impl {
 
 private:
     void loop() {
+        const trace::FileSizeSignalBlock block;
         std::unique_lock lock(m_mutex);
         while (true) {
             m_changed.wait(lock, [&] { return m_written < m_wanted || m_stop; });
@@ -227,6 +234,14 @@ private:
                 }
                 m_writer = std::make_unique<trace::TraceWriter>(*m_db);
             }
+            if (m_writer && m_db->has_moved()) { // what is written from now on nobody would find
+                m_failed = true;
+                m_db->leave_as_it_is();
+                return Error(doing, m_path.string(),
+                             "the file was removed or renamed while it was being recorded",
+                             "the run is still in memory: save it again")
+                    .what();
+            }
             for (const auto& recording : attached)
                 m_writer->add_run(recording);
             if (m_writer) m_writer->write_new();
@@ -250,6 +265,11 @@ private:
         m_writer.reset(); // its statements first
         try {
             if (m_failed && sqlite3_get_autocommit(m_db->handle()) == 0) m_db->exec("ROLLBACK");
+            if (m_db->has_moved()) {
+                m_db->leave_as_it_is();
+                m_db.reset();
+                return;
+            }
             m_db->busy_timeout(0); // a reader that has the file open keeps it in WAL form, which is as good
             m_db->exec("PRAGMA wal_checkpoint(TRUNCATE)");
             m_db->exec("PRAGMA journal_mode = DELETE");
@@ -286,6 +306,7 @@ private:
 
 std::unique_ptr<TraceStore> TraceStore::create(const std::filesystem::path& path, bool overwrite) {
     try {
+        const trace::FileSizeSignalBlock block;
         const CreationLock lock(path);
         check_target(path, overwrite);
         std::unique_ptr<sqlite::Database> db;
@@ -337,6 +358,7 @@ void write_once(const std::filesystem::path& path, const std::shared_ptr<const R
 
 bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
                 const std::atomic<bool>* cancelled) {
+    const trace::FileSizeSignalBlock block;
     const std::filesystem::path partial = temporary_beside(path);
     std::error_code ignored;
     const auto clean = [&] {

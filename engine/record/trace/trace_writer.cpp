@@ -347,7 +347,7 @@ int64_t TraceWriter::write_cache_entry(const Run& run, size_t n) {
     s.bind(11, origin_name(entry.origin));
     s.bind(12, entry.refresh_id);
     if (held.size() == 1) s.bind(13, held[0]);
-    s.bind(14, entry.bytes_stride);
+    s.bind(14, steps > 1 ? entry.bytes_stride : 0); // that of a row of one may be on its way
     if (held.size() > 1) s.bind_blob(15, std::as_bytes(held));
     s.run();
     return steps;

@@ -296,7 +296,7 @@ TEST_CASE("a published signal can be exported as it is plotted, and has its mean
     LayerValues layers;
     StepValues(record.signals, layers).set_layers(id, std::vector<float>{1, 2, 6});
     recording->append(record, layers);
-    const std::vector<size_t> plotted{id};
+    const std::vector<PlottedSignal> plotted{{id}};
     REQUIRE(export_plotted(*recording, folder / "p.csv", 1, 1, plotted));
     const auto rows = read_csv(folder / "p.csv");
     CHECK(rows.at(0) == Row{"step", "kept_positions", "refreshed", "reason"});
@@ -322,9 +322,9 @@ TEST_CASE("what is plotted is exported as the same numbers as steps.csv has, and
         return static_cast<size_t>(std::ranges::find(all[0], name) - all[0].begin());
     };
     const auto check = [&](std::vector<std::string> names, const Row& header, int64_t first, int64_t last) {
-        std::vector<size_t> plotted;
+        std::vector<PlottedSignal> plotted;
         for (const auto& name : names)
-            plotted.push_back(*signal_id(name));
+            plotted.push_back({*signal_id(name)});
         REQUIRE(export_plotted(*recording, folder / "p.csv", first, last, plotted));
         const auto rows = read_csv(folder / "p.csv");
         REQUIRE(rows[0] == header);
@@ -346,7 +346,7 @@ TEST_CASE("what is plotted is exported as the same numbers as steps.csv has, and
 TEST_CASE("an export of what is plotted replaces tables and nothing else", "[record][EX4]") {
     TemporaryFolder folder;
     const auto recording = with_tokens({1, 2, 3}, "max_tokens");
-    const std::vector<size_t> plotted{*signal_id("entropy_bits")};
+    const std::vector<PlottedSignal> plotted{{*signal_id("entropy_bits")}};
     REQUIRE(export_plotted(*recording, folder / "a.csv", 1, 1, plotted));
     REQUIRE(export_plotted(*recording, folder / "a.csv", 1, 3, plotted)); // its own kind
     CHECK(read_csv(folder / "a.csv").size() == 4);
