@@ -306,6 +306,55 @@ void add_periodic(std::vector<ParameterEntry>& table, std::string_view signal) {
     table.push_back(std::move(burst));
 }
 
+/// What a trigger compares of a layered signal: one of the two keys, as in a policy file.
+void add_reduction(std::vector<ParameterEntry>& table, std::string_view word, const Signal& signal) {
+    const auto field = [&](std::string_view name) { return keep(fmt::format("{}.{}", word, name)); };
+    const auto unused = [](auto& t) -> auto& {
+        return t.enabled;
+    };
+    ParameterEntry reduce =
+        of_trigger(choice(field("reduce"), keep(fmt::format("{} reduction", signal.label)),
+                          "What of the layers is compared: their mean, the largest or the smallest value, or "
+                          "that of one layer.",
+                          {to_string(Reduction::mean), to_string(Reduction::max), to_string(Reduction::min),
+                           to_string(Reduction::layer)}),
+                   word, signal.name, unused);
+    reduce.get = [name = signal.name](const RunConfig& config) -> std::optional<std::string> {
+        const Trigger* trigger = find_trigger(config.policy, name);
+        if (trigger == nullptr) return std::nullopt;
+        return std::string(to_string(trigger->reduce));
+    };
+    reduce.set = [name = signal.name](RunConfig& config, const ParameterValue& value) {
+        Trigger& trigger = *find_trigger(config.policy, name);
+        trigger.reduce = static_cast<Reduction>(value.choice);
+        if (trigger.reduce != Reduction::layer) trigger.layer = 0;
+    };
+    table.push_back(std::move(reduce));
+
+    ParameterEntry layer = of_trigger(
+        integer(field("layer"), keep(fmt::format("{} layer", signal.label)), "",
+                "Compares the value of this layer alone, from 0; none = all layers, as the reduction says.",
+                0, policy_limits::layer, 0, 64),
+        word, signal.name, unused);
+    layer.parameter.optional = true;
+    layer.get = [name = signal.name](const RunConfig& config) -> std::optional<std::string> {
+        const Trigger* trigger = find_trigger(config.policy, name);
+        if (trigger == nullptr) return std::nullopt;
+        return trigger->reduce == Reduction::layer ? to_text(trigger->layer) : "none";
+    };
+    layer.set = [name = signal.name](RunConfig& config, const ParameterValue& value) {
+        Trigger& trigger = *find_trigger(config.policy, name);
+        if (!value.none) {
+            trigger.reduce = Reduction::layer;
+            trigger.layer = static_cast<int32_t>(value.whole);
+        } else if (trigger.reduce == Reduction::layer) {
+            trigger.reduce = Reduction::mean;
+            trigger.layer = 0;
+        }
+    };
+    table.push_back(std::move(layer));
+}
+
 void add_trigger(std::vector<ParameterEntry>& table, const Signal& signal) {
     const std::string_view word = word_of(signal.name);
     const auto key = [&](std::string_view field) { return keep(fmt::format("{}.{}", word, field)); };
@@ -345,6 +394,7 @@ void add_trigger(std::vector<ParameterEntry>& table, const Signal& signal) {
     table.push_back(of_trigger(boolean(key("enabled"), label("trigger"),
                                        "A trigger that is switched off keeps its numbers and never fires."),
                                word, signal.name, enabled_of));
+    if (signal.layered) add_reduction(table, word, signal);
 }
 
 void add_measuring(std::vector<ParameterEntry>& table) {

@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
@@ -120,6 +121,41 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
     CHECK(find_parameter("entropy.threshold")->unit == "bits");
     CHECK(find_parameter("entropy.threshold")->of_policy);
     CHECK_FALSE(find_parameter("mc.stride")->of_policy);
+}
+
+TEST_CASE("what a trigger compares of a layered signal is a parameter", "[control]") {
+    RunConfig config = full_config();
+    const std::string reduce = "attention_entropy_bits.reduce", layer = "attention_entropy_bits.layer";
+    const auto trigger = [&]() -> const Trigger& {
+        return *std::ranges::find(config.policy.triggers, std::string("attention_entropy_bits"),
+                                  &Trigger::signal);
+    };
+    CHECK(parameter_value(config, reduce) == "mean");
+    CHECK(parameter_value(config, layer) == "none");
+    set_parameter(config, reduce, "max");
+    CHECK(trigger().reduce == Reduction::max);
+    CHECK(parameter_value(config, reduce) == "max");
+    set_parameter(config, layer, "3");
+    CHECK(trigger().reduce == Reduction::layer);
+    CHECK(trigger().layer == 3);
+    CHECK(parameter_value(config, reduce) == "layer");
+    CHECK(parameter_value(config, layer) == "3");
+    check_run_config(config, "test");
+    set_parameter(config, reduce, "min"); // no layer stays behind
+    CHECK(trigger().layer == 0);
+    check_run_config(config, "test");
+    set_parameter(config, layer, "none");
+    CHECK(trigger().reduce == Reduction::min);
+    set_parameter(config, layer, "0");
+    set_parameter(config, layer, "none");
+    CHECK(trigger().reduce == Reduction::mean);
+    CHECK_THROWS_AS(set_parameter(config, reduce, "median"), Error);
+    CHECK_THROWS_AS(set_parameter(config, layer, "-1"), Error);
+    CHECK_THROWS_AS(set_parameter(config, "entropy.layer", "1"), Error);
+    CHECK(find_parameter("entropy.reduce") == nullptr);
+    RunConfig without;
+    CHECK_FALSE(parameter_value(without, reduce));
+    CHECK_THROWS_AS(set_parameter(without, reduce, "max"), Error);
 }
 
 TEST_CASE("every signal that can trigger is reached by its own name too", "[control]") {
