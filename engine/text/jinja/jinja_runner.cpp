@@ -216,7 +216,7 @@ void Runner::capture(const Statement& statement) {
 }
 
 void Runner::set(const std::string& name, Value value) {
-    m_work.spend(m_scope->variables.size());
+    m_work.spend(m_scope->variables.size() + name.size());
     for (auto& [known, place] : m_scope->variables) {
         if (known == name) {
             place = std::move(value);
@@ -360,8 +360,10 @@ Arguments Runner::evaluate_arguments(const Node& node) {
     Arguments arguments;
     for (size_t i = 1; i < node.children.size(); ++i)
         arguments.positional.push_back(evaluate(*node.children[i]));
-    for (const auto& [name, value] : node.named)
+    for (const auto& [name, value] : node.named) {
+        m_work.spend(name.size());
         arguments.named.emplace_back(name, evaluate(*value));
+    }
     return arguments;
 }
 
@@ -377,6 +379,7 @@ Value Runner::evaluate_call(const Node& node) {
 }
 
 Value Runner::look_up(const std::string& name) {
+    m_work.spend(name.size());
     for (const Scope* scope = m_scope; scope != nullptr; scope = scope->outer) {
         m_work.spend(scope->variables.size() + 1);
         for (const auto& [known, value] : scope->variables) {
@@ -408,6 +411,7 @@ Value Runner::call_macro(const Macro& macro, const Arguments& arguments) {
     const Restore deeper(m_depth, m_depth + 20);
     if (m_depth > max_depth) throw Problem(fmt::format("macro {} calls itself too deeply", definition.text));
     for (size_t i = 0; i < definition.names.size(); ++i) {
+        m_work.spend(definition.names[i].size() + arguments.named.size());
         const Value* given = arguments.find(i, definition.names[i]);
         Value value = Value::undefined("'" + definition.names[i] + "'");
         if (given != nullptr) {

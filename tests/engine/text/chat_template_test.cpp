@@ -312,6 +312,17 @@ TEST_CASE("every operation whose cost grows with its operands is paid for", "[te
             CHECK_THAT(error.what(), ContainsSubstring("too much work"));
         }
     }
+    // Names are as long as the template's author likes.
+    const std::string name(20'000, 'q');
+    for (const std::string& operation : {name, name + " is defined", "x." + name + " is defined",
+                                         "dict(" + name + "=1)", "namespace(" + name + "=1)"}) {
+        INFO(operation.substr(0, 20));
+        if (operation.starts_with("x.")) {
+            CHECK(looped(operation).empty()); // its length alone is looked at
+        } else {
+            CHECK_THAT(message_of([&] { (void)looped(operation); }), ContainsSubstring("too much work"));
+        }
+    }
 }
 
 TEST_CASE("looking for a text takes time in proportion to both texts", "[text]") {
