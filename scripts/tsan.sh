@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# ThreadSanitizer over what threads share and libtorch has no part in: command queue, recording, trace writer, drafts. The
-# suites are those of every build; libtorch's own threads cannot be judged, so nothing that links it runs here.
+# ThreadSanitizer over what threads share and libtorch has no part in: command queue, recording, trace writer, drafts, the
+# kernels' thread pool. The suites are those of every build; libtorch's own threads cannot be judged, so nothing that links
+# it runs here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset tsan "$@" > /dev/null

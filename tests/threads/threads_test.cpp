@@ -97,6 +97,13 @@ int64_t look_at(const Recording& recording) {
         for (size_t signal = 0; signal < 4; ++signal)
             seen += is_absent(recording.signal(t, signal)) ? 0 : 1;
     }
+    for (size_t i = 0, n = recording.cache_entries().size(); i < n; ++i) {
+        const CacheEntry& entry = recording.cache_entries()[i];
+        if (entry.change != CacheChange::appended) continue;
+        // Single appends are one growing row, which a reader may see half grown.
+        const CacheEvent newest = entry.event(entry.steps() - 1);
+        CHECK(newest.bytes == std::vector<int64_t>{64 * (newest.positions.at(0).first + 1)});
+    }
     return seen + static_cast<int64_t>(recording.refreshes().size() + recording.token_ids().size());
 }
 
