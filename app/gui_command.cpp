@@ -114,6 +114,12 @@ Command add_gui_command(CLI::App& app) {
         ->add_option("--panel", options->window.panel,
                      fmt::format("Picture of one panel: {}", fmt::join(panel_titles(), ", ")))
         ->type_name("TITLE");
+    command
+        ->add_option("--signals", options->window.signals,
+                     "Signals to plot, with commas between them; of one with values per layer NAME.max, "
+                     "NAME.min, NAME.layer3 "
+                     "or NAME.strip")
+        ->type_name("LIST");
     command->add_option("--theme", options->window.theme, "dark, light or print")->type_name("NAME");
     command->add_option("--layout", options->window.layout, "Explore, Tune or Present")->type_name("NAME");
     command->add_option("--ui-scale", options->window.user_scale, "Size of everything, 0.75 to 3")

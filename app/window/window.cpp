@@ -8,6 +8,7 @@
 #include "engine/session/worker/session_worker.h"
 #include "engine/text/utf8.h"
 #include "ui/panels/panel.h"
+#include "ui/scene/axes/signal_choice.h"
 #include "ui/state/layout.h"
 #include "ui/theme/theme.h"
 
@@ -78,6 +79,7 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
     window_options.theme = options.theme;
     window_options.layout = options.layout;
     window_options.user_scale = options.user_scale;
+    if (!options.signals.empty()) window_options.plots = ui::parse_plots(options.signals, "--signals");
     window_options.restore_user_layout = !picture;
     window_options.first_start_hints = !picture;
     if (!picture) window_options.user_folder = default_user_folder();
@@ -115,6 +117,9 @@ int take_picture(AppWindow& window, const EngineLink& engine, const WindowOption
                    visible_text(status->refusals.front(), 4000)); // what came behind it only follows from it
         return 2;                                                 // bad input: no run, no picture
     }
+    if (!options.signals.empty())
+        for (const std::string& name : ui::shown_signals(window.context().plots))
+            (void)require_signal(window.context().signals(), name, "--signals");
     window.write_picture({*options.screenshot, options.panel, options.scale});
     spdlog::info("saved {}", visible_text(options.screenshot->string(), 4000));
     if (status->state == EngineState::failed) {
@@ -155,6 +160,8 @@ int run_window(const WindowOptions& given) {
         spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
     options.layout = known_name("--layout", options.layout, ui::layout_names());
     options.panel = known_name("--panel", options.panel, panel_titles());
+    if (!options.signals.empty())
+        (void)ui::parse_plots(options.signals, "--signals"); // before a window opens
     if (picture) check_picture_path(*options.screenshot);
 
     // Order of destruction: the window lets go of the engine before the engine stops.

@@ -24,6 +24,7 @@ struct WindowOptions {
     std::string panel;       ///< of the picture: one panel by its title; empty = the whole window
     std::string theme = "dark", layout = "Explore";
     float user_scale = 1.0F; ///< 0.75-3
+    std::string signals;     ///< plotted, as parse_plots() reads them; empty = as remembered
     std::string title = "RefreshLab";
     std::optional<std::filesystem::path> record; ///< every run goes into this trace
     std::string command_line;                    ///< into pictures

@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -63,6 +64,24 @@ struct UiContext {
     /// where it is selected the first step stands for it.
     [[nodiscard]] int64_t shown_step() const {
         return selection.step ? std::min(std::max<int64_t>(*selection.step, 1), steps) : steps;
+    }
+    /// The signals of the shown run: the registry's and those that its components published. Before the first run the
+    /// registry's alone.
+    [[nodiscard]] std::span<const Signal> signals() const {
+        return recording ? recording->signals() : refreshlab::signals();
+    }
+    [[nodiscard]] std::optional<size_t> signal_id(std::string_view name) const {
+        return find_signal(signals(), name);
+    }
+    /// Null where the run has no such signal.
+    [[nodiscard]] const Signal* find_signal_info(std::string_view name) const {
+        const auto id = signal_id(name);
+        return id ? &signals()[*id] : nullptr;
+    }
+    /// Which number of its layers a layered signal's plot shows, of those that the shown run has.
+    [[nodiscard]] LayerPick layer_pick(const Signal& signal) const {
+        return signal.layered ? within(plots.of(signal.name).layers, recording ? recording->info().layers : 0)
+                              : LayerPick();
     }
     [[nodiscard]] bool live() const { return !selection.step.has_value(); }
     void select_step(std::optional<int64_t> step) { selection.step = step; }

@@ -38,6 +38,9 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "hints_seen", settings.hints_seen);
         read(json, "steps_at_once", settings.steps_at_once);
         read(json, "y_axes", settings.y_axes);
+        read(json, "layers", settings.layers);
+        if (const auto found = json.find("signals"); found != json.end())
+            settings.signals = found->get<std::vector<std::string>>();
         if (!std::isfinite(settings.user_scale)) settings.user_scale = 1.0F;
         settings.user_scale = std::clamp(settings.user_scale, min_user_scale, max_user_scale);
         settings.steps_at_once = std::clamp(settings.steps_at_once, 1, 100000);
@@ -55,11 +58,11 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
 void store_settings(const std::filesystem::path& folder, const Settings& settings) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    const nlohmann::json json = {
-        {"theme", settings.theme},           {"layout", settings.layout},
-        {"user_scale", settings.user_scale}, {"layout_locked", settings.layout_locked},
-        {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once},
-        {"y_axes", settings.y_axes}};
+    nlohmann::json json = {{"theme", settings.theme},           {"layout", settings.layout},
+                           {"user_scale", settings.user_scale}, {"layout_locked", settings.layout_locked},
+                           {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once},
+                           {"y_axes", settings.y_axes},         {"layers", settings.layers}};
+    if (settings.signals) json["signals"] = *settings.signals;
     write_file(file_of(folder), json_text(json, 2) + "\n");
 }
 

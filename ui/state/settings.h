@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -17,6 +19,10 @@ struct Settings {
     /// Y axes of signals whose plot is not linear: name of the signal, "log" or "symlog". Names that this version does not
     /// know are ignored where they are used.
     std::map<std::string, std::string> y_axes;
+    /// The signals that are plotted; none: the usual ones.
+    std::optional<std::vector<std::string>> signals;
+    /// Layered signals whose plot shows something else than the mean of the layers: "max", "layer 3", "strip", ...
+    std::map<std::string, std::string> layers;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so in

@@ -116,6 +116,8 @@ void ShellState::save_all() {
     try {
         settings.theme = ctx.theme.name;
         settings.y_axes = changed_axes(ctx.plots);
+        settings.signals = shown_signals(ctx.plots);
+        settings.layers = changed_layers(ctx.plots);
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

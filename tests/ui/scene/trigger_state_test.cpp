@@ -70,16 +70,18 @@ TEST_CASE("what a trigger costs, in words", "[ui][policy]") {
     Trigger entropy = trigger("entropy_bits", 0), kl = trigger("kl_nats", 0), mc = trigger("mc_variance", 0);
     kl.every = 64;
     mc.every = 16;
-    CHECK(trigger_cost(entropy, 8, true) == "free until it fires");
-    CHECK(trigger_cost(kl, 8, true) == "one teacher pass every 64 tokens");
-    CHECK(trigger_cost(mc, 8, false) == "8 extra rows every 16 tokens");
-    CHECK(trigger_cost(mc, 8, true) == "8 extra rows every 16 tokens; uncalibrated");
-    CHECK(trigger_cost(trigger("no_such_signal", 0), 8, true).empty());
+    CHECK(trigger_cost(entropy, &signals()[*signal_id(entropy.signal)], 8, true) == "free until it fires");
+    CHECK(trigger_cost(kl, &signals()[*signal_id(kl.signal)], 8, true) == "one teacher pass every 64 tokens");
+    CHECK(trigger_cost(mc, &signals()[*signal_id(mc.signal)], 8, false) == "8 extra rows every 16 tokens");
+    CHECK(trigger_cost(mc, &signals()[*signal_id(mc.signal)], 8, true) ==
+          "8 extra rows every 16 tokens; uncalibrated");
+    CHECK(trigger_cost(trigger("no_such_signal", 0), nullptr, 8, true).empty());
 }
 
 TEST_CASE("a plot without a value says why, and offers the switch that would bring some", "[ui][policy]") {
     const Signal &kl = signals()[*signal_id("kl_nats")], &mc = signals()[*signal_id("mc_variance")],
-                 &entropy = signals()[*signal_id("entropy_bits")];
+                 &entropy = signals()[*signal_id("entropy_bits")],
+                 &attention = signals()[*signal_id("attention_entropy_bits")];
     const auto recording = run_with_refreshes(4, {});
     EngineStatus status;
     Drafts drafts;
@@ -87,13 +89,16 @@ TEST_CASE("a plot without a value says why, and offers the switch that would bri
     CHECK(key_of(empty_hint(kl, recording.get(), true, Mode::overfill, drafts)) == "shadow");
     CHECK(key_of(empty_hint(kl, recording.get(), true, Mode::student, drafts)).empty());
     CHECK(key_of(empty_hint(mc, recording.get(), true, Mode::overfill, drafts)) == "mc.measure");
+    CHECK(key_of(empty_hint(attention, recording.get(), true, Mode::student, drafts)) ==
+          "capture.attention_entropy");
     CHECK(empty_hint(entropy, nullptr, true, Mode::overfill, drafts).why == "No value yet");
     // Of a file: nothing that is switched now changes it.
     CHECK(empty_hint(kl, recording.get(), false, Mode::overfill, drafts).why == "Not measured in this run");
-    status.applied.shadow = status.applied.mc.measure = true;
+    status.applied.shadow = status.applied.mc.measure = status.applied.capture.attention_entropy = true;
     drafts.begin_frame(status);
     CHECK(key_of(empty_hint(kl, recording.get(), true, Mode::overfill, drafts)).empty());
     CHECK(key_of(empty_hint(mc, recording.get(), true, Mode::overfill, drafts)).empty());
+    CHECK(key_of(empty_hint(attention, recording.get(), true, Mode::overfill, drafts)).empty());
     recording->set_end({});
     CHECK(empty_hint(entropy, recording.get(), true, Mode::overfill, drafts).why ==
           "The run ended before there was a value");

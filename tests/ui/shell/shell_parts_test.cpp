@@ -119,6 +119,8 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.hints_seen = true;
     settings.steps_at_once = 7;
     settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
+    settings.layers = {{"attention_entropy_bits", "layer 3"}};
+    settings.signals = {"entropy_bits", "kept_positions"};
     store_settings(folder.path, settings);
     std::string problem;
     const Settings back = load_settings(folder.path, problem);
@@ -130,6 +132,11 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.hints_seen);
     CHECK(back.steps_at_once == 7);
     CHECK(back.y_axes == settings.y_axes);
+    CHECK(back.layers == settings.layers);
+    CHECK(back.signals == settings.signals);
+    settings.signals.reset(); // the usual ones
+    store_settings(folder.path, settings);
+    CHECK(!load_settings(folder.path, problem).signals);
 }
 
 TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {

@@ -69,7 +69,7 @@ void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const Threshol
     if (!stack.drag.update(ctx, line, held)) return;
     // Beyond the edge the range grows under the mouse, so that every value can be reached.
     const float mouse = ImGui::GetMousePos().y;
-    const DragLimits limits = drag_limits(line, info().name);
+    const DragLimits limits = drag_limits(line, info());
     if (mouse < m_box.y && m_axis.max < limits.max) m_grow_up = 0.02;
     if (mouse > m_box.y + m_box.height && m_axis.min > limits.min) m_grow_down = 0.02;
     const double height = static_cast<double>(m_box.height);

@@ -166,13 +166,13 @@ void PolicyPanel::draw_file_popup(UiContext& ctx, const RefreshPolicy& policy) {
 void PolicyPanel::draw_add(UiContext& ctx, const RefreshPolicy& policy) {
     if (ImGui::Button("Add trigger")) ImGui::OpenPopup("add trigger");
     if (!ImGui::BeginPopup("add trigger")) return;
-    for (const Signal& signal : signals()) {
+    for (const Signal& signal : ctx.signals()) {
         if (signal.letter == 0) continue;
         const std::string label(signal.label), hint(signal.cost_hint), help(signal.description);
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text);
         if (ImGui::MenuItem(label.c_str(), hint.c_str())) {
             RefreshPolicy changed = policy;
-            changed.triggers.push_back(default_trigger(signal.name));
+            changed.triggers.push_back(default_trigger(signal));
             try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
         }
         ImGui::PopStyleColor();

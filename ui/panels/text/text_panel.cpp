@@ -67,9 +67,9 @@ void TextPanel::update_layout(UiContext& ctx, float width, const Metrics& m) {
 }
 
 float TextPanel::value_of(const UiContext& ctx, int64_t token) const {
-    const auto id = signal_id(ctx.coloured_signal);
+    const auto id = ctx.signal_id(ctx.coloured_signal);
     if (!id) return absent();
-    return m_series.value(signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
+    return m_series.value(ctx.signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
 }
 
 Producer TextPanel::producer_of(const UiContext& ctx, int64_t token) const {

@@ -44,10 +44,10 @@ int64_t used_budget(const Recording& recording, int64_t steps, const Budget& bud
     return used;
 }
 
-std::string trigger_cost(const Trigger& trigger, int32_t mc_samples, bool uncalibrated) {
-    const auto id = signal_id(trigger.signal);
-    if (!id) return {};
-    switch (signals()[*id].cost) {
+std::string trigger_cost(const Trigger& trigger, const Signal* signal, int32_t mc_samples,
+                         bool uncalibrated) {
+    if (signal == nullptr) return {};
+    switch (signal->cost) {
     case SignalCost::free:
         return "free until it fires";
     case SignalCost::teacher_pass:

@@ -24,8 +24,10 @@ struct TriggerState {
 /// Automatic refreshes among the budget's newest per_tokens tokens.
 [[nodiscard]] int64_t used_budget(const Recording& recording, int64_t steps, const Budget& budget);
 
-/// What a trigger costs, in words; empty where its signal is unknown.
+/// What a trigger costs, in words.
+/// \param signal        its signal; null = unknown: then empty
 /// \param uncalibrated  a student is loaded whose MC dropout was never trained
-[[nodiscard]] std::string trigger_cost(const Trigger& trigger, int32_t mc_samples, bool uncalibrated);
+[[nodiscard]] std::string trigger_cost(const Trigger& trigger, const Signal* signal, int32_t mc_samples,
+                                       bool uncalibrated);
 
 } // namespace refreshlab::ui
