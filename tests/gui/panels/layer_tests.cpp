@@ -84,8 +84,8 @@ void layers_as_curve_and_strip(Robot& r) {
     for (int64_t layer = 0; layer < layers; ++layer) {
         hover(r, 20, 1 - (static_cast<float>(layer) + 0.5F) / static_cast<float>(layers));
         GUI_CHECK(r.ctx().hovered_step == 20);
-        GUI_CHECK(r.shows("layer " + std::to_string(layer) + ": " +
-                          told(values(20)[static_cast<size_t>(layer)])));
+        GUI_CHECK(
+            r.shows("layer " + std::to_string(layer) + ": " + told(values(20)[static_cast<size_t>(layer)])));
     }
     r.move_away();
     // Cells of unlike values have unlike colours.
@@ -189,7 +189,8 @@ std::vector<Case> layer_cases() {
          layers_as_curve_and_strip},
         {"signals", "SG15 PO1 a threshold compares the number of the layers that its plot shows",
          trigger_on_one_number},
-        {"signals", "SG15 PO3 signals that a run publishes are listed and plotted", published_signals_are_listed},
+        {"signals", "SG15 PO3 signals that a run publishes are listed and plotted",
+         published_signals_are_listed},
     };
 }
 

@@ -164,7 +164,8 @@ TEST_CASE("picks of layers have names that are read back", "[plot][SG15]") {
           LayerPick{.reduction = Reduction::layer, .layer = 31}, LayerPick{.strip = true}})
         CHECK(parse_layer_pick(to_string(pick)) == pick);
     CHECK(to_string(LayerPick{.reduction = Reduction::layer, .layer = 3}) == "layer 3");
-    for (const char* wrong : {"", "layer", "layer ", "layer -1", "layer 3x", "layer 99999999999", "median", "Mean"})
+    for (const char* wrong :
+         {"", "layer", "layer ", "layer -1", "layer 3x", "layer 99999999999", "median", "Mean"})
         CHECK(!parse_layer_pick(wrong));
 }
 
@@ -201,7 +202,8 @@ TEST_CASE("published signals of a run are plotted and exported by name", "[plot]
     SignalPlots plots;
     plots.choose("kept_positions") = {.shown = true, .layers = {.strip = true}};
     plots.choose("entropy_bits").shown = true;
-    plots.choose("attention_entropy_bits") = {.shown = true, .layers = {.reduction = Reduction::layer, .layer = 2}};
+    plots.choose("attention_entropy_bits") = {.shown = true,
+                                              .layers = {.reduction = Reduction::layer, .layer = 2}};
     plots.choose("of_another_run").shown = true;
     CHECK(plotted_signals(plots, recording->signals()) == std::vector<size_t>{entropy, entropy_id(), kept});
     // The table of a run that publishes nothing: the choice is kept, and shows nothing.
@@ -222,9 +224,11 @@ TEST_CASE("plots are named on a command line with what they show of the layers",
           std::vector<std::string>{"attention_entropy_bits", "drift", "entropy_bits", "kept_positions"});
     CHECK(plots.of("attention_entropy_bits").layers.strip);
     CHECK(plots.of("kept_positions").layers == LayerPick{.reduction = Reduction::layer, .layer = 3});
-    CHECK(parse_plots("attention_entropy_bits.mean", "--signals").of("attention_entropy_bits").layers == LayerPick());
-    for (const char* wrong : {"", ",", "Entropy", "entropy_bits.max", "attention_entropy_bits.", "attention_entropy_bits.median",
-                              "attention_entropy_bits.layer", "entropy_bits,,kl_nats", "entropy_bits, kl_nats"}) {
+    CHECK(parse_plots("attention_entropy_bits.mean", "--signals").of("attention_entropy_bits").layers ==
+          LayerPick());
+    for (const char* wrong :
+         {"", ",", "Entropy", "entropy_bits.max", "attention_entropy_bits.", "attention_entropy_bits.median",
+          "attention_entropy_bits.layer", "entropy_bits,,kl_nats", "entropy_bits, kl_nats"}) {
         CAPTURE(wrong);
         CHECK_THROWS_AS(parse_plots(wrong, "--signals"), Error);
     }
