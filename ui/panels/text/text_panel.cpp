@@ -85,7 +85,7 @@ void TextPanel::draw(UiContext& ctx) {
         return;
     }
     const float font = ImGui::GetTextLineHeight();
-    const Metrics m{font, std::round(font * 0.5F), std::round(font * 1.62F)};
+    const Metrics m{font, std::round(font * 0.62F), std::round(font * 1.78F)};
     const float legend = ImGui::GetTextLineHeight() + ImGui::GetStyle().ItemSpacing.y;
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
     if (ImGui::BeginChild("##text", {0, -legend}, ImGuiChildFlags_None)) {

@@ -20,12 +20,6 @@
 
 namespace refreshlab::ui {
 
-namespace {
-
-constexpr const char* map_name = "viridis";
-
-} // namespace
-
 /// "120 right, 14 wrong". Cost: one look at every step.
 std::string TextPanel::count_verdicts(const UiContext& ctx, size_t signal) {
     if (!ctx.recording || ctx.steps == 0) return {};
@@ -113,7 +107,6 @@ void TextPanel::update_scale(const UiContext& ctx, size_t id) {
             m_range.include(static_cast<double>(all.max));
         }
     }
-    m_scale.map = colour_map(map_name);
     m_scale.min = m_range.range().min;
     m_scale.max = m_range.range().max;
 }
@@ -134,8 +127,8 @@ void TextPanel::draw_scale(UiContext& ctx, size_t id, float bar, const std::stri
                 TokenColours::entry(verdict_colour(yes), background, ctx.theme.text);
         return;
     }
-    if (!m_colours.matches(m_scale.map.data(), background, ctx.theme.text))
-        m_colours.build(m_scale.map, background, ctx.theme.text);
+    const Colour hue = ctx.theme.signal(ctx.signals()[id].name); // as its curve
+    if (!m_colours.matches(hue, background, ctx.theme.text)) m_colours.build(hue, background, ctx.theme.text);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     draw_colour_bar("##range", m_scale, bar, ctx.signals()[id].unit, &m_colours);
     ctx.landmarks.set("text/scale", {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
