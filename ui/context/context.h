@@ -83,6 +83,12 @@ struct UiContext {
         return signal.layered ? within(plots.of(signal.name).layers, recording ? recording->info().layers : 0)
                               : LayerPick();
     }
+    /// The shown run is the engine's, and no file: also where there is none yet.
+    [[nodiscard]] bool of_engine() const { return engine.recording() == recording; }
+    /// It goes on by itself now.
+    [[nodiscard]] bool decoding() const { return status->state == EngineState::running && of_engine(); }
+    /// What the newest step is called.
+    [[nodiscard]] const char* newest() const { return decoding() ? "Live" : "Newest"; }
     [[nodiscard]] bool live() const { return !selection.step.has_value(); }
     void select_step(std::optional<int64_t> step) { selection.step = step; }
 };

@@ -156,7 +156,7 @@ void TimelinePanel::draw_playback(UiContext& ctx, ImVec2 at, float width, float 
     const float more = ImGui::CalcTextSize("...").x + 4 * ImGui::GetStyle().FramePadding.x;
     ImGui::SetCursorScreenPos(at);
     ImGui::BeginDisabled(ctx.steps < 2);
-    if (ImGui::Button(ctx.playback.playing() ? "Halt###play back" : "Play back###play back",
+    if (ImGui::Button(ctx.playback.playing() ? "Pause###play back" : "Play back###play back",
                       {width - more - 2, height}))
         ctx.run_action("select.play_back");
     ImGui::EndDisabled();
@@ -183,9 +183,10 @@ void TimelinePanel::draw_live_button(UiContext& ctx, ImVec2 at, float width, flo
     ImGui::SetCursorScreenPos(at);
     const float h = std::min(height, ImGui::GetFrameHeight());
     const bool live = ctx.live() && ctx.time.follow;
-    ImGui::PushStyleColor(ImGuiCol_Text, live ? ctx.theme.text_ok : ctx.theme.accent_ink);
+    const ImU32 there = ctx.decoding() ? ctx.theme.text_ok : ctx.theme.text_muted;
+    ImGui::PushStyleColor(ImGuiCol_Text, live ? there : ctx.theme.accent_ink);
     ImGui::BeginDisabled(live);
-    if (ImGui::Button("Live", {width, h})) {
+    if (ImGui::Button(fmt::format("{}###newest", ctx.newest()).c_str(), {width, h})) {
         ctx.select_step(std::nullopt);
         follow_newest(ctx.time, ctx.steps);
     }

@@ -149,21 +149,20 @@ std::vector<Action> selection_actions(ShellState& state) {
                     ImGuiKey_LeftArrow, [](UiContext& ctx) { shift_selection(ctx, -1); }, has_steps, why});
     list.push_back({"select.next", "View", "Next step", "Selects the step after, in every panel.",
                     ImGuiKey_RightArrow, [](UiContext& ctx) { shift_selection(ctx, 1); }, has_steps, why});
-    list.push_back({"select.live", "View", "Live", "Drops the selection: panels show the newest step.",
+    list.push_back({"select.live", "View", "Newest step", "Drops the selection: panels show the newest step.",
                     ImGuiKey_L, [](UiContext& ctx) { ctx.select_step(std::nullopt); }, has_steps, why,
                     [](const UiContext& ctx) { return ctx.live(); }});
-    list.push_back(
-        {"select.play_back", "View", "Play back",
-         "Moves the selected step on by itself, or halts it; speed and loop stand in the Timeline.",
-         ImGuiKey_P,
-         [](UiContext& ctx) {
-             if (ctx.playback.playing()) return ctx.playback.stop();
-             const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
-             ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
-         },
-         [](const UiContext& ctx) { return ctx.steps > 1; },
-         [](const UiContext&) { return std::string("There are no steps to play back yet"); },
-         [](const UiContext& ctx) { return ctx.playback.playing(); }});
+    list.push_back({"select.play_back", "View", "Play back",
+                    "Moves the selected step on by itself, or pauses; speed and loop stand in the Timeline.",
+                    ImGuiKey_P,
+                    [](UiContext& ctx) {
+                        if (ctx.playback.playing()) return ctx.playback.stop();
+                        const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
+                        ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
+                    },
+                    [](const UiContext& ctx) { return ctx.steps > 1; },
+                    [](const UiContext&) { return std::string("There are no steps to play back yet"); },
+                    [](const UiContext& ctx) { return ctx.playback.playing(); }});
     list.push_back({"view.follow",
                     "View",
                     "Follow the newest step",

@@ -78,11 +78,11 @@ void layers_as_curve_and_strip(Robot& r) {
     GUI_CHECK(r.ctx().plots.of(layered).layers.layer == 1);
     hover(r, 20, 0.9F);
     GUI_CHECK(r.shows(told(values(20)[1])));
-    // All of them: a strip, layer 0 at the bottom, with the value of the cell under the mouse.
+    // All of them: a strip, layer 0 at the top, with the value of the cell under the mouse.
     choose_layers(r, "strip");
     GUI_CHECK(r.ctx().plots.of(layered).layers.strip);
     for (int64_t layer = 0; layer < layers; ++layer) {
-        hover(r, 20, 1 - (static_cast<float>(layer) + 0.5F) / static_cast<float>(layers));
+        hover(r, 20, (static_cast<float>(layer) + 0.5F) / static_cast<float>(layers));
         GUI_CHECK(r.ctx().hovered_step == 20);
         GUI_CHECK(
             r.shows("layer " + std::to_string(layer) + ": " + told(values(20)[static_cast<size_t>(layer)])));
@@ -94,7 +94,7 @@ void layers_as_curve_and_strip(Robot& r) {
     const Image image = r.look();
     const auto cell = [&](int64_t step, int64_t layer) {
         const double x = (static_cast<double>(step) - view.x_min) / (view.x_max - view.x_min);
-        const double y = 1 - (static_cast<double>(layer) + 0.5) / static_cast<double>(layers);
+        const double y = (static_cast<double>(layer) + 0.5) / static_cast<double>(layers);
         return image.at(static_cast<double>(plot.x) + x * static_cast<double>(plot.width),
                         static_cast<double>(plot.y) + y * static_cast<double>(plot.height));
     };

@@ -41,9 +41,10 @@ std::string key_of(const EmptyHint& hint) {
 TEST_CASE("a trigger is armed, off, cooling down, or out of budget", "[ui][policy]") {
     RefreshPolicy policy;
     policy.triggers = {trigger("entropy_bits", 32), trigger("kl_nats", 0), trigger("mc_variance", 32, false)};
+    RunState run = RunState::running;
     const auto texts = [&](const Recording* recording, int64_t steps) {
         std::string all;
-        for (const TriggerState& state : trigger_states(recording, steps, policy)) {
+        for (const TriggerState& state : trigger_states(recording, steps, policy, run)) {
             CHECK(state.armed == (state.text == "armed"));
             all += state.text + "|";
         }
@@ -53,6 +54,18 @@ TEST_CASE("a trigger is armed, off, cooling down, or out of budget", "[ui][polic
     const auto recording = run_with_refreshes(40, {10, 20});
     CHECK(texts(recording.get(), 40) == "cools down, 11 left|armed|off|"); // boundary 41; until 52
     CHECK(texts(recording.get(), 51) == "armed|armed|off|");
+    // Nothing is armed where nothing goes on.
+    run = RunState::paused;
+    CHECK(texts(recording.get(), 40) == "cools down, 11 left|paused|off|");
+    run = RunState::ended;
+    CHECK(texts(recording.get(), 40) == "run ended|run ended|off|");
+    run = RunState::none;
+    CHECK(texts(nullptr, 0) == "no run|no run|off|");
+    run = RunState::running;
+    CHECK(run_state(EngineState::running, true) == RunState::running);
+    CHECK(run_state(EngineState::running, false) == RunState::ended); // a file is shown
+    CHECK(run_state(EngineState::failed, true) == RunState::ended);
+    CHECK(run_state(EngineState::idle, true) == RunState::none);
 
     policy.budget.refreshes = 2;
     policy.budget.per_tokens = 100;

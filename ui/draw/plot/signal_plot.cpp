@@ -86,7 +86,7 @@ void SignalPlot::forget_run() {
 }
 
 void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines) {
-    if (m_pick.strip) { // one row a layer, layer 0 at the bottom
+    if (m_pick.strip) { // one row a layer, layer 0 at the top as in every map
         const int64_t layers = ctx.recording ? ctx.recording->info().layers : 1;
         m_axis = {.scale = AxisScale::linear, .min = -0.5, .max = static_cast<double>(layers) - 0.5};
         return;
@@ -165,7 +165,8 @@ void SignalPlot::set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float h
     ImPlot::SetupAxis(ImAxis_X1, nullptr,
                       common | ImPlotAxisFlags_NoHighlight | (f.x_labels ? 0 : ImPlotAxisFlags_NoTickLabels));
     ImPlot::SetupAxis(ImAxis_Y1, nullptr,
-                      common | (f.on_labels ? ImPlotAxisFlags_None : ImPlotAxisFlags_Lock));
+                      common | (f.on_labels ? ImPlotAxisFlags_None : ImPlotAxisFlags_Lock) |
+                          (m_pick.strip ? ImPlotAxisFlags_Invert : ImPlotAxisFlags_None));
     ImPlot::SetupAxisLinks(ImAxis_X1, &ctx.time.x_min, &ctx.time.x_max);
     ImPlot::SetupAxisLinks(ImAxis_Y1, &m_axis.min, &m_axis.max);
     if (m_axis.scale != AxisScale::linear)

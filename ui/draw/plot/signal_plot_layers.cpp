@@ -58,9 +58,9 @@ void SignalPlot::draw_strip(UiContext& ctx, double width_px) {
     if (m_strip_drawn != m_strip.revision()) {
         m_strip_drawn = m_strip.revision();
         m_strip_pixels.resize(static_cast<size_t>(columns * layers));
-        for (int64_t row = 0; row < layers; ++row) // the image's top row is the last layer
+        for (int64_t row = 0; row < layers; ++row)
             for (int64_t c = 0; c < columns; ++c) {
-                const float value = m_strip.at(layers - 1 - row, c);
+                const float value = m_strip.at(row, c);
                 m_strip_pixels[static_cast<size_t>(row * columns + c)] =
                     is_absent(value) ? 0 : m_strip_scale(static_cast<double>(value));
             }
@@ -69,9 +69,9 @@ void SignalPlot::draw_strip(UiContext& ctx, double width_px) {
         ctx.host.texture(fmt::format("signals/strip/{}", info().name), static_cast<int>(columns),
                          static_cast<int>(layers), m_strip_pixels, m_strip_drawn);
     const double first = static_cast<double>(m_strip.first_step()) - 0.5;
-    const ImVec2 low = ImPlot::PlotToPixels(first, static_cast<double>(layers) - 0.5);
-    const ImVec2 high =
-        ImPlot::PlotToPixels(first + static_cast<double>(columns * m_strip.steps_per_column()), -0.5);
+    const ImVec2 low = ImPlot::PlotToPixels(first, -0.5);
+    const ImVec2 high = ImPlot::PlotToPixels(
+        first + static_cast<double>(columns * m_strip.steps_per_column()), static_cast<double>(layers) - 0.5);
     // The last column of a growing run is not wider than its steps.
     const float end = ImPlot::PlotToPixels(static_cast<double>(ctx.steps) + 0.5, 0.0).x;
     ImPlot::PushPlotClipRect();

@@ -56,7 +56,8 @@ void PolicyPanel::draw(UiContext& ctx) {
         muted_text(
             ctx,
             "No refreshes in this mode: they need the teacher's and the student's cache (mode OverFill)");
-    const std::vector<TriggerState> states = trigger_states(ctx.recording.get(), ctx.steps, policy);
+    const std::vector<TriggerState> states =
+        trigger_states(ctx.recording.get(), ctx.steps, policy, run_state(ctx.status->state, ctx.of_engine()));
     for (size_t i = 0; i < policy.triggers.size(); ++i)
         draw_card(ctx, policy, i, states[i]);
     m_find.draw(ctx, policy);

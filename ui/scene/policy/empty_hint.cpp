@@ -13,8 +13,7 @@ EmptyHint empty_hint(const Signal& signal, const Recording* recording, bool live
                 "shadow", "Turn shadow mode on"};
     }
     if (signal.cost == SignalCost::mc_rows) {
-        if (drafts.value("mc.measure") == "true")
-            return {"MC dropout is on: values come with its next stride"};
+        if (drafts.value("mc.measure") == "true") return {"MC dropout is on: values come with its next pass"};
         return {"MC dropout is not measured", "mc.measure", "Measure MC dropout"};
     }
     if (signal.attention) {

@@ -172,18 +172,19 @@ void RunBar::add_right_end() {
         });
     }
     const std::string live =
-        m_ctx.live() ? (m_state.trace ? "Newest" : "Live") : fmt::format("Step {}", m_ctx.shown_step());
+        m_ctx.live() ? std::string(m_ctx.newest()) : fmt::format("Step {}", m_ctx.shown_step());
     const float live_width = std::max(padded(live.c_str()) + m_em, roomy() ? padded("Step 00000") + m_em : 0);
     add(0, m_em, live_width, true, [this, live, live_width] {
-        ImGui::PushStyleColor(ImGuiCol_Text, m_ctx.live() ? m_ctx.theme.text_ok : m_ctx.theme.text);
-        const int colours = m_ctx.live() ? 2 : 1; // the button changes it
+        const bool goes_on = m_ctx.live() && m_ctx.decoding();
+        ImGui::PushStyleColor(ImGuiCol_Text, goes_on ? m_ctx.theme.text_ok : m_ctx.theme.text);
+        const int colours = goes_on ? 2 : 1; // the button changes it
         if (colours == 2) ImGui::PushStyleColor(ImGuiCol_Button, with_alpha(m_ctx.theme.text_ok, 0.10F));
         const bool is_live = m_ctx.live();
         if (ImGui::Button(fmt::format("{}###select.live", live).c_str(), ImVec2(live_width, 0)))
             m_state.run("select.live");
         ImGui::PopStyleColor(colours);
         const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-        if (is_live)
+        if (goes_on)
             ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(low.x + m_em * 0.55F, (low.y + high.y) * 0.5F),
                                                         m_em * 0.22F, m_ctx.theme.text_ok);
         m_ctx.landmarks.set("runbar/live", {low.x, low.y, high.x - low.x, high.y - low.y});
