@@ -10,6 +10,7 @@
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/policy/drafts.h"
+#include "ui/scene/policy/live_changes.h"
 #include "ui/theme/theme.h"
 
 #include <algorithm>
@@ -51,6 +52,7 @@ struct UiContext {
     SignalPlots plots;
     std::string coloured_signal = "entropy_bits"; ///< of the Text panel
     Drafts drafts;
+    LiveChanges changes; ///< of the shown recording
     Theme theme;
     Toasts toasts;
     Landmarks landmarks;

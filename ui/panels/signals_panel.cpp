@@ -1,6 +1,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
+#include "ui/draw/change_ticks.h"
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/tooltips.h"
@@ -265,6 +266,7 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
         if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
     }
     list->PopClipRect();
+    draw_change_ticks(ctx, {left, right, at.y + height, ctx.time.x_min, ctx.time.x_max}, over, "signals");
     if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
     if (stack.hovered_marks->count() == 1) {
         step_tooltip(ctx, ctx.recording->refreshes()[marks.events[stack.hovered_marks->first]].step);

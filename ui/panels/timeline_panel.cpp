@@ -1,6 +1,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
+#include "ui/draw/change_ticks.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/auto_range.h"
@@ -269,6 +270,10 @@ void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered)
                     x1 = std::round(static_cast<float>(group.x_max));
         list->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.axis}, with_alpha(colour, 0.85F));
     }
+    // Under the chart's upper edge, where the marks' row ends.
+    if (draw_change_ticks(ctx, {strip.left, strip.right, strip.chart + 1, 0, strip.x_max, true}, hovered,
+                          "timeline"))
+        m_on_mark = true;
     const ImVec2 mouse = ImGui::GetMousePos();
     for (const MarkerGroup& group : letters ? badge_groups(marks, badge) : merge_markers(marks.x_px, 6)) {
         float left = static_cast<float>(group.x_min) - 3, right = static_cast<float>(group.x_max) + 4;

@@ -28,6 +28,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .plots = first_signal_plots(),
           .coloured_signal = "entropy_bits",
           .drafts = {},
+          .changes = {},
           .theme = {},
           .toasts = {},
           .landmarks = {},

@@ -6,7 +6,7 @@
 #include "ui/base/fuzzy.h"
 #include "ui/context/toasts.h"
 #include "ui/dialogs/prompt_files.h"
-#include "ui/shell/engine_log.h"
+#include "ui/scene/policy/command_words.h"
 #include "ui/state/action.h"
 #include "ui/state/layout.h"
 #include "ui/state/settings.h"
@@ -468,7 +468,7 @@ TEST_CASE("the check of an action table finds each kind of fault", "[ui]") {
 
 TEST_CASE("applied commands are logged in words, and unknown ones as they stand", "[ui]") {
     const auto line = [](const Command& command) { return describe({7, to_json(command).dump()}); };
-    CHECK(line(command::SetParameter{"entropy.threshold", "5.2"}) == "step 7: entropy.threshold = 5.2");
+    CHECK(line(command::SetParameter{"entropy.threshold", "5.2"}) == "step 7: Entropy threshold: 5.2 bits");
     CHECK(line(command::RefreshNow{}) == "step 7: refresh by hand");
     CHECK(line(command::SetPolicy{preset_policy("kl")}) == "step 7: policy kl");
     CHECK(describe({7, "{\"of\": \"tomorrow\"}"}) == "step 7: {\"of\": \"tomorrow\"}");

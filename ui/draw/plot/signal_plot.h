@@ -83,6 +83,8 @@ private:
     void draw_step_lines(UiContext& ctx, const PlotStack& stack);
     // signal_plot_threshold.cpp
     void draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void draw_present(const UiContext& ctx, float y, Colour colour, float thickness);
+    [[nodiscard]] bool draw_stair(UiContext& ctx, const ThresholdLine& line, Colour colour);
     void drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y, bool held);
     void draw_tags(UiContext& ctx, const Lines& lines);
     void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
