@@ -80,6 +80,8 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
     window_options.layout = options.layout;
     window_options.user_scale = options.user_scale;
     if (!options.signals.empty()) window_options.plots = ui::parse_plots(options.signals, "--signals");
+    window_options.paced = !window_options.headless && !picture;
+    window_options.pace = options.pace;
     window_options.restore_user_layout = !picture;
     window_options.first_start_hints = !picture;
     if (!picture) window_options.user_folder = default_user_folder();

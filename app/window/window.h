@@ -25,6 +25,8 @@ struct WindowOptions {
     std::string theme = "dark", layout = "Explore";
     float user_scale = 1.0F; ///< 0.75-3
     std::string signals;     ///< plotted, as parse_plots() reads them; empty = as remembered
+    std::optional<double>
+        pace; ///< tokens per second, 0 = as fast as it goes; else as remembered. Of no meaning for a picture
     std::string title = "RefreshLab";
     std::optional<std::filesystem::path> record; ///< every run goes into this trace
     std::string command_line;                    ///< into pictures

@@ -49,6 +49,7 @@ struct EngineStatus {
     /// The KV geometries differ: nothing is copied between the caches, a refresh recomputes the student's own columns.
     bool rebuild_mode = false;
     std::string note; ///< what a person must know about the pair ("stand-in pair with random weights")
+    double pace = 0;  ///< command::SetPace in force; 0 = as fast as it goes
     double tokens_per_second = 0; ///< decode TPS over the last ~64 tokens; 0 while unknown
     double prefill_ms = 0, ttft_ms = 0;
     size_t queued_commands = 0;

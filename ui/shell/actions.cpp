@@ -81,6 +81,19 @@ std::vector<Action> run_actions(ShellState& state) {
                     ImGuiMod_Shift | ImGuiKey_Period,
                     [step, &state](UiContext& ctx) { step(ctx, state.settings.steps_at_once); }, has_session,
                     why_no_session});
+    for (const bool faster : {false, true})
+        list.push_back(
+            {faster ? "run.faster" : "run.slower", "Run", faster ? "Twice as fast" : "Half as fast",
+             "Changes how many tokens a second a run makes, 1 to 200, or as fast as it goes.",
+             faster ? ImGuiKey_RightBracket : ImGuiKey_LeftBracket,
+             [&state, faster](UiContext&) { state.set_pace(next_pace(state.settings.pace, faster)); },
+             [&state, faster](const UiContext&) {
+                 return next_pace(state.settings.pace, faster) != state.settings.pace;
+             },
+             [faster](const UiContext&) {
+                 return std::string(faster ? "It goes as fast as it can"
+                                           : "One token a second is the slowest");
+             }});
     return list;
 }
 

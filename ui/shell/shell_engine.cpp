@@ -120,10 +120,28 @@ void Shell::Impl::watch_engine() {
             state.say(Toasts::Level::info, describe(commands[logged_commands]), false);
         }
     }
+    show_again();
     if (status.trace_error != last_trace_error) {
         if (!status.trace_error.empty()) state.say(Toasts::Level::error, status.trace_error);
         last_trace_error = status.trace_error;
     }
+}
+
+/// At the first start the demonstration begins anew, until somebody touches a key or a button.
+void Shell::Impl::show_again() {
+    UiContext& ctx = state.ctx;
+    const bool over = ctx.first_start_hints && state.options.starts_a_run && !state.trace && ctx.recording &&
+                      ctx.status->state == EngineState::finished && ctx.recording->info().id == state.own_run;
+    if (!over) {
+        over_since = -1;
+        return;
+    }
+    constexpr double rest_s = 4; // to read how it ended
+    if (over_since < 0) over_since = ImGui::GetTime();
+    ctx.host.keep_awake(1);
+    if (ImGui::GetTime() - over_since < rest_s) return;
+    over_since = -1;
+    ctx.engine.send(command::StartRun{ctx.drafts.config()});
 }
 
 /// The engine is in another state: a log line, and a toast where it failed.

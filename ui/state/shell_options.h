@@ -14,7 +14,11 @@ struct ShellOptions {
     float user_scale = 1.0F;         ///< 0.75 .. 3
     bool restore_user_layout = true; ///< false: pictures and tests start from the bundled layout
     bool first_start_hints = true;
-    bool ask_before_closing = false;  ///< about a run that is in no file; only where somebody can answer
+    bool ask_before_closing = false; ///< about a run that is in no file; only where somebody can answer
+    bool paced =
+        false; ///< runs go at the pace of the settings; false: pictures and tests, as fast as it goes
+    std::optional<double>
+        pace; ///< asked for by name, tokens per second, 0 = as fast as it goes; else as remembered
     std::optional<SignalPlots> plots; ///< asked for by name; else as remembered
     bool starts_a_run = false; ///< the program sends the first StartRun itself, as it will the next time
 };

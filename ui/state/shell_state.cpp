@@ -40,6 +40,11 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
 
 ShellState::~ShellState() = default;
 
+void ShellState::set_pace(double tokens_per_second) {
+    settings.pace = tokens_per_second;
+    ctx.engine.send(command::SetPace{tokens_per_second});
+}
+
 bool ShellState::running() const {
     return wanted_running.value_or(ctx.status->state == EngineState::running);
 }

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -40,9 +41,13 @@ struct SessionWorker::Impl {
     EngineStatus now;
     bool running = false;
     int64_t steps_left = 0; ///< of a Step command; 0 = until paused
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point due{}; ///< of the next step, where the run has a pace
     std::thread thread;
 
     void loop();
+    [[nodiscard]] std::optional<CommandQueue::Taken> next_command();
+    [[nodiscard]] Clock::duration period() const;
     void handle(const Command& command);
     void start_run(const RunConfig& config, bool paused);
     void make_room(PreparedRun& next);
@@ -266,6 +271,10 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else if constexpr (std::is_same_v<C, command::CheckExactness>) {
                 need_run("checking exactness");
                 check(c.options);
+            } else if constexpr (std::is_same_v<C, command::SetPace>) {
+                due += (now.pace > 0 ? -period() : Clock::duration{});
+                now.pace = c.tokens_per_second > 0 ? std::max(c.tokens_per_second, command::slowest_pace) : 0;
+                due += (now.pace > 0 ? period() : Clock::duration{});
             } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
                 need_run("reading attention");
                 run->apply(c);
@@ -282,12 +291,29 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else {
                 need_run("refreshing");
                 run->apply(c);
+                due = Clock::now(); // a slow pace does not hold it back
             }
         },
         command);
 }
 
+SessionWorker::Impl::Clock::duration SessionWorker::Impl::period() const {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / now.pace));
+}
+
+/// The next command, or nothing: then it is time for a step, or the queue was closed.
+std::optional<CommandQueue::Taken> SessionWorker::Impl::next_command() {
+    if (!running) return queue.wait_pop();
+    if (now.pace <= 0 || steps_left > 0) return queue.try_pop();
+    return queue.wait_pop_until(due);
+}
+
 void SessionWorker::Impl::make_step() {
+    if (now.pace > 0) {
+        // Small delays are made up for; after a long one (a pause) the next steps do not hurry.
+        const Clock::time_point began = Clock::now();
+        due = (began - due > period() ? began : due) + period();
+    }
     run->step();
     update_speed();
     if (run->finished()) {
@@ -303,7 +329,7 @@ void SessionWorker::Impl::make_step() {
 void SessionWorker::Impl::loop() {
     const c10::InferenceMode inference; // per thread
     while (true) {
-        std::optional<CommandQueue::Taken> taken = running ? queue.try_pop() : queue.wait_pop();
+        std::optional<CommandQueue::Taken> taken = next_command();
         if (!taken && !running) break; // closed
         // Each error is handled here, once: a command that could not be carried out (refused, cancelled, too large) is
         // reported and the run stays as it was; a failing step, or a device or program at fault, ends the run: its

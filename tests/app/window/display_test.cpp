@@ -182,7 +182,7 @@ TEST_CASE("on a display the program decodes, closes when it is asked to, and lea
     write_file(settings,
                R"({"y_axes": {"mc_variance": "log", "No such signal": "log"}, "steps_at_once": 5})");
     Child program({std::string(RL_BUILD_DIR) + "/refreshlab", "gui", "--device", "cpu", "--max-tokens",
-                   "1500", "--ignore-stop", "--record", trace.string()},
+                   "1500", "--ignore-stop", "--pace", "max", "--record", trace.string()},
                   [&] {
                       setenv("DISPLAY", server.display().c_str(), 1);
                       setenv("XDG_CONFIG_HOME", folder.c_str(), 1);

@@ -155,6 +155,42 @@ TEST_CASE("commands at any time give a recording that replays bit for bit", "[wo
     }
 }
 
+TEST_CASE("a pace holds a run back, commands do not wait for it, and the recording is the same", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    // One token in ten seconds: whatever of this test needs a second token in time fails by never ending.
+    worker.send(command::SetPace{0.1});
+    worker.send(command::StartRun{bundled(60)});
+    watch.until([](const EngineStatus& s) { return s.state == EngineState::running && s.pace == 0.1; });
+    const auto recording = worker.recording();
+    watch.until([&](const EngineStatus&) { return recording->steps() >= 1; });
+    worker.send(command::SetParameter{"entropy.threshold", "5"});
+    watch.until([](const EngineStatus& s) { return s.applied.policy.triggers[0].threshold == 5; });
+    CHECK(recording->steps() < 10);
+    // A refresh by hand is felt at once: its step does not wait.
+    const int64_t before = recording->steps();
+    worker.send(command::RefreshNow{});
+    watch.until([&](const EngineStatus&) { return recording->steps() > before; });
+    CHECK(recording->refreshes().size() == 1);
+    worker.send(command::Pause{});
+    watch.until_state(EngineState::paused);
+    CHECK(recording->steps() < 10);
+    worker.send(command::Step{20}); // is not held back
+    watch.until([&](const EngineStatus& s) {
+        return s.state == EngineState::paused && recording->steps() >= before + 20;
+    });
+    worker.send(command::Resume{});
+    worker.send(command::SetPace{0});
+    watch.until_state(EngineState::finished);
+    CHECK(worker.status()->pace == 0);
+    CHECK(recording->steps() == 60);
+    CHECK(recording->commands().size() == 2); // the pace is none of the recording's
+    CHECK(first_difference(*recording, *replay(*recording, load_pair(bundled(1)))).value_or("") == "");
+    worker.send(command::SetPace{1e-9});
+    watch.until([](const EngineStatus& s) { return s.pace > 0; });
+    CHECK(worker.status()->pace == command::slowest_pace);
+}
+
 TEST_CASE("a refresh by hand in mid-generation fires once, at the next boundary", "[worker]") {
     SessionWorker worker;
     Watcher watch(worker);

@@ -121,6 +121,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
     settings.layers = {{"attention_entropy_bits", "layer 3"}};
     settings.signals = {"entropy_bits", "kept_positions"};
+    settings.pace = 0; // as fast as it goes
     store_settings(folder.path, settings);
     std::string problem;
     const Settings back = load_settings(folder.path, problem);
@@ -133,6 +134,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.steps_at_once == 7);
     CHECK(back.y_axes == settings.y_axes);
     CHECK(back.layers == settings.layers);
+    CHECK(back.pace == 0);
     CHECK(back.signals == settings.signals);
     settings.signals.reset(); // the usual ones
     store_settings(folder.path, settings);
@@ -162,6 +164,20 @@ TEST_CASE("absent settings are no problem, and absurd ones are brought into rang
     const Settings settings = load_settings(folder.path, problem);
     CHECK(settings.user_scale == max_user_scale);
     CHECK(settings.steps_at_once == 1);
+}
+
+TEST_CASE("the pace doubles and halves between one token a second and as fast as it goes", "[ui]") {
+    CHECK(Settings().pace == 20);
+    CHECK(next_pace(20, true) == 40);
+    CHECK(next_pace(160, true) == 200);
+    CHECK(next_pace(200, true) == 0);
+    CHECK(next_pace(0, true) == 0);
+    CHECK(next_pace(0, false) == 200);
+    CHECK(next_pace(20, false) == 10);
+    CHECK(next_pace(1.5, false) == 1);
+    CHECK(next_pace(1, false) == 1);
+    CHECK(pace_text(0) == "max");
+    CHECK(pace_text(12.5) == "12.5 a second");
 }
 
 TEST_CASE("the scale walks from 75 to 300 percent and back", "[ui]") {

@@ -40,6 +40,9 @@ struct Describe {
     std::string operator()(const command::RequestAttention& c) const {
         return fmt::format("attention of position {} asked for", c.position);
     }
+    std::string operator()(const command::SetPace& c) const {
+        return fmt::format("pace: {:g} tokens a second", c.tokens_per_second);
+    }
     std::string operator()(const command::CheckExactness& c) const {
         return c.options.fault == CacheFault::none
                    ? std::string("exactness checked")

@@ -16,6 +16,8 @@ namespace refreshlab::ui {
 
 namespace {
 
+constexpr int pace_rank = 9;
+
 /// A piece of the run bar: in the strip where there is room, else in the popup of its "..." button.
 struct Part {
     int rank;    ///< importance, 0 first
@@ -57,6 +59,7 @@ private:
     }
 
     void add_controls();
+    void add_pace();
     void add_numbers();
     void add_right_end();
     void place();
@@ -83,6 +86,7 @@ void RunBar::add_controls() {
         if (ImGui::InputInt("##steps at once", &steps, 0, 0)) steps = std::clamp(steps, 1, 100000);
         ImGui::SetItemTooltip("Steps to make at once (Shift+.)");
     });
+    add_pace();
     if (m_state.refreshes_when_asked && m_ctx.recording &&
         m_ctx.recording->refreshes().size() > *m_state.refreshes_when_asked)
         m_state.refreshes_when_asked.reset();
@@ -101,6 +105,25 @@ void RunBar::add_controls() {
     const EngineState now = m_ctx.status->state;
     if (now == EngineState::finished || now == EngineState::failed)
         add_action(5, spacing(), "run.restart", "Start again", {});
+}
+
+/// Tokens a second, or as fast as it goes.
+void RunBar::add_pace() {
+    const float width = padded("200 a second") + m_em;
+    add(pace_rank, m_em * 0.6F, width, false, [this, width] {
+        ImGui::SetNextItemWidth(width);
+        if (ImGui::BeginCombo("##pace", pace_text(m_state.settings.pace).c_str(),
+                              ImGuiComboFlags_HeightLarge)) {
+            for (const double pace : {1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 0.0})
+                if (ImGui::Selectable(pace > 0 ? pace_text(pace).c_str() : "as fast as it goes",
+                                      pace == m_state.settings.pace))
+                    m_state.set_pace(pace);
+            ImGui::EndCombo();
+        } else {
+            ImGui::SetItemTooltip(
+                "Tokens a second of a run; [ half, ] twice as many. Steps asked for one by one do not wait");
+        }
+    });
 }
 
 void RunBar::add_numbers() {
@@ -192,7 +215,7 @@ void RunBar::add_right_end() {
                               is_live ? "All panels show the newest step" : "Back to the newest step (L)");
     });
     if (m_ctx.present_mode)
-        add(9, spacing(), padded("Leave Present"), true, [this] {
+        add(8, spacing(), padded("Leave Present"), true, [this] {
             if (ImGui::Button("Leave Present")) m_state.run("view.layout.explore");
         });
 }
@@ -246,8 +269,10 @@ void RunBar::draw_rest(const std::vector<bool>& shown, float right) {
     const bool open = ImGui::BeginPopup("##more");
     ImGui::PopStyleVar();
     if (!open) return;
-    for (size_t i = 0; i < m_parts.size(); ++i)
-        if (!shown[i]) m_parts[i].draw();
+    // The one that is least missed is last: at three times the size the list is longer than the window and scrolls.
+    for (const bool least : {false, true})
+        for (size_t i = 0; i < m_parts.size(); ++i)
+            if (!shown[i] && (m_parts[i].rank == pace_rank) == least) m_parts[i].draw();
     ImGui::EndPopup();
 }
 
