@@ -17,7 +17,7 @@ enum class EntryState : uint8_t {
     merged,   ///< gone as an entry of its own: others hold it
 };
 
-/// One model's cache as it stood behind a step, told from the recording's cache events alone: so scrubbing, rewound runs and
+/// One model's cache as it stood after a step, told from the recording's cache events alone: so scrubbing, rewound runs and
 /// files all work.
 class CacheState {
 public:
@@ -53,7 +53,7 @@ private:
     std::vector<int64_t> m_bytes, m_bytes_step;
 };
 
-/// The cache of the teacher or the student behind `step` (0 = behind the prefill; clamped to the recording). Without cache
+/// The cache of the teacher or the student after `step` (0 = after the prefill; clamped to the recording). Without cache
 /// events (RunInfo::has_cache_events) it is empty.
 /// Cost: one pass over the events; memory of 10 B a position for every plane that differs from others.
 [[nodiscard]] CacheState cache_state(const Recording& recording, int64_t step, bool teacher);
