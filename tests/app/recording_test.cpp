@@ -101,6 +101,22 @@ std::vector<std::string> recording_to(const std::string& trace, int tokens) {
             trace};
 }
 
+/// The program in a shell that is limited as a person or a batch system limits it; its streams go to `out` and `err`.
+/// \param before  commands of the shell: "ulimit -f 600"
+/// \return exit status; 128 + signal when it died of one
+int run_in_shell(const Scratch& scratch, const std::string& before,
+                 const std::vector<std::string>& arguments) {
+    std::string command;
+    for (const std::string& a : arguments)
+        command += " '" + a + "'";
+    write_file(scratch / "script.sh",
+               before + "; cd '" RL_SOURCE_DIR "'; exec '" RL_BUILD_DIR "/refreshlab'" + command);
+    const int state = std::system(("bash '" + (scratch / "script.sh") + "' > '" + (scratch / "out") +
+                                   "' 2> '" + (scratch / "err") + "'")
+                                      .c_str());
+    return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
 /// The text of a recorded run, as `run` prints it token by token.
 std::string text_of(const Recording& recording) {
     TextStream stream(Tokenizer::load(RL_SOURCE_DIR "/assets/models/llama-tales-student"));
@@ -167,18 +183,8 @@ TEST_CASE("a trace that is replaced while it is recorded is left alone", "[cli][
 
 TEST_CASE("a limit on file sizes and a full disk stop the recording, not the run", "[cli][record]") {
     const Scratch scratch("limits");
-    // In a shell that is limited as a person or a batch system limits it.
     const auto in_shell = [&](const std::string& before, const std::string& trace) {
-        std::string command;
-        for (const std::string& a : recording_to(trace, 400))
-            command += " '" + a + "'";
-        const std::string script =
-            before + "; cd '" RL_SOURCE_DIR "'; exec '" RL_BUILD_DIR "/refreshlab'" + command;
-        write_file(scratch / "script.sh", script);
-        const int state = std::system(("bash '" + (scratch / "script.sh") + "' > '" + (scratch / "out") +
-                                       "' 2> '" + (scratch / "err") + "'")
-                                          .c_str());
-        return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+        return run_in_shell(scratch, before, recording_to(trace, 400));
     };
     const auto last_line = [&] {
         std::string line;
@@ -209,4 +215,31 @@ TEST_CASE("a limit on file sizes and a full disk stop the recording, not the run
     CHECK_THAT(last_line(), ContainsSubstring("run.rlt") && ContainsSubstring("full") &&
                                 ContainsSubstring("the run itself went on"));
     CHECK(read_file(scratch / "out") == whole);
+}
+
+TEST_CASE("a limit of the machine is a failure and no bad input, whatever meets it", "[cli]") {
+    const Scratch scratch("machine-limits");
+    const std::string trace = scratch / "good.rlt";
+    REQUIRE(refreshlab_cli(recording_to(trace, 60)).status == 0);
+    write_file(scratch / "grid.json", R"({"base": {"device": "cpu"}, "max_tokens": 3, "prompts": "Hello"})");
+    const auto fails = [&](const std::string& limit, const std::vector<std::string>& arguments,
+                           const std::string& problem) {
+        const int status = run_in_shell(scratch, limit, arguments);
+        const std::string said = read_file(scratch / "err");
+        CAPTURE(limit, arguments, said);
+        CHECK(status == 1);
+        CHECK_THAT(said, ContainsSubstring(problem) && ContainsSubstring("ulimit"));
+    };
+    const std::string too_large = "File too large", too_many = "Too many open files";
+    fails("ulimit -f 10", {"export", trace, "--csv", scratch / "csv"}, too_large);
+    fails("ulimit -f 1", {"run", "--prompt", "Hello", "--max-tokens", "3", "--summary", scratch / "s.json"},
+          too_large);
+    CHECK_FALSE(fs::exists(scratch / "s.json"));
+    fails("ulimit -f 20", {"run", "--prompt", "Hello", "--max-tokens", "3", "--record", scratch / "r.rlt"},
+          too_large);
+    fails("ulimit -n 6", {"run", "--prompt", "Hello", "--max-tokens", "3", "--record", scratch / "r.rlt"},
+          too_many);
+    CHECK(run_in_shell(scratch, "ulimit -f 20",
+                       {"sweep", scratch / "grid.json", "--out", scratch / "s.db"}) == 1);
+    CHECK_THAT(read_file(scratch / "err"), ContainsSubstring("s.db") && ContainsSubstring("ulimit -f"));
 }

@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/base/regular_file.h"
 #include "engine/record/export/blocked_fires.h"
 #include "engine/record/export/export.h"
 #include "engine/text/utf8.h"
@@ -119,7 +120,9 @@ public:
 private:
     void check() const {
         if (m_file) return;
-        throw Error(doing, m_path.string(), errno != 0 ? std::strerror(errno) : "cannot be written",
+        const int code = errno;
+        if (kind_of_errno(code) == ErrorKind::failure) fail_with_errno(doing, m_path, code);
+        throw Error(doing, m_path.string(), code != 0 ? std::strerror(code) : "cannot be written",
                     "check the folder");
     }
 

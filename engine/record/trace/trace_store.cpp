@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/regular_file.h"
 #include "engine/record/trace/file_size_signal.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_schema.h"
@@ -48,12 +49,11 @@ const char* hint_for(int code) {
 }
 
 Error to_error(const std::filesystem::path& path, const sqlite::SqlError& e) {
-    if (e.too_many_files())
-        return {doing, path.string(), e.what(), "close some, or raise the limit (ulimit -n)",
-                ErrorKind::failure};
-    if (e.system() == EFBIG)
-        return {doing, path.string(), e.what(), "raise the limit on file sizes (ulimit -f)"};
-    return {doing, path.string(), e.what(), hint_for(e.code())};
+    const char* hint = hint_for(e.code());
+    if (e.too_many_files()) hint = "close some, or raise the limit (ulimit -n)";
+    if (e.system() == EFBIG) hint = "raise the limit on file sizes (ulimit -f)";
+    const bool machine = e.code() == SQLITE_FULL || e.code() == SQLITE_NOMEM || e.code() == SQLITE_IOERR;
+    return {doing, path.string(), e.what(), hint, machine ? ErrorKind::failure : kind_of_errno(e.system())};
 }
 
 /// The main file's companions: the WAL, its index, the rollback journal.
