@@ -99,7 +99,7 @@ void wait_for_picture(AppWindow& window, EngineLink& engine, const WindowOptions
                       bool steps_to_ask_for) {
     window.frame();
     while (window.open() && !picture_is_due(engine, options)) {
-        // Only when the run stands: behind a refused start a step would be an error of its own, and hide the reason.
+        // Only when the run stands: after a refused start a step would be an error of its own, and hide the reason.
         if (steps_to_ask_for && engine.status()->state == EngineState::paused) {
             steps_to_ask_for = false;
             engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
@@ -116,7 +116,7 @@ int take_picture(AppWindow& window, const EngineLink& engine, const WindowOption
     const auto status = engine.status();
     if (options.start && status->state == EngineState::idle && status->errors > 0) {
         fmt::print(stderr, "refreshlab: {}\n",
-                   visible_text(status->refusals.front(), 4000)); // what came behind it only follows from it
+                   visible_text(status->refusals.front(), 4000)); // what came after it only follows from it
         return 2;                                                 // bad input: no run, no picture
     }
     if (!options.signals.empty())

@@ -14,7 +14,7 @@ namespace refreshlab {
 struct WindowOptions {
     std::optional<std::filesystem::path> trace; ///< opened and shown; its newest run
     std::optional<RunConfig> start;             ///< started at once (also beside an opened trace)
-    bool autostart = true;                      ///< false: the run waits, paused, behind its prefill
+    bool autostart = true;                      ///< false: the run waits, paused, after its prefill
     bool headless = false;           ///< no display needed; implied by screenshot when there is none
     int width = 1600, height = 1000; ///< window units
     std::optional<std::filesystem::path> screenshot; ///< saved, then quit

@@ -14,7 +14,7 @@ namespace refreshlab {
 /// What goes down to the decode thread. Plain data that serialises: a trace logs it, a socket could carry it. Commands
 /// are applied between steps; those marked * change the recording and are logged with the step at which they act.
 namespace command {
-/// Loads models if they changed, prefills, then decodes, or waits paused behind the prefill.
+/// Loads models if they changed, prefills, then decodes, or waits paused after the prefill.
 struct StartRun {
     RunConfig config;
     bool paused = false;

@@ -17,7 +17,7 @@ enum class EntryState : uint8_t {
     merged,   ///< gone as an entry of its own: others hold it
 };
 
-/// One model's cache as it stood behind a step, told from the recording's cache events alone: so scrubbing, rewound runs and
+/// One model's cache as it stood after a step, told from the recording's cache events alone: so scrubbing, rewound runs and
 /// files all work. Without cache events (RunInfo::has_cache_events) it is empty.
 /// Memory  10 B a position for every plane that differs from others.
 class CacheState {
@@ -27,7 +27,7 @@ public:
     /// \param teacher  whose cache
     CacheState(const Recording& recording, bool teacher);
 
-    /// Goes on to a later step, or to events that the present one has had since (0 = behind the prefill; clamped to the
+    /// Goes on to a later step, or to events that the present one has had since (0 = after the prefill; clamped to the
     /// recording). Cost: the new events.
     /// \param recording  the one that the state was made for
     /// \param step       not before step() (asserted)
@@ -68,7 +68,7 @@ private:
     std::vector<int64_t> m_bytes, m_bytes_step;
 };
 
-/// The cache of the teacher or the student behind `step` (0 = behind the prefill; clamped to the recording).
+/// The cache of the teacher or the student after `step` (0 = after the prefill; clamped to the recording).
 /// Cost: one pass over the events.
 [[nodiscard]] CacheState cache_state(const Recording& recording, int64_t step, bool teacher);
 

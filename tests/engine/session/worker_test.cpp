@@ -427,6 +427,66 @@ TEST_CASE("a check pauses the run, reports, and leaves it as it was", "[worker]"
     CHECK_FALSE(first_difference(*recording, *replay(*recording, load_pair(config))));
 }
 
+TEST_CASE("a Stop in the last moment of a prefill ends the run", "[worker]") {
+    SessionWorker* engine = nullptr; // written before the first command is sent
+    uint64_t ticket = 0;             // written before the run is published
+    EngineState seen = EngineState::idle;
+    SessionWorker worker({}, device_memory_available, [&] {
+        seen = engine->status()->state;
+        ticket = engine->send(command::Stop{});
+    });
+    engine = &worker;
+    Watcher watch(worker);
+    worker.send(command::StartRun{bundled(2000)});
+    const auto status = watch.until([&](const EngineStatus& s) { return s.state == EngineState::finished; });
+    CHECK(seen == EngineState::prefilling);
+    CHECK(ticket == 2);
+    CHECK(status->stop_reason == "cancelled");
+    CHECK(status->errors == 0);
+    CHECK(worker.recording()->steps() == 0);
+    watch.until([&](const EngineStatus& s) { return s.answered == ticket; });
+}
+
+TEST_CASE("a Stop that waits behind a start gives the start up, and not the run before it", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    start_paused(worker, watch, 40, 5);
+    const auto first = worker.recording();
+    // Both are sent on the decode thread, between two steps: the start has not begun when the Stop comes.
+    std::atomic<uint64_t> stop{0};
+    watch.each([&](const EngineStatus& s) {
+        if (s.state != EngineState::running || stop != 0) return;
+        worker.send(command::StartRun{bundled(2000)});
+        stop = worker.send(command::Stop{});
+    });
+    worker.send(command::Resume{});
+    const auto status = watch.until([&](const EngineStatus& s) { return stop != 0 && s.answered >= stop; });
+    watch.each({});
+    CHECK_THAT(status->error, ContainsSubstring("cancelled"));
+    CHECK(status->state == EngineState::paused);
+    CHECK(worker.recording() == first);
+    worker.send(command::Stop{}); // this one is meant for the run
+    CHECK(watch.until_state(EngineState::finished)->stop_reason == "cancelled");
+}
+
+TEST_CASE("a Stop while caches are checked gives up the check alone", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    start_paused(worker, watch, 40, 10);
+    watch.each([&](const EngineStatus& s) {
+        if (s.checking) worker.send(command::Stop{});
+    });
+    const uint64_t ticket = worker.send(command::CheckExactness{});
+    auto status = watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+    watch.each({});
+    CHECK_THAT(status->error, ContainsSubstring("cancelled"));
+    const uint64_t resume = worker.send(command::Resume{});
+    watch.until([&](const EngineStatus& s) { return s.answered >= resume; });
+    status = watch.until_state(EngineState::finished);
+    CHECK(status->stop_reason == "max_tokens");
+    CHECK(worker.recording()->steps() == 40);
+}
+
 TEST_CASE("a start that is cancelled while it loads leaves the former run as it was", "[worker]") {
     SessionWorker worker;
     {
