@@ -176,8 +176,7 @@ TEST_CASE("a GGUF file runs, is described, and is not written over", "[bad-input
                                         "--max-tokens", "5", "--summary", scratch / "s.json"});
     CAPTURE(run.err);
     CHECK(run.status == 0);
-    const nlohmann::json summary = read_json_file(scratch / "s.json");
-    CHECK(summary.dump().find("tiny.gguf") != std::string::npos);
+    CHECK(read_json_file(scratch / "s.json")["tokens"] == 5);
     const Outcome doctor = refreshlab_cli({"doctor", path, path});
     CAPTURE(doctor.out);
     CHECK(doctor.status == 0);
