@@ -143,6 +143,13 @@ TEST_CASE("policies and parameters that cannot be used", "[bad-input]") {
     refused(run_with({"--policy", scratch / "negative.json"}), {"-3"});
 }
 
+TEST_CASE("published models that there are not", "[bad-input]") {
+    refused({"models", "get", "nope"}, {"nope", "smollm2-135m"});
+    refused({"models", "get"}, {"NAME"});
+    refused({"models", "fly"}, {"fly"});
+    refused({"models", "remove", "nope"}, {"nope"});
+}
+
 TEST_CASE("GGUF files that cannot be used", "[bad-input]") {
     const Scratch scratch("gguf");
     const std::string path = scratch / "model.gguf";
