@@ -14,11 +14,11 @@ forbidden = {
     "app": r"(?!)",
 }
 # engine rooms whose public headers have no torch type; everything that ui may include.
-plain_rooms = {"base", "text", "control", "signals", "refresh", "record", "tasks"}
+plain_rooms = {"base", "text", "control", "signals", "refresh", "record", "tasks", "fetch"}
 
 # Rooms of engine/ from the bottom to the top: a room includes itself and those before it. Some are floors by themselves, each
 # of which includes itself and those before it.
-engine_rooms = ["base", "text", "signals", "refresh", "control", "record", "tasks", "cache", "model", "session", "study",
+engine_rooms = ["base", "text", "fetch", "signals", "refresh", "control", "record", "tasks", "cache", "model", "session", "study",
                 "train"]
 engine_floors = {
     "record": ["recording", "export", "trace"],

@@ -2,13 +2,11 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
 #include "engine/base/error.h"
-#include "engine/model/checkpoint/checkpoint.h"
-#include "engine/model/model_config.h"
+#include "engine/model/model_source.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/session/pair/tensor_check.h"
-#include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"
 #include "kernels/execution/isa.h"
@@ -20,7 +18,6 @@
 #include <sys/sysinfo.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -64,9 +61,15 @@ struct Model {
 std::optional<Model> check_model(Report& report, const std::string& folder) {
     print("\n{}\n", folder);
     Model model{folder, {}, {}};
-    bool fine = report.check("config.json", [&] {
-        if (!std::filesystem::is_directory(folder)) throw Error("reading", folder, "no such folder");
-        model.config = ModelConfig::load(folder);
+    std::shared_ptr<const ModelSource> source;
+    try {
+        source = ModelSource::open(folder);
+    } catch (const Error& e) {
+        report.bad("model", e.what());
+        return std::nullopt;
+    }
+    bool fine = report.check(source->config_name(), [&] {
+        model.config = source->config();
         const ModelConfig& c = model.config;
         return fmt::format("{}, {:.2f} M parameters, {} layers, {} heads on {} KV heads of {}, context {}",
                            c.model_type, static_cast<double>(c.num_parameters()) / 1e6, c.num_layers,
@@ -74,21 +77,21 @@ std::optional<Model> check_model(Report& report, const std::string& folder) {
     });
     if (!fine) return std::nullopt;
     fine = report.check("weights", [&] {
-        const Checkpoint checkpoint = Checkpoint::open(folder);
-        check_tensors(model.config, checkpoint);
-        return fmt::format("{} tensors, {:.1f} MiB", checkpoint.names().size(),
-                           static_cast<double>(checkpoint.total_bytes()) / mebibyte);
+        const auto weights = source->weights(model.config);
+        check_tensors(model.config, *weights);
+        return fmt::format("{} tensors, {:.1f} MiB, {}", weights->names().size(),
+                           static_cast<double>(weights->total_bytes()) / mebibyte, weights->stored_types());
     }) && fine;
     fine = report.check("tokenizer", [&] {
-        model.tokenizer = Tokenizer::load(folder);
+        model.tokenizer = source->tokenizer();
         if (model.tokenizer->vocab_size() > model.config.vocab_size) {
             throw Error("reading", folder,
-                        fmt::format("tokenizer.json has ids up to {}, the model {} rows",
+                        fmt::format("the tokenizer has ids up to {}, the model {} rows",
                                     model.tokenizer->vocab_size() - 1, model.config.vocab_size));
         }
         return fmt::format("{} ids, {}", model.tokenizer->vocab_size(),
-                           ChatTemplate::load(folder) ? "with a chat template"
-                                                      : "no chat template: prompts are used as they are");
+                           source->chat_template() ? "with a chat template"
+                                                   : "no chat template: prompts are used as they are");
     }) && fine;
     const ModelConfig& c = model.config;
     if (c.attention_dropout.value_or(0) <= 0) {
@@ -178,7 +181,7 @@ void compare_pair(Report& report, const std::string& teacher, const std::string&
 
 int doctor(const std::vector<std::string>& folders) {
     if (folders.size() > 2) {
-        throw Error("checking models", folders[2], "one folder too many",
+        throw Error("checking models", folders[2], "one model too many",
                     "give one model, or a teacher and a student");
     }
     Report report;
@@ -205,12 +208,12 @@ int doctor(const std::vector<std::string>& folders) {
 Command add_doctor_command(CLI::App& app) {
     auto folders = std::make_shared<std::vector<std::string>>();
     CLI::App* command = app.add_subcommand(
-        "doctor", "Checks device, libraries and model folders; says what is missing and what to do");
+        "doctor", "Checks device, libraries and models; says what is missing and what to do");
     command
-        ->add_option(
-            "MODEL", *folders,
-            "Checkpoint folders; two are compared as teacher and student (default: the bundled pair)")
-        ->type_name("DIR");
+        ->add_option("MODEL", *folders,
+                     "Checkpoint folders or .gguf files; two are compared as teacher and student (default: "
+                     "the bundled pair)")
+        ->type_name("MODEL");
     return [folders] { return doctor(*folders); };
 }
 

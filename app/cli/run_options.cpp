@@ -103,10 +103,14 @@ void RunOptions::add_to(CLI::App& command) {
         ->type_name("FILE");
     command.add_flag("--raw-prompt", m_raw_prompt,
                      "Use the prompt as it is, without the model's chat template");
-    command.add_option("--teacher", m_teacher, "Teacher checkpoint folder (default: the bundled teacher)")
-        ->type_name("DIR");
-    command.add_option("--student", m_student, "Student checkpoint folder (default: the bundled student)")
-        ->type_name("DIR");
+    command
+        .add_option("--teacher", m_teacher,
+                    "Teacher: a checkpoint folder or a .gguf file (default: the bundled teacher)")
+        ->type_name("MODEL");
+    command
+        .add_option("--student", m_student,
+                    "Student: a checkpoint folder or a .gguf file (default: the bundled student)")
+        ->type_name("MODEL");
     command
         .add_option("--mode", m_mode,
                     "Who prefills and decodes: teacher, student, overfill (teacher prefills, student "

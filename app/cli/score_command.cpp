@@ -99,8 +99,10 @@ Command add_score_command(CLI::App& app) {
     command->add_option("TRACE", options->trace, "A file written by --record or saved from the window")
         ->required()
         ->type_name("TRACE");
-    command->add_option("--teacher", options->teacher, "Teacher checkpoint folder (default: each run's own)")
-        ->type_name("DIR");
+    command
+        ->add_option("--teacher", options->teacher,
+                     "Teacher: a checkpoint folder or a .gguf file (default: each run's own)")
+        ->type_name("MODEL");
     command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->type_name("DEVICE");
     return [options] { return score(*options); };
 }

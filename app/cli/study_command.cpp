@@ -132,10 +132,14 @@ void add_model_options(CLI::App& command, Options& options, const char* parts) {
         ->type_name("DIR");
     command.add_option("--traces", options.traces, "Save every run as a trace into this folder")
         ->type_name("DIR");
-    command.add_option("--teacher", options.teacher, "Teacher checkpoint folder (default: the bundled one)")
-        ->type_name("DIR");
-    command.add_option("--student", options.student, "Student checkpoint folder (default: the bundled one)")
-        ->type_name("DIR");
+    command
+        .add_option("--teacher", options.teacher,
+                    "Teacher: a checkpoint folder or a .gguf file (default: the bundled one)")
+        ->type_name("MODEL");
+    command
+        .add_option("--student", options.student,
+                    "Student: a checkpoint folder or a .gguf file (default: the bundled one)")
+        ->type_name("MODEL");
     command.add_option("--device", options.device, "Device of both models: auto, cpu, cuda, cuda:N")
         ->type_name("DEVICE");
     command.add_option("--dtype", options.dtype, "Weights and caches: f32, bf16, f16")->type_name("DTYPE");

@@ -143,8 +143,8 @@ int sweep(const Options& options) {
     std::vector<NamedFile> outputs = options.tables.files(), inputs = {{"the spec", options.spec}};
     outputs.insert(outputs.begin(), {"--out", out});
     for (const SweepRow& row : spec.rows) {
-        inputs.push_back({"the teacher's folder", row.config.teacher_dir});
-        inputs.push_back({"the student's folder", row.config.student_dir});
+        inputs.push_back({"the teacher", row.config.teacher_dir});
+        inputs.push_back({"the student", row.config.student_dir});
     }
     check_outputs(outputs, inputs);
     if (options.dry_run) {
@@ -213,10 +213,14 @@ Command add_sweep_command(CLI::App& app) {
     command->add_option("--devices", options->devices, "Devices that share the work: cuda:0,cuda:1")
         ->delimiter(',')
         ->type_name("LIST");
-    command->add_option("--teacher", options->teacher, "Teacher checkpoint folder, instead of the spec's")
-        ->type_name("DIR");
-    command->add_option("--student", options->student, "Student checkpoint folder, instead of the spec's")
-        ->type_name("DIR");
+    command
+        ->add_option("--teacher", options->teacher,
+                     "Teacher: a checkpoint folder or a .gguf file, instead of the spec's")
+        ->type_name("MODEL");
+    command
+        ->add_option("--student", options->student,
+                     "Student: a checkpoint folder or a .gguf file, instead of the spec's")
+        ->type_name("MODEL");
     options->tables.add_to(*command);
     command->add_flag("--dry-run", options->dry_run, "Say what would be computed, and stop");
     command->footer("Exit status: 0 when every run is there, 1 when some are missing (Ctrl-C, a run that "

@@ -3,11 +3,11 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
-#include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/checkpoint/weight_checks.h"
 #include "engine/model/forward/plain_forward.h"
 #include "engine/model/forward/rope_table.h"
+#include "engine/model/model_source.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
@@ -95,32 +95,37 @@ std::unique_ptr<LlamaModel> LlamaModel::from_weights(
     return std::unique_ptr<LlamaModel>(new LlamaModel(std::move(impl)));
 }
 
-std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& folder, at::Device device,
+std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& path, at::Device device,
                                              at::ScalarType dtype, const LoadProgress& progress) {
+    return load(*ModelSource::open(path), device, dtype, progress);
+}
+
+std::unique_ptr<LlamaModel> LlamaModel::load(const ModelSource& source, at::Device device,
+                                             at::ScalarType dtype, const LoadProgress& progress) {
+    const std::string path = source.path().string();
     const auto report = [&](double fraction, const std::string& what) {
         if (progress && !progress(fraction, what)) {
-            throw Error("loading", folder.string(), "cancelled", {}, ErrorKind::failure);
+            throw Error("loading", path, "cancelled", {}, ErrorKind::failure);
         }
     };
-    report(0.0, "config.json");
-    const ModelConfig config = ModelConfig::load(folder);
-    const Checkpoint checkpoint = Checkpoint::open(folder);
-    refuse_unread_weights(config, checkpoint);
-    const auto total = static_cast<double>(std::max<int64_t>(checkpoint.total_bytes(), 1));
+    report(0.0, source.config_name());
+    const ModelConfig config = source.config();
+    const std::unique_ptr<WeightStore> weights = source.weights(config);
+    const auto total = static_cast<double>(std::max<int64_t>(weights->total_bytes(), 1));
     int64_t bytes = 0;
-    const auto source = [&](const std::string& name, at::IntArrayRef shape) {
+    const auto read = [&](const std::string& name, at::IntArrayRef shape) {
         report(std::min(1.0, static_cast<double>(bytes) / total), name);
-        at::Tensor tensor = checkpoint.read(name, shape);
-        require_finite(checkpoint, name, tensor, dtype);
-        bytes += static_cast<int64_t>(tensor.nbytes());
+        at::Tensor tensor = weights->read(name, shape, dtype);
+        require_finite(*weights, name, tensor, dtype);
+        bytes += weights->stored_bytes(name);
         return tensor;
     };
     try {
-        auto model = from_weights(config, source, device, dtype);
+        auto model = from_weights(config, read, device, dtype);
         report(1.0, "ready");
         return model;
     } catch (const c10::Error& error) {
-        throw Error("loading", folder.string(), error.what_without_backtrace(),
+        throw Error("loading", path, error.what_without_backtrace(),
                     "is there enough memory on " + device.str() + "?", ErrorKind::failure);
     }
 }

@@ -15,6 +15,7 @@
 namespace refreshlab {
 
 class KvCache;
+class ModelSource;
 struct LlamaWeights;
 
 /// How loading goes on; return false to cancel (Error "cancelled" is thrown).
@@ -29,10 +30,14 @@ using LoadProgress = std::function<bool(double fraction, const std::string& what
 /// Threads const: sessions on several threads may share a model, each with a cache of its own.
 class LlamaModel {
 public:
-    /// Reads a checkpoint folder; every stored float dtype becomes `dtype`. Progress is told before every tensor, as the
-    /// fraction of bytes read, and can cancel there. Throws Error naming file and tensor; a folder that holds weights
-    /// which the family has no place for is refused as well (they would change the model's numbers).
-    [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& folder,
+    /// Reads the weights of a model; every stored type becomes `dtype`. Progress is told before every tensor, as the fraction
+    /// of bytes read, and can cancel there. Throws Error naming file and tensor; a model with weights which the family has
+    /// no place for is refused as well (they would change the model's numbers).
+    [[nodiscard]] static std::unique_ptr<LlamaModel> load(const ModelSource& source, at::Device device,
+                                                          at::ScalarType dtype,
+                                                          const LoadProgress& progress = {});
+    /// The same of a checkpoint folder or a GGUF file.
+    [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& path,
                                                           at::Device device, at::ScalarType dtype,
                                                           const LoadProgress& progress = {});
     /// A model from given weights (name -> tensor, Hugging Face names), for tests and stand-ins.

@@ -77,14 +77,9 @@ constexpr std::array<ForeignSetting, 20> foreign_settings = {{
     {"use_parallel_residual"},    {"alibi"},
 }};
 
-// Upper limits far above any published model; with them no product of sizes (elements, bytes, cache bytes) can leave
-// int64: layers * kv_heads * max_position * head_dim * 8 bytes * 2 <= 2^(10+12+24+12+4) = 2^62.
-constexpr int64_t max_layers = 1 << 10;
-constexpr int64_t max_heads = 1 << 12;
-constexpr int64_t max_head_dim = 1 << 12;
-constexpr int64_t max_context = 1 << 24;
-constexpr int64_t max_width = 1 << 20; // hidden and intermediate
-constexpr int64_t max_vocab = 1 << 24;
+constexpr int64_t max_layers = ModelConfig::max_layers, max_heads = ModelConfig::max_heads,
+                  max_head_dim = ModelConfig::max_head_dim, max_context = ModelConfig::max_context,
+                  max_width = ModelConfig::max_width, max_vocab = ModelConfig::max_vocab;
 
 std::string short_dump(const json& value) {
     std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -450,6 +445,8 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
             return "linear";
         case RopeScaling::Kind::llama3:
             return "llama3";
+        case RopeScaling::Kind::factors:
+            return "factors";
         }
         return "none";
     };
@@ -466,6 +463,8 @@ std::optional<std::string> geometry_difference(const ModelConfig& teacher, const
         compare("rope high_freq_factor", a.high_freq_factor, b.high_freq_factor);
         compare("rope original_max_position", a.original_max_position, b.original_max_position);
     }
+    if (a.kind == RopeScaling::Kind::factors && b.kind == a.kind && a.factors != b.factors && !difference)
+        difference = "rope scaling factors differ";
     const auto yes_no = [](bool value) { return std::string_view(value ? "yes" : "no"); };
     compare("q/k norm", yes_no(teacher.qk_norm), yes_no(student.qk_norm));
     compare("max_position", teacher.max_position, student.max_position);

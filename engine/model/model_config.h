@@ -10,17 +10,19 @@
 
 namespace refreshlab {
 
-/// RoPE scaling block of config.json. Source: Llama 3.1 ("llama3"), Chen et al. 2023 ("linear").
+/// How RoPE's frequencies are scaled. Source: Llama 3.1 ("llama3"), Chen et al. 2023 ("linear").
 struct RopeScaling {
-    enum class Kind { none, linear, llama3 } kind = Kind::none;
+    enum class Kind { none, linear, llama3, factors } kind = Kind::none;
     double factor = 1.0;
     double low_freq_factor = 1.0;
     double high_freq_factor = 4.0;
     int64_t original_max_position = 8192;
+    std::vector<float>
+        factors; ///< of `factors` [head_dim / 2]: what each frequency is divided by (GGUF files have them)
 };
 
 /// What a checkpoint's config.json says, checked: every size positive, heads a multiple of kv_heads, head_dim explicit or
-/// hidden / heads. The families (model_type) are llama, mistral, qwen2 and qwen3: one block with the differences below.
+/// hidden / heads. (A GGUF file's metadata give the same: engine/model/gguf/gguf_config.h.) The families (model_type) are llama, mistral, qwen2 and qwen3: one block with the differences below.
 /// Silent keys get what `transformers` 5 assumes for the family. Refused, with the list of what is supported: any other
 /// family, and every setting that the forward pass would silently get wrong.
 struct ModelConfig {
@@ -50,6 +52,13 @@ struct ModelConfig {
     [[nodiscard]] int64_t num_parameters() const;
     /// layer_windows[layer], 0 where the list is empty.
     [[nodiscard]] int64_t window(int64_t layer) const;
+
+    // Upper limits far above any published model; with them no product of sizes (elements, bytes, cache bytes) can leave
+    // int64: layers * kv_heads * max_position * head_dim * 8 bytes * 2 <= 2^(10+12+24+12+4) = 2^62.
+    static constexpr int64_t max_layers = 1 << 10, max_heads = 1 << 12, max_head_dim = 1 << 12,
+                             max_context = 1 << 24;
+    static constexpr int64_t max_width = 1 << 20; ///< hidden and intermediate
+    static constexpr int64_t max_vocab = 1 << 24;
 };
 
 /// First field in which two KV geometries differ, or nothing: then a splice is allowed. Compared: layers, KV heads,

@@ -139,11 +139,11 @@ std::shared_ptr<const ChatTemplate> ChatTemplate::load(const std::filesystem::pa
 }
 
 std::shared_ptr<const ChatTemplate> ChatTemplate::parse(std::string_view source, std::string bos_token,
-                                                        std::string eos_token) {
+                                                        std::string eos_token, std::string what) {
     Variables tokens = {{"bos_token", jinja::Value::text(std::move(bos_token))},
                         {"eos_token", jinja::Value::text(std::move(eos_token))}};
     return std::shared_ptr<const ChatTemplate>(
-        new ChatTemplate(std::make_unique<Impl>(source, "", std::move(tokens))));
+        new ChatTemplate(std::make_unique<Impl>(source, std::move(what), std::move(tokens))));
 }
 
 std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, bool add_generation_prompt) const {

@@ -44,8 +44,9 @@ public:
     /// chat_template.json. Null when the folder has no template: then the prompt is used as it is.
     /// Throws Error{bad_input} naming file, line and what is not supported.
     [[nodiscard]] static std::shared_ptr<const ChatTemplate> load(const std::filesystem::path& folder);
+    /// \param what  whose template it is, for messages
     [[nodiscard]] static std::shared_ptr<const ChatTemplate>
-    parse(std::string_view source, std::string bos_token, std::string eos_token);
+    parse(std::string_view source, std::string bos_token, std::string eos_token, std::string what = {});
     ~ChatTemplate();
 
     /// The exact text that is tokenized (without adding special tokens again).

@@ -2,10 +2,12 @@
 #include "engine/base/json_file.h"
 #include "engine/record/trace/sqlite.h"
 #include "tests/app/program.h"
+#include "tests/support/gguf_writer.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -141,9 +143,59 @@ TEST_CASE("policies and parameters that cannot be used", "[bad-input]") {
     refused(run_with({"--policy", scratch / "negative.json"}), {"-3"});
 }
 
+TEST_CASE("published models that there are not", "[bad-input]") {
+    refused({"models", "get", "nope"}, {"nope", "smollm2-135m"});
+    refused({"models", "get"}, {"NAME"});
+    refused({"models", "fly"}, {"fly"});
+    refused({"models", "remove", "nope"}, {"nope"});
+}
+
+TEST_CASE("GGUF files that cannot be used", "[bad-input]") {
+    const Scratch scratch("gguf");
+    const std::string path = scratch / "model.gguf";
+    const auto wrong = [&](const std::string& bytes, std::vector<std::string> parts) {
+        write(path, bytes);
+        parts.push_back("model.gguf");
+        refused(run_with({"--teacher", path, "--student", path}), parts);
+    };
+    const std::string whole = tiny_gguf().bytes();
+    for (const size_t cut :
+         {size_t{0}, size_t{3}, size_t{20}, size_t{300}, whole.size() / 2, whole.size() - 100})
+        wrong(whole.substr(0, cut), {cut < 4 ? "is no GGUF file" : "truncated"});
+    wrong(tiny_gguf().text("general.architecture", "mamba").bytes(),
+          {"general.architecture", "mamba", "supported"});
+    wrong(tiny_gguf().text("tokenizer.ggml.pre", "poro-chat").bytes(), {"tokenizer.ggml.pre", "poro-chat"});
+    wrong(tiny_gguf().tensor("x", {256}, 18, "").bytes(), {"\"x\"", "IQ3_XXS"});
+    wrong(tiny_gguf().floats("blk.0.attn_qkv.weight", {8, 24}).bytes(),
+          {"blk.0.attn_qkv.weight", "has no place"});
+    wrong(tiny_gguf().drop("blk.1.ffn_up.weight").bytes(), {"blk.1.ffn_up.weight", "missing"});
+    wrong(tiny_gguf().number("split.count", 2).bytes(), {"split.count"});
+    fs::remove(path);
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    refused(run_with({"--student", path}), {"model.gguf", "pipe"});
+}
+
+TEST_CASE("a GGUF file runs, is described, and is not written over", "[bad-input]") {
+    const Scratch scratch("gguf-run");
+    const std::string path = scratch / "tiny.gguf";
+    write(path, tiny_gguf().bytes());
+    const Outcome run = refreshlab_cli({"run", "--teacher", path, "--student", path, "--prompt", "ab",
+                                        "--max-tokens", "5", "--summary", scratch / "s.json"});
+    CAPTURE(run.err);
+    CHECK(run.status == 0);
+    CHECK(read_json_file(scratch / "s.json")["tokens"] == 5);
+    const Outcome doctor = refreshlab_cli({"doctor", path, path});
+    CAPTURE(doctor.out);
+    CHECK(doctor.status == 0);
+    for (const char* part : {"metadata", "20 tensors", "F32", "10 ids", "one tokenizer and one KV geometry"})
+        CHECK_THAT(doctor.out, ContainsSubstring(part));
+    refused(run_with({"--teacher", path, "--student", path, "--record", path}), {"tiny.gguf"});
+    CHECK(read_file(path) == tiny_gguf().bytes());
+}
+
 TEST_CASE("model folders that cannot be used", "[bad-input]") {
     const Scratch scratch("model");
-    refused(run_with({"--student", scratch / "nowhere"}), {"nowhere", "no such folder"});
+    refused(run_with({"--student", scratch / "nowhere"}), {"nowhere", "no such model folder or .gguf file"});
     std::string model = student_copy(scratch);
     const std::string weights = model + "/model.safetensors";
     fs::resize_file(weights, fs::file_size(weights) / 2);

@@ -161,7 +161,7 @@ TEST_CASE("check says what it cut, and looks at its files before it works", "[cl
 }
 
 TEST_CASE("doctor takes two models, and shows a sliding window where one has it", "[cli]") {
-    refused({"doctor", teacher, student, student}, {"one folder too many"});
+    refused({"doctor", teacher, student, student}, {"one model too many"});
     const Scratch scratch("windows");
     const auto windowed = [&](const char* name, int window) {
         const std::string folder = scratch / name;

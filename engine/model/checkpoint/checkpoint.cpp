@@ -2,18 +2,16 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/base/regular_file.h"
+#include "engine/base/mapped_file.h"
 #include "engine/model/checkpoint/safetensors_header.h"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -31,43 +29,18 @@ static_assert(std::endian::native == std::endian::little,
     throw Error("reading", file.string(), problem, hint);
 }
 
-/// A whole file, mapped read-only for as long as the object lives.
-class MappedFile {
-public:
-    explicit MappedFile(const std::filesystem::path& path) {
-        const RegularFile file(path);
-        m_size = file.size();
-        if (m_size == 0) return;
-        void* address = ::mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
-        if (address == MAP_FAILED) fail(path, std::string("cannot be mapped: ") + std::strerror(errno));
-        m_data = static_cast<const std::byte*>(address);
-    }
-    MappedFile(const MappedFile&) = delete;
-    MappedFile& operator=(const MappedFile&) = delete;
-    ~MappedFile() {
-        if (m_data != nullptr) ::munmap(const_cast<std::byte*>(m_data), m_size);
-    }
-
-    [[nodiscard]] const std::byte* data() const { return m_data; }
-    [[nodiscard]] uint64_t size() const { return m_size; }
-
-private:
-    const std::byte* m_data = nullptr;
-    size_t m_size = 0;
-};
-
 /// One safetensors file: every byte of its data belongs to one tensor.
 class Shard {
 public:
     explicit Shard(std::filesystem::path path)
         : m_path(std::move(path))
         , m_file(m_path)
-        , m_header(SafetensorsHeader::parse({m_file.data(), m_file.size()}, m_path.string())) {}
+        , m_header(SafetensorsHeader::parse(m_file.bytes(), m_path.string())) {}
 
     [[nodiscard]] const std::filesystem::path& path() const { return m_path; }
     [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const { return m_header.tensors; }
     [[nodiscard]] const std::byte* data(const StoredTensor& tensor) const {
-        return m_file.data() + m_header.data_begin + tensor.begin;
+        return m_file.bytes().data() + m_header.data_begin + tensor.begin;
     }
 
 private:
@@ -142,8 +115,12 @@ struct Checkpoint::Impl {
 
 Checkpoint::Checkpoint(std::unique_ptr<Impl> impl)
     : m_impl(std::move(impl)) {}
-Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
-Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+Checkpoint::Checkpoint(Checkpoint&& other) noexcept
+    : m_impl(std::move(other.m_impl)) {}
+Checkpoint& Checkpoint::operator=(Checkpoint&& other) noexcept {
+    m_impl = std::move(other.m_impl);
+    return *this;
+}
 Checkpoint::~Checkpoint() = default;
 
 Checkpoint Checkpoint::open(const std::filesystem::path& folder) {
@@ -185,7 +162,7 @@ std::filesystem::path Checkpoint::file_of(const std::string& name) const {
     return it == m_impl->tensors.end() ? m_impl->main_file : it->second.shard->path();
 }
 
-at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) const {
+void Checkpoint::check(const std::string& name, at::IntArrayRef shape) const {
     const auto it = m_impl->tensors.find(name);
     if (it == m_impl->tensors.end()) fail_tensor(m_impl->main_file.string(), name, "missing");
     const auto& [shard, entry] = it->second;
@@ -199,14 +176,37 @@ at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) cons
             shard->path().string(), name,
             fmt::format("its dtype is {}, weights must be F64, F32, BF16 or F16", entry->dtype->name));
     }
+}
+
+at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) const {
+    check(name, shape);
+    const auto& [shard, entry] = m_impl->tensors.at(name);
     at::Tensor result = at::empty(shape, at::TensorOptions().dtype(*entry->dtype->type).device(at::kCPU));
     const uint64_t bytes = entry->end - entry->begin;
     if (bytes > 0) std::memcpy(result.mutable_data_ptr(), shard->data(*entry), bytes);
     return result;
 }
 
+at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape, at::ScalarType /*wanted*/) const {
+    return read(name, shape);
+}
+
+int64_t Checkpoint::stored_bytes(const std::string& name) const {
+    const auto it = m_impl->tensors.find(name);
+    return it == m_impl->tensors.end()
+               ? 0
+               : static_cast<int64_t>(it->second.entry->end - it->second.entry->begin);
+}
+
 int64_t Checkpoint::total_bytes() const {
     return m_impl->total_bytes;
+}
+
+std::string Checkpoint::stored_types() const {
+    std::vector<std::pair<std::string, int64_t>> bytes;
+    for (const auto& [name, location] : m_impl->tensors)
+        bytes.emplace_back(location.entry->dtype->name, stored_bytes(name));
+    return types_by_bytes(bytes);
 }
 
 } // namespace refreshlab

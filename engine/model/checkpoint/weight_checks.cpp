@@ -36,10 +36,10 @@ int64_t first_not_finite(const Bits* values, int64_t n, Bits exponent) {
 
 } // namespace
 
-void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoint) {
+void refuse_unread_weights(const ModelConfig& config, const WeightStore& weights) {
     std::vector<std::string> read = LlamaWeights::names(config);
     std::sort(read.begin(), read.end());
-    const std::vector<std::string> present = checkpoint.names();
+    const std::vector<std::string> present = weights.names();
     const auto ends_with = [](const std::string& name, std::string_view suffix) {
         return name.size() >= suffix.size() &&
                std::string_view(name).substr(name.size() - suffix.size()) == suffix;
@@ -48,12 +48,12 @@ void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoi
         if (std::binary_search(read.begin(), read.end(), name)) continue;
         if (name.rfind("model.", 0) != 0 || !(ends_with(name, ".weight") || ends_with(name, ".bias")))
             continue;
-        fail_tensor(checkpoint.file_of(name).string(), name,
+        fail_tensor(weights.file_of(name).string(), weights.stored_name(name),
                     "has no place in a " + config.model_type + " model of the config.json beside it");
     }
 }
 
-void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor,
+void require_finite(const WeightStore& weights, const std::string& name, const at::Tensor& tensor,
                     at::ScalarType dtype) {
     const void* const data = tensor.const_data_ptr();
     const int64_t n = tensor.numel();
@@ -72,13 +72,13 @@ void require_finite(const Checkpoint& checkpoint, const std::string& name, const
         at = first_not_finite(static_cast<const uint16_t*>(data), n, uint16_t{0x7C00});
         break;
     default:
-        RL_ASSERT(false); // Checkpoint::read gives no other
+        RL_ASSERT(false); // WeightStore::read gives no other
     }
-    const std::string file = checkpoint.file_of(name).string();
+    const std::string file = weights.file_of(name).string(), stored = weights.stored_name(name);
     if (at >= 0) {
         const auto value = tensor.flatten()[at].item<double>();
         fail_tensor(
-            file, name,
+            file, stored,
             fmt::format("value {} is {}: the file is damaged, or its training had diverged", at, value));
     }
     if (dtype != at::kHalf || tensor.scalar_type() == at::kHalf || n == 0) return;
@@ -86,7 +86,7 @@ void require_finite(const Checkpoint& checkpoint, const std::string& name, const
     const double largest = std::max(-low.item<double>(), high.item<double>());
     constexpr double beyond_f16 = 65520; // from here on the nearest f16 is infinite
     if (largest >= beyond_f16)
-        fail_tensor(file, name,
+        fail_tensor(file, stored,
                     fmt::format("holds {:g}, too large for f16: --dtype bf16 or f32 can hold it", largest));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/weight_store.h"
 #include "engine/model/model_config.h"
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,13 @@ namespace refreshlab {
 
 /// A weight that no place of the family takes is a part of the model that we would leave out: a bias, a norm, a layer.
 /// Buffers (rotary tables) and the copy of a tied head are not weights. Throws Error naming file and tensor.
-void refuse_unread_weights(const ModelConfig& config, const Checkpoint& checkpoint);
+void refuse_unread_weights(const ModelConfig& config, const WeightStore& weights);
 
 /// Throws Error, naming file and tensor, for a weight that is NaN or infinite, or would be as f16: no number that such a
 /// model gives means anything.
-/// \param tensor  as Checkpoint::read() gave it
+/// \param tensor  as WeightStore::read() gave it
 /// \param dtype   what it will be computed in
-void require_finite(const Checkpoint& checkpoint, const std::string& name, const at::Tensor& tensor,
+void require_finite(const WeightStore& weights, const std::string& name, const at::Tensor& tensor,
                     at::ScalarType dtype);
 
 } // namespace refreshlab

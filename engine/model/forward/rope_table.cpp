@@ -31,6 +31,8 @@ std::vector<float> rope_frequencies(const ModelConfig& config) {
                                       (scaling.high_freq_factor - scaling.low_freq_factor);
                 frequency = (1.0 - smooth) * frequency / scaling.factor + smooth * frequency;
             }
+        } else if (scaling.kind == RopeScaling::Kind::factors) {
+            frequency /= static_cast<double>(scaling.factors.at(static_cast<size_t>(i)));
         }
         result[static_cast<size_t>(i)] = static_cast<float>(frequency);
     }

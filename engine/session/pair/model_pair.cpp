@@ -2,6 +2,8 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/model_path.h"
+#include "engine/model/model_source.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/session/parts/row_ring.h"
@@ -15,7 +17,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
 namespace refreshlab {
 
@@ -37,15 +38,12 @@ bool needs_student(const RunConfig& config) {
     return config.mode != Mode::teacher || !config.student_dir.empty();
 }
 
-void require_folder(const std::string& folder, const std::string& option) {
-    if (folder.empty()) throw Error("loading models", option, "no folder given", "pass " + option + " DIR");
-    if (!std::filesystem::is_directory(folder))
-        throw Error("loading models", folder, "no such folder", "check " + option);
-}
-
-std::string folder_name(const std::string& dir) {
-    const std::filesystem::path path = std::filesystem::path(dir).lexically_normal();
-    return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+/// \param option  for messages: "--teacher"
+std::shared_ptr<const ModelSource> open_model(const std::string& path, const std::string& option) {
+    if (path.empty())
+        throw Error("loading models", option, "no model given",
+                    "pass " + option + " with a folder or a .gguf file");
+    return ModelSource::open(path);
 }
 
 } // namespace
@@ -124,23 +122,23 @@ namespace {
 /// differ.
 std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
     const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
-    if (want_teacher) require_folder(config.teacher_dir, "--teacher");
-    if (want_student) require_folder(config.student_dir, "--student");
+    const auto teacher = want_teacher ? open_model(config.teacher_dir, "--teacher") : nullptr;
+    const auto student = want_student ? open_model(config.student_dir, "--student") : nullptr;
     auto pair = std::make_shared<ModelPair>();
     pair->teacher_dir = config.teacher_dir;
     pair->student_dir = config.student_dir;
     if (want_teacher) static_cast<void>(resolve_device(device_of(config, config.teacher_device)));
     if (want_student) static_cast<void>(resolve_device(device_of(config, config.student_device)));
-    const std::string text_dir = want_student ? config.student_dir : config.teacher_dir;
+    const ModelSource& text_side = want_student ? *student : *teacher;
     if (want_teacher && want_student) {
-        PairCheck check = check_pair(config.teacher_dir, config.student_dir);
+        PairCheck check = check_pair(*teacher, *student);
         if (!check.same_tokenizer) {
             const bool sizes = check.teacher.vocab_size != check.student.vocab_size;
             throw Error("loading models", config.student_dir,
                         "teacher and student have different vocabularies (" +
                             (sizes ? fmt::format("{} and {} tokens)", check.teacher.vocab_size,
                                                  check.student.vocab_size)
-                                   : std::string("their tokenizer.json give other ids)")),
+                                   : std::string("their tokenizers give other ids)")),
                         "both must use one tokenizer");
         }
         pair->shared_vocab = check.vocab_size();
@@ -148,9 +146,9 @@ std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
         pair->geometry_difference = std::move(check.geometry_difference);
         pair->facts = std::move(check.facts);
     } else {
-        pair->tokenizer = Tokenizer::load(text_dir);
+        pair->tokenizer = text_side.tokenizer();
     }
-    pair->chat_template = ChatTemplate::load(text_dir);
+    pair->chat_template = text_side.chat_template();
     return pair;
 }
 
@@ -212,7 +210,7 @@ std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPa
         if (loaded ? model == nullptr : !wanted) return;
         ModelNeed need;
         need.name = name;
-        need.config = model != nullptr ? model->config() : ModelConfig::load(dir);
+        need.config = model != nullptr ? model->config() : ModelSource::open(dir)->config();
         need.dtype = config.dtype;
         need.device =
             model != nullptr ? model->device().str() : resolve_device(device_of(config, device)).str();
@@ -253,7 +251,7 @@ bool pair_serves(const ModelPair& pair, const RunConfig& config) {
 ModelSummary summarize(const LlamaModel& model, const std::string& dir) {
     const ModelConfig& c = model.config();
     ModelSummary s;
-    s.name = folder_name(dir);
+    s.name = model_name(dir);
     s.dir = dir;
     s.device = model.device().str();
     s.dtype = model.dtype() == at::kFloat ? "f32" : model.dtype() == at::kBFloat16 ? "bf16" : "f16";

@@ -46,8 +46,8 @@ struct PreparedRun {
     Execution execution; ///< of the run, not null; its weights are read with it
 };
 
-/// Prepares what config.mode needs (both models whenever both folders are given).
-/// Throws Error{bad_input}: missing folder, different vocabularies, no such device, ...
+/// Prepares what config.mode needs (both models whenever both are given).
+/// Throws Error{bad_input}: a missing model, different vocabularies, no such device, ...
 /// \param loaded  null, or a pair for which pair_serves() holds: no weights have to be read
 [[nodiscard]] PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair> loaded = {},
                                       const MemoryQuery& available = device_memory_available);

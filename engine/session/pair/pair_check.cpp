@@ -1,6 +1,6 @@
 #include "engine/session/pair/pair_check.h"
 
-#include "engine/base/json_file.h"
+#include "engine/model/model_source.h"
 #include "engine/text/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>
@@ -26,6 +26,10 @@ std::string rope_text(const ModelConfig& c) {
         text +=
             fmt::format(", llama3 x{} ({}, {}, {})", c.rope_scaling.factor, c.rope_scaling.low_freq_factor,
                         c.rope_scaling.high_freq_factor, c.rope_scaling.original_max_position);
+        break;
+    case RopeScaling::Kind::factors:
+        text += fmt::format(", factors {:g} to {:g}", c.rope_scaling.factors.front(),
+                            c.rope_scaling.factors.back());
         break;
     }
     return text;
@@ -55,25 +59,28 @@ std::string window_text(const ModelConfig& c) {
     return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// Equal bytes need no parsing: a published tokenizer.json takes seconds to read.
-std::shared_ptr<const Tokenizer> other_tokenizer(const std::string& teacher_dir,
-                                                 const std::string& student_dir,
+/// Equal bytes need no parsing: a published tokenizer takes seconds to read.
+std::shared_ptr<const Tokenizer> other_tokenizer(const ModelSource& teacher, const ModelSource& student,
                                                  const std::shared_ptr<const Tokenizer>& students) {
-    const std::filesystem::path a = std::filesystem::path(teacher_dir) / "tokenizer.json",
-                                b = std::filesystem::path(student_dir) / "tokenizer.json";
     std::error_code ignored;
-    if (std::filesystem::equivalent(a, b, ignored) || read_file(a) == read_file(b)) return students;
-    return Tokenizer::load(teacher_dir);
+    if (std::filesystem::equivalent(teacher.path(), student.path(), ignored) ||
+        teacher.tokenizer_digest() == student.tokenizer_digest())
+        return students;
+    return teacher.tokenizer();
 }
 
 } // namespace
 
-PairCheck check_pair(const std::string& teacher_dir, const std::string& student_dir) {
+PairCheck check_pair(const std::string& teacher, const std::string& student) {
+    return check_pair(*ModelSource::open(teacher), *ModelSource::open(student));
+}
+
+PairCheck check_pair(const ModelSource& teacher, const ModelSource& student) {
     PairCheck check;
-    check.tokenizer = Tokenizer::load(student_dir);
-    check.teacher = ModelConfig::load(teacher_dir);
-    check.student = ModelConfig::load(student_dir);
-    const auto teachers = other_tokenizer(teacher_dir, student_dir, check.tokenizer);
+    check.tokenizer = student.tokenizer();
+    check.teacher = teacher.config();
+    check.student = student.config();
+    const auto teachers = other_tokenizer(teacher, student, check.tokenizer);
     const ModelConfig &t = check.teacher, &s = check.student;
     check.same_tokenizer =
         teachers->fingerprint() == check.tokenizer->fingerprint() &&

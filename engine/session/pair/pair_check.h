@@ -12,6 +12,7 @@
 
 namespace refreshlab {
 
+class ModelSource;
 class Tokenizer;
 
 /// What must be equal before entries of one model may stand in the other's cache (reference/refresh.md, section 4,
@@ -27,7 +28,9 @@ struct PairCheck {
     [[nodiscard]] int64_t vocab_size() const { return std::min(teacher.vocab_size, student.vocab_size); }
 };
 
-/// Reads both folders' configurations and tokenizers, no weights. Throws Error{bad_input} for what cannot be read.
-[[nodiscard]] PairCheck check_pair(const std::string& teacher_dir, const std::string& student_dir);
+/// Reads both models' configurations and tokenizers, no weights. Throws Error{bad_input} for what cannot be read.
+[[nodiscard]] PairCheck check_pair(const ModelSource& teacher, const ModelSource& student);
+/// The same of folders or GGUF files.
+[[nodiscard]] PairCheck check_pair(const std::string& teacher, const std::string& student);
 
 } // namespace refreshlab

@@ -4,6 +4,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/forward/score_tokens.h"
 #include "engine/model/llama_model.h"
+#include "engine/model/model_source.h"
 #include "engine/record/recording/recording.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/execution_context.h"
@@ -94,7 +95,7 @@ int32_t first_other(const TokenTable& a, const TokenTable& b, const Ids& ids) {
 
 JudgeTokens::JudgeTokens(const std::filesystem::path& folder)
     : m_folder(folder)
-    , m_tokenizer(Tokenizer::load(folder)) {
+    , m_tokenizer(ModelSource::open(folder)->tokenizer()) {
     m_others[folder.string()] = m_tokenizer;
 }
 
@@ -120,7 +121,7 @@ void JudgeTokens::require_same(const Recording& run) {
         const auto [known, fresh] = m_others.try_emplace(folder);
         if (fresh) {
             try {
-                known->second = Tokenizer::load(folder);
+                known->second = ModelSource::open(folder)->tokenizer();
             } catch (const Error&) { // gone, or on another machine: then it does not help
             }
         }

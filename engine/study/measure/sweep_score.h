@@ -37,7 +37,7 @@ struct TextScore {
 /// perplexity like any other.
 class JudgeTokens {
 public:
-    /// \param folder  the judge's checkpoint. Throws Error{bad_input} as Tokenizer::load does.
+    /// \param folder  the judge's folder or GGUF file. Throws Error{bad_input} for what cannot be read.
     explicit JudgeTokens(const std::filesystem::path& folder);
     [[nodiscard]] const std::filesystem::path& folder() const { return m_folder; }
 

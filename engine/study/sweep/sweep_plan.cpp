@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
 #include "engine/base/regular_file.h"
+#include "engine/model/model_source.h"
 #include "engine/session/pair/run_execution.h"
 #include "engine/text/digest.h"
 
@@ -118,28 +119,16 @@ std::string SweepPlan::digest(bool ids) const {
     return digest.hex();
 }
 
-std::string model_fingerprint(const fs::path& folder) {
-    if (folder.empty()) return {};
-    std::error_code error;
-    if (!fs::is_directory(folder, error)) throw Error("reading a model", folder.string(), "no such folder");
-    constexpr std::string_view small_files[] = {
-        "config.json",         "generation_config.json",  "tokenizer.json",  "tokenizer_config.json",
-        "chat_template.jinja", "special_tokens_map.json", "tokenizer.model", "model.safetensors.index.json"};
-    std::set<fs::path> files; // by name
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-        const std::string name = entry.path().filename().string();
-        if (name.ends_with(".safetensors") ||
-            std::find(std::begin(small_files), std::end(small_files), name) != std::end(small_files))
-            files.insert(entry.path());
-    }
+std::string model_fingerprint(const fs::path& model) {
+    if (model.empty()) return {};
     Digest digest;
     digest.add("refreshlab model 1");
     constexpr uint64_t whole = uint64_t{64} << 20, end_bytes = uint64_t{4} << 20,
                        sample_bytes = uint64_t{1} << 16, samples = 64;
-    for (const fs::path& path : files) {
+    for (const auto& [label, path] : ModelSource::open(model)->files()) {
         const RegularFile file(path);
         const uint64_t size = file.size();
-        digest.add(path.filename().string());
+        digest.add(label);
         digest.add(size);
         const auto add = [&](uint64_t first, uint64_t bytes) {
             const std::string part = file.read(first, bytes);

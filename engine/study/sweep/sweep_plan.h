@@ -12,7 +12,7 @@ namespace refreshlab {
 
 /// What a result depends on besides its configuration.
 struct SweepModels {
-    std::string teacher, student; ///< model_fingerprint(); empty where there is no folder
+    std::string teacher, student; ///< model_fingerprint(); empty where there is no model
     std::string device; ///< "cpu" or "cuda", "teacher/student" where they differ: they round differently
     friend bool operator==(const SweepModels&, const SweepModels&) = default;
 };
@@ -77,9 +77,9 @@ struct SweepPlan {
 [[nodiscard]] std::string cell_id(const RunConfig& config, const std::string& almanac_digest,
                                   const SweepModels& models);
 
-/// Digest of a checkpoint folder's configuration, tokenizer and weights; of weight files above 64 MiB the size, both
-/// ends and 64 samples in between. Empty for an empty folder name. Throws Error{bad_input}: no such folder, unreadable.
-[[nodiscard]] std::string model_fingerprint(const std::filesystem::path& folder);
+/// Digest of a model's configuration, tokenizer and weights (a folder or a GGUF file); of files above 64 MiB the size, both
+/// ends and 64 samples in between. Empty for an empty path. Throws Error{bad_input}: no such model, unreadable.
+[[nodiscard]] std::string model_fingerprint(const std::filesystem::path& model);
 
 /// "3/8": every 8th of the distinct cells, from the 3rd.
 struct SweepShard {

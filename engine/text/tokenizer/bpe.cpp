@@ -1,5 +1,6 @@
 #include "engine/text/tokenizer/bpe.h"
 
+#include "engine/text/digest.h"
 #include "engine/text/tokenizer/byte_alphabet.h"
 #include "engine/text/utf8.h"
 
@@ -163,6 +164,34 @@ void Bpe::add_merge(const FileFields& fields, size_t rank, const std::string& le
     const int32_t right_id = id_of(right);
     // A pair that is listed twice has the later rank, as in the reference.
     m_merges[pair_of(left_id, right_id)] = {static_cast<int32_t>(rank), id_of(left + right)};
+}
+
+void Bpe::describe(Digest& digest) const {
+    const bool bytes = m_alphabet == Alphabet::bytes;
+    std::vector<std::pair<uint64_t, Merge>> merges(m_merges.begin(), m_merges.end());
+    std::sort(merges.begin(), merges.end(),
+              [](const auto& a, const auto& b) { return a.second.rank < b.second.rank; });
+    std::unordered_map<int32_t, uint64_t>
+        places; // of characters: all merges that make one piece share its first place
+    std::vector<std::pair<uint64_t, uint64_t>> ranked;
+    for (const auto& [pair, merge] : merges) {
+        const uint64_t place =
+            bytes ? ranked.size() : places.try_emplace(merge.merged, places.size()).first->second;
+        ranked.emplace_back(place, pair);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    for (const auto& [place, pair] : ranked) {
+        digest.add(place);
+        digest.add(pair);
+    }
+    digest.add(uint64_t{m_ignore_merges});
+    // An unknown token counts where something can be unknown.
+    const bool lacks_bytes = std::find(m_byte_ids.begin(), m_byte_ids.end(), -1) != m_byte_ids.end();
+    if (m_unknown && lacks_bytes) {
+        digest.add(static_cast<uint64_t>(*m_unknown) + 1);
+        digest.add(uint64_t{m_fuse_unknown});
+    }
+    if (!bytes) digest.add(m_byte_fallback ? "characters, bytes" : "characters");
 }
 
 std::vector<int32_t> Bpe::first_ids(std::string_view word) const {

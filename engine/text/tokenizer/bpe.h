@@ -12,6 +12,8 @@
 
 namespace refreshlab {
 
+class Digest;
+
 /// Largest id a tokenizer.json may use: tables are indexed by id, and one absurd number must not allocate gigabytes.
 inline constexpr int64_t max_token_id = (int64_t{1} << 24) - 1;
 
@@ -46,12 +48,8 @@ public:
         }
     };
     using Merges = std::unordered_map<uint64_t, Merge, PairHash>; ///< by left id << 32 | right id
-    [[nodiscard]] const Merges& merges() const { return m_merges; }
-    [[nodiscard]] bool ignore_merges() const { return m_ignore_merges; }
-    [[nodiscard]] std::optional<int32_t> unknown_id() const { return m_unknown; }
-    [[nodiscard]] bool fuse_unknown() const { return m_fuse_unknown; }
-    [[nodiscard]] Alphabet alphabet() const { return m_alphabet; }
-    [[nodiscard]] bool byte_fallback() const { return m_byte_fallback; }
+    /// Adds all that decides on ids beside the vocabulary itself (Tokenizer::fingerprint() says what does not count).
+    void describe(Digest& digest) const;
 
 private:
     void read_vocab(const FileFields& fields);

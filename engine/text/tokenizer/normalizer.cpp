@@ -1,6 +1,7 @@
 #include "engine/text/tokenizer/normalizer.h"
 
 #include "engine/base/error.h"
+#include "engine/text/digest.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
@@ -84,11 +85,11 @@ Normalizer::Normalizer(const FileFields& fields) {
 void Normalizer::add(const FileFields& fields, int depth) {
     const std::string type = fields.text("type");
     if (type == "NFC") {
-        m_steps.push_back({Kind::nfc, {}, {}});
+        m_steps.push_back({Kind::nfc, {}, {}, {}});
     } else if (type == "Prepend") {
-        m_steps.push_back({Kind::prepend, fields.text("prepend"), {}});
+        m_steps.push_back({Kind::prepend, fields.text("prepend"), {}, {}});
     } else if (type == "Replace") {
-        Step step{Kind::replace, fields.text("content"), {}};
+        Step step{Kind::replace, fields.text("content"), {}, pattern_source(fields.object("pattern"))};
         if (step.text.size() > 1024) fields.fail("content", "longer than 1024 bytes");
         step.pattern.push_back(read_pattern(fields.object("pattern")));
         m_steps.push_back(std::move(step));
@@ -131,9 +132,22 @@ std::string Normalizer::apply(std::string_view text) const {
     return now;
 }
 
+void Normalizer::describe(Digest& digest) const {
+    digest.add("normalizer");
+    for (const Step& step : m_steps) {
+        digest.add(static_cast<uint64_t>(step.kind));
+        digest.add(step.text);
+        digest.add(step.source);
+    }
+}
+
 bool Normalizer::only_nfc() const {
     return std::all_of(m_steps.begin(), m_steps.end(),
                        [](const Step& step) { return step.kind == Kind::nfc; });
+}
+
+std::string pattern_source(const FileFields& fields) {
+    return fields.find("Regex") != nullptr ? "R" + fields.text("Regex") : "S" + fields.text("String");
 }
 
 Regex read_pattern(const FileFields& fields) {

@@ -9,6 +9,8 @@
 
 namespace refreshlab {
 
+class Digest;
+
 /// The text with canonical decomposition and composition (Unicode NFC), with the combining classes that the
 /// `tokenizers` library knows: marks encoded after Unicode 9 stay where they are.
 /// \param text  well-formed UTF-8
@@ -23,6 +25,8 @@ public:
 
     [[nodiscard]] bool is_identity() const { return m_steps.empty(); }
     [[nodiscard]] std::string apply(std::string_view text) const;
+    /// Adds what it does to a text.
+    void describe(Digest& digest) const;
     /// Nothing is put in or replaced: the first character of a normalised text stems from the first of the text.
     [[nodiscard]] bool only_nfc() const;
 
@@ -32,6 +36,7 @@ private:
         Kind kind;
         std::string text;           ///< what is put in
         std::vector<Regex> pattern; ///< of replace: exactly one
+        std::string source;         ///< of replace: the pattern as the file says it
     };
     void add(const FileFields& fields, int depth);
     std::vector<Step> m_steps;
@@ -39,5 +44,7 @@ private:
 
 /// The `pattern` object of Split and Replace: {"Regex": ...} or {"String": ...}.
 [[nodiscard]] Regex read_pattern(const FileFields& fields);
+/// The same as one text, for digests: "R" or "S" and the pattern.
+[[nodiscard]] std::string pattern_source(const FileFields& fields);
 
 } // namespace refreshlab

@@ -1,5 +1,6 @@
 #include "engine/text/tokenizer/pre_tokenizer.h"
 
+#include "engine/text/digest.h"
 #include "engine/text/tokenizer/normalizer.h"
 #include "engine/text/utf8.h"
 
@@ -132,8 +133,10 @@ void PreTokenizer::add(const FileFields& fields, int depth) {
     if (type == "ByteLevel") {
         step.byte_level = true;
         step.add_prefix_space = fields.boolean("add_prefix_space", true);
-        if (fields.boolean("use_regex", true))
+        if (fields.boolean("use_regex", true)) {
             step.pattern.emplace_back(gpt2_words, fields.file() + ", ByteLevel");
+            step.source = fmt::format("R{}", gpt2_words);
+        }
     } else if (type == "Split") {
         step = read_split(fields);
     } else if (type == "Metaspace") {
@@ -142,10 +145,12 @@ void PreTokenizer::add(const FileFields& fields, int depth) {
         step.prepend = metaspace.prepend;
         if (fields.boolean("split", true)) {
             step.pattern.push_back(Regex::literal(step.space, fields.file() + ", Metaspace"));
+            step.source = "S" + step.space;
             step.behavior = Behavior::merged_with_next;
         }
     } else if (type == "Digits") {
         step.pattern.emplace_back("\\p{N}", fields.file() + ", Digits");
+        step.source = "R\\p{N}";
         step.behavior =
             fields.boolean("individual_digits", false) ? Behavior::isolated : Behavior::contiguous;
     } else {
@@ -158,6 +163,7 @@ void PreTokenizer::add(const FileFields& fields, int depth) {
 PreTokenizer::Step PreTokenizer::read_split(const FileFields& fields) {
     Step step;
     step.pattern.push_back(read_pattern(fields.object("pattern")));
+    step.source = pattern_source(fields.object("pattern"));
     step.invert = fields.boolean("invert", false);
     const std::string behavior = fields.text("behavior");
     constexpr std::pair<std::string_view, Behavior> behaviors[] = {
@@ -187,6 +193,21 @@ std::string PreTokenizer::with_space_signs(const Step& step, std::string_view te
     const bool wanted = step.prepend == Prepend::always || (step.prepend == Prepend::first && at_start);
     if (wanted && !out.starts_with(step.space)) out.insert(0, step.space);
     return out;
+}
+
+void PreTokenizer::describe(Digest& digest) const {
+    digest.add("pre-tokenizer");
+    for (const Step& step : m_steps) {
+        digest.add(step.source);
+        digest.add(static_cast<uint64_t>(step.behavior));
+        // Pieces that are all kept as they are do not show which of them the pattern found.
+        digest.add(uint64_t{step.invert && step.behavior != Behavior::isolated &&
+                            step.behavior != Behavior::contiguous});
+        digest.add(uint64_t{step.add_prefix_space});
+        digest.add(uint64_t{step.byte_level});
+        digest.add(step.space);
+        digest.add(static_cast<uint64_t>(step.prepend));
+    }
 }
 
 void PreTokenizer::split(std::string_view text, bool at_start,

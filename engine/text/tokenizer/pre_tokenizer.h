@@ -10,6 +10,8 @@
 
 namespace refreshlab {
 
+class Digest;
+
 /// What Metaspace, as pre-tokenizer and as decoder, says about spaces.
 struct MetaspaceFields {
     enum class Prepend { never, first, always };
@@ -38,11 +40,15 @@ public:
     /// \param at_start  nothing stands before `text` in what is tokenized, not even an added token
     void split(std::string_view text, bool at_start, const std::function<void(std::string_view)>& word) const;
 
+    /// Adds how it cuts a text.
+    void describe(Digest& digest) const;
+
 private:
     enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
     using Prepend = MetaspaceFields::Prepend;
     struct Step {
         std::vector<Regex> pattern; ///< one, or none: the text is not cut
+        std::string source;         ///< of the pattern, as pattern_source() gives it
         Behavior behavior = Behavior::isolated;
         bool invert = false;           ///< the pattern finds what is not a delimiter
         bool add_prefix_space = false; ///< ByteLevel: every piece starts with a space

@@ -138,7 +138,7 @@ struct Tokenizer::Impl {
     explicit Impl(const FileFields& root);
     void read_decoder(const FileFields& root);
     void make_byte_table();
-    void make_fingerprint(const FileFields& root);
+    void make_fingerprint();
     [[nodiscard]] int32_t vocab_size() const { return static_cast<int32_t>(offsets.size()) - 1; }
     [[nodiscard]] std::string_view token_bytes(int32_t id) const {
         if (id < 0 || id >= vocab_size()) return {};
@@ -167,7 +167,7 @@ Tokenizer::Impl::Impl(const FileFields& root) {
         post_processor = PostProcessor(root.object("post_processor"), vocab_size());
         begin_ids = post_processor.before();
     }
-    make_fingerprint(root);
+    make_fingerprint();
 }
 
 void Tokenizer::Impl::read_decoder(const FileFields& root) {
@@ -207,34 +207,31 @@ void Tokenizer::Impl::make_byte_table() {
     offsets.push_back(static_cast<uint32_t>(bytes.size()));
 }
 
-void Tokenizer::Impl::make_fingerprint(const FileFields& root) {
+void Tokenizer::Impl::make_fingerprint() {
     Digest digest;
-    std::map<std::string_view, int32_t> vocab(bpe->vocab().begin(), bpe->vocab().end());
-    for (const auto& [piece, id] : vocab) {
-        digest.add(piece);
-        digest.add(static_cast<uint64_t>(id));
+    // Pieces by id: whether a file lists its added tokens in the vocabulary as well makes no difference to ids.
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        if (pieces[i] == nullptr) continue;
+        digest.add(uint64_t{i});
+        digest.add(*pieces[i]);
     }
-    std::map<uint64_t, Bpe::Merge> merges(bpe->merges().begin(), bpe->merges().end());
-    for (const auto& [pair, merge] : merges) {
-        digest.add(pair);
-        digest.add(static_cast<uint64_t>(merge.rank));
-    }
-    digest.add(uint64_t{bpe->ignore_merges()});
-    digest.add(uint64_t{bpe->fuse_unknown()});
-    digest.add(bpe->unknown_id() ? static_cast<uint64_t>(*bpe->unknown_id()) + 1 : 0);
-    if (!byte_level) digest.add(bpe->byte_fallback() ? "characters, bytes" : "characters");
-    for (const AddedToken& token : added.listed()) {
-        digest.add(token.content);
-        digest.add(static_cast<uint64_t>(token.id));
-        for (const bool flag :
-             {token.single_word, token.lstrip, token.rstrip, token.normalized, token.special}) {
+    bpe->describe(digest);
+    // Where nothing is normalised, and for one kind alone, the two passes over added tokens find the same.
+    const auto& listed = added.listed();
+    const bool one_pass =
+        normalizer.is_identity() && std::all_of(listed.begin(), listed.end(), [&](const auto& token) {
+            return token.normalized == listed.front().normalized;
+        });
+    for (const auto& [id, token] : added.by_id()) {
+        digest.add(uint64_t{static_cast<uint32_t>(id)});
+        for (const bool flag : {token.single_word, token.lstrip, token.rstrip, !one_pass && token.normalized})
             digest.add(uint64_t{flag});
-        }
     }
-    for (const char* key : {"normalizer", "pre_tokenizer", "post_processor"}) {
-        const nlohmann::json* section = root.find(key);
-        digest.add(section == nullptr ? std::string("null") : section->dump());
-    }
+    normalizer.describe(digest);
+    pre_tokenizer.describe(digest);
+    constexpr int32_t text = -1;
+    for (const int32_t id : post_processor.apply({text}))
+        digest.add(static_cast<uint64_t>(int64_t{id}));
     fingerprint = digest.hex();
 }
 
@@ -257,9 +254,13 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const std::string& what) {
-    const nlohmann::json document = parse_json(json, what);
+    return make(parse_json(json, what), reading, what);
+}
+
+std::shared_ptr<const Tokenizer> Tokenizer::make(const nlohmann::json& document, const std::string& doing,
+                                                 const std::string& what) {
     return std::shared_ptr<const Tokenizer>(
-        new Tokenizer(std::make_unique<Impl>(FileFields(document, reading, what, ""))));
+        new Tokenizer(std::make_unique<Impl>(FileFields(document, doing, what, ""))));
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -56,6 +58,9 @@ public:
     /// The same from the text of a tokenizer.json. \param what  whose it is, for messages
     [[nodiscard]] static std::shared_ptr<const Tokenizer> parse(std::string_view json,
                                                                 const std::string& what);
+    /// The same from a document. \param doing, what  for messages: "reading the tokenizer of", a file
+    [[nodiscard]] static std::shared_ptr<const Tokenizer>
+    make(const nlohmann::json& document, const std::string& doing, const std::string& what);
 
     Tokenizer(const Tokenizer&) = delete;
     Tokenizer& operator=(const Tokenizer&) = delete;
@@ -82,7 +87,10 @@ public:
     [[nodiscard]] std::optional<int32_t>
     id_of(std::string_view added_token) const; ///< exact content of an added token
 
-    /// A digest of everything that maps text to ids: equal digests mean equal ids for equal text.
+    /// A digest of everything that maps text to ids, however the file spells it: equal digests mean equal ids for equal
+    /// text. One exception: several merges of a SentencePiece model may make one piece, and converters of different ages
+    /// ranked those among themselves in different orders. That order does not count, though in a run of one repeated
+    /// character it could cut another way.
     [[nodiscard]] const std::string& fingerprint() const;
 
 private:

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "engine/model/gguf/gguf_file.h"
+#include "engine/model/model_config.h"
+
+#include <vector>
+
+namespace refreshlab {
+
+/// What the metadata of a GGUF file say about a model, checked as ModelConfig::parse() checks a config.json. Architectures:
+/// llama (which Mistral files are as well), qwen2, qwen3. What has no key is read off the tensors: a head of its own,
+/// biases, and the RoPE scaling of Llama 3, whose factors are the tensor rope_freqs.weight.
+///
+/// Refused, with the key or tensor: any other architecture, and every setting that the forward pass would get wrong.
+/// Source: llama.cpp, gguf-py/gguf/constants.py and conversion/ (names, and what they are made from).
+[[nodiscard]] ModelConfig gguf_config(const GgufFile& file);
+
+/// The tokens that end an answer: those that the metadata name, and the control tokens that do it under their usual names.
+[[nodiscard]] std::vector<int32_t> gguf_end_ids(const GgufFile& file, int64_t vocab_size);
+
+} // namespace refreshlab

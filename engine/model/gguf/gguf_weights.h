@@ -1,0 +1,53 @@
+#pragma once
+
+#include "engine/model/checkpoint/weight_store.h"
+#include "engine/model/gguf/gguf_file.h"
+#include "engine/model/model_config.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// The weights of a GGUF file under Hugging Face names and in their row order. Blocks are unpacked while they are read, on
+/// the threads of the calling thread's execution context; nothing else of the file is held.
+///
+/// Row order: llama.cpp turns adjacent pairs of channels in a file of architecture llama, so the rows of q and k (and of
+/// their biases) stand as 0, d/2, 1, d/2 + 1, ... of each head of width d there. They are put back: scores would be the same,
+/// the columns of a K cache would not.
+/// Source: llama.cpp, conversion/llama.py (permute) and src/llama-model.cpp (llama_model_rope_type).
+class GgufWeights final : public WeightStore {
+public:
+    /// \param config  gguf_config(*file). Throws Error{bad_input} naming a tensor that such a model has no place for.
+    GgufWeights(std::shared_ptr<const GgufFile> file, const ModelConfig& config);
+
+    [[nodiscard]] std::vector<std::string> names() const override;
+    [[nodiscard]] std::filesystem::path file_of(const std::string& name) const override;
+    [[nodiscard]] std::string stored_name(const std::string& name) const override;
+    void check(const std::string& name, at::IntArrayRef shape) const override;
+    [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape,
+                                  at::ScalarType wanted) const override;
+    [[nodiscard]] int64_t stored_bytes(const std::string& name) const override;
+    [[nodiscard]] int64_t total_bytes() const override;
+    [[nodiscard]] std::string stored_types() const override;
+
+    /// A tensor as the file packs it, for kernels that compute on blocks.
+    struct Blocks {
+        const GgufTensor* tensor = nullptr;
+        int64_t head_dim =
+            0; ///< of q and k of architecture llama: see source_row(); 0: rows stand in their order
+        /// Where row `row` of the Hugging Face tensor stands in the file.
+        [[nodiscard]] int64_t source_row(int64_t row) const;
+    };
+    /// \param name  one of names()                                                                    (asserted)
+    [[nodiscard]] const Blocks& blocks(const std::string& name) const;
+
+private:
+    std::shared_ptr<const GgufFile> m_file;
+    std::map<std::string, Blocks> m_blocks; ///< by Hugging Face name
+    int64_t m_total_bytes = 0;
+};
+
+} // namespace refreshlab
