@@ -196,7 +196,8 @@ TEST_CASE("an unknown signal is refused with the nearest names", "[signals]") {
         } catch (const Error& error) {
             CHECK(error.kind() == ErrorKind::bad_input);
             CHECK_THAT(error.what(), ContainsSubstring("gate.json"));
-            CHECK_THAT(error.what(), ContainsSubstring('"' + std::string(name) + '"'));
+            CHECK_THAT(error.what(), ContainsSubstring('"' + std::string(name.substr(0, 40))));
+            CHECK(std::string_view(error.what()).size() < 12'000); // however long the name is
             return error.hint();
         }
         FAIL("accepted " << name);

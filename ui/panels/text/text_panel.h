@@ -58,7 +58,6 @@ private:
     void draw_frame(const Metrics& m, int64_t token, ImVec2 origin, ImU32 colour, float thickness);
     // token_tooltip.cpp
     void token_tooltip(UiContext& ctx, int64_t token);
-    void draw_candidates(UiContext& ctx, int64_t step, int32_t chosen);
 
     std::shared_ptr<const Recording> m_recording; ///< that the layouts belong to
     TextLayout m_text, m_prompt;

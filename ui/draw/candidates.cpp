@@ -1,0 +1,45 @@
+#include "ui/draw/candidates.h"
+
+#include "ui/base/value_format.h"
+#include "ui/scene/text/token_label.h"
+
+#include <imgui.h>
+
+#include <algorithm>
+
+namespace refreshlab::ui {
+
+void draw_candidates(const UiContext& ctx, int64_t step, int32_t chosen) {
+    const StepRecord& record = ctx.recording->step(step);
+    if (record.top_k == 0) return;
+    ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+    ImGui::TextUnformatted("Candidates, before temperature and filters");
+    ImGui::PopStyleColor();
+    const float font = ImGui::GetFontSize(), bar = font * 7, line = ImGui::GetTextLineHeight();
+    float names = font * 4;
+    const size_t count = std::min<size_t>(record.top_k, max_top_k);
+    for (size_t k = 0; k < count; ++k)
+        names = std::max(
+            names,
+            ImGui::CalcTextSize(token_label(ctx.recording->tokens(), record.top_ids[k], 18).c_str()).x);
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    bool listed = false;
+    for (size_t k = 0; k < count; ++k) {
+        const bool is_chosen = record.top_ids[k] == chosen;
+        listed |= is_chosen;
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        const float p = std::clamp(record.top_probs[k], 0.0F, 1.0F);
+        list->AddText(at, is_chosen ? ctx.theme.accent_ink : ctx.theme.text,
+                      token_label(ctx.recording->tokens(), record.top_ids[k], 18).c_str());
+        const float x = at.x + names + font * 0.6F;
+        list->AddRectFilled({x, at.y + line * 0.22F}, {x + bar, at.y + line * 0.78F}, ctx.theme.grid, 2);
+        list->AddRectFilled({x, at.y + line * 0.22F}, {x + std::max(1.0F, bar * p), at.y + line * 0.78F},
+                            is_chosen ? ctx.theme.accent : ctx.theme.signal("entropy_bits"), 2);
+        list->AddText({x + bar + font * 0.5F, at.y}, ctx.theme.text,
+                      format_signal(record.top_probs[k]).c_str());
+        ImGui::Dummy({names + bar + font * 4.5F, line});
+    }
+    if (!listed && chosen >= 0) ImGui::TextDisabled("chosen from below the likeliest %zu", count);
+}
+
+} // namespace refreshlab::ui

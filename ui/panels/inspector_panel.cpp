@@ -1,0 +1,79 @@
+#include "ui/base/value_format.h"
+#include "ui/draw/candidates.h"
+#include "ui/draw/tooltips.h"
+#include "ui/panels/panel.h"
+#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/text/token_label.h"
+#include "ui/widgets/offer_run.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+namespace refreshlab::ui {
+namespace {
+
+/// Everything that is known of the shown step, standing still: what tooltips have no room for. Select a step to hold it here.
+class InspectorPanel final : public Panel {
+public:
+    [[nodiscard]] std::string_view title() const override { return "Inspector"; }
+    [[nodiscard]] std::pair<float, float> size_in_ems() const override { return {22.0F, 34.0F}; }
+    void draw(UiContext& ctx) override;
+
+private:
+    static void heading(const UiContext& ctx, const char* text, const std::string& token);
+    static void group(const UiContext& ctx, int64_t step, SignalAbout about, const char* name);
+};
+
+void InspectorPanel::heading(const UiContext& ctx, const char* text, const std::string& token) {
+    ImGui::Spacing();
+    ImGui::PushFont(ctx.fonts.medium, 0);
+    ImGui::TextUnformatted(text);
+    ImGui::PopFont();
+    if (token.empty()) return;
+    ImGui::SameLine();
+    ImGui::TextUnformatted(token.c_str());
+}
+
+void InspectorPanel::group(const UiContext& ctx, int64_t step, SignalAbout about, const char* name) {
+    ImGui::PushID(name);
+    signal_rows(ctx, step, SignalRows::all, {}, about);
+    ImGui::PopID();
+}
+
+void InspectorPanel::draw(UiContext& ctx) {
+    if (!ctx.recording || ctx.steps == 0)
+        return offer_run(ctx, "What is known of a step appears here as soon as a run makes its first.");
+    const int64_t step = ctx.shown_step();
+    const Recording& recording = *ctx.recording;
+    const StepRecord& record = recording.step(step);
+    ImGui::TextUnformatted(
+        fmt::format("Step {} of {}", format_thousands(step), format_thousands(ctx.steps)).c_str());
+    ImGui::SameLine();
+    ImGui::TextDisabled("%s", ctx.live() ? ctx.newest() : "selected");
+    heading(ctx, "Token read", token_label(recording.tokens(), record.token_id));
+    ImGui::TextDisabled("position %s, id %d, by %s", format_thousands(record.position).c_str(),
+                        record.token_id,
+                        record.producer == Producer::teacher ? "the teacher" : "the student");
+    group(ctx, step, SignalAbout::token, "token");
+    const int32_t chosen = token_chosen(recording, ctx.steps, step);
+    heading(ctx, "Token chosen", chosen >= 0 ? token_label(recording.tokens(), chosen) : std::string("none"));
+    group(ctx, step, SignalAbout::next_token, "next");
+    draw_candidates(ctx, step, chosen);
+    if (any_signal_rows(ctx, step, SignalAbout::session)) {
+        heading(ctx, "Caches", {});
+        group(ctx, step, SignalAbout::session, "session");
+    }
+    if (const RefreshEvent* event = recording.refresh_at(step)) {
+        ImGui::Spacing();
+        ImGui::Separator();
+        describe_refresh(ctx, *event);
+    }
+}
+
+} // namespace
+
+std::unique_ptr<Panel> make_inspector_panel() {
+    return std::make_unique<InspectorPanel>();
+}
+
+} // namespace refreshlab::ui
