@@ -1,7 +1,8 @@
-// Memory that runs out at any one allocation of a rewind.
+// Memory that runs out at one allocation of a rewind or of a start.
 #include "engine/base/error.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
+#include "engine/session/worker/session_worker.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <thread>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -23,16 +25,38 @@ thread_local int64_t allocations_left = -1;
 
 } // namespace
 
-// For the whole suite; they do what the standard library's do.
+// For the whole suite; they do what the standard library's do. All of them, so that AddressSanitizer, which has its own, never
+// sees memory of one kind released as the other.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+    if (allocations_left >= 0 && allocations_left-- == 0) return nullptr;
+    return std::malloc(bytes > 0 ? bytes : 1);
+}
 void* operator new(std::size_t bytes) {
-    if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
-    if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+    if (void* memory = operator new(bytes, std::nothrow)) return memory;
     throw std::bad_alloc();
+}
+void* operator new[](std::size_t bytes) {
+    return operator new(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+    return operator new(bytes, std::nothrow);
 }
 void operator delete(void* memory) noexcept {
     std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
     std::free(memory);
 }
 
@@ -129,4 +153,42 @@ TEST_CASE("memory that runs out anywhere in a rewind leaves the recording whole"
         REQUIRE(first_difference(*whole.recording(), *before).value_or("") == "");
     }
     CHECK(ended > 0);
+}
+
+TEST_CASE("memory that runs out in a start leaves the run that stands", "[worker]") {
+    RunConfig config;
+    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    config.student_dir = RL_SOURCE_DIR "/assets/models/llama-tales-student";
+    config.prompt = "Write a chronicle of 6 companies.";
+    config.max_tokens = 40;
+    SessionWorker worker;
+    const auto answered = [&](uint64_t ticket) {
+        while (worker.status()->answered < ticket)
+            std::this_thread::yield();
+        return worker.status();
+    };
+    answered(worker.send(command::StartRun{config, true}));
+    const auto first = worker.recording();
+    REQUIRE(first);
+    for (const int64_t n : {0, 5, 40, 300}) {
+        CAPTURE(n);
+        bool armed = false; // read and written on the decode thread
+        worker.on_news([&] {
+            if (armed || worker.status()->state != EngineState::prefilling) return;
+            armed = true;
+            allocations_left = n; // of this thread, the one that starts the run
+        });
+        const uint64_t errors = worker.status()->errors;
+        const auto status = answered(worker.send(command::StartRun{config, true}));
+        worker.on_news({});
+        REQUIRE(status->errors == errors + 1);
+        CHECK_THAT(status->error, ContainsSubstring("out of memory"));
+        CHECK(status->state == EngineState::paused);
+        CHECK(worker.recording() == first);
+        const int64_t steps = first->steps();
+        answered(worker.send(command::Step{1}));
+        while (first->steps() == steps)
+            std::this_thread::yield();
+        CHECK(first->steps() == steps + 1);
+    }
 }
