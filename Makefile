@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run test soak soak-long parity program build configure setup asan tsan format clean
+.PHONY: run test bench-frame soak soak-long parity program build configure setup asan tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -48,6 +48,10 @@ asan: setup
 # ThreadSanitizer over what threads share and libtorch has no part in (CMakePresets.json, docs/design.md, section 8).
 tsan: setup
 	@bash scripts/tsan.sh
+
+# What a frame of the window costs at 100, 1,000 and 10,000 steps (docs/reference/performance.md).
+bench-frame: build
+	@LP_NUM_THREADS=1 build/tests/bench/bench_frame
 
 format: setup
 	@bash scripts/check_format.sh --fix

@@ -3,6 +3,7 @@
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
 #include "engine/tasks/prompt_file.h"
+#include "engine/text/utf8.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,6 +19,7 @@
 
 #if REFRESHLAB_UI
 #include "app/window/window.h"
+#include "ui/state/settings.h"
 #endif
 
 namespace refreshlab::app {
@@ -30,8 +32,22 @@ struct Options {
     RunOptions run;
     WindowOptions window;
     std::string trace, screenshot, size = "1600x1000", record;
+    std::string pace;
     bool paused = false;
 };
+
+/// \return tokens per second; 0 = as fast as it goes
+double parse_pace(const std::string& text) {
+    if (text == "max") return 0;
+    double pace = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pace);
+    if (error != std::errc() || end != text.data() + text.size() ||
+        !(pace >= ui::min_pace && pace <= ui::max_pace))
+        throw Error("reading", "--pace",
+                    fmt::format("'{}' is neither {} to {} tokens per second nor max", visible_text(text, 60),
+                                ui::min_pace, ui::max_pace));
+    return pace;
+}
 
 std::pair<int, int> parse_size(const std::string& text) {
     int width = 0, height = 0;
@@ -76,6 +92,7 @@ int run_gui(Options& options) {
     if (window.after_steps < 0) throw Error("reading", "--after-steps", "must not be negative");
     // A trace is shown as it is; without one the bundled pair starts decoding, as does a prompt given beside a trace.
     if (!window.trace || options.run.has_prompt()) window.start = started_run(options.run);
+    if (!options.pace.empty()) window.pace = parse_pace(options.pace);
     window.autostart = !options.paused;
     std::vector<NamedFile> inputs = options.run.inputs(window.start.value_or(RunConfig{}));
     inputs.push_back({"TRACE", options.trace});
@@ -100,6 +117,11 @@ Command add_gui_command(CLI::App& app) {
     command->add_option("--record", options->record, "Record every run of this window into a trace file")
         ->type_name("FILE");
     command->add_flag("--paused", options->paused, "Prefill, then wait for a person to press play");
+    command
+        ->add_option("--pace", options->pace,
+                     "Tokens per second of a run that is watched, 1 to 200, or max; default as the last "
+                     "time, at first 20")
+        ->type_name("N");
     command->add_option("--screenshot", options->screenshot, "Save a PNG of the window, then quit")
         ->type_name("FILE.png");
     command
@@ -114,6 +136,12 @@ Command add_gui_command(CLI::App& app) {
         ->add_option("--panel", options->window.panel,
                      fmt::format("Picture of one panel: {}", fmt::join(panel_titles(), ", ")))
         ->type_name("TITLE");
+    command
+        ->add_option("--signals", options->window.signals,
+                     "Signals to plot, with commas between them; of one with values per layer NAME.max, "
+                     "NAME.min, NAME.layer3 "
+                     "or NAME.strip")
+        ->type_name("LIST");
     command->add_option("--theme", options->window.theme, "dark, light or print")->type_name("NAME");
     command->add_option("--layout", options->window.layout, "Explore, Tune or Present")->type_name("NAME");
     command->add_option("--ui-scale", options->window.user_scale, "Size of everything, 0.75 to 3")

@@ -66,7 +66,7 @@ void write_csv(const ExactnessReport& report, const std::filesystem::path& folde
             for (int32_t step = 0; step < m.steps; ++step) {
                 const auto at =
                     static_cast<size_t>(layer) * static_cast<size_t>(m.steps) + static_cast<size_t>(step);
-                map += fmt::format("{},{},{},{},{}\n", m.subject, layer + 1, step + 1, m.k[at], m.v[at]);
+                map += fmt::format("{},{},{},{},{}\n", m.subject, layer, step + 1, m.k[at], m.v[at]);
             }
         }
         for (size_t step = 0; step < m.logits.size(); ++step)
@@ -115,7 +115,7 @@ int check(const CheckOptions& options) {
     exactness.fault = static_cast<CacheFault>(fault - cache_fault_names.begin());
     exactness.latency = !options.no_latency;
     check_run(config);
-    prepare_files(options); // before the work, not behind it
+    prepare_files(options); // before the work, not after it
     const auto pair = load_pair(config);
     if (exactness.fault != CacheFault::none) {
         print("Fault {}: {}\n\n", options.fault, description(exactness.fault));

@@ -6,6 +6,7 @@
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/pair_check.h"
+#include "engine/session/pair/tensor_check.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"
 #include "kernels/execution/isa.h"
@@ -77,6 +78,7 @@ std::optional<Model> check_model(Report& report, const std::string& folder) {
     if (!fine) return std::nullopt;
     fine = report.check("weights", [&] {
         const auto weights = source->weights(model.config);
+        check_tensors(model.config, *weights);
         return fmt::format("{} tensors, {:.1f} MiB, {}", weights->names().size(),
                            static_cast<double>(weights->total_bytes()) / mebibyte, weights->stored_types());
     }) && fine;
@@ -165,9 +167,13 @@ void compare_pair(Report& report, const std::string& teacher, const std::string&
     if (!pair.same_tokenizer) {
         report.bad("verdict", "teacher and student have different vocabularies: they cannot run as a pair");
     } else if (pair.geometry_difference) {
-        report.note("verdict",
-                    "rebuild mode (" + *pair.geometry_difference +
-                        "): teacher entries are never copied, a refresh recomputes the student's own");
+        report.note(
+            "verdict",
+            "rebuild mode (" + *pair.geometry_difference +
+                "): teacher entries are never copied, a refresh recomputes the student's own and changes "
+                "nothing");
+    } else if (std::filesystem::equivalent(teacher, student)) {
+        report.note("verdict", "teacher and student are one model: a refresh changes nothing");
     } else {
         report.good("verdict", "one tokenizer and one KV geometry: teacher entries can be spliced");
     }

@@ -21,8 +21,10 @@ Command add_export_command(CLI::App& app) {
     command->add_option("TRACE", options->trace, "A file written by --record or saved from the window")
         ->required();
     command
-        ->add_option("--csv", options->csv,
-                     "Folder for steps.csv, topk.csv, events.csv, drift.csv and meta.json")
+        ->add_option(
+            "--csv", options->csv,
+            "Folder for steps.csv, topk.csv, events.csv, drift.csv and meta.json; also layers.csv, cache.csv "
+            "and blocked.csv where the run has such things (docs/trace-format.md)")
         ->required()
         ->type_name("DIR");
     command->add_option("--run", options->run, "Id of one run of the trace (default: the newest)")

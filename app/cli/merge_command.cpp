@@ -39,7 +39,7 @@ Command add_merge_command(CLI::App& app) {
             disputed = merge_sweeps(options->out, {options->inputs.begin(), options->inputs.end()},
                                     options->mixed_kernels ? KernelMix::allow : KernelMix::refuse);
         const auto store = SweepStore::open_existing(options->out, true);
-        const SweepTable table = make_sweep_table(store->plan(), store->results());
+        const SweepTable table = make_sweep_table(store->plan(), store->results(), options->tables.against());
         options->tables.write(table, true);
         if (table.overhead_lacks_none) say("merge: {}\n", overhead_hint);
         if (!disputed.empty()) say("merge: {}\n", disputed);

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -138,7 +139,7 @@ std::vector<TimedCommand> asked_commands(const Options& options, const RunConfig
     return commands;
 }
 
-/// A run on its way: text to stdout as it comes, the trace behind it.
+/// A run on its way: each token goes into the trace and then to stdout.
 class LiveRun {
 public:
     LiveRun(const Options& options, std::vector<TimedCommand> commands)
@@ -185,8 +186,9 @@ public:
         m_driver->run([this] {
             return interrupted() != 0 || m_out->gone() ? RunDriver::Next::stop : RunDriver::Next::step;
         });
-        m_out->finish();
         if (m_trace) m_trace->flush();
+        write_new();
+        m_out->finish();
         m_progress.show("");
     }
 
@@ -196,11 +198,11 @@ public:
         if (!m_options.summary.empty())
             write_file(m_options.summary, json_text(m_driver->summary(), 2) + "\n");
         if (const size_t left = m_driver->commands_left(); left > 0)
-            say("note: {} of the commands in {} lie{} behind the end of the run, at step {}\n", left,
+            say("note: {} of the commands in {} lie{} after the end of the run, at step {}\n", left,
                 m_options.commands, left == 1 ? "s" : "", recording().steps());
         if (m_trace && !m_trace->error().empty()) {
-            throw Error("recording to", m_options.record, m_trace->error(), "the run itself went on",
-                        ErrorKind::failure);
+            throw Error("recording to", m_options.record, m_trace->error(),
+                        "the run itself went on" + saved_again(), ErrorKind::failure);
         }
         if (!m_refused.empty()) {
             throw Error("steering the run from", m_options.commands, m_refused, "the run itself went on",
@@ -216,15 +218,46 @@ public:
 private:
     [[nodiscard]] const Recording& recording() const { return *m_driver->recording(); }
 
+    /// A trace that was removed or renamed while it was recorded is made again from the run, unless something else has come to
+    /// stand in its place. \return what to say of it; empty where the file is there and had another problem
+    [[nodiscard]] std::string saved_again() const {
+        std::error_code unknown;
+        if (m_trace->moved() &&
+            std::filesystem::exists(std::filesystem::symlink_status(m_options.record, unknown)))
+            return ", and another file stands there now";
+        if (!m_trace->moved()) return {};
+        try {
+            save_trace(m_options.record, m_driver->recording());
+            return fmt::format(", and all {} steps are in that file now", recording().steps());
+        } catch (const Error& e) {
+            return std::string(", and could not be saved again: ") + e.what();
+        }
+    }
+
     void show_step() {
         write_new();
         m_progress.show(fmt::format("step {}/{}, {} refreshes", recording().steps(),
                                     m_driver->session().config().max_tokens, recording().refreshes().size()));
     }
 
+    /// Tokens that may be printed: of a run that is recorded, those whose records are in the trace. So a trace holds what was
+    /// printed, however the program ends. Waits for the trace once in a group of tokens, and not for ever: a file that is
+    /// locked must not stop the decode.
+    [[nodiscard]] int64_t printable() {
+        const int64_t all = recording().num_tokens();
+        if (!m_trace) return all;
+        constexpr std::chrono::milliseconds group{5}, patience{50};
+        const bool wait = std::chrono::steady_clock::now() - m_printed_at >= group;
+        const int64_t written = m_trace->steps_written(wait ? patience : std::chrono::milliseconds{0});
+        return m_trace->error().empty() ? std::min(all, written + 1) : all; // step t chooses token t + 1
+    }
+
     void write_new() {
-        for (; m_written < recording().num_tokens(); ++m_written)
+        const int64_t ready = printable();
+        if (m_written >= ready) return;
+        for (; m_written < ready; ++m_written)
             m_out->token(recording().token(m_written + 1));
+        m_printed_at = std::chrono::steady_clock::now();
     }
 
     const Options& m_options;
@@ -234,6 +267,7 @@ private:
     std::optional<TextOut> m_out;
     std::optional<RunDriver> m_driver;
     int64_t m_written = 0; ///< tokens
+    std::chrono::steady_clock::time_point m_printed_at;
     std::string m_refused; ///< the first command that could not be carried out; the run went on
 };
 

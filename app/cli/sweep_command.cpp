@@ -137,6 +137,8 @@ int sweep(const Options& options) {
     run.devices = options.devices;
     run.shard = shard;
     const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, run));
+    static_cast<void>(make_sweep_table(
+        plan, {}, options.tables.against())); // an unknown row is refused before anything is computed
     const std::string out = options.out.empty() ? default_out(options.spec, shard) : options.out;
     std::vector<NamedFile> outputs = options.tables.files(), inputs = {{"the spec", options.spec}};
     outputs.insert(outputs.begin(), {"--out", out});
@@ -178,7 +180,7 @@ int sweep(const Options& options) {
         say("sweep: stopped; the same command goes on where this one ended\n");
         return 1;
     }
-    const SweepTable table = make_sweep_table(plan, store->results());
+    const SweepTable table = make_sweep_table(plan, store->results(), options.tables.against());
     if (table.overhead_lacks_none) say("sweep: {}\n", overhead_hint);
     // A shard's table is a part of one: written when asked for, not printed.
     options.tables.write(table, shard.count == 1);

@@ -13,6 +13,17 @@ namespace refreshlab::app {
 void TableOptions::add_to(CLI::App& command) {
     command.add_option("--markdown", m_markdown, "Write the table as Markdown")->type_name("FILE");
     command.add_option("--csv", m_csv, "Write the table as CSV, with medians and counts")->type_name("FILE");
+    command
+        .add_option(
+            "--differences", m_differences,
+            "Write the paired differences as CSV, with intervals, prompt by prompt with the same seeds")
+        ->type_name("FILE");
+    command
+        .add_option(
+            "--against", m_against,
+            "Row that all others are compared with, as it is named in the table (default: each row with a "
+            "policy is compared with the same row without)")
+        ->type_name("ROW");
     command.add_option("--pareto", m_pareto, "Write quality against cost, with the rows on the front marked")
         ->type_name("FILE");
     command.add_flag("--deterministic", m_deterministic,
@@ -33,7 +44,10 @@ void TableOptions::check() const {
 }
 
 std::vector<NamedFile> TableOptions::files() const {
-    return {{"--markdown", m_markdown}, {"--csv", m_csv}, {"--pareto", m_pareto}};
+    return {{"--markdown", m_markdown},
+            {"--csv", m_csv},
+            {"--differences", m_differences},
+            {"--pareto", m_pareto}};
 }
 
 void TableOptions::write(const SweepTable& table, bool print) const {
@@ -41,6 +55,7 @@ void TableOptions::write(const SweepTable& table, bool print) const {
     const std::string markdown = sweep_markdown(table, columns);
     if (!m_markdown.empty()) write_file(m_markdown, markdown);
     if (!m_csv.empty()) write_file(m_csv, sweep_csv(table, columns));
+    if (!m_differences.empty()) write_file(m_differences, sweep_differences(table, columns));
     if (!m_pareto.empty()) write_file(m_pareto, sweep_pareto(table, columns));
     if (!print) return;
     app::print(markdown);

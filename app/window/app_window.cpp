@@ -86,6 +86,9 @@ AppWindow::AppWindow(EngineLink& engine, const Options& options)
     shell_options.theme = options.theme;
     shell_options.layout = options.layout;
     shell_options.user_scale = options.user_scale;
+    shell_options.plots = options.plots;
+    shell_options.paced = options.paced;
+    shell_options.pace = options.pace;
     shell_options.restore_user_layout = options.restore_user_layout;
     shell_options.first_start_hints = options.first_start_hints;
     shell_options.ask_before_closing = options.ask_before_closing;

@@ -33,6 +33,9 @@ public:
         int width = 1600, height = 1000;
         std::string theme = "dark", layout = "Explore";
         float user_scale = 1.0F;
+        std::optional<ui::SignalPlots> plots; ///< see ui::Shell::Options
+        bool paced = false;                   ///< see ui::Shell::Options
+        std::optional<double> pace;           ///< see ui::Shell::Options
         bool restore_user_layout = true;
         bool first_start_hints = true;
         std::filesystem::path user_folder; ///< settings and layout; empty = keep nothing

@@ -8,6 +8,7 @@
 #include "engine/session/worker/session_worker.h"
 #include "engine/text/utf8.h"
 #include "ui/panels/panel.h"
+#include "ui/scene/axes/signal_choice.h"
 #include "ui/state/layout.h"
 #include "ui/theme/theme.h"
 
@@ -78,6 +79,9 @@ AppWindow::Options options_of_window(const WindowOptions& options) {
     window_options.theme = options.theme;
     window_options.layout = options.layout;
     window_options.user_scale = options.user_scale;
+    if (!options.signals.empty()) window_options.plots = ui::parse_plots(options.signals, "--signals");
+    window_options.paced = !window_options.headless && !picture;
+    window_options.pace = options.pace;
     window_options.restore_user_layout = !picture;
     window_options.first_start_hints = !picture;
     if (!picture) window_options.user_folder = default_user_folder();
@@ -95,7 +99,7 @@ void wait_for_picture(AppWindow& window, EngineLink& engine, const WindowOptions
                       bool steps_to_ask_for) {
     window.frame();
     while (window.open() && !picture_is_due(engine, options)) {
-        // Only when the run stands: behind a refused start a step would be an error of its own, and hide the reason.
+        // Only when the run stands: after a refused start a step would be an error of its own, and hide the reason.
         if (steps_to_ask_for && engine.status()->state == EngineState::paused) {
             steps_to_ask_for = false;
             engine.send(command::Step{static_cast<int32_t>(options.after_steps)});
@@ -112,9 +116,12 @@ int take_picture(AppWindow& window, const EngineLink& engine, const WindowOption
     const auto status = engine.status();
     if (options.start && status->state == EngineState::idle && status->errors > 0) {
         fmt::print(stderr, "refreshlab: {}\n",
-                   visible_text(status->refusals.front(), 4000)); // what came behind it only follows from it
+                   visible_text(status->refusals.front(), 4000)); // what came after it only follows from it
         return 2;                                                 // bad input: no run, no picture
     }
+    if (!options.signals.empty())
+        for (const std::string& name : ui::shown_signals(window.context().plots))
+            (void)require_signal(window.context().signals(), name, "--signals");
     window.write_picture({*options.screenshot, options.panel, options.scale});
     spdlog::info("saved {}", visible_text(options.screenshot->string(), 4000));
     if (status->state == EngineState::failed) {
@@ -155,6 +162,8 @@ int run_window(const WindowOptions& given) {
         spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
     options.layout = known_name("--layout", options.layout, ui::layout_names());
     options.panel = known_name("--panel", options.panel, panel_titles());
+    if (!options.signals.empty())
+        (void)ui::parse_plots(options.signals, "--signals"); // before a window opens
     if (picture) check_picture_path(*options.screenshot);
 
     // Order of destruction: the window lets go of the engine before the engine stops.

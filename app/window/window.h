@@ -14,7 +14,7 @@ namespace refreshlab {
 struct WindowOptions {
     std::optional<std::filesystem::path> trace; ///< opened and shown; its newest run
     std::optional<RunConfig> start;             ///< started at once (also beside an opened trace)
-    bool autostart = true;                      ///< false: the run waits, paused, behind its prefill
+    bool autostart = true;                      ///< false: the run waits, paused, after its prefill
     bool headless = false;           ///< no display needed; implied by screenshot when there is none
     int width = 1600, height = 1000; ///< window units
     std::optional<std::filesystem::path> screenshot; ///< saved, then quit
@@ -24,6 +24,9 @@ struct WindowOptions {
     std::string panel;       ///< of the picture: one panel by its title; empty = the whole window
     std::string theme = "dark", layout = "Explore";
     float user_scale = 1.0F; ///< 0.75-3
+    std::string signals;     ///< plotted, as parse_plots() reads them; empty = as remembered
+    std::optional<double>
+        pace; ///< tokens per second, 0 = as fast as it goes; else as remembered. Of no meaning for a picture
     std::string title = "RefreshLab";
     std::optional<std::filesystem::path> record; ///< every run goes into this trace
     std::string command_line;                    ///< into pictures

@@ -11,7 +11,8 @@ enum class ErrorKind {
 };
 
 /// The one exception type of the program's borders: files, command line, user input, devices. Its text is one line:
-/// "reading tokenizer.json of ./models/x: merges missing; is this a SentencePiece model?"
+/// "reading tokenizer.json of ./models/x: merges missing; is this a SentencePiece model?" However much of a file or an option
+/// stands in it, it has some thousand characters at most: of a longer part the middle is left out.
 class Error : public std::runtime_error {
 public:
     /// \param doing    what was being done: "reading model.safetensors"
@@ -21,14 +22,19 @@ public:
     Error(std::string doing, std::string object, std::string problem, std::string hint = {},
           ErrorKind kind = ErrorKind::bad_input);
 
-    [[nodiscard]] const std::string& doing() const { return m_doing; }
-    [[nodiscard]] const std::string& object() const { return m_object; }
-    [[nodiscard]] const std::string& problem() const { return m_problem; }
-    [[nodiscard]] const std::string& hint() const { return m_hint; }
+    [[nodiscard]] const std::string& doing() const { return m_parts.doing; }
+    [[nodiscard]] const std::string& object() const { return m_parts.object; }
+    [[nodiscard]] const std::string& problem() const { return m_parts.problem; }
+    [[nodiscard]] const std::string& hint() const { return m_parts.hint; }
     [[nodiscard]] ErrorKind kind() const { return m_kind; }
 
 private:
-    std::string m_doing, m_object, m_problem, m_hint;
+    struct Parts {
+        std::string doing, object, problem, hint;
+    };
+    Error(Parts parts, ErrorKind kind);
+
+    Parts m_parts;
     ErrorKind m_kind;
 };
 

@@ -233,7 +233,7 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
-    // Devices and pipes (a terminal, /dev/stdout whatever stands behind it) have nothing to preserve or to rename.
+    // Devices and pipes (a terminal, /dev/stdout whatever is behind it) have nothing to preserve or to rename.
     const std::string& name = path.native();
     struct stat old {};
     const bool exists = ::stat(path.c_str(), &old) == 0;

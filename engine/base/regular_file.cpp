@@ -34,10 +34,27 @@ const char* file_kind_name(mode_t mode) {
     return "special file";
 }
 
+ErrorKind kind_of_errno(int code) {
+    switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: // ulimit -f
+    case EIO:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+        return ErrorKind::failure;
+    default:
+        return ErrorKind::bad_input;
+    }
+}
+
 void fail_with_errno(const char* doing_what, const std::filesystem::path& path, int code) {
-    const bool machine = code == ENOSPC || code == EIO || code == EDQUOT || code == ENOMEM || code == EMFILE;
-    throw Error(doing_what, path.string(), std::strerror(code), {},
-                machine ? ErrorKind::failure : ErrorKind::bad_input);
+    const char* const hint = code == EFBIG ? "raise the limit on file sizes (ulimit -f)"
+                             : code == EMFILE || code == ENFILE
+                                 ? "close some files, or raise the limit (ulimit -n)"
+                                 : "";
+    throw Error(doing_what, path.string(), std::strerror(code), hint, kind_of_errno(code));
 }
 
 RegularFile::RegularFile(std::filesystem::path path, size_t max_bytes)

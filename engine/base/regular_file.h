@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/base/error.h"
+
 #include <sys/stat.h>
 
 #include <cstddef>
@@ -42,7 +44,10 @@ private:
 /// "pipe", "socket", "character device", "block device", "folder"; "special file" for anything else that is not regular.
 [[nodiscard]] const char* file_kind_name(mode_t mode);
 
-/// A path that cannot be used is the user's fault, a full or broken disk is not. Throws Error with the text of errno `code`.
+/// A path that cannot be used is the user's fault (bad_input). A full or broken disk, a limit of the process, or memory that is
+/// gone is not (failure).
+[[nodiscard]] ErrorKind kind_of_errno(int code);
+/// Throws Error of that kind with the text of errno `code`.
 [[noreturn]] void fail_with_errno(const char* doing, const std::filesystem::path& path, int code);
 
 } // namespace refreshlab

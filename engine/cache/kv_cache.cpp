@@ -59,8 +59,6 @@ struct KvCache::Impl {
     std::vector<Origin> origins;      ///< [length]
     std::vector<int32_t> refresh_ids; ///< [length]
     std::vector<JournalEntry> journal;
-    int64_t forgotten_step =
-        std::numeric_limits<int64_t>::min(); ///< largest step that clear_journal() dropped
     std::function<void(CacheEvent)> listener;
     int32_t quiet = 0; ///< Quiet objects alive
 
@@ -127,7 +125,6 @@ struct KvCache::Impl {
             }
         }
         std::erase_if(journal, [](const JournalEntry& entry) { return entry.size() == 0; });
-        if (new_length == 0) forgotten_step = std::numeric_limits<int64_t>::min();
     }
 };
 
@@ -288,19 +285,12 @@ void KvCache::truncate(int64_t new_length) {
 void KvCache::rewind(int64_t step, int64_t new_length) {
     const c10::InferenceMode guard;
     RL_ASSERT(new_length >= 0 && new_length <= length());
-    RL_ASSERT(step >= m_impl->forgotten_step);
     const Quiet quiet(*this);
     while (!m_impl->journal.empty() && m_impl->journal.back().step > step) {
         m_impl->undo(m_impl->journal.back());
         m_impl->journal.pop_back();
     }
     truncate(new_length);
-}
-
-void KvCache::clear_journal() {
-    if (m_impl->journal.empty()) return;
-    m_impl->forgotten_step = std::max(m_impl->forgotten_step, m_impl->journal.back().step);
-    m_impl->journal.clear();
 }
 
 Origin KvCache::origin(int64_t position) const {
@@ -336,7 +326,6 @@ std::unique_ptr<KvCache> KvCache::clone() const {
         std::make_unique<KvCache>(num_layers(), num_kv_heads(), capacity(), head_dim(), dtype(), device());
     copy->adopt_prefix(*this, length());
     copy->m_impl->journal = m_impl->journal;
-    copy->m_impl->forgotten_step = m_impl->forgotten_step;
     return copy;
 }
 

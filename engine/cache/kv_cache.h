@@ -65,8 +65,6 @@ public:
     /// Undoes every journalled change marked with a step > `step`, newest first, then truncates to new_length: the
     /// columns are again those that step `step` left behind, bit for bit.
     void rewind(int64_t step, int64_t new_length);
-    /// Forgets the journal (then rewind() past a splice is an InvariantError).
-    void clear_journal();
 
     [[nodiscard]] Origin origin(int64_t position) const;
     [[nodiscard]] std::span<const Origin> origins() const;      ///< [length()]
@@ -92,8 +90,8 @@ public:
         KvCache& m_cache;
     };
 
-    /// A deep copy, journal included, without the listener. Cost: bytes_reserved() of memory, bytes_used() copied; journal entries never
-    /// change once written and are shared.
+    /// A deep copy, journal included, without the listener. Cost: bytes_reserved() of memory, bytes_used() copied. Journal entries
+    /// never change once written, so the copies share them.
     [[nodiscard]] std::unique_ptr<KvCache> clone() const;
 
 private:

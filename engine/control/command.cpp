@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace refreshlab {
@@ -20,10 +21,10 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 /// JSON names, in the order of the variant's alternatives.
 const std::vector<std::string_view> command_names = {
-    "start_run",      "pause",  "resume",        "step",       "stop",
-    "refresh_now",    "rewind", "set_parameter", "set_policy", "request_attention",
-    "check_exactness"};
-static_assert(std::variant_size_v<Command> == 11, "command_names lists them all");
+    "start_run",       "pause",   "resume",        "step",       "stop",
+    "refresh_now",     "rewind",  "set_parameter", "set_policy", "request_attention",
+    "check_exactness", "set_pace"};
+static_assert(std::variant_size_v<Command> == 12, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -78,6 +79,14 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         fields.boolean("teacher", request.teacher);
         return request;
     }
+    case 11: {
+        command::SetPace pace;
+        require(fields, "tokens_per_second");
+        fields.real("tokens_per_second", pace.tokens_per_second, 0, 1e9);
+        if (pace.tokens_per_second > 0)
+            pace.tokens_per_second = std::max(pace.tokens_per_second, command::slowest_pace);
+        return pace;
+    }
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -108,6 +117,7 @@ nlohmann::json to_json(const Command& command) {
                        json["teacher"] = c.teacher;
                    },
                    [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
+                   [&](const command::SetPace& c) { json["tokens_per_second"] = c.tokens_per_second; },
                    [](const command::Pause&) {},
                    [](const command::Resume&) {},
                    [](const command::Stop&) {},
@@ -136,6 +146,7 @@ std::string coalesce_key(const Command& command) {
         return fmt::format("attention:{}:{}", request->teacher ? "teacher" : "student", request->position);
     }
     if (std::holds_alternative<command::CheckExactness>(command)) return "check";
+    if (std::holds_alternative<command::SetPace>(command)) return "pace";
     return {};
 }
 

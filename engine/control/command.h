@@ -14,7 +14,7 @@ namespace refreshlab {
 /// What goes down to the decode thread. Plain data that serialises: a trace logs it, a socket could carry it. Commands
 /// are applied between steps; those marked * change the recording and are logged with the step at which they act.
 namespace command {
-/// Loads models if they changed, prefills, then decodes, or waits paused behind the prefill.
+/// Loads models if they changed, prefills, then decodes, or waits paused after the prefill.
 struct StartRun {
     RunConfig config;
     bool paused = false;
@@ -50,11 +50,17 @@ struct RequestAttention {
 struct CheckExactness {
     ExactnessOptions options;
 };
+/// How fast a running decode goes on, at most: each token waits until its time has come. No part of a run: nothing that is
+/// recorded depends on it but the times of arrival. Step is not held back.
+struct SetPace {
+    double tokens_per_second = 0; ///< 0 = as fast as it goes; else at least slowest_pace
+};
+inline constexpr double slowest_pace = 0.1;
 } // namespace command
 
 using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
                              command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
-                             command::RequestAttention, command::CheckExactness>;
+                             command::RequestAttention, command::CheckExactness, command::SetPace>;
 
 /// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);
@@ -62,7 +68,7 @@ using Command = std::variant<command::StartRun, command::Pause, command::Resume,
 [[nodiscard]] Command command_from_json(const nlohmann::json& json, const std::string& what);
 
 /// Commands with the same non-empty key replace each other while they wait: "set:entropy.threshold" (the parameter, in
-/// whichever spelling), "policy", "attention:teacher:17" (one row is read once, however often it was asked for).
+/// whichever spelling), "policy", "pace", "attention:teacher:17" (one row is read once, however often it was asked for).
 [[nodiscard]] std::string coalesce_key(const Command& command);
 
 } // namespace refreshlab

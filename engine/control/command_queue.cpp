@@ -65,6 +65,13 @@ std::optional<CommandQueue::Taken> CommandQueue::wait_pop() {
     return pop_front();
 }
 
+std::optional<CommandQueue::Taken>
+CommandQueue::wait_pop_until(std::chrono::steady_clock::time_point moment) {
+    std::unique_lock lock(m_mutex);
+    m_changed.wait_until(lock, moment, [this] { return m_closed || !m_commands.empty(); });
+    return pop_front();
+}
+
 void CommandQueue::close() {
     {
         const std::lock_guard lock(m_mutex);

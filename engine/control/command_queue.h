@@ -2,6 +2,7 @@
 
 #include "engine/control/command.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,8 @@ public:
     [[nodiscard]] std::optional<Taken> try_pop();
     /// Waits until there is a command or close() was called; nothing after close() once the queue is empty.
     [[nodiscard]] std::optional<Taken> wait_pop();
+    /// The same until a moment: nothing where none came before it.
+    [[nodiscard]] std::optional<Taken> wait_pop_until(std::chrono::steady_clock::time_point moment);
     void close();
     [[nodiscard]] size_t size() const;
 

@@ -22,7 +22,6 @@ struct ModelSummary {
             max_position = 0;
     int64_t weight_bytes = 0;
     bool mc_calibrated = false; ///< declares a dropout it was trained with
-    bool stand_in = false;      ///< random weights
 };
 
 /// One line of the pair check: a field of teacher and student side by side.
@@ -48,7 +47,8 @@ struct EngineStatus {
     std::vector<PairFact> pair;    ///< of the loaded pair; empty with one model
     /// The KV geometries differ: nothing is copied between the caches, a refresh recomputes the student's own columns.
     bool rebuild_mode = false;
-    std::string note; ///< what a person must know about the pair ("stand-in pair with random weights")
+    std::string note;             ///< what a person must know about the pair ("rebuild mode: ...")
+    double pace = 0;              ///< command::SetPace in force; 0 = as fast as it goes
     double tokens_per_second = 0; ///< decode TPS over the last ~64 tokens; 0 while unknown
     double prefill_ms = 0, ttft_ms = 0;
     size_t queued_commands = 0;
@@ -61,7 +61,7 @@ struct EngineStatus {
     std::string error;     ///< the newest command that could not be carried out, one line
     uint64_t errors = 0;   ///< how many there were: a rise means `error` is news
     /// The newest of them in order, at most kept_refusals; the last is `error`. One refusal often brings others along (a
-    /// start that failed, then steps of a run that is not there), and whoever looks late must still see the cause first.
+    /// start that failed, then steps of a run that is not there), and a reader who looks late must still see the cause first.
     std::vector<std::string> refusals;
     static constexpr size_t kept_refusals = 8;
     bool recorded = false;   ///< runs go into a trace file while they grow
@@ -74,8 +74,8 @@ class EngineLink {
 public:
     virtual ~EngineLink() = default;
     /// Any thread; never blocks for a step.
-    /// \return the command's ticket, which EngineStatus::answered reaches; they rise with every command. 0: none is
-    /// waited for (a Stop that gave up what was under way).
+    /// \return the command's ticket, which EngineStatus::answered reaches; they rise with every command. 0: the engine is
+    /// being closed, and the command was dropped.
     virtual uint64_t send(Command command) = 0;
     /// Any thread; cheap.
     [[nodiscard]] virtual std::shared_ptr<const EngineStatus> status() const = 0;

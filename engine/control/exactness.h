@@ -35,7 +35,7 @@ struct ExactnessOptions {
     std::vector<int32_t> lengths{16, 64, 256,
                                  1024}; ///< its prompt lengths L; those beyond the context are left out
     int32_t latency_steps = 64;         ///< G
-    int32_t repetitions = 5;            ///< median of so many, behind 3 warm-ups of a step
+    int32_t repetitions = 5;            ///< median of so many, after 3 warm-ups of a step
     friend bool operator==(const ExactnessOptions&, const ExactnessOptions&) = default;
 };
 
@@ -52,7 +52,8 @@ struct ExactnessCheck {
         0; ///< largest absolute difference of K, V and logits; NaN where something was not finite
     double tolerance = 0; ///< 0: bit for bit
     bool passed = false;
-    std::string where;    ///< of the largest difference: "layer 3, step 17, K", or what differed
+    std::string
+        where; ///< of the largest difference: "layer 3, step 17, K" (layers from 0, steps from 1), or what differed
     bool measured = true; ///< false: does not apply here; `where` says why
 };
 

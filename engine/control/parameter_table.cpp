@@ -438,6 +438,13 @@ void add_measuring(std::vector<ParameterEntry>& table) {
     table.push_back(plain(
         boolean("capture.attention", "Keep attention", "Keeps the decoding model's attention rows."),
         [](auto& c) -> auto& { return c.capture.attention; }));
+    ParameterEntry megabytes = plain(
+        integer("capture.attention_megabytes", "Attention kept", "MB",
+                "Attention rows are kept up to this size; then the oldest ones go, from the trace too.", 0,
+                max_attention_megabytes, 0, 4096),
+        [](auto& c) -> auto& { return c.capture.attention_megabytes; });
+    megabytes.parameter.live = false;
+    table.push_back(std::move(megabytes));
     table.push_back(plain(
         boolean("capture.attention_entropy", "Measure attention entropy",
                 "Measures the entropy of every layer's attention at each step, also where no trigger "

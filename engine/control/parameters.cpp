@@ -120,6 +120,8 @@ const Parameter* find_parameter(std::string_view key) {
 }
 
 std::string parameter_hint(std::string_view key) {
+    if (key == "capture.layers") // a list, so no parameter
+        return R"(a sweep's spec takes it: "base": {"capture": {"layers": [0, 4]}})";
     std::vector<std::string_view> keys;
     for (const Parameter& p : parameters())
         keys.push_back(p.key);

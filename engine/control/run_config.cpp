@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 3> dtype_names = {"f32", "bf16", "f16"};
 constexpr std::array<std::string_view, 5> kernel_set_names = {"auto", "portable", "avx2", "avx512",
                                                               "reference"};
 
-constexpr int64_t max_threads = 4096, max_layers = 4096, max_attention_megabytes = 1 << 20;
+constexpr int64_t max_threads = 4096, max_layers = 4096;
 
 /// Ranges stand once, in the parameter table.
 template <std::integral T>

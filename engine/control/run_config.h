@@ -18,6 +18,7 @@ enum class Mode : uint8_t {
     student,  ///< student prefills the prompt itself and decodes
     overfill, ///< teacher prefills, its cache is copied, student decodes; refresh policies act here
 };
+inline constexpr int64_t max_attention_megabytes = 1 << 20; ///< of CaptureConfig
 inline constexpr size_t max_top_k = 16; ///< candidates of a step that a recording keeps at most
 
 enum class Dtype : uint8_t { f32, bf16, f16 };

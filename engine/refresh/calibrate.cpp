@@ -52,8 +52,8 @@ CalibrationResult calibrate(const RefreshPolicy& policy, size_t trigger, double 
     if (card.signal == "steps_since_refresh") {
         if (!fires_upwards(card.comparison))
             return refused(
-                fmt::format("{} fires right behind each refresh with \"{}\": no threshold gives a rate",
-                            label, to_string(card.comparison)));
+                fmt::format("{} fires right after each refresh with \"{}\": no threshold gives a rate", label,
+                            to_string(card.comparison)));
         if (per_1000 > 1000) return refused("There is at most one refresh per token");
         // "Above" fires one token later than "at least".
         const double distance = std::max(1.0, std::round(1000 / per_1000));

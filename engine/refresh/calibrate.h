@@ -11,7 +11,7 @@ namespace refreshlab {
 
 /// A calibration wants at least so many tokens per model and prompt family (reference/refresh.md, section 5).
 inline constexpr int64_t calibration_tokens = 2000;
-/// Refreshes per 1,000 tokens where nobody asked for a number: between the 2 and 3 of the article.
+/// Refreshes per 1,000 tokens where no number was asked for: between the 2 and 3 of the article.
 inline constexpr double calibration_target = 2.5;
 
 /// q = 1 - F*s/1000: the share of checks that are not to fire. Zero or less: there are too few checks for that many.

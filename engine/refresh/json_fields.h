@@ -12,8 +12,8 @@
 
 namespace refreshlab {
 
-/// Strict reading of one JSON object. Each key is named once, where it is read; finish() refuses the keys that nobody
-/// asked for and names the nearest of those that were. All errors are Error{bad_input}:
+/// Strict reading of one JSON object. Each key is named once, where it is read. finish() refuses every other key and
+/// names the nearest of those that were read. All errors are Error{bad_input}:
 /// "reading gate.json: when.any[0].every: must be a whole number from 1 to 1000000, not 0".
 /// Absent keys leave the value as it was.
 class JsonFields {

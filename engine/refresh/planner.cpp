@@ -23,7 +23,7 @@ bool compare(double value, Comparison comparison, double threshold) {
     return false;
 }
 
-/// Its signal is known behind a teacher pass only. By name: the preview asks at every boundary of a run within a frame.
+/// Its signal is known after a teacher pass only. By name: the preview asks at every boundary of a run within a frame.
 bool is_probe(const Trigger& trigger) {
     return trigger.signal == "kl_nats" || trigger.signal == "kl_mean_nats";
 }

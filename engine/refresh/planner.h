@@ -20,7 +20,7 @@ struct Boundary {
     std::optional<int64_t> last_splice_step;  ///< of any cause; the prefill is none
     std::span<const int64_t> automatic_steps; ///< boundaries of automatic refreshes so far, ascending
     /// By signal id; absent() where not measured. kl_nats and kl_mean_nats are absent until probed, in shadow mode too (so
-    /// probes fall on the same boundaries there); behind a probe kl_nats is there, NaN if it could not be measured.
+    /// probes fall on the same boundaries there); after a probe kl_nats is there, NaN if it could not be measured.
     std::span<const float> signals;
     bool manual = false; ///< a person asked for a refresh
     /// A lagged refresh has fired and not landed: the teacher is reading. Nothing fires and nothing is probed meanwhile.
@@ -71,7 +71,7 @@ struct Decision {
 /// The word for a trigger's signal: "entropy", "kl", "kl_mean", "mc", "periodic" (steps_since_refresh), "manual" for "",
 /// else the signal's own name.
 [[nodiscard]] std::string_view reason_word(std::string_view signal);
-/// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy"; a reduction stands behind its signal:
+/// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy"; a reduction stands after its signal:
 /// "attention_entropy_bits.max", "attention_entropy_bits.layer3".
 [[nodiscard]] std::string reason_text(std::span<const TriggerHit> hits);
 /// The marker's letter: the trigger's own, 'H' by hand, '+' several; 0 for no hits.

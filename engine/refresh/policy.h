@@ -59,9 +59,10 @@ struct RefreshPolicy {
     std::vector<Trigger> triggers; ///< none enabled: never refreshes by itself
     /// Splice at most the newest W columns of delta; nothing = all; 0 = the teacher reads, nothing is spliced.
     std::optional<int32_t> window;
-    /// 0: an exact refresh, the next student step waits for it. j > 0: a lagged one. The student runs on while the teacher
-    /// reads, a share of delta at each boundary, and the splice lands j boundaries behind the one that fired, on the delta
-    /// of then only. Another algorithm, with a lower spike and the same work (reference/refresh.md, section 3).
+    /// 0: an exact refresh; the next student step waits for it. j > 0: a lagged one. It fires at boundary t. The student goes on
+    /// while the teacher reads a share of delta at each boundary. At boundary t + j the splice replaces the columns that were
+    /// delta at t; those written since stay. This is another algorithm with a lower spike and the same work
+    /// (reference/refresh.md, section 3).
     int32_t lag = 0;
     OnFire on_fire = OnFire::keep;
     Budget budget;

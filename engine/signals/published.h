@@ -31,7 +31,7 @@ struct PublishedSignal {
 /// What a name of a published signal looks like: lower-case letters, digits and '_', a letter first, at most 48.
 [[nodiscard]] bool is_signal_name(std::string_view name);
 
-/// Id of the index-th published signal of a run: behind those of the registry.
+/// Id of the index-th published signal of a run: after those of the registry.
 [[nodiscard]] size_t published_id(size_t index);
 
 /// The signals of a run: the registry's, then the published ones. The views of the latter look into `published`, which must

@@ -23,7 +23,7 @@ struct ControlGroup {
 
 /// The number that a file of the kernel begins with; nothing for a negative one, for "max", or without the file.
 [[nodiscard]] std::optional<int64_t> number_in(const std::filesystem::path& file);
-/// The number behind the first line's word `key` ("MemAvailable: 123 kB", "inactive_file 4096"); nothing where there is none.
+/// The number after the first line's word `key` ("MemAvailable: 123 kB", "inactive_file 4096"); nothing where there is none.
 [[nodiscard]] std::optional<int64_t> number_after(const std::filesystem::path& file, std::string_view key);
 
 } // namespace refreshlab::kernels

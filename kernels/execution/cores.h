@@ -9,7 +9,7 @@ namespace refreshlab::kernels {
 /// CPU quota of its control group (containers), rounded up. At least 1.
 [[nodiscard]] int usable_cores();
 
-/// Threads where nobody asked for a number: OMP_NUM_THREADS (the first of its list), at most usable_cores(); without that
+/// Threads where no number was asked for: OMP_NUM_THREADS (the first of its list), at most usable_cores(); without that
 /// variable, or with one that is no positive number, usable_cores().
 [[nodiscard]] int default_threads();
 

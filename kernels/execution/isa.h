@@ -17,7 +17,7 @@ enum class Isa { reference, portable, avx2, avx512 };
 [[nodiscard]] bool is_available(Isa isa);
 /// Narrowest first; always holds reference and portable.
 [[nodiscard]] std::vector<Isa> available_isas();
-/// The last of available_isas(): what runs where nobody asked for another.
+/// The last of available_isas(): what runs unless another is asked for.
 [[nodiscard]] Isa widest_isa();
 /// "reference", "portable", "avx2", "avx512".
 [[nodiscard]] std::string_view to_string(Isa isa);

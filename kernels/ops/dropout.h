@@ -10,8 +10,8 @@ namespace refreshlab::kernels {
 /// Where a dropout mask acts; part of the random key, so the values are fixed.
 enum class DropoutSite : uint32_t {
     attention = 0,        ///< attention probabilities: element = head * 2^32 + key position
-    attention_output = 1, ///< residual branch behind o_proj: element = channel
-    mlp_output = 2,       ///< residual branch behind down_proj: element = channel
+    attention_output = 1, ///< residual branch after o_proj: element = channel
+    mlp_output = 2,       ///< residual branch after down_proj: element = channel
 };
 
 /// Key of one mask: with (site, element) it names every draw of a run, so nothing depends on call order or batching.

@@ -308,6 +308,23 @@ TEST_CASE("what stands in files and options cannot steer the terminal", "[bad-in
     // A key of a megabyte is said in part.
     write(file, "{\"" + std::string(1'000'000, 'k') + "\": 1}");
     CHECK(refreshlab_cli(run_with({"--policy", file})).err.size() < 10'000);
+    const std::string megabyte(1'000'000, 'k');
+    const auto short_refusal = [](const std::vector<std::string>& arguments, const std::string& part) {
+        const Outcome outcome = refreshlab_cli(arguments);
+        CAPTURE(outcome.err.substr(0, 5000));
+        CHECK(outcome.status == 2);
+        CHECK(outcome.err.size() < 10'000);
+        CHECK_THAT(outcome.err, ContainsSubstring(part)); // what is wrong is not cut off with the rest
+    };
+    write(file, R"({"prompts": "a", ")" + megabyte + R"(": 1})");
+    short_refusal({"sweep", file}, "unknown key");
+    write(file, R"({"prompts": "a", "base": {")" + megabyte + R"(": 1}})");
+    short_refusal({"sweep", file}, "unknown key");
+    write(file, R"({"prompts": "a", "policies": ")" + megabyte + R"("})");
+    short_refusal({"sweep", file}, "kkk");
+    write(file, R"([{"step": 3, "command": {"command": "set_parameter", "key": ")" + megabyte +
+                    R"(", "value": "1"}}])");
+    short_refusal(run_with({"--commands", file}), "no such parameter");
 
     // Names that are accepted: of a policy, in the table of a run, of a sweep and in a trace.
     write(file, R"({"name": ")" + json + R"("})");

@@ -47,7 +47,10 @@ TEST_CASE("check: the bundled pair is exact, and the report says so in text, JSO
     CHECK(report["checks"].size() == 13);
     CHECK(report["latency"].size() == 4);
     const Table columns = read_csv(scratch / "csv/columns.csv");
-    CHECK(columns.rows.size() == 2 * 5 * 6); // models, layers, steps
+    REQUIRE(columns.rows.size() == 2 * 5 * 6); // models, layers, steps
+    CHECK(columns.at(0, "layer") == "0");      // as everywhere
+    CHECK(columns.at(0, "step") == "1");
+    CHECK(columns.at(columns.rows.size() - 1, "layer") == "4");
     CHECK(read_csv(scratch / "csv/latency.csv").rows.size() > 4);
 }
 
@@ -72,17 +75,62 @@ TEST_CASE("a pair with two KV geometries runs in rebuild mode and says so", "[ap
          "--set", "periodic.every=8", "--max-tokens", "24", "--summary", scratch / "summary.json"});
     INFO(run.err);
     CHECK(run.status == 0);
-    CHECK_THAT(run.err, ContainsSubstring("note: rebuild mode") && ContainsSubstring("rope_theta"));
+    CHECK_THAT(run.err, ContainsSubstring("note: rebuild mode") && ContainsSubstring("rope_theta") &&
+                            ContainsSubstring("changes nothing"));
     const auto summary = nlohmann::json::parse(contents(scratch / "summary.json"));
     CHECK_THAT(summary["note"].get<std::string>(), ContainsSubstring("rebuild mode"));
     const Outcome doctor =
         refreshlab_cli({"doctor", RL_SOURCE_DIR "/assets/models/llama-tales-teacher", student});
     CHECK(doctor.status == 0);
-    CHECK_THAT(doctor.out,
-               ContainsSubstring("theta 10000 | theta 20000 (differs)") && ContainsSubstring("rebuild mode"));
+    CHECK_THAT(doctor.out, ContainsSubstring("theta 10000 | theta 20000 (differs)") &&
+                               ContainsSubstring("rebuild mode") && ContainsSubstring("changes nothing"));
     const Outcome check = refreshlab_cli({"check", "--student", student, "--steps", "4", "--no-latency"});
     CHECK(check.status == 0);
     CHECK_THAT(check.out, ContainsSubstring("skipped"));
+}
+
+TEST_CASE("a model as its own student says that a refresh changes nothing", "[app]") {
+    const Scratch scratch("same");
+    const std::string model = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    const Outcome run = refreshlab_cli({"run", "--teacher", model, "--student", model + "/.", "--prompt",
+                                        "Write a chronicle of 6 companies.", "--policy", "burst",
+                                        "--max-tokens", "24", "--summary", scratch / "summary.json"});
+    INFO(run.err);
+    CHECK(run.status == 0);
+    CHECK_THAT(run.err, ContainsSubstring("note: teacher and student are one model") &&
+                            ContainsSubstring("changes nothing"));
+    const auto summary = nlohmann::json::parse(contents(scratch / "summary.json"));
+    CHECK_THAT(summary["note"].get<std::string>(), ContainsSubstring("one model"));
+    CHECK(summary["refresh_count"] > 0);
+    const Outcome doctor = refreshlab_cli({"doctor", model, model});
+    CHECK(doctor.status == 0);
+    CHECK_THAT(doctor.out, ContainsSubstring("one model") && ContainsSubstring("changes nothing"));
+}
+
+TEST_CASE("doctor finds in a folder's tensors what a run would refuse", "[app]") {
+    const Scratch scratch("tensors");
+    const std::string source = RL_SOURCE_DIR "/assets/models/llama-tales-student";
+    const auto check = [&](const char* key, int64_t value, const std::string& tensor,
+                           const std::string& problem) {
+        const std::string folder = scratch / "model";
+        fs::remove_all(folder);
+        fs::copy(source, folder, fs::copy_options::recursive);
+        nlohmann::json config = nlohmann::json::parse(contents(folder + "/config.json"));
+        config[key] = value;
+        std::ofstream(folder + "/config.json") << config.dump();
+        const Outcome doctor = refreshlab_cli({"doctor", folder}),
+                      run = refreshlab_cli({"run", "--mode", "student", "--student", folder, "--prompt",
+                                            "Hello", "--max-tokens", "2"});
+        CAPTURE(key, doctor.out, run.err);
+        CHECK(doctor.status == 1);
+        CHECK_THAT(doctor.out, ContainsSubstring("BAD   weights") && ContainsSubstring(tensor) &&
+                                   ContainsSubstring(problem));
+        CHECK(run.status == 2);
+        CHECK_THAT(run.err, ContainsSubstring(tensor) && ContainsSubstring(problem));
+    };
+    check("num_hidden_layers", 3, "model.layers.3.", ""); // five in the file
+    check("num_hidden_layers", 6, "model.layers.5.input_layernorm.weight", "missing");
+    check("intermediate_size", 64, "model.layers.0.mlp.gate_proj.weight", "config.json asks for [64, ");
 }
 
 TEST_CASE("a prompt of a bundled task is scored without being asked", "[app]") {

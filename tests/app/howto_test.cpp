@@ -99,6 +99,8 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
     runs("docs/howto/server.md", script_of("docs/howto/server.md"), {"wrote 120 steps to csv"});
     runs("docs/howto/traces-in-python.md", script_of("docs/howto/traces-in-python.md"),
          {"entropy_bits", "chosen", "mean_drift", "\n1.0\n"});
+    runs("docs/howto/add-a-policy.md", script_of("docs/howto/add-a-policy.md"),
+         {"step,limit,reason,detail", ",budget,entropy,", "periodic", ",OverFill,task_score,"});
     runs("docs/howto/share-a-run.md", script_of("docs/howto/share-a-run.md"), {"identical"});
 }
 

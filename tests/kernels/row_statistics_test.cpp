@@ -1,6 +1,5 @@
 #include "kernels/ops/row_statistics.h"
 #include "kernels/shared/check.h"
-#include "kernels/shared/online_softmax.h"
 #include "kernels/shared/row_accumulators.h"
 #include "kernels/shared/top_k.h"
 #include "tests/kernels/kernel_fixture.h"
@@ -386,26 +385,6 @@ TEST_CASE("merging top-k lists is taking the top k of everything", "[kernels][sh
         kernels::shared::top_k_merge(lists[0].data(), k, lists[1].data(), k, merged.data(), k);
         REQUIRE(merged == all);
     }
-}
-
-TEST_CASE("the online softmax sum equals the two-pass one wherever it is cut", "[kernels][shared]") {
-    Random random(44);
-    for (int round = 0; round < 20; ++round) {
-        const int64_t n = random.between(1, 300);
-        const at::Tensor s = random.normal({n}, 5.0);
-        const at::Tensor v = random.normal({n});
-        const double expected = at::dot(at::softmax(s.to(at::kDouble), 0), v.to(at::kDouble)).item<double>();
-        kernels::shared::OnlineSoftmax whole;
-        for (int64_t i = 0; i < n;) {
-            kernels::shared::OnlineSoftmax part;
-            for (const int64_t end = std::min(n, i + random.between(0, 50)); i < end; ++i) {
-                part.push(s[i].item<float>(), v[i].item<float>());
-            }
-            whole.merge(part);
-        }
-        REQUIRE(std::abs(static_cast<double>(whole.value()) - expected) < 1e-5);
-    }
-    REQUIRE(kernels::shared::OnlineSoftmax{}.value() == 0.0F);
 }
 
 } // namespace

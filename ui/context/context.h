@@ -10,6 +10,7 @@
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/policy/drafts.h"
+#include "ui/scene/policy/live_changes.h"
 #include "ui/theme/theme.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -50,6 +52,7 @@ struct UiContext {
     SignalPlots plots;
     std::string coloured_signal = "entropy_bits"; ///< of the Text panel
     Drafts drafts;
+    LiveChanges changes; ///< of the shown recording
     Theme theme;
     Toasts toasts;
     Landmarks landmarks;
@@ -64,6 +67,30 @@ struct UiContext {
     [[nodiscard]] int64_t shown_step() const {
         return selection.step ? std::min(std::max<int64_t>(*selection.step, 1), steps) : steps;
     }
+    /// The signals of the shown run: the registry's and those that its components published. Before the first run the
+    /// registry's alone.
+    [[nodiscard]] std::span<const Signal> signals() const {
+        return recording ? recording->signals() : refreshlab::signals();
+    }
+    [[nodiscard]] std::optional<size_t> signal_id(std::string_view name) const {
+        return find_signal(signals(), name);
+    }
+    /// Null where the run has no such signal.
+    [[nodiscard]] const Signal* find_signal_info(std::string_view name) const {
+        const auto id = signal_id(name);
+        return id ? &signals()[*id] : nullptr;
+    }
+    /// Which number of its layers a layered signal's plot shows, of those that the shown run has.
+    [[nodiscard]] LayerPick layer_pick(const Signal& signal) const {
+        return signal.layered ? within(plots.of(signal.name).layers, recording ? recording->info().layers : 0)
+                              : LayerPick();
+    }
+    /// The shown run is the engine's, and no file: also where there is none yet.
+    [[nodiscard]] bool of_engine() const { return engine.recording() == recording; }
+    /// It goes on by itself now.
+    [[nodiscard]] bool decoding() const { return status->state == EngineState::running && of_engine(); }
+    /// What the newest step is called.
+    [[nodiscard]] const char* newest() const { return decoding() ? "Live" : "Newest"; }
     [[nodiscard]] bool live() const { return !selection.step.has_value(); }
     void select_step(std::optional<int64_t> step) { selection.step = step; }
 };

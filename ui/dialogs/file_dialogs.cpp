@@ -148,10 +148,12 @@ public:
     bool draw(ShellState& state) override {
         // Of this moment: a plot that follows the run shows more when the button is pressed.
         const StepRange steps = steps_in_sight(state.ctx.time, state.ctx.steps);
-        const std::vector<size_t> plotted = plotted_signals(state.ctx.plots);
+        const std::vector<PlottedSignal> plotted =
+            state.ctx.recording ? plotted_columns(state.ctx.plots, *state.ctx.recording)
+                                : std::vector<PlottedSignal>();
         std::string names;
-        for (const size_t id : plotted)
-            names += fmt::format("{}{}", names.empty() ? "" : ", ", signals()[id].name);
+        for (const size_t id : plotted_signals(state.ctx.plots, state.ctx.signals()))
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", state.ctx.signals()[id].name);
         if (steps.count() > 0)
             muted_text(state.ctx, fmt::format("Steps {} to {} of {}", format_thousands(steps.first),
                                               format_thousands(steps.last), names));
@@ -168,7 +170,7 @@ public:
     }
 
 private:
-    void write(ShellState& state, StepRange steps, const std::vector<size_t>& plotted) const {
+    void write(ShellState& state, StepRange steps, const std::vector<PlottedSignal>& plotted) const {
         const fs::path path = m_picker.path();
         state.start_job(
             "Exporting " + path.filename().string(),

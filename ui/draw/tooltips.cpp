@@ -4,6 +4,7 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/series/series_set.h"
 #include "ui/scene/text/token_colours.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/theme/run_colours.h"
@@ -57,9 +58,12 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event) {
             label_row(ctx, "Reason", "by hand");
             continue;
         }
-        const auto id = signal_id(hit.signal);
-        const std::string unit = id ? std::string(signals()[*id].unit) : std::string();
-        label_row(ctx, id ? std::string(signals()[*id].label).c_str() : hit.signal.c_str(),
+        const Signal* signal = ctx.find_signal_info(hit.signal);
+        const std::string unit(signal ? signal->unit : "");
+        std::string label = signal ? std::string(signal->label) : hit.signal;
+        if (hit.reduce != Reduction::mean)
+            label += ", " + to_string(LayerPick{.reduction = hit.reduce, .layer = hit.layer});
+        label_row(ctx, label.c_str(),
                   fmt::format("{}, {} {}", format_value(hit.value, unit), comparison_words(policy, hit),
                               format_number(hit.threshold)));
     }
@@ -105,11 +109,12 @@ void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const Mark
 void signal_rows(const UiContext& ctx, int64_t step, std::optional<int64_t> token) {
     if (!ImGui::BeginTable("##signals", 2, ImGuiTableFlags_SizingFixedFit)) return;
     const float size = ImGui::GetFontSize() * 0.5F;
-    for (size_t id = 0; id < signals().size(); ++id) {
-        const Signal& signal = signals()[id];
+    for (size_t id = 0; id < ctx.signals().size(); ++id) {
+        const Signal& signal = ctx.signals()[id];
         // What speaks about a token itself stands in the record that fed it.
         const int64_t from = token && signal.about == SignalAbout::token ? *token : step;
-        const float value = from <= ctx.steps ? ctx.recording->signal(from, id) : absent();
+        const LayerPick pick = ctx.layer_pick(signal);
+        const float value = from <= ctx.steps ? picked_value(*ctx.recording, from, id, pick) : absent();
         if (is_absent(value)) continue;
         ImGui::TableNextRow();
         ImGui::TableNextColumn();
@@ -120,7 +125,9 @@ void signal_rows(const UiContext& ctx, int64_t step, std::optional<int64_t> toke
         ImGui::Dummy({size, size});
         ImGui::SameLine(0, size * 0.8F);
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
-        ImGui::TextUnformatted(signal.label.data(), signal.label.data() + signal.label.size());
+        std::string label(signal.label);
+        if (pick != LayerPick() && !pick.strip) label += ", " + to_string(pick);
+        ImGui::TextUnformatted(label.c_str());
         ImGui::PopStyleColor();
         ImGui::TableNextColumn();
         if (const Verdicts* words = verdicts_of(signal.name))

@@ -225,13 +225,13 @@ private:
                                   ImPlotFlags_NoLegend | ImPlotFlags_NoMenus | ImPlotFlags_NoMouseText)) {
                 ImPlot::SetupAxes("step", "layer", ImPlotAxisFlags_NoGridLines,
                                   ImPlotAxisFlags_NoGridLines | ImPlotAxisFlags_Invert);
-                ImPlot::SetupAxesLimits(0.5, map.steps + 0.5, 0.5, map.layers + 0.5, ImPlotCond_Always);
+                ImPlot::SetupAxesLimits(0.5, map.steps + 0.5, -0.5, map.layers - 0.5, ImPlotCond_Always);
                 ImPlot::SetupAxisFormat(ImAxis_Y1, "%.0f");
                 ImPlot::SetupAxisFormat(ImAxis_X1, "%.0f");
                 // ImPlot draws row 0 at the top of its bounds, whatever way the axis runs.
                 ImPlot::PlotHeatmap("##heat", exponents.data(), map.layers, map.steps, floor_exponent,
-                                    top_exponent, nullptr, ImPlotPoint(0.5, map.layers + 0.5),
-                                    ImPlotPoint(map.steps + 0.5, 0.5));
+                                    top_exponent, nullptr, ImPlotPoint(0.5, map.layers - 0.5),
+                                    ImPlotPoint(map.steps + 0.5, -0.5));
                 if (ImPlot::IsPlotHovered()) show_cell(map, ImPlot::GetPlotMousePos());
                 ImPlot::EndPlot();
             }
@@ -245,9 +245,9 @@ private:
     static void show_cell(const ExactnessMap& map, const ImPlotPoint& mouse) {
         const auto step = static_cast<int32_t>(std::lround(mouse.x)),
                    layer = static_cast<int32_t>(std::lround(mouse.y));
-        if (step < 1 || step > map.steps || layer < 1 || layer > map.layers) return;
+        if (step < 1 || step > map.steps || layer < 0 || layer >= map.layers) return;
         const auto at =
-            static_cast<size_t>(layer - 1) * static_cast<size_t>(map.steps) + static_cast<size_t>(step - 1);
+            static_cast<size_t>(layer) * static_cast<size_t>(map.steps) + static_cast<size_t>(step - 1);
         const auto row = static_cast<size_t>(step - 1);
         ImGui::SetTooltip("step %d, layer %d\nK %s\nV %s\nlogits %s%s", step, layer,
                           difference_text(static_cast<double>(map.k[at])).c_str(),

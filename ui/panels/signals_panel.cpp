@@ -1,6 +1,8 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
+#include "ui/draw/change_ticks.h"
+#include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
@@ -16,8 +18,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -28,8 +31,8 @@ class SignalsPanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Signals"; }
     void recording_changed(UiContext& ctx) override {
-        for (auto& plot : m_plots)
-            if (plot) plot->forget_run();
+        for (auto& [name, plot] : m_plots)
+            plot.forget_run();
         m_preview.clear();
         // A rewound run keeps the view; one that is shorter than the view's start begins again.
         if (ctx.time.follow || ctx.time.x_min > static_cast<double>(ctx.steps)) ctx.time.fit_request = true;
@@ -39,12 +42,12 @@ public:
 private:
     void draw_toolbar(UiContext& ctx);
     void draw_signal_list(UiContext& ctx);
-    [[nodiscard]] std::vector<SignalPlot*> chosen_plots(const UiContext& ctx);
+    [[nodiscard]] std::vector<SignalPlot*> chosen_plots(UiContext& ctx);
     void ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots);
     void draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots, float left);
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height);
 
-    std::array<std::optional<SignalPlot>, max_signals> m_plots;
+    std::map<std::string, SignalPlot, std::less<>> m_plots; ///< by the signal's name
     SeriesSet m_series;
     WhatIfPreview m_preview;
     ThresholdDrag m_drag;
@@ -56,14 +59,19 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
     if (ImGui::Button("Choose signals")) ImGui::OpenPopup("##signals");
     if (!ImGui::BeginPopup("##signals")) return;
     float axes = 0; // where the choices of the y axis begin
-    for (const Signal& signal : signals())
+    for (const Signal& signal : ctx.signals())
         axes = std::max(axes, ImGui::CalcTextSize(with_unit(signal.label, signal.unit).c_str()).x);
     axes += ImGui::GetFontSize() * 2 + ImGui::GetFrameHeight() + 2 * ImGui::GetStyle().ItemSpacing.x;
     const float axis_width = ImGui::CalcTextSize("symlog").x + 2 * ImGui::GetFrameHeight();
     ImGui::SetCursorPosX(axes);
     ImGui::TextDisabled("Y axis");
-    for (size_t id = 0; id < signals().size(); ++id) {
-        const Signal& signal = signals()[id];
+    if (std::ranges::any_of(ctx.signals(), &Signal::layered)) {
+        ImGui::SameLine(axes + axis_width + ImGui::GetStyle().ItemSpacing.x);
+        ImGui::TextDisabled("Layers");
+    }
+    for (size_t id = 0; id < ctx.signals().size(); ++id) {
+        const Signal& signal = ctx.signals()[id];
+        PlotChoice& choice = ctx.plots.choose(signal.name);
         const float size = ImGui::GetFontSize() * 0.5F;
         const ImVec2 at = ImGui::GetCursorScreenPos();
         ImGui::GetWindowDrawList()->AddRectFilled(
@@ -73,21 +81,24 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
         ImGui::Dummy({size, size});
         ImGui::SameLine();
         ImGui::PushID(static_cast<int>(id));
-        ImGui::Checkbox(with_unit(signal.label, signal.unit).c_str(), &ctx.plots.shown[id]);
+        ImGui::Checkbox(with_unit(signal.label, signal.unit).c_str(), &choice.shown);
         ImGui::SetItemTooltip("%s\nCost: %s", std::string(signal.description).c_str(),
                               std::string(signal.cost_hint).c_str());
         ImGui::SameLine(axes);
-        AxisScale& scale = ctx.plots.scale[id];
         ImGui::SetNextItemWidth(axis_width);
-        if (ImGui::BeginCombo("##axis", std::string(to_string(scale)).c_str())) {
-            for (const AxisScale choice : axis_scales) {
-                if (choice == AxisScale::log && !can_be_logarithmic(signal.name)) continue;
-                if (ImGui::Selectable(std::string(to_string(choice)).c_str(), choice == scale))
-                    scale = choice;
+        if (ImGui::BeginCombo("##axis", std::string(to_string(choice.scale)).c_str())) {
+            for (const AxisScale scale : axis_scales) {
+                if (scale == AxisScale::log && !can_be_logarithmic(signal)) continue;
+                if (ImGui::Selectable(std::string(to_string(scale)).c_str(), scale == choice.scale))
+                    choice.scale = scale;
             }
             ImGui::EndCombo();
         }
         ImGui::SetItemTooltip("Y axis of this signal's plot");
+        if (signal.layered) {
+            ImGui::SameLine();
+            draw_layer_choice(ctx, choice.layers, axis_width);
+        }
         ImGui::PopID();
     }
     ImGui::EndPopup();
@@ -129,12 +140,13 @@ void SignalsPanel::draw_toolbar(UiContext& ctx) {
     ImGui::SetItemTooltip("Show the whole run (F, or a double click on a plot)");
 }
 
-std::vector<SignalPlot*> SignalsPanel::chosen_plots(const UiContext& ctx) {
+std::vector<SignalPlot*> SignalsPanel::chosen_plots(UiContext& ctx) {
     std::vector<SignalPlot*> plots;
-    for (size_t id = 0; id < signals().size(); ++id) {
-        if (!ctx.plots.shown[id]) continue;
-        if (!m_plots[id]) m_plots[id].emplace(id);
-        plots.push_back(&*m_plots[id]);
+    for (const size_t id : plotted_signals(ctx.plots, ctx.signals())) {
+        const Signal& signal = ctx.signals()[id];
+        SignalPlot& plot = m_plots[std::string(signal.name)];
+        plot.begin_frame(ctx, id);
+        plots.push_back(&plot);
     }
     return plots;
 }
@@ -142,7 +154,7 @@ std::vector<SignalPlot*> SignalsPanel::chosen_plots(const UiContext& ctx) {
 /// The threshold that is moved may be held here or on its card: the count is the same.
 void SignalsPanel::ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots) {
     const bool threshold_moves = std::ranges::any_of(plots, [&](const SignalPlot* plot) {
-        return std::ranges::any_of(threshold_lines(ctx.drafts, plot->info().name),
+        return std::ranges::any_of(plot->threshold_lines_here(ctx),
                                    [&](const ThresholdLine& l) { return l.key == ctx.drafts.edited_key(); });
     });
     if (!threshold_moves || !ctx.recording) {
@@ -189,7 +201,7 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
                               float left) {
     const float labels = ImGui::GetTextLineHeight() + 6; // of the x axis, under the lowest plot
     const float room = std::max(0.0F, ImGui::GetContentRegionAvail().y - labels - 1);
-    std::array<bool, max_signals> has_data{};
+    std::array<bool, max_signals> has_data{}; // of the plots
     for (size_t i = 0; i < plots.size(); ++i)
         has_data[i] = ctx.steps == 0 || plots[i]->has_data(m_series);
     const StackHeights heights = stack_heights(std::span(has_data).first(plots.size()), ctx.steps > 0, room,
@@ -203,9 +215,9 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
             else
                 plots[i]->draw(ctx, stack, heights.plots[i] + (last ? labels : 0), last);
             if (plots[i]->wants_hiding()) {
-                const size_t signal = plots[i]->signal();
-                ctx.plots.shown[signal] = false;
-                m_plots[signal].reset(); // plots[i] is not used again
+                const std::string name(plots[i]->info().name);
+                ctx.plots.choose(name).shown = false;
+                m_plots.erase(name); // plots[i] is not used again
                 break;
             }
         }
@@ -254,6 +266,7 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
         if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
     }
     list->PopClipRect();
+    draw_change_ticks(ctx, {left, right, at.y + height, ctx.time.x_min, ctx.time.x_max}, over, "signals");
     if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
     if (stack.hovered_marks->count() == 1) {
         step_tooltip(ctx, ctx.recording->refreshes()[marks.events[stack.hovered_marks->first]].step);

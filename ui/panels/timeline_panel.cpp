@@ -1,6 +1,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
+#include "ui/draw/change_ticks.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/auto_range.h"
@@ -156,7 +157,7 @@ void TimelinePanel::draw_playback(UiContext& ctx, ImVec2 at, float width, float 
     const float more = ImGui::CalcTextSize("...").x + 4 * ImGui::GetStyle().FramePadding.x;
     ImGui::SetCursorScreenPos(at);
     ImGui::BeginDisabled(ctx.steps < 2);
-    if (ImGui::Button(ctx.playback.playing() ? "Halt###play back" : "Play back###play back",
+    if (ImGui::Button(ctx.playback.playing() ? "Pause###play back" : "Play back###play back",
                       {width - more - 2, height}))
         ctx.run_action("select.play_back");
     ImGui::EndDisabled();
@@ -183,9 +184,10 @@ void TimelinePanel::draw_live_button(UiContext& ctx, ImVec2 at, float width, flo
     ImGui::SetCursorScreenPos(at);
     const float h = std::min(height, ImGui::GetFrameHeight());
     const bool live = ctx.live() && ctx.time.follow;
-    ImGui::PushStyleColor(ImGuiCol_Text, live ? ctx.theme.text_ok : ctx.theme.accent_ink);
+    const ImU32 there = ctx.decoding() ? ctx.theme.text_ok : ctx.theme.text_muted;
+    ImGui::PushStyleColor(ImGuiCol_Text, live ? there : ctx.theme.accent_ink);
     ImGui::BeginDisabled(live);
-    if (ImGui::Button("Live", {width, h})) {
+    if (ImGui::Button(fmt::format("{}###newest", ctx.newest()).c_str(), {width, h})) {
         ctx.select_step(std::nullopt);
         follow_newest(ctx.time, ctx.steps);
     }
@@ -268,6 +270,10 @@ void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered)
                     x1 = std::round(static_cast<float>(group.x_max));
         list->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.axis}, with_alpha(colour, 0.85F));
     }
+    // Under the chart's upper edge, where the marks' row ends.
+    if (draw_change_ticks(ctx, {strip.left, strip.right, strip.chart + 1, 0, strip.x_max, true}, hovered,
+                          "timeline"))
+        m_on_mark = true;
     const ImVec2 mouse = ImGui::GetMousePos();
     for (const MarkerGroup& group : letters ? badge_groups(marks, badge) : merge_markers(marks.x_px, 6)) {
         float left = static_cast<float>(group.x_min) - 3, right = static_cast<float>(group.x_max) + 4;

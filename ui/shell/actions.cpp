@@ -81,6 +81,19 @@ std::vector<Action> run_actions(ShellState& state) {
                     ImGuiMod_Shift | ImGuiKey_Period,
                     [step, &state](UiContext& ctx) { step(ctx, state.settings.steps_at_once); }, has_session,
                     why_no_session});
+    for (const bool faster : {false, true})
+        list.push_back(
+            {faster ? "run.faster" : "run.slower", "Run", faster ? "Twice as fast" : "Half as fast",
+             "Changes how many tokens a second a run makes, 1 to 200, or as fast as it goes.",
+             faster ? ImGuiKey_RightBracket : ImGuiKey_LeftBracket,
+             [&state, faster](UiContext&) { state.set_pace(next_pace(state.settings.pace, faster)); },
+             [&state, faster](const UiContext&) {
+                 return next_pace(state.settings.pace, faster) != state.settings.pace;
+             },
+             [faster](const UiContext&) {
+                 return std::string(faster ? "It goes as fast as it can"
+                                           : "One token a second is the slowest");
+             }});
     return list;
 }
 
@@ -149,21 +162,20 @@ std::vector<Action> selection_actions(ShellState& state) {
                     ImGuiKey_LeftArrow, [](UiContext& ctx) { shift_selection(ctx, -1); }, has_steps, why});
     list.push_back({"select.next", "View", "Next step", "Selects the step after, in every panel.",
                     ImGuiKey_RightArrow, [](UiContext& ctx) { shift_selection(ctx, 1); }, has_steps, why});
-    list.push_back({"select.live", "View", "Live", "Drops the selection: panels show the newest step.",
+    list.push_back({"select.live", "View", "Newest step", "Drops the selection: panels show the newest step.",
                     ImGuiKey_L, [](UiContext& ctx) { ctx.select_step(std::nullopt); }, has_steps, why,
                     [](const UiContext& ctx) { return ctx.live(); }});
-    list.push_back(
-        {"select.play_back", "View", "Play back",
-         "Moves the selected step on by itself, or halts it; speed and loop stand in the Timeline.",
-         ImGuiKey_P,
-         [](UiContext& ctx) {
-             if (ctx.playback.playing()) return ctx.playback.stop();
-             const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
-             ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
-         },
-         [](const UiContext& ctx) { return ctx.steps > 1; },
-         [](const UiContext&) { return std::string("There are no steps to play back yet"); },
-         [](const UiContext& ctx) { return ctx.playback.playing(); }});
+    list.push_back({"select.play_back", "View", "Play back",
+                    "Moves the selected step on by itself, or pauses; speed and loop stand in the Timeline.",
+                    ImGuiKey_P,
+                    [](UiContext& ctx) {
+                        if (ctx.playback.playing()) return ctx.playback.stop();
+                        const auto [first, last] = played_steps(ctx.time, ctx.playback.loop, ctx.steps);
+                        ctx.select_step(ctx.playback.start(ctx.shown_step(), first, last));
+                    },
+                    [](const UiContext& ctx) { return ctx.steps > 1; },
+                    [](const UiContext&) { return std::string("There are no steps to play back yet"); },
+                    [](const UiContext& ctx) { return ctx.playback.playing(); }});
     list.push_back({"view.follow",
                     "View",
                     "Follow the newest step",
@@ -204,7 +216,7 @@ std::string why_nothing_plotted(const ShellState& state, const UiContext& ctx) {
     const auto panel = state.panel_open.find("Signals");
     if (panel == state.panel_open.end() || !panel->second)
         return "The panel Signals is closed: open it under View > Panels";
-    if (plotted_signals(ctx.plots).empty()) return "No signal is chosen in Signals";
+    if (plotted_signals(ctx.plots, ctx.signals()).empty()) return "No signal is chosen in Signals";
     if (steps_in_sight(ctx.time, ctx.steps).count() < 1) return "Signals shows no step: press F for all";
     return {};
 }

@@ -46,6 +46,13 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     std::string problem;
     choose_settings(state, problem);
     set_axes(state.ctx.plots, state.settings.y_axes);
+    set_layers(state.ctx.plots, state.settings.layers);
+    if (state.options.paced)
+        state.set_pace(state.options.pace.value_or(state.settings.pace));
+    else
+        state.settings.pace = 0; // as it is
+    if (state.settings.signals) set_shown(state.ctx.plots, *state.settings.signals);
+    if (state.options.plots) state.ctx.plots = *state.options.plots;
     state.ctx.first_start_hints = state.options.first_start_hints && !state.settings.hints_seen;
     state.ctx.run_action = [this](std::string_view id) { m_impl->state.run(id); };
 

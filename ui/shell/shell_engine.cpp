@@ -1,7 +1,7 @@
 // What the shell does with the engine at the start of a frame: snapshot, log lines, jobs, playing back.
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/shell/engine_log.h"
+#include "ui/scene/policy/command_words.h"
 #include "ui/shell/shell_impl.h"
 #include "ui/state/shell_state.h"
 
@@ -41,6 +41,7 @@ void Shell::Impl::begin_frame() {
         ctx.steps_jumped += std::max<int64_t>(0, ctx.steps - steps_before - 1);
     else
         begin_recording();
+    if (ctx.recording) ctx.changes.update(*ctx.recording);
 }
 
 /// Another recording is shown than in the last frame: another run, a branch, a file.
@@ -57,6 +58,7 @@ void Shell::Impl::begin_recording() {
         ctx.selection.step.reset();
     ctx.hovered_step.reset();
     ctx.playback.stop();
+    ctx.changes.clear();
     ctx.time.follow = true;
     ctx.time.seen_steps = 0;
     state.refreshes_when_asked.reset();
@@ -107,13 +109,39 @@ void Shell::Impl::watch_engine() {
     if (status.errors != last_errors) tell_refusals();
     if (state.ctx.recording) {
         const auto& commands = state.ctx.recording->commands();
-        for (const size_t size = commands.size(); logged_commands < size; ++logged_commands)
+        const Drafts& drafts = state.ctx.drafts;
+        for (const size_t size = commands.size(); logged_commands < size; ++logged_commands) {
+            // A drag sends many values and is one line: that of the value it ends with.
+            const std::string key = set_key(commands[logged_commands]);
+            if (!key.empty()) {
+                if (key == drafts.edited_key() || drafts.pending(key)) break;
+                if (logged_commands + 1 < size && set_key(commands[logged_commands + 1]) == key) continue;
+            }
             state.say(Toasts::Level::info, describe(commands[logged_commands]), false);
+        }
     }
+    show_again();
     if (status.trace_error != last_trace_error) {
         if (!status.trace_error.empty()) state.say(Toasts::Level::error, status.trace_error);
         last_trace_error = status.trace_error;
     }
+}
+
+/// At the first start the demonstration begins anew, until somebody touches a key or a button.
+void Shell::Impl::show_again() {
+    UiContext& ctx = state.ctx;
+    const bool over = ctx.first_start_hints && state.options.starts_a_run && !state.trace && ctx.recording &&
+                      ctx.status->state == EngineState::finished && ctx.recording->info().id == state.own_run;
+    if (!over) {
+        over_since = -1;
+        return;
+    }
+    constexpr double rest_s = 4; // to read how it ended
+    if (over_since < 0) over_since = ImGui::GetTime();
+    ctx.host.keep_awake(1);
+    if (ImGui::GetTime() - over_since < rest_s) return;
+    over_since = -1;
+    ctx.engine.send(command::StartRun{ctx.drafts.config()});
 }
 
 /// The engine is in another state: a log line, and a toast where it failed.

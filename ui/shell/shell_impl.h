@@ -35,6 +35,7 @@ struct Shell::Impl {
     void keep_replaced(const std::shared_ptr<const Recording>& live);
     void begin_recording();
     void watch_engine();
+    void show_again();
     void tell_state();
     void tell_refusals();
     void finish_jobs();
@@ -55,6 +56,7 @@ struct Shell::Impl {
         panel_problems;         ///< message shown in the panel; logged once
     size_t logged_commands = 0; ///< of the shown recording
     double saved_s = 0;
+    double over_since = -1; ///< the first run has ended and nobody has touched anything (ImGui time); -1 = no
     Layout original;        ///< the bundled layout, with the tabs in front that were chosen since
     Layout fitted;          ///< the bundled layout as it was fitted when the present one was put up
     float fitted_scale = 0; ///< of the text then

@@ -4,6 +4,8 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -37,9 +39,15 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "layout_locked", settings.layout_locked);
         read(json, "hints_seen", settings.hints_seen);
         read(json, "steps_at_once", settings.steps_at_once);
+        read(json, "pace", settings.pace);
         read(json, "y_axes", settings.y_axes);
+        read(json, "layers", settings.layers);
+        if (const auto found = json.find("signals"); found != json.end())
+            settings.signals = found->get<std::vector<std::string>>();
         if (!std::isfinite(settings.user_scale)) settings.user_scale = 1.0F;
         settings.user_scale = std::clamp(settings.user_scale, min_user_scale, max_user_scale);
+        if (!(settings.pace > 0) || settings.pace > max_pace) settings.pace = 0;
+        if (settings.pace > 0) settings.pace = std::max(settings.pace, min_pace);
         settings.steps_at_once = std::clamp(settings.steps_at_once, 1, 100000);
         return settings;
     } catch (const Error& e) {
@@ -55,12 +63,29 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
 void store_settings(const std::filesystem::path& folder, const Settings& settings) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    const nlohmann::json json = {
-        {"theme", settings.theme},           {"layout", settings.layout},
-        {"user_scale", settings.user_scale}, {"layout_locked", settings.layout_locked},
-        {"hints_seen", settings.hints_seen}, {"steps_at_once", settings.steps_at_once},
-        {"y_axes", settings.y_axes}};
+    nlohmann::json json = {{"theme", settings.theme},
+                           {"layout", settings.layout},
+                           {"user_scale", settings.user_scale},
+                           {"layout_locked", settings.layout_locked},
+                           {"hints_seen", settings.hints_seen},
+                           {"steps_at_once", settings.steps_at_once},
+                           {"pace", settings.pace},
+                           {"y_axes", settings.y_axes},
+                           {"layers", settings.layers}};
+    if (settings.signals) json["signals"] = *settings.signals;
     write_file(file_of(folder), json_text(json, 2) + "\n");
+}
+
+double next_pace(double pace, bool faster) {
+    if (faster) {
+        if (pace <= 0 || pace >= max_pace) return 0;
+        return std::min(2 * pace, max_pace);
+    }
+    return pace <= 0 ? max_pace : std::max(pace / 2, min_pace);
+}
+
+std::string pace_text(double pace) {
+    return pace > 0 ? fmt::format("{:.3g} a second", pace) : "max";
 }
 
 float next_scale(float scale, bool up) {

@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -14,9 +16,14 @@ struct Settings {
     bool layout_locked = false;
     bool hints_seen = false; ///< the card of the first start has been shown and answered
     int steps_at_once = 16;  ///< N of "Step N"
+    double pace = 20;        ///< tokens per second of a run that is watched; 0 = as fast as it goes
     /// Y axes of signals whose plot is not linear: name of the signal, "log" or "symlog". Names that this version does not
     /// know are ignored where they are used.
     std::map<std::string, std::string> y_axes;
+    /// The signals that are plotted; none: the usual ones.
+    std::optional<std::vector<std::string>> signals;
+    /// Layered signals whose plot shows something else than the mean of the layers: "max", "layer 3", "strip", ...
+    std::map<std::string, std::string> layers;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so in
@@ -24,6 +31,12 @@ struct Settings {
 [[nodiscard]] Settings load_settings(const std::filesystem::path& folder, std::string& problem);
 /// Makes the folder if needed. Throws Error.
 void store_settings(const std::filesystem::path& folder, const Settings& settings);
+
+inline constexpr double min_pace = 1, max_pace = 200; ///< beside "as fast as it goes"
+/// Twice or half as fast: 1 .. 200, above that as fast as it goes (0).
+[[nodiscard]] double next_pace(double pace, bool faster);
+/// "20 a second", "max".
+[[nodiscard]] std::string pace_text(double pace);
 
 inline constexpr float min_user_scale = 0.75F, max_user_scale = 3.0F;
 /// The next step of the user's scale, up or down: 75, 90, 100, 110, 125, 150, 175, 200, 250, 300 %.

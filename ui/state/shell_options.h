@@ -1,5 +1,8 @@
 #pragma once
 
+#include "ui/scene/axes/signal_choice.h"
+
+#include <optional>
 #include <string>
 
 namespace refreshlab::ui {
@@ -12,6 +15,11 @@ struct ShellOptions {
     bool restore_user_layout = true; ///< false: pictures and tests start from the bundled layout
     bool first_start_hints = true;
     bool ask_before_closing = false; ///< about a run that is in no file; only where somebody can answer
+    bool paced =
+        false; ///< runs go at the pace of the settings; false: pictures and tests, as fast as it goes
+    std::optional<double>
+        pace; ///< asked for by name, tokens per second, 0 = as fast as it goes; else as remembered
+    std::optional<SignalPlots> plots; ///< asked for by name; else as remembered
     bool starts_a_run = false; ///< the program sends the first StartRun itself, as it will the next time
 };
 

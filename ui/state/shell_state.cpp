@@ -28,6 +28,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .plots = first_signal_plots(),
           .coloured_signal = "entropy_bits",
           .drafts = {},
+          .changes = {},
           .theme = {},
           .toasts = {},
           .landmarks = {},
@@ -38,6 +39,11 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
     , options(std::move(shell_options)) {}
 
 ShellState::~ShellState() = default;
+
+void ShellState::set_pace(double tokens_per_second) {
+    settings.pace = tokens_per_second;
+    ctx.engine.send(command::SetPace{tokens_per_second});
+}
 
 bool ShellState::running() const {
     return wanted_running.value_or(ctx.status->state == EngineState::running);
@@ -116,6 +122,8 @@ void ShellState::save_all() {
     try {
         settings.theme = ctx.theme.name;
         settings.y_axes = changed_axes(ctx.plots);
+        settings.signals = shown_signals(ctx.plots);
+        settings.layers = changed_layers(ctx.plots);
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

@@ -83,6 +83,8 @@ struct ShellState {
            refresh_ms = 0;    ///< of the shown recording: everything else; passes, splices and redraws
     double busy_since_s = -1; ///< loading or prefilling began (ImGui time)
 
+    /// From now on, and remembered.
+    void set_pace(double tokens_per_second);
     [[nodiscard]] bool running() const; ///< as shown: the wish, or the engine's state
     [[nodiscard]] const Action* find_action(std::string_view id) const;
     [[nodiscard]] static bool enabled(const Action& action, const UiContext& ctx);

@@ -19,7 +19,7 @@ void offer_run(UiContext& ctx, const char* what) {
     }
     if (!ctx.run_action) return;
     if (state == EngineState::paused && ctx.recording) {
-        if (ImGui::Button("Resume")) ctx.run_action("run.play_pause");
+        if (ImGui::Button("Play")) ctx.run_action("run.play_pause");
     } else if (!ctx.recording || state == EngineState::failed) {
         if (ImGui::Button("New run...")) ctx.run_action("run.new");
     }

@@ -162,7 +162,7 @@ std::filesystem::path Checkpoint::file_of(const std::string& name) const {
     return it == m_impl->tensors.end() ? m_impl->main_file : it->second.shard->path();
 }
 
-at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) const {
+void Checkpoint::check(const std::string& name, at::IntArrayRef shape) const {
     const auto it = m_impl->tensors.find(name);
     if (it == m_impl->tensors.end()) fail_tensor(m_impl->main_file.string(), name, "missing");
     const auto& [shard, entry] = it->second;
@@ -176,6 +176,11 @@ at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) cons
             shard->path().string(), name,
             fmt::format("its dtype is {}, weights must be F64, F32, BF16 or F16", entry->dtype->name));
     }
+}
+
+at::Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) const {
+    check(name, shape);
+    const auto& [shard, entry] = m_impl->tensors.at(name);
     at::Tensor result = at::empty(shape, at::TensorOptions().dtype(*entry->dtype->type).device(at::kCPU));
     const uint64_t bytes = entry->end - entry->begin;
     if (bytes > 0) std::memcpy(result.mutable_data_ptr(), shard->data(*entry), bytes);

@@ -25,6 +25,7 @@ public:
     [[nodiscard]] bool contains(const std::string& name) const;
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] std::filesystem::path file_of(const std::string& name) const override;
+    void check(const std::string& name, at::IntArrayRef shape) const override;
     /// A copy on the CPU, in the stored dtype (f64, f32, bf16, f16). Throws Error naming file and tensor when it is
     /// missing or its shape is another one.
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape) const;

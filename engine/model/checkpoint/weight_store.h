@@ -24,6 +24,9 @@ public:
     [[nodiscard]] virtual std::filesystem::path file_of(const std::string& name) const = 0;
     /// What that file calls it. For messages.
     [[nodiscard]] virtual std::string stored_name(const std::string& name) const { return name; }
+    /// Refuses what read() would refuse, and reads no weight. Throws Error naming file and tensor: missing, another shape, a
+    /// type that weights cannot have.
+    virtual void check(const std::string& name, at::IntArrayRef shape) const = 0;
     /// A copy on the CPU, contiguous. A tensor of plain floats comes in its stored dtype; one of quantised blocks as bf16
     /// where that is wanted and else as fp32. Throws Error naming file and tensor when it is missing or its shape is another one.
     [[nodiscard]] virtual at::Tensor read(const std::string& name, at::IntArrayRef shape,

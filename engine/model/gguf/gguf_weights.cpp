@@ -166,7 +166,7 @@ std::string GgufWeights::stored_name(const std::string& name) const {
     return found == m_blocks.end() ? name_in_file(name) : found->second.tensor->name;
 }
 
-at::Tensor GgufWeights::read(const std::string& name, at::IntArrayRef shape, at::ScalarType wanted) const {
+void GgufWeights::check(const std::string& name, at::IntArrayRef shape) const {
     const auto found = m_blocks.find(name);
     if (found == m_blocks.end()) m_file->fail_tensor(name_in_file(name), "missing");
     const Blocks& blocks = found->second;
@@ -175,6 +175,15 @@ at::Tensor GgufWeights::read(const std::string& name, at::IntArrayRef shape, at:
         m_file->fail_tensor(tensor.name, fmt::format("its shape is [{}], the metadata ask for [{}]",
                                                      fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
     }
+    if (!plain_type(*tensor.type) && shape.size() == 1 && blocks.head_dim != 0)
+        m_file->fail_tensor(
+            tensor.name, fmt::format("its type is {}, and a bias must be F32, F16 or BF16", tensor.type->name));
+}
+
+at::Tensor GgufWeights::read(const std::string& name, at::IntArrayRef shape, at::ScalarType wanted) const {
+    check(name, shape);
+    const Blocks& blocks = m_blocks.at(name);
+    const GgufTensor& tensor = *blocks.tensor;
     const int64_t rows = shape.front(); // of a vector: its elements
     const int64_t width = shape.size() > 1 ? shape[1] : 1;
     const auto plain = plain_type(*tensor.type);
@@ -184,10 +193,6 @@ at::Tensor GgufWeights::read(const std::string& name, at::IntArrayRef shape, at:
         copy_rows(blocks, rows, width * tensor.type->block_bytes,
                   static_cast<std::byte*>(result.mutable_data_ptr()));
     } else if (shape.size() == 1) {
-        if (blocks.head_dim != 0)
-            m_file->fail_tensor(
-                tensor.name,
-                fmt::format("its type is {}, and a bias must be F32, F16 or BF16", tensor.type->name));
         unpack_into(result, blocks, 1, rows);
     } else {
         unpack_into(result, blocks, rows, width);

@@ -26,6 +26,7 @@ public:
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] std::filesystem::path file_of(const std::string& name) const override;
     [[nodiscard]] std::string stored_name(const std::string& name) const override;
+    void check(const std::string& name, at::IntArrayRef shape) const override;
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape,
                                   at::ScalarType wanted) const override;
     [[nodiscard]] int64_t stored_bytes(const std::string& name) const override;

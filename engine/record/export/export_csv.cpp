@@ -2,6 +2,8 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/base/regular_file.h"
+#include "engine/record/export/blocked_fires.h"
 #include "engine/record/export/export.h"
 #include "engine/text/utf8.h"
 
@@ -118,7 +120,9 @@ public:
 private:
     void check() const {
         if (m_file) return;
-        throw Error(doing, m_path.string(), errno != 0 ? std::strerror(errno) : "cannot be written",
+        const int code = errno;
+        if (kind_of_errno(code) == ErrorKind::failure) fail_with_errno(doing, m_path, code);
+        throw Error(doing, m_path.string(), code != 0 ? std::strerror(code) : "cannot be written",
                     "check the folder");
     }
 
@@ -343,6 +347,21 @@ bool write_cache(const Recording& r, const std::filesystem::path& path, Stop& st
     return true;
 }
 
+/// A row for each boundary at which a limit stood in the way of a refresh.
+bool write_blocked(const std::vector<BlockedFire>& fires, const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(path, "step,limit,reason,detail");
+    CsvRows& csv = file.rows();
+    for (const BlockedFire& fire : fires) {
+        if (stop()) return false;
+        csv.integer(fire.step).text(fire.budget && fire.cooldown ? "budget+cooldown"
+                                    : fire.budget                ? "budget"
+                                                                 : "cooldown");
+        csv.text(reason_text(fire.hits)).text(hits_detail(fire.hits)).end_row();
+    }
+    file.close();
+    return true;
+}
+
 void write_meta(const Recording& r, const std::filesystem::path& path) {
     const RunInfo& info = r.info();
     const auto end = r.end();
@@ -403,16 +422,19 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
     }
     Stop stop(cancelled);
     const bool layers = !recording.layer_rows().empty(), cache = !recording.cache_entries().empty();
+    const std::vector<BlockedFire> blocked = blocked_fires(recording);
     const bool whole = write_steps(recording, folder / "steps.csv", stop) &&
                        write_candidates(recording, folder / "topk.csv", stop) &&
                        write_events(recording, folder / "events.csv", stop) &&
                        write_drift(recording, folder / "drift.csv", stop) &&
                        (!layers || write_layers(recording, folder / "layers.csv", stop)) &&
-                       (!cache || write_cache(recording, folder / "cache.csv", stop));
+                       (!cache || write_cache(recording, folder / "cache.csv", stop)) &&
+                       (blocked.empty() || write_blocked(blocked, folder / "blocked.csv", stop));
     // Half a table looks like a short run to whoever reads it later, and that of an earlier export like a part of this one.
     const auto remove = [&](const char* name) { std::filesystem::remove(folder / name, error); };
     if (!layers || !whole) remove("layers.csv");
     if (!cache || !whole) remove("cache.csv");
+    if (blocked.empty() || !whole) remove("blocked.csv");
     if (whole) {
         write_meta(recording, folder / "meta.json");
         return true;

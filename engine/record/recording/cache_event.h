@@ -13,7 +13,7 @@ namespace refreshlab {
 
 /// What happened to entries of a cache. The first five are about who wrote an entry, the last five about what became of it.
 enum class CacheChange : uint8_t {
-    appended, ///< written behind the newest position, by the model that owns the cache
+    appended, ///< written after the newest position, by the model that owns the cache
     adopted,  ///< copied into an empty cache from the other model's (the hand-over of OverFill)
     spliced,  ///< overwritten with the teacher's, by a refresh
     skipped,  ///< passed over by a windowed refresh: the student's for good
@@ -42,10 +42,10 @@ struct CacheEvent {
     CacheChange change = CacheChange::appended;
     int32_t layer = -1, kv_head = -1;     ///< -1 = all of them
     std::vector<PositionRange> positions; ///< ascending, disjoint, none empty
-    /// Of these entries behind the change; of attended, kept, evicted, merged and dropped: none.
+    /// Of these entries after the change; of attended, kept, evicted, merged and dropped: none.
     Origin origin = Origin::none;
     int32_t refresh_id = -1; ///< of spliced, skipped, rebuilt: RefreshEvent::id
-    /// Held by the cache behind the change, keys and values with what belongs to them: of each layer, [layers]; or one number, of
+    /// Held by the cache after the change, keys and values with what belongs to them: of each layer, [layers]; or one number, of
     /// `layer`, and with layer -1 of every layer; empty: not told.
     std::vector<int64_t> bytes;
 
@@ -71,7 +71,7 @@ public:
     [[nodiscard]] int64_t steps() const;
     [[nodiscard]] int64_t last_step() const { return step + steps() - 1; }
     [[nodiscard]] std::span<const PositionRange> positions() const; ///< of the first event
-    [[nodiscard]] std::span<const int64_t> bytes() const;           ///< behind the first event
+    [[nodiscard]] std::span<const int64_t> bytes() const;           ///< after the first event
     [[nodiscard]] CacheEvent event(int64_t i) const;                ///< 0 <= i < steps()
 
     /// The writer: takes the event into the row if it goes on with it. \return false where it does not

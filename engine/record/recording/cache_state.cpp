@@ -97,19 +97,19 @@ std::vector<uint32_t> CacheState::planes_of(const CacheEntry& entry) {
     return planes;
 }
 
-/// \param steps  how many events of the entry's row have happened
-void CacheState::apply(const CacheEntry& entry, int64_t steps) {
+/// Events [first, end) of the entry's row.
+void CacheState::apply(const CacheEntry& entry, int64_t first, int64_t end) {
     if (entry.layer >= m_layers || entry.kv_head >= m_kv_heads)
         return; // of another model than the recording's
     const bool writes = entry.change == CacheChange::appended || entry.change == CacheChange::adopted ||
                         entry.change == CacheChange::spliced || entry.change == CacheChange::rebuilt;
     for (const uint32_t index : planes_of(entry)) {
         Plane& plane = m_planes[index];
-        for (int64_t i = 0; i < steps; ++i) {
+        for (int64_t i = first; i < end; ++i) {
             for (const PositionRange& range : entry.positions()) {
-                const int64_t first = range.first + i * range.n, end = first + range.n;
-                if (writes) grow(plane, end);
-                for (int64_t p = first; p < std::min<int64_t>(end, std::ssize(plane.state)); ++p)
+                const int64_t from = range.first + i * range.n, to = from + range.n;
+                if (writes) grow(plane, to);
+                for (int64_t p = from; p < std::min<int64_t>(to, std::ssize(plane.state)); ++p)
                     change_position(plane, static_cast<size_t>(p), entry,
                                     static_cast<int32_t>(entry.step + i));
             }
@@ -117,8 +117,7 @@ void CacheState::apply(const CacheEntry& entry, int64_t steps) {
     }
     const auto held = entry.bytes();
     if (held.empty()) return;
-    const int64_t last_step = entry.step + steps - 1,
-                  grown = steps > 1 ? (steps - 1) * entry.bytes_stride : 0;
+    const int64_t last_step = entry.step + end - 1, grown = end > 1 ? (end - 1) * entry.bytes_stride : 0;
     const bool one_layer = held.size() == 1 && entry.layer >= 0;
     for (int64_t layer = one_layer ? entry.layer : 0; layer < (one_layer ? entry.layer + 1 : m_layers);
          ++layer) {
@@ -129,37 +128,67 @@ void CacheState::apply(const CacheEntry& entry, int64_t steps) {
     }
 }
 
-CacheState cache_state(const Recording& recording, int64_t step, bool teacher) {
-    CacheState state;
-    state.m_step = std::clamp<int64_t>(step, 0, recording.steps());
-    state.m_layers = std::max<int64_t>(1, recording.info().layers);
-    state.m_kv_heads = std::max<int64_t>(1, recording.info().kv_heads);
-    state.m_planes.resize(1);
-    state.m_uses = {state.m_layers * state.m_kv_heads};
-    state.m_plane_of.assign(static_cast<size_t>(state.m_layers * state.m_kv_heads), 0);
-    state.m_bytes.assign(static_cast<size_t>(state.m_layers), -1);
-    state.m_bytes_step.assign(static_cast<size_t>(state.m_layers), 0);
+CacheState::CacheState(const Recording& recording, bool teacher)
+    : m_teacher(teacher)
+    , m_layers(std::max<int64_t>(1, recording.info().layers))
+    , m_kv_heads(std::max<int64_t>(1, recording.info().kv_heads))
+    , m_planes(1)
+    , m_plane_of(static_cast<size_t>(m_layers * m_kv_heads), 0)
+    , m_uses{m_layers * m_kv_heads}
+    , m_bytes(static_cast<size_t>(m_layers), -1)
+    , m_bytes_step(static_cast<size_t>(m_layers), 0) {}
+
+void CacheState::advance(const Recording& recording, int64_t step) {
+    step = std::clamp<int64_t>(step, 0, recording.steps());
+    RL_ASSERT(step >= m_step);
+    m_step = step;
     const auto& log = recording.cache_entries();
-    for (size_t i = 0, n = log.size(); i < n; ++i) {
-        const CacheEntry& entry = log[i];
-        if (entry.step > state.m_step) break; // steps never fall
-        if (entry.teacher == teacher)
-            state.apply(entry, std::min(entry.steps(), state.m_step - entry.step + 1));
+    const size_t n = log.size();
+    const auto reached = [&](const CacheEntry& entry) {
+        return std::min(entry.steps(), m_step - entry.step + 1);
+    };
+    // Only the newest row of a cache can have gone on: its further events stand before everything that is new.
+    if (m_row_done > 0) {
+        const int64_t end = reached(log[m_row]);
+        if (end > m_row_done) apply(log[m_row], m_row_done, end);
+        m_row_done = std::max(m_row_done, end);
     }
-    for (const CacheState::Plane& plane : state.m_planes) {
+    for (; m_next < n; ++m_next) {
+        const CacheEntry& entry = log[m_next];
+        if (entry.step > m_step) break; // steps never fall
+        if (entry.teacher != m_teacher) continue;
+        const int64_t end = reached(entry);
+        apply(entry, 0, end);
+        if (entry.change == CacheChange::appended) {
+            m_row = m_next;
+            m_row_done = end;
+        }
+    }
+    fit_length();
+}
+
+/// All planes have the length of the longest one that ends with a position.
+void CacheState::fit_length() {
+    m_length = 0;
+    for (const Plane& plane : m_planes) {
         int64_t length = std::ssize(plane.state);
         while (length > 0 && plane.state[static_cast<size_t>(length - 1)] == EntryState::none)
             --length;
-        state.m_length = std::max(state.m_length, length);
+        m_length = std::max(m_length, length);
     }
-    for (CacheState::Plane& plane : state.m_planes) {
-        const auto n = static_cast<size_t>(state.m_length);
-        grow(plane, state.m_length);
+    const auto n = static_cast<size_t>(m_length);
+    for (Plane& plane : m_planes) {
+        grow(plane, m_length);
         plane.state.resize(n);
         plane.origin.resize(n);
         plane.refresh.resize(n);
         plane.written_at.resize(n);
     }
+}
+
+CacheState cache_state(const Recording& recording, int64_t step, bool teacher) {
+    CacheState state(recording, teacher);
+    state.advance(recording, step);
     return state;
 }
 

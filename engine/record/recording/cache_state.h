@@ -17,10 +17,22 @@ enum class EntryState : uint8_t {
     merged,   ///< gone as an entry of its own: others hold it
 };
 
-/// One model's cache as it stood behind a step, told from the recording's cache events alone: so scrubbing, rewound runs and
-/// files all work.
+/// One model's cache as it stood after a step, told from the recording's cache events alone: so scrubbing, rewound runs and
+/// files all work. Without cache events (RunInfo::has_cache_events) it is empty.
+/// Memory  10 B a position for every plane that differs from others.
 class CacheState {
 public:
+    CacheState() = default; ///< of no recording: empty
+    /// Nothing yet, not even the prefill.
+    /// \param teacher  whose cache
+    CacheState(const Recording& recording, bool teacher);
+
+    /// Goes on to a later step, or to events that the present one has had since (0 = after the prefill; clamped to the
+    /// recording). Cost: the new events.
+    /// \param recording  the one that the state was made for
+    /// \param step       not before step() (asserted)
+    void advance(const Recording& recording, int64_t step);
+
     /// Of one layer and KV head, by position: [length()] each.
     struct Plane {
         std::vector<EntryState> state;
@@ -41,11 +53,14 @@ public:
     [[nodiscard]] const std::vector<int64_t>& bytes() const { return m_bytes; }
 
 private:
-    friend CacheState cache_state(const Recording& recording, int64_t step, bool teacher);
-
-    void apply(const CacheEntry& entry, int64_t steps);
+    void apply(const CacheEntry& entry, int64_t first, int64_t end);
+    void fit_length();
     std::vector<uint32_t> planes_of(const CacheEntry& entry);
 
+    bool m_teacher = false;
+    size_t m_next = 0;      ///< entry of the recording
+    size_t m_row = 0;       ///< the newest row of appends, which may go on
+    int64_t m_row_done = 0; ///< events of it that are in here
     int64_t m_step = 0, m_length = 0, m_layers = 1, m_kv_heads = 1;
     std::vector<Plane> m_planes;
     std::vector<uint32_t> m_plane_of; ///< [layers * kv_heads], index of m_planes
@@ -53,9 +68,8 @@ private:
     std::vector<int64_t> m_bytes, m_bytes_step;
 };
 
-/// The cache of the teacher or the student behind `step` (0 = behind the prefill; clamped to the recording). Without cache
-/// events (RunInfo::has_cache_events) it is empty.
-/// Cost: one pass over the events; memory of 10 B a position for every plane that differs from others.
+/// The cache of the teacher or the student after `step` (0 = after the prefill; clamped to the recording).
+/// Cost: one pass over the events.
 [[nodiscard]] CacheState cache_state(const Recording& recording, int64_t step, bool teacher);
 
 } // namespace refreshlab

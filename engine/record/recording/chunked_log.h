@@ -148,7 +148,7 @@ private:
     std::atomic<size_t> m_size{0};
 };
 
-/// The first index of a log whose element is beyond, by bisection: `beyond` is false for some elements and true for all behind.
+/// The first index of a log whose element is beyond, by bisection: `beyond` is false for some elements and true for all after.
 template <class Log, class Beyond>
 [[nodiscard]] size_t first_beyond(const Log& log, Beyond beyond) {
     size_t low = 0, high = log.size();

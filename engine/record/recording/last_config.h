@@ -6,7 +6,7 @@ namespace refreshlab {
 
 class Recording;
 
-/// The configuration in force behind the recording's last step: the one it started with, and the logged commands on top.
+/// The configuration in force after the recording's last step: the one it started with, and the logged commands on top.
 [[nodiscard]] RunConfig last_config(const Recording& recording);
 
 } // namespace refreshlab

@@ -201,7 +201,7 @@ void Recording::add_cache_event(CacheEvent event) {
               event.kv_head < m_info.kv_heads);
     RL_ASSERT(event.bytes.size() <= 1 || static_cast<int64_t>(event.bytes.size()) == m_info.layers);
     CacheTail& tail = m_cache_tails[event.teacher ? 1 : 0];
-    // A row tells its events before those that stand behind it. So it may go on only where its step has told nothing else yet.
+    // A row tells its events before those that stand after it. So it may go on only where its step has told nothing else yet.
     const bool goes_on = tail.open_row && event.step > tail.last_step &&
                          m_cache_entries.writable(*tail.open_row).extend(event);
     tail.last_step = event.step;
@@ -306,7 +306,7 @@ std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, con
     auto branch = std::make_shared<Recording>(std::move(info), m_tokens);
     branch->m_table = m_table; // the same, once
 
-    // Records as they were measured, and the values that were filled in by then: so the branch knows behind each boundary what
+    // Records as they were measured, and the values that were filled in by then: so the branch knows after each boundary what
     // this recording knew there.
     branch->m_steps.begin_with(m_steps, static_cast<size_t>(step));
     fork_fills(*branch, step);

@@ -39,7 +39,7 @@ struct RunInfo {
     std::string started_at;                                    ///< ISO 8601, UTC
     std::vector<std::pair<std::string, std::string>> versions; ///< refreshlab, libtorch, ...
     TextRule text_rule;                                        ///< of the tokenizer
-    std::string note; ///< "stand-in pair with random weights", "rebuild mode: ..."
+    std::string note; ///< what a person must know about the pair: "rebuild mode: ..."
     /// Which kernels ran: "portable", "avx2", "avx512", "reference", or the name of a CUDA set; empty: not known.
     std::string kernel_set;
     bool rebuild =
@@ -103,7 +103,7 @@ public:
     using LayerLog = ChunkedLog<LayerRow, 64, size_t{1} << 24>;
     [[nodiscard]] const LayerLog& layer_rows() const { return m_layer_rows; }
     /// Changes of both models' caches, in the order in which they began. cache_state.h makes them into what stands in a cache
-    /// behind a step.
+    /// after a step.
     using CacheLog = ChunkedLog<CacheEntry, 16, size_t{1} << 24>;
     [[nodiscard]] const CacheLog& cache_entries() const { return m_cache_entries; }
     [[nodiscard]] const ChunkedLog<RefreshEvent>& refreshes() const { return m_refreshes; }
@@ -126,7 +126,7 @@ public:
     /// Every back-fill is also an entry here: (first step, last step, signal id). Plots rebuild those ranges.
     struct BackFill {
         int64_t first_step = 0, last_step = 0;
-        size_t filled_values = 0; ///< filled_values().size() behind it
+        size_t filled_values = 0; ///< filled_values().size() after it
         uint16_t signal = 0;
     };
     using BackFillLog = ChunkedLog<BackFill, 128, size_t{1} << 24>;
@@ -191,7 +191,7 @@ public:
     void set_end(RunEnd end); ///< may come again, completed by a closing pass
 
     /// A new recording that starts with steps [1, step] of this one: records, and events, commands and drift maps whose
-    /// step is <= `step`; values back-filled behind a later boundary are absent again (or what they were before),
+    /// step is <= `step`; values back-filled after a later boundary are absent again (or what they were before),
     /// attention rows up to that step are shared. No end. For rewind and branches. 0 <= step <= steps() (asserted).
     /// \param at_most  leaves out events beyond these counts (the loader of a trace knows them; nothing else needs it)
     [[nodiscard]] std::shared_ptr<Recording> fork(int64_t step, std::string new_id) const;

@@ -30,7 +30,7 @@ struct StepRecord {
     int64_t step = 0;           ///< t, from 1
     int64_t position = 0;       ///< absolute
     int32_t token_id = -1;      ///< y_t
-    int32_t next_token_id = -1; ///< y_{t+1} behind the boundary (after on_fire); -1 in the last record
+    int32_t next_token_id = -1; ///< y_{t+1} after the boundary (after on_fire); -1 in the last record
     Producer producer = Producer::student;      ///< whose row y_t was drawn from
     Producer next_producer = Producer::student; ///< whose row y_{t+1} was drawn from
     bool fed = true;                            ///< false: the last record of a finished run
@@ -72,7 +72,7 @@ struct PassEvent {
     double ms = 0;
 };
 
-/// A command that changed the run, with the first step that felt it (it was applied behind boundary step - 1).
+/// A command that changed the run, with the first step that felt it (it was applied after boundary step - 1).
 struct CommandEvent {
     int64_t step = 1;
     std::string json; ///< command.h's JSON form

@@ -17,7 +17,7 @@ namespace refreshlab::sqlite {
 namespace {
 
 /// errno of the call of the system that failed, 0 = none. Of writing and reading the file and its log keep their own: what came
-/// behind the failure has set the thread's anew.
+/// after the failure has set the thread's anew.
 int system_error(sqlite3* db, int primary) {
     if (db == nullptr) return 0;
     if (primary == SQLITE_CANTOPEN) return sqlite3_system_errno(db);
@@ -45,7 +45,7 @@ int system_error(sqlite3* db, int primary) {
     throw SqlError(SQLITE_MISMATCH, fmt::format("column {} is not {}", column, wanted));
 }
 
-/// As SQLite reads file names with options behind them.
+/// As SQLite reads file names with options after them.
 std::string uri_of(const std::filesystem::path& path, const char* options) {
     std::string uri = "file:";
     for (const char c : std::filesystem::absolute(path).string()) {

@@ -13,8 +13,8 @@ struct sqlite3_stmt;
 
 namespace refreshlab::sqlite {
 
-/// What SQLite said, with its primary result code and, where a call of the system failed, that call's errno. Never leaves the files that hold a database (record's
-/// traces, study's sweeps): they turn it into a refreshlab::Error or a message.
+/// What SQLite said, with its primary result code and, where a call of the system failed, that call's errno. The code that owns a
+/// database (record's traces, study's sweeps) catches it and turns it into a refreshlab::Error or a message.
 class SqlError : public std::runtime_error {
 public:
     SqlError(int code, const std::string& message, int system = 0)
@@ -32,13 +32,13 @@ private:
 
 enum class Open : uint8_t {
     read_only, ///< writes of other processes are seen; of a WAL file companions (-wal, -shm) may be left behind
-    unchanging, ///< nobody may write meanwhile (see unchanging()): no locks, no companions, no permission needed
+    unchanging, ///< the file must not change meanwhile (see unchanging()): no locks, no companions, no permission needed
     read_write,
     create
 };
 
-/// Says of a closed database that nobody writes to it: it has no write-ahead log. Whoever opens it so asks stamp() before and
-/// after, because a writer may come at any time.
+/// True when no program writes to the database: it has no write-ahead log. A writer may come at any time, so a reader that relies
+/// on this compares stamp() before and after.
 [[nodiscard]] bool unchanging(const std::filesystem::path& path);
 /// Changes when the database does.
 [[nodiscard]] std::string stamp(const std::filesystem::path& path);

@@ -154,7 +154,7 @@ private:
             kinds.reset();
             columns.bind(0, table.name);
             for (const trace::Column& column : table.columns_of(m_version)) {
-                const std::string_view type(column.type); // SQLite tells it without the constraint behind it
+                const std::string_view type(column.type); // SQLite tells it without the constraint after it
                 const std::string_view declared = type.substr(0, type.find(' '));
                 if (!columns.step() || columns.text(0) != column.name || columns.text(1) != declared ||
                     columns.integer(2) != 0)
@@ -194,7 +194,7 @@ private:
         const int64_t first_step = within(row.integer(4), 1, max_steps + 1, "first step");
         if (m_runs.contains(id)) throw Damage("two runs have the same id");
         if (parent == id) throw Damage("a run is its own parent");
-        if (m_parents.contains(id)) throw Damage("a run stands behind its own branch");
+        if (m_parents.contains(id)) throw Damage("a run stands after its own branch");
         if (parent.empty() && fork_step > 0) throw Damage("a run without a parent has a fork step");
         if (!parent.empty()) m_parents.insert(parent);
 
@@ -295,7 +295,7 @@ private:
         const std::vector<Fill> fills = read_signals(recording, records, before);
         std::vector<LayerValues> layers = read_layers(recording, records, before);
 
-        // Between the records the back-fills, each behind the boundary at which it was made.
+        // Between the records the back-fills, each after the boundary at which it was made.
         auto next = fills.begin();
         const auto fill_up_to = [&](int64_t known) {
             while (next != fills.end() && next->known <= known) {

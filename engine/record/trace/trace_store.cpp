@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/regular_file.h"
 #include "engine/record/trace/file_size_signal.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_schema.h"
@@ -48,12 +49,11 @@ const char* hint_for(int code) {
 }
 
 Error to_error(const std::filesystem::path& path, const sqlite::SqlError& e) {
-    if (e.too_many_files())
-        return {doing, path.string(), e.what(), "close some, or raise the limit (ulimit -n)",
-                ErrorKind::failure};
-    if (e.system() == EFBIG)
-        return {doing, path.string(), e.what(), "raise the limit on file sizes (ulimit -f)"};
-    return {doing, path.string(), e.what(), hint_for(e.code())};
+    const char* hint = hint_for(e.code());
+    if (e.too_many_files()) hint = "close some, or raise the limit (ulimit -n)";
+    if (e.system() == EFBIG) hint = "raise the limit on file sizes (ulimit -f)";
+    const bool machine = e.code() == SQLITE_FULL || e.code() == SQLITE_NOMEM || e.code() == SQLITE_IOERR;
+    return {doing, path.string(), e.what(), hint, machine ? ErrorKind::failure : kind_of_errno(e.system())};
 }
 
 /// The main file's companions: the WAL, its index, the rollback journal.
@@ -176,6 +176,7 @@ struct TraceStore::Impl {
         {
             const std::scoped_lock lock(m_mutex);
             m_attached.push_back(std::move(recording));
+            m_steps_written = -1;
             ++m_wanted;
         }
         m_changed.notify_all();
@@ -196,10 +197,20 @@ struct TraceStore::Impl {
         m_changed.wait(lock, [&] { return m_written >= ticket || !m_error.empty(); });
     }
 
+    int64_t steps_written(std::chrono::milliseconds at_most) {
+        std::unique_lock lock(m_mutex);
+        const uint64_t ticket = m_wanted;
+        const auto done = [&] { return m_written >= ticket || !m_error.empty(); };
+        if (!done() && at_most.count() > 0) m_changed.wait_for(lock, at_most, done);
+        return m_steps_written;
+    }
+
     [[nodiscard]] std::string error() const {
         const std::scoped_lock lock(m_mutex);
         return m_error;
     }
+
+    [[nodiscard]] bool moved() const { return m_moved.load(); }
 
 private:
     void loop() {
@@ -218,6 +229,8 @@ private:
             }
             lock.lock();
             m_written = ticket;
+            // Of a run that came after `ticket` nothing is in the file yet.
+            m_steps_written = m_writer && m_attached.empty() ? m_writer->newest_steps() : -1;
             if (!problem.empty()) m_error = std::move(problem);
             m_changed.notify_all();
         }
@@ -236,10 +249,11 @@ private:
             }
             if (m_writer && m_db->has_moved()) { // what is written from now on nobody would find
                 m_failed = true;
+                m_moved = true;
                 m_db->leave_as_it_is();
                 return Error(doing, m_path.string(),
                              "the file was removed or renamed while it was being recorded",
-                             "the run is still in memory: save it again")
+                             "save the run again")
                     .what();
             }
             for (const auto& recording : attached)
@@ -293,13 +307,15 @@ private:
     const std::filesystem::path m_path;
     std::unique_ptr<sqlite::Database> m_db;
     std::unique_ptr<trace::TraceWriter> m_writer;
-    bool m_failed = false; ///< the writer thread's own copy of "there is an error"
+    bool m_failed = false;            ///< the writer thread's own copy of "there is an error"
+    std::atomic<bool> m_moved{false}; ///< written by m_thread before the error that says so is published
     std::thread m_thread;
 
     mutable std::mutex m_mutex;
     std::condition_variable m_changed; ///< work for the writer, or work done for flush()
     std::vector<std::shared_ptr<const Recording>> m_attached;
     uint64_t m_wanted = 0, m_written = 0;
+    int64_t m_steps_written = -1; ///< of the run attached last
     bool m_stop = false;
     std::string m_error;
 };
@@ -329,6 +345,12 @@ void TraceStore::notify() {
 }
 void TraceStore::flush() {
     m_impl->flush();
+}
+int64_t TraceStore::steps_written(std::chrono::milliseconds at_most) {
+    return m_impl->steps_written(at_most);
+}
+bool TraceStore::moved() const {
+    return m_impl->moved();
 }
 std::string TraceStore::error() const {
     return m_impl->error();

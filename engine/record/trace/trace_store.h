@@ -3,6 +3,8 @@
 #include "engine/record/recording/recording.h"
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,7 +12,8 @@
 namespace refreshlab {
 
 /// Writes recordings to one SQLite file while they grow (WAL; schema version and application id inside) on a thread of
-/// its own. Killing the process loses at most the step in flight.
+/// its own. What is in the file outlives the process, however that ends: steps_written() tells how much it is. The writer goes
+/// in rounds, each with all that came since the last one, so it lags by a round at most: some milliseconds.
 ///
 /// Threads  All methods: the decode thread (or any one thread). The writer thread reads the recordings and owns the
 ///          database. A full disk or a locked file stops writing, not the decode: error() tells.
@@ -18,10 +21,10 @@ namespace refreshlab {
 ///          documented in docs/trace-format.md.
 class TraceStore {
 public:
-    /// Throws Error{bad_input} if the path cannot be written or holds something that is no trace of ours (an existing
-    /// trace is replaced only when `overwrite`), or a trace that somebody has open. Until the first run is attached
-    /// nothing is lost: an existing trace stays as it is, and a new file that got no run is removed again. Of several
-    /// that create one path at the same time one wins; the others find it in use, here or when their first run comes.
+    /// Throws Error{bad_input} if the path cannot be written, if it holds something that is no trace of ours (an existing
+    /// trace is replaced only when `overwrite`), or if another program has the trace open. An existing trace stays as it is until
+    /// the first run is attached; a new file that got no run is removed again. Of several programs that create one path at
+    /// the same time one wins; the others find it in use, here or when their first run comes.
     [[nodiscard]] static std::unique_ptr<TraceStore> create(const std::filesystem::path& path,
                                                             bool overwrite = true);
     ~TraceStore(); ///< flushes and joins
@@ -30,7 +33,11 @@ public:
     void attach(std::shared_ptr<const Recording> recording);
     void notify(); ///< something was appended; never blocks
     void flush();  ///< returns when everything appended so far is in the file (or error() is set)
+    /// Waits, at most so long, until what notify() was last called for is in the file (or error() is set).
+    /// \return how many steps of the run attached last are in the file; -1: not even its first token
+    int64_t steps_written(std::chrono::milliseconds at_most = {});
     [[nodiscard]] std::string error() const; ///< empty while all is well
+    [[nodiscard]] bool moved() const; ///< that error: the file was removed, renamed or replaced meanwhile
 
 private:
     struct Impl;

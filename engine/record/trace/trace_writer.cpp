@@ -77,6 +77,7 @@ TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelle
 void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
     Run run;
     run.number = m_next_number++;
+    m_newest_steps = -1;
     const auto table = recording->token_table();
     const auto known = std::ranges::find(m_vocabularies, table);
     run.vocabulary = known - m_vocabularies.begin();
@@ -89,7 +90,7 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
         const auto& inherited = recording->inherited();
         run.first_step = info.fork_step + 1;
         run.steps = info.fork_step;
-        // Values known behind the fork step came with the parent's steps; the branch's own come after them.
+        // Values known after the fork step came with the parent's steps; the branch's own come after them.
         const auto& filled = recording->filled_values();
         while (run.filled < filled.size() && filled[run.filled].known <= info.fork_step)
             ++run.filled;
@@ -138,6 +139,7 @@ void TraceWriter::write_new() {
         for (Run& run : m_runs)
             write(run);
         m_db.exec("COMMIT");
+        if (m_runs.back().number + 1 == m_next_number) m_newest_steps = m_runs.back().steps;
     }
     forget_finished_runs();
 }
@@ -145,7 +147,7 @@ void TraceWriter::write_new() {
 void TraceWriter::write(Run& run) {
     const Recording& r = *run.recording;
     if (!run.header_written) write_header(run);
-    // Sizes in this order: behind an end, an event, or a back-fill below `filled`, the steps they speak of are written
+    // Sizes in this order: after an end, an event, or a back-fill below `filled`, the steps they speak of are written
     // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
     const uint64_t end_revision = r.end_revision();
     const Events events{r.refreshes().size(), r.passes().size(),        r.commands().size(),

@@ -16,8 +16,8 @@ namespace refreshlab::trace {
 
 /// How a file is written.
 enum class Writing : uint8_t {
-    live, ///< WAL: readers see it grow, and a killed process loses the step in flight at most
-    once, ///< in one go into a file that nobody knows yet: no journal, nothing waits for the disk
+    live, ///< WAL: readers see it grow, and what was committed outlives a killed process
+    once, ///< in one go into a new file: no journal, nothing waits for the disk
 };
 
 /// Makes the tables of an empty trace file. Throws SqlError.
@@ -40,6 +40,8 @@ public:
     void add_run(std::shared_ptr<const Recording> recording);
     /// One transaction over all runs, parents first; none if nothing is new.
     void write_new();
+    /// Steps of the run added last that are in the file; -1: nothing of it.
+    [[nodiscard]] int64_t newest_steps() const { return m_newest_steps; }
 
 private:
     /// One run of the file and how far it is written.
@@ -88,6 +90,7 @@ private:
     std::vector<std::shared_ptr<const TokenTable>> m_vocabularies; ///< index = vocabulary number
     std::vector<std::unordered_set<int32_t>> m_known_tokens;       ///< of each vocabulary
     int64_t m_next_number = 1;
+    int64_t m_newest_steps = -1;
     sqlite::Statement m_insert_run, m_update_end, m_insert_step, m_insert_signal, m_insert_candidate,
         m_insert_refresh, m_insert_pass, m_insert_command, m_insert_drift, m_insert_layers, m_insert_cache,
         m_insert_attention, m_delete_attention, m_insert_token;

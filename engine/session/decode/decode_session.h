@@ -50,7 +50,7 @@ public:
     /// Ends the run here (stop_reason cancelled).
     void stop();
 
-    /// Back to the state behind step k (0 = just prefilled): caches bit for bit, a forked recording with its own id.
+    /// Back to the state after step k (0 = just prefilled): caches bit for bit, a forked recording with its own id.
     /// Settings stay as they are now: what differs from the recorded ones is logged as commands at step k.
     void rewind(int64_t step);
 

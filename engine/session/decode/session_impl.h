@@ -87,8 +87,18 @@ struct DecodeSession::Impl {
     [[nodiscard]] double elapsed_ms() const; ///< active time since submit: pauses between steps do not count
 
     // --- session_rewind.cpp ---
+    /// What a rewind needs, made before anything changes.
+    struct Branch {
+        std::shared_ptr<Recording> recording;
+        std::unique_ptr<TaskScorer> scorer; ///< null: the run belongs to no task
+        std::unique_ptr<KvCache>
+            before_splice; ///< columns as the last splice found them; null: no row needs them
+        int64_t first_unread = 0,
+                spliced_from = 0; ///< positions; rows of [first_unread, spliced_from) read before_splice
+    };
     void rewind(int64_t step);
-    void remake_ring_rows();
+    [[nodiscard]] Branch prepare_branch(int64_t step, const Watermarks& then) const;
+    void remake_ring_rows(const Branch& branch);
     void log_reached_settings();
     void capture_attention(int64_t position, bool of_teacher);
 

@@ -7,9 +7,12 @@
 #include "engine/session/parts/attention_rows.h"
 
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 namespace refreshlab {
 
@@ -21,6 +24,8 @@ void DecodeSession::Impl::rewind(int64_t step) {
                     fmt::format("the run has steps 0 to {}", newest));
     }
     const Watermarks then = history[static_cast<size_t>(step)];
+    Branch branch = prepare_branch(step, then);
+
     const int64_t length = prompt_length() + step;
     if (student_cache) student_cache->rewind(step, length);
     if (teacher) {
@@ -29,7 +34,7 @@ void DecodeSession::Impl::rewind(int64_t step) {
     }
     if (boundary) boundary->restore(then.refresh);
 
-    recording = recording->fork(step, new_run_id());
+    recording = std::move(branch.recording);
     pending = then.pending;
     t = step;
     finished = false;
@@ -38,19 +43,46 @@ void DecodeSession::Impl::rewind(int64_t step) {
     active_ms = then.active_ms;
 
     if (scorer) { // its verdicts on these tokens are in the recording already
-        scorer = TaskScorer::create(config.task, config.prompt);
+        scorer = std::move(branch.scorer);
         const size_t hit_id = require_signal("top1_hit", "session");
         for (int64_t i = 1; i <= step; ++i)
             static_cast<void>(read_task_token(recording->token(i), recording->signal(i, hit_id) == 1.0F));
     }
-    if (ring) remake_ring_rows();
+    if (ring) remake_ring_rows(branch);
     log_reached_settings();
+}
+
+/// The copies that a rewind makes. Nothing of the run has changed when one of them finds no memory.
+DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, const Watermarks& then) const {
+    const auto no_memory = [step](const std::string& why) {
+        return Error("rewinding to step", std::to_string(step), why, "the run stands as it was",
+                     ErrorKind::failure);
+    };
+    try {
+        Branch branch;
+        branch.recording = recording->fork(step, new_run_id());
+        if (scorer) branch.scorer = TaskScorer::create(config.task, config.prompt);
+        if (!ring) return branch;
+        branch.first_unread = std::max(then.teacher_length, prompt_length());
+        const auto& landed = branch.recording->refreshes();
+        branch.spliced_from =
+            landed.size() == 0 ? branch.first_unread : prompt_length() + landed[landed.size() - 1].step;
+        if (branch.spliced_from > branch.first_unread) {
+            branch.before_splice = student_cache->clone();
+            branch.before_splice->rewind(landed[landed.size() - 1].step - 1, branch.spliced_from);
+        }
+        return branch;
+    } catch (const std::bad_alloc&) {
+        throw no_memory("there is not enough memory for the branch");
+    } catch (const c10::Error& e) {
+        throw no_memory(std::string("the branch cannot be made: ") + e.what_without_backtrace());
+    }
 }
 
 /// Student rows that the next teacher pass will want. Those that fell out are made again: columns of delta were not
 /// touched since they were written, so running their tokens gives the same rows. Only a lagged splice came after some of
 /// them; these need the columns that stood before it.
-void DecodeSession::Impl::remake_ring_rows() {
+void DecodeSession::Impl::remake_ring_rows(const Branch& branch) {
     const int64_t length = prompt_length() + t;
     ring->drop_from(length);
     const auto remake = [&](const KvCache& columns, int64_t first, int64_t end) {
@@ -62,16 +94,8 @@ void DecodeSession::Impl::remake_ring_rows() {
             ring->put(p, pair->student->forward().read_only(columns, p, in).logits[0]);
         }
     };
-    const int64_t first = std::max(history.back().teacher_length, prompt_length());
-    const size_t landed = recording->refreshes().size();
-    const int64_t before_splice =
-        landed == 0 ? first : prompt_length() + recording->refreshes()[landed - 1].step;
-    if (before_splice > first) {
-        const auto then_columns = student_cache->clone();
-        then_columns->rewind(recording->refreshes()[landed - 1].step - 1, before_splice);
-        remake(*then_columns, first, before_splice);
-    }
-    remake(*student_cache, std::max(first, before_splice), length);
+    if (branch.before_splice) remake(*branch.before_splice, branch.first_unread, branch.spliced_from);
+    remake(*student_cache, std::max(branch.first_unread, branch.spliced_from), length);
 }
 
 /// Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.

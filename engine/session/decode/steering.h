@@ -14,7 +14,7 @@ namespace refreshlab {
 class DecodeSession;
 class Recording;
 
-/// A command with its step: it is applied behind boundary step - 1, so step `step` is the first that feels it and a refresh
+/// A command with its step: it is applied after boundary step - 1, so step `step` is the first that feels it and a refresh
 /// by hand comes at boundary `step`. A recording logs the same number.
 struct TimedCommand {
     int64_t step = 1;

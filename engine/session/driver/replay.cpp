@@ -35,7 +35,7 @@ std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<con
         const bool all = driver.recording()->steps() >= recorded.steps();
         return all ? RunDriver::Next::leave : RunDriver::Next::step;
     });
-    driver.apply_due(); // what was logged behind the last step
+    driver.apply_due(); // what was logged after the last step
     if (end && end->stop_reason == "cancelled") driver.stop();
     return driver.recording();
 }

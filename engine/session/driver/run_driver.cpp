@@ -30,8 +30,10 @@ bool RunDriver::step() {
     if (finished()) return false;
     apply_due();
     m_session->step();
+    tell_trace();
     if (m_stepped) m_stepped();
-    if (finished()) close();
+    if (!finished()) return true;
+    close();
     tell_trace();
     return true;
 }

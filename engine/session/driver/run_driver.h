@@ -22,9 +22,10 @@ struct RunRequest {
     std::shared_ptr<const RunText> text = {}; ///< feed exactly these ids; null: made from the configuration
     Execution execution = {};                 ///< null: make_execution(config)
     std::vector<TimedCommand> commands = {};  ///< each is applied at its step
-    bool score = true;                        ///< the closing pass behind the last step
+    bool score = true;                        ///< the closing pass after the last step
     TraceStore* trace = nullptr; ///< the run is recorded there from its first step; outlives the driver
-    /// Called behind every step, before the closing pass: what shows the text should not wait for it.
+    /// Called after every step, when the trace was told of it and before the closing pass: what shows the text should not wait
+    /// for that.
     std::function<void()> stepped = {};
     /// A command that the run refused; the run goes on with the next. Without this, the refusal is thrown.
     std::function<void(int64_t step, const Error& why)> refused = {};
@@ -46,8 +47,8 @@ public:
     RunDriver(const RunDriver&) = delete;
     RunDriver& operator=(const RunDriver&) = delete;
 
-    /// The commands that are due, then one step; behind the last one the closing pass. False, and nothing happens, when the
-    /// run is finished. Throws what a command throws that is refused and nobody asked to hear of.
+    /// The commands that are due, then one step; after the last one the closing pass. False, and nothing happens, when the
+    /// run is finished. Throws the refusal of a command, unless the request has `refused`.
     bool step();
 
     enum class Next : uint8_t {
@@ -55,7 +56,7 @@ public:
         stop, ///< end the run here, as stop() does
         leave ///< return; the run is left as it is
     };
-    /// Steps until the run has ended. \param next  asked before every step and once behind the last; absent: goes on.
+    /// Steps until the run has ended. \param next  asked before every step and once after the last; absent: goes on.
     /// \return whether the run has ended
     bool run(const std::function<Next()>& next = {});
 

@@ -99,9 +99,9 @@ void see_columns(const KvCache& a, const KvCache& b, int64_t n, const std::strin
     for (int64_t layer = 0; layer < a.num_layers(); ++layer) {
         const auto columns = [&](const at::Tensor& storage) { return storage.narrow(1, 0, n); };
         worst.see(max_abs_difference(columns(a.keys(layer)), columns(b.keys(layer))),
-                  fmt::format("{}layer {}, K", place, layer + 1));
+                  fmt::format("{}layer {}, K", place, layer));
         worst.see(max_abs_difference(columns(a.values(layer)), columns(b.values(layer))),
-                  fmt::format("{}layer {}, V", place, layer + 1));
+                  fmt::format("{}layer {}, V", place, layer));
     }
 }
 
@@ -164,7 +164,7 @@ private:
             throw Error("checking exactness", {}, "cancelled", {}, ErrorKind::failure);
     }
 
-    /// Decode steps that the context leaves room for behind the prompt.
+    /// Decode steps that the context leaves room for after the prompt.
     [[nodiscard]] int64_t checked_steps() const {
         return std::min<int64_t>(m_report.options.steps,
                                  m_pair->context() - static_cast<int64_t>(m_prompt.size()) - 1);
@@ -174,7 +174,7 @@ private:
     void note_cuts(const std::vector<std::pair<std::string, const LlamaModel*>>& models) {
         if (checked_steps() < m_report.options.steps) {
             m_report.notes.push_back(
-                fmt::format("{} of {} steps are checked: behind a prompt of {} tokens the "
+                fmt::format("{} of {} steps are checked: after a prompt of {} tokens the "
                             "context of {} has no room for more",
                             checked_steps(), m_report.options.steps, m_prompt.size(), m_pair->context()));
         }
@@ -253,8 +253,8 @@ private:
                 max_abs_difference(columns(paths.cached->values(layer)), columns(paths.naive->values(layer)));
             map.k[at_cell] = static_cast<float>(k);
             map.v[at_cell] = static_cast<float>(v);
-            worst.see(k, fmt::format("layer {}, step {}, K", layer + 1, step + 1));
-            worst.see(v, fmt::format("layer {}, step {}, V", layer + 1, step + 1));
+            worst.see(k, fmt::format("layer {}, step {}, K", layer, step + 1));
+            worst.see(v, fmt::format("layer {}, step {}, V", layer, step + 1));
         }
         const double logits = max_abs_difference(row, expected);
         map.logits.push_back(static_cast<float>(logits));
@@ -369,7 +369,7 @@ private:
         // The copy itself is of bits; the two teacher passes may round differently.
         see_columns(*student, *teacher, length + steps, "", copies);
         for (int64_t layer = 0; layer < student->num_layers(); ++layer) {
-            const auto place = [&](const char* what) { return fmt::format("layer {}, {}", layer + 1, what); };
+            const auto place = [&](const char* what) { return fmt::format("layer {}, {}", layer, what); };
             const auto own = [&](const at::Tensor& t) {
                 return t.narrow(1, 0, length + steps).to(fresh->device());
             };

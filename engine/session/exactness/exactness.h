@@ -14,7 +14,7 @@ namespace refreshlab {
 ///   cached = naive            prompt, then `steps` greedy decode steps on a cache; after each step, K and V of every layer and
 ///                             the logits against one forward over the whole text
 ///   chunks of n = one prefill one, seven, 64 tokens at a time
-///   splice = fresh prefill    the student's columns behind a refresh against a teacher that reads the text in one pass
+///   splice = fresh prefill    the student's columns after a refresh against a teacher that reads the text in one pass
 ///   rewind = fresh run        a whole session, rewound across its refreshes and continued, bit for bit
 ///   memory formula            2 * layers * KV heads * head_dim * capacity * bytes against what the cache holds
 ///

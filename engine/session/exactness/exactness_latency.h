@@ -11,7 +11,7 @@ namespace refreshlab {
 
 class LlamaModel;
 
-/// A prompt of this length and one step behind it are within the model's context.
+/// A prompt of this length and one step after it are within the model's context.
 [[nodiscard]] bool latency_length_fits(const LlamaModel& model, int64_t length);
 
 /// The prefill/decode micro-benchmark (reference/refresh.md, section 9): for each prompt length L the time of one prefill, and

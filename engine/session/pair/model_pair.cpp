@@ -49,9 +49,19 @@ std::shared_ptr<const ModelSource> open_model(const std::string& path, const std
 } // namespace
 
 std::string ModelPair::note() const {
+    if (same_folder())
+        return "teacher and student are one model: a refresh puts equal entries in the place of equal ones "
+               "and changes nothing";
     if (!geometry_difference) return {};
     return "rebuild mode: the KV geometries differ (" + *geometry_difference +
-           "), so teacher entries are never copied and a refresh recomputes the student's own";
+           "), so teacher entries are never copied; a refresh recomputes the student's own and changes "
+           "nothing";
+}
+
+bool ModelPair::same_folder() const {
+    std::error_code missing;
+    return teacher && student && !teacher_dir.empty() &&
+           std::filesystem::equivalent(teacher_dir, student_dir, missing) && !missing;
 }
 
 std::vector<int32_t> ModelPair::end_ids() const {

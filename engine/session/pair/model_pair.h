@@ -29,6 +29,7 @@ struct ModelPair {
     std::vector<PairFact> facts;         ///< the pair check, line by line; empty with one model
 
     [[nodiscard]] std::string note() const; ///< what a person must know; empty when all is ordinary
+    [[nodiscard]] bool same_folder() const; ///< one folder of weights is both teacher and student
     [[nodiscard]] std::vector<int32_t> end_ids() const; ///< end tokens of both models
     [[nodiscard]] int64_t context() const;              ///< the smaller max_position
 };
@@ -39,9 +40,10 @@ struct PreparedRun {
     std::shared_ptr<ModelPair> text_side;  ///< of a pair that is still to be loaded, models null; else null
     std::shared_ptr<const ModelPair> pair; ///< null: still to be loaded
     std::shared_ptr<const RunText>
-        text;                           ///< for DecodeSession, so that it is made once; null without a prompt
-    std::vector<MemoryEstimate> memory; ///< beyond what is there already; nobody has required it yet
-    Execution execution;                ///< of the run, not null; its weights are read with it
+        text; ///< for DecodeSession, so that it is made once; null without a prompt
+    std::vector<MemoryEstimate>
+        memory;          ///< beyond what is there already; require_memory() is still to be called
+    Execution execution; ///< of the run, not null; its weights are read with it
 };
 
 /// Prepares what config.mode needs (both models whenever both are given).

@@ -26,8 +26,7 @@ resolve_kernels(KernelSet wanted, const std::vector<kernels::Isa>& available = k
 /// RunInfo::kernel_set of a run of these models: the kernel set where at least one of them computes on the CPU, else "cuda".
 [[nodiscard]] std::string kernel_set_of(const ModelPair& pair, const kernels::ExecutionContext& execution);
 
-/// Whether two RunInfo::kernel_set give the same bits. Of a set that is not known ("": old traces) nobody can say so, and
-/// nothing else either: it counts as the same.
+/// Whether two RunInfo::kernel_set give the same bits. A set that is not known ("": old traces) counts as the same as any.
 [[nodiscard]] bool same_kernel_bits(const std::string& a, const std::string& b);
 
 } // namespace refreshlab

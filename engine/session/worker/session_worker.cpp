@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -30,8 +31,11 @@ struct SessionWorker::Impl {
     std::function<void()> wake;
     CommandQueue queue;
     MemoryQuery available;
-    // Set by send(Stop) and by the destructor, read by the progress callbacks of a start that is under way.
-    std::atomic<bool> cancel{false}, closing{false};
+    std::function<void()> prefilled; ///< see the constructor
+    // Ticket of the newest Stop, and the destructor's word: written by any thread, read by the progress callbacks of a start
+    // or a check that is under way.
+    std::atomic<uint64_t> newest_stop{0};
+    std::atomic<bool> closing{false};
 
     // --- decode thread only ---
     std::unique_ptr<TraceStore> trace;
@@ -40,13 +44,23 @@ struct SessionWorker::Impl {
     EngineStatus now;
     bool running = false;
     int64_t steps_left = 0; ///< of a Step command; 0 = until paused
+    uint64_t handling = 0;  ///< ticket of the command that is being carried out
+    uint64_t spent_stop =
+        0; ///< this Stop and those before it have given up a start or a check, and end no run
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point due{}; ///< of the next step, where the run has a pace
     std::thread thread;
 
     void loop();
+    [[nodiscard]] std::optional<CommandQueue::Taken> next_command();
+    [[nodiscard]] Clock::duration period() const;
     void handle(const Command& command);
     void start_run(const RunConfig& config, bool paused);
     void make_room(PreparedRun& next);
     void check(const ExactnessOptions& options);
+    /// No Stop has come since the command that is being carried out, and nobody closes the worker.
+    [[nodiscard]] bool goes_on() const { return newest_stop.load() <= handling && !closing.load(); }
+    void note_stop(uint64_t ticket);
     void make_step();
     void publish_recording();
     void set_state(EngineState state, std::string message = {}, double progress = 0);
@@ -148,7 +162,6 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     const EngineState before = now.state;
     const RunConfig applied_before = now.applied;
     const bool had_run = run != nullptr;
-    cancel = false;
     try {
         check_run(config);
         now.applied = config;
@@ -158,7 +171,7 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
         make_room(next);
         load_models(next, config, [this](double fraction, const std::string& what) {
             set_state(EngineState::loading, what, fraction);
-            return !cancel.load() && !closing.load();
+            return goes_on();
         });
         set_state(EngineState::prefilling, "prefilling the prompt");
         auto started = std::make_unique<RunDriver>(RunRequest{.pair = next.pair,
@@ -169,11 +182,14 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
                                                    [this](double fraction) {
                                                        set_state(EngineState::prefilling,
                                                                  "prefilling the prompt", fraction);
-                                                       return !cancel.load() && !closing.load();
+                                                       return goes_on();
                                                    });
+        if (prefilled) prefilled();
         pair = std::move(next.pair);
         run = std::move(started);
     } catch (...) {
+        spent_stop =
+            newest_stop.load(); // a Stop that came meanwhile meant this start, not the run that stands
         now.applied = applied_before;
         now.message.clear();
         if (run) {
@@ -205,8 +221,8 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
 void SessionWorker::Impl::check(const ExactnessOptions& options) {
     running = false;
     if (now.state == EngineState::running) now.state = EngineState::paused;
-    cancel = false;
     const auto done = [this] {
+        spent_stop = newest_stop.load(); // a Stop that came meanwhile meant the check
         now.checking = false;
         now.message.clear();
         now.progress = 0;
@@ -217,7 +233,7 @@ void SessionWorker::Impl::check(const ExactnessOptions& options) {
         now.message = "checking exactness";
         now.progress = report.progress;
         publish();
-        return !cancel.load() && !closing.load();
+        return goes_on();
     };
     try {
         static_cast<void>(check_exactness(pair, run->session().config(), options, show, run->execution()));
@@ -253,6 +269,7 @@ void SessionWorker::Impl::handle(const Command& command) {
                 if (c.steps < 1) throw Error("stepping", std::to_string(c.steps), "must be at least 1 step");
                 go(c.steps);
             } else if constexpr (std::is_same_v<C, command::Stop>) {
+                if (handling <= spent_stop) return;
                 need_run("stopping");
                 run->stop();
                 running = false;
@@ -266,6 +283,10 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else if constexpr (std::is_same_v<C, command::CheckExactness>) {
                 need_run("checking exactness");
                 check(c.options);
+            } else if constexpr (std::is_same_v<C, command::SetPace>) {
+                due += (now.pace > 0 ? -period() : Clock::duration{});
+                now.pace = c.tokens_per_second > 0 ? std::max(c.tokens_per_second, command::slowest_pace) : 0;
+                due += (now.pace > 0 ? period() : Clock::duration{});
             } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
                 need_run("reading attention");
                 run->apply(c);
@@ -282,12 +303,29 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else {
                 need_run("refreshing");
                 run->apply(c);
+                due = Clock::now(); // a slow pace does not hold it back
             }
         },
         command);
 }
 
+SessionWorker::Impl::Clock::duration SessionWorker::Impl::period() const {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / now.pace));
+}
+
+/// The next command, or nothing: then it is time for a step, or the queue was closed.
+std::optional<CommandQueue::Taken> SessionWorker::Impl::next_command() {
+    if (!running) return queue.wait_pop();
+    if (now.pace <= 0 || steps_left > 0) return queue.try_pop();
+    return queue.wait_pop_until(due);
+}
+
 void SessionWorker::Impl::make_step() {
+    if (now.pace > 0) {
+        // Small delays are made up for; after a long one (a pause) the next steps do not hurry.
+        const Clock::time_point began = Clock::now();
+        due = (began - due > period() ? began : due) + period();
+    }
     run->step();
     update_speed();
     if (run->finished()) {
@@ -303,7 +341,7 @@ void SessionWorker::Impl::make_step() {
 void SessionWorker::Impl::loop() {
     const c10::InferenceMode inference; // per thread
     while (true) {
-        std::optional<CommandQueue::Taken> taken = running ? queue.try_pop() : queue.wait_pop();
+        std::optional<CommandQueue::Taken> taken = next_command();
         if (!taken && !running) break; // closed
         // Each error is handled here, once: a command that could not be carried out (refused, cancelled, too large) is
         // reported and the run stays as it was; a failing step, or a device or program at fault, ends the run: its
@@ -313,6 +351,7 @@ void SessionWorker::Impl::loop() {
         bool refused = false;
         try {
             if (taken) {
+                handling = taken->ticket;
                 handle(taken->command);
                 now.answered = taken->ticket;
                 publish();
@@ -327,6 +366,8 @@ void SessionWorker::Impl::loop() {
             problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
         } catch (const std::bad_alloc&) {
             problem = "out of memory; try a shorter context or a smaller model";
+            refused = taken &&
+                      std::holds_alternative<command::StartRun>(taken->command); // the run before it stands
         } catch (const std::exception& e) {
             problem = std::string("internal error: ") + e.what();
         }
@@ -345,9 +386,11 @@ void SessionWorker::Impl::loop() {
     if (trace) trace->flush();
 }
 
-SessionWorker::SessionWorker(std::optional<std::filesystem::path> trace, MemoryQuery available)
+SessionWorker::SessionWorker(std::optional<std::filesystem::path> trace, MemoryQuery available,
+                             std::function<void()> prefilled)
     : m_impl(std::make_unique<Impl>()) {
     m_impl->available = std::move(available);
+    m_impl->prefilled = std::move(prefilled);
     if (trace)
         m_impl->trace = TraceStore::create(*trace); // an unwritable path is the caller's error, at once
     m_impl->thread = std::thread([this] { m_impl->loop(); });
@@ -360,15 +403,17 @@ SessionWorker::~SessionWorker() {
     m_impl->thread.join();
 }
 
-uint64_t SessionWorker::send(Command command) {
-    if (std::holds_alternative<command::Stop>(command)) {
-        const auto now = status();
-        if (now->checking || now->state == EngineState::loading || now->state == EngineState::prefilling) {
-            m_impl->cancel = true; // the start or check that is under way gives up; nothing else is stopped
-            return 0;
-        }
+void SessionWorker::Impl::note_stop(uint64_t ticket) {
+    uint64_t known = newest_stop.load();
+    while (known < ticket && !newest_stop.compare_exchange_weak(known, ticket)) {
     }
-    return m_impl->queue.push(std::move(command));
+}
+
+uint64_t SessionWorker::send(Command command) {
+    const bool stops = std::holds_alternative<command::Stop>(command);
+    const uint64_t ticket = m_impl->queue.push(std::move(command));
+    if (stops) m_impl->note_stop(ticket); // what is under way gives up at its next progress
+    return ticket;
 }
 
 std::shared_ptr<const EngineStatus> SessionWorker::status() const {

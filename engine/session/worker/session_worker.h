@@ -16,13 +16,18 @@ namespace refreshlab {
 /// Memory    every StartRun is held against what its devices have left. The run that stands keeps its caches, and models that
 ///          the next one does not use, until the next one stands; only where they would have to make room for it are they
 ///          given up first: then the recording stays, and a start that fails all the same ends in state `failed`.
+/// Stop      ends the run. One that comes while a start or a check is under way gives that up instead, and the run that stands
+///          stays; where the start has stood up meanwhile, the Stop ends the run that came of it.
 /// Shutdown  ~SessionWorker(): queue closed, the step in flight finishes, trace flushed, thread joined.
 class SessionWorker final : public EngineLink {
 public:
     /// \param trace  when given, every run is recorded into this file from its first step
     /// \param available  asked before every run; another answer than the device's is for tests
+    /// \param prefilled  for tests: called on the decode thread when a start has looked for a Stop for the last time, and the
+    ///                   status still says `prefilling`
     explicit SessionWorker(std::optional<std::filesystem::path> trace = {},
-                           MemoryQuery available = device_memory_available);
+                           MemoryQuery available = device_memory_available,
+                           std::function<void()> prefilled = {});
     ~SessionWorker() override;
     uint64_t send(Command command) override;
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override;

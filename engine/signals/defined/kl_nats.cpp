@@ -9,7 +9,7 @@ Signal kl_nats() {
         .unit = "nats",
         .description =
             "KL(p_T || p_S) of the raw teacher and student rows at this position, known where a teacher "
-            "pass read it: at probes and, back-filled, behind every refresh (refresh.md, 5 and 6.1).",
+            "pass read it: at probes and, back-filled, after every refresh (refresh.md, 5 and 6.1).",
         .cost_hint =
             "a teacher pass over delta; a refresh that follows reuses it; shadow mode pays a teacher step "
             "per token",

@@ -7,7 +7,7 @@ Signal top1_hit() {
     return {.name = "top1_hit",
             .label = "First choice",
             .unit = "",
-            .description = "1 where y_t is the arg max of the row by which it was chosen (behind on_fire), "
+            .description = "1 where y_t is the arg max of the row by which it was chosen (after on_fire), "
                            "else 0; on a given "
                            "text its mean is the token accuracy.",
             .cost_hint = "free",

@@ -39,7 +39,7 @@ public:
     [[nodiscard]] size_t workers() const { return m_slots.size(); }
 
     /// Calls work(job, slot) for every job in [0, jobs), taken in this order, and returns when all of it is done. The calling
-    /// thread is one of the workers. What a job throws ends all workers behind their jobs and is thrown again here.
+    /// thread is one of the workers. What a job throws ends all workers after their jobs and is thrown again here.
     /// \param stop  asked before every job is taken, by any thread; true: no more jobs
     void run(size_t jobs, const std::function<void(size_t job, JobSlot& slot)>& work,
              const std::function<bool()>& stop = {});

@@ -36,7 +36,7 @@ std::optional<Interval> bootstrap_mean(std::span<const double> values, const Boo
     RL_ASSERT(options.resamples > 0 && options.level > 0 && options.level < 1);
     for (const double value : values)
         RL_ASSERT(std::isfinite(value));
-    if (values.size() < 2) return std::nullopt;
+    if (values.size() < fewest_for_interval) return std::nullopt;
     std::mt19937_64 random(options.seed);
     std::vector<double> means(static_cast<size_t>(options.resamples));
     for (double& resampled : means) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,10 +19,14 @@ struct Interval {
     friend bool operator==(const Interval&, const Interval&) = default;
 };
 
+inline constexpr size_t fewest_for_interval = 5;
+
 /// Percentile bootstrap of the mean (Efron 1979): `resamples` draws of n values with replacement, the quantiles
 /// (1 - level)/2 and (1 + level)/2 of their means. The same bits with every standard library: std::mt19937_64 is fixed by
 /// the standard, the index is ours (the high word of draw * n), and sums run in the order drawn.
-/// Nothing for fewer than two values. Values are finite (asserted). Cost: resamples * n draws.
+/// Nothing for fewer than fewest_for_interval values. Of few values the interval is short: of normal ones at level 0.95 it
+/// holds the mean in 84 % of cases with 5 values, 90 % with 10, 93 % with 20 (counted; of two it would be 50 %).
+/// Values are finite (asserted). Cost: resamples * n draws.
 [[nodiscard]] std::optional<Interval> bootstrap_mean(std::span<const double> values,
                                                      const BootstrapOptions& options);
 

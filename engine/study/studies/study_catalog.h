@@ -25,7 +25,7 @@ namespace refreshlab {
 /// points of the grid (source live) with what they give.
 [[nodiscard]] StudyResult study_thresholds(const StudyOptions& options);
 
-/// Drift of the student's columns against their distance from the last refresh (1 = the first token behind it), under periodic
+/// Drift of the student's columns against their distance from the last refresh (1 = the first token after it), under periodic
 /// refreshes every 16, 64, 256 tokens on given text: chronicle, company, stories (the parts). Mean over layers in the table; the figure has every
 /// distance, layer by layer. Intervals are over texts, not over tokens.
 [[nodiscard]] StudyResult study_drift(const StudyOptions& options);

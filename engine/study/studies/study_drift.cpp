@@ -27,7 +27,7 @@ TextDrift drift_of(const Recording& recording) {
     for (size_t i = 0; i < recording.drifts().size(); ++i) {
         const DriftMap& map = *recording.drifts()[i];
         for (int64_t p = 0; p < map.positions; ++p) {
-            // The map begins at the first column behind the last refresh, so its p-th column has distance p + 1.
+            // The map begins at the first column after the last refresh, so its p-th column has distance p + 1.
             for (int64_t layer = 0; layer < map.layers; ++layer) {
                 const auto at = static_cast<size_t>(layer * map.positions + p);
                 for (const int64_t row : {layer, all_layers}) {

@@ -4,6 +4,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/study/jobs/job_pool.h"
+#include "engine/study/measure/bootstrap.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"
@@ -274,7 +275,7 @@ MeanInterval mean_interval(std::span<const double> values) {
     const auto n = static_cast<double>(values.size());
     for (const double v : values)
         result.mean += v / n;
-    if (values.size() < 2) return result;
+    if (values.size() < fewest_for_interval) return result;
     double squares = 0;
     for (const double v : values)
         squares += (v - result.mean) * (v - result.mean);

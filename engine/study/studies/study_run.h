@@ -74,7 +74,7 @@ public:
 
     /// The first `limit` records of PROMPTS/NAME.jsonl (options.limit if that is set). Throws Error{bad_input}.
     [[nodiscard]] std::vector<PromptRecord> records(const std::string& name, int64_t limit) const;
-    /// Number of tokens of a text behind a prompt.
+    /// Number of tokens of a text after a prompt.
     [[nodiscard]] int64_t token_count(const std::string& text) const;
     /// Prompt and the beginning of the answer as one raw prompt: the prefix belongs to the prompt side, so that in mode overfill
     /// the teacher reads it. The seam is a paragraph break.
@@ -126,7 +126,7 @@ struct RunTotals {
 };
 
 /// Mean, and 1.96 of its standard errors: the half width of a 95 % interval if means are normal (with some ten values they
-/// nearly are, and the interval is a little narrow). Nothing for fewer than two values.
+/// nearly are, and the interval is a little narrow). Nothing for fewer than fewest_for_interval values.
 struct MeanInterval {
     double mean = 0;
     StudyCell half_width;

@@ -15,7 +15,7 @@ const std::vector<std::string> almanac_kinds{"roll_call", "company", "chronicle"
 const std::vector<std::string> answer_kinds{"chain_of_key", "ledger", "table", "retell"};
 constexpr int64_t card_records = 40, live_records = 10, story_records = 30;
 
-/// Room for an answer with some rambling behind it; chronicles as in the card.
+/// Room for an answer with some rambling after it; chronicles as in the card.
 int32_t live_tokens(const std::string& kind) {
     static const std::map<std::string, int32_t> tokens{
         {"roll_call", 100}, {"company", 140}, {"chronicle", 450}, {"chain_of_key", 180},

@@ -1,6 +1,7 @@
 #include "engine/study/sweep/sweep_claims.h"
 
 #include "engine/base/error.h"
+#include "engine/base/regular_file.h"
 #include "engine/text/digest.h"
 
 #include <fcntl.h>
@@ -57,7 +58,7 @@ SweepClaims::SweepClaims(const std::filesystem::path& sweep_file)
         if (error != 0) {
             m_file = -1;
             throw Error("using the sweep file", m_path.string(), std::strerror(error),
-                        "the folder must be writable and on a file system with locks");
+                        "the folder must be writable and on a file system with locks", kind_of_errno(error));
         }
         // Another process removed the file between open and lock: take the new one.
     }

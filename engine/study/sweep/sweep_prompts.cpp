@@ -143,7 +143,7 @@ private:
             ++taken;
             add(std::move(prompt), key);
         }
-        if (taken == 0) fail(key, fmt::format("{} gives no prompt behind row {}", path, o.from));
+        if (taken == 0) fail(key, fmt::format("{} gives no prompt after row {}", path, o.from));
     }
 
     /// A key of the row, or a JSON pointer ("/turns/0").

@@ -80,12 +80,21 @@ public:
             if (m_table.groups.size() > 1) m_text += fmt::format("\n## {}\n", markdown_text(group));
             literature(group);
             spread(group, "Quality and work", false);
+            differences(group);
             if (m_columns == TableColumns::all) spread(group, time_title(), true);
         }
-        m_text += fmt::format(
-            "\nSpread is the standard deviation over prompts, brackets the {:g} % bootstrap interval of the "
-            "mean (percentile, {} resamples of prompts); an empty field was not measured.",
-            100 * m_table.bootstrap.level, m_table.bootstrap.resamples);
+        m_text +=
+            fmt::format("\nn is the number of prompts; a mean over fewer says so. Spread is the standard "
+                        "deviation over prompts, "
+                        "brackets the {:g} % bootstrap interval of the mean (percentile, {} resamples of "
+                        "prompts), where there are "
+                        "at least {} of them; an empty field was not measured.",
+                        100 * m_table.bootstrap.level, m_table.bootstrap.resamples, fewest_for_interval);
+        if (m_has_differences) {
+            m_text += " A paired difference is the mean over prompts of a row's value minus that of the row "
+                      "in the column "
+                      "\"minus\", with the same prompt and seed.";
+        }
         if (m_columns == TableColumns::all) {
             m_text +=
                 m_table.pairs > 0
@@ -127,57 +136,104 @@ private:
         }
     }
 
+    /// What tells a cell that speaks of fewer prompts or runs than its row: " (n = 3)".
+    static std::string fewer(const TableValue& value, const SweepTableRow& row) {
+        if (value.n < row.prompts) return fmt::format(" (n = {})", value.n);
+        const auto runs = static_cast<int64_t>(value.runs);
+        return runs < row.expected ? fmt::format(" ({} of {} runs)", runs, row.expected) : "";
+    }
+
     void literature(const std::string& group) {
-        std::vector<std::string> labels;
+        std::vector<std::string> labels{"n"};
         for (const Metric metric : literature_columns) {
             if (shown(metric_info(metric), m_columns)) labels.emplace_back(metric_info(metric).label);
         }
         m_text += "\n" + table_head(labels);
         rows_of(group, [&](const SweepTableRow& row) {
-            m_text += "| " + markdown_text(row.label) + " |";
+            m_text += fmt::format("| {} | {} |", markdown_text(row.label), row.prompts);
             for (const Metric metric : literature_columns) {
                 if (!shown(metric_info(metric), m_columns)) continue;
-                const auto& value = row.value(metric).mean;
-                m_text += value ? " " + fixed(*value, metric_info(metric).decimals) + " |" : " |";
+                const TableValue& value = row.value(metric);
+                m_text += value.mean ? " " + fixed(*value.mean, metric_info(metric).decimals) +
+                                           fewer(value, row) + " |"
+                                     : " |";
             }
             m_text += "\n";
         });
     }
 
-    void spread(const std::string& group, const std::string& title, bool measured) {
-        std::vector<size_t> metrics; // those that any row has
+    /// The metrics that any row of the group has in `values`.
+    [[nodiscard]] std::vector<size_t> metrics_of(const std::string& group, TableValues SweepTableRow::*values,
+                                                 bool measured) const {
+        std::vector<size_t> metrics;
         for (size_t i = 0; i < num_metrics; ++i) {
             bool any = false;
-            rows_of(group, [&](const SweepTableRow& row) { any = any || row.values[i].mean; });
+            rows_of(group, [&](const SweepTableRow& row) { any = any || (row.*values)[i].mean; });
             if (any && metric_infos[i].measured == measured) metrics.push_back(i);
         }
+        return metrics;
+    }
+
+    void spread(const std::string& group, const std::string& title, bool measured) {
+        const std::vector<size_t> metrics = metrics_of(group, &SweepTableRow::values, measured);
         if (metrics.empty()) return;
-        std::vector<std::string> labels;
+        std::vector<std::string> labels{"n"};
         for (const size_t i : metrics)
             labels.emplace_back(metric_infos[i].label);
         m_text += fmt::format("\n### {}\n\n", title) + table_head(labels);
         rows_of(group, [&](const SweepTableRow& row) {
-            m_text += "| " + markdown_text(row.label) + " |";
+            m_text += fmt::format("| {} | {} |", markdown_text(row.label), row.prompts);
             for (const size_t i : metrics)
-                m_text += " " + spread_cell(row.values[i], metric_infos[i].decimals) + " |";
+                m_text += " " +
+                          spread_cell(row.values[i], metric_infos[i].decimals, fewer(row.values[i], row)) +
+                          " |";
             m_text += "\n";
         });
     }
 
-    static std::string spread_cell(const TableValue& value, int decimals) {
+    /// Rows against the row that each is compared with. Times have a comparison of their own, the overhead.
+    void differences(const std::string& group) {
+        const std::vector<size_t> metrics = metrics_of(group, &SweepTableRow::differences, false);
+        if (metrics.empty()) return;
+        m_has_differences = true;
+        std::vector<std::string> labels{"minus", "n"};
+        for (const size_t i : metrics)
+            labels.emplace_back(metric_infos[i].label);
+        m_text += "\n### Paired differences\n\n" + table_head(labels);
+        rows_of(group, [&](const SweepTableRow& row) {
+            if (row.against.empty()) return;
+            m_text += fmt::format("| {} | {} | {} |", markdown_text(row.label), markdown_text(row.against),
+                                  row.prompts);
+            for (const size_t i : metrics)
+                m_text += " " +
+                          spread_cell(row.differences[i], metric_infos[i].decimals,
+                                      fewer(row.differences[i], row), true) +
+                          " |";
+            m_text += "\n";
+        });
+    }
+
+    /// \param plus  write the sign of positive numbers
+    static std::string spread_cell(const TableValue& value, int decimals, const std::string& note,
+                                   bool plus = false) {
         if (!value.mean) return "";
-        std::string text = fixed(*value.mean, decimals);
+        const auto number = [&](double v) {
+            const std::string text = fixed(v, decimals);
+            return plus && text.front() != '-' && text.find_first_of("123456789") != std::string::npos
+                       ? "+" + text
+                       : text;
+        };
+        std::string text = number(*value.mean);
         if (value.sd) text += " ± " + fixed(*value.sd, decimals);
-        if (value.interval) {
-            text += fmt::format(" [{}, {}]", fixed(value.interval->low, decimals),
-                                fixed(value.interval->high, decimals));
-        }
-        return text;
+        if (value.interval)
+            text += fmt::format(" [{}, {}]", number(value.interval->low), number(value.interval->high));
+        return text + note;
     }
 
     const SweepTable& m_table;
     TableColumns m_columns;
     std::string m_text;
+    bool m_has_differences = false;
 };
 
 /// A row's place on two axes, larger is better on both.
@@ -187,16 +243,20 @@ struct Place {
     double quality_rank, cost_rank; ///< signs turned so that larger is better
 };
 
+/// A teacher that decodes itself reads every token: its work is its steps.
+bool reads_its_own_tokens(const SweepTableRow& row, Metric cost) {
+    return row.mode == "teacher" && cost == Metric::teacher_tokens;
+}
+
+/// What a cost is computed from.
+const TableValue& cost_values(const SweepTableRow& row, Metric cost) {
+    return row.value(reads_its_own_tokens(row, cost) ? Metric::tokens : cost);
+}
+
 std::optional<double> cost_of(const SweepTableRow& row, Metric cost) {
-    // A teacher that decodes itself reads every token: its work is its steps, and refreshes mean nothing.
-    if (row.mode == "teacher") {
-        if (cost == Metric::refreshes) return std::nullopt;
-        if (cost == Metric::teacher_tokens) {
-            const auto tokens = row.value(Metric::tokens).mean;
-            return tokens ? std::optional(std::max(0.0, *tokens - 1)) : std::nullopt;
-        }
-    }
-    return row.value(cost).mean;
+    if (row.mode == "teacher" && cost == Metric::refreshes) return std::nullopt; // they mean nothing there
+    const auto value = cost_values(row, cost).mean;
+    return value && reads_its_own_tokens(row, cost) ? std::optional(std::max(0.0, *value - 1)) : value;
 }
 
 bool dominates(const Place& a, const Place& b) {
@@ -211,7 +271,7 @@ std::string sweep_markdown(const SweepTable& table, TableColumns columns) {
 }
 
 std::string sweep_csv(const SweepTable& table, TableColumns columns) {
-    std::string text = "group,row,mode,policy,runs,expected";
+    std::string text = "group,row,mode,policy,runs,expected,prompts";
     for (const MetricInfo& metric : metric_infos) {
         if (!shown(metric, columns)) continue;
         for (const char* part : {"", "_sd", "_ci_low", "_ci_high", "_median", "_n"})
@@ -219,8 +279,8 @@ std::string sweep_csv(const SweepTable& table, TableColumns columns) {
     }
     text += "\n";
     for (const SweepTableRow& row : table.rows) {
-        text += fmt::format("{},{},{},{},{},{}", csv_field(row.group), csv_field(row.label), row.mode,
-                            row.policy ? 1 : 0, row.runs, row.expected);
+        text += fmt::format("{},{},{},{},{},{},{}", csv_field(row.group), csv_field(row.label), row.mode,
+                            row.policy ? 1 : 0, row.runs, row.expected, row.prompts);
         for (size_t i = 0; i < num_metrics; ++i) {
             if (!shown(metric_infos[i], columns)) continue;
             const TableValue& v = row.values[i];
@@ -235,8 +295,26 @@ std::string sweep_csv(const SweepTable& table, TableColumns columns) {
     return text;
 }
 
+std::string sweep_differences(const SweepTable& table, TableColumns columns) {
+    std::string text = "group,row,against,metric,difference,sd,ci_low,ci_high,median,n,runs\n";
+    for (const SweepTableRow& row : table.rows) {
+        for (size_t i = 0; i < num_metrics; ++i) {
+            const TableValue& v = row.differences[i];
+            if (!v.mean || !shown(metric_infos[i], columns)) continue;
+            text += fmt::format("{},{},{},{}", csv_field(row.group), csv_field(row.label),
+                                csv_field(row.against), metric_infos[i].name);
+            const auto low = v.interval ? std::optional(v.interval->low) : std::nullopt;
+            const auto high = v.interval ? std::optional(v.interval->high) : std::nullopt;
+            for (const auto& number : {v.mean, v.sd, low, high, v.median})
+                text += "," + csv_number(number);
+            text += fmt::format(",{},{}\n", v.n, v.runs);
+        }
+    }
+    return text;
+}
+
 std::string sweep_pareto(const SweepTable& table, TableColumns columns) {
-    std::string text = "group,row,quality,quality_value,cost,cost_value,on_front\n";
+    std::string text = "group,row,quality,quality_value,quality_n,cost,cost_value,cost_n,on_front\n";
     for (const std::string& group : table.groups) {
         for (const Metric quality : qualities) {
             for (const Metric cost : costs) {
@@ -252,10 +330,11 @@ std::string sweep_pareto(const SweepTable& table, TableColumns columns) {
                     const bool front = std::none_of(places.begin(), places.end(), [&](const Place& other) {
                         return dominates(other, place);
                     });
-                    text +=
-                        fmt::format("{},{},{},{},{},{},{}\n", csv_field(group), csv_field(place.row->label),
-                                    metric_info(quality).name, csv_number(place.quality),
-                                    metric_info(cost).name, csv_number(place.cost), front ? 1 : 0);
+                    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", csv_field(group),
+                                        csv_field(place.row->label), metric_info(quality).name,
+                                        csv_number(place.quality), place.row->value(quality).n,
+                                        metric_info(cost).name, csv_number(place.cost),
+                                        cost_values(*place.row, cost).n, front ? 1 : 0);
                 }
             }
         }

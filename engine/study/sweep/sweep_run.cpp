@@ -171,7 +171,7 @@ private:
     }
 
     /// What another process was computing: it has finished it, is still at it, or has given it up. \param later  such
-    /// works that come behind these
+    /// works that come after these
     void finish(std::vector<Work> open, size_t workers, size_t later) {
         while (!open.empty() && !m_stop) {
             m_outcome.elsewhere = static_cast<int64_t>(open.size() + later);

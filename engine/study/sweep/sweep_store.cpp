@@ -27,14 +27,17 @@ constexpr int busy_ms = 60'000; // another process's transaction takes milliseco
 Error to_error(const fs::path& path, const SqlError& e) {
     const bool busy = e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED;
     const bool full = e.code() == SQLITE_FULL;
+    const bool machine = e.code() == SQLITE_IOERR || kind_of_errno(e.system()) == ErrorKind::failure;
     const bool damaged =
         e.code() == SQLITE_CORRUPT || e.code() == SQLITE_NOTADB || e.code() == SQLITE_MISMATCH;
     return {"using the sweep file", path.string(), e.what(),
             busy      ? "close the program that holds it"
             : full    ? "free some space and run the same command again"
+            : machine ? "is the disk full, or a limit of this process reached (ulimit -f, ulimit -n)? The "
+                        "same command goes on"
             : damaged ? "the file is damaged or not a sweep; choose another --out"
                       : "check the folder and its permissions",
-            busy || full ? ErrorKind::failure : ErrorKind::bad_input};
+            busy || full || machine ? ErrorKind::failure : ErrorKind::bad_input};
 }
 
 /// Runs work; what SQLite says becomes an Error about this file.

@@ -55,8 +55,8 @@ public:
     [[nodiscard]] static std::unique_ptr<SweepStore> open(const std::filesystem::path& path,
                                                           const SweepPlan& plan);
     /// What a file holds, with its plan.
-    /// \param read_only  nothing is written, not even SQLite's companion files beside a file that nobody else has open. Should
-    ///                   somebody begin to write into such a file meanwhile, reading throws Error{failure}.
+    /// \param read_only  nothing is written; beside a file that no other program has open not even SQLite's companion files. When
+    ///                   another program begins to write into such a file meanwhile, reading throws Error{failure}.
     [[nodiscard]] static std::unique_ptr<SweepStore> open_existing(const std::filesystem::path& path,
                                                                    bool read_only);
     SweepStore(const SweepStore&) = delete;

@@ -1,6 +1,8 @@
 #include "engine/study/sweep/sweep_table.h"
 
+#include "engine/base/error.h"
 #include "engine/base/quantile.h"
+#include "engine/signals/nearest_name.h"
 #include "engine/study/measure/bootstrap.h"
 
 #include <algorithm>
@@ -83,19 +85,71 @@ private:
     std::map<std::tuple<size_t, size_t, uint64_t>, const SweepCell*> m_cells; ///< by row, prompt, seed
 };
 
-TableValue over_prompts(const std::vector<double>& values, const BootstrapOptions& bootstrap) {
-    TableValue value;
-    value.n = values.size();
-    value.mean = mean(values);
-    value.sd = standard_deviation(values);
-    value.median = quantile(values, 0.5);
-    value.interval = bootstrap_mean(values, bootstrap);
-    return value;
+/// Numbers of one row and group, prompt by prompt.
+class OverPrompts {
+public:
+    /// A run, or a pair of runs, of a prompt.
+    void add(size_t prompt, const MetricValues& values) {
+        for (size_t i = 0; i < num_metrics; ++i) {
+            if (values[i]) m_values[i][prompt].push_back(*values[i]);
+        }
+    }
+    [[nodiscard]] TableValues summary(const BootstrapOptions& bootstrap) const {
+        TableValues table;
+        for (size_t i = 0; i < num_metrics; ++i) {
+            std::vector<double> prompts;
+            for (const auto& [prompt, runs] : m_values[i]) {
+                prompts.push_back(*mean(runs));
+                table[i].runs += runs.size();
+            }
+            table[i].n = prompts.size();
+            table[i].mean = mean(prompts);
+            table[i].sd = standard_deviation(prompts);
+            table[i].median = quantile(prompts, 0.5);
+            table[i].interval = bootstrap_mean(prompts, bootstrap);
+        }
+        return table;
+    }
+
+private:
+    std::array<std::map<size_t, std::vector<double>>, num_metrics>
+        m_values; ///< ordered: prompts in the plan's order
+};
+
+MetricValues difference(const MetricValues& a, const MetricValues& b) {
+    MetricValues values;
+    for (size_t i = 0; i < num_metrics; ++i) {
+        if (a[i] && b[i]) values[i] = *a[i] - *b[i];
+    }
+    return values;
+}
+
+/// The row that each row of the plan is compared with.
+std::vector<std::optional<size_t>> compared_rows(const SweepPlan& plan, const std::string& against) {
+    std::vector<std::optional<size_t>> rows(plan.rows.size());
+    if (against.empty()) {
+        for (size_t r = 0; r < rows.size(); ++r)
+            rows[r] = plan.rows[r].none_row;
+        return rows;
+    }
+    const auto named = std::ranges::find(plan.rows, against, &SweepPlan::Row::label);
+    if (named == plan.rows.end()) {
+        std::vector<std::string_view> labels;
+        for (const SweepPlan::Row& row : plan.rows)
+            labels.push_back(row.label);
+        throw Error("comparing with", against, "the sweep has no such row",
+                    name_hint(against, labels, "rows"));
+    }
+    const auto base = static_cast<size_t>(named - plan.rows.begin());
+    for (size_t r = 0; r < rows.size(); ++r) {
+        if (r != base) rows[r] = base;
+    }
+    return rows;
 }
 
 } // namespace
 
-SweepTable make_sweep_table(const SweepPlan& plan, const SweepResults& results) {
+SweepTable make_sweep_table(const SweepPlan& plan, const SweepResults& results, const std::string& against) {
     SweepTable table;
     table.name = plan.name;
     table.prompts = plan.prompts.size();
@@ -114,35 +168,24 @@ SweepTable make_sweep_table(const SweepPlan& plan, const SweepResults& results) 
     const size_t own_groups = table.groups.size();
     if (own_groups > 1) table.groups.emplace_back(all_prompts);
 
-    // The values of every cell, by row and prompt: the mean over seeds is the prompt's.
     const CellValues cells(plan, results);
-    struct PromptValues {
-        std::array<std::vector<double>, num_metrics> seeds;
-        int64_t runs = 0, expected = 0;
-    };
-    std::vector<std::map<size_t, PromptValues>> values(
-        plan.rows.size()); // ordered: prompts in the plan's order
+    std::vector<std::vector<const SweepCell*>> of_row(plan.rows.size()); // in the plan's order
+    std::map<std::tuple<size_t, size_t, uint64_t>, MetricValues> values; // by row, prompt, seed
     std::set<uint64_t> seeds;
     for (const SweepCell& cell : plan.cells) {
-        PromptValues& prompt = values[cell.row][cell.prompt];
+        of_row[cell.row].push_back(&cell);
+        values.emplace(std::tuple(cell.row, cell.prompt, cell.seed), cells.values(cell));
         seeds.insert(cell.seed);
-        ++prompt.expected;
         ++table.expected;
-        if (cells.run(cell) != nullptr) {
-            ++prompt.runs;
-            ++table.runs;
-        }
+        table.runs += cells.run(cell) != nullptr ? 1 : 0;
         for (int32_t pair = 0; pair < plan.pairs(cell); ++pair) {
             ++table.expected_timings;
             if (results.timings.contains({cell.id, pair})) ++table.timings;
         }
-        const MetricValues of_cell = cells.values(cell);
-        for (size_t i = 0; i < num_metrics; ++i) {
-            if (of_cell[i]) prompt.seeds[i].push_back(*of_cell[i]);
-        }
     }
     table.seeds = seeds.size();
 
+    const auto compared = compared_rows(plan, against);
     for (size_t g = 0; g < table.groups.size(); ++g) {
         for (size_t r = 0; r < plan.rows.size(); ++r) {
             SweepTableRow row;
@@ -150,17 +193,23 @@ SweepTable make_sweep_table(const SweepPlan& plan, const SweepResults& results) 
             row.label = plan.rows[r].label;
             row.mode = plan.rows[r].mode;
             row.policy = plan.rows[r].policy;
-            std::array<std::vector<double>, num_metrics> of_prompts;
-            for (const auto& [prompt, of_prompt] : values[r]) {
-                if (g < own_groups && plan.prompts[prompt].group != row.group) continue;
-                row.runs += of_prompt.runs;
-                row.expected += of_prompt.expected;
-                for (size_t i = 0; i < num_metrics; ++i) {
-                    if (const auto value = mean(of_prompt.seeds[i])) of_prompts[i].push_back(*value);
-                }
+            if (compared[r]) row.against = plan.rows[*compared[r]].label;
+            OverPrompts own, differences;
+            std::set<size_t> prompts;
+            for (const SweepCell* cell : of_row[r]) {
+                if (g < own_groups && plan.prompts[cell->prompt].group != row.group) continue;
+                prompts.insert(cell->prompt);
+                ++row.expected;
+                row.runs += cells.run(*cell) != nullptr ? 1 : 0;
+                const MetricValues& of_cell = values.at({r, cell->prompt, cell->seed});
+                own.add(cell->prompt, of_cell);
+                if (!compared[r]) continue;
+                const auto other = values.find({*compared[r], cell->prompt, cell->seed});
+                if (other != values.end()) differences.add(cell->prompt, difference(of_cell, other->second));
             }
-            for (size_t i = 0; i < num_metrics; ++i)
-                row.values[i] = over_prompts(of_prompts[i], plan.bootstrap);
+            row.prompts = prompts.size();
+            row.values = own.summary(plan.bootstrap);
+            row.differences = differences.summary(plan.bootstrap);
             table.rows.push_back(std::move(row));
         }
     }

@@ -49,7 +49,7 @@ Value path(Value value, const Value& dotted, Work& work) {
     return value;
 }
 
-/// The arguments behind the first `skip` ones.
+/// The arguments after the first `skip` ones.
 Arguments rest(const Arguments& arguments, size_t skip) {
     Arguments out = arguments;
     const auto count = static_cast<std::ptrdiff_t>(std::min(skip, out.positional.size()));

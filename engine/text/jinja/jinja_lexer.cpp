@@ -123,7 +123,7 @@ private:
         after_tag(sign, true);
     }
 
-    /// Is this tag "raw"? Then m_at moves behind it.
+    /// Is this tag "raw"? Then m_at moves after it.
     bool raw_follows() {
         const std::string_view rest = strip_left(m_in.substr(m_at));
         if (!rest.starts_with("raw")) return false;

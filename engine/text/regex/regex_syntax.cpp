@@ -369,7 +369,7 @@ private:
 
     void escape() {
         ++m_at;
-        if (m_at == m_in.size()) refuse("nothing behind '\\'");
+        if (m_at == m_in.size()) refuse("nothing after '\\'");
         const std::string word = "[" + lone_word_items() + "]";
         switch (m_in[m_at]) {
         case 'A':
@@ -411,7 +411,7 @@ private:
                 continue;
             }
             ++m_at;
-            if (m_at == m_in.size()) refuse("nothing behind '\\'");
+            if (m_at == m_in.size()) refuse("nothing after '\\'");
             if (next_is("b")) { // backspace, here
                 text += "\\x{8}";
                 ++m_at;

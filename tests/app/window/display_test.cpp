@@ -177,12 +177,12 @@ TEST_CASE("on a display the program decodes, closes when it is asked to, and lea
     fs::create_directories(folder);
     const fs::path trace = folder / "run.rlt", log = folder / "log.txt",
                    settings = folder / "refreshlab" / "settings.json";
-    // What a person chose the last time, and a name that this version does not know.
+    // What a person chose the last time, and a name that no signal can have.
     fs::create_directories(settings.parent_path());
     write_file(settings,
-               R"({"y_axes": {"mc_variance": "log", "no_such_signal": "log"}, "steps_at_once": 5})");
+               R"({"y_axes": {"mc_variance": "log", "No such signal": "log"}, "steps_at_once": 5})");
     Child program({std::string(RL_BUILD_DIR) + "/refreshlab", "gui", "--device", "cpu", "--max-tokens",
-                   "1500", "--ignore-stop", "--record", trace.string()},
+                   "1500", "--ignore-stop", "--pace", "max", "--record", trace.string()},
                   [&] {
                       setenv("DISPLAY", server.display().c_str(), 1);
                       setenv("XDG_CONFIG_HOME", folder.c_str(), 1);
@@ -210,5 +210,6 @@ TEST_CASE("on a display the program decodes, closes when it is asked to, and lea
     const nlohmann::json kept = read_json_file(settings);
     CHECK(kept.at("steps_at_once") == 5);
     CHECK(kept.at("y_axes") == nlohmann::json{{"mc_variance", "log"}});
+    CHECK(kept.at("signals") == nlohmann::json{"entropy_bits", "kl_nats", "mc_variance"});
     fs::remove_all(folder);
 }

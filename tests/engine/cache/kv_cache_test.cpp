@@ -206,21 +206,6 @@ TEST_CASE("truncating drops columns for good: a later rewind does not bring them
     CHECK(student->origin(5) == Origin::student);
 }
 
-TEST_CASE("a forgotten journal refuses to rewind past what it held", "[cache]") {
-    at::Generator generator = at::detail::createCPUGenerator(6);
-    const auto student = make_cache();
-    const auto teacher = make_cache();
-    append(*teacher, random_columns(10, generator), Origin::teacher_decode);
-    append(*student, random_columns(10, generator), Origin::student);
-    student->splice(*teacher, 2, 3, 0, 12);
-    student->clear_journal();
-    CHECK(student->journal_bytes() == 0);
-    CHECK_THROWS_AS(student->rewind(11, 8), InvariantError);
-    CHECK_THROWS_AS(student->clone()->rewind(11, 8), InvariantError);
-    student->rewind(12, 9);
-    CHECK(student->length() == 9);
-}
-
 TEST_CASE("the hand-over copies a prefix with its origins, and the copies live apart", "[cache]") {
     at::Generator generator = at::detail::createCPUGenerator(7);
     const auto teacher = make_cache();

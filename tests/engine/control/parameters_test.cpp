@@ -89,6 +89,8 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "mc.stride",
                             "capture.attention",
                             "capture.top_k",
+                            "capture.attention_megabytes",
+                            "capture.attention_entropy",
                             "periodic.every",
                             "burst.every",
                             "entropy.threshold",
@@ -117,6 +119,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
     }
     CHECK_FALSE(find_parameter("max_tokens")->live);
     CHECK_FALSE(find_parameter("kernels")->live);
+    CHECK_FALSE(find_parameter("capture.attention_megabytes")->live);
     CHECK(find_parameter("mc.samples")->live);
     CHECK(find_parameter("entropy.threshold")->unit == "bits");
     CHECK(find_parameter("entropy.threshold")->of_policy);
@@ -244,6 +247,7 @@ TEST_CASE("each key reaches its field", "[control]") {
                                    "mc.stride=4",
                                    "capture.attention=false",
                                    "capture.top_k=5",
+                                   "capture.attention_megabytes=12",
                                    " entropy.threshold = 5.25 ",
                                    "entropy.stride=1",
                                    "entropy.cooldown=4",
@@ -263,6 +267,7 @@ TEST_CASE("each key reaches its field", "[control]") {
     CHECK(config.mc == McConfig{true, 12, 0.05, 4});
     CHECK_FALSE(config.capture.attention);
     CHECK(config.capture.top_k == 5);
+    CHECK(config.capture.attention_megabytes == 12);
     CHECK(config.policy.triggers ==
           std::vector<Trigger>{{"entropy_bits", Comparison::above, 5.25, 1, 4, true}});
     CHECK(config.policy.combine == Combine::all);

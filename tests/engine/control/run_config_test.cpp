@@ -144,7 +144,8 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
                                            command::SetParameter{"entropy.threshold", "5.2"},
                                            command::SetPolicy{below_zero},
                                            command::RequestAttention{77, true},
-                                           command::CheckExactness{}};
+                                           command::CheckExactness{},
+                                           command::SetPace{12.5}};
     CHECK(commands.size() == std::variant_size_v<Command>);
     for (const Command& command : commands) {
         const json written = to_json(command);

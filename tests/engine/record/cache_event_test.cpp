@@ -341,6 +341,37 @@ TEST_CASE("the state of a cache behind any step equals the events replayed cell 
     }
 }
 
+TEST_CASE("a state that goes on with its recording is the one made at once", "[record]") {
+    for (const uint64_t seed : {21, 22, 23}) {
+        Grower grower(seed);
+        const auto recording = grower.start();
+        CacheState states[] = {CacheState(*recording, false), CacheState(*recording, true)};
+        for (int64_t t = 1; t <= 300; ++t) {
+            grower.grow(*recording, 1);
+            // Now and then several steps at once, also to a step before the newest.
+            if (grower.random() % 3 == 0) continue;
+            const int64_t step = std::max(states[0].step(), t - static_cast<int64_t>(grower.random() % 4));
+            for (CacheState& state : states) {
+                state.advance(*recording, step);
+                const bool teacher = &state == &states[1];
+                const CacheState whole = cache_state(*recording, step, teacher);
+                INFO("step " << step << " teacher " << teacher);
+                REQUIRE(state.step() == whole.step());
+                REQUIRE(state.length() == whole.length());
+                REQUIRE(state.bytes() == whole.bytes());
+                for (int64_t layer = 0; layer < state.layers(); ++layer)
+                    for (int64_t head = 0; head < state.kv_heads(); ++head) {
+                        const CacheState::Plane &a = state.plane(layer, head), &b = whole.plane(layer, head);
+                        REQUIRE(a.state == b.state);
+                        REQUIRE(a.origin == b.origin);
+                        REQUIRE(a.refresh == b.refresh);
+                        REQUIRE(a.written_at == b.written_at);
+                    }
+            }
+        }
+    }
+}
+
 TEST_CASE("a cache whose layers were never told apart has one plane", "[record]") {
     Grower grower(4);
     const auto recording = grower.start();

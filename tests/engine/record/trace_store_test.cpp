@@ -358,6 +358,35 @@ TEST_CASE("a locked file stops writing with a message and not the decode", "[rec
     CHECK(recording->steps() == 6);
 }
 
+TEST_CASE("what a store says is written can be read at once, also beside a locked file", "[record]") {
+    using std::chrono::seconds;
+    TemporaryFolder folder;
+    const auto file = folder / "growing.trace";
+    Grower grower(16);
+    const auto recording = grower.start();
+    const auto store = TraceStore::create(file);
+    CHECK(store->steps_written() == -1); // nothing is attached
+    store->attach(recording);
+    CHECK(store->steps_written(seconds{60}) == 0);
+    CHECK(load_trace(file).at(0)->info().first_token == recording->info().first_token);
+    for (const int64_t more : {1, 4, 20}) {
+        grower.grow(*recording, more);
+        store->notify();
+        CHECK(store->steps_written(seconds{60}) == recording->steps());
+        CHECK(load_trace(file).at(0)->steps() == recording->steps());
+    }
+    const auto second = grower.start(); // a run that comes later begins anew
+    {
+        sqlite::Database other(file, sqlite::Open::read_write);
+        other.exec("BEGIN EXCLUSIVE");
+        store->attach(second);
+        CHECK(store->steps_written() == -1); // and asking does not wait for the lock
+        other.exec("ROLLBACK");
+    }
+    CHECK(store->steps_written(seconds{60}) == 0);
+    CHECK(store->error().empty());
+}
+
 TEST_CASE("of programs that create one trace at the same time one wins, and the others say so", "[record]") {
     TemporaryFolder folder;
     constexpr int programs = 6, rounds = 15;

@@ -326,7 +326,7 @@ TEST_CASE("a trace that is removed while it is recorded is said, and the run is 
             store->flush();
             CHECK_THAT(store->error(), ContainsSubstring(file.string()) &&
                                            ContainsSubstring("removed or renamed") &&
-                                           ContainsSubstring("save it again"));
+                                           ContainsSubstring("save the run again"));
         } else {
             CHECK(first_difference(*load_trace(file).at(0), *other) == std::nullopt);
         }

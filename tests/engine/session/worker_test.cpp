@@ -155,6 +155,42 @@ TEST_CASE("commands at any time give a recording that replays bit for bit", "[wo
     }
 }
 
+TEST_CASE("a pace holds a run back, commands do not wait for it, and the recording is the same", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    // One token in ten seconds: whatever of this test needs a second token in time fails by never ending.
+    worker.send(command::SetPace{0.1});
+    worker.send(command::StartRun{bundled(60)});
+    watch.until([](const EngineStatus& s) { return s.state == EngineState::running && s.pace == 0.1; });
+    const auto recording = worker.recording();
+    watch.until([&](const EngineStatus&) { return recording->steps() >= 1; });
+    worker.send(command::SetParameter{"entropy.threshold", "5"});
+    watch.until([](const EngineStatus& s) { return s.applied.policy.triggers[0].threshold == 5; });
+    CHECK(recording->steps() < 10);
+    // A refresh by hand is felt at once: its step does not wait.
+    const int64_t before = recording->steps();
+    worker.send(command::RefreshNow{});
+    watch.until([&](const EngineStatus&) { return recording->steps() > before; });
+    CHECK(recording->refreshes().size() == 1);
+    worker.send(command::Pause{});
+    watch.until_state(EngineState::paused);
+    CHECK(recording->steps() < 10);
+    worker.send(command::Step{20}); // is not held back
+    watch.until([&](const EngineStatus& s) {
+        return s.state == EngineState::paused && recording->steps() >= before + 20;
+    });
+    worker.send(command::Resume{});
+    worker.send(command::SetPace{0});
+    watch.until_state(EngineState::finished);
+    CHECK(worker.status()->pace == 0);
+    CHECK(recording->steps() == 60);
+    CHECK(recording->commands().size() == 2); // the pace is none of the recording's
+    CHECK(first_difference(*recording, *replay(*recording, load_pair(bundled(1)))).value_or("") == "");
+    worker.send(command::SetPace{1e-9});
+    watch.until([](const EngineStatus& s) { return s.pace > 0; });
+    CHECK(worker.status()->pace == command::slowest_pace);
+}
+
 TEST_CASE("a refresh by hand in mid-generation fires once, at the next boundary", "[worker]") {
     SessionWorker worker;
     Watcher watch(worker);
@@ -389,6 +425,66 @@ TEST_CASE("a check pauses the run, reports, and leaves it as it was", "[worker]"
     const auto recording = worker.recording();
     RunConfig config = recording->info().config;
     CHECK_FALSE(first_difference(*recording, *replay(*recording, load_pair(config))));
+}
+
+TEST_CASE("a Stop in the last moment of a prefill ends the run", "[worker]") {
+    SessionWorker* engine = nullptr; // written before the first command is sent
+    uint64_t ticket = 0;             // written before the run is published
+    EngineState seen = EngineState::idle;
+    SessionWorker worker({}, device_memory_available, [&] {
+        seen = engine->status()->state;
+        ticket = engine->send(command::Stop{});
+    });
+    engine = &worker;
+    Watcher watch(worker);
+    worker.send(command::StartRun{bundled(2000)});
+    const auto status = watch.until([&](const EngineStatus& s) { return s.state == EngineState::finished; });
+    CHECK(seen == EngineState::prefilling);
+    CHECK(ticket == 2);
+    CHECK(status->stop_reason == "cancelled");
+    CHECK(status->errors == 0);
+    CHECK(worker.recording()->steps() == 0);
+    watch.until([&](const EngineStatus& s) { return s.answered == ticket; });
+}
+
+TEST_CASE("a Stop that waits behind a start gives the start up, and not the run before it", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    start_paused(worker, watch, 40, 5);
+    const auto first = worker.recording();
+    // Both are sent on the decode thread, between two steps: the start has not begun when the Stop comes.
+    std::atomic<uint64_t> stop{0};
+    watch.each([&](const EngineStatus& s) {
+        if (s.state != EngineState::running || stop != 0) return;
+        worker.send(command::StartRun{bundled(2000)});
+        stop = worker.send(command::Stop{});
+    });
+    worker.send(command::Resume{});
+    const auto status = watch.until([&](const EngineStatus& s) { return stop != 0 && s.answered >= stop; });
+    watch.each({});
+    CHECK_THAT(status->error, ContainsSubstring("cancelled"));
+    CHECK(status->state == EngineState::paused);
+    CHECK(worker.recording() == first);
+    worker.send(command::Stop{}); // this one is meant for the run
+    CHECK(watch.until_state(EngineState::finished)->stop_reason == "cancelled");
+}
+
+TEST_CASE("a Stop while caches are checked gives up the check alone", "[worker]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    start_paused(worker, watch, 40, 10);
+    watch.each([&](const EngineStatus& s) {
+        if (s.checking) worker.send(command::Stop{});
+    });
+    const uint64_t ticket = worker.send(command::CheckExactness{});
+    auto status = watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+    watch.each({});
+    CHECK_THAT(status->error, ContainsSubstring("cancelled"));
+    const uint64_t resume = worker.send(command::Resume{});
+    watch.until([&](const EngineStatus& s) { return s.answered >= resume; });
+    status = watch.until_state(EngineState::finished);
+    CHECK(status->stop_reason == "max_tokens");
+    CHECK(worker.recording()->steps() == 40);
 }
 
 TEST_CASE("a start that is cancelled while it loads leaves the former run as it was", "[worker]") {

@@ -58,12 +58,13 @@ TEST_CASE("a study is written as Markdown and as one CSV for each table and figu
 }
 
 TEST_CASE("mean and 95 % interval", "[study]") {
-    const std::vector<double> values{1, 2, 3, 6};
+    const std::vector<double> values{1, 2, 3, 3, 6};
     const MeanInterval interval = mean_interval(values);
     CHECK(interval.mean == Catch::Approx(3));
-    // Variance (4 + 1 + 0 + 9) / 3, standard error sqrt(14/3/4).
-    CHECK(std::get<double>(interval.half_width) == Catch::Approx(1.96 * std::sqrt(14.0 / 12)));
-    CHECK(std::holds_alternative<std::monostate>(mean_interval(std::vector<double>{5}).half_width));
+    // Variance (4 + 1 + 0 + 0 + 9) / 4, standard error sqrt(14/4/5).
+    CHECK(std::get<double>(interval.half_width) == Catch::Approx(1.96 * std::sqrt(14.0 / 20)));
+    for (const std::vector<double>& few : {std::vector<double>{5}, {1, 2, 3, 6}}) // too few for an interval
+        CHECK(std::holds_alternative<std::monostate>(mean_interval(few).half_width));
 }
 
 TEST_CASE("the card's cases are the policies that the card describes", "[study]") {

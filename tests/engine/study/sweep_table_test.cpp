@@ -9,6 +9,7 @@
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
@@ -70,7 +71,7 @@ const json small_grid{{"name", "small"},
 
 TEST_CASE("the bootstrap interval is that of a naive implementation", "[study][sweep]") {
     const uint64_t seed = GENERATE(0U, 1U, 77U);
-    const size_t n = GENERATE(2U, 3U, 17U, 60U);
+    const size_t n = GENERATE(5U, 6U, 17U, 60U);
     const std::vector<double> values = some_values(seed + 5, n);
     BootstrapOptions options;
     options.seed = seed;
@@ -102,7 +103,7 @@ TEST_CASE("the bootstrap interval is that of a naive implementation", "[study][s
     CHECK(interval->high >= *mean(values));
     CHECK(bootstrap_mean(values, options) == interval); // the same bits again
     options.seed += 1;
-    if (n > 3) CHECK(bootstrap_mean(values, options) != interval);
+    CHECK(bootstrap_mean(values, options) != interval);
 }
 
 TEST_CASE("the bootstrap covers the mean about as often as it says", "[study][sweep]") {
@@ -132,6 +133,10 @@ TEST_CASE("too few values have no spread and no interval", "[study][sweep]") {
     CHECK(quantile({4, 1, 3, 2}, 1) == 4.0);
     const std::vector<double> pair{1, 3};
     CHECK(*standard_deviation(pair) == Approx(std::sqrt(2.0)));
+    // Of two values a percentile interval would hold the mean in half of all cases, whatever it calls itself.
+    CHECK_FALSE(bootstrap_mean(pair, {}));
+    CHECK_FALSE(bootstrap_mean(std::vector<double>{1, 2, 3, 4}, {}));
+    CHECK(bootstrap_mean(std::vector<double>{1, 2, 3, 4, 5}, {}));
 }
 
 TEST_CASE("a prompt counts once whatever its seeds, and missing values are left out", "[study][sweep]") {
@@ -169,6 +174,101 @@ TEST_CASE("a prompt counts once whatever its seeds, and missing values are left 
             CHECK(value.interval == bootstrap_mean(prompts, plan.bootstrap));
         }
     }
+}
+
+TEST_CASE("differences pair the runs of one prompt and seed", "[study][sweep]") {
+    json grid = small_grid;
+    grid["prompts"] = {"a", "b", "c", "d", "e", "f"};
+    const SweepPlan plan = make_sweep_plan(parse(grid), some_models);
+    const uint64_t seed = test::seed(GENERATE(range(20U, 25U)));
+    CAPTURE(seed);
+    SweepResults results = random_results(plan, seed);
+    results.runs.erase(plan.cells[3].id); // one that is missing leaves its pair out
+    const std::string chosen = GENERATE("", "Teacher", "OverFill");
+    const SweepTable table = make_sweep_table(plan, results, chosen);
+    const auto label = [&](size_t r) { return plan.rows[r].label; };
+    for (size_t r = 0; r < 3; ++r) {
+        // Rows: teacher, overfill, overfill + periodic.
+        const std::optional<size_t> base = chosen.empty() ? (r == 2 ? std::optional<size_t>(1) : std::nullopt)
+                                           : chosen == label(r)
+                                               ? std::nullopt
+                                               : std::optional<size_t>(chosen == "Teacher" ? 0 : 1);
+        CAPTURE(r, chosen);
+        CHECK(table.rows[r].against == (base ? label(*base) : ""));
+        for (size_t m = 0; m < num_metrics; ++m) {
+            if (metric_infos[m].summary.empty()) continue;
+            std::vector<double> prompts;
+            size_t pairs = 0;
+            for (size_t p = 0; p < 6 && base; ++p) {
+                double sum = 0, n = 0;
+                for (const uint64_t s : {1U, 2U}) {
+                    const auto value = [&](size_t row) -> std::optional<double> {
+                        for (const SweepCell& cell : plan.cells) {
+                            if (cell.row != row || cell.prompt != p || cell.seed != s) continue;
+                            if (results.runs.contains(cell.id)) return results.runs.at(cell.id)[m];
+                        }
+                        return std::nullopt;
+                    };
+                    if (!value(r) || !value(*base)) continue;
+                    sum += *value(r) - *value(*base);
+                    n += 1;
+                }
+                pairs += static_cast<size_t>(n);
+                if (n > 0) prompts.push_back(sum / n);
+            }
+            const TableValue& found = table.rows[r].differences[m];
+            REQUIRE(found.n == prompts.size());
+            REQUIRE(found.runs == pairs);
+            if (prompts.empty()) continue;
+            CHECK(*found.mean == Approx(*mean(prompts)).margin(1e-9));
+            CHECK(found.interval == bootstrap_mean(prompts, plan.bootstrap));
+        }
+    }
+    CHECK_THROWS_WITH(make_sweep_table(plan, results, "OverFil"),
+                      ContainsSubstring("OverFil") && ContainsSubstring("did you mean OverFill"));
+}
+
+TEST_CASE("what is alike for both rows of a pair falls out of the difference", "[study][sweep]") {
+    json grid = small_grid;
+    grid["prompts"] = {"a", "b", "c", "d", "e"};
+    const SweepPlan plan = make_sweep_plan(parse(grid), some_models);
+    SweepResults results;
+    for (const SweepCell& cell : plan.cells) // prompts differ by hundreds, policies by a quarter
+        value_of(results.runs[cell.id], Metric::teacher_ppl) =
+            100.0 * static_cast<double>(cell.prompt * cell.prompt) + 10 * static_cast<double>(cell.seed) +
+            (cell.row == 2 ? 0.25 : 0.5);
+    const SweepTable table = make_sweep_table(plan, results);
+    const TableValue& difference = table.rows[2].differences[static_cast<size_t>(Metric::teacher_ppl)];
+    CHECK(difference.mean == -0.25);
+    CHECK(difference.interval == Interval{-0.25, -0.25});
+    CHECK(table.rows[2].value(Metric::teacher_ppl).interval->high >
+          table.rows[2].value(Metric::teacher_ppl).interval->low + 100);
+    const std::string csv = sweep_differences(table, TableColumns::deterministic);
+    CHECK_THAT(csv, ContainsSubstring(",OverFill,teacher_ppl,-0.25,0,-0.25,-0.25,-0.25,5,10\n"));
+    CHECK_THAT(sweep_markdown(table, TableColumns::all),
+               ContainsSubstring("| -0.250 ± 0.000 [-0.250, -0.250] |"));
+}
+
+TEST_CASE("a mean over fewer prompts or runs than its row says so", "[study][sweep]") {
+    const SweepPlan plan = make_sweep_plan(parse(small_grid), some_models); // 3 prompts, 2 seeds
+    SweepResults results;
+    for (const SweepCell& cell : plan.cells) {
+        MetricValues values;
+        value_of(values, Metric::teacher_ppl) = 2;
+        if (cell.prompt != 1) value_of(values, Metric::task_score) = 0.5; // no task
+        if (cell.seed != 2 || cell.prompt != 0) value_of(values, Metric::agreement) = 1;
+        results.runs[cell.id] = values;
+    }
+    const SweepTable table = make_sweep_table(plan, results);
+    CHECK(table.rows[0].value(Metric::task_score).n == 2);
+    CHECK(table.rows[0].value(Metric::agreement).n == 3);
+    CHECK(table.rows[0].value(Metric::agreement).runs == 5);
+    CHECK_THAT(sweep_markdown(table, TableColumns::deterministic),
+               ContainsSubstring(
+                   "| Teacher | 3 | 2.000 ± 0.000 | 1.000 ± 0.000 (5 of 6 runs) | 0.500 ± 0.000 (n = 2) |"));
+    const std::string csv = sweep_csv(table, TableColumns::deterministic);
+    CHECK(field(csv, 0, "prompts") == "3");
+    CHECK(field(csv, 0, "task_score_n") == "2");
 }
 
 TEST_CASE("overhead compares runs of the same prompt, seed and length", "[study][sweep]") {
@@ -251,9 +351,11 @@ TEST_CASE("an empty cell is empty and never 0", "[study][sweep]") {
             CHECK(field(csv, 2, std::string(metric.name) + part).empty());
     }
     CHECK_THAT(markdown,
-               ContainsSubstring("| Teacher | | | | | | | | | |") && ContainsSubstring("Incomplete"));
+               ContainsSubstring("| Teacher | 3 | | | | | | | | | |") && ContainsSubstring("Incomplete"));
     CHECK(sweep_pareto(table, TableColumns::all) ==
-          "group,row,quality,quality_value,cost,cost_value,on_front\n");
+          "group,row,quality,quality_value,quality_n,cost,cost_value,cost_n,on_front\n");
+    CHECK(sweep_differences(table, TableColumns::all) ==
+          "group,row,against,metric,difference,sd,ci_low,ci_high,median,n,runs\n");
 }
 
 TEST_CASE("the table has the literature's rows and columns", "[study][sweep]") {
@@ -272,42 +374,57 @@ TEST_CASE("the table has the literature's rows and columns", "[study][sweep]") {
         results.runs[cell.id] = values;
     }
     const SweepTable table = make_sweep_table(plan, results);
-    CHECK(sweep_markdown(table, TableColumns::deterministic) ==
-          "# small\n"
-          "\n"
-          "1 prompt x 1 seed, 3 of 3 runs, device cpu.\n"
-          "\n"
-          "| | teacher-PPL | tail log-prob (nats/token) | repetition@3 | characters | refreshes |\n"
-          "|---|---:|---:|---:|---:|---:|\n"
-          "| Teacher | 1.500 | 2.000 | 2.500 | 3.0 | 4.00 |\n"
-          "| OverFill | 9.000 | 9.500 | 10.000 | 10.5 | 11.50 |\n"
-          "| OverFill + periodic (steps_since_refresh >= 64) | 16.500 | 17.000 | 17.500 | 18.0 | 19.00 |\n"
-          "\n"
-          "### Quality and work\n"
-          "\n"
-          "| | teacher-PPL | tail log-prob (nats/token) | repetition@3 | characters | tokens | refreshes | "
-          "teacher passes | "
-          "teacher tokens | agreement | first choices | entropy (bits) |\n"
-          "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
-          "| Teacher | 1.500 | 2.000 | 2.500 | 3.0 | 3.5 | 4.00 | 4.50 | 5.0 | 5.500 | 6.000 | 6.500 |\n"
-          "| OverFill | 9.000 | 9.500 | 10.000 | 10.5 | 11.0 | 11.50 | 12.00 | 12.5 | 13.000 | 13.500 | "
-          "14.000 |\n"
-          "| OverFill + periodic (steps_since_refresh >= 64) | 16.500 | 17.000 | 17.500 | 18.0 | 18.5 | "
-          "19.00 | 19.50 | 20.0 | "
-          "20.500 | 21.000 | 21.500 |\n"
-          "\n"
-          "Spread is the standard deviation over prompts, brackets the 95 % bootstrap interval of the mean "
-          "(percentile, 2000 "
-          "resamples of prompts); an empty field was not measured.\n");
+    CHECK(
+        sweep_markdown(table, TableColumns::deterministic) ==
+        "# small\n"
+        "\n"
+        "1 prompt x 1 seed, 3 of 3 runs, device cpu.\n"
+        "\n"
+        "| | n | teacher-PPL | tail log-prob (nats/token) | repetition@3 | characters | refreshes |\n"
+        "|---|---:|---:|---:|---:|---:|---:|\n"
+        "| Teacher | 1 | 1.500 | 2.000 | 2.500 | 3.0 | 4.00 |\n"
+        "| OverFill | 1 | 9.000 | 9.500 | 10.000 | 10.5 | 11.50 |\n"
+        "| OverFill + periodic (steps_since_refresh >= 64) | 1 | 16.500 | 17.000 | 17.500 | 18.0 | 19.00 |\n"
+        "\n"
+        "### Quality and work\n"
+        "\n"
+        "| | n | teacher-PPL | tail log-prob (nats/token) | repetition@3 | characters | tokens | refreshes | "
+        "teacher passes | "
+        "teacher tokens | agreement | first choices | entropy (bits) |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+        "| Teacher | 1 | 1.500 | 2.000 | 2.500 | 3.0 | 3.5 | 4.00 | 4.50 | 5.0 | 5.500 | 6.000 | 6.500 |\n"
+        "| OverFill | 1 | 9.000 | 9.500 | 10.000 | 10.5 | 11.0 | 11.50 | 12.00 | 12.5 | 13.000 | 13.500 | "
+        "14.000 |\n"
+        "| OverFill + periodic (steps_since_refresh >= 64) | 1 | 16.500 | 17.000 | 17.500 | 18.0 | 18.5 | "
+        "19.00 | 19.50 | 20.0 | "
+        "20.500 | 21.000 | 21.500 |\n"
+        "\n"
+        "### Paired differences\n"
+        "\n"
+        "| | minus | n | teacher-PPL | tail log-prob (nats/token) | repetition@3 | characters | tokens | "
+        "refreshes | "
+        "teacher passes | teacher tokens | agreement | first choices | entropy (bits) |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+        "| OverFill + periodic (steps_since_refresh >= 64) | OverFill | 1 | +7.500 | +7.500 | +7.500 | +7.5 "
+        "| +7.5 | "
+        "+7.50 | +7.50 | +7.5 | +7.500 | +7.500 | +7.500 |\n"
+        "\n"
+        "n is the number of prompts; a mean over fewer says so. Spread is the standard deviation over "
+        "prompts, "
+        "brackets the 95 % bootstrap interval of the mean (percentile, 2000 resamples of prompts), where "
+        "there are at "
+        "least 5 of them; an empty field was not measured. A paired difference is the mean over prompts of a "
+        "row's "
+        "value minus that of the row in the column \"minus\", with the same prompt and seed.\n");
     const std::string all = sweep_markdown(table, TableColumns::all);
-    CHECK_THAT(all,
-               ContainsSubstring(
-                   "| | teacher-PPL | tail log-prob (nats/token) | repetition@3 | characters | TTFT (ms) | "
-                   "decode TPS | total (s) | refreshes | overhead (%) |"));
+    CHECK_THAT(
+        all, ContainsSubstring(
+                 "| | n | teacher-PPL | tail log-prob (nats/token) | repetition@3 | characters | TTFT (ms) | "
+                 "decode TPS | total (s) | refreshes | overhead (%) |"));
     CHECK_THAT(all, ContainsSubstring("### Time (single runs)") && ContainsSubstring("of single runs"));
     const std::string csv = sweep_csv(table, TableColumns::all);
     CHECK(csv.starts_with(
-        "group,row,mode,policy,runs,expected,teacher_ppl,teacher_ppl_sd,teacher_ppl_ci_low,"));
+        "group,row,mode,policy,runs,expected,prompts,teacher_ppl,teacher_ppl_sd,teacher_ppl_ci_low,"));
     CHECK(field(csv, 2, "mode") == "overfill");
     CHECK(field(csv, 2, "policy") == "1");
     CHECK(field(csv, 2, "teacher_ppl") == "16.5");
@@ -340,7 +457,8 @@ TEST_CASE("several groups have a table each and one together", "[study][sweep]")
     CHECK(table.rows[1].value(Metric::teacher_ppl).mean == 4.5);
     CHECK(table.rows[2].value(Metric::teacher_ppl).mean == 6.0);
     CHECK_THAT(sweep_markdown(table, TableColumns::all),
-               ContainsSubstring("## x\\|y") && ContainsSubstring("4.500 ± 2.121 ["));
+               ContainsSubstring("## x\\|y") &&
+                   ContainsSubstring("| 2 | 4.500 ± 2.121 |")); // two prompts: a spread and no interval
 }
 
 TEST_CASE("the front is what no other row beats, by comparison of all pairs", "[study][sweep]") {
@@ -386,6 +504,6 @@ TEST_CASE("a decoding teacher reads every token in the comparison of work", "[st
     value_of(values, Metric::teacher_tokens) = 0;
     value_of(values, Metric::refreshes) = 0;
     const std::string csv = sweep_pareto(make_sweep_table(plan, results), TableColumns::all);
-    CHECK(csv == "group,row,quality,quality_value,cost,cost_value,on_front\nprompts,Teacher,teacher_ppl,2,"
-                 "teacher_tokens,99,1\n");
+    CHECK(csv == "group,row,quality,quality_value,quality_n,cost,cost_value,cost_n,on_front\n"
+                 "prompts,Teacher,teacher_ppl,2,1,teacher_tokens,99,1,1\n");
 }

@@ -1,6 +1,8 @@
+#include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/base/regular_file.h"
+#include "engine/text/utf8.h"
 #include "tests/engine/text/text_fixture.h"
 
 #include <fcntl.h>
@@ -36,6 +38,25 @@ TEST_CASE("malformed JSON is refused with line and column", "[base]") {
     CHECK_THAT(refusal("[1e999]"), ContainsSubstring("overflow"));
     CHECK_THAT(refusal("\"\xFF\""), ContainsSubstring("UTF-8"));
     CHECK_THAT(refusal("[1,]"), ContainsSubstring("column 4"));
+}
+
+TEST_CASE("a message is short, whatever it speaks of", "[base]") {
+    const std::string huge = "begin" + std::string(5'000'000, 'x') + "end", odd = "\u00e9";
+    const Error all(huge, huge, huge, huge);
+    CHECK(std::string(all.what()).size() < 8000);
+    CHECK_THAT(all.problem(), Catch::Matchers::StartsWith("begin") && Catch::Matchers::EndsWith("end") &&
+                                  ContainsSubstring("bytes ...]"));
+    CHECK_THAT(Error("reading", "x.json", huge, "try this").what(),
+               Catch::Matchers::EndsWith("end; try this"));
+    // No character is cut in two, wherever the cut would fall.
+    for (const char* before : {"", "a", "ab"}) {
+        std::string text = before;
+        for (int i = 0; i < 4000; ++i)
+            text += odd;
+        CHECK_FALSE(first_invalid_utf8(Error("reading", "x", text).problem()));
+    }
+    const std::string list(1500, 'n');
+    CHECK(Error("reading", "x", list).problem() == list);
 }
 
 TEST_CASE("the text of a JSON value is made of any bytes", "[base]") {

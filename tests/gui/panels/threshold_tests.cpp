@@ -239,7 +239,7 @@ void logarithmic_axes(Robot& r) {
     const auto share = [&] { return (plot.y + plot.height - middle(r.box(line_mark))) / plot.height; };
     const float linear_share = share();
     choose_axis(r, "Logarithmic y axis");
-    GUI_CHECK(r.ctx().plots.scale[entropy] == ui::AxisScale::log);
+    GUI_CHECK(r.ctx().plots.of("entropy_bits").scale == ui::AxisScale::log);
     // 4 of some 8 bits is in the upper part of the decades, and the line is still the same value.
     GUI_CHECK(share() > linear_share + 0.1F && share() < 1);
     GUI_CHECK(r.ctx().drafts.number(key) == 4.0);
@@ -262,7 +262,7 @@ void logarithmic_axes(Robot& r) {
     r.frames(3);
     GUI_CHECK(!r.find(line_mark));
     choose_axis(r, "Symlog y axis");
-    GUI_CHECK(r.ctx().plots.scale[entropy] == ui::AxisScale::symlog);
+    GUI_CHECK(r.ctx().plots.of("entropy_bits").scale == ui::AxisScale::symlog);
     GUI_CHECK(r.find(line_mark)); // here it has one
     r.act("edit.undo");
     GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.0; }));
@@ -285,9 +285,46 @@ void logarithmic_axes(Robot& r) {
     r.te->SetRef("");
     r.te->KeyPress(ImGuiKey_Escape);
     r.frames(3);
-    GUI_CHECK(r.ctx().plots.scale[entropy] == ui::AxisScale::linear);
+    GUI_CHECK(r.ctx().plots.of("entropy_bits").scale == ui::AxisScale::linear);
     r.move_away();
     GUI_CHECK(std::abs(middle(r.box(line_mark)) - linear) <= 2);
+}
+
+void threshold_has_a_history(Robot& r) {
+    r.start(with_threshold(r, 9), 40);
+    GUI_CHECK(!r.find("signals/stair/entropy_bits") && !r.find("signals/change/0"));
+    r.te->ItemInputValue("//Policy/**/threshold/##entry", "5");
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == 5.0; }));
+    r.step(40);
+    // The stair stands where the line was; line and tag are the present value.
+    const auto plot = r.box(plot_mark);
+    const float was = middle(r.box("signals/stair/entropy_bits")), is = middle(r.box(line_mark));
+    GUI_CHECK(was < is - plot.height * 0.1F); // 9 is above 5
+    // A tick tells the change, in Signals and in the Timeline, at the step that felt it first.
+    for (const std::string panel : {"signals", "timeline"}) {
+        const auto tick = r.box(panel + "/change/0");
+        r.move(tick.x + tick.width / 2, tick.y + tick.height / 2);
+        GUI_CHECK(r.shows("From step 41: Entropy threshold: 5 bits"));
+        r.move_away();
+    }
+    const auto tick = r.box("signals/change/0");
+    const auto& view = r.ctx().time;
+    const auto now = r.box(plot_mark); // longer labels take room from it
+    const double at = (40.5 - view.x_min) / (view.x_max - view.x_min) * static_cast<double>(now.width);
+    GUI_CHECK(std::abs(tick.x + tick.width / 2 - now.x - static_cast<float>(at)) <= 2);
+    // The stair is still there when the line is dragged; one drag is one line of the log.
+    const int told = r.count_log_lines("Entropy threshold");
+    grab_line(r);
+    r.drag_by(0, plot.height * 0.2F, 8);
+    r.te->MouseUp(0);
+    r.frames(2);
+    const double draft = r.ctx().drafts.number(key).value();
+    GUI_CHECK(draft < 5);
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == draft; }));
+    r.step(1);
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Entropy threshold") > told; }));
+    r.frames(10);
+    GUI_CHECK(r.count_log_lines("Entropy threshold") == told + 1);
 }
 
 } // namespace
@@ -296,6 +333,7 @@ std::vector<Case> threshold_cases() {
     return {
         {"signals", "SG1 SG3 PO1 the entropy line is dragged: draft, engine, card and refreshes agree",
          drag_the_entropy_line},
+        {"signals", "SG16 a threshold has a history, and live changes are ticks", threshold_has_a_history},
         {"signals", "SG1 a drag leaves its last value and nothing else behind",
          drag_sends_only_the_last_value},
         {"signals", "SG2 Esc in a drag gives the old threshold back", escape_restores},

@@ -201,11 +201,11 @@ void plotted_values(Robot& r) {
     GUI_CHECK(r.until([&] { return r.count_log_lines("prompts.csv") == 1; }));
     GUI_CHECK(read_all(other) == "prompt,answer\n");
     // Where nothing is plotted there is nothing to write, and the reason is told.
-    const auto shown = r.ctx().plots.shown;
-    r.ctx().plots.shown.fill(false);
+    const ui::SignalPlots shown = r.ctx().plots;
+    r.ctx().plots = {};
     GUI_CHECK(!r.enabled("export.plotted"));
     GUI_CHECK(r.action("export.plotted").why_disabled(r.ctx()).find("No signal") != std::string::npos);
-    r.ctx().plots.shown = shown;
+    r.ctx().plots = shown;
     r.act("view.fit");
     r.act("view.follow");
 }

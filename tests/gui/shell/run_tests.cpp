@@ -82,6 +82,34 @@ void steps_are_counted(Robot& r) {
     GUI_CHECK(r.recording()->steps() == 23);
 }
 
+void pace_of_a_run(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    r.start(run, 4);
+    GUI_CHECK(r.status()->pace == 0); // tests run as fast as it goes
+    r.act("run.slower");
+    GUI_CHECK(r.until([&] { return r.status()->pace == 200; }));
+    // The slowest: one token a second. Pause, refresh and settings do not wait for it.
+    r.te->ItemClick("//Run bar/##pace");
+    r.te->ItemClick("//$FOCUSED/1 a second");
+    GUI_CHECK(r.until([&] { return r.status()->pace == 1; }));
+    GUI_CHECK(!r.enabled("run.slower"));
+    r.act("run.play_pause");
+    GUI_CHECK(r.until([&] { return r.recording()->steps() >= 5; }));
+    const int64_t before = r.recording()->steps();
+    r.act("run.refresh_now");
+    GUI_CHECK(r.until([&] { return r.recording()->refreshes().size() == 1; }, 40));
+    GUI_CHECK(r.recording()->steps() <= before + 2);
+    r.act("run.play_pause");
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::paused; }, 40));
+    r.act("run.faster");
+    GUI_CHECK(r.until([&] { return r.status()->pace == 2; }));
+    r.te->ItemClick("//Run bar/##pace");
+    r.te->ItemClick("//$FOCUSED/as fast as it goes");
+    GUI_CHECK(r.until([&] { return r.status()->pace == 0; }));
+    r.step(30); // and so they do
+}
+
 void refresh_now_while_decoding(Robot& r) {
     RunConfig run = r.slow_config();
     run.policy = preset_policy("none");
@@ -211,6 +239,8 @@ std::vector<Case> run_cases() {
          play_and_pause},
         {"run bar", "RB1 stop ends the run, start again makes it anew", stop_ends_the_run},
         {"run bar", "RB2 step makes one record, step N makes N, then it is paused", steps_are_counted},
+        {"run bar", "RB9 the pace of a run: halved, doubled, chosen; nothing else waits for it",
+         pace_of_a_run},
         {"run bar", "RB3 refresh now in mid-generation: one more refresh, by hand",
          refresh_now_while_decoding},
         {"run bar", "RB4 rewind and continue gives a bit-equal recording", rewind_and_continue},

@@ -131,11 +131,11 @@ TEST_CASE("of the last block of cells only what the window holds is drawn", "[ui
     }
     AttentionMap map;
     map.update(*recording, {AttentionOf::student, {5, 20}, {0}, {0}, 5, 4});
-    REQUIRE(map.key_factor() == 5);   // 21 keys on 5 texels
+    REQUIRE(map.key_factor() == 8);   // 21 keys on 5 texels, by powers of two
     REQUIRE(map.query_factor() == 4); // 16 queries on 4 texels
     REQUIRE(map.first_aligned() == 4);
     const CellWindow window = cell_window(map);
-    CHECK(window.u_end == Approx(21.0 / 25));
+    CHECK(window.u_end == Approx(21.0 / 24));
     CHECK(window.v_begin == Approx(1.0 / static_cast<double>(map.rows() * 4)));
     CHECK(window.v_end == Approx(17.0 / static_cast<double>(map.rows() * 4)));
 }

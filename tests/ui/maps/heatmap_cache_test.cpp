@@ -2,6 +2,7 @@
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/maps/cache_map.h"
+#include "ui/scene/maps/cache_view.h"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -110,6 +111,39 @@ TEST_CASE("the cache of any step is what a replay of the run finds there", "[ui]
         const Replay run = random_run(random, 40);
         for (int64_t step = 0; step <= 40; ++step)
             check_against(*run.recording, run.behind, step);
+    }
+}
+
+TEST_CASE("a view that follows a run shows what one made at once shows", "[ui]") {
+    std::mt19937 random(test::seed(3));
+    for (int round = 0; round < 25; ++round) {
+        const Replay run = random_run(random, 40);
+        const Recording& recording = *run.recording;
+        CacheView view; // with jumps forward and back
+        for (int64_t step = 0, moves = 0; moves < 60; ++moves) {
+            view.update(recording, step);
+            const CacheColumns columns = cache_columns(recording, step);
+            CAPTURE(round, step);
+            REQUIRE(view.columns().step == columns.step);
+            REQUIRE(view.columns().origin == columns.origin);
+            REQUIRE(view.columns().refresh == columns.refresh);
+            REQUIRE(view.columns().written_at == columns.written_at);
+            REQUIRE(view.teacher_length() == teacher_length(recording, step));
+            const DriftColumns drift = drift_columns(recording, step, columns.length());
+            REQUIRE(view.drift().layers == drift.layers);
+            const auto same = [](float a, float b) { return is_absent(a) ? is_absent(b) : a == b; };
+            for (int64_t layer = 0; layer < drift.layers; ++layer)
+                for (int64_t p = 0; p < columns.length(); ++p) {
+                    const size_t there = view.drift().index(layer, p), here = drift.index(layer, p);
+                    REQUIRE(same(view.drift().k[there], drift.k[here]));
+                    REQUIRE(same(view.drift().v[there], drift.v[here]));
+                    const float mean =
+                        is_absent(drift.k[here]) ? absent() : (drift.k[here] + drift.v[here]) / 2;
+                    REQUIRE(same(view.shown()[there], mean));
+                }
+            step = random() % 6 == 0 ? static_cast<int64_t>(random() % 41)
+                                     : std::min<int64_t>(40, step + static_cast<int64_t>(random() % 3));
+        }
     }
 }
 

@@ -195,7 +195,7 @@ TEST_CASE("thresholds of every signal that can trigger can be dragged within lim
     for (const Signal& signal : signals()) {
         if (signal.letter == 0) continue;
         RefreshPolicy policy;
-        policy.triggers.push_back(default_trigger(signal.name));
+        policy.triggers.push_back(default_trigger(signal));
         check_policy(policy, "a default trigger");
         Drafts drafts;
         drafts.begin_frame(status_with(policy));
@@ -203,7 +203,7 @@ TEST_CASE("thresholds of every signal that can trigger can be dragged within lim
         CAPTURE(signal.name);
         REQUIRE(lines.size() == 1);
         REQUIRE(lines[0].value == signal.default_threshold);
-        const DragLimits limits = drag_limits(lines[0], signal.name);
+        const DragLimits limits = drag_limits(lines[0], signal);
         REQUIRE(limits.min <= signal.default_threshold);
         REQUIRE(limits.max >= signal.default_threshold);
     }

@@ -74,14 +74,14 @@ TEST_CASE("a plot's header reads the value at a step, the last one before it, or
     SeriesSet series;
     series.begin_frame(recording, 3);
     using Kind = SignalReading::Kind;
-    CHECK(signal_reading(series, entropy, 1).kind == Kind::value);
-    CHECK(signal_reading(series, entropy, 1).text == "5.25");
-    CHECK(signal_reading(series, entropy, 3).kind == Kind::earlier);
-    CHECK(signal_reading(series, entropy, 3).text == "5.25 at step 1");
-    CHECK(signal_reading(series, kl, 2).kind == Kind::none);
-    CHECK(signal_reading(series, score, 1).kind == Kind::neither);
-    CHECK(signal_reading(series, score, 2).kind == Kind::yes);
-    CHECK(signal_reading(series, score, 3).text == "wrong");
+    CHECK(signal_reading(series, signals()[entropy], entropy, 1).kind == Kind::value);
+    CHECK(signal_reading(series, signals()[entropy], entropy, 1).text == "5.25");
+    CHECK(signal_reading(series, signals()[entropy], entropy, 3).kind == Kind::earlier);
+    CHECK(signal_reading(series, signals()[entropy], entropy, 3).text == "5.25 at step 1");
+    CHECK(signal_reading(series, signals()[kl], kl, 2).kind == Kind::none);
+    CHECK(signal_reading(series, signals()[score], score, 1).kind == Kind::neither);
+    CHECK(signal_reading(series, signals()[score], score, 2).kind == Kind::yes);
+    CHECK(signal_reading(series, signals()[score], score, 3).text == "wrong");
 
     const SeriesSummary seen = series.seen(entropy, 0.2, 2.7);
     CHECK(seen.finite == 1);

@@ -172,20 +172,29 @@ TEST_CASE("ten thousand tokens: a line is found without looking at the others", 
     REQUIRE(layout.token_at(layout.num_lines() + 3, 1) == -1);
 }
 
-TEST_CASE("token colours keep the text readable on every map, dark and light", "[text][TX1]") {
-    for (const auto name : colour_map_names())
+TEST_CASE("token colours go from the background to the signal's colour, and the text stays readable",
+          "[text][TX1]") {
+    for (const uint32_t hue : {0xFFE9B456U, 0xFF739E00U, 0xFF101010U, 0xFFFFFFFFU, 0xFF0000FFU, 0xFF42E4F0U})
         for (const auto& [background, text] :
              {std::pair{0xFF231D1AU, 0xFFECE7E4U}, std::pair{0xFFFFFFFFU, 0xFF201A16U}}) {
             TokenColours colours;
-            colours.build(colour_map(name), background, text);
+            colours.build(hue, background, text);
+            double before = 0;
             for (int i = 0; i < 256; ++i) {
                 const auto& e = colours.at(i / 255.0);
-                CAPTURE(name, i);
+                CAPTURE(hue, i);
                 REQUIRE(contrast(e.background, e.text) >= 4.4999);
-                REQUIRE(e.underline == (colour_map(name)[static_cast<size_t>(i)] | 0xFF000000U));
+                // The higher the value, the further from the background.
+                const double away = contrast(e.background, background);
+                REQUIRE(away >= before - 0.02);
+                before = away;
             }
-            REQUIRE(colours.at(-3).underline == colours.at(0).underline);
+            REQUIRE(contrast(colours.at(0).background, background) < 1.15); // low is as good as transparent
+            REQUIRE(colours.at(0).underline == 0);                          // and has no underline
+            REQUIRE(colours.at(1).underline == hue);
+            REQUIRE(colours.at(-3).background == colours.at(0).background);
             REQUIRE(colours.at(7).underline == colours.at(1).underline);
+            REQUIRE(TokenColours::entry(hue, background, text).underline == hue);
         }
     REQUIRE(contrast(0xFF000000U, 0xFFFFFFFFU) > 20.9);
     REQUIRE(contrast(0xFF808080U, 0xFF808080U) == 1);

@@ -73,8 +73,8 @@ TEST_CASE("log has no place for 0 and below, the other axes have one for every n
         CHECK_FALSE(axis.has_place(std::numeric_limits<double>::quiet_NaN()));
     }
     CHECK(std::isnan(log.forward(std::numeric_limits<double>::quiet_NaN()))); // lifts the pen of a line
-    CHECK(can_be_logarithmic("mc_variance"));
-    CHECK_FALSE(can_be_logarithmic("logprob"));
+    CHECK(can_be_logarithmic(signals()[*signal_id("mc_variance")]));
+    CHECK_FALSE(can_be_logarithmic(signals()[*signal_id("logprob")]));
 }
 
 TEST_CASE("an automatic logarithmic range holds every value above 0 and every near threshold",
@@ -213,15 +213,40 @@ TEST_CASE("steps in sight are those that the plots show, and only those of the r
 
 TEST_CASE("the axes of signals come back from the settings, and nonsense does not", "[plot][SG11]") {
     SignalPlots plots = first_signal_plots();
-    CHECK(plotted_signals(plots).size() == 3);
+    CHECK(plotted_signals(plots, signals()).size() == 3);
     CHECK(changed_axes(plots).empty());
-    plots.scale[*signal_id("mc_variance")] = AxisScale::log;
-    plots.scale[*signal_id("logprob")] = AxisScale::symlog;
+    plots.choose("mc_variance").scale = AxisScale::log;
+    plots.choose("logprob").scale = AxisScale::symlog;
     const auto stored = changed_axes(plots);
     CHECK(stored.size() == 2);
     SignalPlots back;
     set_axes(back, stored);
-    CHECK(back.scale == plots.scale);
-    set_axes(back, {{"logprob", "log"}, {"no_such", "log"}, {"kl_nats", "cubic"}});
+    CHECK(changed_axes(back) == stored);
+    set_axes(back, {{"logprob", "log"}, {"No such", "log"}, {"kl_nats", "cubic"}});
     CHECK(changed_axes(back).empty());
+    // A run may publish it later.
+    set_axes(back, {{"kept_positions", "log"}});
+    CHECK(back.of("kept_positions").scale == AxisScale::log);
+}
+
+TEST_CASE("what plots show of the layers comes back from the settings, and nonsense does not",
+          "[plot][settings]") {
+    SignalPlots plots;
+    plots.choose("attention_entropy_bits").layers = {.reduction = Reduction::layer, .layer = 3};
+    plots.choose("kept_positions").layers = {.strip = true};
+    plots.choose("drift").layers = {.reduction = Reduction::max};
+    plots.choose("entropy_bits").shown = true;
+    const auto stored = changed_layers(plots);
+    CHECK(stored == std::map<std::string, std::string>{{"attention_entropy_bits", "layer 3"},
+                                                       {"kept_positions", "strip"},
+                                                       {"drift", "max"}});
+    SignalPlots back;
+    set_layers(back, stored);
+    CHECK(changed_layers(back) == stored);
+    set_layers(back, {{"drift", "layer -1"},
+                      {"kl_nats", "layer 3x"},
+                      {"No such", "max"},
+                      {"logprob", "layer"},
+                      {"top1_prob", "median"}});
+    CHECK(changed_layers(back).empty());
 }

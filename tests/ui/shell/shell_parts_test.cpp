@@ -6,7 +6,7 @@
 #include "ui/base/fuzzy.h"
 #include "ui/context/toasts.h"
 #include "ui/dialogs/prompt_files.h"
-#include "ui/shell/engine_log.h"
+#include "ui/scene/policy/command_words.h"
 #include "ui/state/action.h"
 #include "ui/state/layout.h"
 #include "ui/state/settings.h"
@@ -119,6 +119,9 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.hints_seen = true;
     settings.steps_at_once = 7;
     settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
+    settings.layers = {{"attention_entropy_bits", "layer 3"}};
+    settings.signals = {"entropy_bits", "kept_positions"};
+    settings.pace = 0; // as fast as it goes
     store_settings(folder.path, settings);
     std::string problem;
     const Settings back = load_settings(folder.path, problem);
@@ -130,6 +133,12 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.hints_seen);
     CHECK(back.steps_at_once == 7);
     CHECK(back.y_axes == settings.y_axes);
+    CHECK(back.layers == settings.layers);
+    CHECK(back.pace == 0);
+    CHECK(back.signals == settings.signals);
+    settings.signals.reset(); // the usual ones
+    store_settings(folder.path, settings);
+    CHECK(!load_settings(folder.path, problem).signals);
 }
 
 TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {
@@ -155,6 +164,20 @@ TEST_CASE("absent settings are no problem, and absurd ones are brought into rang
     const Settings settings = load_settings(folder.path, problem);
     CHECK(settings.user_scale == max_user_scale);
     CHECK(settings.steps_at_once == 1);
+}
+
+TEST_CASE("the pace doubles and halves between one token a second and as fast as it goes", "[ui]") {
+    CHECK(Settings().pace == 20);
+    CHECK(next_pace(20, true) == 40);
+    CHECK(next_pace(160, true) == 200);
+    CHECK(next_pace(200, true) == 0);
+    CHECK(next_pace(0, true) == 0);
+    CHECK(next_pace(0, false) == 200);
+    CHECK(next_pace(20, false) == 10);
+    CHECK(next_pace(1.5, false) == 1);
+    CHECK(next_pace(1, false) == 1);
+    CHECK(pace_text(0) == "max");
+    CHECK(pace_text(12.5) == "12.5 a second");
 }
 
 TEST_CASE("the scale walks from 75 to 300 percent and back", "[ui]") {
@@ -461,7 +484,7 @@ TEST_CASE("the check of an action table finds each kind of fault", "[ui]") {
 
 TEST_CASE("applied commands are logged in words, and unknown ones as they stand", "[ui]") {
     const auto line = [](const Command& command) { return describe({7, to_json(command).dump()}); };
-    CHECK(line(command::SetParameter{"entropy.threshold", "5.2"}) == "step 7: entropy.threshold = 5.2");
+    CHECK(line(command::SetParameter{"entropy.threshold", "5.2"}) == "step 7: Entropy threshold: 5.2 bits");
     CHECK(line(command::RefreshNow{}) == "step 7: refresh by hand");
     CHECK(line(command::SetPolicy{preset_policy("kl")}) == "step 7: policy kl");
     CHECK(describe({7, "{\"of\": \"tomorrow\"}"}) == "step 7: {\"of\": \"tomorrow\"}");

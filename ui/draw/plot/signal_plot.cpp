@@ -29,8 +29,9 @@ struct ValueLabels {
     std::span<const ThresholdLine>
         thresholds; ///< a tag covers the label behind it: better none than half of one
     const ValueAxis& axis;
-    double covered = 0; ///< by a tag to either side of its middle, as a share of the axis
-    double step = 0;    ///< between the ticks of a linear axis
+    double covered = 0;  ///< by a tag to either side of its middle, as a share of the axis
+    double step = 0;     ///< between the ticks of a linear axis
+    bool layers = false; ///< ticks are layers
 };
 
 /// As many digits as neighbours need to differ, padded on the left to the gutter's width.
@@ -41,6 +42,7 @@ int value_label(double value, char* buffer, int size, void* user) {
                labels.covered;
     });
     std::string text = hidden ? std::string() : format_tick(value, labels.step);
+    if (labels.layers) text.insert(0, 1, 'L');
     const float missing = labels.least_width - ImGui::CalcTextSize(text.c_str()).x;
     if (missing > 0)
         text.insert(0, static_cast<size_t>(std::ceil(missing / ImGui::CalcTextSize(" ").x)), ' ');
@@ -63,19 +65,39 @@ float SignalPlot::header_height() {
     return ImGui::GetTextLineHeight() + 6;
 }
 
+void SignalPlot::begin_frame(UiContext& ctx, size_t signal) {
+    m_signal = signal;
+    m_info = &ctx.signals()[signal];
+    const LayerPick pick = ctx.layer_pick(*m_info);
+    if (pick != m_pick) m_auto_y = true;
+    m_pick = pick;
+}
+
+std::vector<ThresholdLine> SignalPlot::threshold_lines_here(const UiContext& ctx) const {
+    if (m_pick.strip) return {};
+    return lines_of_pick(threshold_lines(ctx.drafts, info().name), m_pick);
+}
+
 void SignalPlot::forget_run() {
+    m_strip.clear();
     m_auto_y = true;
     m_box_from.reset();
     m_pressed = false;
 }
 
 void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines) {
+    if (m_pick.strip) { // one row a layer, layer 0 at the top as in every map
+        const int64_t layers = ctx.recording ? ctx.recording->info().layers : 1;
+        m_axis = {.scale = AxisScale::linear, .min = -0.5, .max = static_cast<double>(layers) - 0.5};
+        return;
+    }
     std::vector<double> thresholds;
     for (const ThresholdLine& line : lines)
         thresholds.push_back(line.value);
     const int64_t vocab = ctx.recording ? ctx.recording->info().vocab_size : ctx.status->student.vocab_size;
-    fit_axis(m_axis, ctx.plots.scale[m_signal], stack.series.seen(m_signal, ctx.time.x_min, ctx.time.x_max),
-             thresholds, usual_range(info(), vocab));
+    fit_axis(m_axis, ctx.plots.of(info().name).scale,
+             stack.series.seen(m_signal, ctx.time.x_min, ctx.time.x_max, m_pick), thresholds,
+             usual_range(info(), vocab));
 }
 
 /// What a frame of the plot knows before and behind its drawing.
@@ -92,17 +114,18 @@ struct SignalPlot::Frame {
 void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels) {
     ImGui::PushID(static_cast<int>(m_signal));
     m_header_button = 0;
-    const Lines lines = threshold_lines(ctx.drafts, info().name);
+    const Lines lines = threshold_lines_here(ctx);
     draw_header(ctx, stack, lines);
     for (const ThresholdLine& line : lines)
         stack.gutter = std::max(stack.gutter, threshold_tag_width(line.value));
 
-    if (stack.fit || m_axis.scale != ctx.plots.scale[m_signal]) m_auto_y = true;
+    const AxisScale scale = m_pick.strip ? AxisScale::linear : ctx.plots.of(info().name).scale;
+    if (stack.fit || m_axis.scale != scale) m_auto_y = true;
     if (m_auto_y && !m_held) fit_values(ctx, stack, lines);
     // ImPlot writes a linked axis back when a plot ends, so a range that a drag widened is set before the next one.
     m_axis.widen(std::exchange(m_grow_down, 0.0), std::exchange(m_grow_up, 0.0));
     const float covered = ImGui::GetTextLineHeight() / std::max(1.0F, height - header_height());
-    Frame f{{stack.gutter, lines, m_axis, static_cast<double>(covered), 0},
+    Frame f{{stack.gutter, lines, m_axis, static_cast<double>(covered), 0, m_pick.strip},
             ctx.time,
             {m_axis.min, m_axis.max},
             ImGui::GetMousePos()};
@@ -132,7 +155,7 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     draw_tags(ctx, lines);
     if (ctx.recording && ctx.steps > 0 && !has_data(stack.series)) draw_empty_hint(ctx);
     if (menu) ImGui::OpenPopup("##plot menu");
-    draw_menu(ctx, lines);
+    draw_menu(ctx, stack, lines);
     ImGui::PopID();
 }
 
@@ -142,7 +165,8 @@ void SignalPlot::set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float h
     ImPlot::SetupAxis(ImAxis_X1, nullptr,
                       common | ImPlotAxisFlags_NoHighlight | (f.x_labels ? 0 : ImPlotAxisFlags_NoTickLabels));
     ImPlot::SetupAxis(ImAxis_Y1, nullptr,
-                      common | (f.on_labels ? ImPlotAxisFlags_None : ImPlotAxisFlags_Lock));
+                      common | (f.on_labels ? ImPlotAxisFlags_None : ImPlotAxisFlags_Lock) |
+                          (m_pick.strip ? ImPlotAxisFlags_Invert : ImPlotAxisFlags_None));
     ImPlot::SetupAxisLinks(ImAxis_X1, &ctx.time.x_min, &ctx.time.x_max);
     ImPlot::SetupAxisLinks(ImAxis_Y1, &m_axis.min, &m_axis.max);
     if (m_axis.scale != AxisScale::linear)
@@ -157,7 +181,8 @@ void SignalPlot::set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float h
 /// ImPlot's own ticks are too many for a low plot: their labels would touch.
 void SignalPlot::set_up_ticks(PlotStack& stack, Frame& f, float height) {
     const auto labels = static_cast<int>((height - header_height()) / (1.7F * ImGui::GetTextLineHeight()));
-    const std::vector<double> ticks = axis_ticks(m_axis, std::max(2, labels));
+    std::vector<double> ticks = axis_ticks(m_axis, std::max(2, labels));
+    if (m_pick.strip) std::erase_if(ticks, [](double tick) { return tick != std::round(tick); });
     if (m_axis.scale == AxisScale::linear && ticks.size() > 1) f.labels.step = ticks[1] - ticks[0];
     for (const double tick : ticks)
         stack.gutter =
@@ -174,9 +199,10 @@ void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& li
     stack.bottom = pos.y + area.y;
     ctx.landmarks.set(fmt::format("signals/plot/{}", info().name), m_box);
 
+    if (m_pick.strip) draw_strip(ctx, static_cast<double>(area.x));
     draw_refresh_lines(ctx, stack);
-    draw_curve(ctx, stack, static_cast<double>(area.x));
-    draw_step_lines(ctx);
+    if (!m_pick.strip) draw_curve(ctx, stack, static_cast<double>(area.x));
+    draw_step_lines(ctx, stack);
     draw_thresholds(ctx, stack, lines);
     handle_mouse(ctx, stack);
 }

@@ -4,6 +4,8 @@
 #include "ui/draw/plot/threshold_drag.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/value_axis.h"
+#include "ui/scene/maps/colour_maps.h"
+#include "ui/scene/maps/layer_strip.h"
 #include "ui/scene/marks/markers.h"
 #include "ui/scene/policy/empty_hint.h"
 #include "ui/scene/policy/thresholds.h"
@@ -34,13 +36,16 @@ struct PlotStack {
 /// threshold lines. Drawn with ImPlot; everything it decides is in the ImGui-free files beside it.
 class SignalPlot {
 public:
-    explicit SignalPlot(size_t signal)
-        : m_signal(signal) {}
-
-    [[nodiscard]] size_t signal() const { return m_signal; }
-    [[nodiscard]] const Signal& info() const { return signals()[m_signal]; }
+    /// Before anything else in every frame that shows this plot.
+    /// \param signal  id in the table of the shown run
+    void begin_frame(UiContext& ctx, size_t signal);
+    [[nodiscard]] const Signal& info() const { return *m_info; } ///< until the end of the frame
+    /// Of the number that is plotted: a trigger on another number of the layers has its line elsewhere.
+    [[nodiscard]] std::vector<ThresholdLine> threshold_lines_here(const UiContext& ctx) const;
     /// Something to show: a value, or at least a threshold.
-    [[nodiscard]] bool has_data(SeriesSet& series) const { return series.series(m_signal).any_measured(); }
+    [[nodiscard]] bool has_data(SeriesSet& series) const {
+        return series.series(m_signal, m_pick).any_measured();
+    }
     [[nodiscard]] static float header_height();
     /// \param height  of header and plot together
     void draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels);
@@ -71,10 +76,15 @@ private:
     void draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px);
     void draw_path(const UiContext& ctx);
     void draw_placeless(UiContext& ctx);
+    // signal_plot_layers.cpp
+    void draw_strip(UiContext& ctx, double width_px);
+    void draw_strip_range(UiContext& ctx, ImVec2 at, float x, float right);
     void draw_refresh_lines(UiContext& ctx, PlotStack& stack);
-    void draw_step_lines(UiContext& ctx);
+    void draw_step_lines(UiContext& ctx, const PlotStack& stack);
     // signal_plot_threshold.cpp
     void draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void draw_present(const UiContext& ctx, float y, Colour colour, float thickness);
+    [[nodiscard]] bool draw_stair(UiContext& ctx, const ThresholdLine& line, Colour colour);
     void drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y, bool held);
     void draw_tags(UiContext& ctx, const Lines& lines);
     void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
@@ -82,11 +92,18 @@ private:
     void handle_mouse(UiContext& ctx, PlotStack& stack);
     bool zoom_by_box(UiContext& ctx, bool hovered); ///< true: it was a click of the right button, not a drag
     void draw_zoom_box(UiContext& ctx);
-    void draw_menu(UiContext& ctx, const Lines& lines);
+    void draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& lines);
     void draw_threshold_menu(UiContext& ctx, const Lines& lines);
     void draw_axis_menu(UiContext& ctx);
+    void strip_tooltip(const UiContext& ctx, int64_t step, double layer) const; // signal_plot_layers.cpp
 
-    size_t m_signal;
+    size_t m_signal = 0;            ///< of this frame's run
+    const Signal* m_info = nullptr; ///< the same
+    LayerPick m_pick;               ///< of this frame; the default unless the signal is layered
+    LayerStrip m_strip;
+    ColourScale m_strip_scale;
+    std::vector<uint32_t> m_strip_pixels;
+    uint64_t m_strip_drawn = 0; ///< revision of the pixels
     bool m_locked = false, m_hide = false;
     bool m_auto_y = true;
     ValueAxis m_axis;

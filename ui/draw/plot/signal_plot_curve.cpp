@@ -12,8 +12,9 @@
 namespace refreshlab::ui {
 
 void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
-    if (const SeriesSet::Band* band = stack.series.band(m_signal)) draw_band(ctx, *band, width_px);
-    decimate(stack.series.series(m_signal), ctx.time.x_min, ctx.time.x_max, width_px, m_path);
+    if (m_pick == LayerPick())
+        if (const SeriesSet::Band* band = stack.series.band(m_signal)) draw_band(ctx, *band, width_px);
+    decimate(stack.series.series(m_signal, m_pick), ctx.time.x_min, ctx.time.x_max, width_px, m_path);
     clip_to_axis(m_axis, m_path);
     draw_path(ctx);
     draw_placeless(ctx);
@@ -117,7 +118,7 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
     ImPlot::PopPlotClipRect();
 }
 
-void SignalPlot::draw_step_lines(UiContext& ctx) {
+void SignalPlot::draw_step_lines(UiContext& ctx, const PlotStack& stack) {
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
     const auto vertical = [&](int64_t step, Colour colour, float thickness) {
@@ -128,9 +129,7 @@ void SignalPlot::draw_step_lines(UiContext& ctx) {
     if (ctx.hovered_step) {
         vertical(*ctx.hovered_step, ctx.theme.crosshair, 1);
         // A ring where the crosshair meets the curve, so that the value in the header has a place.
-        const float value = ctx.recording && *ctx.hovered_step >= 1 && *ctx.hovered_step <= ctx.steps
-                                ? ctx.recording->signal(*ctx.hovered_step, m_signal)
-                                : absent();
+        const float value = m_pick.strip ? absent() : stack.series.value(*ctx.hovered_step, m_signal, m_pick);
         if (m_axis.has_place(static_cast<double>(value))) {
             const ImVec2 at =
                 ImPlot::PlotToPixels(static_cast<double>(*ctx.hovered_step), static_cast<double>(value));

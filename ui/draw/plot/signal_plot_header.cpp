@@ -48,12 +48,13 @@ float SignalPlot::draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, floa
         x += width + line * 0.7F;
     };
     text(ctx.theme.text, with_unit(info().label, info().unit));
-    if (const AxisScale scale = ctx.plots.scale[m_signal]; scale != AxisScale::linear)
+    if (info().layered) text(ctx.theme.text_muted, m_pick.strip ? "all layers, mean" : to_string(m_pick));
+    if (const AxisScale scale = m_axis.scale; scale != AxisScale::linear)
         text(ctx.theme.text_muted, std::string(to_string(scale)));
     if (!ctx.recording || ctx.steps == 0) return x;
     // The raw value at the step that everything looks at: under the mouse, selected, or the newest.
     const SignalReading reading =
-        signal_reading(stack.series, m_signal, ctx.hovered_step.value_or(ctx.shown_step()));
+        signal_reading(stack.series, info(), m_signal, ctx.hovered_step.value_or(ctx.shown_step()), m_pick);
     using Kind = SignalReading::Kind;
     const bool verdict = reading.kind == Kind::yes || reading.kind == Kind::no;
     text(verdict                       ? verdict_colour(reading.kind == Kind::yes)
@@ -85,6 +86,7 @@ void SignalPlot::draw_what_if(UiContext& ctx, PlotStack& stack, const ThresholdL
 
 /// What is out of the ordinary: a locked line, a trigger that is off, no calibration.
 void SignalPlot::draw_notes(UiContext& ctx, const Lines& lines, ImVec2 at, float x, float right) {
+    if (m_pick.strip) draw_strip_range(ctx, at, x, right);
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float line = ImGui::GetTextLineHeight();
     const auto note = [&](const char* s) {
@@ -105,7 +107,7 @@ void SignalPlot::draw_folded(UiContext& ctx, PlotStack& stack) {
     m_box = {};
     m_held = m_pressed = false;
     m_box_from.reset();
-    const Lines lines = threshold_lines(ctx.drafts, info().name);
+    const Lines lines = threshold_lines_here(ctx);
     const EmptyHint hint = this->hint(ctx);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float right = at.x + ImGui::GetContentRegionAvail().x;
@@ -122,7 +124,7 @@ void SignalPlot::draw_folded(UiContext& ctx, PlotStack& stack) {
     ctx.landmarks.set(fmt::format("signals/folded/{}", info().name),
                       {at.x, at.y, right - at.x, header_height()});
     ImGui::SetCursorScreenPos(below);
-    draw_menu(ctx, lines);
+    draw_menu(ctx, stack, lines);
     ImGui::PopID();
 }
 

@@ -2,6 +2,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/tooltips.h"
 #include "ui/widgets/widgets.h"
@@ -27,8 +28,12 @@ void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
         ctx.next_hovered_step = std::clamp<int64_t>(step, 1, ctx.steps);
         const bool still =
             !ImGui::IsMouseDown(ImGuiMouseButton_Left) && !ImGui::IsMouseDown(ImGuiMouseButton_Right);
-        if (still && !stack.pressed_on_line && step >= 1 && step <= ctx.steps && !stack.hovered_marks)
-            step_tooltip(ctx, step);
+        if (still && !stack.pressed_on_line && step >= 1 && step <= ctx.steps && !stack.hovered_marks) {
+            if (m_pick.strip)
+                strip_tooltip(ctx, step, ImPlot::GetPlotMousePos().y);
+            else
+                step_tooltip(ctx, step);
+        }
     }
     if (hovered && ImGui::IsMouseClicked(ImGuiMouseButton_Left) && !stack.pressed_on_line) {
         m_pressed = true;
@@ -87,9 +92,15 @@ void SignalPlot::draw_zoom_box(UiContext& ctx) {
 }
 
 void SignalPlot::draw_axis_menu(UiContext& ctx) {
-    AxisScale& scale = ctx.plots.scale[m_signal];
+    PlotChoice& plot = ctx.plots.choose(info().name);
+    if (info().layered && ImGui::BeginMenu("Layers")) {
+        draw_layer_items(ctx, plot.layers);
+        ImGui::EndMenu();
+    }
+    if (m_pick.strip) return; // its axis is the layers
+    AxisScale& scale = plot.scale;
     for (const AxisScale choice : axis_scales) {
-        const bool can = choice != AxisScale::log || can_be_logarithmic(info().name);
+        const bool can = choice != AxisScale::log || can_be_logarithmic(info());
         if (ImGui::MenuItem(axis_label(choice), nullptr, scale == choice, can)) {
             scale = choice;
             m_auto_y = true;
@@ -100,7 +111,7 @@ void SignalPlot::draw_axis_menu(UiContext& ctx) {
     }
 }
 
-void SignalPlot::draw_menu(UiContext& ctx, const Lines& lines) {
+void SignalPlot::draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& lines) {
     if (!ImGui::BeginPopup("##plot menu")) return;
     ImGui::TextDisabled("%s", with_unit(info().label, info().unit).c_str());
     if (ImGui::MenuItem("Fit the whole run", "F")) {
@@ -114,7 +125,7 @@ void SignalPlot::draw_menu(UiContext& ctx, const Lines& lines) {
     draw_threshold_menu(ctx, lines);
     if (ctx.recording && ctx.steps > 0) {
         const float value =
-            ctx.recording->signal(std::clamp<int64_t>(ctx.shown_step(), 1, ctx.steps), m_signal);
+            stack.series.value(std::clamp<int64_t>(ctx.shown_step(), 1, ctx.steps), m_signal, m_pick);
         if (ImGui::MenuItem("Copy the value of the shown step", nullptr, false, !is_absent(value)))
             ImGui::SetClipboardText(exact_number(static_cast<double>(value)).c_str());
     }
@@ -134,14 +145,19 @@ void SignalPlot::draw_threshold_menu(UiContext& ctx, const Lines& lines) {
         if (ImGui::MenuItem("Copy the threshold"))
             ImGui::SetClipboardText(exact_number(lines[0].value).c_str());
     } else {
-        const bool can = info().letter != 0;
+        const bool elsewhere = !threshold_lines(ctx.drafts, info().name).empty();
+        const bool can = info().letter != 0 && !m_pick.strip && !elsewhere;
         if (ImGui::MenuItem("Add a threshold", nullptr, false, can)) {
             RefreshPolicy policy = ctx.drafts.policy();
-            policy.triggers.push_back(default_trigger(info().name));
+            policy.triggers.push_back(default_trigger(info(), m_pick));
             try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, policy); });
         }
         if (!can)
-            ImGui::SetItemTooltip("This signal is known only after a refresh, so it cannot trigger one.");
+            ImGui::SetItemTooltip(
+                "%s", elsewhere ? "Its trigger compares another number of the layers: see Policy"
+                      : m_pick.strip
+                          ? "Choose one number of the layers first"
+                          : "This signal is known only after a refresh, so it cannot trigger one.");
     }
 }
 

@@ -43,10 +43,13 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
         if ((line.value < m_axis.min || line.value > m_axis.max) && !is_held) continue;
         const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
         const Colour colour = with_alpha(ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.45F);
+        // Where it stood elsewhere before, its present value is a line from now on, and a faint guide over the past.
+        const bool moved = draw_stair(ctx, line, colour) && !is_held;
         double y = line.value;
         const bool no_input = m_locked || stack.drag.holds_another(line) || m_box_from.has_value();
         bool clicked = false, hovered = false, held = false;
-        ImPlot::DragLineY(static_cast<int>(i), &y, ImGui::ColorConvertU32ToFloat4(colour),
+        ImPlot::DragLineY(static_cast<int>(i), &y,
+                          ImGui::ColorConvertU32ToFloat4(moved ? with_alpha(colour, 0.28F) : colour),
                           (is_held ? 2.0F : 1.4F) * scale,
                           ImPlotDragToolFlags_NoFit | ImPlotDragToolFlags_Delayed |
                               (no_input ? ImPlotDragToolFlags_NoInputs : ImPlotDragToolFlags_None),
@@ -60,8 +63,48 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
         ctx.landmarks.set(i == 0 ? fmt::format("signals/threshold/{}", info().name)
                                  : fmt::format("signals/threshold/{}/{}", info().name, i),
                           {m_box.x, y_px - 4, m_box.width, 8});
+        if (moved) draw_present(ctx, y_px, colour, 1.4F * scale);
         if (ctx.drafts.edited_key() == line.key) draw_prediction(ctx, stack, line);
     }
+}
+
+/// What the threshold was when each step ran: a stair under its present line.
+/// \return false where it has always been what it is now
+bool SignalPlot::draw_stair(UiContext& ctx, const ThresholdLine& line, Colour colour) {
+    if (!ctx.recording || ctx.steps == 0 || ctx.changes.all().empty()) return false;
+    const auto stair = threshold_stair(ctx.changes, ctx.steps, info().name, m_pick);
+    const bool same = stair.size() == 1 && stair[0].first == 1 && stair[0].value == line.value;
+    if (stair.empty() || same) return false;
+    ImPlot::PushPlotClipRect();
+    ImDrawList* list = ImPlot::GetPlotDrawList();
+    const Colour ink = with_alpha(colour, 0.8F);
+    const auto place = [](double step, double value) { return ImPlot::PlotToPixels(step, value); };
+    const ThresholdSpan* before = nullptr;
+    for (const ThresholdSpan& span : stair) {
+        const double first = static_cast<double>(span.first) - 0.5,
+                     last = static_cast<double>(span.last) + 0.5;
+        if (last >= ctx.time.x_min && first <= ctx.time.x_max && m_axis.has_place(span.value)) {
+            list->AddLine(place(first, span.value), place(last, span.value), ink, 1.2F);
+            if (before && before->last + 1 == span.first && m_axis.has_place(before->value))
+                list->AddLine(place(first, before->value), place(first, span.value), with_alpha(ink, 0.5F));
+        }
+        before = &span;
+    }
+    ImPlot::PopPlotClipRect();
+    const ImVec2 corner = place(static_cast<double>(stair.front().first), stair.front().value);
+    ctx.landmarks.set(fmt::format("signals/stair/{}", info().name), {corner.x, corner.y - 2, 4, 4});
+    return true;
+}
+
+/// The present value, from the newest step on.
+void SignalPlot::draw_present(const UiContext& ctx, float y, Colour colour, float thickness) {
+    const float now = ImPlot::PlotToPixels(static_cast<double>(ctx.steps) + 0.5, 0.0).x,
+                right = m_box.x + m_box.width;
+    ImPlot::PushPlotClipRect();
+    // At least a stub, where the newest step stands at the edge.
+    ImPlot::GetPlotDrawList()->AddLine({std::min(now, right - ImGui::GetFontSize()), y}, {right, y}, colour,
+                                       thickness);
+    ImPlot::PopPlotClipRect();
 }
 
 void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y,
@@ -69,7 +112,7 @@ void SignalPlot::drag_threshold(UiContext& ctx, PlotStack& stack, const Threshol
     if (!stack.drag.update(ctx, line, held)) return;
     // Beyond the edge the range grows under the mouse, so that every value can be reached.
     const float mouse = ImGui::GetMousePos().y;
-    const DragLimits limits = drag_limits(line, info().name);
+    const DragLimits limits = drag_limits(line, info());
     if (mouse < m_box.y && m_axis.max < limits.max) m_grow_up = 0.02;
     if (mouse > m_box.y + m_box.height && m_axis.min > limits.min) m_grow_down = 0.02;
     const double height = static_cast<double>(m_box.height);

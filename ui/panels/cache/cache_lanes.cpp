@@ -40,11 +40,10 @@ ColourScale CachePanel::age_scale() const {
     return {colour_map("cividis"), 0, std::max(1.0, static_cast<double>(m_state.columns().step)), false};
 }
 
-/// Colours the three images anew, where something changed that they show.
+/// Colours the images anew, where something changed that they show.
 void CachePanel::colour_images(const Theme& theme, int pixels) {
-    const int64_t length = m_state.columns().length(), layers = m_state.drift().layers;
-    std::string look = fmt::format("{} {} {} {} {} {} {}", m_state.revision(), pixels, m_top, m_log,
-                                   static_cast<int>(m_state.quantity()), theme.name, layers);
+    const int64_t length = m_state.columns().length();
+    std::string look = fmt::format("{} {} {}", m_state.revision(), pixels, theme.name);
     if (look == m_look || length == 0) return;
     m_look = std::move(look);
     ++m_image_revision;
@@ -56,9 +55,20 @@ void CachePanel::colour_images(const Theme& theme, int pixels) {
     const auto ages = reduce_columns_max(m_state.ages(), 1, length, m_factor);
     m_age_rgba.resize(ages.size());
     colour_values(ages, age_scale(), m_age_rgba);
+}
+
+/// The map stays as it is while steps come and no refresh does.
+void CachePanel::colour_drift(const Theme& theme) {
+    const int64_t layers = m_state.drift().layers;
+    std::string look =
+        fmt::format("{} {} {} {} {}", m_state.drift_revision(), m_factor, m_top, m_log, theme.name);
+    if (look == m_drift_look) return;
+    m_drift_look = std::move(look);
+    ++m_drift_image_revision;
     m_drift_rgba.clear();
     if (layers == 0) return;
-    const auto drift = reduce_columns_max(m_state.shown(), layers, length, m_factor);
+    m_drift_texels = static_cast<int>(reduced_size(m_state.drift().stride, m_factor));
+    const auto drift = reduce_columns_max(m_state.shown(), layers, m_state.drift().stride, m_factor);
     m_drift_rgba.resize(drift.size());
     colour_values(drift, drift_scale(), m_drift_rgba);
 }
@@ -71,6 +81,7 @@ void CachePanel::draw_lanes(UiContext& ctx, Frame& f) {
     label(f.origin_y0, f.origin_y1, "Origin");
     label(f.age_y0, f.age_y1, "Age");
     colour_images(ctx.theme, std::max(1, static_cast<int>(f.x1 - f.x0)));
+    colour_drift(ctx.theme);
     if (m_texels < 1) return;
     const auto u_end = static_cast<float>(static_cast<double>(m_state.columns().length()) /
                                           static_cast<double>(m_texels * m_factor));
@@ -90,10 +101,10 @@ void CachePanel::draw_drift(UiContext& ctx, Frame& f) {
     ctx.landmarks.set("cache/map", {min.x, min.y, max.x - min.x, max.y - min.y});
     const int64_t layers = m_state.drift().layers;
     if (!has_drift()) return; // draw_no_drift() says why
-    const ImTextureID texture =
-        ctx.host.texture("cache/drift", m_texels, static_cast<int>(layers), m_drift_rgba, m_image_revision);
+    const ImTextureID texture = ctx.host.texture("cache/drift", m_drift_texels, static_cast<int>(layers),
+                                                 m_drift_rgba, m_drift_image_revision);
     const auto u_end =
-        static_cast<float>(static_cast<double>(f.length) / static_cast<double>(m_texels * m_factor));
+        static_cast<float>(static_cast<double>(f.length) / static_cast<double>(m_drift_texels * m_factor));
     draw_cells(list, texture, min, max, ImVec2(0, 0), ImVec2(u_end, 1));
     const float row = (max.y - min.y) / static_cast<float>(layers);
     const auto every = static_cast<int64_t>(std::ceil(1.05F * f.em / row));

@@ -181,7 +181,7 @@ std::string CachePanel::bytes_text(const UiContext& ctx, const Frame& f, float r
     const EngineStatus& status = *ctx.status;
     const RunInfo& info = f.recording->info();
     const int64_t length = m_state.columns().length();
-    const CacheBytes bytes = cache_bytes(*f.recording, status, length, m_state.columns().step);
+    const CacheBytes bytes = cache_bytes(*f.recording, status, length, m_state.teacher_length());
     std::string text;
     if (bytes.student > 0) text = fmt::format("Student {}", format_bytes(bytes.student));
     if (bytes.teacher > 0)

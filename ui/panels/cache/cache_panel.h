@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ui/panels/panel.h"
-#include "ui/scene/maps/cache_state.h"
+#include "ui/scene/maps/cache_view.h"
 #include "ui/scene/maps/colour_maps.h"
 
 #include <cstdint>
@@ -30,6 +30,7 @@ private:
     void hover(UiContext& ctx, Frame& f);
     // cache_lanes.cpp
     void colour_images(const Theme& theme, int pixels);
+    void colour_drift(const Theme& theme);
     void draw_lanes(UiContext& ctx, Frame& f);
     void draw_drift(UiContext& ctx, Frame& f);
     void draw_no_drift(UiContext& ctx, Frame& f);
@@ -38,15 +39,15 @@ private:
     [[nodiscard]] ColourScale age_scale() const;
     [[nodiscard]] bool has_drift() const { return m_state.drift().layers > 0 && !m_drift_rgba.empty(); }
 
-    CacheState m_state;
+    CacheView m_state;
     bool m_log = false;
     double m_top = 0; ///< of the colour scale: widens at once, narrows with "Fit range"
 
     std::vector<uint32_t> m_origin_rgba, m_age_rgba, m_drift_rgba;
     int64_t m_factor = 1; ///< positions per texel
-    int m_texels = 0;
-    std::string m_look;
-    uint64_t m_image_revision = 0;
+    int m_texels = 0, m_drift_texels = 0;
+    std::string m_look, m_drift_look;
+    uint64_t m_image_revision = 0, m_drift_image_revision = 0;
 };
 
 } // namespace refreshlab::ui

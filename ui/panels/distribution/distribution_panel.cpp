@@ -29,11 +29,15 @@ void DistributionPanel::draw(UiContext& ctx) {
         offer_run(ctx, "How often each value of a signal comes appears here, with the thresholds in it.");
         return;
     }
+    m_table = ctx.signals();
+    if (m_signal >= m_table.size()) m_signal = 0; // published by another run
+    if (m_other && *m_other >= m_table.size()) m_other.reset();
     draw_choice(ctx);
     update(ctx);
-    const std::vector<ThresholdLine> lines = threshold_lines(ctx.drafts, info().name);
+    // Of a layered signal the mean over its layers is counted.
+    const std::vector<ThresholdLine> lines = lines_of_pick(threshold_lines(ctx.drafts, info().name), {});
     const std::vector<ThresholdLine> others =
-        m_other ? threshold_lines(ctx.drafts, other().name) : std::vector<ThresholdLine>();
+        m_other ? lines_of_pick(threshold_lines(ctx.drafts, other().name), {}) : std::vector<ThresholdLine>();
     const float em = ImGui::GetFontSize(), row = ImGui::GetTextLineHeightWithSpacing();
     const auto rows = m_other ? 5.0F : 7.0F + static_cast<float>(lines.size());
     const ImVec2 room = ImGui::GetContentRegionAvail();
@@ -63,7 +67,7 @@ void DistributionPanel::choose_deciding_signal(const UiContext& ctx) {
     const auto trigger = std::ranges::find_if(
         policy.triggers, [](const Trigger& t) { return t.enabled && t.signal != "steps_since_refresh"; });
     const auto id =
-        signal_id(trigger != policy.triggers.end() ? std::string_view(trigger->signal) : "entropy_bits");
+        ctx.signal_id(trigger != policy.triggers.end() ? std::string_view(trigger->signal) : "entropy_bits");
     if (id) m_signal = *id;
 }
 
@@ -80,8 +84,8 @@ void DistributionPanel::draw_choice(UiContext& ctx) {
     ImGui::SetNextItemWidth(one_line ? left : room);
     if (ImGui::BeginCombo("##signal", with_unit(info().label, info().unit).c_str(),
                           ImGuiComboFlags_HeightLarge)) {
-        for (size_t id = 0; id < signals().size(); ++id) {
-            const Signal& signal = signals()[id];
+        for (size_t id = 0; id < ctx.signals().size(); ++id) {
+            const Signal& signal = ctx.signals()[id];
             if (ImGui::Selectable(with_unit(signal.label, signal.unit).c_str(), id == m_signal)) {
                 m_signal = id;
                 m_chosen = true;
@@ -118,8 +122,8 @@ void DistributionPanel::draw_other_choice() {
     if (ImGui::BeginCombo("##against", m_other ? with_unit(other().label, other().unit).c_str() : "nothing",
                           ImGuiComboFlags_HeightLarge)) {
         if (ImGui::Selectable("nothing", !m_other)) m_other.reset();
-        for (size_t id = 0; id < signals().size(); ++id) {
-            const Signal& signal = signals()[id];
+        for (size_t id = 0; id < m_table.size(); ++id) {
+            const Signal& signal = m_table[id];
             if (id == m_signal) continue;
             if (ImGui::Selectable(with_unit(signal.label, signal.unit).c_str(), id == m_other)) m_other = id;
             ImGui::SetItemTooltip("%s", std::string(signal.description).c_str());

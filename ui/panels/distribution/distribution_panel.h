@@ -33,8 +33,8 @@ private:
     };
     using Lines = std::vector<ThresholdLine>;
 
-    [[nodiscard]] const Signal& info() const { return signals()[m_signal]; }
-    [[nodiscard]] const Signal& other() const { return signals()[*m_other]; } ///< only where there is one
+    [[nodiscard]] const Signal& info() const { return m_table[m_signal]; }
+    [[nodiscard]] const Signal& other() const { return m_table[*m_other]; } ///< only where there is one
     void choose_deciding_signal(const UiContext& ctx);
     void draw_choice(UiContext& ctx);
     void draw_range_choice(float width);
@@ -61,6 +61,7 @@ private:
     void draw_numbers(UiContext& ctx, const Lines& lines) const;
     void draw_pair_numbers(UiContext& ctx, const Lines& lines, const Lines& others) const;
 
+    std::span<const Signal> m_table; ///< of the shown run; set anew in every frame
     size_t m_signal = 0;
     bool m_chosen = false, m_in_sight = false, m_log = true;
     Known m_known;

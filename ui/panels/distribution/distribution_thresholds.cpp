@@ -58,7 +58,7 @@ bool DistributionPanel::draw_lines(UiContext& ctx, const Signal& signal, const L
         any |= hovered || held;
         if (!no_input && m_drag.update(ctx, line, held)) {
             const ImVec2 mouse = ImGui::GetMousePos();
-            const DragLimits limits = drag_limits(line, signal.name);
+            const DragLimits limits = drag_limits(line, signal);
             const bool under = along_x ? mouse.x < low.x : mouse.y > low.y + extent.y,
                        over = along_x ? mouse.x > low.x + extent.x : mouse.y < low.y;
             if (under && axis.min > limits.min) below = 0.02;

@@ -53,12 +53,12 @@ void FindThreshold::draw(UiContext& ctx, const RefreshPolicy& policy) {
 
 void FindThreshold::draw_content(UiContext& ctx, const RefreshPolicy& policy) {
     const Trigger& trigger = policy.triggers[m_trigger];
-    const auto id = signal_id(trigger.signal);
-    const std::string unit(id ? signals()[*id].unit : "");
+    const Signal* signal = ctx.find_signal_info(trigger.signal);
+    const std::string unit(signal ? signal->unit : "");
     const float em = ImGui::GetFontSize();
     ImGui::PushFont(ctx.fonts.medium, 0);
     ImGui::TextUnformatted(
-        fmt::format("{}: find threshold", id ? signals()[*id].label : trigger.signal).c_str());
+        fmt::format("{}: find threshold", signal ? signal->label : trigger.signal).c_str());
     ImGui::PopFont();
 
     if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();

@@ -56,7 +56,8 @@ void PolicyPanel::draw(UiContext& ctx) {
         muted_text(
             ctx,
             "No refreshes in this mode: they need the teacher's and the student's cache (mode OverFill)");
-    const std::vector<TriggerState> states = trigger_states(ctx.recording.get(), ctx.steps, policy);
+    const std::vector<TriggerState> states =
+        trigger_states(ctx.recording.get(), ctx.steps, policy, run_state(ctx.status->state, ctx.of_engine()));
     for (size_t i = 0; i < policy.triggers.size(); ++i)
         draw_card(ctx, policy, i, states[i]);
     m_find.draw(ctx, policy);
@@ -166,13 +167,13 @@ void PolicyPanel::draw_file_popup(UiContext& ctx, const RefreshPolicy& policy) {
 void PolicyPanel::draw_add(UiContext& ctx, const RefreshPolicy& policy) {
     if (ImGui::Button("Add trigger")) ImGui::OpenPopup("add trigger");
     if (!ImGui::BeginPopup("add trigger")) return;
-    for (const Signal& signal : signals()) {
+    for (const Signal& signal : ctx.signals()) {
         if (signal.letter == 0) continue;
         const std::string label(signal.label), hint(signal.cost_hint), help(signal.description);
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text);
         if (ImGui::MenuItem(label.c_str(), hint.c_str())) {
             RefreshPolicy changed = policy;
-            changed.triggers.push_back(default_trigger(signal.name));
+            changed.triggers.push_back(default_trigger(signal));
             try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
         }
         ImGui::PopStyleColor();

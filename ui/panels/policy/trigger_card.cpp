@@ -78,8 +78,7 @@ void draw_comparison(UiContext& ctx, size_t index, const Trigger& trigger) {
     ImGui::EndCombo();
 }
 
-void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, std::optional<size_t> id,
-                  ImU32 colour) {
+void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Signal* signal, ImU32 colour) {
     const float em = ImGui::GetFontSize(), entry = em * 4.2F;
     std::string unit, key = trigger_key(index, "threshold");
     for (const ThresholdLine& line : threshold_lines(ctx.drafts, trigger.signal))
@@ -87,16 +86,15 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, std::opt
     NumberStyle style;
     style.colour = colour;
     style.integer = trigger.signal == "steps_since_refresh";
-    if (id) {
-        const Signal& signal = signals()[*id];
-        unit = signal.unit;
-        style.slider_min = signal.min;
+    if (signal) {
+        unit = signal->unit;
+        style.slider_min = signal->min;
         const double vocabulary =
             ctx.recording ? static_cast<double>(ctx.recording->info().vocab_size) : 4096;
-        style.slider_max = signal.max > signal.min ? signal.max : std::log2(std::max(2.0, vocabulary));
-        if (signal.unit != "bits" && signal.max <= signal.min)
-            style.slider_max = signal.default_threshold * 4;
-        style.default_value = exact_number(signal.default_threshold);
+        style.slider_max = signal->max > signal->min ? signal->max : std::log2(std::max(2.0, vocabulary));
+        if (signal->unit != "bits" && signal->max <= signal->min)
+            style.slider_max = signal->default_threshold * 4;
+        style.default_value = exact_number(signal->default_threshold);
     }
     const float unit_width =
         unit.empty() ? 0 : ImGui::CalcTextSize(unit.c_str()).x + ImGui::GetStyle().ItemSpacing.x;
@@ -121,7 +119,7 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, std::opt
     const float small = std::clamp((ImGui::GetContentRegionAvail().x - words) * 0.5F, em * 2.2F, em * 3);
     ImGui::AlignTextToFramePadding();
     ImGui::TextDisabled("every");
-    const bool probes = id && signals()[*id].cost == SignalCost::teacher_pass;
+    const bool probes = signal && signal->cost == SignalCost::teacher_pass;
     ImGui::SetItemTooltip("%s", probes ? "Tokens between two probes"
                                        : "The signal is looked at every so many tokens");
     ImGui::SameLine(0, em * 0.4F);
@@ -140,17 +138,44 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, std::opt
     ImGui::TextDisabled("tokens");
 }
 
+/// Of a layered signal: which number of its layers is compared.
+void draw_reduction(UiContext& ctx, size_t index, const Trigger& trigger) {
+    const float em = ImGui::GetFontSize();
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextDisabled("layers");
+    ImGui::SameLine(0, em * 0.4F);
+    ImGui::SetNextItemWidth(em * 5);
+    if (ImGui::BeginCombo("##reduce", std::string(to_string(trigger.reduce)).c_str())) {
+        for (const Reduction choice : {Reduction::mean, Reduction::max, Reduction::min, Reduction::layer})
+            if (ImGui::Selectable(std::string(to_string(choice)).c_str(), choice == trigger.reduce))
+                try_edit(ctx, [&] {
+                    ctx.drafts.edit(ctx.engine, trigger_key(index, "reduce"), to_string(choice));
+                });
+        ImGui::EndCombo();
+    }
+    ImGui::SetItemTooltip("What is compared: mean, largest or smallest over the layers, or one layer");
+    if (trigger.reduce != Reduction::layer) return;
+    NumberStyle whole;
+    whole.integer = true;
+    whole.min = 0;
+    const int64_t layers = ctx.recording ? ctx.recording->info().layers : ctx.status->student.layers;
+    whole.max = whole.slider_max = static_cast<double>(std::max<int64_t>(1, layers) - 1);
+    ImGui::SameLine();
+    number_entry(ctx, "layer", trigger_key(index, "layer"), em * 3, whole);
+    ImGui::SetItemTooltip("Layers count from 0");
+}
+
 /// What the first line of a card had room for, and whether its cross was pressed.
 struct CardHead {
     bool remove = false, state_here = false;
 };
 
 /// Switch, name, comparison, state, cross.
-CardHead draw_head(UiContext& ctx, size_t index, const Trigger& trigger, std::optional<size_t> id,
+CardHead draw_head(UiContext& ctx, size_t index, const Trigger& trigger, const Signal* signal,
                    const TriggerState& card) {
     const float em = ImGui::GetFontSize();
     const ImGuiStyle& style = ImGui::GetStyle();
-    const std::string name = id ? std::string(signals()[*id].label) : trigger.signal;
+    const std::string name = signal ? std::string(signal->label) : trigger.signal;
     switch_box(ctx, "##enabled", trigger_key(index, "enabled"));
     ImGui::SetItemTooltip("%s", trigger.enabled ? "Switch this trigger off; it keeps its numbers"
                                                 : "Switch this trigger on");
@@ -158,7 +183,7 @@ CardHead draw_head(UiContext& ctx, size_t index, const Trigger& trigger, std::op
     ImGui::PushFont(ctx.fonts.medium, 0);
     ImGui::TextUnformatted(name.c_str());
     ImGui::PopFont();
-    if (id) ImGui::SetItemTooltip("%s", std::string(signals()[*id].description).c_str());
+    if (signal) ImGui::SetItemTooltip("%s", std::string(signal->description).c_str());
     ImGui::SameLine(0, style.ItemInnerSpacing.x);
     const float close = em * 1.3F, right = content_right();
     // In a narrow panel the comparison moves to the line of the numbers: nothing may lie under the cross.
@@ -187,7 +212,7 @@ CardHead draw_head(UiContext& ctx, size_t index, const Trigger& trigger, std::op
 void PolicyPanel::draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t index,
                             const TriggerState& card) {
     const Trigger& trigger = policy.triggers[index];
-    const auto id = signal_id(trigger.signal);
+    const Signal* signal = ctx.find_signal_info(trigger.signal);
     const ImU32 colour = trigger.enabled ? ctx.theme.signal(trigger.signal)
                                          : mix(ctx.theme.signal(trigger.signal), ctx.theme.card, 0.45F);
     const float em = ImGui::GetFontSize();
@@ -203,9 +228,10 @@ void PolicyPanel::draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t 
                                               ImDrawFlags_RoundTopLeft | ImDrawFlags_RoundBottomLeft);
     ctx.landmarks.set("policy/card/" + std::to_string(index), {low.x, low.y, size.x, size.y});
 
-    const CardHead head = draw_head(ctx, index, trigger, id, card);
+    const CardHead head = draw_head(ctx, index, trigger, signal, card);
     bool remove = head.remove;
-    draw_numbers(ctx, index, trigger, id, colour);
+    draw_numbers(ctx, index, trigger, signal, colour);
+    if (signal && signal->layered) draw_reduction(ctx, index, trigger);
     if (!head.state_here) {
         ImGui::PushStyleColor(ImGuiCol_Text, state_colour(ctx, card));
         ImGui::TextUnformatted(card.text.c_str());
@@ -213,7 +239,7 @@ void PolicyPanel::draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t 
     }
     const bool uncalibrated = !ctx.status->student.name.empty() && !ctx.status->student.mc_calibrated;
     draw_foot(ctx, index, head.state_here ? std::string() : card.text,
-              trigger_cost(trigger, ctx.drafts.config().mc.samples, uncalibrated));
+              trigger_cost(trigger, signal, ctx.drafts.config().mc.samples, uncalibrated));
     // Beside the controls, which have menus of their own.
     if (ImGui::BeginPopupContextWindow("card menu",
                                        ImGuiPopupFlags_MouseButtonRight | ImGuiPopupFlags_NoOpenOverItems)) {

@@ -67,9 +67,9 @@ void TextPanel::update_layout(UiContext& ctx, float width, const Metrics& m) {
 }
 
 float TextPanel::value_of(const UiContext& ctx, int64_t token) const {
-    const auto id = signal_id(ctx.coloured_signal);
+    const auto id = ctx.signal_id(ctx.coloured_signal);
     if (!id) return absent();
-    return m_series.value(signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
+    return m_series.value(ctx.signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
 }
 
 Producer TextPanel::producer_of(const UiContext& ctx, int64_t token) const {
@@ -85,7 +85,7 @@ void TextPanel::draw(UiContext& ctx) {
         return;
     }
     const float font = ImGui::GetTextLineHeight();
-    const Metrics m{font, std::round(font * 0.5F), std::round(font * 1.62F)};
+    const Metrics m{font, std::round(font * 0.62F), std::round(font * 1.78F)};
     const float legend = ImGui::GetTextLineHeight() + ImGui::GetStyle().ItemSpacing.y;
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
     if (ImGui::BeginChild("##text", {0, -legend}, ImGuiChildFlags_None)) {

@@ -199,14 +199,15 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
 void TextPanel::draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, ImVec2 at) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const ImU32 colour = marker_colour(ctx.theme, event);
-    const float x = std::floor(at.x) - 2, size = m.flag + 4;
+    // Between the lines: over the room above its own token, never over the line before.
+    const float x = std::floor(at.x) - 2, size = m.flag - 1;
     list->AddRectFilled({x, at.y}, {x + 1.5F, at.y + m.flag + m.font + 2}, colour);
     const std::string letter(1, marker_letter(event));
-    const float width = size * 0.95F;
-    list->AddRectFilled({x, at.y - 3}, {x + width, at.y - 3 + size}, colour, 2, ImDrawFlags_RoundRight);
     ImFont* font = ImGui::GetFont();
-    const ImVec2 extent = font->CalcTextSizeA(size * 0.95F, 1e6F, 0, letter.c_str());
-    list->AddText(font, size * 0.95F, {x + (width - extent.x) / 2 + 0.5F, at.y - 3 + (size - extent.y) / 2},
+    const ImVec2 extent = font->CalcTextSizeA(size, 1e6F, 0, letter.c_str());
+    const float width = std::max(size, extent.x + 4);
+    list->AddRectFilled({x, at.y}, {x + width, at.y + size}, colour, 2, ImDrawFlags_RoundRight);
+    list->AddText(font, size, {x + (width - extent.x) / 2 + 0.5F, at.y + (size - extent.y) / 2},
                   readable_on(colour | IM_COL32_A_MASK), letter.c_str());
 }
 

@@ -20,12 +20,6 @@
 
 namespace refreshlab::ui {
 
-namespace {
-
-constexpr const char* map_name = "viridis";
-
-} // namespace
-
 /// "120 right, 14 wrong". Cost: one look at every step.
 std::string TextPanel::count_verdicts(const UiContext& ctx, size_t signal) {
     if (!ctx.recording || ctx.steps == 0) return {};
@@ -43,12 +37,12 @@ std::string TextPanel::count_verdicts(const UiContext& ctx, size_t signal) {
 }
 
 void TextPanel::draw_toolbar(UiContext& ctx) {
-    const auto id = signal_id(ctx.coloured_signal);
+    const auto id = ctx.signal_id(ctx.coloured_signal);
     m_verdicts = verdicts_of(ctx.coloured_signal);
     const float row = ImGui::GetContentRegionAvail().x, font = ImGui::GetFontSize();
     const float spacing = ImGui::GetStyle().ItemSpacing.x, inner = ImGui::GetStyle().ItemInnerSpacing.x;
     // The bar with its numbers keeps its width; the list takes what is left, the caption goes first where room is short.
-    const std::string unit = id ? std::string(signals()[*id].unit) : std::string();
+    const std::string unit = id ? std::string(ctx.signals()[*id].unit) : std::string();
     const std::string counted = m_verdicts && id ? count_verdicts(ctx, *id) : std::string();
     const float numbers = m_verdicts ? ImGui::CalcTextSize(counted.c_str()).x
                                      : ImGui::CalcTextSize(format_value(m_scale.min, "").c_str()).x +
@@ -80,14 +74,15 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
 }
 
 void TextPanel::draw_signal_list(UiContext& ctx, std::optional<size_t> id) {
-    std::string current = id ? with_unit(signals()[*id].label, signals()[*id].unit) : ctx.coloured_signal;
+    std::string current =
+        id ? with_unit(ctx.signals()[*id].label, ctx.signals()[*id].unit) : ctx.coloured_signal;
     // In a narrow panel without its unit: that stands at the end of the bar as well.
     if (id && ImGui::CalcTextSize(current.c_str()).x + ImGui::GetFrameHeight() + ImGui::GetFontSize() >
                   ImGui::CalcItemWidth())
-        current = signals()[*id].label;
+        current = ctx.signals()[*id].label;
     if (ImGui::BeginCombo("##signal", current.c_str(), ImGuiComboFlags_HeightLarge)) {
-        for (size_t i = 0; i < signals().size(); ++i) {
-            const Signal& s = signals()[i];
+        for (size_t i = 0; i < ctx.signals().size(); ++i) {
+            const Signal& s = ctx.signals()[i];
             const bool empty = !ctx.recording || !m_series.series(i).any_measured();
             std::string label = with_unit(s.label, s.unit);
             if (empty) label += ", not measured";
@@ -112,7 +107,6 @@ void TextPanel::update_scale(const UiContext& ctx, size_t id) {
             m_range.include(static_cast<double>(all.max));
         }
     }
-    m_scale.map = colour_map(map_name);
     m_scale.min = m_range.range().min;
     m_scale.max = m_range.range().max;
 }
@@ -133,10 +127,10 @@ void TextPanel::draw_scale(UiContext& ctx, size_t id, float bar, const std::stri
                 TokenColours::entry(verdict_colour(yes), background, ctx.theme.text);
         return;
     }
-    if (!m_colours.matches(m_scale.map.data(), background, ctx.theme.text))
-        m_colours.build(m_scale.map, background, ctx.theme.text);
+    const Colour hue = ctx.theme.signal(ctx.signals()[id].name); // as its curve
+    if (!m_colours.matches(hue, background, ctx.theme.text)) m_colours.build(hue, background, ctx.theme.text);
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    draw_colour_bar("##range", m_scale, bar, signals()[id].unit, &m_colours);
+    draw_colour_bar("##range", m_scale, bar, ctx.signals()[id].unit, &m_colours);
     ctx.landmarks.set("text/scale", {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
     if (ImGui::IsItemHovered()) {
         ImGui::SetTooltip(

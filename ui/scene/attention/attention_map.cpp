@@ -1,8 +1,10 @@
 #include "ui/scene/attention/attention_map.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 namespace refreshlab::ui {
 namespace {
@@ -83,8 +85,14 @@ std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recordi
                 merge_max(weights, m_key_factor,
                           std::span(row.cells).subspan(at * static_cast<size_t>(row.columns),
                                                        static_cast<size_t>(row.columns)));
-                row.top[at] = largest(weights);
-                row.top_rest[at] = largest(weights.subspan(1));
+                // The blocks have the largest weights of their keys; only the first one knows position 0.
+                const HalfCell* const blocks = row.cells.data() + at * static_cast<size_t>(row.columns);
+                const size_t first = std::min(weights.size(), static_cast<size_t>(m_key_factor));
+                HalfCell rest = largest(weights.subspan(1, first - 1));
+                for (int64_t c = 1; c < row.columns; ++c)
+                    rest = std::max(rest, blocks[c]);
+                row.top_rest[at] = rest;
+                row.top[at] = std::max(rest, blocks[0]);
             }
             ++at;
         }
@@ -92,18 +100,36 @@ std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recordi
     return row;
 }
 
+/// From blocks of m_key_factor keys to blocks of a multiple of it.
+void AttentionMap::reduce_further(Row& row, int64_t key_factor) const {
+    const int64_t times = key_factor / m_key_factor, columns = reduced_size(row.columns, times);
+    const auto heads = static_cast<int64_t>(row.top.size());
+    std::vector<HalfCell> cells(static_cast<size_t>(heads * columns), no_cell);
+    for (int64_t at = 0; at < heads; ++at)
+        for (int64_t c = 0; c < row.columns; ++c) {
+            HalfCell& out = cells[static_cast<size_t>(at * columns + c / times)];
+            out = std::max(out, row.cells[static_cast<size_t>(at * row.columns + c)]);
+        }
+    row.cells = std::move(cells);
+    row.columns = columns;
+}
+
 bool AttentionMap::update(const Recording& recording, const Shape& shape) {
-    const int64_t key_factor = reduction_factor(shape.window.keys(), shape.texels_x);
+    const auto key_factor = static_cast<int64_t>(
+        std::bit_ceil(static_cast<uint64_t>(reduction_factor(shape.window.keys(), shape.texels_x))));
     const bool other_rows = m_recording != &recording || m_shape.of != shape.of ||
                             m_shape.layers != shape.layers || m_shape.heads != shape.heads ||
-                            m_key_factor != key_factor;
+                            m_key_factor > key_factor;
     bool changed = other_rows || !(m_shape == shape);
     if (other_rows) m_row_cache.clear();
+    std::erase_if(m_row_cache, [&](const auto& entry) { return !shape.window.contains(entry.first); });
+    if (m_key_factor != key_factor)
+        for (auto& [query, row] : m_row_cache)
+            reduce_further(row, key_factor);
     m_recording = &recording;
     m_shape = shape;
     m_key_factor = key_factor;
     m_query_factor = reduction_factor(shape.window.rows(), shape.texels_y);
-    std::erase_if(m_row_cache, [&](const auto& entry) { return !shape.window.contains(entry.first); });
     m_missing = 0;
     for (int64_t query = shape.window.first_query; query <= shape.window.last_query; ++query) {
         if (m_row_cache.contains(query)) continue;

@@ -31,7 +31,9 @@ struct QueryWindow {
                                       int64_t rows, bool live);
 
 /// Attention of many heads over a window of queries, reduced by maximum to what the screen can show. Reads each row of
-/// the recording once; then an update costs the composition of the reduced rows. No ImGui in here, UI thread only.
+/// the recording once; then an update costs the composition of the reduced rows. Keys share a cell by powers of two: when a
+/// growing run needs the next one, the rows that are here are reduced further, and none is read again. No ImGui in here, UI
+/// thread only.
 class AttentionMap {
 public:
     struct Shape {
@@ -70,6 +72,7 @@ private:
     [[nodiscard]] std::optional<Row> read_row(const Recording& recording, int64_t query) const;
     [[nodiscard]] std::optional<Row> read_difference(const Recording& recording, int64_t query) const;
     [[nodiscard]] Row empty_row(int64_t keys) const;
+    void reduce_further(Row& row, int64_t key_factor) const;
     void compose();
 
     Shape m_shape;

@@ -1,36 +1,131 @@
 #include "ui/scene/axes/signal_choice.h"
 
+#include "engine/base/error.h"
+#include "engine/signals/published.h"
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace refreshlab::ui {
+
+const PlotChoice& SignalPlots::of(std::string_view signal) const {
+    static const PlotChoice defaults;
+    const auto found = m_choices.find(signal);
+    return found != m_choices.end() ? found->second : defaults;
+}
+
+PlotChoice& SignalPlots::choose(std::string_view signal) {
+    return m_choices.try_emplace(std::string(signal)).first->second;
+}
 
 SignalPlots first_signal_plots() {
     SignalPlots plots;
     for (const auto name : {"entropy_bits", "kl_nats", "mc_variance"})
-        if (const auto id = signal_id(name)) plots.shown[*id] = true;
+        plots.choose(name).shown = true;
     return plots;
 }
 
-std::vector<size_t> plotted_signals(const SignalPlots& plots) {
+std::vector<size_t> plotted_signals(const SignalPlots& plots, std::span<const Signal> table) {
     std::vector<size_t> ids;
-    for (size_t id = 0; id < signals().size(); ++id)
-        if (plots.shown[id]) ids.push_back(id);
+    for (size_t id = 0; id < table.size(); ++id)
+        if (plots.of(table[id].name).shown) ids.push_back(id);
     return ids;
+}
+
+std::vector<std::string> shown_signals(const SignalPlots& plots) {
+    std::vector<std::string> names;
+    for (const auto& [name, plot] : plots.all())
+        if (plot.shown) names.push_back(name);
+    return names;
+}
+
+void set_shown(SignalPlots& plots, std::span<const std::string> names) {
+    for (const std::string& name : shown_signals(plots))
+        plots.choose(name).shown = false;
+    for (const std::string& name : names)
+        if (is_signal_name(name)) plots.choose(name).shown = true;
+}
+
+SignalPlots parse_plots(std::string_view list, const std::string& option) {
+    SignalPlots plots;
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        const std::string_view item = list.substr(0, comma);
+        list.remove_prefix(std::min(comma + 1, list.size()));
+        const size_t dot = std::min(item.find('.'), item.size());
+        const std::string_view name = item.substr(0, dot);
+        if (!is_signal_name(name))
+            throw Error("reading", option, "'" + visible_text(item, 60) + "' is no name of a signal");
+        PlotChoice& choice = plots.choose(name);
+        choice.shown = true;
+        if (dot == item.size()) continue;
+        std::string pick(item.substr(dot + 1));
+        if (pick.starts_with("layer")) pick.insert(5, 1, ' '); // "layer3" as in reasons and tables
+        const auto known = parse_layer_pick(pick);
+        const auto id = signal_id(name);
+        if (!known || (id && !signals()[*id].layered))
+            throw Error("reading", option,
+                        id && !signals()[*id].layered
+                            ? fmt::format("{} has no values of layers", name)
+                            : fmt::format("'{}' is none of max, min, mean, layerN, strip",
+                                          visible_text(item.substr(dot + 1), 60)));
+        choice.layers = *known;
+    }
+    if (plots.all().empty()) throw Error("reading", option, "names no signal");
+    return plots;
+}
+
+std::vector<PlottedSignal> plotted_columns(const SignalPlots& plots, const Recording& recording) {
+    std::vector<PlottedSignal> columns;
+    for (const size_t id : plotted_signals(plots, recording.signals())) {
+        const Signal& signal = recording.signals()[id];
+        const LayerPick pick =
+            signal.layered ? within(plots.of(signal.name).layers, recording.info().layers) : LayerPick();
+        if (!pick.strip) {
+            columns.push_back({id, pick.reduction, pick.layer});
+            continue;
+        }
+        for (int32_t layer = 0; layer < static_cast<int32_t>(recording.info().layers); ++layer)
+            columns.push_back({id, Reduction::layer, layer});
+    }
+    return columns;
 }
 
 std::map<std::string, std::string> changed_axes(const SignalPlots& plots) {
     std::map<std::string, std::string> axes;
-    for (size_t id = 0; id < signals().size(); ++id)
-        if (plots.scale[id] != AxisScale::linear)
-            axes.emplace(signals()[id].name, to_string(plots.scale[id]));
+    for (const auto& [name, plot] : plots.all())
+        if (plot.scale != AxisScale::linear) axes.emplace(name, to_string(plot.scale));
     return axes;
 }
 
 void set_axes(SignalPlots& plots, const std::map<std::string, std::string>& axes) {
-    plots.scale.fill(AxisScale::linear);
+    for (const auto& [name, scale] : changed_axes(plots))
+        plots.choose(name).scale = AxisScale::linear;
     for (const auto& [name, scale] : axes) {
-        const auto id = signal_id(name);
         const auto known = parse_axis_scale(scale);
-        if (!id || !known || (*known == AxisScale::log && !can_be_logarithmic(name))) continue;
-        plots.scale[*id] = *known;
+        if (!is_signal_name(name) || !known)
+            continue; // a run may publish a signal that the registry does not know
+        const auto id = signal_id(name);
+        if (id && *known == AxisScale::log && !can_be_logarithmic(signals()[*id])) continue;
+        plots.choose(name).scale = *known;
+    }
+}
+
+std::map<std::string, std::string> changed_layers(const SignalPlots& plots) {
+    std::map<std::string, std::string> layers;
+    for (const auto& [name, plot] : plots.all())
+        if (plot.layers != LayerPick()) layers.emplace(name, to_string(plot.layers));
+    return layers;
+}
+
+void set_layers(SignalPlots& plots, const std::map<std::string, std::string>& layers) {
+    for (const auto& [name, text] : changed_layers(plots))
+        plots.choose(name).layers = {};
+    for (const auto& [name, text] : layers) {
+        const auto pick = parse_layer_pick(text);
+        if (is_signal_name(name) && pick) plots.choose(name).layers = *pick;
     }
 }
 

@@ -1,30 +1,67 @@
 #pragma once
 
+#include "engine/record/export/export.h"
 #include "engine/signals/registry.h"
 #include "ui/scene/axes/value_axis.h"
+#include "ui/scene/series/layer_pick.h"
 
-#include <array>
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace refreshlab::ui {
 
-/// What the Signals panel shows, by signal id: its plots, the export of what is plotted and the settings share it.
-struct SignalPlots {
-    std::array<bool, max_signals> shown{};
-    std::array<AxisScale, max_signals> scale{}; ///< of the y axes
+/// How one signal is plotted.
+struct PlotChoice {
+    bool shown = false;
+    AxisScale scale = AxisScale::linear; ///< of the y axis
+    LayerPick layers;                    ///< of a layered signal
+};
+
+/// What the Signals panel shows: its plots, the export of what is plotted and the settings share it. By name, because ids of
+/// signals that a run's components publish differ from run to run.
+class SignalPlots {
+public:
+    [[nodiscard]] const PlotChoice&
+    of(std::string_view signal) const; ///< the defaults where nothing was chosen
+    [[nodiscard]] PlotChoice& choose(std::string_view signal);
+    [[nodiscard]] const std::map<std::string, PlotChoice, std::less<>>& all() const { return m_choices; }
+
+private:
+    std::map<std::string, PlotChoice, std::less<>> m_choices;
 };
 
 /// As the window opens: the signals that the usual triggers look at, all axes linear.
 [[nodiscard]] SignalPlots first_signal_plots();
-/// Ids of the plotted signals, in display order.
-[[nodiscard]] std::vector<size_t> plotted_signals(const SignalPlots& plots);
+/// Ids of the plotted signals in a run's table, in display order.
+[[nodiscard]] std::vector<size_t> plotted_signals(const SignalPlots& plots, std::span<const Signal> table);
+
+/// Names of the plotted signals, sorted, as the settings file keeps them.
+[[nodiscard]] std::vector<std::string> shown_signals(const SignalPlots& plots);
+/// The reverse: plots of these signals and of no other. What is no name of a signal is ignored.
+void set_shown(SignalPlots& plots, std::span<const std::string> names);
+
+/// Plots as a command line names them: names of signals with commas between them; behind that of a layered signal which number
+/// of its layers, "attention_entropy_bits.max", ".min", ".layer3", or ".strip". Names that a run may publish are taken too.
+/// Throws Error{bad_input} naming `option`: nothing, a name that no signal can have, an unknown pick.
+[[nodiscard]] SignalPlots parse_plots(std::string_view list, const std::string& option);
+
+/// The same as columns of a table: the number of its layers that a layered signal shows, all of them where that is a strip.
+[[nodiscard]] std::vector<PlottedSignal> plotted_columns(const SignalPlots& plots,
+                                                         const Recording& recording);
 
 /// Axes that are not linear, as the settings file keeps them: name of the signal, name of the scale.
 [[nodiscard]] std::map<std::string, std::string> changed_axes(const SignalPlots& plots);
-/// The reverse. Unknown signals and scales, and a log axis for a signal that is never above 0, are ignored.
+/// The reverse. What is no name of a signal, unknown scales, and a log axis for a signal of the registry that is never above 0
+/// are ignored.
 void set_axes(SignalPlots& plots, const std::map<std::string, std::string>& axes);
+
+/// Layered signals that show something else than their mean: name of the signal, to_string(LayerPick).
+[[nodiscard]] std::map<std::string, std::string> changed_layers(const SignalPlots& plots);
+/// The reverse. What is no name of a signal, and unknown picks, are ignored.
+void set_layers(SignalPlots& plots, const std::map<std::string, std::string>& layers);
 
 } // namespace refreshlab::ui

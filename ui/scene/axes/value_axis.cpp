@@ -65,9 +65,8 @@ std::optional<AxisScale> parse_axis_scale(std::string_view name) {
     return std::nullopt;
 }
 
-bool can_be_logarithmic(std::string_view signal) {
-    const auto id = signal_id(signal);
-    return !id || signals()[*id].max > 0 || signals()[*id].min >= 0;
+bool can_be_logarithmic(const Signal& signal) {
+    return signal.max > 0 || signal.min >= 0;
 }
 
 double ValueAxis::forward(double value) const {

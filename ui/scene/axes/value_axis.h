@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/signals/registry.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/series/series.h"
 
@@ -24,7 +25,7 @@ inline constexpr std::array axis_scales = {AxisScale::linear, AxisScale::log, Ax
 [[nodiscard]] const char* axis_label(AxisScale scale); ///< "Logarithmic y axis", for menus
 [[nodiscard]] std::optional<AxisScale> parse_axis_scale(std::string_view name);
 /// False for a signal that is never above 0 (log probabilities): its logarithmic plot would be empty.
-[[nodiscard]] bool can_be_logarithmic(std::string_view signal);
+[[nodiscard]] bool can_be_logarithmic(const Signal& signal);
 
 /// The y axis of one plot: from values to places and back. No ImGui in here.
 struct ValueAxis {

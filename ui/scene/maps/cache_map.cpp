@@ -1,8 +1,8 @@
 #include "ui/scene/maps/cache_map.h"
 
-#include "engine/record/recording/cache_state.h"
-
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -26,15 +26,19 @@ const char* origin_label(Origin origin) {
     return "empty";
 }
 
-CacheColumns cache_columns(const Recording& recording, int64_t step) {
-    const CacheState state = cache_state(recording, step, recording.info().config.mode == Mode::teacher);
+void copy_columns(const CacheState& state, int64_t prompt_length, CacheColumns& out) {
     const CacheState::Plane& plane = state.plane(0, 0);
+    out.step = state.step();
+    out.prompt_length = prompt_length;
+    out.origin = plane.origin;
+    out.refresh = plane.refresh;
+    out.written_at.assign(plane.written_at.begin(), plane.written_at.end());
+}
+
+CacheColumns cache_columns(const Recording& recording, int64_t step) {
     CacheColumns columns;
-    columns.step = state.step();
-    columns.prompt_length = recording.prompt_length();
-    columns.origin = plane.origin;
-    columns.refresh = plane.refresh;
-    columns.written_at.assign(plane.written_at.begin(), plane.written_at.end());
+    copy_columns(cache_state(recording, step, recording.info().config.mode == Mode::teacher),
+                 recording.prompt_length(), columns);
     return columns;
 }
 
@@ -44,34 +48,51 @@ int64_t teacher_length(const Recording& recording, int64_t step) {
 
 DriftColumns drift_columns(const Recording& recording, int64_t step, int64_t length) {
     DriftColumns drift;
-    drift.length = length;
-    const auto& maps = recording.drifts();
-    for (size_t i = 0, n = maps.size(); i < n; ++i) {
-        const DriftMap& map = *maps[i];
-        if (map.step > step) break;
-        if (drift.layers == 0) {
-            drift.layers = map.layers;
-            for (auto* values : {&drift.k, &drift.v, &drift.k_max, &drift.v_max})
-                values->assign(static_cast<size_t>(drift.layers * length), absent());
+    drift.advance(recording, step, length);
+    return drift;
+}
+
+void DriftColumns::make_room(int64_t length) {
+    if (length <= stride) return;
+    const auto wide = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(length)));
+    for (auto* values : {&k, &v, &k_max, &v_max}) {
+        std::vector<float> moved(static_cast<size_t>(layers * wide), absent());
+        for (int64_t layer = 0; layer < layers; ++layer)
+            std::copy_n(values->begin() + layer * stride, stride, moved.begin() + layer * wide);
+        *values = std::move(moved);
+    }
+    stride = wide;
+}
+
+bool DriftColumns::advance(const Recording& recording, int64_t step, int64_t length) {
+    const auto& log = recording.drifts();
+    const int64_t before = stride;
+    if (layers > 0) make_room(length);
+    bool changed = stride != before;
+    for (const size_t n = log.size(); maps < n && log[maps]->step <= step; ++maps) {
+        const DriftMap& map = *log[maps];
+        changed = true;
+        if (layers == 0) {
+            layers = map.layers;
+            make_room(std::max<int64_t>(length, 1));
         }
-        const int64_t layers = std::min(map.layers, drift.layers);
         const int64_t first = std::max<int64_t>(0, map.first_pos),
                       last = std::min(length, map.first_pos + map.positions);
-        for (int64_t layer = 0; layer < layers; ++layer) {
+        for (int64_t layer = 0; layer < std::min(map.layers, layers); ++layer) {
             for (int64_t p = first; p < last; ++p) {
                 const auto from = static_cast<size_t>(layer * map.positions + p - map.first_pos);
-                const size_t to = drift.index(layer, p);
+                const size_t to = index(layer, p);
                 const auto take = [&](const std::vector<float>& source, std::vector<float>& target) {
                     if (from < source.size()) target[to] = source[from];
                 };
-                take(map.k, drift.k);
-                take(map.v, drift.v);
-                take(map.k_max, drift.k_max);
-                take(map.v_max, drift.v_max);
+                take(map.k, k);
+                take(map.v, v);
+                take(map.k_max, k_max);
+                take(map.v_max, v_max);
             }
         }
     }
-    return drift;
+    return changed;
 }
 
 } // namespace refreshlab::ui

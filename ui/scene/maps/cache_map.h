@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/base/origin.h"
+#include "engine/record/recording/cache_state.h"
 #include "engine/record/recording/recording.h"
 
 #include <cstdint>
@@ -22,16 +23,28 @@ struct CacheColumns {
     }
 };
 
+/// Of layer 0, KV head 0. \param out  keeps its memory
+void copy_columns(const CacheState& state, int64_t prompt_length, CacheColumns& out);
 /// \param step  0 .. recording.steps(): 0 is the state behind the prefill
 [[nodiscard]] CacheColumns cache_columns(const Recording& recording, int64_t step);
 
 /// The latest drift of each layer and position among refreshes at or before `step`; absent() where nothing measured it.
 struct DriftColumns {
-    int64_t layers = 0, length = 0;
-    std::vector<float> k, v, k_max, v_max; ///< [layers * length], layer-major
+    int64_t layers = 0;                    ///< 0: nothing was measured
+    int64_t stride = 0;                    ///< positions that there is room for
+    std::vector<float> k, v, k_max, v_max; ///< [layers, stride]
+    size_t maps = 0;                       ///< of the recording that are in here
     [[nodiscard]] size_t index(int64_t layer, int64_t position) const {
-        return static_cast<size_t>(layer * length + position);
+        return static_cast<size_t>(layer * stride + position);
     }
+    /// Takes in what was measured up to a later step. Cost: the new maps; a longer cache moves all values each time that its
+    /// length has doubled.
+    /// \param length  of the cache
+    /// \return whether a value has changed or moved
+    bool advance(const Recording& recording, int64_t step, int64_t length);
+
+private:
+    void make_room(int64_t length);
 };
 [[nodiscard]] DriftColumns drift_columns(const Recording& recording, int64_t step, int64_t length);
 

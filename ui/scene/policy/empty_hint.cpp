@@ -13,9 +13,14 @@ EmptyHint empty_hint(const Signal& signal, const Recording* recording, bool live
                 "shadow", "Turn shadow mode on"};
     }
     if (signal.cost == SignalCost::mc_rows) {
-        if (drafts.value("mc.measure") == "true")
-            return {"MC dropout is on: values come with its next stride"};
+        if (drafts.value("mc.measure") == "true") return {"MC dropout is on: values come with its next pass"};
         return {"MC dropout is not measured", "mc.measure", "Measure MC dropout"};
+    }
+    if (signal.attention) {
+        if (drafts.value("capture.attention_entropy") == "true")
+            return {"Attention entropy is on: values come with the next step"};
+        return {"Attention entropy is not measured", "capture.attention_entropy",
+                "Measure attention entropy"};
     }
     return {recording && recording->end() ? "The run ended before there was a value" : "No value yet"};
 }

@@ -33,17 +33,22 @@ std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_vie
         line.comparison = trigger.comparison;
         line.enabled = trigger.enabled;
         line.pending = drafts.pending(line.key);
+        line.layers = {.reduction = trigger.reduce, .layer = trigger.layer};
         lines.push_back(std::move(line));
     }
     return lines;
 }
 
-DragLimits drag_limits(const ThresholdLine& line, std::string_view signal) {
+std::vector<ThresholdLine> lines_of_pick(std::vector<ThresholdLine> lines, const LayerPick& pick) {
+    std::erase_if(lines, [&](const ThresholdLine& line) { return line.layers != pick; });
+    return lines;
+}
+
+DragLimits drag_limits(const ThresholdLine& line, const Signal& signal) {
     if (const Parameter* p = find_parameter(line.key)) return {p->min, p->max};
     constexpr double open = std::numeric_limits<double>::max();
-    const auto id = signal_id(signal);
     // A signal whose usual range begins at zero is never negative; a threshold below zero would only mean "always".
-    return {id && signals()[*id].min >= 0 ? 0.0 : -open, open};
+    return {signal.min >= 0 ? 0.0 : -open, open};
 }
 
 double dragged_value(const ValueAxis& axis, double wanted, double pixels, DragLimits limits, bool whole) {
@@ -56,16 +61,15 @@ double dragged_value(const ValueAxis& axis, double wanted, double pixels, DragLi
     return axis.has_place(value) ? value : place; // rounded to 0 where log has none
 }
 
-Trigger default_trigger(std::string_view signal) {
+Trigger default_trigger(const Signal& signal, const LayerPick& pick) {
     Trigger trigger;
-    trigger.signal = signal;
-    if (const auto id = signal_id(signal)) {
-        const Signal& s = signals()[*id];
-        trigger.threshold = s.default_threshold;
-        // MC rows and teacher passes cost; every 16 tokens is the default of the presets that use them.
-        trigger.every = s.cost == SignalCost::free ? 1 : 16;
-        trigger.cooldown = 32;
-    }
+    trigger.signal = signal.name;
+    trigger.threshold = signal.default_threshold;
+    // MC rows and teacher passes cost; every 16 tokens is the default of the presets that use them.
+    trigger.every = signal.cost == SignalCost::free ? 1 : 16;
+    trigger.cooldown = 32;
+    trigger.reduce = pick.reduction;
+    trigger.layer = pick.layer;
     return trigger;
 }
 

@@ -3,6 +3,7 @@
 #include "engine/refresh/policy.h"
 #include "ui/scene/axes/value_axis.h"
 #include "ui/scene/policy/drafts.h"
+#include "ui/scene/series/layer_pick.h"
 
 #include <cstddef>
 #include <optional>
@@ -21,6 +22,7 @@ struct ThresholdLine {
     Comparison comparison = Comparison::above;
     bool enabled = true;
     bool pending = false; ///< sent and not yet applied
+    LayerPick layers;     ///< of a layered signal: the number of its layers that is compared
 };
 
 /// Lines of one signal, in policy order.
@@ -34,7 +36,7 @@ struct ThresholdLine {
 struct DragLimits {
     double min, max;
 };
-[[nodiscard]] DragLimits drag_limits(const ThresholdLine& line, std::string_view signal);
+[[nodiscard]] DragLimits drag_limits(const ThresholdLine& line, const Signal& signal);
 
 /// Value of a line that the mouse has dragged to `wanted` on an axis of so many pixels: within the axis and the limits, and as
 /// round as the pixels allow.
@@ -42,7 +44,12 @@ struct DragLimits {
 [[nodiscard]] double dragged_value(const ValueAxis& axis, double wanted, double pixels, DragLimits limits,
                                    bool whole);
 
-/// A trigger of this signal with the registry's default threshold, for "Add a threshold".
-[[nodiscard]] Trigger default_trigger(std::string_view signal);
+/// Those of `lines` that belong to the number of its layers that a plot shows; a strip has none.
+[[nodiscard]] std::vector<ThresholdLine> lines_of_pick(std::vector<ThresholdLine> lines,
+                                                       const LayerPick& pick);
+
+/// A trigger of this signal with its default threshold, for "Add a threshold".
+/// \param pick  of a layered signal: what its plot shows
+[[nodiscard]] Trigger default_trigger(const Signal& signal, const LayerPick& pick = {});
 
 } // namespace refreshlab::ui

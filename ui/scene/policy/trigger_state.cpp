@@ -8,8 +8,26 @@
 
 namespace refreshlab::ui {
 
+RunState run_state(EngineState engine, bool live) {
+    if (!live) return RunState::ended; // of a file
+    switch (engine) {
+    case EngineState::running:
+    case EngineState::prefilling:
+        return RunState::running;
+    case EngineState::paused:
+        return RunState::paused;
+    case EngineState::finished:
+    case EngineState::failed:
+        return RunState::ended;
+    case EngineState::idle:
+    case EngineState::loading:
+        return RunState::none;
+    }
+    return RunState::none;
+}
+
 std::vector<TriggerState> trigger_states(const Recording* recording, int64_t steps,
-                                         const RefreshPolicy& policy) {
+                                         const RefreshPolicy& policy, RunState run) {
     std::vector<TriggerState> states;
     const int64_t next = steps + 1;
     std::optional<int64_t> last;
@@ -26,10 +44,16 @@ std::vector<TriggerState> trigger_states(const Recording* recording, int64_t ste
         const int64_t wait = last ? *last + trigger.cooldown - next : 0;
         if (!trigger.enabled)
             states.push_back({"off"});
+        else if (run == RunState::none)
+            states.push_back({"no run"});
+        else if (run == RunState::ended)
+            states.push_back({"run ended"});
         else if (spent)
             states.push_back({"budget used up"});
         else if (wait > 0)
             states.push_back({fmt::format("cools down, {} left", wait)});
+        else if (run == RunState::paused)
+            states.push_back({"paused"});
         else
             states.push_back({"armed", true});
     }
@@ -44,10 +68,10 @@ int64_t used_budget(const Recording& recording, int64_t steps, const Budget& bud
     return used;
 }
 
-std::string trigger_cost(const Trigger& trigger, int32_t mc_samples, bool uncalibrated) {
-    const auto id = signal_id(trigger.signal);
-    if (!id) return {};
-    switch (signals()[*id].cost) {
+std::string trigger_cost(const Trigger& trigger, const Signal* signal, int32_t mc_samples,
+                         bool uncalibrated) {
+    if (signal == nullptr) return {};
+    switch (signal->cost) {
     case SignalCost::free:
         return "free until it fires";
     case SignalCost::teacher_pass:

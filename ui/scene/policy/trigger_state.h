@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/engine_link.h"
 #include "engine/record/recording/recording.h"
 #include "engine/refresh/policy.h"
 
@@ -9,7 +10,14 @@
 
 namespace refreshlab::ui {
 
-/// State of a trigger: "armed", "off", or what holds it back at the next boundary.
+/// Whether there will be a next boundary, as far as it is known.
+enum class RunState : uint8_t { running, paused, ended, none };
+/// Of the run that is shown.
+/// \param live  it is the engine's
+[[nodiscard]] RunState run_state(EngineState engine, bool live);
+
+/// State of a trigger: "armed", "off", or what holds it back at the next boundary. Only a run that goes on has armed triggers:
+/// else "paused", "run ended" or "no run".
 struct TriggerState {
     std::string text;
     bool armed = false;
@@ -19,13 +27,15 @@ struct TriggerState {
 /// \param recording  null = no run yet
 /// Cost: the refreshes within the budget's stretch.
 [[nodiscard]] std::vector<TriggerState> trigger_states(const Recording* recording, int64_t steps,
-                                                       const RefreshPolicy& policy);
+                                                       const RefreshPolicy& policy, RunState run);
 
 /// Automatic refreshes among the budget's newest per_tokens tokens.
 [[nodiscard]] int64_t used_budget(const Recording& recording, int64_t steps, const Budget& budget);
 
-/// What a trigger costs, in words; empty where its signal is unknown.
+/// What a trigger costs, in words.
+/// \param signal        its signal; null = unknown: then empty
 /// \param uncalibrated  a student is loaded whose MC dropout was never trained
-[[nodiscard]] std::string trigger_cost(const Trigger& trigger, int32_t mc_samples, bool uncalibrated);
+[[nodiscard]] std::string trigger_cost(const Trigger& trigger, const Signal* signal, int32_t mc_samples,
+                                       bool uncalibrated);
 
 } // namespace refreshlab::ui

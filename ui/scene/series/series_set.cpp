@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -27,29 +29,33 @@ void update(const Recording& recording, int64_t have, int64_t steps, size_t& nex
 
 } // namespace
 
+float picked_value(const Recording& recording, int64_t t, size_t signal, LayerPick pick) {
+    if (pick.strip || pick.reduction == Reduction::mean) return recording.signal(t, signal);
+    return reduce_layers(recording.layer_values(t, signal), pick.reduction, pick.layer);
+}
+
 void SeriesSet::begin_frame(std::shared_ptr<const Recording> recording, int64_t steps) {
     if (recording != m_recording || steps < m_steps) {
         m_recording = std::move(recording);
-        m_entries = {};
+        m_entries.clear();
     }
     m_steps = steps;
 }
 
-float SeriesSet::value(int64_t step, size_t signal) const {
+float SeriesSet::value(int64_t step, size_t signal, LayerPick pick) const {
     if (!m_recording || step < 1 || step > m_steps) return absent();
-    return m_recording->signal(step, signal);
+    return picked_value(*m_recording, step, signal, pick);
 }
 
-const SignalSeries& SeriesSet::series(size_t signal) {
-    auto& slot = m_entries.at(signal);
-    if (!slot) slot.emplace();
-    Entry& entry = *slot;
+const SignalSeries& SeriesSet::series(size_t signal, LayerPick pick) {
+    if (pick.strip) pick = {};
+    Entry& entry = m_entries[{signal, pick}];
     if (!m_recording) return entry.series;
     update(
         *m_recording, entry.series.size(), m_steps, entry.next_back_fill,
         [&](uint16_t filled) { return filled == signal; },
         [&](int64_t t, bool is_new) {
-            const float value = m_recording->signal(t, signal);
+            const float value = this->value(t, signal, pick);
             if (is_new) {
                 entry.series.append(value);
             } else {
@@ -60,13 +66,12 @@ const SignalSeries& SeriesSet::series(size_t signal) {
 }
 
 const SeriesSet::Band* SeriesSet::band(size_t signal) {
-    const auto sd_id = signal_id(signals()[signal].band);
-    if (signals()[signal].band.empty() || !sd_id) return nullptr;
-    auto& slot = m_entries.at(signal);
-    if (!slot) slot.emplace();
-    Entry& entry = *slot;
+    if (!m_recording) return nullptr;
+    const std::string_view name = m_recording->signals()[signal].band;
+    const auto sd_id = name.empty() ? std::nullopt : m_recording->signal_id(name);
+    if (!sd_id) return nullptr;
+    Entry& entry = m_entries[{signal, LayerPick()}];
     if (!entry.band) entry.band = std::make_unique<Band>();
-    if (!m_recording) return entry.band.get();
     update(
         *m_recording, entry.band->low.size(), m_steps, entry.next_band_fill,
         [&](uint16_t filled) { return filled == signal || filled == *sd_id; },
@@ -85,11 +90,11 @@ const SeriesSet::Band* SeriesSet::band(size_t signal) {
     return entry.band.get();
 }
 
-SeriesSummary SeriesSet::seen(size_t signal, double x_min, double x_max) {
+SeriesSummary SeriesSet::seen(size_t signal, double x_min, double x_max, LayerPick pick) {
     const auto first = static_cast<int64_t>(std::floor(std::clamp(x_min, 0.0, 1e15)));
     const auto last = static_cast<int64_t>(std::ceil(std::clamp(x_max, 0.0, 1e15)));
-    SeriesSummary all = series(signal).summary(first, last);
-    if (all.finite > 0) {
+    SeriesSummary all = series(signal, pick).summary(first, last);
+    if (all.finite > 0 && pick == LayerPick()) {
         if (const Band* around = band(signal)) {
             const SeriesSummary low = around->low.summary(first, last),
                                 high = around->high.summary(first, last);

@@ -1,14 +1,18 @@
 #pragma once
 
 #include "engine/record/recording/recording.h"
+#include "ui/scene/series/layer_pick.h"
 #include "ui/scene/series/series.h"
 
-#include <array>
 #include <cstddef>
+#include <map>
 #include <memory>
-#include <optional>
+#include <utility>
 
 namespace refreshlab::ui {
+
+/// What a plot with this pick shows at step t, 1 <= t <= steps(): absent() where it was not measured. A strip has the mean.
+[[nodiscard]] float picked_value(const Recording& recording, int64_t t, size_t signal, LayerPick pick);
 
 /// The signals of one recording as series with pyramids, each built when first asked for and then kept up to date:
 /// new steps are appended, back-filled ranges are read again. Cost of a frame: O(new values).
@@ -19,16 +23,17 @@ public:
     /// \param steps  of the frame's snapshot, <= recording->steps()
     void begin_frame(std::shared_ptr<const Recording> recording, int64_t steps);
 
-    [[nodiscard]] const SignalSeries& series(size_t signal);
+    /// \param pick  of a layered signal: which number of its layers. A strip has the series of the mean.
+    [[nodiscard]] const SignalSeries& series(size_t signal, LayerPick pick = {});
     /// Mean - sd and mean + sd of a signal that has a band (Signal::band); null for the others.
     struct Band {
         SignalSeries low, high;
     };
     [[nodiscard]] const Band* band(size_t signal);
     /// What a plot of steps [x_min, x_max] shows, the signal's band included.
-    [[nodiscard]] SeriesSummary seen(size_t signal, double x_min, double x_max);
+    [[nodiscard]] SeriesSummary seen(size_t signal, double x_min, double x_max, LayerPick pick = {});
     /// The recorded value; absent() outside of the run.
-    [[nodiscard]] float value(int64_t step, size_t signal) const;
+    [[nodiscard]] float value(int64_t step, size_t signal, LayerPick pick = {}) const;
 
 private:
     struct Entry {
@@ -39,7 +44,7 @@ private:
     };
     std::shared_ptr<const Recording> m_recording;
     int64_t m_steps = 0;
-    std::array<std::optional<Entry>, max_signals> m_entries;
+    std::map<std::pair<size_t, LayerPick>, Entry> m_entries;
 };
 
 } // namespace refreshlab::ui

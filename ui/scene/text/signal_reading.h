@@ -21,6 +21,8 @@ struct SignalReading {
     Kind kind = Kind::none;
     std::string text;
 };
-[[nodiscard]] SignalReading signal_reading(SeriesSet& series, size_t signal, int64_t step);
+/// \param signal  its id in the table of the recording that `series` shows
+[[nodiscard]] SignalReading signal_reading(SeriesSet& series, const Signal& info, size_t signal, int64_t step,
+                                           LayerPick pick = {});
 
 } // namespace refreshlab::ui

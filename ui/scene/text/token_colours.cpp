@@ -8,29 +8,36 @@
 namespace refreshlab::ui {
 namespace {
 
-constexpr float tint = 0.42F;          // share of the map's colour behind the text
-constexpr double least_contrast = 4.5; // WCAG 2, level AA
+constexpr float tint = 0.72F, verdict_tint = 0.42F; // share of the colour behind the text
+constexpr float least_tint = 0.05F;                 // of the lowest value: it was measured, and that is seen
+constexpr double least_contrast = 4.5;              // WCAG 2, level AA
+
+/// The largest share of `colour` in the background on which the text can be read.
+float readable_share(uint32_t colour, uint32_t background, uint32_t text, float share) {
+    while (contrast(mix(background, colour, share), text) < least_contrast && share > 0.02F)
+        share *= 0.95F;
+    return share;
+}
 
 } // namespace
 
-void TokenColours::build(std::span<const uint32_t> map, uint32_t background, uint32_t text) {
-    m_map = map.data();
+void TokenColours::build(uint32_t colour, uint32_t background, uint32_t text) {
+    m_colour = colour;
     m_background = background;
     m_text = text;
-    for (size_t i = 0; i < m_entries.size(); ++i)
-        m_entries[i] = entry(map[i], background, text);
+    const uint32_t opaque = colour | 0xFF000000U;
+    const float most = readable_share(opaque, background, text, tint);
+    const auto last = static_cast<float>(m_entries.size() - 1);
+    for (size_t i = 0; i < m_entries.size(); ++i) {
+        const float fraction = static_cast<float>(i) / last;
+        m_entries[i] = {mix(background, opaque, most * std::max(least_tint, fraction)), text,
+                        fraction < 0.1F ? 0 : mix(background, opaque, fraction)};
+    }
 }
 
 TokenColours::Entry TokenColours::entry(uint32_t colour, uint32_t background, uint32_t text) {
-    Entry e{background, text, colour | 0xFF000000U};
-    // Less tint where the text would drown; the underline keeps the full colour.
-    float share = tint;
-    e.background = mix(background, e.underline, share);
-    while (contrast(e.background, text) < least_contrast && share > 0.02F) {
-        share *= 0.9F;
-        e.background = mix(background, e.underline, share);
-    }
-    return e;
+    const uint32_t opaque = colour | 0xFF000000U;
+    return {mix(background, opaque, readable_share(opaque, background, text, verdict_tint)), text, opaque};
 }
 
 const Verdicts* verdicts_of(std::string_view signal) {

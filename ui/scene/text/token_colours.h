@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 namespace refreshlab::ui {
@@ -12,29 +11,30 @@ namespace refreshlab::ui {
 /// Height of the line under a coloured token, pixels.
 inline constexpr float token_underline = 2;
 
-/// Colours of tokens for one map on one background: a tint that leaves the text readable (contrast at least 4.5), and
-/// the map's own colour for the underline, so that values can also be compared exactly.
+/// Colours of tokens for one signal on one background, dark or light: the lowest value is nearly the background, the highest the
+/// signal's own colour as far as the text stays readable on it (contrast at least 4.5). The underline grows from nothing to the
+/// full colour, so that high values can also be compared exactly.
 class TokenColours {
 public:
     struct Entry {
-        uint32_t background, text, underline;
+        uint32_t background, text;
+        uint32_t underline; ///< 0 = none
     };
-    /// \param map         256 entries, 0xAABBGGRR
+    /// \param colour      of the signal, 0xAABBGGRR
     /// \param background  of the panel, opaque
     /// \param text        preferred text colour
-    void build(std::span<const uint32_t> map, uint32_t background, uint32_t text);
-    /// One colour alone, treated like those of a map.
+    void build(uint32_t colour, uint32_t background, uint32_t text);
+    /// One colour alone, with its full underline.
     [[nodiscard]] static Entry entry(uint32_t colour, uint32_t background, uint32_t text);
     /// \param fraction  0..1, clamped
     [[nodiscard]] const Entry& at(double fraction) const;
-    [[nodiscard]] bool matches(const uint32_t* map, uint32_t background, uint32_t text) const {
-        return m_map == map && m_background == background && m_text == text;
+    [[nodiscard]] bool matches(uint32_t colour, uint32_t background, uint32_t text) const {
+        return m_colour == colour && m_background == background && m_text == text;
     }
 
 private:
     std::array<Entry, 256> m_entries{};
-    const uint32_t* m_map = nullptr;
-    uint32_t m_background = 0, m_text = 0;
+    uint32_t m_colour = 0, m_background = 0, m_text = 0;
 };
 
 /// A signal that says yes or no of a token (task_score, top1_hit) has words and two colours instead of a scale.

@@ -16,6 +16,8 @@ namespace refreshlab::ui {
 
 namespace {
 
+constexpr int pace_rank = 9;
+
 /// A piece of the run bar: in the strip where there is room, else in the popup of its "..." button.
 struct Part {
     int rank;    ///< importance, 0 first
@@ -57,6 +59,7 @@ private:
     }
 
     void add_controls();
+    void add_pace();
     void add_numbers();
     void add_right_end();
     void place();
@@ -83,6 +86,7 @@ void RunBar::add_controls() {
         if (ImGui::InputInt("##steps at once", &steps, 0, 0)) steps = std::clamp(steps, 1, 100000);
         ImGui::SetItemTooltip("Steps to make at once (Shift+.)");
     });
+    add_pace();
     if (m_state.refreshes_when_asked && m_ctx.recording &&
         m_ctx.recording->refreshes().size() > *m_state.refreshes_when_asked)
         m_state.refreshes_when_asked.reset();
@@ -101,6 +105,25 @@ void RunBar::add_controls() {
     const EngineState now = m_ctx.status->state;
     if (now == EngineState::finished || now == EngineState::failed)
         add_action(5, spacing(), "run.restart", "Start again", {});
+}
+
+/// Tokens a second, or as fast as it goes.
+void RunBar::add_pace() {
+    const float width = padded("200 a second") + m_em;
+    add(pace_rank, m_em * 0.6F, width, false, [this, width] {
+        ImGui::SetNextItemWidth(width);
+        if (ImGui::BeginCombo("##pace", pace_text(m_state.settings.pace).c_str(),
+                              ImGuiComboFlags_HeightLarge)) {
+            for (const double pace : {1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 0.0})
+                if (ImGui::Selectable(pace > 0 ? pace_text(pace).c_str() : "as fast as it goes",
+                                      pace == m_state.settings.pace))
+                    m_state.set_pace(pace);
+            ImGui::EndCombo();
+        } else {
+            ImGui::SetItemTooltip(
+                "Tokens a second of a run; [ half, ] twice as many. Steps asked for one by one do not wait");
+        }
+    });
 }
 
 void RunBar::add_numbers() {
@@ -172,18 +195,19 @@ void RunBar::add_right_end() {
         });
     }
     const std::string live =
-        m_ctx.live() ? (m_state.trace ? "Newest" : "Live") : fmt::format("Step {}", m_ctx.shown_step());
+        m_ctx.live() ? std::string(m_ctx.newest()) : fmt::format("Step {}", m_ctx.shown_step());
     const float live_width = std::max(padded(live.c_str()) + m_em, roomy() ? padded("Step 00000") + m_em : 0);
     add(0, m_em, live_width, true, [this, live, live_width] {
-        ImGui::PushStyleColor(ImGuiCol_Text, m_ctx.live() ? m_ctx.theme.text_ok : m_ctx.theme.text);
-        const int colours = m_ctx.live() ? 2 : 1; // the button changes it
+        const bool goes_on = m_ctx.live() && m_ctx.decoding();
+        ImGui::PushStyleColor(ImGuiCol_Text, goes_on ? m_ctx.theme.text_ok : m_ctx.theme.text);
+        const int colours = goes_on ? 2 : 1; // the button changes it
         if (colours == 2) ImGui::PushStyleColor(ImGuiCol_Button, with_alpha(m_ctx.theme.text_ok, 0.10F));
         const bool is_live = m_ctx.live();
         if (ImGui::Button(fmt::format("{}###select.live", live).c_str(), ImVec2(live_width, 0)))
             m_state.run("select.live");
         ImGui::PopStyleColor(colours);
         const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-        if (is_live)
+        if (goes_on)
             ImGui::GetWindowDrawList()->AddCircleFilled(ImVec2(low.x + m_em * 0.55F, (low.y + high.y) * 0.5F),
                                                         m_em * 0.22F, m_ctx.theme.text_ok);
         m_ctx.landmarks.set("runbar/live", {low.x, low.y, high.x - low.x, high.y - low.y});
@@ -191,7 +215,7 @@ void RunBar::add_right_end() {
                               is_live ? "All panels show the newest step" : "Back to the newest step (L)");
     });
     if (m_ctx.present_mode)
-        add(9, spacing(), padded("Leave Present"), true, [this] {
+        add(8, spacing(), padded("Leave Present"), true, [this] {
             if (ImGui::Button("Leave Present")) m_state.run("view.layout.explore");
         });
 }
@@ -245,8 +269,10 @@ void RunBar::draw_rest(const std::vector<bool>& shown, float right) {
     const bool open = ImGui::BeginPopup("##more");
     ImGui::PopStyleVar();
     if (!open) return;
-    for (size_t i = 0; i < m_parts.size(); ++i)
-        if (!shown[i]) m_parts[i].draw();
+    // The one that is least missed is last: at three times the size the list is longer than the window and scrolls.
+    for (const bool least : {false, true})
+        for (size_t i = 0; i < m_parts.size(); ++i)
+            if (!shown[i] && (m_parts[i].rank == pace_rank) == least) m_parts[i].draw();
     ImGui::EndPopup();
 }
 

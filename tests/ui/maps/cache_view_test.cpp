@@ -1,7 +1,7 @@
 #include "engine/record/recording/older_cache_events.h"
 #include "engine/signals/registry.h"
 #include "tests/ui/maps/heatmap_recording.h"
-#include "ui/scene/maps/cache_state.h"
+#include "ui/scene/maps/cache_view.h"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -35,7 +35,7 @@ std::shared_ptr<Recording> refreshed_run() {
 
 TEST_CASE("cache state follows step and quantity, and is made anew only then", "[ui][cache]") {
     const auto recording = refreshed_run();
-    CacheState state;
+    CacheView state;
     state.update(*recording, 6);
     const uint64_t revision = state.revision();
     state.update(*recording, 6);
@@ -111,12 +111,12 @@ TEST_CASE("bytes of the caches: each model's columns, the teacher's as far as it
     status.teacher.layers = 4;
     const int64_t width = recording->info().dtype == "f32" ? 4 : 2;
     const int64_t student = 2 * 2 * 3 * 8 * width, teacher = 2 * student;
-    const CacheBytes bytes = cache_bytes(*recording, status, 10, 6);
+    const CacheBytes bytes = cache_bytes(*recording, status, 10, teacher_length(*recording, 6));
     CHECK(bytes.student == 10 * student);
     CHECK(bytes.teacher == 8 * teacher); // prompt and what the refresh spliced
-    CHECK(cache_bytes(*recording, status, 7, 3).teacher == 4 * teacher);
+    CHECK(cache_bytes(*recording, status, 7, teacher_length(*recording, 3)).teacher == 4 * teacher);
     status.teacher.name.clear(); // a file: no models
-    CHECK(cache_bytes(*recording, status, 10, 6).teacher == 0);
+    CHECK(cache_bytes(*recording, status, 10, teacher_length(*recording, 6)).teacher == 0);
     CHECK(cache_bytes(*empty_recording(Mode::student, 4), status, 4, 0).teacher == 0);
     CHECK(cache_bytes(*empty_recording(Mode::teacher, 4), status, 4, 0).student == 0);
 }

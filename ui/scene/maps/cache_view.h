@@ -12,10 +12,11 @@ namespace refreshlab::ui {
 /// Which number of a drift map is shown.
 enum class DriftQuantity : uint8_t { mean, keys, values, keys_max, values_max };
 
-/// What the Cache panel shows at one boundary, made anew only when step, refreshes, drift maps or quantity change.
-class CacheState {
+/// What the Cache panel shows at one boundary. A later step of the same recording costs what is new; drift is looked at again
+/// only when a map has arrived or another quantity is chosen.
+class CacheView {
 public:
-    void clear();
+    void clear(); ///< before another recording is shown
     void update(const Recording& recording, int64_t step);
     void show(DriftQuantity quantity);
 
@@ -23,24 +24,30 @@ public:
     [[nodiscard]] const DriftColumns& drift() const { return m_drift; }
     [[nodiscard]] const std::vector<float>& ages() const { return m_ages; } ///< [length], steps
     [[nodiscard]] DriftQuantity quantity() const { return m_quantity; }
-    /// The chosen quantity, [layers * length]; not measured is absent().
+    [[nodiscard]] int64_t teacher_length() const {
+        return m_teacher.length();
+    } ///< positions that its cache holds
+    /// The chosen quantity, [layers, drift().stride]; not measured is absent().
     [[nodiscard]] const std::vector<float>& shown();
     [[nodiscard]] double shown_top(); ///< largest finite one of shown(); 0 without any
     [[nodiscard]] uint64_t revision() const { return m_revision; } ///< changes with whatever is shown
+    [[nodiscard]] uint64_t drift_revision() const { return m_drift_revision; } ///< with shown() alone
 
 private:
     [[nodiscard]] float drift_at(size_t index) const;
     void make_shown();
 
+    const Recording* m_recording = nullptr; ///< compared only
     DriftQuantity m_quantity = DriftQuantity::mean;
+    CacheState m_cache, m_teacher; ///< of the decoding model and of the teacher
     CacheColumns m_columns;
     DriftColumns m_drift;
     int64_t m_step = -1;
-    size_t m_refreshes = 0, m_drifts = 0;
+    size_t m_entries = 0, m_drifts = 0;
     std::vector<float> m_ages, m_shown;
     double m_shown_top = 0;
-    uint64_t m_revision = 0;
-    uint64_t m_shown_revision = UINT64_MAX; ///< of m_revision that m_shown was made for
+    uint64_t m_revision = 0, m_drift_revision = 0;
+    uint64_t m_shown_revision = UINT64_MAX; ///< of m_drift_revision that m_shown was made for
 };
 
 /// Where columns share a texel: the rarest origin of each block of `factor` columns, so that nothing vanishes.
@@ -62,8 +69,8 @@ struct CacheBytes {
 };
 /// \param status  knows the models' geometry, when they are loaded
 /// \param length  columns of the decoding model's cache
-/// \param step    the teacher holds what its passes up to there have read
+/// \param teacher_length  of the teacher's
 [[nodiscard]] CacheBytes cache_bytes(const Recording& recording, const EngineStatus& status, int64_t length,
-                                     int64_t step);
+                                     int64_t teacher_length);
 
 } // namespace refreshlab::ui

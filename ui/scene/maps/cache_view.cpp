@@ -1,4 +1,4 @@
-#include "ui/scene/maps/cache_state.h"
+#include "ui/scene/maps/cache_view.h"
 
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
@@ -18,32 +18,46 @@ std::string drift_number(float value) {
 
 } // namespace
 
-void CacheState::clear() {
+void CacheView::clear() {
+    m_recording = nullptr;
+    m_cache = m_teacher = {};
     m_columns = {};
     m_drift = {};
     m_step = -1;
+    ++m_revision;
+    ++m_drift_revision;
 }
 
-void CacheState::update(const Recording& recording, int64_t step) {
-    const size_t refreshes = recording.refreshes().size(), drifts = recording.drifts().size();
-    if (step == m_step && refreshes == m_refreshes && drifts == m_drifts) return;
+void CacheView::update(const Recording& recording, int64_t step) {
+    const size_t entries = recording.cache_entries().size(), drifts = recording.drifts().size();
+    if (m_recording != &recording || step < m_step) {
+        clear();
+        m_recording = &recording;
+        m_cache = CacheState(recording, recording.info().config.mode == Mode::teacher);
+        m_teacher = CacheState(recording, true);
+    } else if (step == m_step && entries == m_entries && drifts == m_drifts) {
+        return;
+    }
     m_step = step;
-    m_refreshes = refreshes;
+    m_entries = entries;
     m_drifts = drifts;
-    m_columns = cache_columns(recording, step);
-    m_drift = drift_columns(recording, step, m_columns.length());
+    m_cache.advance(recording, step);
+    m_teacher.advance(recording, step);
+    copy_columns(m_cache, recording.prompt_length(), m_columns);
+    if (m_drift.advance(recording, step, m_columns.length())) ++m_drift_revision;
     m_ages.resize(static_cast<size_t>(m_columns.length()));
     for (int64_t p = 0; p < m_columns.length(); ++p)
         m_ages[static_cast<size_t>(p)] = static_cast<float>(m_columns.age(p));
     ++m_revision;
 }
 
-void CacheState::show(DriftQuantity quantity) {
+void CacheView::show(DriftQuantity quantity) {
     m_quantity = quantity;
     ++m_revision;
+    ++m_drift_revision;
 }
 
-float CacheState::drift_at(size_t index) const {
+float CacheView::drift_at(size_t index) const {
     switch (m_quantity) {
     case DriftQuantity::keys:
         return m_drift.k[index];
@@ -61,9 +75,9 @@ float CacheState::drift_at(size_t index) const {
 }
 
 /// Every layer and position is looked at, so only when they are others.
-void CacheState::make_shown() {
-    if (m_shown_revision == m_revision) return;
-    m_shown_revision = m_revision;
+void CacheView::make_shown() {
+    if (m_shown_revision == m_drift_revision) return;
+    m_shown_revision = m_drift_revision;
     m_shown_top = 0;
     m_shown.resize(m_drift.k.size());
     for (size_t i = 0; i < m_shown.size(); ++i) {
@@ -72,12 +86,12 @@ void CacheState::make_shown() {
     }
 }
 
-const std::vector<float>& CacheState::shown() {
+const std::vector<float>& CacheView::shown() {
     make_shown();
     return m_shown;
 }
 
-double CacheState::shown_top() {
+double CacheView::shown_top() {
     make_shown();
     return m_shown_top;
 }
@@ -126,7 +140,8 @@ std::string drift_text(const DriftColumns& drift, int64_t layer, int64_t positio
     return text;
 }
 
-CacheBytes cache_bytes(const Recording& recording, const EngineStatus& status, int64_t length, int64_t step) {
+CacheBytes cache_bytes(const Recording& recording, const EngineStatus& status, int64_t length,
+                       int64_t teacher_length) {
     const RunInfo& info = recording.info();
     const Mode mode = info.config.mode;
     const int64_t width = info.dtype == "f32" ? 4 : 2;
@@ -136,8 +151,7 @@ CacheBytes cache_bytes(const Recording& recording, const EngineStatus& status, i
     CacheBytes bytes;
     if (mode != Mode::teacher) bytes.student = column(status.student) * length;
     if (mode != Mode::student)
-        bytes.teacher =
-            column(status.teacher) * (mode == Mode::teacher ? length : teacher_length(recording, step));
+        bytes.teacher = column(status.teacher) * (mode == Mode::teacher ? length : teacher_length);
     return bytes;
 }
 

@@ -1,10 +1,13 @@
-#include "ui/shell/engine_log.h"
+#include "ui/scene/policy/command_words.h"
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/command.h"
+#include "engine/control/parameters.h"
 
 #include <fmt/format.h>
+
+#include <variant>
 
 namespace refreshlab::ui {
 
@@ -25,13 +28,20 @@ struct Describe {
         return fmt::format("rewound to step {}", c.step);
     }
     std::string operator()(const command::SetParameter& c) const {
-        return fmt::format("{} = {}", c.key, c.value);
+        const Parameter* parameter = find_parameter(c.key);
+        if (parameter == nullptr) return fmt::format("{}: {}", c.key, c.value);
+        const bool with_unit = !parameter->unit.empty() && c.value != "none";
+        return fmt::format("{}: {}{}{}", parameter->label, c.value, with_unit ? " " : "",
+                           with_unit ? parameter->unit : "");
     }
     std::string operator()(const command::SetPolicy& c) const {
         return fmt::format("policy {}", c.policy.name);
     }
     std::string operator()(const command::RequestAttention& c) const {
         return fmt::format("attention of position {} asked for", c.position);
+    }
+    std::string operator()(const command::SetPace& c) const {
+        return fmt::format("pace: {:g} tokens a second", c.tokens_per_second);
     }
     std::string operator()(const command::CheckExactness& c) const {
         return c.options.fault == CacheFault::none
@@ -42,14 +52,26 @@ struct Describe {
 
 } // namespace
 
-std::string describe(const CommandEvent& event) {
-    std::string what = event.json;
+std::string command_words(const CommandEvent& event) {
     try {
-        what = std::visit(Describe{}, command_from_json(parse_json(event.json, "a command"), "a command"));
+        return std::visit(Describe{}, command_from_json(parse_json(event.json, "a command"), "a command"));
     } catch (const Error&) {
-        // A trace of another version: its own words are better than none.
+        return event.json; // a trace of another version: its own words are better than none
     }
-    return fmt::format("step {}: {}", event.step, what);
+}
+
+std::string describe(const CommandEvent& event) {
+    return fmt::format("step {}: {}", event.step, command_words(event));
+}
+
+std::string set_key(const CommandEvent& event) {
+    try {
+        const Command c = command_from_json(parse_json(event.json, "a command"), "a command");
+        if (const auto* set = std::get_if<command::SetParameter>(&c)) return set->key;
+    } catch (const Error&) {
+        return {};
+    }
+    return {};
 }
 
 } // namespace refreshlab::ui

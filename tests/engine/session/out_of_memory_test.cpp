@@ -1,0 +1,132 @@
+// Memory that runs out at any one allocation of a rewind.
+#include "engine/base/error.h"
+#include "engine/record/recording/recording.h"
+#include "engine/session/decode/decode_session.h"
+#include "tests/engine/session/tiny_pair.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdlib>
+#include <new>
+#include <optional>
+#include <string>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Allocations of this thread until one fails, once; negative: none does.
+thread_local int64_t allocations_left = -1;
+
+} // namespace
+
+// For the whole suite; they do what the standard library's do.
+void* operator new(std::size_t bytes) {
+    if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+    if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+
+namespace {
+
+enum class Result : uint8_t { rewound, refused, ended };
+
+struct Attempt {
+    Result result = Result::rewound;
+    std::string said;
+};
+
+/// A rewind in which the allocation number `n`, from 0, fails.
+Attempt rewind_without_memory(DecodeSession& session, int64_t step, int64_t n) {
+    Attempt attempt;
+    allocations_left = n;
+    try {
+        session.rewind(step);
+        allocations_left = -1;
+    } catch (const Error& e) {
+        allocations_left = -1;
+        attempt = {Result::refused, e.what()};
+        CHECK(e.kind() == ErrorKind::failure);
+    } catch (const std::bad_alloc&) {
+        allocations_left = -1;
+        attempt.result = Result::ended;
+    }
+    return attempt;
+}
+
+/// Lagged refreshes, so that a rewind copies the student's cache; a task, so that it makes a scorer.
+RunConfig branching_run() {
+    RunConfig config = tiny_run(60);
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 9)});
+    config.policy.lag = 3;
+    return config;
+}
+
+constexpr int64_t made = 40, back_to = 25;
+
+void go(DecodeSession& session, int64_t steps) {
+    for (int64_t i = 0; i < steps && session.step(); ++i) {
+    }
+}
+
+} // namespace
+
+TEST_CASE("memory that runs out in a rewind's copies leaves the run as it was", "[session]") {
+    const auto pair = tiny_pair(70, 71);
+    DecodeSession straight(pair, branching_run());
+    go(straight, 100);
+    DecodeSession session(pair, branching_run());
+    go(session, made);
+    const auto before = session.recording();
+    // Every allocation of the copies in turn, until the rewind has begun to change the caches.
+    int64_t refusals = 0;
+    Attempt attempt = rewind_without_memory(session, back_to, refusals);
+    for (; attempt.result == Result::refused; attempt = rewind_without_memory(session, back_to, ++refusals)) {
+        REQUIRE_THAT(attempt.said, ContainsSubstring("rewinding to step 25") &&
+                                       ContainsSubstring("not enough memory") &&
+                                       ContainsSubstring("stands as it was"));
+        REQUIRE(session.recording() == before);
+        REQUIRE(before->steps() == made);
+    }
+    CHECK(refusals > 20);
+    // What ends a rewind later on ends the run; its recording stays.
+    REQUIRE(attempt.result == Result::ended);
+    CHECK(before->steps() == made);
+
+    // A run in which every copy has failed once goes on as if nothing had been, and rewinds when there is memory.
+    DecodeSession again(pair, branching_run());
+    go(again, made);
+    for (int64_t n = 0; n < refusals; ++n)
+        REQUIRE(rewind_without_memory(again, back_to, n).result == Result::refused);
+    go(again, 5);
+    again.rewind(back_to);
+    CHECK(again.recording()->info().fork_step == back_to);
+    go(again, 100);
+    CHECK(first_difference(*straight.recording(), *again.recording()).value_or("") == "");
+}
+
+TEST_CASE("memory that runs out anywhere in a rewind leaves the recording whole", "[session]") {
+    const auto pair = tiny_pair(70, 71);
+    DecodeSession whole(pair, branching_run());
+    go(whole, made);
+    int64_t ended = 0;
+    for (int64_t n = 0;; n += 23) {
+        DecodeSession session(pair, branching_run());
+        go(session, made);
+        const auto before = session.recording();
+        const Result result = rewind_without_memory(session, back_to, n).result;
+        if (result == Result::rewound) break;
+        ended += result == Result::ended ? 1 : 0;
+        REQUIRE(first_difference(*whole.recording(), *before).value_or("") == "");
+    }
+    CHECK(ended > 0);
+}

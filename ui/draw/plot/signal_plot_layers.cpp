@@ -1,0 +1,123 @@
+// A layered signal in its plot: the choice among its layers, and all of them as a heat strip.
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/cells.h"
+#include "ui/draw/plot/layer_choice.h"
+#include "ui/draw/plot/signal_plot.h"
+#include "ui/draw/text.h"
+#include "ui/scene/marks/refresh_marks.h"
+
+#include <fmt/format.h>
+#include <implot.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+namespace {
+
+int64_t layer_count(const UiContext& ctx) {
+    return ctx.recording ? ctx.recording->info().layers : ctx.status->student.layers;
+}
+
+} // namespace
+
+void draw_layer_items(const UiContext& ctx, LayerPick& pick) {
+    const auto item = [&](const LayerPick& choice, const char* help) {
+        if (ImGui::MenuItem(to_string(choice).c_str(), nullptr, pick == choice)) pick = choice;
+        if (help) ImGui::SetItemTooltip("%s", help);
+    };
+    item({}, "The mean over the layers");
+    item({.reduction = Reduction::max}, "The largest of the layers");
+    item({.reduction = Reduction::min}, "The smallest of the layers");
+    item({.strip = true}, "All layers as a strip of colours, one row each");
+    ImGui::Separator();
+    for (int32_t layer = 0; layer < layer_count(ctx); ++layer)
+        item({.reduction = Reduction::layer, .layer = layer}, nullptr);
+}
+
+void draw_layer_choice(const UiContext& ctx, LayerPick& pick, float width) {
+    ImGui::SetNextItemWidth(width);
+    if (ImGui::BeginCombo("##layers", to_string(pick).c_str(), ImGuiComboFlags_HeightLarge)) {
+        draw_layer_items(ctx, pick);
+        ImGui::EndCombo();
+    } else {
+        ImGui::SetItemTooltip("What the plot shows of the layers. Layers count from 0");
+    }
+}
+
+/// Every layer a row, every step a cell, with the texture's cells sharp on the steps.
+void SignalPlot::draw_strip(UiContext& ctx, double width_px) {
+    m_strip.update(ctx.recording, m_signal, ctx.steps, ctx.time.x_min, ctx.time.x_max, width_px);
+    ImDrawList* list = ImPlot::GetPlotDrawList();
+    const int64_t columns = m_strip.columns(), layers = m_strip.layers();
+    if (columns < 1 || layers < 1) return;
+    m_strip_scale.map = colour_map("viridis");
+    m_strip_scale.min = static_cast<double>(m_strip.lowest());
+    m_strip_scale.max = static_cast<double>(m_strip.highest());
+    if (m_strip_drawn != m_strip.revision()) {
+        m_strip_drawn = m_strip.revision();
+        m_strip_pixels.resize(static_cast<size_t>(columns * layers));
+        for (int64_t row = 0; row < layers; ++row)
+            for (int64_t c = 0; c < columns; ++c) {
+                const float value = m_strip.at(row, c);
+                m_strip_pixels[static_cast<size_t>(row * columns + c)] =
+                    is_absent(value) ? 0 : m_strip_scale(static_cast<double>(value));
+            }
+    }
+    const ImTextureID texture =
+        ctx.host.texture(fmt::format("signals/strip/{}", info().name), static_cast<int>(columns),
+                         static_cast<int>(layers), m_strip_pixels, m_strip_drawn);
+    const double first = static_cast<double>(m_strip.first_step()) - 0.5;
+    const ImVec2 low = ImPlot::PlotToPixels(first, -0.5);
+    const ImVec2 high = ImPlot::PlotToPixels(
+        first + static_cast<double>(columns * m_strip.steps_per_column()), static_cast<double>(layers) - 0.5);
+    // The last column of a growing run is not wider than its steps.
+    const float end = ImPlot::PlotToPixels(static_cast<double>(ctx.steps) + 0.5, 0.0).x;
+    ImPlot::PushPlotClipRect();
+    list->PushClipRect({low.x, low.y}, {std::min(high.x, end), high.y}, true);
+    draw_absent(list, ctx.theme, {std::max(low.x, m_box.x), low.y},
+                {std::min({high.x, end, m_box.x + m_box.width}), high.y});
+    draw_cells(list, texture, low, high);
+    list->PopClipRect();
+    ImPlot::PopPlotClipRect();
+}
+
+/// "0.21 [colours] 3.4 bits" at the right end of the header.
+void SignalPlot::draw_strip_range(UiContext& ctx, ImVec2 at, float x, float right) {
+    if (!m_strip.any()) return;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const std::string low = three_digits(m_strip_scale.min), high = three_digits(m_strip_scale.max);
+    const float line = ImGui::GetTextLineHeight(), gap = line * 0.4F, bar = line * 5;
+    const float low_width = text_width(low), high_width = text_width(high);
+    float left = right - high_width - bar - low_width - 2 * gap;
+    if (left < x) return;
+    list->AddText({left, at.y + 3}, ctx.theme.text_muted, low.c_str());
+    left += low_width + gap;
+    constexpr int pieces = 48;
+    const float top = at.y + 3 + line * 0.2F, bottom = at.y + 3 + line * 0.8F;
+    for (int i = 0; i < pieces; ++i)
+        list->AddRectFilled({left + bar * static_cast<float>(i) / pieces, top},
+                            {left + bar * static_cast<float>(i + 1) / pieces, bottom},
+                            m_strip_scale.colour((i + 0.5) / pieces));
+    list->AddText({left + bar + gap, at.y + 3}, ctx.theme.text_muted, high.c_str());
+    ctx.landmarks.set(fmt::format("signals/strip_range/{}", info().name), {left, top, bar, bottom - top});
+}
+
+void SignalPlot::strip_tooltip(const UiContext& ctx, int64_t step, double layer) const {
+    const auto row = static_cast<int64_t>(std::llround(layer));
+    const std::span<const float> values = ctx.recording->layer_values(step, m_signal);
+    if (row < 0 || row >= m_strip.layers() || !ImGui::BeginTooltip()) return;
+    ImGui::TextUnformatted(step_caption(*ctx.recording, ctx.steps, step).c_str());
+    const std::string unit(info().unit);
+    const auto say = [&](const std::string& name, float value) {
+        ImGui::Text("%s: %s", name.c_str(),
+                    is_absent(value) ? "not measured" : format_signal(value, unit).c_str());
+    };
+    const LayerPick one{.reduction = Reduction::layer, .layer = static_cast<int32_t>(row)};
+    say(to_string(one), reduce_layers(values, one.reduction, one.layer));
+    say("mean", reduce_layers(values, Reduction::mean));
+    ImGui::EndTooltip();
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,85 @@
+#include "ui/scene/policy/live_changes.h"
+
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/control/command.h"
+#include "engine/control/parameters.h"
+#include "ui/scene/policy/command_words.h"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+namespace refreshlab::ui {
+namespace {
+
+void apply(RunConfig& config, const CommandEvent& event) {
+    try {
+        const Command c = command_from_json(parse_json(event.json, "a command"), "a command");
+        if (const auto* set = std::get_if<command::SetParameter>(&c))
+            set_parameter(config, set->key, set->value);
+        if (const auto* policy = std::get_if<command::SetPolicy>(&c)) config.policy = policy->policy;
+    } catch (const Error&) {
+        // A trace of another version: what it changed is not known here, and its words are shown all the same.
+    }
+}
+
+std::optional<double> threshold_of(const RefreshPolicy& policy, std::string_view signal, LayerPick layers) {
+    for (const Trigger& trigger : policy.triggers) {
+        const LayerPick compared{.reduction = trigger.reduce, .layer = trigger.layer};
+        if (trigger.signal == signal && compared == layers)
+            return trigger.enabled ? std::optional(trigger.threshold) : std::nullopt;
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+void LiveChanges::clear() {
+    m_recording = nullptr;
+    m_commands = 0;
+    m_changes.clear();
+}
+
+void LiveChanges::update(const Recording& recording) {
+    if (m_recording != &recording) {
+        clear();
+        m_recording = &recording;
+        m_config = recording.info().config;
+        m_first = m_config.policy;
+    }
+    const auto& log = recording.commands();
+    for (const size_t n = log.size(); m_commands < n; ++m_commands) {
+        apply(m_config, log[m_commands]);
+        m_changes.push_back({log[m_commands].step, command_words(log[m_commands]), m_config.policy});
+    }
+}
+
+const RefreshPolicy& LiveChanges::policy_at(int64_t t) const {
+    const auto after = std::ranges::upper_bound(m_changes, t, {}, &Change::step);
+    return after == m_changes.begin() ? m_first : std::prev(after)->policy;
+}
+
+std::vector<ThresholdSpan> threshold_stair(const LiveChanges& changes, int64_t steps, std::string_view signal,
+                                           LayerPick layers) {
+    std::vector<ThresholdSpan> stair;
+    const auto all = changes.all();
+    int64_t first = 1;
+    const auto stand = [&](int64_t last) { // what was in force at [first, last]
+        last = std::min(last, steps);
+        if (last < first) return;
+        if (const auto value = threshold_of(changes.policy_at(first), signal, layers)) {
+            if (!stair.empty() && stair.back().value == *value && stair.back().last + 1 == first)
+                stair.back().last = last;
+            else
+                stair.push_back({first, last, *value});
+        }
+        first = last + 1;
+    };
+    for (const LiveChanges::Change& change : all)
+        stand(change.step - 1);
+    stand(steps);
+    return stair;
+}
+
+} // namespace refreshlab::ui
