@@ -176,8 +176,8 @@ void GgufWeights::check(const std::string& name, at::IntArrayRef shape) const {
                                                      fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
     }
     if (!plain_type(*tensor.type) && shape.size() == 1 && blocks.head_dim != 0)
-        m_file->fail_tensor(
-            tensor.name, fmt::format("its type is {}, and a bias must be F32, F16 or BF16", tensor.type->name));
+        m_file->fail_tensor(tensor.name, fmt::format("its type is {}, and a bias must be F32, F16 or BF16",
+                                                     tensor.type->name));
 }
 
 at::Tensor GgufWeights::read(const std::string& name, at::IntArrayRef shape, at::ScalarType wanted) const {
