@@ -21,7 +21,7 @@ build: configure
 run: program
 	@bash scripts/run.sh
 
-# With the published model that the suites look at where it can be had (92 MB, once); without a network they say what they skip.
+# With the published model that the suites look at where it can be had (93 MB, once); without a network they say what they skip.
 test: build
 	@build/refreshlab models get smollm2-135m > /dev/null || true
 	@bash scripts/test.sh

@@ -16,8 +16,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     m_size = file.size();
     if (m_size == 0) return;
     void* const address = ::mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
-    if (address == MAP_FAILED)
-        throw Error("reading", path.string(), std::string("cannot be mapped: ") + std::strerror(errno));
+    if (address == MAP_FAILED) {
+        const int code = errno;
+        throw Error("reading", path.string(), std::string("cannot be mapped: ") + std::strerror(code), {},
+                    kind_of_errno(code));
+    }
     m_data = static_cast<const std::byte*>(address);
 }
 

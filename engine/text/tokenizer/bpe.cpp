@@ -26,6 +26,16 @@ std::string shown(const std::string& piece) {
     return visible_text(piece, 60);
 }
 
+/// One character, several times.
+bool is_run(std::string_view piece) {
+    if (piece.empty()) return false;
+    const size_t first = utf8_step(piece, 0).length;
+    bool run = piece.size() > first && piece.size() % first == 0;
+    for (size_t at = first; run && at < piece.size(); at += first)
+        run = piece.substr(at, first) == piece.substr(0, first);
+    return run;
+}
+
 /// A piece of a word during merging; pieces form a doubly linked list by index, -1 is the end.
 struct Symbol {
     int32_t id;
@@ -171,12 +181,20 @@ void Bpe::describe(Digest& digest) const {
     std::vector<std::pair<uint64_t, Merge>> merges(m_merges.begin(), m_merges.end());
     std::sort(merges.begin(), merges.end(),
               [](const auto& a, const auto& b) { return a.second.rank < b.second.rank; });
-    std::unordered_map<int32_t, uint64_t>
-        places; // of characters: all merges that make one piece share its first place
+    std::unordered_map<int32_t, const std::string*> pieces;
+    for (const auto& [piece, id] : m_vocab) {
+        if (!bytes) pieces.emplace(id, &piece);
+    }
+    // Of characters: the merges that make one piece share its place, and a run of one character has the place of what
+    // stands before it.
+    std::unordered_map<int32_t, uint64_t> places;
     std::vector<std::pair<uint64_t, uint64_t>> ranked;
     for (const auto& [pair, merge] : merges) {
-        const uint64_t place =
-            bytes ? ranked.size() : places.try_emplace(merge.merged, places.size()).first->second;
+        uint64_t place = ranked.size();
+        if (!bytes)
+            place = is_run(*pieces.at(merge.merged))
+                        ? places.size()
+                        : places.try_emplace(merge.merged, places.size()).first->second;
         ranked.emplace_back(place, pair);
     }
     std::sort(ranked.begin(), ranked.end());

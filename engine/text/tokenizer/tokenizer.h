@@ -88,9 +88,9 @@ public:
     id_of(std::string_view added_token) const; ///< exact content of an added token
 
     /// A digest of everything that maps text to ids, however the file spells it: equal digests mean equal ids for equal
-    /// text. One exception: several merges of a SentencePiece model may make one piece, and converters of different ages
-    /// ranked those among themselves in different orders. That order does not count, though in a run of one repeated
-    /// character it could cut another way.
+    /// text. One exception, in models of characters: the scores of a SentencePiece model say nothing about the order of
+    /// merges that make one piece, nor of runs of one character with one score ("  ", "    "). Converters of different ages wrote
+    /// different ones, so these orders do not count, though a long run could be cut in another way.
     [[nodiscard]] const std::string& fingerprint() const;
 
 private:

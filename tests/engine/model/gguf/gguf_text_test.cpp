@@ -128,6 +128,30 @@ TEST_CASE("SentencePiece merges by score and falls back on bytes", "[gguf]") {
     CHECK(tokenizer_of(other)->encode("ab") == std::vector<int32_t>{8, 6});
 }
 
+TEST_CASE("merges that scores do not order have one fingerprint in every order", "[gguf]") {
+    const auto fingerprint = [](const std::vector<std::pair<std::string, std::string>>& merges) {
+        nlohmann::json document = nlohmann::json::parse(
+            R"({"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "_"},
+                "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "vocab": {"_": 0, "a": 1, "b": 2, "ab": 3, "aba": 4,
+                "ba": 5, "__": 6, "___": 7}, "merges": []}})");
+        for (const auto& [left, right] : merges)
+            document["model"]["merges"].push_back({left, right});
+        return Tokenizer::make(document, "reading", "a test")->fingerprint();
+    };
+    const std::string one =
+        fingerprint({{"a", "b"}, {"b", "a"}, {"ab", "a"}, {"a", "ba"}, {"_", "_"}, {"__", "_"}, {"_", "__"}});
+    CHECK(fingerprint(
+              {{"a", "b"}, {"b", "a"}, {"a", "ba"}, {"ab", "a"}, {"__", "_"}, {"_", "__"}, {"_", "_"}}) ==
+          one);
+    CHECK(fingerprint(
+              {{"b", "a"}, {"a", "b"}, {"ab", "a"}, {"a", "ba"}, {"_", "_"}, {"__", "_"}, {"_", "__"}}) !=
+          one);
+    CHECK(fingerprint(
+              {{"a", "b"}, {"b", "a"}, {"_", "_"}, {"ab", "a"}, {"a", "ba"}, {"__", "_"}, {"_", "__"}}) !=
+          one);
+    CHECK(fingerprint({{"a", "b"}, {"b", "a"}, {"ab", "a"}, {"a", "ba"}, {"_", "_"}, {"__", "_"}}) != one);
+}
+
 TEST_CASE("a vocabulary that cannot be used is refused by key", "[gguf]") {
     CHECK_THAT(refused([](auto& w) { w.remove("tokenizer.ggml.model"); }),
                ContainsSubstring("key tokenizer.ggml.model is missing"));
