@@ -388,7 +388,8 @@ TEST_CASE("streams that are closed or full end in a status, not in a crash", "[b
     for (const char* out : {"> /dev/full", ">&-"}) {
         CAPTURE(out);
         CHECK(shell(run + "--record '" + scratch / "a.rlt" + "' " + out + " 2> '" + err + "'") == 1);
-        CHECK_THAT(read_file(err), ContainsSubstring("standard output") && ContainsSubstring("the run was stopped at step"));
+        CHECK_THAT(read_file(err),
+                   ContainsSubstring("standard output") && ContainsSubstring("the run was stopped at step"));
         CHECK(shell("score '" + scratch / "a.rlt" + "' > /dev/null") ==
               0); // what there was is kept and has its scores
         CHECK(shell("doctor " + std::string(out) + " 2> '" + err + "'") == 1);
