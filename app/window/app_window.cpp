@@ -215,7 +215,7 @@ void AppWindow::frame() {
         m_display_scale = scale;
         m_shell->set_display_scale(scale);
     }
-    if (!m_dropped.empty()) m_shell->open_trace(std::exchange(m_dropped, {}));
+    if (!m_dropped.empty()) m_shell->open_dropped(std::exchange(m_dropped, {}));
     build_frame(1.0F);
     const double built = now_s();
     const Platform::Size size = m_platform->framebuffer_size();

@@ -113,6 +113,12 @@ int take_picture(AppWindow& window, const EngineLink& engine, const WindowOption
     // Docking settles over the first frames, and panels ask for what they need to show (attention of the teacher).
     for (int i = 0; i < 8; ++i)
         window.frame();
+    if (!options.panel.empty()) {
+        window.shell().show_panel(
+            options.panel); // it may stand behind other tabs, which the layout has put in front
+        for (int i = 0; i < 4; ++i)
+            window.frame();
+    }
     const auto status = engine.status();
     if (options.start && status->state == EngineState::idle && status->errors > 0) {
         fmt::print(stderr, "refreshlab: {}\n",

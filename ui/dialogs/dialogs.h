@@ -7,7 +7,9 @@
 
 namespace refreshlab::ui {
 
-[[nodiscard]] std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state);
+/// \param model  begins as teacher and student; empty: the present pair
+[[nodiscard]] std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state,
+                                                          const std::filesystem::path& model = {});
 [[nodiscard]] std::unique_ptr<Dialog> make_picture_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_csv_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state);

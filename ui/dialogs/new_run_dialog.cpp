@@ -23,17 +23,31 @@ void label(const char* text, float column) {
     ImGui::SameLine(column);
 }
 
-void draw_folder(const char* name, const char* id, std::string& folder, float column) {
+/// A path to type, and a list of the models that the program knows.
+void draw_model(const char* name, const char* id, std::string& path, float column,
+                const std::vector<KnownModel>& known) {
     label(name, column);
-    ImGui::SetNextItemWidth(-1);
-    ImGui::InputTextWithHint(id, "folder of a Hugging Face Llama checkpoint", &folder,
-                             ImGuiInputTextFlags_ElideLeft);
+    const float arrow = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x;
+    ImGui::SetNextItemWidth(-arrow);
+    ImGui::InputTextWithHint(id, "Hugging Face folder or .gguf file", &path, ImGuiInputTextFlags_ElideLeft);
+    ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
+    ImGui::PushID(id);
+    if (ImGui::BeginCombo("##known", "", ImGuiComboFlags_NoPreview | ImGuiComboFlags_PopupAlignLeft)) {
+        for (const KnownModel& model : known)
+            if (ImGui::Selectable(model.name.c_str(), model.path == path)) path = model.path;
+        ImGui::EndCombo();
+    } else {
+        ImGui::SetItemTooltip("Bundled models, and those that `refreshlab models get` has fetched");
+    }
+    ImGui::PopID();
 }
 
 class NewRunDialog final : public Dialog {
 public:
-    explicit NewRunDialog(ShellState& state)
-        : m_run(state.ctx.drafts.config(), state.ctx.host.assets()) {
+    NewRunDialog(ShellState& state, const std::filesystem::path& model)
+        : m_run(state.ctx.drafts.config(), state.ctx.host.assets())
+        , m_models(known_models(state.ctx.host.assets())) {
+        if (!model.empty()) m_run.config.teacher_dir = m_run.config.student_dir = model.string();
         look_for_task(state);
         state.guarded([&] { m_prompts = read_bundled_prompts(state.ctx.host.assets() / "prompts"); });
     }
@@ -65,6 +79,7 @@ private:
     }
 
     NewRun m_run;
+    std::vector<KnownModel> m_models;
     std::vector<BundledPrompt> m_prompts;
 };
 
@@ -139,9 +154,9 @@ void NewRunDialog::draw_models(float column) {
         ImGui::EndCombo();
     }
     if (m_run.config.mode != Mode::student)
-        draw_folder("Teacher", "##teacher", m_run.config.teacher_dir, column);
+        draw_model("Teacher", "##teacher", m_run.config.teacher_dir, column, m_models);
     if (m_run.config.mode != Mode::teacher)
-        draw_folder("Student", "##student", m_run.config.student_dir, column);
+        draw_model("Student", "##student", m_run.config.student_dir, column, m_models);
 }
 
 void NewRunDialog::draw_device(float column) {
@@ -217,8 +232,8 @@ void NewRunDialog::start(ShellState& state) {
 
 } // namespace
 
-std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state) {
-    return std::make_unique<NewRunDialog>(state);
+std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state, const std::filesystem::path& model) {
+    return std::make_unique<NewRunDialog>(state, model);
 }
 
 } // namespace refreshlab::ui

@@ -1,3 +1,4 @@
+#include "engine/base/model_path.h"
 #include "ui/base/format.h"
 #include "ui/panels/panel.h"
 #include "ui/shell/parts.h"
@@ -43,12 +44,10 @@ std::vector<Piece> pair_summary(const ShellState& state) {
     std::vector<Piece> pieces;
     if (state.trace) {
         const RunInfo& info = state.trace->info();
-        const auto name = [](const std::string& dir) {
-            return std::filesystem::path(dir).filename().string();
-        };
         pieces.push_back({state.trace_name, true});
         pieces.push_back(
-            {fmt::format("{} > {}", name(info.config.teacher_dir), name(info.config.student_dir)), true});
+            {fmt::format("{} > {}", model_name(info.config.teacher_dir), model_name(info.config.student_dir)),
+             true});
         pieces.push_back({mode_name(info.config.mode)});
         pieces.push_back({upper(info.device) + " " + info.dtype});
         if (!info.note.empty()) pieces.push_back({info.note, false, true});

@@ -1,6 +1,7 @@
 #include "ui/shell/shell.h"
 
 #include "engine/base/error.h"
+#include "engine/base/model_path.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -105,6 +106,18 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording, const std
 
 void Shell::open_trace(const std::filesystem::path& path) {
     ui::open_trace(m_impl->state, path);
+}
+
+void Shell::show_panel(const std::string& title) {
+    m_impl->state.panel_open[title] = true;
+    m_impl->state.focus_panel = title;
+}
+
+void Shell::open_dropped(const std::filesystem::path& path) {
+    if (may_be_model(path))
+        m_impl->state.dialog = make_new_run_dialog(m_impl->state, path);
+    else
+        open_trace(path);
 }
 
 void Shell::save_settings() {

@@ -36,7 +36,11 @@ public:
     /// in Host::quit() or in nothing.
     [[nodiscard]] bool may_close();
     /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
+    /// Opens a panel by its title and brings it before the tabs that it shares a place with; some frames later.
+    void show_panel(const std::string& title);
     void open_trace(const std::filesystem::path& path);
+    /// A file or folder that was dropped on the window: a model begins a new run's dialog, anything else is opened as a trace.
+    void open_dropped(const std::filesystem::path& path);
     void save_settings(); ///< layout and settings into Host::user_folder()
 
 private:

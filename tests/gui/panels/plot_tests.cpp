@@ -5,7 +5,10 @@
 #include "ui/base/format.h"
 #include "ui/scene/marks/refresh_marks.h"
 
+#include <imgui_internal.h>
+
 #include <cmath>
+#include <string>
 
 namespace refreshlab::gui {
 
@@ -140,6 +143,39 @@ void crosshair_is_shared(Robot& r) {
     GUI_CHECK(!r.ctx().hovered_step);
 }
 
+void tooltips_stay_small(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("periodic");
+    set_parameter(run, "periodic.every", "16");
+    r.start(run, 60);
+    const auto plot = r.box(plot_mark);
+    const auto& view = r.ctx().time;
+    r.move(plot.x + static_cast<float>((20 - view.x_min) / (view.x_max - view.x_min)) * plot.width,
+           plot.y + plot.height - 4);
+    GUI_CHECK(r.ctx().hovered_step == 20);
+    const std::string told = r.text();
+    // What is plotted, and not the rest.
+    GUI_CHECK(told.find("Top-1 surprisal") == std::string::npos);
+    const ImGuiWindow* tooltip = ImGui::FindWindowByName("##Tooltip_00");
+    GUI_CHECK(tooltip && tooltip->Active && tooltip->Size.y <= 9 * ImGui::GetTextLineHeightWithSpacing());
+    r.move_away();
+    // The rest is in the Inspector, of the step that is selected.
+    r.te->WindowFocus("//Inspector");
+    r.ctx().select_step(20);
+    r.frames(3);
+    const std::string inspected = r.text();
+    for (const char* part :
+         {"Step 20 of 60", "Token read", "Token chosen", "Top-1 surprisal", "Log-probability", "Caches"})
+        GUI_CHECK(inspected.find(part) != std::string::npos);
+    const int64_t refreshed = r.recording()->refreshes()[0].step;
+    r.ctx().select_step(refreshed);
+    r.frames(3);
+    GUI_CHECK(r.shows("Refresh at step " + std::to_string(refreshed)));
+    r.ctx().select_step(std::nullopt);
+    r.te->WindowFocus("//Policy");
+    r.frames(2);
+}
+
 } // namespace
 
 std::vector<Case> plot_cases() {
@@ -150,6 +186,7 @@ std::vector<Case> plot_cases() {
         {"signals", "SG5 the wheel zooms on a threshold line as beside it", wheel_on_the_line},
         {"signals", "SG10 a double click shows the whole run", double_click_fits},
         {"signals", "SG4 refresh lines do not cross the words of an empty plot", words_of_an_empty_plot},
+        {"signals", "SG17 tooltips tell what is plotted, the Inspector everything", tooltips_stay_small},
         {"signals", "SG6 the crosshair is the same step in every panel", crosshair_is_shared},
     };
 }

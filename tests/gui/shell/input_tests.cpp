@@ -179,6 +179,27 @@ void a_prompt_brings_its_task(Robot& r) {
     GUI_CHECK(r.recording()->info().config.task.kind == "chronicle");
 }
 
+void models_are_dropped(Robot& r) {
+    r.start(r.config(), 4);
+    const auto model = r.ctx().host.assets() / "models" / "llama-tales-teacher";
+    r.window().shell().open_dropped(model);
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("New run"));
+    GUI_CHECK(r.shows("Hugging Face folder") || r.shows("llama-tales-teacher"));
+    // The list beside the student's path has the bundled student.
+    r.te->SetRef("//New run");
+    r.te->ItemClick("##student/##known");
+    r.te->ItemClick("//$FOCUSED/llama-tales-student");
+    r.te->SetRef("");
+    r.te->ItemClick("//New run/Start");
+    GUI_CHECK(r.until([&] { return r.status()->student.name == "llama-tales-student"; }));
+    GUI_CHECK(r.status()->teacher.name == "llama-tales-teacher");
+    // What is no model is taken for a trace.
+    const int told = r.count_log_lines("not a RefreshLab trace");
+    r.window().shell().open_dropped(r.ctx().host.assets() / "prompts" / "chronicle.jsonl");
+    GUI_CHECK(r.until([&] { return r.count_log_lines("not a RefreshLab trace") > told; }));
+}
+
 void damaged_traces(Robot& r) {
     r.start(r.config(), 30);
     const auto live = r.recording();
@@ -219,6 +240,7 @@ std::vector<Case> input_cases() {
         {"input", "LG1 absurd numbers are refused or brought into range", absurd_numbers},
         {"input", "LG1 endless, broken and empty prompts", absurd_prompts},
         {"input", "RB7 a prompt brings its task along", a_prompt_brings_its_task},
+        {"input", "RB7 HL4 a model that is dropped on the window begins a new run", models_are_dropped},
         {"input", "HL4 damaged traces dropped on the window are one line each", damaged_traces},
     };
 }

@@ -38,11 +38,11 @@ TEST_CASE("a new run says what is missing before it can start", "[ui][dialogs]")
     run.config.prompt = "Hello";
     CHECK(run.problem().empty());
     run.config.teacher_dir.clear();
-    CHECK(run.problem() == "The teacher's folder is missing");
+    CHECK(run.problem() == "The teacher is missing");
     run.config.mode = Mode::student; // reads no teacher
     CHECK(run.problem().empty());
     run.config.student_dir.clear();
-    CHECK(run.problem() == "The student's folder is missing");
+    CHECK(run.problem() == "The student is missing");
     run.config.mode = Mode::teacher;
     run.config.teacher_dir = "somewhere";
     CHECK(run.problem().empty());
@@ -77,4 +77,13 @@ TEST_CASE("a given continuation goes with its prompt, and a bundled prompt bring
     run.config.prompt = "Something else";
     run.look_for_task();
     CHECK_FALSE(run.task.has_value());
+}
+
+TEST_CASE("the models that the program knows: bundled ones first, by name", "[ui][dialogs]") {
+    const auto models = known_models(RL_SOURCE_DIR "/assets");
+    REQUIRE(models.size() >= 2);
+    CHECK(models[0].name == "llama-tales-student");
+    CHECK(models[1].name == "llama-tales-teacher");
+    CHECK(std::filesystem::exists(std::filesystem::path(models[1].path) / "config.json"));
+    CHECK(known_models("/nowhere").size() <= 1); // what was fetched is somewhere else
 }
