@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run test bench-frame soak soak-long parity program build configure setup asan tsan format clean
+.PHONY: run test bench-frame soak soak-long parity program build configure setup asan asan-window tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -45,6 +45,13 @@ asan: setup
 	@cmake --build build-asan -j $(JOBS)
 	@REFRESHLAB_FUZZ_RUNS=3000 ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
 
+# The window's own code under both, with its suites; no part of CI.
+asan-window: setup
+	@cmake --preset asan -DREFRESHLAB_UI=ON -B build-asan-window
+	@cmake --build build-asan-window -j $(JOBS) --target test_ui test_gui
+	@build-asan-window/tests/test_ui --rng-seed 20240611
+	@ASAN_OPTIONS=detect_leaks=0 LP_NUM_THREADS=1 build-asan-window/tests/gui/test_gui
+
 # ThreadSanitizer over what threads share and libtorch has no part in (CMakePresets.json, docs/design.md, section 8).
 tsan: setup
 	@bash scripts/tsan.sh
@@ -57,4 +64,4 @@ format: setup
 	@bash scripts/check_format.sh --fix
 
 clean:
-	rm -rf build build-asan build-debug build-tsan
+	rm -rf build build-asan build-asan-window build-debug build-tsan

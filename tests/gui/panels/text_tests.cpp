@@ -61,7 +61,9 @@ void tokens_are_coloured_and_explained(Robot& r) {
     GUI_CHECK(told.find("before temperature and filters") != std::string::npos);
     GUI_CHECK(told.find(ui::token_label(r.recording()->tokens(), r.recording()->token(high + 1))) !=
               std::string::npos);
-    GUI_CHECK(told.find("tudent") != std::string::npos || told.find("eacher") != std::string::npos);
+    const bool teacher = r.recording()->step(high).next_producer == Producer::teacher;
+    GUI_CHECK(told.find(teacher ? "by the teacher, position" : "by the student, position") !=
+              std::string::npos);
     // Another signal colours by its own values.
     r.move_away();
     r.ctx().coloured_signal = "top1_prob";

@@ -1,9 +1,13 @@
+#include "engine/control/command.h"
+#include "engine/control/parameters.h"
 #include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/base/format.h"
 #include "ui/scene/marks/refresh_marks.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -61,11 +65,15 @@ void drag_sends_only_the_last_value(Robot& r) {
     GUI_CHECK(draft != 8);
     GUI_CHECK(r.until([&] { return applied_threshold(r) == draft; }));
     r.step(10);
-    // Whatever was passed on the way: at most one setting felt by each step, the last one is the draft.
-    int at_this_step = 0;
-    for (size_t i = commands; i < r.recording()->commands().size(); ++i)
-        at_this_step += r.recording()->commands()[i].step == 31 ? 1 : 0;
-    GUI_CHECK(at_this_step >= 1);
+    // Whatever was passed on the way: the last setting is the draft, and nothing was set after it.
+    const auto& log = r.recording()->commands();
+    GUI_CHECK(log.size() > commands && log[log.size() - 1].step == 31);
+    RunConfig felt;
+    felt.policy = preset_policy("entropy");
+    const auto last = command_from_json(nlohmann::json::parse(log[log.size() - 1].json), "the last command");
+    GUI_CHECK(std::get<command::SetParameter>(last).key == key);
+    set_parameter(felt, key, std::get<command::SetParameter>(last).value);
+    GUI_CHECK(felt.policy.triggers.at(0).threshold == draft);
     GUI_CHECK(applied_threshold(r) == draft);
     for (size_t i = 0; i < r.recording()->refreshes().size(); ++i)
         for (const TriggerHit& hit : r.recording()->refreshes()[i].hits)
