@@ -2,11 +2,12 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
 #include "engine/base/error.h"
+#include "engine/base/model_path.h"
+#include "engine/model/checkpoint/weight_checks.h"
 #include "engine/model/model_source.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/pair_check.h"
-#include "engine/session/pair/tensor_check.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"
 #include "kernels/execution/isa.h"
@@ -172,7 +173,7 @@ void compare_pair(Report& report, const std::string& teacher, const std::string&
             "rebuild mode (" + *pair.geometry_difference +
                 "): teacher entries are never copied, a refresh recomputes the student's own and changes "
                 "nothing");
-    } else if (std::filesystem::equivalent(teacher, student)) {
+    } else if (same_model(teacher, student)) {
         report.note("verdict", "teacher and student are one model: a refresh changes nothing");
     } else {
         report.good("verdict", "one tokenizer and one KV geometry: teacher entries can be spliced");

@@ -168,13 +168,12 @@ int run_window(const WindowOptions& given) {
         spdlog::set_default_logger(spdlog::stderr_logger_mt("refreshlab"));
     options.layout = known_name("--layout", options.layout, ui::layout_names());
     options.panel = known_name("--panel", options.panel, panel_titles());
-    if (!options.signals.empty())
-        (void)ui::parse_plots(options.signals, "--signals"); // before a window opens
     if (picture) check_picture_path(*options.screenshot);
 
+    const AppWindow::Options window_options = options_of_window(options); // refused before a trace is made
     // Order of destruction: the window lets go of the engine before the engine stops.
     SessionWorker engine(options.record);
-    AppWindow window(engine, options_of_window(options));
+    AppWindow window(engine, window_options);
     // Themes are files, and names of files have capitals that count.
     if (const auto themes = ui::theme_names(window.assets());
         std::ranges::find(themes, options.theme) == themes.end())

@@ -17,6 +17,11 @@ std::string model_name(const std::filesystem::path& path) {
     return name;
 }
 
+bool same_model(const std::filesystem::path& a, const std::filesystem::path& b) {
+    std::error_code missing;
+    return std::filesystem::equivalent(a, b, missing) && !missing;
+}
+
 bool may_be_model(const std::filesystem::path& path) {
     std::error_code failed;
     if (std::filesystem::is_directory(path, failed))

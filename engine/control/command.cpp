@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 
 namespace refreshlab {
@@ -83,8 +82,6 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         command::SetPace pace;
         require(fields, "tokens_per_second");
         fields.real("tokens_per_second", pace.tokens_per_second, 0, 1e9);
-        if (pace.tokens_per_second > 0)
-            pace.tokens_per_second = std::max(pace.tokens_per_second, command::slowest_pace);
         return pace;
     }
     default: {
@@ -134,6 +131,12 @@ Command command_from_json(const nlohmann::json& json, const std::string& what) {
     Command command = read_fields(fields, *index, what);
     fields.finish();
     return command;
+}
+
+void apply_to(RunConfig& config, const Command& command) {
+    if (const auto* set = std::get_if<command::SetParameter>(&command))
+        set_parameter(config, set->key, set->value);
+    if (const auto* whole = std::get_if<command::SetPolicy>(&command)) config.policy = whole->policy;
 }
 
 std::string coalesce_key(const Command& command) {

@@ -53,7 +53,7 @@ struct CheckExactness {
 /// How fast a running decode goes on, at most: each token waits until its time has come. No part of a run: nothing that is
 /// recorded depends on it but the times of arrival. Step is not held back.
 struct SetPace {
-    double tokens_per_second = 0; ///< 0 = as fast as it goes; else at least slowest_pace
+    double tokens_per_second = 0; ///< 0 = as fast as it goes; below slowest_pace: that
 };
 inline constexpr double slowest_pace = 0.1;
 } // namespace command
@@ -66,6 +66,9 @@ using Command = std::variant<command::StartRun, command::Pause, command::Resume,
 [[nodiscard]] nlohmann::json to_json(const Command& command);
 /// Throws Error{bad_input} naming `what` and the key.
 [[nodiscard]] Command command_from_json(const nlohmann::json& json, const std::string& what);
+
+/// What a command sets in a configuration: a parameter, or the policy. The others set nothing. Throws as set_parameter().
+void apply_to(RunConfig& config, const Command& command);
 
 /// Commands with the same non-empty key replace each other while they wait: "set:entropy.threshold" (the parameter, in
 /// whichever spelling), "policy", "pace", "attention:teacher:17" (one row is read once, however often it was asked for).

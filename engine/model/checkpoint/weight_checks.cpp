@@ -5,6 +5,7 @@
 #include "engine/model/checkpoint/safetensors_header.h"
 
 #include <ATen/ops/aminmax.h>
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,6 +52,14 @@ void refuse_unread_weights(const ModelConfig& config, const WeightStore& weights
         fail_tensor(weights.file_of(name).string(), weights.stored_name(name),
                     "has no place in a " + config.model_type + " model of the config.json beside it");
     }
+}
+
+void check_tensors(const ModelConfig& config, const WeightStore& weights) {
+    const auto check = [&](const std::string& name, at::IntArrayRef shape) {
+        weights.check(name, shape);
+        return at::empty(shape, at::TensorOptions().device(at::kMeta)); // a shape without memory
+    };
+    static_cast<void>(LlamaWeights::gather(config, check, at::Device(at::kMeta), at::kFloat));
 }
 
 void require_finite(const WeightStore& weights, const std::string& name, const at::Tensor& tensor,

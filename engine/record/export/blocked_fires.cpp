@@ -2,7 +2,6 @@
 
 #include "engine/base/error.h"
 #include "engine/control/command.h"
-#include "engine/control/parameters.h"
 #include "engine/record/recording/recording.h"
 
 #include <nlohmann/json.hpp>
@@ -37,11 +36,7 @@ private:
         const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
         if (json.is_discarded()) return;
         try {
-            const Command command = command_from_json(json, "the recording's commands");
-            if (const auto* set = std::get_if<command::SetParameter>(&command))
-                set_parameter(m_config, set->key, set->value);
-            if (const auto* policy = std::get_if<command::SetPolicy>(&command))
-                m_config.policy = policy->policy;
+            apply_to(m_config, command_from_json(json, "the recording's commands"));
         } catch (const Error&) { // a stranger's trace: the run cannot have obeyed it
         }
     }

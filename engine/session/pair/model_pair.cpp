@@ -59,9 +59,7 @@ std::string ModelPair::note() const {
 }
 
 bool ModelPair::same_folder() const {
-    std::error_code missing;
-    return teacher && student && !teacher_dir.empty() &&
-           std::filesystem::equivalent(teacher_dir, student_dir, missing) && !missing;
+    return teacher && student && !teacher_dir.empty() && same_model(teacher_dir, student_dir);
 }
 
 std::vector<int32_t> ModelPair::end_ids() const {

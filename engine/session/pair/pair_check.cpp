@@ -1,5 +1,6 @@
 #include "engine/session/pair/pair_check.h"
 
+#include "engine/base/model_path.h"
 #include "engine/model/model_source.h"
 #include "engine/text/tokenizer/tokenizer.h"
 
@@ -62,8 +63,7 @@ std::string window_text(const ModelConfig& c) {
 /// Equal bytes need no parsing: a published tokenizer takes seconds to read.
 std::shared_ptr<const Tokenizer> other_tokenizer(const ModelSource& teacher, const ModelSource& student,
                                                  const std::shared_ptr<const Tokenizer>& students) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(teacher.path(), student.path(), ignored) ||
+    if (same_model(teacher.path(), student.path()) ||
         teacher.tokenizer_digest() == student.tokenizer_digest())
         return students;
     return teacher.tokenizer();

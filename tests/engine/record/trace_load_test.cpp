@@ -2,6 +2,7 @@
 #include "engine/record/export/export.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_store.h"
+#include "tests/engine/record/file_bytes.h"
 #include "tests/engine/record/random_recording.h"
 #include "tests/support/seed.h"
 
@@ -10,24 +11,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
-#include <iterator>
-
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-std::string contents(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write(const std::filesystem::path& path, const std::string& bytes) {
-    std::ofstream file(path, std::ios::binary | std::ios::trunc);
-    file << bytes;
-}
 
 /// The one line of the error that loading gives, or "" if it loads.
 std::string load_error(const std::filesystem::path& path) {

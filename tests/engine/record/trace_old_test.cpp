@@ -4,6 +4,7 @@
 #include "engine/record/export/export.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_store.h"
+#include "tests/engine/record/file_bytes.h"
 #include "tests/engine/record/random_recording.h"
 
 #include <catch2/catch_approx.hpp>
@@ -21,11 +22,6 @@ namespace {
 
 std::filesystem::path schema2() {
     return std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rltrace";
-}
-
-std::string contents(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 float value(const Recording& r, int64_t step, const char* name) {

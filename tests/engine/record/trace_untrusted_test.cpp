@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_store.h"
+#include "tests/engine/record/file_bytes.h"
 #include "tests/engine/record/random_recording.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -13,25 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
-
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
 using sqlite::Database;
 
 namespace {
-
-std::string contents(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write(const std::filesystem::path& path, const std::string& bytes) {
-    std::ofstream file(path, std::ios::binary | std::ios::trunc);
-    file << bytes;
-}
 
 std::string load_error(const std::filesystem::path& path, ErrorKind kind = ErrorKind::bad_input) {
     try {

@@ -2,7 +2,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/control/command.h"
 #include "engine/control/parameters.h"
 
 #include <fmt/format.h>
@@ -52,12 +51,17 @@ struct Describe {
 
 } // namespace
 
-std::string command_words(const CommandEvent& event) {
+std::optional<Command> logged_command(const CommandEvent& event) {
     try {
-        return std::visit(Describe{}, command_from_json(parse_json(event.json, "a command"), "a command"));
+        return command_from_json(parse_json(event.json, "a command"), "a command");
     } catch (const Error&) {
-        return event.json; // a trace of another version: its own words are better than none
+        return std::nullopt; // a trace of another version
     }
+}
+
+std::string command_words(const CommandEvent& event) {
+    const auto command = logged_command(event);
+    return command ? std::visit(Describe{}, *command) : event.json; // its own words are better than none
 }
 
 std::string describe(const CommandEvent& event) {
@@ -65,13 +69,9 @@ std::string describe(const CommandEvent& event) {
 }
 
 std::string set_key(const CommandEvent& event) {
-    try {
-        const Command c = command_from_json(parse_json(event.json, "a command"), "a command");
-        if (const auto* set = std::get_if<command::SetParameter>(&c)) return set->key;
-    } catch (const Error&) {
-        return {};
-    }
-    return {};
+    const auto command = logged_command(event);
+    const auto* set = command ? std::get_if<command::SetParameter>(&*command) : nullptr;
+    return set ? set->key : std::string();
 }
 
 } // namespace refreshlab::ui

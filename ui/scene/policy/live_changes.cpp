@@ -1,26 +1,19 @@
 #include "ui/scene/policy/live_changes.h"
 
 #include "engine/base/error.h"
-#include "engine/base/json_file.h"
-#include "engine/control/command.h"
-#include "engine/control/parameters.h"
 #include "ui/scene/policy/command_words.h"
 
 #include <algorithm>
 #include <optional>
-#include <variant>
 
 namespace refreshlab::ui {
 namespace {
 
 void apply(RunConfig& config, const CommandEvent& event) {
     try {
-        const Command c = command_from_json(parse_json(event.json, "a command"), "a command");
-        if (const auto* set = std::get_if<command::SetParameter>(&c))
-            set_parameter(config, set->key, set->value);
-        if (const auto* policy = std::get_if<command::SetPolicy>(&c)) config.policy = policy->policy;
+        if (const auto command = logged_command(event)) apply_to(config, *command);
     } catch (const Error&) {
-        // A trace of another version: what it changed is not known here, and its words are shown all the same.
+        // A value that this version refuses: what it changed is not known here, and its words are shown all the same.
     }
 }
 
