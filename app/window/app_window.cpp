@@ -238,10 +238,16 @@ void AppWindow::frame() {
         ui::Toasts& toasts = m_shell->context().toasts;
         try {
             write_picture(picture);
-            toasts.add(ui::Toasts::Level::info, fmt::format("Saved {}", picture.path.string()),
-                       ImGui::GetTime());
+            if (picture.then)
+                picture.then(nullptr);
+            else
+                toasts.add(ui::Toasts::Level::info, fmt::format("Saved {}", picture.path.string()),
+                           ImGui::GetTime());
         } catch (const std::exception& error) {
-            toasts.add(ui::Toasts::Level::error, error.what(), ImGui::GetTime());
+            if (picture.then)
+                picture.then(&error);
+            else
+                toasts.add(ui::Toasts::Level::error, error.what(), ImGui::GetTime());
         }
         keep_awake(0.1); // the toast is news
     }

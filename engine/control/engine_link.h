@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/control/command.h"
+#include "engine/control/run_outlook.h"
 
 #include <cstdint>
 #include <functional>
@@ -85,6 +86,9 @@ public:
     /// reference/ui.md, 6). Set before the first command. Once on_news() has returned, the former callback neither runs
     /// nor will be called again; a callback must not call on_news() itself.
     virtual void on_news(std::function<void()> wake) = 0;
+    /// What a start of this configuration would meet. Any thread, several at once; takes as long as reading a tokenizer does, so
+    /// a window asks beside its frames. Changes nothing, throws nothing.
+    [[nodiscard]] virtual RunOutlook outlook(const RunConfig& config) const = 0;
 };
 
 } // namespace refreshlab

@@ -90,8 +90,8 @@ std::string MemoryEstimate::advice() const {
 
 std::string MemoryEstimate::line() const {
     return fmt::format("{}: {} needed (weights {}, caches {}, working space {}), {} available", device,
-                       bytes_text(needed()), bytes_text(weights), bytes_text(cache), bytes_text(workspace),
-                       available ? bytes_text(*available) : "an unknown amount");
+                       bytes_text(needed()), weights > 0 ? bytes_text(weights) : "loaded", bytes_text(cache),
+                       bytes_text(workspace), available ? bytes_text(*available) : "an unknown amount");
 }
 
 std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs, const MemoryQuery& available) {

@@ -182,6 +182,7 @@ public:
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override { return now; }
     [[nodiscard]] std::shared_ptr<const Recording> recording() const override { return shown; }
     void on_news(std::function<void()>) override {}
+    [[nodiscard]] RunOutlook outlook(const RunConfig&) const override { return {}; }
     std::shared_ptr<EngineStatus> now = std::make_shared<EngineStatus>();
     std::shared_ptr<const Recording> shown;
 };

@@ -50,6 +50,7 @@ public:
     }
     std::shared_ptr<const Recording> recording() const override { return m_recording; }
     void on_news(std::function<void()>) override {}
+    [[nodiscard]] RunOutlook outlook(const RunConfig&) const override { return {}; }
 
     /// What was sent is applied, then the run and its file are closed.
     void finish() {

@@ -5,6 +5,7 @@
 #include "ui/context/fonts.h"
 #include "ui/context/host.h"
 #include "ui/context/landmarks.h"
+#include "ui/context/path_memory.h"
 #include "ui/context/toasts.h"
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -53,6 +54,7 @@ struct UiContext {
     std::string coloured_signal = "entropy_bits"; ///< of the Text panel
     Drafts drafts;
     LiveChanges changes; ///< of the shown recording
+    PathMemory paths;
     Theme theme;
     Toasts toasts;
     Landmarks landmarks;

@@ -3,7 +3,9 @@
 #include <imgui.h>
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -19,12 +21,13 @@ public:
     virtual ImTextureID texture(const std::string& key, int width, int height, std::span<const uint32_t> rgba,
                                 uint64_t revision) = 0;
 
-    /// Saves a PNG of the whole window (panel empty) or of one panel's rectangle at 1-4 times the size, after this
-    /// frame. Success and failure come as a toast and a log line.
+    /// Saves a PNG of the whole window (panel empty) or of one panel's rectangle at 1-4 times the size, after this frame.
     struct Picture {
         std::filesystem::path path;
         std::string panel;
         int scale = 1;
+        /// On the UI thread, after the frame: null where it is saved. May be empty: then success and failure are toasts.
+        std::function<void(const std::exception* fault)> then = {};
     };
     virtual void save_picture(const Picture& picture) = 0;
 

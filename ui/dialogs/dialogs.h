@@ -16,7 +16,7 @@ namespace refreshlab::ui {
 [[nodiscard]] std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state);
 /// Saves the engine's run, then ends the program.
-[[nodiscard]] std::unique_ptr<Dialog> make_save_and_quit_dialog();
+[[nodiscard]] std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state);
 /// The question before a run is lost with the window.
 [[nodiscard]] std::unique_ptr<Dialog> make_unsaved_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_shortcuts_dialog();

@@ -4,12 +4,12 @@
 #include "engine/record/trace/trace_store.h"
 #include "ui/base/value_format.h"
 #include "ui/dialogs/dialogs.h"
+#include "ui/dialogs/work_dialog.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
-#include "ui/widgets/path_picker.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -22,36 +22,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Reason and the two buttons at the foot of a dialog. \return 1 to go on, -1 to close, 0 for neither
-int dialog_buttons(const UiContext& ctx, const char* go, const std::string& problem, bool enter) {
-    const ImGuiStyle& style = ImGui::GetStyle();
-    const float em = ImGui::GetFontSize(), width = std::max(em * 5, ImGui::CalcTextSize(go).x + em * 1.6F);
-    const float cancel = em * 5, end = content_right();
-    ImGui::Dummy(ImVec2(0, em * 0.2F));
-    if (!problem.empty()) {
-        ImGui::AlignTextToFramePadding();
-        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
-        ImGui::TextUnformatted(problem.c_str());
-        ImGui::PopStyleColor();
-        ImGui::SameLine();
-    }
-    ImGui::SetCursorPosX(end - width - cancel - style.ItemSpacing.x);
-    if (ImGui::Button("Cancel", ImVec2(cancel, 0))) return -1;
-    ImGui::SameLine();
-    ImGui::BeginDisabled(!problem.empty());
-    const bool pressed = accent_button(ctx, go, width);
-    ImGui::EndDisabled();
-    return (pressed || enter) && problem.empty() ? 1 : 0;
+constexpr const char* trace_extension = ".rlt";
+
+/// A fault in the words of its field: the path stands there already.
+std::string brief(const std::exception& fault) {
+    const auto* error = dynamic_cast<const Error*>(&fault);
+    if (error == nullptr) return fault.what();
+    return error->problem() + (error->hint().empty() ? "" : "; " + error->hint());
 }
 
-class PictureDialog final : public Dialog {
+/// Shows the newest run of a file.
+Work opening(ShellState& state, const fs::path& path) {
+    return [path, &state](const std::atomic<bool>&) -> std::function<void()> {
+        const auto runs = load_trace(path);
+        if (runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
+        return [path, run = runs.back(), &state] {
+            state.trace = run;
+            state.trace_name = path.filename().string();
+            state.ctx.select_step(std::nullopt);
+        };
+    };
+}
+
+class PictureDialog final : public PathDialog {
 public:
     explicit PictureDialog(ShellState& state)
-        : m_picker(PathPicker::Want::save_file, start_folder() / "refreshlab.png", ".png") {
+        : PathDialog(state.ctx, PathPicker::Want::save_file, "picture", "refreshlab.png", ".png") {
         for (const auto& panel : state.panels)
             if (state.panel_open[std::string(panel->title())]) m_panels.emplace_back(panel->title());
     }
     const char* title() const override { return "Save picture"; }
+    /// The picture shows what lies under the dialog.
+    Stand stand() const override { return working() ? Stand::hidden : Stand::open; }
     bool draw(ShellState& state) override {
         const float em = ImGui::GetFontSize(), label = em * 6;
         ImGui::AlignTextToFramePadding();
@@ -71,17 +73,24 @@ public:
             if (scale > 1) ImGui::SameLine();
             ImGui::RadioButton(fmt::format("{}x", scale).c_str(), &m_scale, scale);
         }
-        const bool enter = m_picker.draw(state.ctx, em * 10);
-        std::string problem = m_picker.problem();
-        if (problem.empty() && m_picker.path().extension() != ".png") problem = "The name must end in .png";
-        const int answer =
-            dialog_buttons(state.ctx, m_picker.would_overwrite() ? "Replace" : "Save", problem, enter);
-        if (answer == 1) state.ctx.host.save_picture({m_picker.path(), m_panel, m_scale});
-        return answer == 0;
+        return draw_path(state, em * 10, "Save");
     }
 
 private:
-    PathPicker m_picker;
+    void work_on(ShellState& state, const fs::path& path) override {
+        state.ctx.host.keep_awake(0.5);
+        state.ctx.host.save_picture(
+            {path, m_panel, m_scale, [outcome = begin(), path, &state](const std::exception* fault) {
+                 outcome->done = true;
+                 if (fault == nullptr) {
+                     state.say(Toasts::Level::info, fmt::format("Saved {}", path.string()));
+                     return;
+                 }
+                 outcome->fault = brief(*fault);
+                 state.say(Toasts::Level::error, fault->what(), outcome->abandoned);
+             }});
+    }
+
     std::vector<std::string> m_panels;
     std::string m_panel;
     int m_scale = 2;
@@ -110,136 +119,116 @@ void export_through_temporary(const Recording& recording, const fs::path& folder
     }
 }
 
-class CsvDialog final : public Dialog {
+class CsvDialog final : public PathDialog {
 public:
-    CsvDialog()
-        : m_picker(PathPicker::Want::folder, start_folder() / "refreshlab-csv") {}
+    explicit CsvDialog(const UiContext& ctx)
+        : PathDialog(ctx, PathPicker::Want::folder, "csv", "refreshlab-csv") {}
     const char* title() const override { return "Export CSV"; }
     bool draw(ShellState& state) override {
         muted_text(state.ctx,
                    "steps.csv, topk.csv, events.csv, drift.csv and meta.json go into this folder:");
-        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 10);
-        std::string problem = m_picker.problem();
-        if (problem.empty() && !state.ctx.recording) problem = "There is no recording yet";
-        const int answer = dialog_buttons(state.ctx, "Export", problem, enter);
-        if (answer == 1) {
-            const fs::path folder = m_picker.path();
-            state.start_job("Exporting CSV",
-                            [folder, recording = state.ctx.recording,
-                             &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
-                                export_through_temporary(*recording, folder, cancelled);
-                                return [folder, &state] {
-                                    state.say(Toasts::Level::info, "CSV written to " + folder.string());
-                                };
-                            });
-        }
-        return answer == 0;
+        return draw_path(state, ImGui::GetFontSize() * 10, "Export",
+                         state.ctx.recording ? "" : "There is no recording yet");
     }
 
 private:
-    PathPicker m_picker;
+    void work_on(ShellState& state, const fs::path& folder) override {
+        start(state, "Exporting CSV",
+              [folder, recording = state.ctx.recording,
+               &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
+                  export_through_temporary(*recording, folder, cancelled);
+                  return [folder, &state] {
+                      state.say(Toasts::Level::info, "CSV written to " + folder.string());
+                  };
+              });
+    }
 };
 
-class PlottedDialog final : public Dialog {
+class PlottedDialog final : public PathDialog {
 public:
-    PlottedDialog()
-        : m_picker(PathPicker::Want::save_file, start_folder() / "plotted.csv", ".csv") {}
+    explicit PlottedDialog(const UiContext& ctx)
+        : PathDialog(ctx, PathPicker::Want::save_file, "csv", "plotted.csv", ".csv") {}
     const char* title() const override { return "Export plotted values"; }
     bool draw(ShellState& state) override {
         // Of this moment: a plot that follows the run shows more when the button is pressed.
-        const StepRange steps = steps_in_sight(state.ctx.time, state.ctx.steps);
-        const std::vector<PlottedSignal> plotted =
-            state.ctx.recording ? plotted_columns(state.ctx.plots, *state.ctx.recording)
-                                : std::vector<PlottedSignal>();
+        m_steps = steps_in_sight(state.ctx.time, state.ctx.steps);
+        m_plotted = state.ctx.recording ? plotted_columns(state.ctx.plots, *state.ctx.recording)
+                                        : std::vector<PlottedSignal>();
         std::string names;
         for (const size_t id : plotted_signals(state.ctx.plots, state.ctx.signals()))
-            names += fmt::format("{}{}", names.empty() ? "" : ", ", state.ctx.signals()[id].name);
-        if (steps.count() > 0)
-            muted_text(state.ctx, fmt::format("Steps {} to {} of {}", format_thousands(steps.first),
-                                              format_thousands(steps.last), names));
-        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 10);
-        std::string problem = m_picker.problem();
-        if (problem.empty() && m_picker.path().extension() != ".csv") problem = "The name must end in .csv";
-        if (problem.empty() && !state.ctx.recording) problem = "There is no recording yet";
-        if (problem.empty() && plotted.empty()) problem = "No signal is chosen in Signals";
-        if (problem.empty() && steps.count() < 1) problem = "Signals shows no step";
-        const int answer =
-            dialog_buttons(state.ctx, m_picker.would_overwrite() ? "Replace" : "Export", problem, enter);
-        if (answer == 1) write(state, steps, plotted);
-        return answer == 0;
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", state.ctx.signals()[id].label);
+        if (m_steps.count() > 0)
+            muted_text(state.ctx, fmt::format("Steps {} to {} of {}", format_thousands(m_steps.first),
+                                              format_thousands(m_steps.last), names));
+        return draw_path(state, ImGui::GetFontSize() * 10, "Export",
+                         !state.ctx.recording  ? "There is no recording yet"
+                         : m_plotted.empty()   ? "No signal is chosen in Signals"
+                         : m_steps.count() < 1 ? "Signals shows no step"
+                                               : "");
     }
 
 private:
-    void write(ShellState& state, StepRange steps, const std::vector<PlottedSignal>& plotted) const {
-        const fs::path path = m_picker.path();
-        state.start_job(
-            "Exporting " + path.filename().string(),
-            [path, steps, plotted, recording = state.ctx.recording,
-             &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
-                if (!export_plotted(*recording, path, steps.first, steps.last, plotted, &cancelled))
-                    return {};
-                return [path, steps, &state] {
-                    state.say(Toasts::Level::info,
-                              fmt::format("{} {} written to {}", format_thousands(steps.count()),
-                                          steps.count() == 1 ? "step" : "steps", path.string()));
-                };
-            });
+    void work_on(ShellState& state, const fs::path& path) override {
+        start(state, "Exporting " + path.filename().string(),
+              [path, steps = m_steps, plotted = m_plotted, recording = state.ctx.recording,
+               &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
+                  if (!export_plotted(*recording, path, steps.first, steps.last, plotted, &cancelled))
+                      return {};
+                  return [path, steps, &state] {
+                      state.say(Toasts::Level::info,
+                                fmt::format("{} {} written to {}", format_thousands(steps.count()),
+                                            steps.count() == 1 ? "step" : "steps", path.string()));
+                  };
+              });
     }
 
-    PathPicker m_picker;
+    StepRange m_steps;
+    std::vector<PlottedSignal> m_plotted;
 };
 
-class OpenTraceDialog final : public Dialog {
+class OpenTraceDialog final : public PathDialog {
 public:
-    OpenTraceDialog()
-        : m_picker(PathPicker::Want::open_file, start_folder() / "") {}
+    explicit OpenTraceDialog(const UiContext& ctx)
+        : PathDialog(ctx, PathPicker::Want::open_file, "trace", "", trace_extension) {}
     const char* title() const override { return "Open trace"; }
-    bool draw(ShellState& state) override {
-        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 14);
-        const int answer = dialog_buttons(state.ctx, "Open", m_picker.problem(), enter);
-        if (answer == 1) open_trace(state, m_picker.path());
-        return answer == 0;
-    }
+    bool draw(ShellState& state) override { return draw_path(state, ImGui::GetFontSize() * 14, "Open"); }
 
 private:
-    PathPicker m_picker;
+    void work_on(ShellState& state, const fs::path& path) override {
+        start(state, "Opening " + path.filename().string(), opening(state, path));
+    }
 };
 
-class SaveTraceDialog final : public Dialog {
+class SaveTraceDialog final : public PathDialog {
 public:
-    explicit SaveTraceDialog(bool then_quit)
-        : m_picker(PathPicker::Want::save_file, start_folder() / "run.rltrace")
+    SaveTraceDialog(const UiContext& ctx, bool then_quit)
+        : PathDialog(ctx, PathPicker::Want::save_file, "trace", std::string("run") + trace_extension,
+                     trace_extension)
         , m_then_quit(then_quit) {}
     const char* title() const override { return "Save trace"; }
     bool draw(ShellState& state) override {
-        const bool enter = m_picker.draw(state.ctx, ImGui::GetFontSize() * 12);
-        std::string problem = m_picker.problem();
         // A recording that still grows has its own file (--record); a copy needs a fixed end.
-        const bool engines = m_then_quit || !state.trace;
-        if (problem.empty() && engines && state.running()) problem = "Pause the run first";
-        const int answer =
-            dialog_buttons(state.ctx, m_picker.would_overwrite() ? "Replace" : "Save", problem, enter);
-        if (answer == 1) save(state, engines ? state.ctx.engine.recording() : state.trace);
-        return answer == 0;
+        return draw_path(state, ImGui::GetFontSize() * 12, "Save",
+                         of_engine(state) && state.running() ? "Pause the run first" : "");
     }
 
 private:
-    void save(ShellState& state, const std::shared_ptr<const Recording>& recording) const {
+    [[nodiscard]] bool of_engine(const ShellState& state) const { return m_then_quit || !state.trace; }
+    void work_on(ShellState& state, const fs::path& path) override {
+        const auto recording = of_engine(state) ? state.ctx.engine.recording() : state.trace;
         if (!recording) return;
-        const fs::path path = m_picker.path();
-        state.start_job("Saving " + path.filename().string(),
-                        [path, recording, steps = recording->steps(), quit = m_then_quit,
-                         &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
-                            if (!save_trace(path, recording, &cancelled)) return {};
-                            return [path, id = recording->info().id, steps, quit, &state] {
-                                state.saved_steps[id] = steps;
-                                state.say(Toasts::Level::info, "Trace saved as " + path.string());
-                                if (quit) ui::quit(state); // asks again if the run has grown since
-                            };
-                        });
+        start(state, "Saving " + path.filename().string(),
+              [path, recording, steps = recording->steps(), quit = m_then_quit,
+               &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
+                  if (!save_trace(path, recording, &cancelled)) return {};
+                  return [path, id = recording->info().id, steps, quit, &state] {
+                      state.saved_steps[id] = steps;
+                      state.say(Toasts::Level::info, "Trace saved as " + path.string());
+                      if (quit) ui::quit(state); // asks again if the run has grown since
+                  };
+              });
     }
 
-    PathPicker m_picker;
     bool m_then_quit;
 };
 
@@ -280,7 +269,7 @@ public:
         if (!press && !enter) return true;
         if (state.running()) state.run("run.play_pause"); // what is saved must stand still
         state.dialog =
-            make_save_and_quit_dialog(); // in this one's place: nothing of *this may be touched now
+            make_save_and_quit_dialog(state); // in this one's place: nothing of *this may be touched now
         return false;
     }
 };
@@ -288,35 +277,26 @@ public:
 } // namespace
 
 void open_trace(ShellState& state, const fs::path& path) {
-    state.start_job("Opening " + path.filename().string(),
-                    [path, &state](const std::atomic<bool>&) -> std::function<void()> {
-                        const auto runs = load_trace(path);
-                        if (runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
-                        return [path, run = runs.back(), &state] {
-                            state.trace = run;
-                            state.trace_name = path.filename().string();
-                            state.ctx.select_step(std::nullopt);
-                        };
-                    });
+    state.start_job("Opening " + path.filename().string(), opening(state, path));
 }
 
 std::unique_ptr<Dialog> make_picture_dialog(ShellState& state) {
     return std::make_unique<PictureDialog>(state);
 }
-std::unique_ptr<Dialog> make_csv_dialog(ShellState&) {
-    return std::make_unique<CsvDialog>();
+std::unique_ptr<Dialog> make_csv_dialog(ShellState& state) {
+    return std::make_unique<CsvDialog>(state.ctx);
 }
-std::unique_ptr<Dialog> make_plotted_dialog(ShellState&) {
-    return std::make_unique<PlottedDialog>();
+std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state) {
+    return std::make_unique<PlottedDialog>(state.ctx);
 }
-std::unique_ptr<Dialog> make_open_trace_dialog(ShellState&) {
-    return std::make_unique<OpenTraceDialog>();
+std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state) {
+    return std::make_unique<OpenTraceDialog>(state.ctx);
 }
-std::unique_ptr<Dialog> make_save_trace_dialog(ShellState&) {
-    return std::make_unique<SaveTraceDialog>(false);
+std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state) {
+    return std::make_unique<SaveTraceDialog>(state.ctx, false);
 }
-std::unique_ptr<Dialog> make_save_and_quit_dialog() {
-    return std::make_unique<SaveTraceDialog>(true);
+std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state) {
+    return std::make_unique<SaveTraceDialog>(state.ctx, true);
 }
 std::unique_ptr<Dialog> make_unsaved_dialog() {
     return std::make_unique<UnsavedDialog>();

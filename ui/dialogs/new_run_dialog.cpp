@@ -1,10 +1,13 @@
 #include "engine/base/error.h"
 #include "engine/text/utf8.h"
+#include "ui/base/value_format.h"
 #include "ui/dialogs/dialogs.h"
+#include "ui/dialogs/model_choice.h"
 #include "ui/dialogs/new_run.h"
 #include "ui/dialogs/prompt_files.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
+#include "ui/widgets/text_entry.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -12,10 +15,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace refreshlab::ui {
 
 namespace {
+
+using Part = RunOutlook::Part;
 
 void label(const char* text, float column) {
     ImGui::AlignTextToFramePadding();
@@ -23,118 +29,160 @@ void label(const char* text, float column) {
     ImGui::SameLine(column);
 }
 
-/// A path to type, and a list of the models that the program knows.
-void draw_model(const char* name, const char* id, std::string& path, float column,
-                const std::vector<KnownModel>& known) {
-    label(name, column);
-    const float arrow = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemInnerSpacing.x;
-    ImGui::SetNextItemWidth(-arrow);
-    ImGui::InputTextWithHint(id, "Hugging Face folder or .gguf file", &path, ImGuiInputTextFlags_ElideLeft);
-    ImGui::SameLine(0, ImGui::GetStyle().ItemInnerSpacing.x);
-    ImGui::PushID(id);
-    if (ImGui::BeginCombo("##known", "", ImGuiComboFlags_NoPreview | ImGuiComboFlags_PopupAlignLeft)) {
-        for (const KnownModel& model : known)
-            if (ImGui::Selectable(model.name.c_str(), model.path == path)) path = model.path;
-        ImGui::EndCombo();
-    } else {
-        ImGui::SetItemTooltip("Bundled models, and those that `refreshlab models get` has fetched");
-    }
-    ImGui::PopID();
-}
-
 class NewRunDialog final : public Dialog {
 public:
     NewRunDialog(ShellState& state, const std::filesystem::path& model)
-        : m_run(state.ctx.drafts.config(), state.ctx.host.assets())
-        , m_models(known_models(state.ctx.host.assets())) {
+        : m_state(state)
+        , m_run(state.ctx.drafts.config(), state.ctx.host.assets())
+        , m_models(state) {
+        if (model.empty()) take_up_unfinished();
         if (!model.empty()) m_run.config.teacher_dir = m_run.config.student_dir = model.string();
-        look_for_task(state);
+        look_for_task();
         state.guarded([&] { m_prompts = read_bundled_prompts(state.ctx.host.assets() / "prompts"); });
+    }
+    ~NewRunDialog() override {
+        m_state.refusals_in_dialog = false;
+        if (!m_run.looking()) return;
+        // The engine is still being asked: the frames do not wait for that.
+        auto run = std::make_shared<NewRun>(std::move(m_run));
+        m_state.orphans.push_back(
+            std::async(std::launch::async, [run = std::move(run)]() mutable { run.reset(); }));
     }
 
     const char* title() const override { return "New run"; }
-    float width() const override { return 620; }
+    float width() const override { return 660; }
 
-    bool draw(ShellState& state) override {
+    bool draw(ShellState&) override {
+        if (m_ticket) return draw_start();
+        // The last answer stays until the next one is there: nothing moves under the mouse meanwhile.
+        if (const RunOutlook* news = m_run.outlook(m_state.ctx.engine, ImGui::GetTime())) m_outlook = *news;
+        if (m_run.looking()) m_state.ctx.host.keep_awake(0.3);
         const float column = ImGui::GetFontSize() * 7;
-        draw_notice(state.ctx);
-        draw_prompt(state, column);
+        draw_notice();
+        draw_prompt(column);
         draw_models(column);
         draw_device(column);
-        draw_limits(state.ctx, column);
-        return draw_buttons(state);
+        draw_limits(column);
+        draw_costs(column);
+        return draw_buttons();
     }
+    void put_aside(ShellState&) override { m_state.unfinished_run = {m_run.config, m_run.seed}; }
 
 private:
-    void draw_notice(const UiContext& ctx) const;
-    void draw_prompt(ShellState& state, float column);
-    void draw_prompt_chooser(ShellState& state);
+    void take_up_unfinished() {
+        if (!m_state.unfinished_run) return;
+        m_run.config = m_state.unfinished_run->config;
+        m_run.seed = m_state.unfinished_run->seed;
+        m_taken_up = true;
+    }
+    void draw_notice();
+    void draw_prompt(float column);
+    void draw_prompt_chooser();
     void draw_models(float column);
+    void draw_recent_pairs();
     void draw_device(float column);
-    void draw_limits(const UiContext& ctx, float column);
-    [[nodiscard]] bool draw_buttons(ShellState& state); ///< false: the dialog is done
-    void start(ShellState& state);
-    void look_for_task(ShellState& state) {
-        state.guarded([&] { m_run.look_for_task(); });
+    void draw_limits(float column);
+    void draw_costs(float column);
+    [[nodiscard]] bool at_fault(Part part) const { return m_outlook && m_outlook->part == part; }
+    void draw_fault(Part part, float column);
+    void draw_about(const std::string& line, float column);
+    [[nodiscard]] bool draw_buttons(); ///< false: the dialog is done
+    [[nodiscard]] bool draw_start();
+    void start();
+    void look_for_task() {
+        m_state.guarded([&] { m_run.look_for_task(); });
     }
 
+    ShellState& m_state;
     NewRun m_run;
-    std::vector<KnownModel> m_models;
-    std::vector<BundledPrompt> m_prompts;
+    ModelChoice m_models;
+    std::vector<PromptGroup> m_prompts;
+    std::optional<RunOutlook> m_outlook; ///< the last one
+    bool m_taken_up = false;             ///< it began with what was typed before
+    std::optional<uint64_t> m_ticket;    ///< of the start that the engine is working on
+    uint64_t m_errors = 0;               ///< refusals before that
+    std::string m_refusal;               ///< of the last start
 };
 
-void NewRunDialog::draw_notice(const UiContext& ctx) const {
+void NewRunDialog::draw_notice() {
+    const UiContext& ctx = m_state.ctx;
     const EngineState now = ctx.status->state;
     if (now == EngineState::running || now == EngineState::paused)
         muted_text(ctx, fmt::format("Prompt, models, mode, device, number type and seed need a new run: the "
                                     "present one ends, {}",
                                     ctx.status->recorded ? "its recording stays in the trace"
                                                          : "and stays under File > Show the run before"));
+    if (!m_taken_up) return;
+    ImGui::AlignTextToFramePadding();
+    muted_text(ctx, "As you left it");
+    ImGui::SameLine();
+    if (ImGui::SmallButton("Begin with the present run")) {
+        m_state.unfinished_run.reset();
+        m_run.config = ctx.drafts.config();
+        m_run.seed = fmt::format("{}", m_run.config.seed);
+        m_taken_up = false;
+        look_for_task();
+    }
 }
 
-void NewRunDialog::draw_prompt(ShellState& state, float column) {
+/// What is wrong with a field, under it.
+void NewRunDialog::draw_fault(Part part, float column) {
+    if (!at_fault(part)) return;
+    label("", column);
+    ImGui::PushStyleColor(ImGuiCol_Text, m_state.ctx.theme.text_error);
+    ImGui::TextWrapped("%s", m_outlook->problem.c_str());
+    ImGui::PopStyleColor();
+    const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+    m_state.ctx.landmarks.set("dialog/fault", {low.x, low.y, size.x, size.y});
+}
+
+void NewRunDialog::draw_about(const std::string& line, float column) {
+    label("", column);
+    muted_text(m_state.ctx, line.empty() ? " " : line);
+}
+
+void NewRunDialog::draw_prompt(float column) {
     const float em = ImGui::GetFontSize();
     label("Prompt", column);
-    draw_prompt_chooser(state);
+    draw_prompt_chooser();
     // In a low window the prompt gives way, so that the buttons stay in sight.
     const float prompt_height =
-        std::clamp(ImGui::GetMainViewport()->WorkSize.y * 0.82F - em * 27, em * 3, em * 8);
+        std::clamp(ImGui::GetMainViewport()->WorkSize.y * 0.82F - em * 34, em * 3, em * 8);
     ImGui::SetNextItemWidth(-1);
     if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
     ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(em * 0.5F, em * 0.45F));
-    ImGui::InputTextMultiline("##prompt", &m_run.config.prompt, ImVec2(-1, prompt_height),
-                              ImGuiInputTextFlags_WordWrap);
-    if (ImGui::IsItemDeactivatedAfterEdit()) look_for_task(state);
+    text_area("##prompt", &m_run.config.prompt, ImVec2(-1, prompt_height));
+    if (ImGui::IsItemDeactivatedAfterEdit()) look_for_task();
     ImGui::PopStyleVar();
+    draw_fault(Part::prompt, column);
     label("", column);
-    muted_text(state.ctx,
-               m_run.task
-                   ? fmt::format("Belongs to the bundled task {}: its tokens are scored right or wrong",
+    std::string about =
+        m_run.task ? fmt::format("Belongs to the bundled task {}: its tokens are scored right or wrong",
                                  m_run.task->kind)
-                   : std::string("Belongs to no bundled task: tokens are not scored"));
+                   : std::string("Belongs to no bundled task: tokens are not scored");
+    if (m_outlook && m_outlook->prompt_tokens > 0)
+        about += fmt::format("; {} of {} tokens", format_thousands(m_outlook->prompt_tokens),
+                             format_thousands(m_outlook->context));
+    muted_text(m_state.ctx, about);
     label("", column);
     ImGui::Checkbox("Use the text as it is, without the model's chat template", &m_run.config.raw_prompt);
 }
 
-void NewRunDialog::draw_prompt_chooser(ShellState& state) {
+void NewRunDialog::draw_prompt_chooser() {
     if (ImGui::Button("Bundled prompts")) ImGui::OpenPopup("bundled prompts");
     if (!ImGui::BeginPopup("bundled prompts")) return;
-    std::string file;
-    bool open = false;
-    for (const BundledPrompt& prompt : m_prompts) {
-        if (prompt.file != file) {
-            if (open) ImGui::EndMenu();
-            file = prompt.file;
-            open = ImGui::BeginMenu(file.c_str());
-        }
+    for (const PromptGroup& group : m_prompts) {
+        const bool open = ImGui::BeginMenu(group.title.c_str());
+        if (!group.line.empty()) ImGui::SetItemTooltip("%s", group.line.c_str());
         if (!open) continue;
-        const std::string shown = visible_text(prompt.text, 90);
-        if (ImGui::MenuItem(shown.c_str())) {
-            m_run.config.prompt = prompt.text;
-            look_for_task(state);
+        if (!group.line.empty()) ImGui::TextDisabled("%s", group.line.c_str());
+        for (const std::string& prompt : group.prompts) {
+            if (!ImGui::MenuItem(visible_text(prompt, 90).c_str())) continue;
+            m_run.config.prompt = prompt;
+            look_for_task();
         }
+        ImGui::EndMenu();
     }
-    if (open) ImGui::EndMenu();
     if (m_prompts.empty()) ImGui::TextDisabled("None found");
     ImGui::EndPopup();
 }
@@ -153,10 +201,39 @@ void NewRunDialog::draw_models(float column) {
             if (ImGui::Selectable(name, mode == m_run.config.mode)) m_run.config.mode = mode;
         ImGui::EndCombo();
     }
-    if (m_run.config.mode != Mode::student)
-        draw_model("Teacher", "##teacher", m_run.config.teacher_dir, column, m_models);
-    if (m_run.config.mode != Mode::teacher)
-        draw_model("Student", "##student", m_run.config.student_dir, column, m_models);
+    draw_recent_pairs();
+    if (m_run.config.mode != Mode::student) {
+        label("Teacher", column);
+        m_models.draw("##teacher", m_run.config.teacher_dir);
+        draw_fault(Part::teacher, column);
+        if (!at_fault(Part::teacher)) draw_about(m_outlook ? m_outlook->teacher : "", column);
+    }
+    if (m_run.config.mode != Mode::teacher) {
+        label("Student", column);
+        m_models.draw("##student", m_run.config.student_dir);
+        draw_fault(Part::student, column);
+        if (!at_fault(Part::student)) draw_about(m_outlook ? m_outlook->student : "", column);
+    }
+    if (at_fault(Part::none) && !m_outlook->note.empty()) draw_about(m_outlook->note, column);
+}
+
+void NewRunDialog::draw_recent_pairs() {
+    const auto& pairs = m_state.settings.recent_pairs;
+    if (pairs.empty()) return;
+    ImGui::SameLine();
+    if (ImGui::Button("Recent pairs")) ImGui::OpenPopup("recent pairs");
+    if (!ImGui::BeginPopup("recent pairs")) return;
+    for (size_t i = 0; i < pairs.size(); ++i) {
+        const auto& [teacher, student] = pairs[i];
+        ImGui::PushID(static_cast<int>(i));
+        if (ImGui::MenuItem(fmt::format("{}  >  {}", shown_model(teacher), shown_model(student)).c_str())) {
+            m_run.config.teacher_dir = teacher;
+            m_run.config.student_dir = student;
+        }
+        ImGui::SetItemTooltip("%s\n%s", teacher.c_str(), student.c_str());
+        ImGui::PopID();
+    }
+    ImGui::EndPopup();
 }
 
 void NewRunDialog::draw_device(float column) {
@@ -178,9 +255,10 @@ void NewRunDialog::draw_device(float column) {
                 m_run.config.dtype = dtype;
         ImGui::EndCombo();
     }
+    draw_fault(Part::device, column);
 }
 
-void NewRunDialog::draw_limits(const UiContext& ctx, float column) {
+void NewRunDialog::draw_limits(float column) {
     const float em = ImGui::GetFontSize();
     label("At most", column);
     ImGui::SetNextItemWidth(em * 8);
@@ -193,17 +271,47 @@ void NewRunDialog::draw_limits(const UiContext& ctx, float column) {
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 6);
     ImGui::InputText("##seed", &m_run.seed, ImGuiInputTextFlags_CharsDecimal);
+}
+
+/// What it will hold and how fast it may be, before anything is loaded.
+void NewRunDialog::draw_costs(float column) {
+    UiContext& ctx = m_state.ctx;
+    draw_fault(Part::memory, column);
+    draw_fault(Part::other, column);
+    if (!at_fault(Part::memory)) {
+        const bool known = m_outlook && !m_outlook->memory.empty();
+        for (size_t i = 0; i < (known ? m_outlook->memory.size() : 1); ++i) {
+            label(i == 0 ? "Memory" : "", column);
+            muted_text(ctx, known             ? m_outlook->memory[i]
+                            : m_run.looking() ? "looking at the models"
+                                              : "not known");
+        }
+    }
+    if (at_fault(Part::none) && !m_run.looking()) {
+        const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+        ctx.landmarks.set("dialog/outlook", {low.x, low.y, size.x, size.y});
+    }
+    label("Speed", column);
+    const std::string speed = m_outlook ? speed_text(m_run.config, *m_outlook, *ctx.status) : "";
+    muted_text(ctx, speed.empty() ? "not known before a run" : speed);
     label("", column);
     muted_text(ctx,
                fmt::format("Policy {}, temperature {}, and the other settings stay as they are in the panels",
                            m_run.config.policy.name, m_run.config.sampler.temperature));
 }
 
-bool NewRunDialog::draw_buttons(ShellState& state) {
-    const UiContext& ctx = state.ctx;
+bool NewRunDialog::draw_buttons() {
+    const UiContext& ctx = m_state.ctx;
     const float em = ImGui::GetFontSize();
-    const std::string problem = m_run.problem();
+    std::string problem = m_run.problem();
+    if (problem.empty() && m_outlook && m_outlook->part != Part::none)
+        problem = "See above what is in the way";
     ImGui::Dummy(ImVec2(0, em * 0.2F));
+    if (!m_refusal.empty()) {
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
+        ImGui::TextWrapped("%s", m_refusal.c_str());
+        ImGui::PopStyleColor();
+    }
     if (!problem.empty()) {
         ImGui::AlignTextToFramePadding();
         muted_text(ctx, problem);
@@ -211,23 +319,58 @@ bool NewRunDialog::draw_buttons(ShellState& state) {
     }
     const float width = em * 5.5F;
     ImGui::SetCursorPosX(content_right() - width * 2 - ImGui::GetStyle().ItemSpacing.x);
-    if (ImGui::Button("Cancel", ImVec2(width, 0))) return false;
+    if (ImGui::Button("Cancel", ImVec2(width, 0))) {
+        m_state.unfinished_run.reset(); // given up in so many words
+        return false;
+    }
     ImGui::SameLine();
     ImGui::BeginDisabled(!problem.empty());
     const bool pressed = accent_button(ctx, "Start", width);
     ImGui::EndDisabled();
-    if (!pressed || !problem.empty()) return true;
-    start(state);
-    return false;
+    if (pressed && problem.empty()) start();
+    return true;
 }
 
-void NewRunDialog::start(ShellState& state) {
-    state.trace.reset();
-    state.trace_name.clear();
-    state.wanted_running.reset();
-    state.ctx.select_step(std::nullopt);
-    look_for_task(state); // the prompt may still be under the cursor
-    state.ctx.engine.send(command::StartRun{m_run.result()});
+void NewRunDialog::start() {
+    m_refusal.clear();
+    m_errors = m_state.ctx.engine.status()->errors;
+    look_for_task(); // the prompt may still be under the cursor
+    m_state.wanted_running.reset();
+    m_state.refusals_in_dialog = true;
+    m_ticket = m_state.ctx.engine.send(command::StartRun{m_run.result()});
+}
+
+/// While the engine loads: what it reads, and Cancel. A start that is refused brings the fields back, with the reason.
+bool NewRunDialog::draw_start() {
+    const EngineStatus& status = *m_state.ctx.status;
+    const bool refused = status.errors > m_errors && status.answered >= *m_ticket;
+    const bool begun = status.state == EngineState::prefilling || status.answered >= *m_ticket;
+    if (refused) {
+        m_refusal = status.error;
+        m_ticket.reset();
+        m_state.refusals_in_dialog = false;
+        return true;
+    }
+    if (begun) {
+        m_state.unfinished_run.reset();
+        m_state.trace.reset();
+        m_state.trace_name.clear();
+        m_state.ctx.select_step(std::nullopt);
+        const RunConfig run = m_run.result();
+        remember_pair(m_state.settings, run.mode == Mode::student ? "" : run.teacher_dir,
+                      run.mode == Mode::teacher ? "" : run.student_dir);
+        return false;
+    }
+    const float em = ImGui::GetFontSize(), width = em * 5.5F;
+    m_state.ctx.host.keep_awake(0.3);
+    ImGui::TextUnformatted(status.message.empty() ? "Loading" : status.message.c_str());
+    ImGui::ProgressBar(
+        static_cast<float>(std::clamp(status.progress, 0.0, 1.0)),
+        ImVec2(content_right() - ImGui::GetCursorPosX() - width - em, ImGui::GetFrameHeight()));
+    ImGui::SameLine();
+    ImGui::SetCursorPosX(content_right() - width);
+    if (ImGui::Button("Cancel", ImVec2(width, 0))) m_state.ctx.engine.send(command::Stop{});
+    return true;
 }
 
 } // namespace

@@ -46,6 +46,7 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
 
     std::string problem;
     choose_settings(state, problem);
+    state.ctx.paths.folders = state.settings.folders;
     set_axes(state.ctx.plots, state.settings.y_axes);
     set_layers(state.ctx.plots, state.settings.layers);
     if (state.options.paced)

@@ -1,4 +1,5 @@
 // What the shell does with the engine at the start of a frame: snapshot, log lines, jobs, playing back.
+#include "engine/base/error.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/policy/command_words.h"
@@ -174,7 +175,7 @@ void Shell::Impl::tell_refusals() {
     for (size_t i = status.refusals.size() - news; i < status.refusals.size(); ++i) {
         const std::string& refusal = status.refusals[i];
         const bool told = status.state == EngineState::failed && refusal == status.message;
-        if (!told && !refusal.empty()) state.say(Toasts::Level::error, refusal);
+        if (!told && !refusal.empty()) state.say(Toasts::Level::error, refusal, !state.refusals_in_dialog);
     }
     last_errors = status.errors;
 }
@@ -188,11 +189,25 @@ void Shell::Impl::finish_jobs() {
         }
         Job done = std::move(job);
         state.jobs.erase(state.jobs.begin() + static_cast<std::ptrdiff_t>(i));
-        state.guarded([&] {
-            const auto then = done.result.get();
-            if (!*done.cancelled && then) then();
-        });
+        finish(done);
     }
+}
+
+void Shell::Impl::finish(Job& job) {
+    WorkOutcome* outcome = job.outcome && !job.outcome->abandoned ? job.outcome.get() : nullptr;
+    const auto failed = [&](const std::string& whole, const std::string& brief) {
+        state.say(Toasts::Level::error, whole, outcome == nullptr);
+        if (outcome) outcome->fault = brief;
+    };
+    try {
+        const auto then = job.result.get();
+        if (!*job.cancelled && then) then();
+    } catch (const Error& e) {
+        failed(e.what(), e.problem() + (e.hint().empty() ? "" : "; " + e.hint()));
+    } catch (const std::exception& e) {
+        failed(e.what(), e.what());
+    }
+    if (outcome) outcome->done = true;
 }
 
 } // namespace refreshlab::ui

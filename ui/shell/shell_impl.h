@@ -39,6 +39,7 @@ struct Shell::Impl {
     void tell_state();
     void tell_refusals();
     void finish_jobs();
+    void finish(Job& job);
     void play_back();
     void count_times();
     // shell.cpp

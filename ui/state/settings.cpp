@@ -42,6 +42,9 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "pace", settings.pace);
         read(json, "y_axes", settings.y_axes);
         read(json, "layers", settings.layers);
+        read(json, "folders", settings.folders);
+        read(json, "recent_pairs", settings.recent_pairs);
+        if (settings.recent_pairs.size() > kept_pairs) settings.recent_pairs.resize(kept_pairs);
         if (const auto found = json.find("signals"); found != json.end())
             settings.signals = found->get<std::vector<std::string>>();
         if (!std::isfinite(settings.user_scale)) settings.user_scale = 1.0F;
@@ -71,9 +74,18 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"steps_at_once", settings.steps_at_once},
                            {"pace", settings.pace},
                            {"y_axes", settings.y_axes},
-                           {"layers", settings.layers}};
+                           {"layers", settings.layers},
+                           {"folders", settings.folders},
+                           {"recent_pairs", settings.recent_pairs}};
     if (settings.signals) json["signals"] = *settings.signals;
     write_file(file_of(folder), json_text(json, 2) + "\n");
+}
+
+void remember_pair(Settings& settings, const std::string& teacher, const std::string& student) {
+    const std::pair pair(teacher, student);
+    std::erase(settings.recent_pairs, pair);
+    settings.recent_pairs.insert(settings.recent_pairs.begin(), pair);
+    if (settings.recent_pairs.size() > kept_pairs) settings.recent_pairs.resize(kept_pairs);
 }
 
 double next_pace(double pace, bool faster) {

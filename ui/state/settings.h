@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -22,6 +23,10 @@ struct Settings {
     std::map<std::string, std::string> y_axes;
     /// The signals that are plotted; none: the usual ones.
     std::optional<std::vector<std::string>> signals;
+    /// Where each kind of file dialog was last: PathMemory::folders.
+    std::map<std::string, std::string, std::less<>> folders;
+    /// Teacher and student of the last started runs, the newest first.
+    std::vector<std::pair<std::string, std::string>> recent_pairs;
     /// Layered signals whose plot shows something else than the mean of the layers: "max", "layer 3", "strip", ...
     std::map<std::string, std::string> layers;
 };
@@ -31,6 +36,10 @@ struct Settings {
 [[nodiscard]] Settings load_settings(const std::filesystem::path& folder, std::string& problem);
 /// Makes the folder if needed. Throws Error.
 void store_settings(const std::filesystem::path& folder, const Settings& settings);
+
+/// Puts a pair first; the oldest of more than `kept_pairs` goes.
+void remember_pair(Settings& settings, const std::string& teacher, const std::string& student);
+inline constexpr size_t kept_pairs = 8;
 
 inline constexpr double min_pace = 1, max_pace = 200; ///< beside "as fast as it goes"
 /// Twice or half as fast: 1 .. 200, above that as fast as it goes (0).

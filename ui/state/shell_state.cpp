@@ -29,6 +29,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .coloured_signal = "entropy_bits",
           .drafts = {},
           .changes = {},
+          .paths = {},
           .theme = {},
           .toasts = {},
           .landmarks = {},
@@ -87,13 +88,14 @@ void ShellState::guarded(const std::function<void()>& work) {
     }
 }
 
-void ShellState::start_job(std::string label,
-                           std::function<std::function<void()>(const std::atomic<bool>& cancelled)> work) {
+void ShellState::start_job(std::string label, Work work, std::shared_ptr<WorkOutcome> outcome) {
     auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    if (outcome) outcome->cancelled = cancelled;
     Job job;
     job.label = std::move(label);
     job.cancelled = cancelled;
     job.started_s = ImGui::GetTime();
+    job.outcome = std::move(outcome);
     job.result =
         std::async(std::launch::async, [cancelled, task = std::move(work)]() -> std::function<void()> {
             return task(*cancelled);
@@ -124,6 +126,7 @@ void ShellState::save_all() {
         settings.y_axes = changed_axes(ctx.plots);
         settings.signals = shown_signals(ctx.plots);
         settings.layers = changed_layers(ctx.plots);
+        settings.folders = ctx.paths.folders;
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

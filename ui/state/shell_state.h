@@ -25,10 +25,29 @@ class Panel;
 /// what is to be done with its result on the UI thread. A cancelled job's result is thrown away, and it must leave
 /// nothing half-written behind; `cancelled` lets it know. Destruction waits for the thread.
 struct Job {
-    std::string label;                            ///< "Opening run.trace"
+    std::string label;                            ///< "Opening run.rlt"
     std::shared_ptr<std::atomic<bool>> cancelled; ///< written by the UI thread, read by the job
     std::future<std::function<void()>> result;    ///< throws Error
     double started_s = 0;
+    std::shared_ptr<struct WorkOutcome> outcome; ///< of a dialog that waits for it, else null
+};
+
+/// What became of a job, for the dialog that began it: it shows a fault beside its field, and stays.
+struct WorkOutcome {
+    bool done = false;
+    std::atomic<double> fraction{-1};             ///< written by the job, where it knows; -1 = unknown
+    std::string fault;                            ///< one line, in the field's words; empty: none
+    std::shared_ptr<std::atomic<bool>> cancelled; ///< set by the dialog
+    bool abandoned = false;                       ///< the dialog is gone: a fault is a toast
+};
+
+/// \return what is to be done on the UI thread, once it is done; may be empty
+using Work = std::function<std::function<void()>(const std::atomic<bool>& cancelled)>;
+
+/// What was typed into "New run..." and left.
+struct UnfinishedRun {
+    RunConfig config;
+    std::string seed;
 };
 
 /// What the parts of the shell share: menus, run bar, dialogs, actions. Internal to ui/; panels see only UiContext.
@@ -58,7 +77,12 @@ struct ShellState {
 
     float display_scale = 1;
     std::unique_ptr<Dialog> dialog; ///< the one dialog that is open, or null
+    /// In the last frame a list or a menu was open over the dialog, or text was being typed: Esc belonged to that.
+    bool layer_over_dialog = false;
+    std::optional<UnfinishedRun> unfinished_run; ///< of "New run...", left with Esc
+    bool refusals_in_dialog = false;             ///< the dialog shows what the engine refuses: no toast
     std::vector<Job> jobs;
+    std::vector<std::future<void>> orphans; ///< what a dialog that is gone still waits for
 
     std::shared_ptr<const Recording> trace; ///< shown instead of the engine's recording
     std::string trace_name;
@@ -99,8 +123,8 @@ struct ShellState {
     void say(Toasts::Level level, std::string text, bool toast = true);
     /// Calls work(); an exception becomes one toast and log line.
     void guarded(const std::function<void()>& work);
-    void start_job(std::string label,
-                   std::function<std::function<void()>(const std::atomic<bool>& cancelled)> work);
+    /// \param outcome  of the dialog that waits for it; null: a fault is a toast
+    void start_job(std::string label, Work work, std::shared_ptr<WorkOutcome> outcome = {});
     /// Stores settings and the present layout; problems become a log line.
     void save_all();
     void store_layout();

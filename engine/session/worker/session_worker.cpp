@@ -8,6 +8,7 @@
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/exactness/exactness.h"
 #include "engine/session/pair/run_text.h"
+#include "engine/session/worker/outlook.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
@@ -23,10 +24,12 @@
 namespace refreshlab {
 
 struct SessionWorker::Impl {
-    // --- shared; the mutex protects the two pointers, held for a copy ---
+    // --- shared; the mutex protects the three pointers, held for a copy ---
     mutable std::mutex mutex;
     std::shared_ptr<const EngineStatus> published = std::make_shared<EngineStatus>();
     std::shared_ptr<const Recording> published_recording;
+    std::weak_ptr<const ModelPair>
+        published_pair;    ///< weak: it must not hold weights that the thread gives up
     std::mutex wake_mutex; ///< held while `wake` is called, so that on_news() can take it away for good
     std::function<void()> wake;
     CommandQueue queue;
@@ -89,6 +92,7 @@ void SessionWorker::Impl::publish() {
     {
         const std::lock_guard lock(mutex);
         published = std::move(snapshot);
+        published_pair = pair;
     }
     const std::lock_guard lock(wake_mutex);
     if (wake) wake();
@@ -424,6 +428,15 @@ std::shared_ptr<const EngineStatus> SessionWorker::status() const {
 std::shared_ptr<const Recording> SessionWorker::recording() const {
     const std::lock_guard lock(m_impl->mutex);
     return m_impl->published_recording;
+}
+
+RunOutlook SessionWorker::outlook(const RunConfig& config) const {
+    std::shared_ptr<const ModelPair> loaded;
+    {
+        const std::lock_guard lock(m_impl->mutex);
+        loaded = m_impl->published_pair.lock();
+    }
+    return run_outlook(config, loaded, m_impl->available);
 }
 
 void SessionWorker::on_news(std::function<void()> wake) {

@@ -33,6 +33,7 @@ public:
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override;
     [[nodiscard]] std::shared_ptr<const Recording> recording() const override;
     void on_news(std::function<void()> wake) override;
+    [[nodiscard]] RunOutlook outlook(const RunConfig& config) const override;
 
 private:
     struct Impl;

@@ -1,4 +1,4 @@
-// Traces of earlier schemas. schema2.rltrace was recorded by the last program of schema 2: 20 tokens of the bundled pair with a
+// Traces of earlier schemas. schema2.rlt was recorded by the last program of schema 2: 20 tokens of the bundled pair with a
 // lagged KL policy, MC dropout every 8 tokens, one refresh by hand, two other commands.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
@@ -21,7 +21,7 @@ using Catch::Approx;
 namespace {
 
 std::filesystem::path schema2() {
-    return std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rltrace";
+    return std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rlt";
 }
 
 float value(const Recording& r, int64_t step, const char* name) {
@@ -30,7 +30,7 @@ float value(const Recording& r, int64_t step, const char* name) {
 
 /// A copy of the schema-2 trace, changed.
 std::filesystem::path changed(const TemporaryFolder& folder, const char* sql) {
-    const auto file = folder / "changed.rltrace";
+    const auto file = folder / "changed.rlt";
     std::filesystem::copy_file(schema2(), file, std::filesystem::copy_options::overwrite_existing);
     sqlite::Database(file, sqlite::Open::read_write).exec(sql);
     return file;
@@ -87,12 +87,12 @@ TEST_CASE("a trace that a program of schema 2 wrote is read as it was", "[record
 TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     TemporaryFolder folder;
     const auto old = load_trace(schema2()).at(0);
-    REQUIRE(save_trace(folder / "now.rltrace", old));
+    REQUIRE(save_trace(folder / "now.rlt", old));
     {
-        sqlite::Database db(folder / "now.rltrace", sqlite::Open::read_only);
+        sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
         CHECK(db.integer("PRAGMA user_version") == 3);
     }
-    const auto now = load_trace(folder / "now.rltrace").at(0);
+    const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);
     CHECK_FALSE(now->info().has_cache_events);
     for (size_t id = 0; id < old->signals().size(); ++id)

@@ -261,8 +261,7 @@ TEST_CASE("many forks in a small file take little memory each, or the file is re
 TEST_CASE("a sparse file of an old schema is read by what is in it", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "sparse.trace";
-    std::string bytes =
-        contents(std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rltrace");
+    std::string bytes = contents(std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rlt");
     constexpr uint32_t pages = 4'000'000; // of 1 KiB
     for (size_t i = 0; i < 4; ++i)
         bytes[28 + i] = static_cast<char>(pages >> (8 * (3 - i)) & 0xFFU); // the header's size in pages

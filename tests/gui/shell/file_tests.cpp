@@ -103,7 +103,7 @@ void a_panel_alone(Robot& r) {
 void traces_and_tables(Robot& r) {
     r.start(r.config(), 30);
     const auto live = r.recording();
-    const fs::path trace = r.scratch("run.rltrace"), csv = r.scratch("csv");
+    const fs::path trace = r.scratch("run.rlt"), csv = r.scratch("csv");
     fs::remove_all(trace);
     fs::remove_all(csv);
     r.act("file.save_trace");
@@ -142,8 +142,10 @@ void traces_and_tables(Robot& r) {
     std::ofstream(other) << "hello";
     r.act("file.open_trace");
     r.te->ItemInputValue("//Open trace/##path", other.string().c_str());
-    GUI_CHECK(r.until([&] { return r.count_log_lines("not-a-trace.txt") >= 1; }));
+    GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }));
+    GUI_CHECK(r.dialog_open("Open trace") && r.count_log_lines("not-a-trace.txt") == 1);
     GUI_CHECK(r.ctx().recording == live);
+    r.close_dialog("Open trace");
 }
 
 std::vector<std::string> lines_of(const fs::path& path) {
@@ -171,7 +173,7 @@ void plotted_values(Robot& r) {
     r.act_by_item("export.plotted", "//$FOCUSED/Export plotted values...");
     r.frames(2);
     GUI_CHECK(r.dialog_open("Export plotted values"));
-    GUI_CHECK(r.shows("Steps 10 to 31 of entropy_bits, kl_nats, mc_variance"));
+    GUI_CHECK(r.shows("Steps 10 to 31 of Entropy, KL teacher || student, MC-dropout variance"));
     r.te->ItemInputValue("//Export plotted values/##path", r.scratch("plotted.txt").string().c_str());
     r.frames(2);
     GUI_CHECK(r.dialog_open("Export plotted values") && r.shows("The name must end in .csv"));
@@ -198,7 +200,11 @@ void plotted_values(Robot& r) {
     std::ofstream(other) << "prompt,answer\n";
     r.act("export.plotted");
     r.te->ItemInputValue("//Export plotted values/##path", other.string().c_str());
-    GUI_CHECK(r.until([&] { return r.count_log_lines("prompts.csv") == 1; }));
+    r.frames(2);
+    r.te->ItemClick("//Export plotted values/Replace");
+    GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }));
+    GUI_CHECK(r.count_log_lines("prompts.csv") == 1);
+    r.close_dialog("Export plotted values");
     GUI_CHECK(read_all(other) == "prompt,answer\n");
     // Where nothing is plotted there is nothing to write, and the reason is told.
     const ui::SignalPlots shown = r.ctx().plots;

@@ -236,7 +236,7 @@ void closing_asks_about_an_unsaved_run(Robot& r) {
     r.close_dialog("Save trace");
     GUI_CHECK(r.window().open());
     // What is in a file, or was never made, is not asked about; what has grown since is.
-    const std::filesystem::path file = r.scratch("asked.rltrace");
+    const std::filesystem::path file = r.scratch("asked.rlt");
     std::filesystem::remove(file);
     r.act("file.save_trace");
     r.te->ItemInputValue("//Save trace/##path", file.string().c_str());
@@ -265,7 +265,7 @@ void every_action_was_run(Robot& r) {
     r.act("app.quit"); // last: from here on the window wants to close
     r.frames(3);
     GUI_CHECK(r.window().open() && r.dialog_open("Unsaved run"));
-    const std::filesystem::path file = r.scratch("saved-at-the-end.rltrace");
+    const std::filesystem::path file = r.scratch("saved-at-the-end.rlt");
     std::filesystem::remove(file);
     r.te->ItemClick("//Unsaved run/Save trace...");
     r.frames(3);

@@ -68,8 +68,8 @@ TEST_CASE("a given continuation goes with its prompt, and a bundled prompt bring
     CHECK_FALSE(run.task.has_value());
     CHECK(run.result().task == TaskConfig{});
     const auto bundled = read_bundled_prompts(assets / "prompts", 1);
-    const bool any = std::ranges::any_of(bundled, [&](const BundledPrompt& prompt) {
-        run.config.prompt = prompt.text;
+    const bool any = std::ranges::any_of(bundled, [&](const PromptGroup& group) {
+        run.config.prompt = group.prompts.at(0);
         run.look_for_task();
         return run.task && run.result().task == *run.task;
     });

@@ -41,6 +41,7 @@ public:
     std::shared_ptr<const EngineStatus> status() const override { return m_status; }
     std::shared_ptr<const Recording> recording() const override { return nullptr; }
     void on_news(std::function<void()>) override {}
+    [[nodiscard]] RunOutlook outlook(const RunConfig&) const override { return {}; }
 
     /// Applies the oldest command that waits. \return false when there is none
     bool apply_one() {

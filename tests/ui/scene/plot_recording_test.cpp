@@ -62,6 +62,7 @@ public:
     [[nodiscard]] std::shared_ptr<const EngineStatus> status() const override { return now; }
     [[nodiscard]] std::shared_ptr<const Recording> recording() const override { return nullptr; }
     void on_news(std::function<void()>) override {}
+    [[nodiscard]] RunOutlook outlook(const RunConfig&) const override { return {}; }
     std::vector<Command> sent;
     std::shared_ptr<EngineStatus> now = std::make_shared<EngineStatus>();
 };

@@ -45,7 +45,7 @@ std::shared_ptr<Recording> recording_of(int64_t steps) {
 
 TEST_CASE("a cancelled save stops, and leaves neither a half file nor a touched one", "[ui][RB6]") {
     const Folder folder;
-    const fs::path file = folder.path / "run.rltrace";
+    const fs::path file = folder.path / "run.rlt";
     std::atomic<bool> cancelled = true;
     CHECK_FALSE(save_trace(file, recording_of(3000), &cancelled));
     CHECK(folder.files().empty());
@@ -55,13 +55,13 @@ TEST_CASE("a cancelled save stops, and leaves neither a half file nor a touched 
     const std::string before = read_file(file, size_t{1} << 26);
     cancelled = true;
     CHECK_FALSE(save_trace(file, recording_of(3000), &cancelled));
-    CHECK(folder.files() == std::set<std::string>{"run.rltrace"});
+    CHECK(folder.files() == std::set<std::string>{"run.rlt"});
     CHECK(read_file(file, size_t{1} << 26) == before);
 }
 
 TEST_CASE("a save that is cancelled half-way stops there", "[ui][RB6]") {
     const Folder folder;
-    const fs::path file = folder.path / "run.rltrace";
+    const fs::path file = folder.path / "run.rlt";
     // Long enough that the other thread sees the half file before the whole one can be there; when it does not, because
     // the machine gave it no time, the save must have been finished.
     const auto recording = recording_of(60000);
@@ -109,7 +109,7 @@ TEST_CASE("a table export that is cancelled within its first table ends there", 
 TEST_CASE("a save that cannot be written says so in one line and cleans up", "[ui][RB6]") {
     const Folder folder;
     const auto recording = recording_of(10);
-    CHECK_THROWS_AS(save_trace(folder.path / "no" / "folder.rltrace", recording), Error);
+    CHECK_THROWS_AS(save_trace(folder.path / "no" / "folder.rlt", recording), Error);
     write_file(folder.path / "notes.txt", "mine");
     CHECK_THROWS_AS(save_trace(folder.path / "notes.txt", recording), Error);
     CHECK(read_file(folder.path / "notes.txt", 100) == "mine");
@@ -118,7 +118,7 @@ TEST_CASE("a save that cannot be written says so in one line and cleans up", "[u
 
 TEST_CASE("saves of one trace at the same time do not meet: each is whole, or is refused", "[ui][RB6]") {
     const Folder folder;
-    const fs::path file = folder.path / "run.rltrace";
+    const fs::path file = folder.path / "run.rlt";
     const auto recording = recording_of(3000);
     std::vector<std::thread> savers;
     std::atomic<int> saved = 0, refused = 0;
@@ -135,6 +135,6 @@ TEST_CASE("saves of one trace at the same time do not meet: each is whole, or is
         t.join();
     CHECK(saved + refused == 12);
     CHECK(saved > 0);
-    CHECK(folder.files() == std::set<std::string>{"run.rltrace"});
+    CHECK(folder.files() == std::set<std::string>{"run.rlt"});
     CHECK(load_trace(file).back()->steps() == 3000);
 }

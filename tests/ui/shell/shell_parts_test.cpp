@@ -428,18 +428,35 @@ TEST_CASE("fuzzy search wants the letters in order and prefers beginnings of wor
 }
 
 TEST_CASE("the bundled prompts are found, each file's own, and no line of them is broken", "[ui]") {
-    const auto prompts = read_bundled_prompts(assets / "prompts", 5);
-    CHECK(prompts.size() > 20);
-    std::map<std::string, int> per_file;
-    for (const BundledPrompt& prompt : prompts) {
-        CHECK_FALSE(prompt.text.empty());
-        ++per_file[prompt.file];
+    const auto groups = read_bundled_prompts(assets / "prompts", 5);
+    REQUIRE(groups.size() >= 8);
+    for (const PromptGroup& group : groups) {
+        INFO(group.file);
+        CHECK(group.prompts.size() <= 5);
+        CHECK_FALSE(group.prompts.empty());
+        CHECK_FALSE(std::ranges::any_of(group.prompts, &std::string::empty));
+        CHECK_FALSE(group.line.empty()); // tasks.json names every bundled file
+        CHECK(group.title.find('_') == std::string::npos);
     }
-    for (const auto& [file, count] : per_file)
-        CHECK(count <= 5);
-    CHECK(std::ranges::any_of(
-        prompts, [](const BundledPrompt& p) { return p.text == "Write a chronicle of 6 companies."; }));
+    CHECK(groups[0].title == "Chronicle");
+    CHECK(std::ranges::count(groups[0].prompts, "Write a chronicle of 6 companies.") == 1);
     CHECK(read_bundled_prompts(assets / "no such folder").empty());
+}
+
+TEST_CASE("a prompt file of one's own is listed by its name, after those that the list of tasks names",
+          "[ui]") {
+    const Folder folder;
+    std::filesystem::create_directories(folder.path);
+    write_file(folder.path / "my_own.jsonl", "{\"prompt\": \"a\"}\n");
+    write_file(folder.path / "zoo.jsonl", "{\"prompt\": \"b\"}\n");
+    write_file(folder.path / "tasks.json", R"({"zoo": {"title": "Animals", "line": 3}, "gone": {}})");
+    const auto groups = read_bundled_prompts(folder.path);
+    REQUIRE(groups.size() == 2);
+    CHECK(groups[0].title == "Animals");
+    CHECK(groups[0].line.empty());
+    CHECK(groups[1].title == "My own");
+    write_file(folder.path / "tasks.json", "[1, 2");
+    CHECK_THROWS_AS(read_bundled_prompts(folder.path), Error);
 }
 
 TEST_CASE("a broken line of a prompt file is named", "[ui]") {

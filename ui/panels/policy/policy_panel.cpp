@@ -106,9 +106,9 @@ void PolicyPanel::draw_preset(UiContext& ctx, const RefreshPolicy& policy) {
     }
     if (load || save) {
         m_saving = save;
-        m_picker =
-            std::make_unique<PathPicker>(save ? PathPicker::Want::save_file : PathPicker::Want::open_file,
-                                         start_folder() / (save ? "policy.json" : ""), ".json");
+        m_picker = std::make_unique<PathPicker>(
+            ctx, save ? PathPicker::Want::save_file : PathPicker::Want::open_file, "policy",
+            save ? "policy.json" : "", ".json");
         ImGui::OpenPopup("policy file");
     }
     draw_file_popup(ctx, policy);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -48,6 +49,15 @@ std::vector<Number> run_numbers(const ShellState& state) {
     return numbers;
 }
 
+namespace {
+
+std::optional<double> known_fraction(const Job& job) {
+    if (!job.outcome || job.outcome->fraction < 0) return std::nullopt;
+    return job.outcome->fraction;
+}
+
+} // namespace
+
 std::vector<Progress> run_progress(ShellState& state) {
     constexpr double patience = 0.2; // seconds
     const EngineStatus& status = *state.ctx.status;
@@ -64,8 +74,8 @@ std::vector<Progress> run_progress(ShellState& state) {
                         [&state] { state.run("run.stop"); }});
     for (size_t i = 0; i < state.jobs.size(); ++i)
         if (const Job& job = state.jobs[i]; now - job.started_s >= patience)
-            list.push_back({static_cast<float>(-now), job.label, [flag = job.cancelled] { *flag = true; },
-                            static_cast<int>(i)});
+            list.push_back({static_cast<float>(known_fraction(job).value_or(-now)), job.label,
+                            [flag = job.cancelled] { *flag = true; }, static_cast<int>(i)});
     if (!list.empty()) state.ctx.host.keep_awake(0.3);
     return list;
 }
