@@ -24,10 +24,10 @@ CASES = {
     "teacher": ["--mode", "teacher"],
     "student": ["--mode", "student"],
     "overfill": ["--policy", "none"],
-    "entropy gate": ["--policy", "entropy", "--set", "entropy.threshold=6", "--set", "entropy.stride=1",
+    "entropy gate": ["--policy", "entropy", "--set", "entropy.threshold=6", "--set", "entropy.every=1",
                      "--set", "entropy.cooldown=4", "--set", "on_fire=redraw"],
     "kl probe": ["--policy", "kl", "--set", "kl.every=32"],
-    "mc": ["--policy", "mc", "--set", "mc.stride=8"],
+    "mc": ["--policy", "mc", "--set", "mc.every=8"],
 }
 
 

@@ -9,7 +9,7 @@ out="${REFRESHLAB_OUT:-build/first-run}"
 mkdir -p "$out"
 echo "no display: running the same session headless; trace and picture go to $out" >&2
 prompt="Write a chronicle of 6 companies."
-gate=(--policy entropy --set entropy.threshold=6 --set entropy.stride=1 --set entropy.cooldown=4 --set on_fire=redraw)
+gate=(--policy entropy --set entropy.threshold=6 --set entropy.every=1 --set entropy.cooldown=4 --set on_fire=redraw)
 build/refreshlab run --prompt "$prompt" "${gate[@]}" --max-tokens 330 --record "$out/run.rlt"
 build/refreshlab gui "$out/run.rlt" --screenshot "$out/window.png" --size 1600x1000
 echo "wrote $out/run.rlt and $out/window.png" >&2

@@ -40,7 +40,7 @@ RunConfig first_start_config(const fs::path& assets) {
     config.max_tokens = 330;
     config.policy = preset_policy("entropy");
     set_parameter(config, "entropy.threshold", "6");
-    set_parameter(config, "entropy.stride", "1");
+    set_parameter(config, "entropy.every", "1");
     set_parameter(config, "entropy.cooldown", "4");
     set_parameter(config, "on_fire", "redraw");
     return config;

@@ -380,8 +380,10 @@ void add_trigger(std::vector<ParameterEntry>& table, const Signal& signal) {
                                            "A teacher pass is made this many tokens after the last one.", 1,
                                            policy_limits::every, 1, 256),
                                    word, signal.name, every_of));
-    } else if (word != "mc") { // mc.stride is also the measuring stride: add_measuring
-        table.push_back(of_trigger(integer(key("stride"), label("stride"), "tokens",
+    } else if (word != "mc") { // mc.every also says where MC is measured: add_measuring
+        // periodic.every is the trigger's threshold
+        table.push_back(of_trigger(integer(key(periodic ? "look_every" : "every"),
+                                           label(periodic ? "looked at every" : "every"), "tokens",
                                            "Looked at when the step is a multiple of this.", 1,
                                            policy_limits::every, 1, 64),
                                    word, signal.name, every_of));
@@ -423,17 +425,17 @@ void add_measuring(std::vector<ParameterEntry>& table) {
     p.set = [](RunConfig& c, const ParameterValue& v) { c.mc.p = v.none ? -1 : v.number; };
     table.push_back(std::move(p));
 
-    ParameterEntry stride = plain(
-        integer("mc.stride", "MC stride", "tokens",
+    ParameterEntry every = plain(
+        integer("mc.every", "MC measured every", "tokens",
                 "MC signals are measured, and the mc trigger looks, when the step is a multiple "
                 "of this.",
                 1, policy_limits::every, 1, 64),
-        [](auto& c) -> auto& { return c.mc.stride; });
-    stride.set = [set = stride.set](RunConfig& config, const ParameterValue& value) {
+        [](auto& c) -> auto& { return c.mc.every; });
+    every.set = [set = every.set](RunConfig& config, const ParameterValue& value) {
         set(config, value);
-        if (Trigger* trigger = find_trigger(config.policy, "mc_variance")) trigger->every = config.mc.stride;
+        if (Trigger* trigger = find_trigger(config.policy, "mc_variance")) trigger->every = config.mc.every;
     };
-    table.push_back(std::move(stride));
+    table.push_back(std::move(every));
 
     table.push_back(plain(
         boolean("capture.attention", "Keep attention", "Keeps the decoding model's attention rows."),
@@ -491,11 +493,13 @@ std::string listed_key(std::string_view key) {
     if (!id || signals()[*id].letter == 0) return std::string(key);
     if (signal == "steps_since_refresh") {
         if (head == "burst" && field == "every") return std::string(key);
-        if (field == "threshold") field = "every";
-    } else if (signals()[*id].cost == SignalCost::teacher_pass) {
-        if (field == "stride") field = "every";
-    } else if (field == "every") {
-        field = "stride";
+        if (field == "threshold") {
+            field = "every";
+        } else if (field == "stride") {
+            field = "look_every";
+        }
+    } else if (field == "stride") { // as earlier versions called it
+        field = "every";
     }
     return fmt::format("{}.{}", word, field);
 }

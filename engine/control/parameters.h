@@ -28,15 +28,16 @@ struct Parameter {
     std::string_view signal; ///< of a trigger's field: the signal; empty else
 };
 
-/// All parameters, each once. Policy keys (`periodic.every`, `window.size`, `entropy.threshold|stride|cooldown|enabled`,
-/// `kl.every|threshold|cooldown|enabled`, `burst.every`, `mc.threshold|samples|p|stride|cooldown|enabled`, `mi.*`,
+/// All parameters, each once. Policy keys (`periodic.every`, `window.size`, `entropy.threshold|every|cooldown|enabled`,
+/// `kl.every|threshold|cooldown|enabled`, `burst.every`, `mc.threshold|samples|p|every|cooldown|enabled`, `mi.*`,
 /// `surprisal.*`, `budget.refreshes`, `budget.per_tokens`, `on_fire`, `combine`) act on the policy's trigger of that signal;
 /// signals without a short word go by their name (`top1_prob.threshold`).
 /// periodic.every and burst.every are the threshold of the steps_since_refresh trigger; in the preset burst, burst.every
-/// sets the window too (R = W = k). mc.stride is both the measuring stride and the `every` of the mc_variance trigger.
+/// sets the window too (R = W = k); the `every` of that trigger is periodic.look_every. mc.every says both where MC is
+/// measured and where the mc_variance trigger looks.
 [[nodiscard]] std::span<const Parameter> parameters();
-/// Null if there is none. Takes every spelling of a trigger's field: the general `<signal>.threshold|stride|cooldown|
-/// enabled`, and `every` for `stride`; the result's `key` is the spelling of the list.
+/// Null if there is none. Takes every spelling of a trigger's field: the general `<signal>.threshold|every|cooldown|
+/// enabled`, and `stride`, as earlier versions called `every`; the result's `key` is the spelling of the list.
 [[nodiscard]] const Parameter* find_parameter(std::string_view key);
 /// What helps after a key that find_parameter() does not know: the nearest name, or where the names are listed.
 [[nodiscard]] std::string parameter_hint(std::string_view key);

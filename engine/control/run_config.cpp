@@ -48,7 +48,11 @@ void read_mc(const nlohmann::json& json, const std::string& what, McConfig& mc) 
     } else {
         fields.real("p", mc.p, -1, find_parameter("mc.p")->max);
     }
-    read_whole(fields, "stride", "mc.stride", mc.stride);
+    // Traces and sweeps of earlier versions say "stride".
+    if (fields.find("every") != nullptr && fields.find("stride") != nullptr)
+        fields.fail("stride", "is the earlier name of every; give one of them");
+    read_whole(fields, "stride", "mc.every", mc.every);
+    read_whole(fields, "every", "mc.every", mc.every);
     fields.finish();
 }
 
@@ -113,7 +117,7 @@ nlohmann::json to_json(const RunConfig& config) {
              {{"measure", config.mc.measure},
               {"samples", config.mc.samples},
               {"p", config.mc.p < 0 ? nlohmann::json(nullptr) : nlohmann::json(config.mc.p)},
-              {"stride", config.mc.stride}}},
+              {"every", config.mc.every}}},
             {"capture",
              {{"attention", config.capture.attention},
               {"layers", config.capture.layers},

@@ -44,7 +44,7 @@ struct McConfig {
     bool measure = false; ///< also without an mc trigger
     int32_t samples = 8;  ///< Nmc >= 2
     double p = -1;
-    int32_t stride = 16; ///< measured when t mod stride == 0
+    int32_t every = 16; ///< measured when t mod every == 0
     friend bool operator==(const McConfig&, const McConfig&) = default;
 };
 

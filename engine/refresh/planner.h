@@ -30,7 +30,7 @@ struct Boundary {
     std::span<const Signal> table = {};
 };
 
-/// One trigger that held at a boundary (eligible by stride and cool-down, and beyond its threshold), for the record.
+/// One trigger that held at a boundary (eligible by `every` and cool-down, and beyond its threshold), for the record.
 struct TriggerHit {
     int32_t trigger = -1; ///< index in the policy, -1 = by hand
     std::string signal;   ///< "" by hand
@@ -54,7 +54,7 @@ struct Decision {
 };
 
 /// Decides at one boundary (reference/refresh.md, section 5). Stateless: everything is in the arguments.
-/// Rules. Stride binds free and MC signals by t mod every == 0; the two KL by tokens_since_pass >= every. Cool-down counts
+/// Rules. `every` binds free and MC signals by t mod every == 0; the two KL by tokens_since_pass >= every. Cool-down counts
 /// from the last splice of any cause. Budget binds automatic triggers only. A NaN or infinite value never fires.
 /// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when every KL
 /// trigger is due and the others hold. A probe that is due under `any` runs even when another trigger fires (its pass is

@@ -23,7 +23,7 @@ enum class OnFire : uint8_t {
     redraw,        ///< y_t is run again over the refreshed columns; drawn from that row
 };
 
-/// signal + comparison + threshold + stride + cool-down.
+/// signal + comparison + threshold + every + cool-down.
 struct Trigger {
     std::string signal; ///< name in the registry, or of a signal that a component of the run publishes
     Comparison comparison = Comparison::above;
@@ -83,7 +83,7 @@ enum class Thresholds : uint8_t { not_negative, any_finite };
 
 /// Both throw Error{bad_input}, naming `what` and the field: unknown keys, unknown signal (with the nearest names), a
 /// signal that cannot trigger, two triggers on one signal, a reduction of a signal that is not layered, a threshold that is
-/// NaN or infinite, stride below 1, negative cool-down, window, lag, layer or budget. policy_from_json also refuses negative
+/// NaN or infinite, `every` below 1, negative cool-down, window, lag, layer or budget. policy_from_json also refuses negative
 /// thresholds unless told otherwise. Of a published signal only the form of its name is checked here.
 /// A file without "name" is called "custom"; other absent keys mean the defaults above.
 [[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what,

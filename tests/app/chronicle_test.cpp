@@ -78,8 +78,8 @@ Chronicle chronicle(const std::vector<std::string>& policy) {
     return result;
 }
 
-const std::vector<std::string> gate{"--policy", "entropy",          "--set", "entropy.threshold=6",
-                                    "--set",    "entropy.stride=1", "--set", "entropy.cooldown=4"};
+const std::vector<std::string> gate{"--policy", "entropy",         "--set", "entropy.threshold=6",
+                                    "--set",    "entropy.every=1", "--set", "entropy.cooldown=4"};
 
 std::vector<std::string> with(std::vector<std::string> base, const std::vector<std::string>& more) {
     base.insert(base.end(), more.begin(), more.end());

@@ -165,7 +165,7 @@ TEST_CASE("a recorded run replays from its file", "[cli]") {
     const Scratch scratch("replay");
     const Outcome run = refreshlab_cli(
         short_run({"--temperature", "0.7", "--policy", "mc", "--set", "mc.threshold=0.01", "--set",
-                   "mc.stride=4", "--set", "mc.cooldown=4", "--record", scratch / "r.rlt"}));
+                   "mc.every=4", "--set", "mc.cooldown=4", "--record", scratch / "r.rlt"}));
     REQUIRE(run.status == 0);
     const Outcome again = refreshlab_cli({"run", "--replay", scratch / "r.rlt"});
     CHECK(again.status == 0);

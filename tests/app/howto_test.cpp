@@ -109,7 +109,7 @@ TEST_CASE("a trace without attention is small", "[docs]") {
     std::string said;
     const std::string run =
         "build/refreshlab run --prompt 'Write a chronicle of 6 companies.' --max-tokens 330 --policy entropy "
-        "--set entropy.stride=1 ";
+        "--set entropy.every=1 ";
     REQUIRE(place.run(run + "--record with.rlt > text\n" + run +
                           "--set capture.attention=false --record without.rlt > text",
                       said) == 0);

@@ -131,7 +131,7 @@ def jobs_by_hand(extent: str) -> list[dict]:
                       periodic(17), on_fire=on_fire, cap=4, per=20)
 
     dropout = {"measure": "true", "samples": 64, "p": 0.2}
-    dropout |= {"stride": 8, "groups": 16} if extent == "short" else {"stride": 4, "groups": 60}
+    dropout |= {"every": 8, "groups": 16} if extent == "short" else {"every": 4, "groups": 60}
     return [
         # The bundled pair: what a person sees first.
         CHRONICLE | {"name": "chronicle entropy redraw", "N": 90,
@@ -148,7 +148,7 @@ def jobs_by_hand(extent: str) -> list[dict]:
                                                       {"signal": "top1_prob", "below": 0.6, "every": 1, "cooldown": 3},
                                                       combine="all", on_fire="redraw")),
         tiny("llama", name="llama given mixture", given=given, N=60, policy=mixture("teacher_token")),
-        tiny("qwen2", name="qwen2 entropy stride cooldown", policy=policy(above("entropy_bits", 3.0, 4, 9), on_fire="redraw")),
+        tiny("qwen2", name="qwen2 entropy every cooldown", policy=policy(above("entropy_bits", 3.0, 4, 9), on_fire="redraw")),
         tiny("qwen2", name="qwen2 window 0", policy=policy(periodic(6), above("entropy_bits", 6.0, 1, 5), window=0)),
         tiny("qwen2", name="qwen2 kl teacher_token", policy=policy(above("kl_nats", 0.8, 7), on_fire="teacher_token")),
         tiny("qwen3", name="qwen3 periodic", policy=policy(periodic(9), on_fire="redraw")),
@@ -156,7 +156,7 @@ def jobs_by_hand(extent: str) -> list[dict]:
         tiny("qwen3", name="qwen3 shadow", policy=policy(above("kl_nats", 0.5, 4, 6)), shadow=True),
         tiny("mistral", name="mistral periodic redraw", policy=policy(periodic(5), window=2, on_fire="redraw")),
         tiny("mistral", name="mistral mc", policy=policy(above("mc_variance", 0.0, 1, 6), on_fire="redraw"),
-             mc={"samples": 3, "p": 0.1, "stride": 5}),
+             mc={"samples": 3, "p": 0.1, "every": 5}),
         tiny("mistral", name="mistral student", mode="student"),
         tiny("qwen3", name="dropout attention", given=given, N=50, mc=dropout),
         # The bundled student declares dropout on both residual branches as well.
@@ -180,7 +180,7 @@ def jobs_by_hand(extent: str) -> list[dict]:
         tiny("qwen3", name="given end", given="the cook said: let them stay", policy=policy(periodic(4), on_fire="redraw")),
         tiny("llama", name="one token", N=1, policy=policy(periodic(1), on_fire="redraw")),
         tiny("qwen3", name="prompt of one token", prompt="a", N=12, policy=policy(periodic(1), on_fire="teacher_token")),
-        tiny("qwen2", name="stride above N", policy=policy(periodic(41))),
+        tiny("qwen2", name="every above N", policy=policy(periodic(41))),
         tiny("mistral", name="periodic 1 keep", N=12, policy=policy(periodic(1))),
         # The text may end by itself, also at a token that a refresh takes back.
         tiny("qwen3", name="end token keep", prompt="a white hare", ignore_stop=False, policy=policy(periodic(3))),
@@ -222,7 +222,7 @@ def random_job(draw: random.Random, number: int) -> dict:
                          window=draw.choice([None, None, 0, 1, 4, 16]), lag=draw.choice([0, 0, 0, 1, 2, 5, 12]),
                          on_fire=draw.choice(["keep", "teacher_token", "redraw"]),
                          cap=draw.choice([None, None, 0, 1, 3]), per=draw.choice([10, 50, 1000])),
-        "mc": {"samples": 2, "p": 0.1, "stride": draw.choice([1, 4, 16])},
+        "mc": {"samples": 2, "p": 0.1, "every": draw.choice([1, 4, 16])},
         "shadow": draw.random() < 0.15,
     }
     if job["mode"] == "overfill" and draw.random() < 0.3:

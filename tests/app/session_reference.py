@@ -19,7 +19,7 @@ A job:
                      the JSON form of docs/design.md, section 4; overfill only
   manual             steps with a refresh by hand
   shadow             true: a teacher pass at every step, for a complete KL curve
-  mc                 {"samples", "p", "stride", "measure", "seed", "groups"}; dropout on the attention probabilities and, where the
+  mc                 {"samples", "p", "every", "measure", "seed", "groups"}; dropout on the attention probabilities and, where the
                      checkpoint declares resid_dropout, on both residual branches. groups: so many measurements per step, all
                      of them in mc_groups
   dtype              float64 (default) | float32
@@ -451,9 +451,9 @@ class Session:
         }
 
     def measure_mc(self, t: int, row: torch.Tensor) -> None:
-        """S5: at t mod stride == 0. Other random numbers than the product's: a sample of each quantity, not its value."""
+        """S5: at t mod every == 0. Other random numbers than the product's: a sample of each quantity, not its value."""
         wanted = self.mc.get("measure") or any(x["signal"].startswith("mc_") for x in self.triggers)
-        if not wanted or t % self.mc.get("stride", 16) != 0:
+        if not wanted or t % self.mc.get("every", 16) != 0:
             return
         residual = float(getattr(self.S.config, "resid_dropout", 0) or 0) > 0
         samples = [mc_statistics(self.S.dropout_rows(self.y[t], self.L + t - 1, self.mc["samples"], self.mc["p"], residual))

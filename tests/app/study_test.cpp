@@ -251,7 +251,7 @@ TEST_CASE("study drift: means over distances are those of the exported drift", "
         return sum / static_cast<double>(values.size());
     };
     for (size_t row = 0; row < figure.rows.size(); ++row) {
-        if (figure.at(row, "stride") != "16") continue;
+        if (figure.at(row, "every") != "16") continue;
         const std::pair key(figure.at(row, "layer"), static_cast<int>(number(figure.at(row, "distance"))));
         REQUIRE(k.contains(key));
         CHECK(number(figure.at(row, "k_mean")) == Approx(mean(k.at(key))));
@@ -301,7 +301,7 @@ TEST_CASE(
         CHECK(number(table.at(row, "threshold")) == Approx(quantile_of(signal, 1, 0.9975)));
         CHECK(number(table.at(row_of(table, {"company", signal, "16"}), "threshold")) ==
               Approx(quantile_of(signal, 16, 0.96)));
-        const std::string trace = "live_company_" + signal + "_stride_1_target_20_1";
+        const std::string trace = "live_company_" + signal + "_every_1_target_20_1";
         const Table steps = exported(scratch, trace, "steps.csv");
         const Table events = exported(scratch, trace, "events.csv");
         const size_t tried = row_of(grid, {"company", signal, "1", "20"});
@@ -313,7 +313,7 @@ TEST_CASE(
     size_t line = 0, points = 0;
     for (size_t i = 0; i < figure.rows.size(); ++i) {
         const std::string& signal = figure.at(i, "signal");
-        const auto stride = static_cast<size_t>(number(figure.at(i, "stride")));
+        const auto stride = static_cast<size_t>(number(figure.at(i, "every")));
         const double fires = number(figure.at(i, "fires_per_1000"));
         if (figure.at(i, "source") == "calibration") {
             const double q = 1 - fires * static_cast<double>(stride) / 1000;
@@ -324,7 +324,7 @@ TEST_CASE(
         }
         CHECK(figure.at(i, "source") == "live");
         for (size_t row = 0; row < grid.rows.size(); ++row) {
-            if (grid.at(row, "signal") != signal || grid.at(row, "stride") != figure.at(i, "stride") ||
+            if (grid.at(row, "signal") != signal || grid.at(row, "every") != figure.at(i, "every") ||
                 grid.at(row, "threshold") != figure.at(i, "threshold"))
                 continue;
             CHECK(number(grid.at(row, "refreshes per 1,000 tokens")) == Approx(fires));

@@ -79,7 +79,7 @@ RunConfig Robot::config(int32_t max_tokens) {
     run.seed = 11;
     run.policy = preset_policy("entropy");
     set_parameter(run, "entropy.threshold", "6");
-    set_parameter(run, "entropy.stride", "1");
+    set_parameter(run, "entropy.every", "1");
     set_parameter(run, "entropy.cooldown", "4");
     set_parameter(run, "on_fire", "redraw");
     return run;
@@ -89,7 +89,7 @@ RunConfig Robot::slow_config() {
     RunConfig run = config(1900);
     run.shadow = true;
     run.mc.measure = true;
-    run.mc.stride = 1;
+    run.mc.every = 1;
     run.mc.samples = 16;
     return run;
 }

@@ -30,8 +30,8 @@ public:
         parameter_row(ctx, "mc.samples", column, "", "Passes");
         parameter_row(ctx, "mc.p", column,
                       config.mc.p < 0 ? "negative: the value of the training, else 0.1" : "", "Dropout p");
-        parameter_row(ctx, "mc.stride", column, "", "Every");
-        std::string cost = fmt::format("{} extra rows every {} tokens", config.mc.samples, config.mc.stride);
+        parameter_row(ctx, "mc.every", column, "", "Every");
+        std::string cost = fmt::format("{} extra rows every {} tokens", config.mc.samples, config.mc.every);
         if (!config.mc.measure) cost = "Off, unless a trigger asks for it";
         muted_text(ctx, cost);
         if (!ctx.status->student.name.empty() && !ctx.status->student.mc_calibrated) {

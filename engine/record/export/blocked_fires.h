@@ -13,7 +13,7 @@ class Recording;
 struct BlockedFire {
     int64_t step = 0;
     bool budget = false, cooldown = false; ///< which of the two stood in the way; both are possible
-    std::vector<TriggerHit> hits;          ///< the triggers that were on stride and beyond their thresholds
+    std::vector<TriggerHit> hits; ///< the triggers that looked at this step and were beyond their thresholds
 };
 
 /// Where a budget or a cool-down kept the policy of a recorded run from firing: what it had recorded at each boundary, asked

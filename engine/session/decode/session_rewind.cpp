@@ -108,7 +108,7 @@ void DecodeSession::Impl::log_reached_settings() {
         set_parameter(reached, parameter.key, *wanted);
         log_command(command::SetParameter{std::string(parameter.key), *wanted});
     }
-    // Last: a changed mc.stride has moved the MC trigger's stride as well.
+    // Last: a changed mc.every has changed the MC trigger's `every` as well.
     if (!(reached.policy == config.policy)) log_command(command::SetPolicy{config.policy});
 }
 

@@ -218,7 +218,7 @@ void DecodeSession::Impl::score_task(StepRecord& record) {
 
 McRequest DecodeSession::Impl::mc_request(int64_t step) const {
     const bool due =
-        (config.mc.measure && step % config.mc.stride == 0) || (overfill() && wants_mc(config.policy, step));
+        (config.mc.measure && step % config.mc.every == 0) || (overfill() && wants_mc(config.policy, step));
     if (!due) return {};
     const ModelConfig& model = decoder().config();
     McRequest request;

@@ -102,7 +102,7 @@ void RefreshBoundary::back_fill(BoundaryStep& step, TeacherReader::Reading readi
 void RefreshBoundary::plan(BoundaryStep& step) {
     const RefreshPolicy& policy = m_parts.config.policy;
     const int64_t end = student_length();
-    // A probe is asked for at its own stride, also where shadow mode has measured the KL already.
+    // A probe is asked for at its own `every`, also where shadow mode has measured the KL already.
     std::array<float, max_signals> known = step.record.signals;
     known[ids().kl] = known[ids().kl_mean] = absent();
     Boundary boundary;

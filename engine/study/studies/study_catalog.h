@@ -16,8 +16,8 @@ namespace refreshlab {
 
 /// Thresholds of the entropy, top-1 surprisal, KL, MC-variance and MC-mutual-information triggers on chronicle, company and story
 /// prompts (the parts). Calibration runs record all signals on given text, 2,000 tokens or more; for a target of F fires per 1,000
-/// tokens and stride s, tau = quantile 1 - F*s/1000 of the values at boundaries t mod s == 0 (reference/refresh.md, section 5). Each
-/// is then tried live (sampled) on other records of the family; options.limit counts those. Cool-down: 4 at stride 1, else 32. Tables:
+/// tokens and `every` s, tau = quantile 1 - F*s/1000 of the values at boundaries t mod s == 0 (reference/refresh.md, section 5). Each
+/// is then tried live (sampled) on other records of the family; options.limit counts those. Cool-down: 4 with `every` 1, else 32. Tables:
 ///   table        the rule's threshold for F = 2.5, what it really gives, and the quantiles with 2 to 3 refreshes per 1,000 tokens
 ///   grid         every target that was tried: threshold, refreshes, teacher-PPL, task score
 ///   correlation  of the signals over the calibration texts

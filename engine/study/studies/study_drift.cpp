@@ -130,7 +130,7 @@ public:
     StudyTable figure{"figure",
                       "",
                       {{"family"},
-                       {"stride"},
+                       {"every"},
                        {"layer"},
                        {"distance"},
                        {"k_mean"},

@@ -166,7 +166,7 @@ public:
                     calibration_target),
         {{"family"},
          {"signal"},
-         {"stride"},
+         {"every"},
          {"q", 4},
          {"threshold"},
          {"calibration values"},
@@ -179,7 +179,7 @@ public:
                     "All thresholds that were tried live",
                     {{"family"},
                      {"signal"},
-                     {"stride"},
+                     {"every"},
                      {"F", 1},
                      {"q", 4},
                      {"threshold"},
@@ -198,7 +198,7 @@ public:
                       "",
                       {{"family"},
                        {"signal"},
-                       {"stride"},
+                       {"every"},
                        {"source"},
                        {"threshold"},
                        {"fires_per_1000"},
@@ -242,7 +242,7 @@ private:
             RunConfig config = m_runner.given_config({"none", Mode::overfill, {}}, records[i]);
             config.shadow = true;
             config.mc.measure = true;
-            config.mc.stride = 1;
+            config.mc.every = 1;
             runs.push_back({std::move(config), fmt::format("calibration {} {}", family.name, i + 1)});
         }
         const auto made = m_runner.run_all(runs);
@@ -268,7 +268,7 @@ private:
                 gate.signal, Mode::overfill,
                 gate_policy(gate.signal, row.threshold, gate.stride, gate.stride == 1 ? 4 : 32)};
             row.totals = live(family, fresh, study_case, gate.stride,
-                              fmt::format("{} stride {} target {}", gate.signal, gate.stride, target));
+                              fmt::format("{} every {} target {}", gate.signal, gate.stride, target));
             grid.rows.push_back({family.name, gate.signal, int64_t{gate.stride}, target, q, row.threshold,
                                  row.rate(), row.totals.share_right(), row.totals.teacher_ppl(),
                                  row.totals.tokens});
@@ -311,7 +311,7 @@ private:
             config.max_tokens = family.live_max_tokens;
             config.sampler = {.temperature = 0.8, .top_k = 0, .top_p = 0.95, .min_p = 0};
             config.seed = m_runner.options().seed + i;
-            config.mc.stride = stride;
+            config.mc.every = stride;
             runs.push_back({std::move(config), fmt::format("live {} {} {}", family.name, name, i + 1), true});
         }
         RunTotals totals;

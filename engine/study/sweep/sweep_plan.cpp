@@ -26,6 +26,9 @@ std::string run_id(const RunConfig& config, const std::string& almanac_digest, c
                             "threads", "kernels", "capture"})
         json.erase(key);
     json["policy"].erase("name");
+    // The id digests the names of version 1: with others no run of an earlier file would be found again.
+    json["mc"]["stride"] = json["mc"]["every"];
+    json["mc"].erase("every");
     json["task"]["almanac"] = almanac_digest;
     Digest digest;
     digest.add("refreshlab sweep cell 1");

@@ -86,7 +86,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "mc.measure",
                             "mc.samples",
                             "mc.p",
-                            "mc.stride",
+                            "mc.every",
                             "capture.attention",
                             "capture.top_k",
                             "capture.attention_megabytes",
@@ -94,7 +94,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "periodic.every",
                             "burst.every",
                             "entropy.threshold",
-                            "entropy.stride",
+                            "entropy.every",
                             "entropy.cooldown",
                             "entropy.enabled",
                             "kl.threshold",
@@ -105,12 +105,13 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "mc.cooldown",
                             "mc.enabled",
                             "mi.threshold",
-                            "mi.stride",
+                            "mi.every",
                             "mi.cooldown",
                             "surprisal.threshold",
-                            "surprisal.stride",
+                            "surprisal.every",
                             "surprisal.cooldown",
                             "surprisal.enabled",
+                            "periodic.look_every",
                             "periodic.cooldown",
                             "periodic.enabled",
                             "top1_prob.threshold"}) {
@@ -123,7 +124,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
     CHECK(find_parameter("mc.samples")->live);
     CHECK(find_parameter("entropy.threshold")->unit == "bits");
     CHECK(find_parameter("entropy.threshold")->of_policy);
-    CHECK_FALSE(find_parameter("mc.stride")->of_policy);
+    CHECK_FALSE(find_parameter("mc.every")->of_policy);
 }
 
 TEST_CASE("what a trigger compares of a layered signal is a parameter", "[control]") {
@@ -185,8 +186,35 @@ TEST_CASE("every signal that can trigger is reached by its own name too", "[cont
     }
     CHECK(find_parameter("kl_nats.stride")->key == "kl.every");
     CHECK(find_parameter("entropy_bits.threshold")->key == "entropy.threshold");
-    CHECK(find_parameter("mc_variance.stride")->key == "mc.stride");
+    CHECK(find_parameter("mc_variance.stride")->key == "mc.every");
     CHECK(find_parameter("steps_since_refresh.threshold")->key == "periodic.every");
+}
+
+TEST_CASE("one word for how often a trigger looks; the word of earlier versions is still taken",
+          "[control]") {
+    for (const Parameter& p : parameters())
+        CHECK(p.key.find("stride") == std::string_view::npos);
+    for (const auto& [earlier, listed] : {std::pair{"entropy.stride", "entropy.every"},
+                                          {"entropy_bits.stride", "entropy.every"},
+                                          {"entropy_bits.every", "entropy.every"},
+                                          {"kl.stride", "kl.every"},
+                                          {"mc.stride", "mc.every"},
+                                          {"mi.stride", "mi.every"},
+                                          {"top1_prob.stride", "top1_prob.every"},
+                                          {"periodic.stride", "periodic.look_every"},
+                                          {"steps_since_refresh.stride", "periodic.look_every"},
+                                          {"steps_since_refresh.every", "periodic.every"}}) {
+        INFO(earlier);
+        REQUIRE(find_parameter(earlier) != nullptr);
+        CHECK(find_parameter(earlier)->key == listed);
+    }
+    RunConfig config = with_preset("periodic"); // its `every` and its threshold are two numbers
+    set_parameter(config, "periodic.every", "12");
+    set_parameter(config, "periodic.stride", "3");
+    CHECK(config.policy.triggers[0].threshold == 12);
+    CHECK(config.policy.triggers[0].every == 3);
+    CHECK(parameter_value(config, "periodic.look_every") == "3");
+    CHECK_THAT(refusal(config, "sampler.stride", "1"), ContainsSubstring("no such parameter"));
 }
 
 TEST_CASE("what is set is read back, and what is read back can be set", "[control]") {
@@ -244,12 +272,12 @@ TEST_CASE("each key reaches its field", "[control]") {
                                    "mc.measure=on",
                                    "mc.samples=12",
                                    "mc.p=0.05",
-                                   "mc.stride=4",
+                                   "mc.every=4",
                                    "capture.attention=false",
                                    "capture.top_k=5",
                                    "capture.attention_megabytes=12",
                                    " entropy.threshold = 5.25 ",
-                                   "entropy.stride=1",
+                                   "entropy.every=1",
                                    "entropy.cooldown=4",
                                    "combine=all",
                                    "seed=18446744073709551615"}) {
@@ -296,14 +324,14 @@ TEST_CASE("burst.every keeps R = W = k in the preset burst", "[control]") {
     CHECK(window.policy.triggers[0].threshold == 9);
 }
 
-TEST_CASE("mc.stride is the measuring stride and the stride of the mc trigger", "[control]") {
+TEST_CASE("mc.every says where MC is measured and where the mc trigger looks", "[control]") {
     RunConfig config = with_preset("mc");
-    set_parameter(config, "mc.stride", "5");
-    CHECK(config.mc.stride == 5);
+    set_parameter(config, "mc.every", "5");
+    CHECK(config.mc.every == 5);
     CHECK(config.policy.triggers[0].every == 5);
     RunConfig without = with_preset("entropy");
-    set_parameter(without, "mc.stride", "5");
-    CHECK(without.mc.stride == 5);
+    set_parameter(without, "mc.every", "5");
+    CHECK(without.mc.every == 5);
     CHECK(without.policy == preset_policy("entropy"));
 }
 
@@ -337,7 +365,7 @@ TEST_CASE("values of the wrong kind are refused", "[control]") {
     const RunConfig config = full_config();
     CHECK_THAT(refusal(config, "periodic.every", "0"), ContainsSubstring("1 to 1000000 tokens"));
     CHECK_THAT(refusal(config, "periodic.every", "2.5"), ContainsSubstring("not a whole number"));
-    CHECK_THAT(refusal(config, "entropy.stride", "0"), ContainsSubstring("out of range"));
+    CHECK_THAT(refusal(config, "entropy.every", "0"), ContainsSubstring("out of range"));
     CHECK_THAT(refusal(config, "kl.every", "-4"), ContainsSubstring("out of range"));
     CHECK_THAT(refusal(config, "entropy.cooldown", "-1"), ContainsSubstring("out of range"));
     CHECK_THAT(refusal(config, "window.size", "-1"), ContainsSubstring("0 to 1000000 tokens, or none"));

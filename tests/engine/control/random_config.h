@@ -38,7 +38,7 @@ inline RunConfig random_config(std::mt19937& random) {
     config.mc = {.measure = flip(),
                  .samples = 2 + up_to(62),
                  .p = flip() ? -1.0 : fraction() * 0.95,
-                 .stride = 1 + up_to(99)};
+                 .every = 1 + up_to(99)};
     config.capture = {
         .attention = flip(), .layers = {}, .attention_megabytes = up_to(4096), .top_k = up_to(16)};
     while (flip())

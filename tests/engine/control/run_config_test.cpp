@@ -98,6 +98,17 @@ TEST_CASE("every key of a configuration is checked", "[control]") {
     CHECK_THAT(config_error(json(3)), ContainsSubstring("must be an object"));
 }
 
+TEST_CASE("mc.every is read under its earlier name too, and written under its own", "[control]") {
+    const RunConfig earlier = run_config_from_json(json::parse(R"({"mc": {"stride": 5}})"), "test");
+    CHECK(earlier.mc.every == 5);
+    CHECK(earlier == run_config_from_json(json::parse(R"({"mc": {"every": 5}})"), "test"));
+    CHECK(to_json(earlier)["mc"]["every"] == 5);
+    CHECK_FALSE(to_json(earlier)["mc"].contains("stride"));
+    CHECK_THAT(config_error(json::parse(R"({"mc": {"stride": 0}})")), ContainsSubstring("mc.stride"));
+    CHECK_THAT(config_error(json::parse(R"({"mc": {"every": 5, "stride": 5}})")),
+               ContainsSubstring("mc.stride") && ContainsSubstring("earlier name of every"));
+}
+
 TEST_CASE("a configuration made in code is checked against the same ranges", "[control]") {
     const auto check = [](const RunConfig& config) -> std::string {
         try {

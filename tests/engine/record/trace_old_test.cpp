@@ -54,6 +54,7 @@ TEST_CASE("a trace that a program of schema 2 wrote is read as it was", "[record
     CHECK_FALSE(r.info().rebuild);
     CHECK_FALSE(r.info().has_cache_events);
     CHECK(r.info().config.policy.lag == 2);
+    CHECK(r.info().config.mc.every == 8); // "stride" in this file
     CHECK(generated_text(r) ==
           " upon a time there was a small bakery. It would say it would brings every time");
     // As sqlite3 reads them from the file.

@@ -51,7 +51,7 @@ RunConfig reading(const RefreshPolicy& policy) {
         "let them stay until the winter is over, and the tower by the sea is warm again for all of us.";
     config.policy = policy;
     config.mc.samples = 4;
-    config.mc.stride = 5;
+    config.mc.every = 5;
     config.mc.measure = true;
     return config;
 }
@@ -198,7 +198,7 @@ TEST_CASE("rewinding, replaying and probing change no bit of a run, wherever it 
         const std::vector<int32_t> plain = text_of(pair, config);
         config.policy = policy_of({trigger("kl_nats", Comparison::above, 1e5, 6)});
         CHECK(text_of(pair, config) == plain);
-        config.mc = {.measure = true, .samples = 4, .p = 0.2, .stride = 1};
+        config.mc = {.measure = true, .samples = 4, .p = 0.2, .every = 1};
         CHECK(text_of(pair, config) == plain);
         config.capture.attention = false;
         CHECK(text_of(pair, config) == plain);

@@ -19,7 +19,7 @@ RunConfig with_kernels(KernelSet kernels, uint64_t seed = 7) {
     config.kernels = kernels;
     config.seed = seed;
     config.mc.measure = true;
-    config.mc.stride = 4;
+    config.mc.every = 4;
     config.policy = preset_policy("periodic");
     config.policy.triggers.at(0).threshold = 9;
     return config;

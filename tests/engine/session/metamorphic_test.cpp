@@ -329,7 +329,7 @@ TEST_CASE("13: MC rows change nothing but their signals", "[session]") {
     RunConfig config = tiny_run(40);
     const auto plain = run(pair, config);
     config.mc.measure = true;
-    config.mc.stride = 3;
+    config.mc.every = 3;
     config.mc.samples = 5;
     const auto with = run(pair, config);
     CHECK(with->token_ids() == plain->token_ids());

@@ -1,5 +1,6 @@
 // Commands with their steps: what a person did, or a file says, reaches a session at the same boundaries.
 #include "engine/base/error.h"
+#include "engine/record/export/export.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/decode/steering.h"
 #include "engine/session/driver/replay.h"
@@ -63,6 +64,28 @@ TEST_CASE("a command at step t acts at boundary t, and the log of the run says s
     // The log of a run steers another one to the same bits.
     CHECK(first_difference(*recording, *steered(pair, config, log)).value_or("") == "");
     CHECK(first_difference(*recording, *replay(*recording, pair)).value_or("") == "");
+}
+
+TEST_CASE("a log with the earlier name of a parameter steers and replays as it is", "[session]") {
+    const auto pair = tiny_pair(50, 51);
+    RunConfig config = tiny_run(24);
+    config.policy = preset_policy("entropy");
+    config.policy.triggers.at(0).threshold = 0;
+    config.policy.triggers.at(0).cooldown = 0;
+    config.mc = {.measure = true, .samples = 2, .p = 0.2, .every = 6};
+    const auto log = [](const char* field) {
+        return json{setting(5, std::string("mc.") + field, "2"),
+                    setting(9, std::string("entropy.") + field, "3")};
+    };
+    const auto earlier = steered(pair, config, log("stride"));
+    const auto now = steered(pair, config, log("every"));
+    CHECK(generated_text(*earlier) == generated_text(*now));
+    REQUIRE(earlier->refreshes().size() == now->refreshes().size());
+    REQUIRE(earlier->refreshes().size() > 1);
+    for (size_t i = 0; i < now->refreshes().size(); ++i)
+        CHECK(earlier->refreshes()[i].step == now->refreshes()[i].step);
+    CHECK(json::parse(earlier->commands()[0].json)["key"] == "mc.stride"); // a log is kept as it was given
+    CHECK(first_difference(*earlier, *replay(*earlier, pair)).value_or("") == "");
 }
 
 TEST_CASE("a refused command is passed over, the others of its step are not", "[session]") {

@@ -35,18 +35,20 @@ TEST_CASE("a grid expands to what nested loops give", "[study][sweep]") {
                windows = some(nullptr, 16, 64), on_fire = some("keep", "redraw"),
                temperatures = some(0.0, 0.5, 1.0), lengths = some(8, 9), mc_samples = some(2, 4),
                prompts = some("a", "b", "c"), seeds = some(1, 2, 18446744073709551615U);
-    json spec{
-        {"modes", modes},
-        {"policies",
-         {"none",
-          {{"preset", "entropy"}, {"set", {{"entropy.threshold", thresholds}, {"entropy.stride", strides}}}},
-          "periodic"}},
-        {"windows", windows},
-        {"set", {{"on_fire", on_fire}, {"periodic.every", every}, {"mc.samples", mc_samples}}},
-        {"samplers", json::array()},
-        {"max_tokens", lengths},
-        {"prompts", prompts},
-        {"seeds", seeds}};
+    json spec{{"modes", modes},
+              {"policies",
+               {"none",
+                {{"preset", "entropy"},
+                 {"set",
+                  {{"entropy.threshold", thresholds},
+                   {random() % 2 == 0 ? "entropy.every" : "entropy.stride", strides}}}},
+                "periodic"}},
+              {"windows", windows},
+              {"set", {{"on_fire", on_fire}, {"periodic.every", every}, {"mc.samples", mc_samples}}},
+              {"samplers", json::array()},
+              {"max_tokens", lengths},
+              {"prompts", prompts},
+              {"seeds", seeds}};
     for (const json& t : temperatures)
         spec["samplers"].push_back({{"temperature", t}});
     CAPTURE(spec.dump());
@@ -371,6 +373,17 @@ TEST_CASE("an id stands for all that decides a result and nothing else", "[study
          {SweepModels{"x", "student bytes", "cpu"}, SweepModels{"teacher bytes", "x", "cpu"},
           SweepModels{"teacher bytes", "student bytes", "cuda"}})
         CHECK(cell_id(config, "almanac", models) != id);
+}
+
+TEST_CASE("the id of a run is the one that earlier versions gave it", "[study][sweep]") {
+    RunConfig config;
+    config.prompt = "p";
+    config.policy = preset_policy("mc");
+    config.mc.every = 5;
+    // Made by a program whose configurations called it mc.stride: its file of results is resumed, not begun again.
+    CHECK(run_id(config, "almanac", some_models) == "c36f6318575e8e557442d08cb2c12de1");
+    config.mc.every = 6;
+    CHECK(run_id(config, "almanac", some_models) != "c36f6318575e8e557442d08cb2c12de1");
 }
 
 TEST_CASE("shards share the runs out among them", "[study][sweep]") {

@@ -114,7 +114,7 @@ void a_line_is_dragged_in_the_distribution(Robot& r) {
 void two_signals_in_the_distribution(Robot& r) {
     RunConfig run = r.config();
     run.mc.measure = true;
-    run.mc.stride = 2;
+    run.mc.every = 2;
     run.mc.samples = 4;
     Trigger variance;
     variance.signal = "mc_variance";

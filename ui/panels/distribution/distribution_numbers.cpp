@@ -44,7 +44,8 @@ void DistributionPanel::draw_numbers(UiContext& ctx, const Lines& lines) const {
         row(fmt::format("{} {}", to_string(line.comparison), format_value(line.value, info().unit)),
             fmt::format("{}, {}", format_thousands(beyond),
                         percent(beyond, static_cast<int64_t>(s.sorted.size()))),
-            "Measured values that this trigger's threshold lets through; stride, cool-down and budget do "
+            "Measured values that this trigger's threshold lets through; how often it looks, cool-down and "
+            "budget do "
             "not count here");
         ctx.landmarks.set_text(fmt::format("distribution/beyond/{}", line.trigger), fmt::to_string(beyond));
     }
@@ -81,7 +82,7 @@ void DistributionPanel::draw_pair_numbers(UiContext& ctx, const Lines& lines, co
         const int64_t beyond = count_beyond(m_pairs, x->comparison, x->value, y->comparison, y->value);
         number_row(ctx, "beyond both thresholds",
                    fmt::format("{}, {}", format_thousands(beyond), percent(beyond, pairs)),
-                   "Stride, cool-down and budget do not count here");
+                   "How often it looks, cool-down and budget do not count here");
         ctx.landmarks.set_text("distribution/beyond_both", fmt::to_string(beyond));
     }
     if (pairs == 0) return;

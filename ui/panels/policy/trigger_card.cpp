@@ -108,7 +108,7 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Si
         ImGui::TextDisabled("%s", unit.c_str());
     }
     if (trigger.signal == "steps_since_refresh")
-        return; // its threshold is the stride; the rest has no meaning
+        return; // its threshold is the `every` of the preset; the rest has no meaning
     NumberStyle whole;
     whole.integer = true;
     whole.slider_max = 200;
