@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -36,7 +37,14 @@ std::string format_number(double value, bool keep_zeros) {
 }
 
 std::string format_value(double value, std::string_view unit) {
-    return unit.empty() ? format_number(value) : fmt::format("{} {}", format_number(value), unit);
+    return unit.empty() ? format_number(value) : fmt::format("{} {}", format_number(value), shown_unit(unit));
+}
+
+std::string shown_unit(std::string_view unit) {
+    std::string text(unit);
+    for (const auto& [plain, raised] : {std::pair{"^2", "²"}, std::pair{"^3", "³"}})
+        if (const size_t at = text.find(plain); at != std::string::npos) text.replace(at, 2, raised);
+    return text;
 }
 
 namespace {

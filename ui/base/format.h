@@ -13,6 +13,8 @@ namespace refreshlab::ui {
 [[nodiscard]] std::string format_number(double value, bool keep_zeros = false);
 /// "5.2 bits"; without the space and unit when the unit is empty.
 [[nodiscard]] std::string format_value(double value, std::string_view unit);
+/// A unit as it is written on the screen: "logit²" of "logit^2".
+[[nodiscard]] std::string shown_unit(std::string_view unit);
 /// "0.62 MB", "5.2 GB", 1 MB = 10^6 bytes.
 [[nodiscard]] std::string format_bytes(int64_t bytes);
 /// "7.46 M" parameters.

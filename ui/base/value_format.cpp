@@ -16,7 +16,7 @@ std::string format_signal(float value) {
 
 std::string format_signal(float value, std::string_view unit) {
     if (is_absent(value) || !std::isfinite(value) || unit.empty()) return format_signal(value);
-    return fmt::format("{} {}", format_signal(value), unit);
+    return fmt::format("{} {}", format_signal(value), shown_unit(unit));
 }
 
 std::string format_thousands(int64_t value) {
@@ -30,7 +30,7 @@ std::string format_thousands(int64_t value) {
 }
 
 std::string with_unit(std::string_view label, std::string_view unit) {
-    return unit.empty() ? std::string(label) : fmt::format("{} ({})", label, unit);
+    return unit.empty() ? std::string(label) : fmt::format("{} ({})", label, shown_unit(unit));
 }
 
 double drag_quantum(double range, double pixels) {

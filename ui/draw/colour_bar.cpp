@@ -1,5 +1,6 @@
 #include "ui/draw/colour_bar.h"
 
+#include "ui/base/format.h"
 #include "ui/scene/text/token_colours.h"
 
 #include <fmt/format.h>
@@ -7,15 +8,37 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 namespace refreshlab::ui {
 
+namespace {
+
+/// What stands at both ends. A floor is short; the two ends of a signed scale are one number.
+std::pair<std::string, std::string> end_labels(const ColourScale& scale, std::string_view unit) {
+    return {scale.min < 0 ? three_digits(scale.min) : fmt::format("{:.2g}", scale.min),
+            unit.empty() ? three_digits(scale.max)
+                         : fmt::format("{} {}", three_digits(scale.max), shown_unit(unit))};
+}
+
+} // namespace
+
+void draw_fitting_colour_bar(const char* id, const ColourScale& scale, float most, std::string_view unit,
+                             float least) {
+    const auto [low, high] = end_labels(scale, unit);
+    const float em = ImGui::GetFontSize();
+    const float labels = ImGui::CalcTextSize(low.c_str()).x + ImGui::CalcTextSize(high.c_str()).x +
+                         2 * ImGui::GetStyle().ItemInnerSpacing.x;
+    const float shortest = 2 * em;
+    if (ImGui::GetContentRegionAvail().x < labels + shortest + least) ImGui::NewLine();
+    const float room = ImGui::GetContentRegionAvail().x - labels - least;
+    draw_colour_bar(id, scale, std::clamp(room, shortest, std::max(shortest, most)), unit);
+}
+
 void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit,
                      const TokenColours* tokens) {
-    // A floor is short; the two ends of a signed scale are one number.
-    const std::string low = scale.min < 0 ? three_digits(scale.min) : fmt::format("{:.2g}", scale.min);
-    const std::string high =
-        unit.empty() ? three_digits(scale.max) : fmt::format("{} {}", three_digits(scale.max), unit);
+    const auto [low, high] = end_labels(scale, unit);
     const float line = ImGui::GetFrameHeight(), gap = ImGui::GetStyle().ItemInnerSpacing.x;
     const float low_width = ImGui::CalcTextSize(low.c_str()).x,
                 high_width = ImGui::CalcTextSize(high.c_str()).x;
@@ -42,8 +65,8 @@ void draw_colour_bar(const char* id, const ColourScale& scale, float width, std:
     ImGui::InvisibleButton("bar", ImVec2(low_width + gap + width + gap + high_width, line));
     if (ImGui::IsItemHovered()) {
         const double f = std::clamp(static_cast<double>((ImGui::GetIO().MousePos.x - x0) / width), 0.0, 1.0);
-        ImGui::SetTooltip("%s %.*s%s", three_digits(scale.value_at(f)).c_str(), static_cast<int>(unit.size()),
-                          unit.data(), scale.log ? " (logarithmic)" : "");
+        ImGui::SetTooltip("%s %s%s", three_digits(scale.value_at(f)).c_str(), shown_unit(unit).c_str(),
+                          scale.log ? " (logarithmic)" : "");
     }
     ImGui::PopID();
 }

@@ -4,6 +4,7 @@
 #include "ui/draw/change_ticks.h"
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
+#include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/plot_stack.h"
@@ -21,6 +22,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -34,6 +36,7 @@ public:
         for (auto& [name, plot] : m_plots)
             plot.forget_run();
         m_preview.clear();
+        m_gutter = 0;
         // A rewound run keeps the view; one that is shorter than the view's start begins again.
         if (ctx.time.follow || ctx.time.x_min > static_cast<double>(ctx.steps)) ctx.time.fit_request = true;
     }
@@ -45,6 +48,7 @@ private:
     [[nodiscard]] std::vector<SignalPlot*> chosen_plots(UiContext& ctx);
     void ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots);
     void draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots, float left);
+    [[nodiscard]] static float place_x_name(const UiContext& ctx, PlotStack& stack, float left);
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height);
 
     std::map<std::string, SignalPlot, std::less<>> m_plots; ///< by the signal's name
@@ -52,7 +56,9 @@ private:
     WhatIfPreview m_preview;
     ThresholdDrag m_drag;
     float m_left = 0, m_width = 0; ///< of the plot areas in the last frame: the lane stands above them
-    float m_gutter = 0;            ///< only ever grows: plots that follow do not shift sideways
+    /// Only grows while type and plots stay the same: plots that follow do not shift sideways.
+    float m_gutter = 0;
+    std::pair<float, size_t> m_gutter_of; ///< size of the type and number of plots that it was made for
 };
 
 void SignalsPanel::draw_signal_list(UiContext& ctx) {
@@ -178,6 +184,10 @@ void SignalsPanel::draw(UiContext& ctx) {
         offer_run(ctx,
                   "The signals of a run appear here, one plot each, as soon as it makes its first step.");
     const std::vector<SignalPlot*> plots = chosen_plots(ctx);
+    if (const std::pair of(ImGui::GetFontSize(), plots.size()); of != m_gutter_of || stack.fit) {
+        m_gutter_of = of;
+        stack.gutter = 0;
+    }
     if (plots.empty()) {
         ImGui::TextDisabled("No signal is chosen.");
         return;
@@ -196,6 +206,19 @@ void SignalsPanel::draw(UiContext& ctx) {
     m_drag.end_frame(ctx);
 }
 
+/// The name of the x axis stands left of its first label; where the gutter is narrow it takes the place of the last ones.
+/// \param left  edge of the panel's contents. \return where it begins
+float SignalsPanel::place_x_name(const UiContext& ctx, PlotStack& stack, float left) {
+    const float name = text_width("step"), space = text_width(" "),
+                label_half = text_width(format_thousands(ctx.steps)) / 2;
+    const bool before = left + name + space + text_width("0") / 2 <= stack.left;
+    const float taken = before ? -1.0F : name + label_half + 2 * space;
+    const double step_px =
+        (ctx.time.x_max - ctx.time.x_min) / static_cast<double>(std::max(stack.width, 1.0F));
+    stack.last_label = ctx.time.x_max - static_cast<double>(taken) * step_px;
+    return before ? left : stack.left + stack.width - name;
+}
+
 /// \param left  edge of the panel's contents
 void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots,
                               float left) {
@@ -206,6 +229,7 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
         has_data[i] = ctx.steps == 0 || plots[i]->has_data(m_series);
     const StackHeights heights = stack_heights(std::span(has_data).first(plots.size()), ctx.steps > 0, room,
                                                SignalPlot::header_height(), ImGui::GetFontSize());
+    const float x_name = place_x_name(ctx, stack, left);
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {ImGui::GetStyle().ItemSpacing.x, 0});
     if (ImPlot::BeginAlignedPlots("##aligned", true)) {
         for (size_t i = 0; i < plots.size(); ++i) {
@@ -224,10 +248,10 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
         ImPlot::EndAlignedPlots();
     }
     ImGui::PopStyleVar();
-    // Where the gutter is narrow the first tick's label would touch the name: numbers alone will do.
-    const float name_end = left + ImGui::CalcTextSize("step ").x;
-    if (heights.lowest >= 0 && name_end + ImGui::CalcTextSize("0").x / 2 <= stack.left)
-        ImGui::GetWindowDrawList()->AddText({left, stack.bottom + 4}, ctx.theme.text_muted, "step");
+    if (heights.lowest < 0) return;
+    text_at(ImGui::GetWindowDrawList(), {x_name, stack.bottom + 4}, ctx.theme.text_muted, "step");
+    ctx.landmarks.set("signals/x_name",
+                      {x_name, stack.bottom + 4, text_width("step"), ImGui::GetTextLineHeight()});
 }
 
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height) {

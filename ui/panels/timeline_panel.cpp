@@ -1,7 +1,9 @@
 #include "ui/base/colour.h"
+#include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
 #include "ui/draw/change_ticks.h"
+#include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/auto_range.h"
@@ -56,6 +58,7 @@ private:
     void draw_playback(UiContext& ctx, ImVec2 at, float width, float height);
     void draw_playback_options(UiContext& ctx);
     void draw_chart(UiContext& ctx, const Strip& strip);
+    void draw_value_labels(UiContext& ctx, const Strip& strip) const;
     void draw_axis(UiContext& ctx, const Strip& strip);
     void draw_marks(UiContext& ctx, const Strip& strip, bool hovered);
     void draw_cursor(UiContext& ctx, const Strip& strip);
@@ -80,7 +83,7 @@ void TimelinePanel::draw(UiContext& ctx) {
     }
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     const float font = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();
-    const float caption = std::max(ImGui::CalcTextSize("step 10,000 of 10,000").x, font * 9) + font;
+    const float caption = std::max(ImGui::CalcTextSize("step 10,000 of 10,000").x, font * 9) + font * 1.5F;
     const float button = ImGui::CalcTextSize("Play back...").x + 4 * ImGui::GetStyle().FramePadding.x + 2;
     const float height = std::max(room.y, font);
     Strip strip{};
@@ -102,6 +105,7 @@ void TimelinePanel::draw(UiContext& ctx) {
     const bool hovered = ImGui::IsItemHovered(), active = ImGui::IsItemActive();
     if (hovered && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) ctx.time.fit_request = true;
     draw_chart(ctx, strip);
+    draw_value_labels(ctx, strip);
     m_on_mark = false;
     draw_marks(ctx, strip, hovered && !active);
     if (hovered || active) scrub(ctx, strip);
@@ -124,15 +128,16 @@ void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {
     std::vector<std::pair<ImU32, std::string>> rows;
     rows.emplace_back(ctx.theme.text, fmt::format("step {} of {}", format_thousands(ctx.shown_step()),
                                                   format_thousands(ctx.steps)));
-    rows.emplace_back(ctx.theme.text_muted,
-                      fmt::format("prompt {} tokens", format_thousands(ctx.recording->prompt_length())));
+    if (info.fork_step <= 0 && !ctx.recording->end())
+        rows.emplace_back(ctx.theme.text_muted,
+                          fmt::format("prompt {} tokens", format_thousands(ctx.recording->prompt_length())));
     if (info.fork_step > 0)
         rows.emplace_back(ctx.theme.text_muted,
                           fmt::format("branch at step {}", format_thousands(info.fork_step)));
     else if (const auto end = ctx.recording->end())
         rows.emplace_back(ctx.theme.text_muted, fmt::format("ended: {}", end->stop_reason));
-    else
-        rows.emplace_back(ctx.theme.text_muted, "Entropy (bits)");
+    if (const Signal* entropy = ctx.find_signal_info("entropy_bits")) // what the chart's height is
+        rows.emplace_back(ctx.theme.text_muted, with_unit(entropy->label, entropy->unit));
     float y = at.y;
     for (const auto& [ink, text] : rows) {
         if (y + line > at.y + height + 1) break;
@@ -242,8 +247,24 @@ void TimelinePanel::draw_chart(UiContext& ctx, const Strip& strip) {
     }
 }
 
+/// The chart's top and bottom, left of it, where its height has room for two lines.
+void TimelinePanel::draw_value_labels(UiContext& ctx, const Strip& strip) const {
+    const float line = ImGui::GetTextLineHeight();
+    if (ctx.steps == 0 || strip.axis - strip.chart < line * 1.2F) return;
+    const float right = strip.left - ImGui::GetFontSize() * 0.3F;
+    const auto label = [&](float y, double value) {
+        const std::string text = format_number(value);
+        text_at(ImGui::GetWindowDrawList(), {right - text_width(text), y}, ctx.theme.text_muted, text);
+    };
+    label(strip.chart - line * 0.15F, m_colour_range.range().max);
+    if (strip.axis - strip.chart >= line * 1.9F) label(strip.axis - line, 0);
+    ctx.landmarks.set_text("timeline/top", format_number(m_colour_range.range().max));
+}
+
 void TimelinePanel::draw_axis(UiContext& ctx, const Strip& strip) {
     ImDrawList* list = ImGui::GetWindowDrawList();
+    text_at(list, {strip.left - ImGui::GetFontSize() * 0.5F - text_width("step"), strip.axis + 3},
+            ctx.theme.text_muted, "step");
     const float spacing = ImGui::CalcTextSize("100,000").x * 1.6F;
     const int64_t distance =
         tick_distance(strip.x_max * static_cast<double>(spacing / std::max(1.0F, strip.right - strip.left)));

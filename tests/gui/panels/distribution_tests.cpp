@@ -44,7 +44,7 @@ void the_distribution_counts(Robot& r) {
     for (float x = plot.x + 2; x < plot.x + plot.width - 2; x += 1)
         colours.insert(seen.at(static_cast<double>(x), static_cast<double>(plot.y + plot.height - 3)));
     GUI_CHECK(colours.size() > 2);
-    r.te->ComboClick("##signal/MC-dropout variance (logit^2)");
+    r.te->ComboClick("##signal/MC-dropout variance (logit²)");
     r.te->SetRef("//Distribution");
     r.te->ComboClick("##range/whole run");
     r.frames(2);
@@ -125,7 +125,7 @@ void two_signals_in_the_distribution(Robot& r) {
     r.te->WindowFocus("//Distribution");
     r.frames(2);
     r.te->SetRef("//Distribution");
-    r.te->ComboClick("##against/MC-dropout variance (logit^2)");
+    r.te->ComboClick("##against/MC-dropout variance (logit²)");
     r.te->SetRef("");
     r.frames(3);
     const size_t x = *signal_id("entropy_bits"), y = *signal_id("mc_variance");
@@ -174,7 +174,7 @@ void two_signals_in_the_distribution(Robot& r) {
     GUI_CHECK(cells > 50 && ground > cells);
     // The same signal twice is one signal.
     r.te->SetRef("//Distribution");
-    r.te->ComboClick("##signal/MC-dropout variance (logit^2)");
+    r.te->ComboClick("##signal/MC-dropout variance (logit²)");
     r.te->SetRef("");
     r.frames(3);
     GUI_CHECK(told("pairs").empty());

@@ -146,6 +146,72 @@ TEST_CASE("labels of an axis stay apart, are no more than asked for, and are in 
     CHECK((std::ranges::count(symlog, 10.0) == 1 && std::ranges::count(symlog, -10.0) == 1));
 }
 
+TEST_CASE("the top of every axis is labelled, and no two labels touch", "[plot][SG10]") {
+    std::mt19937 random(test::seed(45));
+    std::uniform_real_distribution<double> exponent(-6, 6), any(-1, 1);
+    for (int round = 0; round < 600; ++round) {
+        const auto scale = axis_scales[static_cast<size_t>(round) % 3];
+        double low = std::pow(10.0, exponent(random));
+        const double high = low * (1 + std::pow(10.0, exponent(random) / 2));
+        if (scale != AxisScale::log) low *= any(random);
+        const ValueAxis axis = axis_of(scale, low, high, std::max(high, std::fabs(low)) * 1e-3);
+        const int at_most = 2 + static_cast<int>(random() % 8);
+        const auto ticks = labelled_ticks(axis, at_most);
+        CAPTURE(low, high, at_most, ticks);
+        REQUIRE(!ticks.empty());
+        REQUIRE(axis.share(ticks.back()) >= 0.88);
+        REQUIRE(axis.share(ticks.back()) <= 1 + 1e-6);
+        REQUIRE(ticks.size() <= static_cast<size_t>(at_most) + 1);
+        REQUIRE(std::ranges::is_sorted(ticks));
+        if (ticks == axis_ticks(axis, at_most)) continue;
+        // One that was added keeps its distance from the others.
+        for (size_t i = 0; i + 1 < ticks.size(); ++i)
+            REQUIRE(axis.share(ticks.back()) - axis.share(ticks[i]) >= 1 / (at_most + 0.5) - 1e-9);
+    }
+    // Round where the range is round; a ceiling of 1 with a little room above it is the top already.
+    CHECK(labelled_ticks(axis_of(AxisScale::linear, 0, 6), 2) == std::vector<double>{0, 6});
+    CHECK(labelled_ticks(axis_of(AxisScale::linear, 0, 1.04), 2) == std::vector<double>{0, 1});
+    CHECK(labelled_ticks(axis_of(AxisScale::linear, 4.1, 5.2837), 3).back() == 5.28);
+}
+
+TEST_CASE("a curve along the natural floor of its signal runs inside the frame", "[plot][SG10]") {
+    for (const AxisScale scale : {AxisScale::linear, AxisScale::symlog}) {
+        ValueAxis axis;
+        fit_axis(axis, scale, summary_of({0, 0, 3}), {}, usual);
+        REQUIRE(axis.min == usual.min);
+        const double top = axis.max;
+        clear_floor(axis, usual, 0.05);
+        CHECK(axis.share(usual.min) > 0.04);
+        CHECK(axis.share(usual.min) < 0.06);
+        CHECK(axis.max == top);
+        // The edge itself is no floor any more: a second time changes nothing.
+        const double low = axis.min;
+        clear_floor(axis, usual, 0.05);
+        CHECK(axis.min == low);
+    }
+    ValueAxis above;
+    fit_axis(above, AxisScale::linear, summary_of({7, 7.1F}), {}, usual);
+    const ValueAxis before = above;
+    clear_floor(above, usual, 0.05);
+    CHECK(above.min == before.min);
+    ValueAxis log;
+    fit_axis(log, AxisScale::log, summary_of({1, 10}), {}, {1, 10});
+    const double low = log.min;
+    clear_floor(log, {low, 10}, 0.05);
+    CHECK(log.min == low);
+}
+
+TEST_CASE("the top of an axis of counts is round and above every count", "[plot][SG12]") {
+    for (const int64_t most : {0, 1, 3, 7, 12, 99, 100, 101, 12345, 999999}) {
+        const auto largest = static_cast<double>(most);
+        CAPTURE(most);
+        CHECK(count_top(largest, false) > largest);
+        CHECK(count_top(largest, false) <= std::max(2.0, 1.7 * largest));
+        CHECK(count_top(largest, true) >= std::max(10.0, 1.2 * largest));
+        CHECK(count_top(largest, true) <= std::max(10.0, 3.1 * largest));
+    }
+}
+
 TEST_CASE("a line without a place leaves the plot downward and is marked; the values above 0 are untouched",
           "[plot][SG11][SG8]") {
     SignalSeries series;

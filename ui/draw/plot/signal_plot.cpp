@@ -15,10 +15,11 @@
 namespace refreshlab::ui {
 namespace {
 
-/// Labels only at whole steps, with thousands apart.
-int step_label(double value, char* buffer, int size, void*) {
+/// Labels only at whole steps, with thousands apart, and none beyond the last step that `last` (a double) names.
+int step_label(double value, char* buffer, int size, void* last) {
     const double whole = std::round(value);
-    const bool shown = std::fabs(value - whole) < 1e-6 && whole >= 0;
+    const bool shown =
+        std::fabs(value - whole) < 1e-6 && whole >= 0 && whole <= *static_cast<const double*>(last);
     const std::string text = shown ? format_thousands(static_cast<int64_t>(whole)) : std::string();
     return std::snprintf(buffer, static_cast<size_t>(size), "%s", text.c_str());
 }
@@ -85,7 +86,8 @@ void SignalPlot::forget_run() {
     m_pressed = false;
 }
 
-void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines) {
+/// \param height  of the plot area, pixels, near enough
+void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines, float height) {
     if (m_pick.strip) { // one row a layer, layer 0 at the top as in every map
         const int64_t layers = ctx.recording ? ctx.recording->info().layers : 1;
         m_axis = {.scale = AxisScale::linear, .min = -0.5, .max = static_cast<double>(layers) - 0.5};
@@ -95,15 +97,18 @@ void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines&
     for (const ThresholdLine& line : lines)
         thresholds.push_back(line.value);
     const int64_t vocab = ctx.recording ? ctx.recording->info().vocab_size : ctx.status->student.vocab_size;
+    const ValueRange usual = usual_range(info(), vocab);
     fit_axis(m_axis, ctx.plots.of(info().name).scale,
-             stack.series.seen(m_signal, ctx.time.x_min, ctx.time.x_max, m_pick), thresholds,
-             usual_range(info(), vocab));
+             stack.series.seen(m_signal, ctx.time.x_min, ctx.time.x_max, m_pick), thresholds, usual);
+    const float room = ImGui::GetFontSize() * 0.3F; // a curve is less than a tenth of it thick
+    clear_floor(m_axis, usual, static_cast<double>(room / std::max(height, 4 * room)));
 }
 
 /// What a frame of the plot knows before and behind its drawing.
 struct SignalPlot::Frame {
-    ValueLabels labels; ///< until EndPlot
-    TimeView time;      ///< as set: what differs behind the plot was moved by a person
+    ValueLabels labels;    ///< until EndPlot
+    double last_label = 0; ///< step; beyond it stands the name of the axis
+    TimeView time;         ///< as set: what differs behind the plot was moved by a person
     ValueRange values;
     ImVec2 mouse;
     bool x_labels = false;  ///< the lowest plot names the steps
@@ -121,11 +126,12 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
 
     const AxisScale scale = m_pick.strip ? AxisScale::linear : ctx.plots.of(info().name).scale;
     if (stack.fit || m_axis.scale != scale) m_auto_y = true;
-    if (m_auto_y && !m_held) fit_values(ctx, stack, lines);
+    if (m_auto_y && !m_held) fit_values(ctx, stack, lines, height - header_height());
     // ImPlot writes a linked axis back when a plot ends, so a range that a drag widened is set before the next one.
     m_axis.widen(std::exchange(m_grow_down, 0.0), std::exchange(m_grow_up, 0.0));
     const float covered = ImGui::GetTextLineHeight() / std::max(1.0F, height - header_height());
     Frame f{{stack.gutter, lines, m_axis, static_cast<double>(covered), 0, m_pick.strip},
+            stack.last_label,
             ctx.time,
             {m_axis.min, m_axis.max},
             ImGui::GetMousePos()};
@@ -172,23 +178,26 @@ void SignalPlot::set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float h
     if (m_axis.scale != AxisScale::linear)
         ImPlot::SetupAxisScale(ImAxis_Y1, axis_forward, axis_inverse, &m_axis);
     if (m_axis.scale == AxisScale::log) ImPlot::SetupAxisLimitsConstraints(ImAxis_Y1, 1e-30, 1e30);
-    ImPlot::SetupAxisFormat(ImAxis_X1, step_label, nullptr);
+    ImPlot::SetupAxisFormat(ImAxis_X1, step_label, &f.last_label);
     ImPlot::SetupAxisFormat(ImAxis_Y1, value_label, &f.labels);
     ImPlot::SetupAxisZoomConstraints(ImAxis_X1, min_time_width, 1e9);
-    set_up_ticks(stack, f, height);
+    set_up_ticks(ctx, stack, f, height);
 }
 
 /// ImPlot's own ticks are too many for a low plot: their labels would touch.
-void SignalPlot::set_up_ticks(PlotStack& stack, Frame& f, float height) {
+void SignalPlot::set_up_ticks(UiContext& ctx, PlotStack& stack, Frame& f, float height) {
     const auto labels = static_cast<int>((height - header_height()) / (1.7F * ImGui::GetTextLineHeight()));
-    std::vector<double> ticks = axis_ticks(m_axis, std::max(2, labels));
+    std::vector<double> ticks =
+        m_pick.strip ? axis_ticks(m_axis, std::max(2, labels)) : labelled_ticks(m_axis, std::max(2, labels));
     if (m_pick.strip) std::erase_if(ticks, [](double tick) { return tick != std::round(tick); });
     if (m_axis.scale == AxisScale::linear && ticks.size() > 1) f.labels.step = ticks[1] - ticks[0];
     for (const double tick : ticks)
         stack.gutter =
             std::max(stack.gutter, ImGui::CalcTextSize(format_tick(tick, f.labels.step).c_str()).x);
-    if (!ticks.empty())
-        ImPlot::SetupAxisTicks(ImAxis_Y1, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
+    if (ticks.empty()) return;
+    ImPlot::SetupAxisTicks(ImAxis_Y1, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
+    ctx.landmarks.set_text(fmt::format("signals/top/{}", info().name),
+                           format_tick(ticks.back(), f.labels.step));
 }
 
 void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines) {

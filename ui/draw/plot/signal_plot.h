@@ -27,6 +27,7 @@ struct PlotStack {
     bool fit = false;             ///< y ranges go back to automatic
     float left = 0, width = 0;    ///< of the plot areas, pixels; set by the plots
     float bottom = 0;             ///< of the lowest plot so far
+    double last_label = 0;        ///< of the x axis, a step: behind it stands the axis' name
     float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
     bool pressed_on_line = false; ///< this press belongs to a threshold line
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
@@ -58,9 +59,9 @@ private:
     struct Frame; ///< of one plot in one frame
     using Lines = std::vector<ThresholdLine>;
 
-    void fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines, float height);
     void set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float height);
-    void set_up_ticks(PlotStack& stack, Frame& f, float height);
+    void set_up_ticks(UiContext& ctx, PlotStack& stack, Frame& f, float height);
     void draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines);
     void move_view(UiContext& ctx, const Frame& f);
     // signal_plot_header.cpp

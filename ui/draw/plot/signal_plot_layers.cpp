@@ -88,12 +88,14 @@ void SignalPlot::draw_strip_range(UiContext& ctx, ImVec2 at, float x, float righ
     if (!m_strip.any()) return;
     ImDrawList* list = ImGui::GetWindowDrawList();
     const std::string low = three_digits(m_strip_scale.min), high = three_digits(m_strip_scale.max);
-    const float line = ImGui::GetTextLineHeight(), gap = line * 0.4F, bar = line * 5;
+    const float line = ImGui::GetTextLineHeight(), gap = line * 0.4F;
     const float low_width = text_width(low), high_width = text_width(high);
-    float left = right - high_width - bar - low_width - 2 * gap;
-    if (left < x) return;
-    list->AddText({left, at.y + 3}, ctx.theme.text_muted, low.c_str());
-    left += low_width + gap;
+    // Shorter where room is short; then without its lower number, which is near 0.
+    const float room = right - x - high_width - gap;
+    const bool both = room - low_width - gap >= line * 1.5F;
+    const float bar = std::clamp(room - (both ? low_width + gap : 0), line, line * 5);
+    float left = right - high_width - gap - bar;
+    if (both) list->AddText({left - gap - low_width, at.y + 3}, ctx.theme.text_muted, low.c_str());
     constexpr int pieces = 48;
     const float top = at.y + 3 + line * 0.2F, bottom = at.y + 3 + line * 0.8F;
     for (int i = 0; i < pieces; ++i)

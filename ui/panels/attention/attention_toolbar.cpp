@@ -78,8 +78,7 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
     using Range = AttentionColours::Range;
     const ColourScale scale =
         m_colours.scale(place_of(f.layers, ctx.selection.layer), place_of(f.heads, ctx.selection.head));
-    const float room = ImGui::GetContentRegionAvail().x;
-    if (room > 9 * f.em) draw_colour_bar("weight", scale, std::min(7 * f.em, room - 7.5F * f.em));
+    draw_fitting_colour_bar("weight", scale, 7 * f.em);
     const Range range = m_colours.range;
     std::string note = range == Range::unit ? "fixed" : range == Range::shared ? "shared" : "this head";
     if (range != Range::unit && m_colours.without_first) note += ", without position 0";

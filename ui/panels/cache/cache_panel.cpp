@@ -103,20 +103,16 @@ void CachePanel::draw_quantity_choice(float em, float others) {
 }
 
 void CachePanel::draw_toolbar(Frame& f) {
-    draw_quantity_choice(f.em, ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em);
+    const float bar = 6.5F * f.em; // the shortest colour bar with its two numbers
+    draw_quantity_choice(f.em, ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em + bar);
     ImGui::SameLine();
     ImGui::Checkbox("Log", &m_log);
     ImGui::SameLine();
     m_top = std::max(m_top, m_state.shown_top());
-    const float room = ImGui::GetContentRegionAvail().x;
-    if (room > 7 * f.em) {
-        draw_colour_bar("drift", drift_scale(), std::min(7 * f.em, room - 6 * f.em));
-        if (ImGui::BeginPopupContextItem("drift range")) {
-            if (ImGui::MenuItem("Fit range")) m_top = m_state.shown_top();
-            ImGui::EndPopup();
-        }
-    } else {
-        ImGui::NewLine();
+    draw_fitting_colour_bar("drift", drift_scale(), 7 * f.em);
+    if (ImGui::BeginPopupContextItem("drift range")) {
+        if (ImGui::MenuItem("Fit range")) m_top = m_state.shown_top();
+        ImGui::EndPopup();
     }
 }
 
@@ -128,16 +124,22 @@ void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float end = at.x + ImGui::GetContentRegionAvail().x, box = std::round(f.em * 0.65F);
-    float x = at.x;
+    float x = at.x, top = at.y;
+    const auto make_room = [&](float width) { // in the next line where this one is full
+        if (x + width <= end || x == at.x) return;
+        x = at.x;
+        top += ImGui::GetTextLineHeight() + std::round(f.em * 0.1F);
+    };
     const auto entry = [&](const std::string& label, Colour colour, bool hatch) {
-        if (x + box + f.em * 0.4F + text_width(label) > end) return;
-        const float y = std::round(at.y + (ImGui::GetTextLineHeight() - box) * 0.5F);
+        make_room(box + f.em * 0.4F + text_width(label));
+        const float y = std::round(top + (ImGui::GetTextLineHeight() - box) * 0.5F);
         if (hatch)
             draw_absent(list, ctx.theme, ImVec2(x, y), ImVec2(x + box, y + box));
         else
             list->AddRectFilled(ImVec2(x, y), ImVec2(x + box, y + box), colour);
         x += box + f.em * 0.4F;
-        text_at(list, ImVec2(x, at.y), ctx.theme.text_muted, label);
+        text_at(list, ImVec2(x, top), ctx.theme.text_muted, label);
+        ctx.landmarks.set("cache/legend/" + label, {x, top, text_width(label), ImGui::GetTextLineHeight()});
         x = std::round(x + text_width(label) + f.em * 0.9F);
     };
     for (const Origin origin : {Origin::teacher_prefill, Origin::student_prefill, Origin::teacher_refresh,
@@ -145,14 +147,29 @@ void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
         if (present[static_cast<size_t>(origin)])
             entry(origin_label(origin), column_colour(ctx.theme, origin), false);
     entry("not measured", 0, true);
-    ImGui::Dummy(ImVec2(1, ImGui::GetTextLineHeight()));
+    // The lane of ages has a scale of its own.
+    const ColourScale ages = age_scale();
+    const std::string low = "age 0", high = fmt::format("{} steps", format_thousands(std::llround(ages.max)));
+    const float bar = 3 * f.em, gap = f.em * 0.4F;
+    make_room(text_width(low) + bar + text_width(high) + 2 * gap);
+    text_at(list, ImVec2(x, top), ctx.theme.text_muted, low);
+    x += text_width(low) + gap;
+    const float y = std::round(top + (ImGui::GetTextLineHeight() - box) * 0.5F);
+    constexpr int pieces = 32;
+    for (int i = 0; i < pieces; ++i)
+        list->AddRectFilled(ImVec2(std::round(x + bar * static_cast<float>(i) / pieces), y),
+                            ImVec2(std::round(x + bar * static_cast<float>(i + 1) / pieces), y + box),
+                            ages.colour((i + 0.5) / pieces));
+    ctx.landmarks.set("cache/legend/age", {x, y, bar, box});
+    text_at(list, ImVec2(x + bar + gap, top), ctx.theme.text_muted, high);
+    ImGui::Dummy(ImVec2(1, top + ImGui::GetTextLineHeight() - at.y));
 }
 
 void CachePanel::draw_axis(UiContext& ctx, Frame& f) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float y = f.axis_y + f.em * 0.2F;
     list->AddLine(ImVec2(f.x0, f.axis_y), ImVec2(f.x1, f.axis_y), ctx.theme.plot_border);
-    const std::string title = "position";
+    const std::string title = "cache position";
     const float title_x = f.x1 - text_width(title);
     text_at(list, ImVec2(title_x, y), ctx.theme.text_muted, title);
     // The end of the prompt is named where it is; ticks that would touch it give way.

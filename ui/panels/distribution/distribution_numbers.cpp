@@ -50,8 +50,8 @@ void DistributionPanel::draw_numbers(UiContext& ctx, const Lines& lines) const {
         ctx.landmarks.set_text(fmt::format("distribution/beyond/{}", line.trigger), fmt::to_string(beyond));
     }
     if (s.mean) {
-        row(s.sd ? "mean +- sd" : "mean",
-            s.sd ? fmt::format("{} +- {}", format_number(*s.mean), format_number(*s.sd))
+        row(s.sd ? "mean ± sd" : "mean",
+            s.sd ? fmt::format("{} ± {}", format_number(*s.mean), format_number(*s.sd))
                  : format_number(*s.mean));
         const auto at = [&](double q) { return format_number(quantile_of_sorted(s.sorted, q)); };
         row("median", at(0.5));
@@ -86,8 +86,7 @@ void DistributionPanel::draw_pair_numbers(UiContext& ctx, const Lines& lines, co
         ctx.landmarks.set_text("distribution/beyond_both", fmt::to_string(beyond));
     }
     if (pairs == 0) return;
-    const float room = ImGui::GetContentRegionAvail().x, em = ImGui::GetFontSize();
-    if (room > em * 8) draw_colour_bar("##counts", pair_scale(), std::min(em * 7, room - em * 6), "steps");
+    draw_fitting_colour_bar("##counts", pair_scale(), ImGui::GetFontSize() * 7, "steps");
 }
 
 } // namespace refreshlab::ui

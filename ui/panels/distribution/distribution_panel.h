@@ -43,6 +43,7 @@ private:
     // distribution_plots.cpp
     [[nodiscard]] bool begin_plot(const char* id, ImVec2 size) const;
     static void end_plot();
+    static void set_up_ticks(const ValueAxis& axis, float height, bool whole);
     [[nodiscard]] static bool finish_plot(UiContext& ctx, const char* empty, bool on_line);
     void draw_plot(UiContext& ctx, const Lines& lines, ImVec2 size);
     void draw_pairs(UiContext& ctx, const Lines& lines, const Lines& others, ImVec2 size);

@@ -2,6 +2,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/draw/text.h"
 #include "ui/panels/distribution/distribution_panel.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/maps/colour_maps.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 
 namespace refreshlab::ui {
@@ -23,6 +25,12 @@ void say_empty(const UiContext& ctx, const char* what) {
     const ImVec2 text = ImGui::CalcTextSize(what);
     ImPlot::GetPlotDrawList()->AddText({low.x + (extent.x - text.x) / 2, low.y + (extent.y - text.y) / 2},
                                        ctx.theme.text_muted, what);
+}
+
+/// "12,300".
+int count_label(double value, char* buffer, int size, void*) {
+    return std::snprintf(buffer, static_cast<size_t>(size), "%s",
+                         format_thousands(std::llround(value)).c_str());
 }
 
 } // namespace
@@ -37,9 +45,24 @@ bool DistributionPanel::begin_plot(const char* id, ImVec2 size) const {
         ImPlot::PopStyleVar(2);
         return false;
     }
-    ImPlot::SetupAxis(ImAxis_X1, nullptr, ImPlotAxisFlags_NoGridLines);
+    const std::string name = with_unit(info().label, info().unit);
+    ImPlot::SetupAxis(ImAxis_X1,
+                      text_width(name) < size.x - 5 * ImGui::GetFontSize()
+                          ? name.c_str()
+                          : std::string(info().label).c_str(),
+                      ImPlotAxisFlags_NoGridLines);
     ImPlot::SetupAxisLimits(ImAxis_X1, m_axis.min, m_axis.max, ImPlotCond_Always);
     return true;
+}
+
+/// Round numbers up to the top of a plot `height` pixels high. \param whole  no others, as of counts
+void DistributionPanel::set_up_ticks(const ValueAxis& axis, float height, bool whole) {
+    const auto at_most =
+        static_cast<int>((height - 3 * ImGui::GetTextLineHeight()) / (1.7F * ImGui::GetTextLineHeight()));
+    std::vector<double> ticks = labelled_ticks(axis, std::max(2, at_most));
+    if (whole) std::erase_if(ticks, [](double tick) { return tick != std::round(tick); });
+    if (!ticks.empty())
+        ImPlot::SetupAxisTicks(ImAxis_Y1, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
 }
 
 void DistributionPanel::end_plot() {
@@ -65,10 +88,13 @@ void DistributionPanel::draw_plot(UiContext& ctx, const Lines& lines, ImVec2 siz
     fit(ctx, m_axis, info(), bins, lines);
     const double most = bins.counts.empty() ? 1 : *std::ranges::max_element(bins.counts);
     if (!begin_plot("##histogram", size)) return;
-    ImPlot::SetupAxis(ImAxis_Y1, "steps");
+    ImPlot::SetupAxis(ImAxis_Y1, "count (steps)");
     if (m_log) ImPlot::SetupAxisScale(ImAxis_Y1, ImPlotScale_Log10);
-    ImPlot::SetupAxisLimits(ImAxis_Y1, bottom(), m_log ? std::max(most * 1.5, 10.0) : most * 1.08,
-                            ImPlotCond_Always);
+    const ValueAxis counts{
+        .scale = m_log ? AxisScale::log : AxisScale::linear, .min = bottom(), .max = count_top(most, m_log)};
+    ImPlot::SetupAxisLimits(ImAxis_Y1, counts.min, counts.max, ImPlotCond_Always);
+    ImPlot::SetupAxisFormat(ImAxis_Y1, count_label);
+    set_up_ticks(counts, size.y, true);
     ImPlot::SetupFinish();
     draw_bars(ctx, bins, lines);
     const bool on_line = draw_lines(ctx, info(), lines, m_axis, true);
@@ -97,6 +123,7 @@ void DistributionPanel::draw_pairs(UiContext& ctx, const Lines& lines, const Lin
     const bool fits = ImGui::CalcTextSize(label.c_str()).x + 2 * em < size.y;
     ImPlot::SetupAxis(ImAxis_Y1, fits ? label.c_str() : nullptr, ImPlotAxisFlags_NoGridLines);
     ImPlot::SetupAxisLimits(ImAxis_Y1, m_other_axis.min, m_other_axis.max, ImPlotCond_Always);
+    set_up_ticks(m_other_axis, size.y, false);
     ImPlot::SetupFinish();
     draw_cells_of_pairs();
     bool on_line = draw_lines(ctx, info(), lines, m_axis, true);

@@ -86,6 +86,15 @@ ValueRange log_auto_range(std::optional<ValueRange> data, std::span<const double
     return result;
 }
 
+double count_top(double largest, bool logarithmic) {
+    if (!logarithmic) return std::max(2.0, std::ceil(round_up_nice(largest * 1.02)));
+    const double wanted = std::max(largest * 1.2, 10.0),
+                 power = std::pow(10.0, std::floor(std::log10(wanted)));
+    for (const double digit : {1.0, 2.0, 5.0})
+        if (wanted <= digit * power * (1 + 1e-12)) return digit * power;
+    return 10 * power;
+}
+
 void ColourRange::include(double value) {
     if (!std::isfinite(value)) return;
     m_min = m_any ? std::min(m_min, value) : value;

@@ -36,6 +36,10 @@ struct ValueRange {
 /// Smallest of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten that is not below value (> 0).
 [[nodiscard]] double round_up_nice(double value);
 
+/// The top of an axis of counts: a round number with some room above the largest count; on a logarithmic axis a power of ten, or
+/// 2 or 5 times one, so that its label is the axis' end.
+[[nodiscard]] double count_top(double largest, bool logarithmic);
+
 /// A range for colours: widens at once, narrows only when asked (a live map must not flicker).
 class ColourRange {
 public:

@@ -168,6 +168,27 @@ std::vector<double> axis_ticks(const ValueAxis& axis, int at_most) {
     return ticks;
 }
 
+std::vector<double> labelled_ticks(const ValueAxis& axis, int at_most) {
+    std::vector<double> ticks = axis_ticks(axis, at_most);
+    if (!(axis.max > axis.min) || at_most < 1) return ticks;
+    constexpr double near = 0.06; // of the height: a tick there is the top's
+    if (!ticks.empty() && axis.share(ticks.back()) >= 1 - near) return ticks;
+    // Rounded downward, to a tenth of the distance that still counts as the top at most.
+    const double reach = axis.max - axis.at_share(1 - near);
+    const double quantum = std::pow(10.0, std::floor(std::log10(reach)));
+    double top = std::floor(axis.max / quantum + 1e-9) * quantum;
+    if (quantum < 1) top = round_to(top, quantum);
+    if (!std::isfinite(top) || axis.share(top) < 1 - 2 * near) top = axis.max;
+    const double apart = 1.0 / (at_most + 0.5);
+    std::erase_if(ticks, [&](double tick) { return axis.share(tick) > axis.share(top) - apart; });
+    ticks.push_back(top);
+    return ticks;
+}
+
+void clear_floor(ValueAxis& axis, ValueRange usual, double share) {
+    if (axis.scale != AxisScale::log && axis.min == usual.min) axis.min = axis.at_share(-share);
+}
+
 void clip_to_axis(const ValueAxis& axis, PlotPath& path) {
     if (axis.scale != AxisScale::log) return;
     const double below = axis.at_share(-far_below);

@@ -57,6 +57,14 @@ void fit_axis(ValueAxis& axis, AxisScale scale, const SeriesSummary& seen, std::
 /// them, as far as they stay apart on the others (and 0 on symlog). An axis zoomed into less than a decade gets round ones.
 [[nodiscard]] std::vector<double> axis_ticks(const ValueAxis& axis, int at_most);
 
+/// The same, and the top of the axis is one of them: its edge itself where no tick stands near it, with as many digits as an axis
+/// of that span needs. Ticks that would touch it give way.
+[[nodiscard]] std::vector<double> labelled_ticks(const ValueAxis& axis, int at_most);
+
+/// Moves a lower edge that is the signal's natural floor (0 of an entropy) down by this share of the height, so that a curve
+/// along the floor runs inside the frame and not on it. A logarithmic axis has no floor.
+void clear_floor(ValueAxis& axis, ValueRange usual, double share);
+
 /// Values of a path that the axis cannot place are taken from it: its line leaves the plot through the lower edge there,
 /// and their steps go to PlotPath::below_x, for a mark at that edge. Only log has such values.
 void clip_to_axis(const ValueAxis& axis, PlotPath& path);

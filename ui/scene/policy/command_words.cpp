@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/parameters.h"
+#include "ui/base/format.h"
 
 #include <fmt/format.h>
 
@@ -31,7 +32,7 @@ struct Describe {
         if (parameter == nullptr) return fmt::format("{}: {}", c.key, c.value);
         const bool with_unit = !parameter->unit.empty() && c.value != "none";
         return fmt::format("{}: {}{}{}", parameter->label, c.value, with_unit ? " " : "",
-                           with_unit ? parameter->unit : "");
+                           with_unit ? shown_unit(parameter->unit) : std::string());
     }
     std::string operator()(const command::SetPolicy& c) const {
         return fmt::format("policy {}", c.policy.name);

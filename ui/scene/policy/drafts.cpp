@@ -271,7 +271,7 @@ std::string Drafts::label(const Undo& entry) {
         return number ? format_number(*number) : text;
     };
     return fmt::format("{} {} -> {}{}{}", what, shown(entry.before), shown(entry.after),
-                       unit.empty() ? "" : " ", unit);
+                       unit.empty() ? "" : " ", shown_unit(unit));
 }
 
 std::string Drafts::undo_label() const {

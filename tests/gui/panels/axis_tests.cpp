@@ -1,0 +1,101 @@
+// Axes, their names and the colour bars beside them: nothing lost in small windows, nothing on the frame.
+#include "engine/record/recording/recording.h"
+#include "tests/gui/panels/plot_marks.h"
+#include "tests/gui/robot.h"
+
+#include <cmath>
+#include <string>
+
+namespace refreshlab::gui {
+
+namespace {
+
+/// Pixels of the signal's colour in these rows of its plot, between the given shares of its width.
+int inked(const Image& seen, const ui::Landmarks::Box& plot, uint32_t ink, float y0, float y1) {
+    int count = 0;
+    for (float y = y0; y <= y1; y += 1)
+        for (float x = plot.x + 2; x < plot.x + plot.width - 2; x += 1)
+            count +=
+                colour_distance(seen.at(static_cast<double>(x), static_cast<double>(y)), ink) < 90 ? 1 : 0;
+    return count;
+}
+
+void zero_is_inside_the_frame(Robot& r) {
+    // The entropy is near 0 at most steps.
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    r.start(run, 60);
+    r.move_away();
+    const auto plot = r.box(plot_mark);
+    int certain = 0;
+    for (int64_t t = 1; t <= 60; ++t)
+        certain += r.recording()->step(t).signals[*r.ctx().signal_id("entropy_bits")] < 0.05F ? 1 : 0;
+    GUI_CHECK(certain > 10);
+    const Image seen = r.look();
+    const uint32_t ink = r.ctx().theme.signal("entropy_bits");
+    const float frame = plot.y + plot.height;
+    GUI_CHECK(inked(seen, plot, ink, frame - 9, frame - 2) > 20);
+    GUI_CHECK(inked(seen, plot, ink, frame - 1, frame + 2) == 0);
+}
+
+void tops_are_labelled(Robot& r) {
+    r.start(r.config(), 60);
+    for (const char* signal : {"entropy_bits", "kl_nats", "mc_variance"}) {
+        const std::string top = r.ctx().landmarks.text(std::string("signals/top/") + signal);
+        GUI_CHECK(!top.empty() && top != "0");
+    }
+    GUI_CHECK(r.ctx().landmarks.text("timeline/top") != "");
+    GUI_CHECK(r.find("signals/x_name"));
+}
+
+void gutter_comes_back(Robot& r) {
+    r.start(r.config(), 60);
+    const auto gutter = [&] { return r.box(plot_mark).x - r.box("panel/Signals").x; };
+    r.act("view.fit");
+    r.frames(6);
+    const float before = gutter();
+    for (int i = 0; i < 4; ++i)
+        r.act("view.scale_up");
+    r.frames(30);
+    r.te->WindowFocus("//Signals");
+    r.frames(4);
+    GUI_CHECK(gutter() > before + 4);
+    r.act("view.scale_reset");
+    r.frames(30);
+    GUI_CHECK(std::abs(gutter() - before) <= 1);
+}
+
+void bars_stay_in_small_windows(Robot& r) {
+    r.start(r.config(), 60);
+    for (int i = 0; i < 8 && r.enabled("view.scale_up"); ++i)
+        r.act("view.scale_up");
+    r.frames(20);
+    r.te->WindowFocus("//Cache");
+    r.frames(4);
+    const auto panel = r.box("panel/Cache");
+    for (const char* part : {"cache/legend/not measured", "cache/legend/student", "cache/legend/age"}) {
+        const auto entry = r.box(part);
+        GUI_CHECK(entry.x >= panel.x && entry.x + entry.width <= panel.x + panel.width);
+        GUI_CHECK(entry.y + entry.height <= panel.y + panel.height);
+    }
+    GUI_CHECK(r.te->ItemExists("//Cache/drift/bar"));
+    r.te->WindowFocus("//Attention");
+    r.frames(4);
+    GUI_CHECK(r.te->ItemExists("//Attention/weight/bar"));
+    r.act("view.scale_reset");
+    r.frames(20);
+}
+
+} // namespace
+
+std::vector<Case> axis_cases() {
+    return {
+        {"signals", "SG10 a curve at zero runs above the frame", zero_is_inside_the_frame},
+        {"signals", "SG10 the top of every y axis is labelled, and the x axis has its name",
+         tops_are_labelled},
+        {"signals", "WN3 the plots get their width back at normal size", gutter_comes_back},
+        {"signals", "WN3 colour bars and legends stay at twice the size", bars_stay_in_small_windows},
+    };
+}
+
+} // namespace refreshlab::gui
