@@ -85,7 +85,7 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
             spliced_to = 0;          // tokens that the teacher has read, tokens that a splice has handled
     std::optional<int64_t> launched; // boundary of the lagged refresh under way
     bool asked = false;              // by hand, and still waiting
-    int64_t paid_passes = 0;         // of the policy: its refreshes, and probes that did not fire
+    double low_ms = 0, high_ms = 0;  // of the policy: its refreshes, and probes that did not fire
     auto manual = run.manual_fires.begin();
 
     for (int64_t t = 1; t <= run.steps; ++t) {
@@ -117,6 +117,7 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
         bool missing = !launched && misses_value(boundary, reads);
         Decision decision = decide(policy, boundary);
         bool passed = false;
+        const int64_t pass_before = last_pass;
         if (decision.kind == Decision::Kind::probe) {
             const float kl = run.signal(t, reads.kl), unknown = std::numeric_limits<float>::quiet_NaN(),
                         mean = reads.wants_mean
@@ -140,14 +141,19 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
             if (decision.automatic) result.fires.push_back(t);
             passed = decision.automatic || passed;
         }
-        paid_passes += passed ? 1 : 0;
+        if (passed) {
+            // What the pass read, against what a recorded one reads.
+            const double share =
+                run.refresh_tokens > 0 ? static_cast<double>(t - pass_before) / run.refresh_tokens : 1;
+            low_ms += run.refresh_ms * std::min(1.0, share);
+            high_ms += run.refresh_ms * std::max(1.0, share);
+        }
         result.missing += missing ? 1 : 0;
     }
 
     result.exact_until = first_difference(result.fires, run.automatic_fires);
-    if (run.refresh_ms > 0 && run.decode_ms > 0) {
-        result.overhead_percent = 100.0 * static_cast<double>(paid_passes) * run.refresh_ms / run.decode_ms;
-    }
+    if (run.refresh_ms > 0 && run.decode_ms > 0)
+        result.overhead = {100.0 * low_ms / run.decode_ms, 100.0 * high_ms / run.decode_ms};
     return result;
 }
 

@@ -17,8 +17,9 @@ struct RecordedRun {
     /// Boundaries at which refreshes fired (a lagged one lands later), ascending; one that was by hand and by a trigger
     /// stands in both.
     std::vector<int64_t> automatic_fires, manual_fires;
-    double refresh_ms = 0; ///< mean cost of one refresh, passes included; 0 = unknown
-    double decode_ms = 0;  ///< decode time without refreshes
+    double refresh_ms = 0;     ///< mean cost of one refresh, passes included; 0 = unknown
+    double refresh_tokens = 0; ///< mean tokens that the teacher read for one; 0 = unknown
+    double decode_ms = 0;      ///< decode time without refreshes
     /// Layer values of a step, for triggers that reduce: Recording::layer_values(). May be empty: none was measured.
     std::function<std::span<const float>(int64_t step, size_t signal)> layer_values = {};
     std::span<const Signal> table = {}; ///< Recording::signals(); empty stands for the registry
@@ -34,8 +35,14 @@ struct WhatIf {
     /// First difference from the recorded fires: exact up to and including it; nothing = no difference. Values that were
     /// not measured (missing) make even that part a guess.
     std::optional<int64_t> exact_until;
-    std::optional<double> overhead_percent; ///< estimate; nothing while costs are unknown
-    int64_t missing = 0;                    ///< boundaries whose needed signal was not measured
+    /// Time of the policy's refreshes and probes against the decode, estimated; nothing while costs are unknown. A pass reads as
+    /// many tokens as there are since the one before. Its cost is known for the recorded number alone, so both ends are given: a
+    /// pass costs the same however much it reads, and its cost goes with what it reads.
+    struct Overhead {
+        double low_percent = 0, high_percent = 0;
+    };
+    std::optional<Overhead> overhead;
+    int64_t missing = 0; ///< boundaries whose needed signal was not measured
 };
 
 /// Replays recorded signals with another policy (reference/refresh.md, "Threshold preview"). steps_since_refresh and

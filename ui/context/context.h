@@ -58,6 +58,7 @@ struct UiContext {
     Theme theme;
     Toasts toasts;
     Landmarks landmarks;
+    bool find_in_text = false; ///< asked for: Text opens its entry and takes this back
     bool present_mode = false; ///< layout Present: no menus, larger type
     bool first_start_hints = false;
     Fonts fonts;

@@ -21,6 +21,7 @@ namespace refreshlab::ui {
 [[nodiscard]] std::unique_ptr<Dialog> make_unsaved_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_shortcuts_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_palette_dialog();
+[[nodiscard]] std::unique_ptr<Dialog> make_legend_dialog();
 [[nodiscard]] std::unique_ptr<Dialog> make_about_dialog();
 
 /// Draws state.dialog, if any.

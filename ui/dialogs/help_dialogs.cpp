@@ -1,11 +1,9 @@
-#include "ui/base/fuzzy.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
-#include <misc/cpp/imgui_stdlib.h>
 
 #include <algorithm>
 
@@ -67,74 +65,61 @@ private:
     }
 };
 
-class PaletteDialog final : public Dialog {
+/// What the words and letters of the window mean.
+class LegendDialog final : public Dialog {
 public:
-    const char* title() const override { return "Find a command"; }
-    float width() const override { return 520; }
+    const char* title() const override { return "Terms and letters"; }
+    float width() const override { return 760; }
     bool draw(ShellState& state) override {
-        if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
-        ImGui::SetNextItemWidth(-1);
-        const std::string before = m_query;
-        const bool enter = ImGui::InputTextWithHint("##query", "Name of a command", &m_query,
-                                                    ImGuiInputTextFlags_EnterReturnsTrue);
-        if (before != m_query) m_chosen = 0;
-        if (ImGui::IsKeyPressed(ImGuiKey_Escape, false)) return false;
-
-        std::vector<std::pair<int, const Action*>> hits;
-        for (const Action& action : state.actions) {
-            if (action.id == "help.palette") continue;
-            const auto score = fuzzy_score(m_query, name_of(action));
-            if (score) hits.emplace_back(*score, &action);
-        }
-        std::ranges::stable_sort(hits, [](const auto& a, const auto& b) { return a.first > b.first; });
-        if (ImGui::IsKeyPressed(ImGuiKey_DownArrow)) ++m_chosen;
-        if (ImGui::IsKeyPressed(ImGuiKey_UpArrow)) --m_chosen;
-        m_chosen = hits.empty() ? 0 : std::clamp(m_chosen, 0, static_cast<int>(hits.size()) - 1);
-
-        const Action* run = enter && !hits.empty() ? hits[static_cast<size_t>(m_chosen)].second : nullptr;
         const float em = ImGui::GetFontSize();
-        if (ImGui::BeginChild("hits", ImVec2(0, em * 20))) {
-            ImGui::PushItemFlag(ImGuiItemFlags_NoNav,
-                                true); // up and down choose a line and leave the entry focused
-            for (size_t i = 0; i < hits.size(); ++i) {
-                const Action& action = *hits[i].second;
-                const bool enabled = ShellState::enabled(action, state.ctx),
-                           chosen = static_cast<int>(i) == m_chosen;
-                ImGui::BeginDisabled(!enabled);
-                if (ImGui::Selectable((name_of(action) + "###" + action.id).c_str(), chosen)) run = &action;
-                ImGui::EndDisabled();
-                if (chosen && before != m_query) ImGui::SetScrollHereY();
-                const bool reason = !enabled && action.why_disabled;
-                if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
-                    ImGui::SetTooltip("%s", (reason ? action.why_disabled(state.ctx) : action.help).c_str());
-                const std::string keys = shortcut_text(action.shortcut);
-                if (keys.empty()) continue;
-                ImGui::SameLine();
-                ImGui::PushStyleColor(ImGuiCol_Text, state.ctx.theme.text_muted);
-                text_right_aligned(keys, content_right() - em * 0.3F);
-                ImGui::PopStyleColor();
-            }
-            ImGui::PopItemFlag();
-            if (hits.empty()) muted_text(state.ctx, "No command matches");
-        }
-        ImGui::EndChild();
-        if (!run || !ShellState::enabled(*run, state.ctx)) return true;
-        // The action may open a dialog in this one's place: nothing of *this may be touched after it.
-        const Action action = *run;
-        state.dialog.release(); // NOLINT: given back to the guard in the next line
-        const std::unique_ptr<Dialog> keep_alive(this);
-        state.run(action);
-        return false;
+        heading(state.ctx, "Terms");
+        constexpr std::pair<const char*, const char*> terms[] = {
+            {"Teacher", "the large model. It reads the prompt, and reads again at every refresh"},
+            {"Student", "the small model. It writes the tokens, on the teacher's cache entries"},
+            {"OverFill", "this way of sharing the work: the teacher fills the cache, the student decodes"},
+            {"Entry", "key and value of one token in every layer of a model's cache"},
+            {"Drift", "how far an entry that the student wrote is from the teacher's of the same token"},
+            {"Refresh",
+             "the teacher reads the recent tokens and rewrites their entries in the student's cache"},
+            {"Splice", "the writing itself: the teacher's entries take the place of the student's"},
+            {"Delta", "the student's entries since the last splice: those that a refresh can rewrite"},
+            {"Boundary", "between two steps; only there a refresh happens"},
+            {"Trigger", "a signal and its threshold; a refresh happens when it holds"},
+            {"Cool-down", "tokens after a refresh during which a trigger rests"},
+            {"Lag", "tokens between the decision and the splice, while the teacher reads beside the student"},
+            {"KL probe",
+             "a teacher pass that only measures how far the student's prediction is from the teacher's"},
+            {"Shadow", "the teacher reads every token beside the student: a complete KL curve, at its cost"},
+            {"Rebuild mode",
+             "the two caches differ in shape: nothing can be copied, a refresh changes nothing"},
+        };
+        for (const auto& [word, meaning] : terms)
+            line(state.ctx, word, meaning, em * 7);
+        heading(state.ctx, "Letters on refreshes");
+        for (const auto& [letter, meaning] : letters(state.ctx))
+            line(state.ctx, std::string(1, letter), meaning, em * 7);
+        return true;
     }
 
 private:
-    static std::string name_of(const Action& action) {
-        std::string menu = action.menu;
-        std::ranges::replace(menu, '/', ' ');
-        return menu.empty() ? action.label : fmt::format("{}: {}", menu, action.label);
+    /// From the registry, so that a new signal explains itself.
+    static std::vector<std::pair<char, std::string>> letters(const UiContext& ctx) {
+        std::vector<std::pair<char, std::string>> list;
+        for (const Signal& signal : ctx.signals())
+            if (signal.letter != 0) list.emplace_back(signal.letter, std::string(signal.label));
+        list.emplace_back('H', "by hand (R)");
+        return list;
     }
-    std::string m_query;
-    int m_chosen = 0;
+    static void line(const UiContext& ctx, const std::string& word, const std::string& meaning,
+                     float column) {
+        const float start = ImGui::GetCursorPosX();
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);
+        ImGui::TextUnformatted(word.c_str());
+        ImGui::PopStyleColor();
+        ImGui::SameLine();
+        ImGui::SetCursorPosX(start + column);
+        ImGui::TextWrapped("%s", meaning.c_str());
+    }
 };
 
 class AboutDialog final : public Dialog {
@@ -169,8 +154,8 @@ public:
 std::unique_ptr<Dialog> make_shortcuts_dialog() {
     return std::make_unique<ShortcutsDialog>();
 }
-std::unique_ptr<Dialog> make_palette_dialog() {
-    return std::make_unique<PaletteDialog>();
+std::unique_ptr<Dialog> make_legend_dialog() {
+    return std::make_unique<LegendDialog>();
 }
 std::unique_ptr<Dialog> make_about_dialog() {
     return std::make_unique<AboutDialog>();

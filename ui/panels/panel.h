@@ -31,6 +31,7 @@ public:
 [[nodiscard]] std::unique_ptr<Panel> make_signals_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_policy_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_sampling_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_measure_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_inspector_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_attention_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_cache_panel();

@@ -8,6 +8,7 @@ std::vector<std::unique_ptr<Panel>> make_panels() {
     panels.push_back(make_signals_panel());
     panels.push_back(make_policy_panel());
     panels.push_back(make_sampling_panel());
+    panels.push_back(make_measure_panel());
     panels.push_back(make_inspector_panel());
     panels.push_back(make_attention_panel());
     panels.push_back(make_cache_panel());

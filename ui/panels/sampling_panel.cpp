@@ -1,8 +1,6 @@
 #include "ui/panels/panel.h"
 #include "ui/widgets/widgets.h"
 
-#include <fmt/format.h>
-
 namespace refreshlab::ui {
 
 namespace {
@@ -24,31 +22,6 @@ public:
         }
         parameter_row(ctx, "seed", column);
         muted_text(ctx, "Valid from the next step, and recorded with it");
-
-        heading(ctx, "MC dropout");
-        parameter_row(ctx, "mc.measure", column, "", "Measure");
-        parameter_row(ctx, "mc.samples", column, "", "Passes");
-        parameter_row(ctx, "mc.p", column,
-                      config.mc.p < 0 ? "negative: the value of the training, else 0.1" : "", "Dropout p");
-        parameter_row(ctx, "mc.every", column, "", "Every");
-        std::string cost = fmt::format("{} extra rows every {} tokens", config.mc.samples, config.mc.every);
-        if (!config.mc.measure) cost = "Off, unless a trigger asks for it";
-        muted_text(ctx, cost);
-        if (!ctx.status->student.name.empty() && !ctx.status->student.mc_calibrated) {
-            ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);
-            ImGui::PushTextWrapPos(0);
-            ImGui::TextUnformatted("Uncalibrated: the student was trained without dropout");
-            ImGui::PopTextWrapPos();
-            ImGui::PopStyleColor();
-        }
-
-        heading(ctx, "Teacher");
-        parameter_row(ctx, "shadow", column, "", "Shadow KL");
-        muted_text(ctx, "A complete live KL curve; the teacher reads every token, about 3 times the time");
-
-        heading(ctx, "Recording");
-        parameter_row(ctx, "capture.attention", column, "", "Attention");
-        parameter_row(ctx, "capture.top_k", column, "", "Candidates");
     }
 };
 

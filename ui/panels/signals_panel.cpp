@@ -1,3 +1,4 @@
+#include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
@@ -49,6 +50,7 @@ private:
     void ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots);
     void draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots, float left);
     [[nodiscard]] static float place_x_name(const UiContext& ctx, PlotStack& stack, float left);
+    static void draw_to_come(UiContext& ctx, const PlotStack& stack);
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height);
 
     std::map<std::string, SignalPlot, std::less<>> m_plots; ///< by the signal's name
@@ -161,7 +163,7 @@ std::vector<SignalPlot*> SignalsPanel::chosen_plots(UiContext& ctx) {
 void SignalsPanel::ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots) {
     const bool threshold_moves = std::ranges::any_of(plots, [&](const SignalPlot* plot) {
         return std::ranges::any_of(plot->threshold_lines_here(ctx),
-                                   [&](const ThresholdLine& l) { return l.key == ctx.drafts.edited_key(); });
+                                   [&](const ThresholdLine& l) { return plot->asks_what_if(ctx, l); });
     });
     if (!threshold_moves || !ctx.recording) {
         m_preview.clear();
@@ -248,10 +250,24 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
         ImPlot::EndAlignedPlots();
     }
     ImGui::PopStyleVar();
+    draw_to_come(ctx, stack);
     if (heights.lowest < 0) return;
     text_at(ImGui::GetWindowDrawList(), {x_name, stack.bottom + 4}, ctx.theme.text_muted, "step");
     ctx.landmarks.set("signals/x_name",
                       {x_name, stack.bottom + 4, text_width("step"), ImGui::GetTextLineHeight()});
+}
+
+/// Played back: what has not happened yet lies under a veil.
+void SignalsPanel::draw_to_come(UiContext& ctx, const PlotStack& stack) {
+    if (!ctx.playback.playing() || stack.width <= 0 || ctx.time.x_max <= ctx.time.x_min) return;
+    const double share =
+        (static_cast<double>(ctx.shown_step()) + 0.5 - ctx.time.x_min) / (ctx.time.x_max - ctx.time.x_min);
+    const float x = stack.left + stack.width * static_cast<float>(std::clamp(share, 0.0, 1.0));
+    const float right = stack.left + stack.width, top = ImGui::GetWindowPos().y;
+    if (x >= right) return;
+    ImGui::GetWindowDrawList()->AddRectFilled({x, top}, {right, stack.bottom},
+                                              with_alpha(ctx.theme.plot_background, 0.72F));
+    ctx.landmarks.set("signals/to_come", {x, top, right - x, stack.bottom - top});
 }
 
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height) {

@@ -9,6 +9,7 @@
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/policy/command_words.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/theme/run_colours.h"
 #include "ui/widgets/offer_run.h"
@@ -135,7 +136,7 @@ void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {
         rows.emplace_back(ctx.theme.text_muted,
                           fmt::format("branch at step {}", format_thousands(info.fork_step)));
     else if (const auto end = ctx.recording->end())
-        rows.emplace_back(ctx.theme.text_muted, fmt::format("ended: {}", end->stop_reason));
+        rows.emplace_back(ctx.theme.text_muted, "ended: " + stop_text(end->stop_reason));
     if (const Signal* entropy = ctx.find_signal_info("entropy_bits")) // what the chart's height is
         rows.emplace_back(ctx.theme.text_muted, with_unit(entropy->label, entropy->unit));
     float y = at.y;

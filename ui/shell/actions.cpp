@@ -1,10 +1,11 @@
 #include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/fetch/child_process.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/shell/parts.h"
 #include "ui/state/dialog.h"
-#include "ui/state/layout.h"
 #include "ui/state/shell_state.h"
 
 #include <fmt/format.h>
@@ -51,6 +52,24 @@ void shift_selection(UiContext& ctx, int64_t by) {
     const int64_t step = std::max<int64_t>(1, ctx.shown_step() + by);
     // Stepping past the newest step means following it again.
     ctx.select_step(step >= ctx.steps && by > 0 ? std::nullopt : std::optional(std::min(step, ctx.steps)));
+}
+
+/// The step of the nearest refresh after or before the shown step.
+std::optional<int64_t> refresh_beside(const UiContext& ctx, bool forward) {
+    if (!ctx.recording || ctx.steps == 0) return std::nullopt;
+    const auto& refreshes = ctx.recording->refreshes();
+    const int64_t shown = ctx.shown_step();
+    std::optional<int64_t> found;
+    for (size_t i = 0, n = refreshes.size(); i < n && refreshes[i].step <= ctx.steps; ++i) {
+        if (forward && refreshes[i].step > shown) return refreshes[i].step;
+        if (!forward && refreshes[i].step < shown) found = refreshes[i].step;
+    }
+    return found;
+}
+
+/// It can refresh by itself.
+bool refreshes(const RefreshPolicy& policy) {
+    return std::ranges::any_of(policy.triggers, &Trigger::enabled);
 }
 
 /// New run, play and pause, steps.
@@ -143,6 +162,33 @@ std::vector<Action> course_actions(ShellState& state) {
          },
          [](const UiContext& ctx) { return !ctx.status->applied.prompt.empty(); },
          [](const UiContext&) { return std::string("No run yet: start one with \"New run...\""); }});
+    list.push_back(
+        {"run.without_refresh", "Run", "Same run without refresh",
+         "Runs the same prompt and seed again without any refresh, to compare; the next time with the policy "
+         "again. B shows the run before.",
+         ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_R,
+         [&state](UiContext& ctx) {
+             RunConfig run = ctx.drafts.config();
+             if (refreshes(run.policy)) {
+                 state.put_aside = run.policy;
+                 run.policy = preset_policy("none");
+             } else {
+                 run.policy = *state.put_aside;
+                 state.put_aside.reset();
+             }
+             state.wanted_running = std::nullopt;
+             ctx.select_step(std::nullopt);
+             ctx.engine.send(command::StartRun{run});
+         },
+         [&state](const UiContext& ctx) {
+             return !ctx.status->applied.prompt.empty() && ctx.status->applied.mode == Mode::overfill &&
+                    (refreshes(ctx.drafts.policy()) || state.put_aside);
+         },
+         [](const UiContext& ctx) {
+             return std::string(ctx.status->applied.prompt.empty()
+                                    ? "No run yet: start one with \"New run...\""
+                                    : "The policy refreshes nothing");
+         }});
     list.push_back({"run.stop", "Run", "Stop",
                     "Ends the run, or the loading of a model; what is recorded stays.",
                     ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },
@@ -162,6 +208,28 @@ std::vector<Action> selection_actions(ShellState& state) {
                     ImGuiKey_LeftArrow, [](UiContext& ctx) { shift_selection(ctx, -1); }, has_steps, why});
     list.push_back({"select.next", "View", "Next step", "Selects the step after, in every panel.",
                     ImGuiKey_RightArrow, [](UiContext& ctx) { shift_selection(ctx, 1); }, has_steps, why});
+    for (const bool forward : {true, false})
+        list.push_back({forward ? "select.next_refresh" : "select.previous_refresh", "View",
+                        forward ? "Next refresh" : "Previous refresh",
+                        forward ? "Selects the step of the next refresh, in every panel."
+                                : "Selects the step of the refresh before, in every panel.",
+                        forward ? static_cast<ImGuiKeyChord>(ImGuiKey_N) : ImGuiMod_Shift | ImGuiKey_N,
+                        [forward](UiContext& ctx) {
+                            if (const auto step = refresh_beside(ctx, forward)) ctx.select_step(*step);
+                        },
+                        [forward](const UiContext& ctx) { return refresh_beside(ctx, forward).has_value(); },
+                        [forward](const UiContext&) {
+                            return std::string(forward ? "No refresh after the shown step"
+                                                       : "No refresh before the shown step");
+                        }});
+    list.push_back({"text.find", "Edit", "Find in the text...", "Finds words in the generated text.",
+                    ImGuiMod_Ctrl | ImGuiKey_F,
+                    [&state](UiContext& ctx) {
+                        ctx.find_in_text = true;
+                        state.panel_open["Text"] = true;
+                        state.focus_panel = "Text";
+                    },
+                    has_steps, why});
     list.push_back({"select.live", "View", "Newest step", "Drops the selection: panels show the newest step.",
                     ImGuiKey_L, [](UiContext& ctx) { ctx.select_step(std::nullopt); }, has_steps, why,
                     [](const UiContext& ctx) { return ctx.live(); }});
@@ -221,6 +289,36 @@ std::string why_nothing_plotted(const ShellState& state, const UiContext& ctx) {
     return {};
 }
 
+/// The X clipboard belongs to a program for as long as it runs: xclip takes it over and lives on by itself. Removes the file.
+void put_on_clipboard(const std::filesystem::path& file, const std::function<bool()>& go_on) {
+    // xclip's child would hold our pipe open.
+    const ChildResult done = run_child(
+        {"sh", "-c", "exec xclip -selection clipboard -t image/png -i \"$0\" >/dev/null 2>&1", file.string()},
+        {}, go_on);
+    std::error_code error;
+    std::filesystem::remove(file, error);
+    if (done.stopped || done.status == 0) return;
+    throw Error("copying a picture", "",
+                done.status == 127 ? "the program xclip is not there" : "xclip could not reach the X server",
+                done.status == 127 ? "install it, or save the picture" : "save the picture instead",
+                ErrorKind::failure);
+}
+
+/// Draws it into a file, which a program that keeps it for others to paste reads.
+void copy_picture(ShellState& state) {
+    namespace fs = std::filesystem;
+    const fs::path file = temporary_beside(fs::temp_directory_path() / "refreshlab.png");
+    state.ctx.host.save_picture(
+        {file, "", 2, [file, &state](const std::exception* fault) {
+             if (fault != nullptr) return state.say(Toasts::Level::error, fault->what());
+             state.start_job("Copying the picture", [file, &state](const std::atomic<bool>& cancelled) {
+                 put_on_clipboard(file, [&] { return !cancelled; });
+                 return std::function<void()>([&state] { state.say(Toasts::Level::info, "Picture copied"); });
+             });
+         }});
+    state.ctx.host.keep_awake(0.5);
+}
+
 std::vector<Action> file_actions(ShellState& state) {
     const auto has_recording = [](const UiContext& ctx) { return ctx.recording && ctx.steps > 0; };
     const auto why = [](const UiContext&) { return std::string("There is no recording yet"); };
@@ -243,20 +341,24 @@ std::vector<Action> file_actions(ShellState& state) {
                     why});
     list.push_back(
         {"file.run_before", "File", "Show the run before",
-         "Shows the run that the present one replaced, to look at it or to save it.", ImGuiKey_B,
+         "Shows the run that the present one replaced, to look at it or to save it; once more goes back.",
+         ImGuiKey_B,
          [&state](UiContext& ctx) {
-             state.trace = state.replaced;
-             state.trace_name = "the run before";
+             const bool shown = state.trace == state.replaced;
+             state.trace = shown ? nullptr : state.replaced;
+             state.trace_name = shown ? "" : "the run before";
              ctx.select_step(std::nullopt);
          },
-         [&state](const UiContext&) { return state.replaced != nullptr && state.trace != state.replaced; },
-         [&state](const UiContext&) {
-             return std::string(state.replaced ? "It is shown already: \"Close trace\" goes back"
-                                               : "No run has been replaced yet");
-         }});
+         [&state](const UiContext&) { return state.replaced != nullptr; },
+         [](const UiContext&) { return std::string("No run has been replaced yet"); },
+         [&state](const UiContext&) { return state.replaced && state.trace == state.replaced; }});
     list.push_back({"export.picture", "File", "Save picture...", "Saves a PNG of the window or of one panel.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_E,
                     [&state](UiContext&) { state.dialog = make_picture_dialog(state); }});
+    list.push_back({"export.copy_picture", "File", "Copy picture",
+                    "Copies a PNG of the window, at twice its size, to the clipboard (by xclip).",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_X,
+                    [&state](UiContext&) { copy_picture(state); }});
     list.push_back({"export.csv", "File", "Export CSV...",
                     "Writes steps, candidates, events and drift as CSV files.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_C,
@@ -272,95 +374,12 @@ std::vector<Action> file_actions(ShellState& state) {
     return list;
 }
 
-std::vector<Action> window_actions(ShellState& state) {
-    std::vector<Action> list;
-    for (const std::string& name : theme_names(state.ctx.host.assets())) {
-        std::string label = name;
-        label[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(label[0])));
-        list.push_back({"view.theme." + name,
-                        "View/Theme",
-                        label,
-                        "Changes the colours to the theme " + name + ".",
-                        0,
-                        [&state, name](UiContext&) { state.wanted_theme = name; },
-                        {},
-                        {},
-                        [name](const UiContext& ctx) { return ctx.theme.name == name; }});
-    }
-    constexpr ImGuiKey numbers[] = {ImGuiKey_1, ImGuiKey_2, ImGuiKey_3};
-    const char* const helps[] = {"All panels.", "Signals large, with policy and text.",
-                                 "Text and signals only, in larger type, for a projector."};
-    for (size_t i = 0; i < layout_names().size(); ++i) {
-        const std::string& name = layout_names()[i];
-        std::string id = "view.layout." + name;
-        std::ranges::transform(id, id.begin(),
-                               [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-        list.push_back({id,
-                        "View/Layout",
-                        name,
-                        helps[i],
-                        ImGuiMod_Ctrl | numbers[i],
-                        [&state, name](UiContext&) {
-                            state.wanted_layout = name;
-                            state.wanted_layout_bundled = false;
-                        },
-                        {},
-                        {},
-                        [&state, name](const UiContext&) { return state.settings.layout == name; }});
-    }
-    list.push_back({"view.layout.reset", "View/Layout", "Reset layout",
-                    "Puts the panels of this layout back to their first places.", 0, [&state](UiContext&) {
-                        state.wanted_layout = state.settings.layout;
-                        state.wanted_layout_bundled = true;
-                    }});
-    list.push_back({"view.layout.lock",
-                    "View/Layout",
-                    "Lock layout",
-                    "Keeps panels from being moved or resized by accident.",
-                    0,
-                    [&state](UiContext&) { state.settings.layout_locked = !state.settings.layout_locked; },
-                    {},
-                    {},
-                    [&state](const UiContext&) { return state.settings.layout_locked; }});
-    const auto scale = [&state](bool up) {
-        state.settings.user_scale = next_scale(state.settings.user_scale, up);
-        state.wanted_theme = state.ctx.theme.name;
-    };
-    list.push_back({"view.scale_up", "View", "Larger", "Enlarges text and controls.",
-                    ImGuiMod_Ctrl | ImGuiKey_Equal, [scale](UiContext&) { scale(true); },
-                    [&state](const UiContext&) { return state.settings.user_scale < max_user_scale; },
-                    [](const UiContext&) { return std::string("300 % is the largest size"); }});
-    list.push_back({"view.scale_down", "View", "Smaller", "Reduces text and controls.",
-                    ImGuiMod_Ctrl | ImGuiKey_Minus, [scale](UiContext&) { scale(false); },
-                    [&state](const UiContext&) { return state.settings.user_scale > min_user_scale; },
-                    [](const UiContext&) { return std::string("75 % is the smallest size"); }});
-    list.push_back({"view.scale_reset", "View", "Normal size", "Text and controls at 100 %.",
-                    ImGuiMod_Ctrl | ImGuiKey_0, [&state](UiContext& ctx) {
-                        state.settings.user_scale = 1;
-                        state.wanted_theme = ctx.theme.name;
-                    }});
-    return list;
-}
-
-std::vector<Action> help_actions(ShellState& state) {
-    std::vector<Action> list;
-    list.push_back({"help.shortcuts", "Help", "Shortcuts and gestures",
-                    "Lists every key and what the mouse does.", ImGuiKey_F1,
-                    [&state](UiContext&) { state.dialog = make_shortcuts_dialog(); }});
-    list.push_back({"help.palette", "Help", "Find a command...", "Finds and runs any command by its name.",
-                    ImGuiMod_Ctrl | ImGuiKey_P,
-                    [&state](UiContext&) { state.dialog = make_palette_dialog(); }});
-    list.push_back({"help.about", "Help", "About RefreshLab", "Version, libraries and licences.", 0,
-                    [&state](UiContext&) { state.dialog = make_about_dialog(); }});
-    return list;
-}
-
 } // namespace
 
 std::vector<Action> make_actions(ShellState& state) {
     std::vector<Action> all;
     for (auto* make : {&run_actions, &course_actions, &selection_actions, &edit_actions, &file_actions,
-                       &window_actions, &help_actions})
+                       &make_window_actions, &make_help_actions})
         for (Action& action : make(state))
             all.push_back(std::move(action));
     return all;

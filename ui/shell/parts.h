@@ -12,6 +12,10 @@ namespace refreshlab::ui {
 /// The one action table (reference/ui.md, section 2). The functions keep a reference to `state`.
 [[nodiscard]] std::vector<Action> make_actions(ShellState& state);
 
+/// Its parts about the window, and about help.
+[[nodiscard]] std::vector<Action> make_window_actions(ShellState& state);
+[[nodiscard]] std::vector<Action> make_help_actions(ShellState& state);
+
 void draw_menu_bar(ShellState& state);
 /// Fixed strip under the menu. \return its height in pixels
 float draw_run_bar(ShellState& state, float y);

@@ -1,5 +1,6 @@
 // What the shell does with the engine at the start of a frame: snapshot, log lines, jobs, playing back.
 #include "engine/base/error.h"
+#include "ui/base/value_format.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/policy/command_words.h"
@@ -156,7 +157,8 @@ void Shell::Impl::tell_state() {
                            : ""));
     } else if (status.state == EngineState::finished) {
         state.say(Toasts::Level::info,
-                  fmt::format("Run finished after {} steps ({})", state.ctx.steps, status.stop_reason),
+                  fmt::format("Run finished after {} steps: {}", format_thousands(state.ctx.steps),
+                              stop_text(status.stop_reason)),
                   false);
     } else if (status.state == EngineState::running && last_state != EngineState::paused) {
         state.say(Toasts::Level::info,

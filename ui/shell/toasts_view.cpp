@@ -67,7 +67,10 @@ void draw_toasts(ShellState& state) {
 
 void draw_hint_card(ShellState& state) {
     UiContext& ctx = state.ctx;
-    if (!ctx.first_start_hints) return;
+    // What has called them back, a key or a click, does not send them away again.
+    constexpr double settle_s = 0.3;
+    const bool recalled = state.hints_recalled_s >= 0;
+    if (!ctx.first_start_hints && !recalled) return;
     const ImGuiIO& io = ImGui::GetIO();
     const bool key = io.InputQueueCharacters.Size > 0;
     bool pressed = key || io.MouseWheel != 0;
@@ -75,7 +78,12 @@ void draw_hint_card(ShellState& state) {
         pressed |= ImGui::IsMouseClicked(button);
     for (int k = ImGuiKey_NamedKey_BEGIN; k < ImGuiKey_GamepadStart && !pressed; ++k)
         pressed = ImGui::IsKeyPressed(static_cast<ImGuiKey>(k), false);
-    if (pressed) { // gone at the first input, and never again
+    if (recalled && ImGui::GetTime() - state.hints_recalled_s < settle_s) {
+        ctx.host.keep_awake(settle_s);
+        pressed = false;
+    }
+    if (pressed) { // gone at the first input, and never again by themselves
+        state.hints_recalled_s = -1;
         ctx.first_start_hints = false;
         state.settings.hints_seen = true;
         state.save_all();

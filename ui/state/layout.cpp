@@ -60,6 +60,7 @@ constexpr Need needs[] = {
     {"Text", {15, 10}, {unbounded, unbounded}},
     {"Policy", {17, 10}, {30, unbounded}},
     {"Sampling", {17, 10}, {30, unbounded}},
+    {"Measure", {17, 10}, {30, unbounded}},
     {"Inspector", {15, 10}, {30, unbounded}},
     {"Attention", {17, 12}, {unbounded, unbounded}},
     {"Cache", {13, 12}, {unbounded, unbounded}},

@@ -33,6 +33,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .theme = {},
           .toasts = {},
           .landmarks = {},
+          .find_in_text = false,
           .present_mode = false,
           .first_start_hints = false,
           .fonts = {},

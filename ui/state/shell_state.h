@@ -79,6 +79,7 @@ struct ShellState {
     std::unique_ptr<Dialog> dialog; ///< the one dialog that is open, or null
     /// In the last frame a list or a menu was open over the dialog, or text was being typed: Esc belonged to that.
     bool layer_over_dialog = false;
+    std::optional<RefreshPolicy> put_aside;      ///< of "Same run without refresh", to come back to
     std::optional<UnfinishedRun> unfinished_run; ///< of "New run...", left with Esc
     bool refusals_in_dialog = false;             ///< the dialog shows what the engine refuses: no toast
     std::vector<Job> jobs;
@@ -104,8 +105,9 @@ struct ShellState {
     std::optional<size_t> refreshes_when_asked;
     int64_t counted_steps = 0; ///< steps whose times are in the two sums below
     double decode_ms = 0,
-           refresh_ms = 0;    ///< of the shown recording: everything else; passes, splices and redraws
-    double busy_since_s = -1; ///< loading or prefilling began (ImGui time)
+           refresh_ms = 0;        ///< of the shown recording: everything else; passes, splices and redraws
+    double hints_recalled_s = -1; ///< "Show the first hints" was asked for then (ImGui time); -1 = not
+    double busy_since_s = -1;     ///< loading or prefilling began (ImGui time)
 
     /// From now on, and remembered.
     void set_pace(double tokens_per_second);

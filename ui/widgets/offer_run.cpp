@@ -13,11 +13,7 @@ void offer_run(UiContext& ctx, const char* what) {
         ImGui::TextWrapped("%s", what);
     }
     ImGui::PopStyleColor();
-    if (busy) {
-        ImGui::ProgressBar(static_cast<float>(ctx.status->progress), {ImGui::GetFontSize() * 12, 0});
-        return;
-    }
-    if (!ctx.run_action) return;
+    if (busy || !ctx.run_action) return; // the bar stands in the run bar, once
     if (state == EngineState::paused && ctx.recording) {
         if (ImGui::Button("Play")) ctx.run_action("run.play_pause");
     } else if (!ctx.recording || state == EngineState::failed) {

@@ -168,19 +168,32 @@ TEST_CASE("the overhead is an estimate from known costs only", "[refresh]") {
     RecordedRun record = recorded(trace, NaiveRun{}, false);
     const RefreshPolicy policy = preset_policy("entropy"); // fires at 16, 48, 80, 112
     CHECK(what_if(policy, record).fires == std::vector<int64_t>{16, 48, 80, 112});
-    CHECK_FALSE(what_if(policy, record).overhead_percent);
+    CHECK_FALSE(what_if(policy, record).overhead);
     record.decode_ms = 1000;
-    CHECK_FALSE(what_if(policy, record).overhead_percent);
+    CHECK_FALSE(what_if(policy, record).overhead);
     record.refresh_ms = 25;
-    REQUIRE(what_if(policy, record).overhead_percent);
-    CHECK(*what_if(policy, record).overhead_percent == Catch::Approx(10.0));
+    REQUIRE(what_if(policy, record).overhead);
+    CHECK(what_if(policy, record).overhead->high_percent == Catch::Approx(10.0));
+    CHECK(what_if(policy, record).overhead->low_percent ==
+          Catch::Approx(10.0)); // nothing is known of what a pass reads
+    // Recorded passes read 64 tokens each; those of this policy read 16, 32, 32 and 32: they cost between as much as those and
+    // their share of it.
+    record.refresh_tokens = 64;
+    CHECK(what_if(policy, record).overhead->low_percent ==
+          Catch::Approx(10.0 * (16 + 32 + 32 + 32) / (4 * 64.0)));
+    CHECK(what_if(policy, record).overhead->high_percent == Catch::Approx(10.0));
+    record.refresh_tokens = 8; // and more than those where they read more
+    CHECK(what_if(policy, record).overhead->low_percent == Catch::Approx(10.0));
+    CHECK(what_if(policy, record).overhead->high_percent ==
+          Catch::Approx(10.0 * (16 + 32 + 32 + 32) / (4 * 8.0)));
+    record.refresh_tokens = 0;
     // Probes that do not fire cost their pass as well.
-    CHECK(*what_if(preset_policy("kl"), record).overhead_percent == Catch::Approx(5.0));
-    CHECK(*what_if(preset_policy("none"), record).overhead_percent == 0.0);
+    CHECK(what_if(preset_policy("kl"), record).overhead->high_percent == Catch::Approx(5.0));
+    CHECK(what_if(preset_policy("none"), record).overhead->high_percent == 0.0);
     // A refresh by hand is not the policy's cost, but a probe at the same boundary is.
     record.manual_fires = {64, 70};
-    CHECK(*what_if(preset_policy("none"), record).overhead_percent == 0.0);
-    CHECK(*what_if(preset_policy("kl"), record).overhead_percent ==
+    CHECK(what_if(preset_policy("none"), record).overhead->high_percent == 0.0);
+    CHECK(what_if(preset_policy("kl"), record).overhead->high_percent ==
           Catch::Approx(2.5)); // 64; the next would be 134
 }
 

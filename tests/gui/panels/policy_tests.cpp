@@ -78,7 +78,7 @@ void a_threshold_is_found(Robot& r) {
     r.click(r.box("policy/find/0"));
     const std::string first = r.text();
     const double expected = plain_quantile(r, 400, 1, 0.9975);
-    GUI_CHECK(first.find("q 0.9975 of 400 checks; ") != std::string::npos);
+    GUI_CHECK(first.find("quantile 0.9975 of 400 checks; ") != std::string::npos);
     GUI_CHECK(first.find("at " + ui::format_value(expected, "bits") + ": ") != std::string::npos);
     GUI_CHECK(first.find("(estimate)") != std::string::npos);
     GUI_CHECK(first.find("calibrated on 401 tokens; 2,000 or more are advised") != std::string::npos);
@@ -86,7 +86,7 @@ void a_threshold_is_found(Robot& r) {
     r.te->KeyCharsReplace("20");
     r.frames(2);
     const double found = plain_quantile(r, 400, 1, 0.98);
-    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
+    GUI_CHECK(r.shows("quantile 0.98 of 400 checks; "));
     GUI_CHECK(r.shows("Use " + ui::format_value(found, "bits")));
     GUI_CHECK(r.ctx().drafts.number(key) == 11.5 && !r.ctx().drafts.pending(key)); // nothing is sent yet
     // What cannot be answered says why, and offers nothing.
@@ -120,7 +120,7 @@ void a_threshold_is_found(Robot& r) {
     r.frames(2);
     r.te->ItemClick("//$FOCUSED/Find threshold...");
     r.frames(3);
-    GUI_CHECK(r.shows("q 0.98 of 400 checks; "));
+    GUI_CHECK(r.shows("quantile 0.98 of 400 checks; "));
     GUI_CHECK((r.te->ItemInfo("//$FOCUSED/###use").ItemFlags & ImGuiItemFlags_Disabled) != 0);
     r.te->KeyPress(ImGuiKey_Escape);
     r.te->KeyPress(ImGuiKey_Escape); // the first one leaves the entry

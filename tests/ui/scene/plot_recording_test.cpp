@@ -216,13 +216,15 @@ TEST_CASE("thresholds of every signal that can trigger can be dragged within lim
 TEST_CASE("the what-if words have count, time, how far they are exact, and say estimate", "[plot][SG3]") {
     WhatIf answer;
     answer.fires = {10, 20, 30, 40, 50, 60, 70};
-    answer.overhead_percent = 11.3;
+    answer.overhead = {11.3, 11.3};
     REQUIRE(what_if_text(answer, 5.2, "bits") == "at 5.2 bits: 7 refreshes, +11 % time (estimate)");
     answer.fires = {4};
-    answer.overhead_percent.reset();
+    answer.overhead.reset();
     REQUIRE(what_if_text(answer, 0.45, "nats") == "at 0.45 nats: 1 refresh (estimate)");
-    answer.overhead_percent = 2.34;
+    answer.overhead = {2.34, 2.34};
     REQUIRE(what_if_text(answer, 64, "tokens") == "at 64 tokens: 1 refresh, +2.3 % time (estimate)");
+    answer.overhead = {72.4, 264.2}; // as far apart as a pass that reads little may cost
+    REQUIRE(what_if_text(answer, 4, "bits") == "at 4 bits: 1 refresh, +72 to 260 % time (estimate)");
     REQUIRE(what_if_detail(answer) == "as recorded");
     answer.exact_until = 1200;
     answer.missing = 1;
@@ -294,18 +296,17 @@ TEST_CASE("of many questions put to a job the last one is answered, and cheap on
     REQUIRE(answers.answer() == nullptr);
 }
 
-TEST_CASE("a calibration says threshold, q, checks and refreshes, and what it was calibrated on",
+TEST_CASE("a calibration says threshold, quantile, checks and refreshes, and what it was calibrated on",
           "[plot][PO6]") {
     Calibration found{5.3141, 0.9975, 329, {}};
     found.outcome.fires = {12, 80, 200, 301};
     REQUIRE(calibration_text(found, "bits") ==
-            "at 5.31 bits: q 0.9975 of 329 checks; 4 refreshes in this run (estimate)");
+            "at 5.31 bits: quantile 0.9975 of 329 checks; 4 refreshes in this run (estimate)");
     found.q = 0.96;
     found.checks = 1;
-    found.outcome = {{12}, {}, 3.14, 2};
-    REQUIRE(
-        calibration_text(found, "") ==
-        "at 5.31: q 0.96 of 1 check; 1 refresh in this run, +3.1 % time (estimate), not measured at 2 steps");
+    found.outcome = {{12}, {}, WhatIf::Overhead{3.14, 3.14}, 2};
+    REQUIRE(calibration_text(found, "") == "at 5.31: quantile 0.96 of 1 check; 1 refresh in this run, +3.1 % "
+                                           "time (estimate), not measured at 2 steps");
     const Calibration distance{400, {}, 0, {}};
     REQUIRE(calibration_text(distance, "tokens") == "at 400 tokens: 0 refreshes in this run (estimate)");
     REQUIRE(calibration_advice(330) == "calibrated on 330 tokens; 2,000 or more are advised");

@@ -47,6 +47,9 @@ public:
     [[nodiscard]] bool has_data(SeriesSet& series) const {
         return series.series(m_signal, m_pick).any_measured();
     }
+    /// This line is being moved, or was moved after the engine's run had ended: then what it would have done stands there, and the
+    /// way to run again with it.
+    [[nodiscard]] bool asks_what_if(const UiContext& ctx, const ThresholdLine& line) const;
     [[nodiscard]] static float header_height();
     /// \param height  of header and plot together
     void draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels);
@@ -69,6 +72,7 @@ private:
     float draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, float right);
     void draw_what_if(UiContext& ctx, PlotStack& stack, const ThresholdLine& moved, ImVec2 at, float x,
                       float right);
+    [[nodiscard]] float draw_run_again(UiContext& ctx, const ThresholdLine& moved, ImVec2 at, float right);
     void draw_notes(UiContext& ctx, const Lines& lines, ImVec2 at, float x, float right);
     [[nodiscard]] EmptyHint hint(const UiContext& ctx) const;
     void draw_empty_hint(UiContext& ctx);

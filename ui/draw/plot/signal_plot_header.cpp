@@ -1,5 +1,6 @@
 // The line above a plot: name, value, what a moved threshold would do; and what stands in a plot without values.
 #include "ui/base/colour.h"
+#include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/scene/text/signal_reading.h"
@@ -17,8 +18,8 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const Lines& line
     const float right = at.x + ImGui::GetContentRegionAvail().x;
     const float x = draw_reading(ctx, stack, at, right);
     // Right of it the what-if count of a threshold that is being moved, wherever it is moved.
-    const auto moved = std::ranges::find_if(
-        lines, [&](const ThresholdLine& l) { return !l.key.empty() && l.key == ctx.drafts.edited_key(); });
+    const auto moved =
+        std::ranges::find_if(lines, [&](const ThresholdLine& l) { return asks_what_if(ctx, l); });
     const float note_right = right - 2 - m_header_button;
     if (moved != lines.end() && ctx.recording && ctx.steps > 0)
         draw_what_if(ctx, stack, *moved, at, x, note_right);
@@ -64,11 +65,37 @@ float SignalPlot::draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, floa
     return x;
 }
 
+bool SignalPlot::asks_what_if(const UiContext& ctx, const ThresholdLine& line) const {
+    if (line.key.empty()) return false;
+    if (line.key == ctx.drafts.edited_key()) return true;
+    const bool ended = ctx.status->state == EngineState::finished && ctx.of_engine();
+    return ended && line.enabled && ctx.steps > 0 && ctx.drafts.edited_key().empty() &&
+           moved_since_run(ctx.changes, ctx.steps, info().name, m_pick, line.value);
+}
+
+/// \return where the button begins
+float SignalPlot::draw_run_again(UiContext& ctx, const ThresholdLine& moved, ImVec2 at, float right) {
+    const std::string label = fmt::format("Run again with {}", format_value(moved.value, info().unit));
+    const float width = ImGui::CalcTextSize(label.c_str()).x + 2 * ImGui::GetStyle().FramePadding.x;
+    const ImVec2 back = ImGui::GetCursorScreenPos();
+    ImGui::SetCursorScreenPos({right - width, at.y + 2});
+    ImGui::PushID(static_cast<int>(m_signal));
+    if (ImGui::SmallButton(fmt::format("{}###again", label).c_str())) ctx.run_action("run.restart");
+    ImGui::PopID();
+    ImGui::SetItemTooltip("The same prompt from the beginning, with the thresholds as they are now (Ctrl+R)");
+    ctx.landmarks.set(fmt::format("signals/run_again/{}", info().name),
+                      {right - width, at.y + 2, width, ImGui::GetItemRectSize().y});
+    ImGui::SetCursorScreenPos(back);
+    return right - width;
+}
+
 /// The what-if count of a threshold that is being moved, on a card above its plot.
 void SignalPlot::draw_what_if(UiContext& ctx, PlotStack& stack, const ThresholdLine& moved, ImVec2 at,
                               float x, float right) {
     const WhatIf* answer = stack.preview.answer();
     if (answer == nullptr) return;
+    if (ctx.drafts.edited_key().empty())
+        right = draw_run_again(ctx, moved, at, right) - ImGui::GetTextLineHeight() / 2;
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float line = ImGui::GetTextLineHeight();
     const Colour colour = ctx.theme.signal(info().name);

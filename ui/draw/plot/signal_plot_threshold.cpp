@@ -64,7 +64,7 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
                                  : fmt::format("signals/threshold/{}/{}", info().name, i),
                           {m_box.x, y_px - 4, m_box.width, 8});
         if (moved) draw_present(ctx, y_px, colour, 1.4F * scale);
-        if (ctx.drafts.edited_key() == line.key) draw_prediction(ctx, stack, line);
+        if (asks_what_if(ctx, line)) draw_prediction(ctx, stack, line);
     }
 }
 

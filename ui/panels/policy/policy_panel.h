@@ -2,9 +2,11 @@
 
 #include "ui/panels/panel.h"
 #include "ui/panels/policy/find_threshold.h"
+#include "ui/scene/policy/trigger_results.h"
 #include "ui/scene/policy/trigger_state.h"
 #include "ui/widgets/path_picker.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +19,7 @@ namespace refreshlab::ui {
 class PolicyPanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Policy"; }
+    void recording_changed(UiContext&) override { m_results.clear(); }
     void draw(UiContext& ctx) override;
 
 private:
@@ -31,12 +34,19 @@ private:
     static void draw_cache_policy();
     // trigger_card.cpp
     void draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t index, const TriggerState& state);
+    void draw_result(UiContext& ctx, size_t index, const Trigger& trigger);
     void draw_foot(UiContext& ctx, size_t index, const std::string& state, const std::string& cost);
     void draw_find_button(UiContext& ctx, size_t index, const char* label);
 
     std::unique_ptr<PathPicker> m_picker;
     bool m_saving = false;
     FindThreshold m_find;
+    /// By signal; of the steps that were there when it was counted.
+    struct Counted {
+        int64_t steps = -1;
+        TriggerResult result;
+    };
+    std::map<std::string, Counted, std::less<>> m_results;
 };
 
 } // namespace refreshlab::ui

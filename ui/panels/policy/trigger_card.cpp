@@ -240,6 +240,7 @@ void PolicyPanel::draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t 
     const bool uncalibrated = !ctx.status->student.name.empty() && !ctx.status->student.mc_calibrated;
     draw_foot(ctx, index, head.state_here ? std::string() : card.text,
               trigger_cost(trigger, signal, ctx.drafts.config().mc.samples, uncalibrated));
+    draw_result(ctx, index, trigger);
     // Beside the controls, which have menus of their own.
     if (ImGui::BeginPopupContextWindow("card menu",
                                        ImGuiPopupFlags_MouseButtonRight | ImGuiPopupFlags_NoOpenOverItems)) {
@@ -255,6 +256,22 @@ void PolicyPanel::draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t 
     RefreshPolicy changed = policy;
     changed.triggers.erase(changed.triggers.begin() + static_cast<std::ptrdiff_t>(index));
     try_edit(ctx, [&] { ctx.drafts.set_policy(ctx.engine, changed); });
+}
+
+/// What it has done so far in the shown run.
+void PolicyPanel::draw_result(UiContext& ctx, size_t index, const Trigger& trigger) {
+    if (!ctx.recording || ctx.steps == 0 || ctx.recording->info().config.mode != Mode::overfill) return;
+    Counted& counted = m_results[trigger.signal];
+    if (counted.steps != ctx.steps)
+        counted = {ctx.steps, trigger_result(*ctx.recording, ctx.steps, trigger.signal)};
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    muted_text(ctx, result_text(counted.result));
+    const ImVec2 size = ImGui::GetItemRectSize();
+    ctx.landmarks.set(fmt::format("policy/result/{}", index), {at.x, at.y, size.x, size.y});
+    ImGui::SetItemTooltip(
+        "Refreshes of this run that it asked for, and their time.\n"
+        "KL: mean over up to %d tokens before and after each, as far as the teacher has read them",
+        static_cast<int>(compared_tokens));
 }
 
 /// What the trigger costs, and the way to a threshold by the numbers: behind the state where that stands just above,

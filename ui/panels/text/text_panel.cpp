@@ -84,9 +84,11 @@ void TextPanel::draw(UiContext& ctx) {
         offer_run(ctx, "The text of a run appears here, every token coloured by a signal.");
         return;
     }
+    draw_find(ctx);
     const float font = ImGui::GetTextLineHeight();
     const Metrics m{font, std::round(font * 0.62F), std::round(font * 1.78F)};
     const float legend = ImGui::GetTextLineHeight() + ImGui::GetStyle().ItemSpacing.y;
+    bool wants_menu = false;
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
     if (ImGui::BeginChild("##text", {0, -legend}, ImGuiChildFlags_None)) {
         const float width = ImGui::GetWindowWidth() - ImGui::GetStyle().ScrollbarSize - 6;
@@ -97,12 +99,20 @@ void TextPanel::draw(UiContext& ctx) {
         const float prompt_height = ImGui::GetCursorPosY();
         draw_tokens(ctx, m, top, bottom);
         follow_selection(ctx, m, prompt_height);
+        wants_menu = ImGui::IsWindowHovered() && ImGui::IsMouseReleased(ImGuiMouseButton_Right);
         // Whether the newest line is in sight decides if the panel goes on following it.
         m_at_end = ImGui::GetScrollY() >= ImGui::GetScrollMaxY() - m.pitch;
     }
     ImGui::EndChild();
     ImGui::PopStyleVar();
-    if (m_hovered_token > 0) token_tooltip(ctx, m_hovered_token);
+    if (wants_menu) {
+        m_menu_token = m_hovered_token;
+        ImGui::OpenPopup("token menu");
+    }
+    if (ImGui::IsPopupOpen("token menu"))
+        draw_token_menu(ctx);
+    else if (m_hovered_token > 0)
+        token_tooltip(ctx, m_hovered_token);
     draw_legend(ctx);
 }
 

@@ -5,6 +5,7 @@
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/marks/token_origins.h"
 #include "ui/scene/series/series_set.h"
+#include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/text/token_colours.h"
 
@@ -56,6 +57,11 @@ private:
     void draw_fragment(UiContext& ctx, const Metrics& m, size_t index, ImVec2 origin);
     void draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, ImVec2 at);
     void draw_frame(const Metrics& m, int64_t token, ImVec2 origin, ImU32 colour, float thickness);
+    // text_find.cpp
+    void draw_find(UiContext& ctx);
+    void go_to_match(UiContext& ctx, bool forward);
+    void draw_matches(const UiContext& ctx, const Metrics& m, size_t begin, size_t end, ImVec2 origin);
+    void draw_token_menu(UiContext& ctx);
     // token_tooltip.cpp
     void token_tooltip(UiContext& ctx, int64_t token);
 
@@ -74,6 +80,10 @@ private:
     std::optional<int64_t> m_seen_selection; ///< to notice a selection made elsewhere
     bool m_was_live = true, m_at_end = true;
     int64_t m_hovered_token = 0;
+    int64_t m_menu_token = 0; ///< under the mouse when the menu was opened; 0 = none
+    TextFinder m_finder;
+    std::string m_query;
+    bool m_find_open = false, m_focus_find = false;
     bool m_first_token = false; ///< step 1 was selected by a click on y_1: the frame stays there
 };
 

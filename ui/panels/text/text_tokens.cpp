@@ -95,6 +95,7 @@ void TextPanel::draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, fl
         draw_fragment(ctx, m, i, origin);
 
     if (begin < end) draw_flags(ctx, m, begin, end, origin);
+    draw_matches(ctx, m, begin, end, origin);
     const auto frame = [&](int64_t step, ImU32 colour, float thickness) {
         if (step >= 0 && step < static_cast<int64_t>(m_text.num_tokens()))
             draw_frame(m, step + 1, origin, colour, thickness);
@@ -154,6 +155,13 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
         index + 1 >= fragments.size() || fragments[index + 1].line != f.line || fragments[index + 1].gap > 0;
     const ImDrawFlags corners = (begins ? ImDrawFlags_RoundLeft : 0) | (ends ? ImDrawFlags_RoundRight : 0);
     const ImDrawFlags rounding = corners ? corners : ImDrawFlags_RoundNone;
+    const bool to_come = ctx.playback.playing() && token > ctx.shown_step() + 1;
+    if (to_come) { // played back: it has not happened yet
+        const std::string_view words = m_text.text(f);
+        list->AddText({min.x, line_y + m.flag}, with_alpha(ctx.theme.text_muted, 0.45F), words.data(),
+                      words.data() + words.size());
+        return;
+    }
     const float value = value_of(ctx, token);
     ImU32 ink = mark ? ctx.theme.text_muted : ctx.theme.text;
     ImU32 underline = 0;

@@ -25,15 +25,9 @@ std::string TextPanel::count_verdicts(const UiContext& ctx, size_t signal) {
     if (!ctx.recording || ctx.steps == 0) return {};
     const SignalSeries& series = m_series.series(signal);
     if (!series.any_measured()) return std::string(m_verdicts->neither);
-    int64_t yes = 0, all = 0;
-    for (int64_t t = 1; t <= ctx.steps; ++t) {
-        const float value = series.at(t);
-        if (is_absent(value)) continue;
-        ++all;
-        yes += value >= 0.5F ? 1 : 0;
-    }
-    return fmt::format("{} {}, {} {}", format_thousands(yes), m_verdicts->yes, format_thousands(all - yes),
-                       m_verdicts->no);
+    const VerdictCount count = ui::count_verdicts(*ctx.recording, ctx.steps, signal);
+    return fmt::format("{} {}, {} {}", format_thousands(count.yes), m_verdicts->yes,
+                       format_thousands(count.no), m_verdicts->no);
 }
 
 void TextPanel::draw_toolbar(UiContext& ctx) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <utility>
 #include <variant>
 
 namespace refreshlab::ui {
@@ -18,7 +19,7 @@ struct Describe {
         return fmt::format("run started, seed {}", c.config.seed);
     }
     std::string operator()(const command::Pause&) const { return "paused"; }
-    std::string operator()(const command::Resume&) const { return "resumed"; }
+    std::string operator()(const command::Resume&) const { return "played on"; }
     std::string operator()(const command::Step& c) const {
         return fmt::format("{} steps asked for", c.steps);
     }
@@ -73,6 +74,17 @@ std::string set_key(const CommandEvent& event) {
     const auto command = logged_command(event);
     const auto* set = command ? std::get_if<command::SetParameter>(&*command) : nullptr;
     return set ? set->key : std::string();
+}
+
+std::string stop_text(std::string_view reason) {
+    constexpr std::pair<std::string_view, std::string_view> words[] = {
+        {"max_tokens", "all tokens made"}, {"given_end", "end of the given text"},
+        {"stop_token", "end token"},       {"context_limit", "the context is full"},
+        {"cancelled", "stopped by hand"},
+    };
+    for (const auto& [name, text] : words)
+        if (name == reason) return std::string(text);
+    return std::string(reason);
 }
 
 } // namespace refreshlab::ui

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace refreshlab::ui {
 
@@ -17,5 +18,8 @@ namespace refreshlab::ui {
 [[nodiscard]] std::string describe(const CommandEvent& event);
 /// Key of the parameter that it sets; empty for other commands.
 [[nodiscard]] std::string set_key(const CommandEvent& event);
+
+/// Why a run has ended, for a person: "all tokens made" for max_tokens.
+[[nodiscard]] std::string stop_text(std::string_view reason);
 
 } // namespace refreshlab::ui

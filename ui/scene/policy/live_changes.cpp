@@ -75,4 +75,10 @@ std::vector<ThresholdSpan> threshold_stair(const LiveChanges& changes, int64_t s
     return stair;
 }
 
+bool moved_since_run(const LiveChanges& changes, int64_t steps, std::string_view signal, LayerPick layers,
+                     double now) {
+    const auto stair = threshold_stair(changes, steps, signal, layers);
+    return stair.empty() || stair.back().last < steps || stair.back().value != now;
+}
+
 } // namespace refreshlab::ui

@@ -48,4 +48,8 @@ struct ThresholdSpan {
 [[nodiscard]] std::vector<ThresholdSpan> threshold_stair(const LiveChanges& changes, int64_t steps,
                                                          std::string_view signal, LayerPick layers);
 
+/// The threshold that a person sees now is not the one that the last step ran with; also where that step had no such trigger.
+[[nodiscard]] bool moved_since_run(const LiveChanges& changes, int64_t steps, std::string_view signal,
+                                   LayerPick layers, double now);
+
 } // namespace refreshlab::ui

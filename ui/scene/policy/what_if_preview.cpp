@@ -16,7 +16,7 @@ RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int6
     run.signal = [recording](int64_t step, size_t signal) { return recording->signal(step, signal); };
     const auto& refreshes = recording->refreshes();
     double refresh_ms = 0;
-    int64_t counted = 0;
+    int64_t counted = 0, read = 0;
     for (size_t i = 0, n = refreshes.size(); i < n; ++i) {
         const RefreshEvent& event = refreshes[i];
         if (event.step > steps) break;
@@ -26,9 +26,13 @@ RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int6
         if (event.automatic) run.automatic_fires.push_back(event.fired_step);
         if (by_hand || !event.automatic) run.manual_fires.push_back(event.fired_step);
         refresh_ms += event.teacher_ms + event.splice_ms + event.redraw_ms;
+        read += event.pass_tokens;
         ++counted;
     }
-    if (counted > 0) run.refresh_ms = refresh_ms / static_cast<double>(counted);
+    if (counted > 0) {
+        run.refresh_ms = refresh_ms / static_cast<double>(counted);
+        run.refresh_tokens = static_cast<double>(read) / static_cast<double>(counted);
+    }
     for (int64_t t = 1; t <= steps; ++t) {
         const auto& parts = recording->step(t).part_ms;
         for (size_t p = 0; p < num_parts; ++p) {
@@ -58,12 +62,19 @@ std::string count_text(const WhatIf& answer) {
     return fmt::format("{} {}", format_thousands(static_cast<int64_t>(n)), n == 1 ? "refresh" : "refreshes");
 }
 
-/// Whole percents from ten on: an estimate has no more digits.
+/// Two digits at most: an estimate has no more.
+std::string percent_text(double percent) {
+    if (percent < 10) return format_number(std::round(percent * 10) / 10);
+    const double unit = percent < 100 ? 1 : std::pow(10.0, std::floor(std::log10(percent)) - 1);
+    return format_number(std::round(percent / unit) * unit);
+}
+
 std::string time_text(const WhatIf& answer) {
-    const auto& percent = answer.overhead_percent;
-    if (!percent) return {};
-    return fmt::format(", +{} % time",
-                       format_number(*percent < 10 ? std::round(*percent * 10) / 10 : std::round(*percent)));
+    if (!answer.overhead) return {};
+    const std::string low = percent_text(answer.overhead->low_percent),
+                      high = percent_text(answer.overhead->high_percent);
+    if (low == high) return fmt::format(", +{} % time", low);
+    return fmt::format(", +{} to {} % time", low, high);
 }
 
 std::string missing_text(const WhatIf& answer) {
@@ -81,7 +92,7 @@ std::string what_if_text(const WhatIf& answer, double threshold, std::string_vie
 std::string calibration_text(const Calibration& found, std::string_view unit) {
     std::string text = fmt::format("at {}: ", format_value(found.threshold, unit));
     if (found.q)
-        text += fmt::format("q {:.6g} of {} {}; ", *found.q, format_thousands(found.checks),
+        text += fmt::format("quantile {:.6g} of {} {}; ", *found.q, format_thousands(found.checks),
                             found.checks == 1 ? "check" : "checks");
     text += fmt::format("{} in this run{} (estimate)", count_text(found.outcome), time_text(found.outcome));
     if (found.outcome.missing > 0) text += ", " + missing_text(found.outcome);

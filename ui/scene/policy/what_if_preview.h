@@ -44,9 +44,9 @@ private:
 /// What what_if() needs of a recording's first `steps` steps: signals, recorded fires, mean costs.
 [[nodiscard]] RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int64_t steps);
 
-/// "at 5.2 bits: 7 refreshes, +11 % time (estimate)"; the part about time is left out while costs are unknown.
+/// "at 5.2 bits: 7 refreshes, +11 to 14 % time (estimate)"; the part about time is left out while costs are unknown.
 [[nodiscard]] std::string what_if_text(const WhatIf& answer, double threshold, std::string_view unit);
-/// "at 5.31 bits: q 0.9975 of 329 checks; 4 refreshes in this run, +2 % time (estimate)"; q and checks only where the
+/// "at 5.31 bits: quantile 0.9975 of 329 checks; 4 refreshes in this run, +2 to 5 % time (estimate)"; quantile and checks only where the
 /// threshold comes from values.
 [[nodiscard]] std::string calibration_text(const Calibration& found, std::string_view unit);
 /// "calibrated on 330 tokens; 2,000 or more are advised"; empty where there are enough.

@@ -34,6 +34,15 @@ float picked_value(const Recording& recording, int64_t t, size_t signal, LayerPi
     return reduce_layers(recording.layer_values(t, signal), pick.reduction, pick.layer);
 }
 
+VerdictCount count_verdicts(const Recording& recording, int64_t steps, size_t signal) {
+    VerdictCount count;
+    for (int64_t t = 1; t <= steps; ++t) {
+        const float value = recording.signal(t, signal);
+        if (!is_absent(value)) ++(value >= 0.5F ? count.yes : count.no);
+    }
+    return count;
+}
+
 void SeriesSet::begin_frame(std::shared_ptr<const Recording> recording, int64_t steps) {
     if (recording != m_recording || steps < m_steps) {
         m_recording = std::move(recording);

@@ -14,6 +14,13 @@ namespace refreshlab::ui {
 /// What a plot with this pick shows at step t, 1 <= t <= steps(): absent() where it was not measured. A strip has the mean.
 [[nodiscard]] float picked_value(const Recording& recording, int64_t t, size_t signal, LayerPick pick);
 
+/// Steps of [1, steps] whose signal says yes (at least 0.5) and no.
+struct VerdictCount {
+    int64_t yes = 0, no = 0;
+};
+/// Of a signal that says yes or no, such as task_score. Cost: one look at every step.
+[[nodiscard]] VerdictCount count_verdicts(const Recording& recording, int64_t steps, size_t signal);
+
 /// The signals of one recording as series with pyramids, each built when first asked for and then kept up to date:
 /// new steps are appended, back-filled ranges are read again. Cost of a frame: O(new values).
 /// Threads  the UI thread.

@@ -105,6 +105,12 @@ void RunBar::add_controls() {
     const EngineState now = m_ctx.status->state;
     if (now == EngineState::finished || now == EngineState::failed)
         add_action(5, spacing(), "run.restart", "Start again", {});
+    if (now == EngineState::finished && m_state.enabled(*m_state.find_action("run.without_refresh"), m_ctx))
+        add_action(9, spacing(), "run.without_refresh",
+                   std::ranges::any_of(m_ctx.drafts.policy().triggers, &Trigger::enabled)
+                       ? "Same run without refresh"
+                       : "Same run with refresh",
+                   {});
 }
 
 /// Tokens a second, or as fast as it goes.
@@ -144,10 +150,9 @@ void RunBar::add_numbers() {
     // While something is under way its bar has their place. Step and refreshes come before seed and temperature, which
     // stand in Sampling as well.
     if (progress.empty()) {
-        constexpr int ranks[] = {4, 8, 13, 14, 15};
         const auto numbers = run_numbers(m_state);
         for (size_t i = 0; i < numbers.size(); ++i)
-            add(ranks[std::min<size_t>(i, 4)], i == 0 ? apart : m_em * 1.1F, numbers[i].width, false,
+            add(numbers[i].rank, i == 0 ? apart : m_em * 1.1F, numbers[i].width, false,
                 [number = numbers[i]] {
                     ImGui::AlignTextToFramePadding();
                     ImGui::PushStyleColor(ImGuiCol_Text, number.colour);

@@ -3,6 +3,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
+#include "ui/scene/series/series_set.h"
 #include "ui/state/shell_state.h"
 
 #include <fmt/format.h>
@@ -16,14 +17,14 @@ namespace refreshlab::ui {
 std::vector<Number> run_numbers(const ShellState& state) {
     const UiContext& ctx = state.ctx;
     std::vector<Number> numbers;
-    const auto add = [&](std::string text, std::string help, Colour colour, const char* widest) {
+    const auto add = [&](int rank, std::string text, std::string help, Colour colour, const char* widest) {
         const float width = std::max(ImGui::CalcTextSize(text.c_str()).x, ImGui::CalcTextSize(widest).x);
-        numbers.push_back({std::move(text), std::move(help), colour, width});
+        numbers.push_back({rank, std::move(text), std::move(help), colour, width});
     };
     const int32_t max_tokens = ctx.recording && state.trace ? ctx.recording->info().config.max_tokens
                                                             : ctx.status->applied.max_tokens;
     const std::string all = format_thousands(std::max<int64_t>(max_tokens, ctx.steps));
-    add(fmt::format("step {} / {}", format_thousands(ctx.shown_step()), all),
+    add(4, fmt::format("step {} / {}", format_thousands(ctx.shown_step()), all),
         ctx.live() ? "The newest step and the tokens asked for"
                    : "The selected step and the tokens asked for",
         ctx.theme.text, fmt::format("step {0} / {0}", all).c_str());
@@ -32,18 +33,28 @@ std::vector<Number> run_numbers(const ShellState& state) {
         ctx.recording->info().config.mode == Mode::overfill; // else there is nothing to count
     const size_t refreshes = ctx.recording->refreshes().size();
     if (refreshing)
-        add(fmt::format("{} {}", refreshes, refreshes == 1 ? "refresh" : "refreshes"),
+        add(8, fmt::format("{} {}", refreshes, refreshes == 1 ? "refresh" : "refreshes"),
             "Splices so far, by hand included", ctx.theme.accent_ink, "00 refreshes");
+    if (const auto score = ctx.signal_id("task_score");
+        score && ctx.steps > 0 && !ctx.recording->info().config.task.kind.empty()) {
+        const VerdictCount count = count_verdicts(*ctx.recording, ctx.steps, *score);
+        const std::string help = "Words of the bundled task " + ctx.recording->info().config.task.kind +
+                                 " so far; the Text panel colours them by Task score";
+        add(8, fmt::format("{} right", format_thousands(count.yes)), help, ctx.theme.text_ok, "00 right");
+        add(8, fmt::format("{} wrong", format_thousands(count.no)), help,
+            count.no > 0 ? ctx.theme.text_error : ctx.theme.text_muted, "00 wrong");
+    }
     const double tps = state.trace ? 0 : ctx.status->tokens_per_second;
     if (tps > 0)
-        add(fmt::format("{} tokens/s", format_number(tps)), "Decode speed over the last 64 tokens",
+        add(13, fmt::format("{} tokens/s", format_number(tps)), "Decode speed over the last 64 tokens",
             ctx.theme.text, "0000 tokens/s");
     if (refreshing && ctx.steps > 0)
-        add(fmt::format("{} per 1,000", format_number(1000.0 * static_cast<double>(refreshes) /
+        add(14,
+            fmt::format("{} per 1,000", format_number(1000.0 * static_cast<double>(refreshes) /
                                                       static_cast<double>(ctx.steps))),
             "Refreshes per 1,000 tokens", ctx.theme.text_muted, "00.0 per 1,000");
     if (refreshing && state.decode_ms > 0)
-        add(fmt::format("+{} % time", format_number(100 * state.refresh_ms / state.decode_ms)),
+        add(15, fmt::format("+{} % time", format_number(100 * state.refresh_ms / state.decode_ms)),
             "Time of teacher passes and splices against the rest of the decode", ctx.theme.text_muted,
             "+00.0 % time");
     return numbers;
@@ -68,7 +79,8 @@ std::vector<Progress> run_progress(ShellState& state) {
     else if (state.busy_since_s < 0)
         state.busy_since_s = now;
     std::vector<Progress> list;
-    if (busy && now - state.busy_since_s > patience)
+    // "New run" shows its own start.
+    if (busy && now - state.busy_since_s > patience && !state.refusals_in_dialog)
         list.push_back({static_cast<float>(std::clamp(status.progress, 0.0, 1.0)),
                         status.message.empty() ? std::string(to_string(status.state)) : status.message,
                         [&state] { state.run("run.stop"); }});

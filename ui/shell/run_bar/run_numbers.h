@@ -10,6 +10,7 @@ namespace refreshlab::ui {
 
 /// Numbers of the run bar, most wanted first: the last ones go when the window is narrow.
 struct Number {
+    int rank; ///< importance for the run bar, 0 first
     std::string text, help;
     Colour colour;
     float width; ///< of the widest text it will have soon, so that the strip does not jitter

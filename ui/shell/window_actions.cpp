@@ -1,0 +1,103 @@
+// What changes the window itself, and what helps.
+#include "ui/dialogs/dialogs.h"
+#include "ui/shell/parts.h"
+#include "ui/state/dialog.h"
+#include "ui/state/layout.h"
+#include "ui/state/shell_state.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace refreshlab::ui {
+
+std::vector<Action> make_window_actions(ShellState& state) {
+    std::vector<Action> list;
+    for (const std::string& name : theme_names(state.ctx.host.assets())) {
+        std::string label = name;
+        label[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(label[0])));
+        list.push_back({"view.theme." + name,
+                        "View/Theme",
+                        label,
+                        "Changes the colours to the theme " + name + ".",
+                        0,
+                        [&state, name](UiContext&) { state.wanted_theme = name; },
+                        {},
+                        {},
+                        [name](const UiContext& ctx) { return ctx.theme.name == name; }});
+    }
+    constexpr ImGuiKey numbers[] = {ImGuiKey_1, ImGuiKey_2, ImGuiKey_3};
+    const char* const helps[] = {"All panels.", "Signals large, with policy and text.",
+                                 "Text and signals only, in larger type, for a projector."};
+    for (size_t i = 0; i < layout_names().size(); ++i) {
+        const std::string& name = layout_names()[i];
+        std::string id = "view.layout." + name;
+        std::ranges::transform(id, id.begin(),
+                               [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        list.push_back({id,
+                        "View/Layout",
+                        name,
+                        helps[i],
+                        ImGuiMod_Ctrl | numbers[i],
+                        [&state, name](UiContext&) {
+                            state.wanted_layout = name;
+                            state.wanted_layout_bundled = false;
+                        },
+                        {},
+                        {},
+                        [&state, name](const UiContext&) { return state.settings.layout == name; }});
+    }
+    list.push_back({"view.layout.reset", "View/Layout", "Reset layout",
+                    "Puts the panels of this layout back to their first places.", 0, [&state](UiContext&) {
+                        state.wanted_layout = state.settings.layout;
+                        state.wanted_layout_bundled = true;
+                    }});
+    list.push_back({"view.layout.lock",
+                    "View/Layout",
+                    "Lock layout",
+                    "Keeps panels from being moved or resized by accident.",
+                    0,
+                    [&state](UiContext&) { state.settings.layout_locked = !state.settings.layout_locked; },
+                    {},
+                    {},
+                    [&state](const UiContext&) { return state.settings.layout_locked; }});
+    const auto scale = [&state](bool up) {
+        state.settings.user_scale = next_scale(state.settings.user_scale, up);
+        state.wanted_theme = state.ctx.theme.name;
+    };
+    list.push_back({"view.scale_up", "View", "Larger", "Enlarges text and controls.",
+                    ImGuiMod_Ctrl | ImGuiKey_Equal, [scale](UiContext&) { scale(true); },
+                    [&state](const UiContext&) { return state.settings.user_scale < max_user_scale; },
+                    [](const UiContext&) { return std::string("300 % is the largest size"); }});
+    list.push_back({"view.scale_down", "View", "Smaller", "Reduces text and controls.",
+                    ImGuiMod_Ctrl | ImGuiKey_Minus, [scale](UiContext&) { scale(false); },
+                    [&state](const UiContext&) { return state.settings.user_scale > min_user_scale; },
+                    [](const UiContext&) { return std::string("75 % is the smallest size"); }});
+    list.push_back({"view.scale_reset", "View", "Normal size", "Text and controls at 100 %.",
+                    ImGuiMod_Ctrl | ImGuiKey_0, [&state](UiContext& ctx) {
+                        state.settings.user_scale = 1;
+                        state.wanted_theme = ctx.theme.name;
+                    }});
+    return list;
+}
+
+std::vector<Action> make_help_actions(ShellState& state) {
+    std::vector<Action> list;
+    list.push_back({"help.shortcuts", "Help", "Shortcuts and gestures",
+                    "Lists every key and what the mouse does.", ImGuiKey_F1,
+                    [&state](UiContext&) { state.dialog = make_shortcuts_dialog(); }});
+    list.push_back({"help.legend", "Help", "Terms and letters",
+                    "What the words and the letters of the window mean.", ImGuiMod_Shift | ImGuiKey_F1,
+                    [&state](UiContext&) { state.dialog = make_legend_dialog(); }});
+    list.push_back({"help.first_hints", "Help", "Show the first hints",
+                    "Shows the card of the first start once more.", 0,
+                    [&state](UiContext&) { state.hints_recalled_s = ImGui::GetTime(); }});
+    list.push_back({"help.palette", "Help", "Find a command...",
+                    "Finds commands, parameters, signals and panels by their names.",
+                    ImGuiMod_Ctrl | ImGuiKey_P,
+                    [&state](UiContext&) { state.dialog = make_palette_dialog(); }});
+    list.push_back({"help.about", "Help", "About RefreshLab", "Version, libraries and licences.", 0,
+                    [&state](UiContext&) { state.dialog = make_about_dialog(); }});
+    return list;
+}
+
+} // namespace refreshlab::ui
