@@ -57,7 +57,7 @@ void fit_axis(ValueAxis& axis, AxisScale scale, const SeriesSummary& seen, std::
 /// them, as far as they stay apart on the others (and 0 on symlog). An axis zoomed into less than a decade gets round ones.
 [[nodiscard]] std::vector<double> axis_ticks(const ValueAxis& axis, int at_most);
 
-/// Values of a path that the axis cannot place are taken from it: its line leaves the plot through the lower edge there,
+/// Removes from a path the values that the axis cannot place. Its line leaves the plot through the lower edge there,
 /// and their steps go to PlotPath::below_x, for a mark at that edge. Only log has such values.
 void clip_to_axis(const ValueAxis& axis, PlotPath& path);
 /// The same for an envelope.
