@@ -11,8 +11,8 @@ enum class ErrorKind {
 };
 
 /// The one exception type of the program's borders: files, command line, user input, devices. Its text is one line:
-/// "reading tokenizer.json of ./models/x: merges missing; is this a SentencePiece model?" However much of a file or an option
-/// stands in it, it has some thousand characters at most: of a longer part the middle is left out.
+/// "reading tokenizer.json of ./models/x: merges missing; is this a SentencePiece model?" It has some thousand
+/// characters at most: of a longer part (a file's line, an option) the middle is left out.
 class Error : public std::runtime_error {
 public:
     /// \param doing    what was being done: "reading model.safetensors"

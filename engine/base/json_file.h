@@ -8,8 +8,8 @@
 
 namespace refreshlab {
 
-/// Parses JSON text. Errors name line and column (1-based): "line 3, column 14: ...". Duplicate keys, comments and
-/// trailing text are refused; nesting deeper than 256 is refused.
+/// Parses JSON text. Errors name line and column (1-based): "line 3, column 14: ...". Duplicate keys, comments,
+/// trailing text and nesting deeper than 256 are refused.
 /// \param what  what the text is, for the message: a path or "--policy"
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& what);
 
@@ -24,8 +24,8 @@ namespace refreshlab {
 /// Writes text to path through a temporary file and rename, so that a failure leaves the old file. Throws Error.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// A name beside `path` where nothing stands, and which no other call returns. A writer makes its file or folder there and
-/// then renames it: so two writers of one path never meet, and a file of the user is never in the way.
+/// A free name beside `path`, which no other call returns. A writer makes its file or folder there and then renames it.
+/// So two writers of one path never meet, and no file of the user is in the way.
 [[nodiscard]] std::filesystem::path temporary_beside(const std::filesystem::path& path);
 
 } // namespace refreshlab

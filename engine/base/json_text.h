@@ -6,8 +6,8 @@
 
 namespace refreshlab {
 
-/// The text of any JSON value. Bytes that are not UTF-8 (the name of a folder, a text of a damaged trace) become U+FFFD,
-/// where json::dump() by itself would throw.
+/// The text of any JSON value. Bytes that are not UTF-8 (the name of a folder, a text of a damaged trace) become
+/// U+FFFD; json::dump() by itself would throw.
 /// \param indent  columns per level; -1: all in one line
 [[nodiscard]] std::string json_text(const nlohmann::json& value, int indent = -1);
 

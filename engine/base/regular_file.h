@@ -11,8 +11,8 @@
 
 namespace refreshlab {
 
-/// A regular file that is open for reading; the destructor closes it. Every file that a person or a model folder names is
-/// opened here, so that a pipe, a device, a socket or a folder in its place is refused at once: opening a pipe waits for a
+/// A regular file that is open for reading; the destructor closes it. Every file that a person or a model folder names
+/// is opened here. A pipe, a device, a socket or a folder in its place is refused at once: opening a pipe waits for a
 /// writer, and reading a device may never end.
 class RegularFile {
 public:

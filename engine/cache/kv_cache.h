@@ -42,8 +42,8 @@ public:
     [[nodiscard]] at::Tensor keys(int64_t first_pos, int64_t n) const;
     [[nodiscard]] at::Tensor values(int64_t first_pos, int64_t n) const;
 
-    /// Writes one layer's columns at [length(), length() + n), without moving the length: all layers of a pass write
-    /// first, then commit() moves it once. k, v: [n, kv_heads, head_dim], any float dtype (rounded on store).
+    /// Writes one layer's columns at [length(), length() + n), and does not change the length: first all layers of a
+    /// pass write, then commit() changes it once. k, v: [n, kv_heads, head_dim], any float dtype (rounded on store).
     void write(int64_t layer, const at::Tensor& k, const at::Tensor& v);
     /// Every layer has written n columns: length() += n, with this origin.
     void commit(int64_t n, Origin origin);
@@ -73,12 +73,14 @@ public:
     [[nodiscard]] int64_t bytes_used() const;
     [[nodiscard]] int64_t journal_bytes() const;
 
-    /// Told of every change right after it: commit, adopt_prefix, splice, mark_skipped, mark_rebuilt, truncate. Step and owner
-    /// are the listener's to add. A rewind() tells nothing: it takes changes back, and so does a fork of the recording.
+    /// Is told of every change right after it: commit, adopt_prefix, splice, mark_skipped, mark_rebuilt, truncate. The
+    /// listener adds step and owner. rewind() tells nothing: it takes changes back, and so does the fork of the
+    /// recording.
     void set_listener(std::function<void(CacheEvent)> listener);
     /// Tells that positions [first_pos, length()) hold entries that were computed again (rebuild mode).
     void mark_rebuilt(int64_t first_pos, int32_t refresh);
-    /// No change is told while it lives: for passes that are no part of the run, and parts of a change that is told as a whole.
+    /// While it lives, no change is told: for passes that are no part of the run, and for parts of a change that is
+    /// told as a whole.
     class Quiet {
     public:
         explicit Quiet(KvCache& cache);

@@ -11,8 +11,8 @@
 
 namespace refreshlab {
 
-/// What goes down to the decode thread. Plain data that serialises: a trace logs it, a socket could carry it. Commands
-/// are applied between steps; those marked * change the recording and are logged with the step at which they act.
+/// What the decode thread is told. Plain data that serialises: a trace logs it, a socket could carry it. Commands are
+/// applied between steps. Those marked * change the recording, and are logged with the step at which they act.
 namespace command {
 /// Loads models if they changed, prefills, then decodes, or waits paused after the prefill.
 struct StartRun {
@@ -46,12 +46,13 @@ struct RequestAttention {
     int64_t position = 0;
     bool teacher = false;
 };
-/// Pauses the run and holds the caches of its models against recomputation; the report grows in EngineStatus. Stop ends it.
+/// Pauses the run and compares the caches of its models with recomputation. The report grows in EngineStatus; Stop ends
+/// the check.
 struct CheckExactness {
     ExactnessOptions options;
 };
-/// How fast a running decode goes on, at most: each token waits until its time has come. No part of a run: nothing that is
-/// recorded depends on it but the times of arrival. Step is not held back.
+/// The highest pace of a running decode: each token waits until its time has come. It is no part of a run: only the
+/// recorded times of arrival depend on it. Step does not wait.
 struct SetPace {
     double tokens_per_second = 0; ///< 0 = as fast as it goes; below slowest_pace: that
 };

@@ -15,13 +15,13 @@ namespace refreshlab {
 
 /// Commands from the UI thread to the decode thread. A later command with the same coalesce_key takes the place of the
 /// earlier one at the end of the queue, so a dragged slider never piles up (reference/style.md, habit 9). A whole new
-/// policy also takes out the settings that were meant for the waiting one it replaces.
+/// policy also removes the settings that were meant for the waiting policy it replaces.
 /// Threads  any thread pushes, one thread pops. The mutex protects the deque only and is held for a push or a pop; the
 ///          decode thread waits on the condition while it has nothing to decode.
 class CommandQueue {
 public:
-    /// \return the command's ticket: 1, 2, 3, ... in the order in which commands came, and leave. After close() the command
-    /// is dropped, and the ticket is 0.
+    /// \return the command's ticket: 1, 2, 3, ... in the order in which commands come and leave. After close() the
+    /// command is dropped and the ticket is 0.
     uint64_t push(Command command);
     struct Taken {
         Command command;
@@ -30,7 +30,7 @@ public:
     [[nodiscard]] std::optional<Taken> try_pop();
     /// Waits until there is a command or close() was called; nothing after close() once the queue is empty.
     [[nodiscard]] std::optional<Taken> wait_pop();
-    /// The same until a moment: nothing where none came before it.
+    /// The same with a deadline: nothing where no command came before it.
     [[nodiscard]] std::optional<Taken> wait_pop_until(std::chrono::steady_clock::time_point moment);
     void close();
     [[nodiscard]] size_t size() const;

@@ -40,8 +40,8 @@ struct EngineStatus {
     EngineState state = EngineState::idle;
     std::string message; ///< progress ("loading teacher") or the error that led to `failed`
     double progress = 0; ///< 0..1 while loading or prefilling
-    /// Ticket of the newest command that was answered, applied or refused. What was sent before it has been answered too,
-    /// or a later command of the same kind has taken its place.
+    /// Ticket of the newest command that was answered, that is, applied or refused. Every earlier command has been
+    /// answered too, or a later one of the same kind has taken its place.
     uint64_t answered = 0;
     RunConfig applied;             ///< configuration as the engine uses it now
     ModelSummary teacher, student; ///< empty names while nothing is loaded
@@ -61,30 +61,31 @@ struct EngineStatus {
     bool checking = false; ///< one is under way: message and progress are its own
     std::string error;     ///< the newest command that could not be carried out, one line
     uint64_t errors = 0;   ///< how many there were: a rise means `error` is news
-    /// The newest of them in order, at most kept_refusals; the last is `error`. One refusal often brings others along (a
-    /// start that failed, then steps of a run that is not there), and a reader who looks late must still see the cause first.
+    /// The newest of them in order, at most kept_refusals; the last is `error`. One refusal often causes others (a
+    /// start that failed, then steps of a run that is not there). A reader who looks late must still see the cause
+    /// first.
     std::vector<std::string> refusals;
     static constexpr size_t kept_refusals = 8;
     bool recorded = false;   ///< runs go into a trace file while they grow
     std::string trace_error; ///< recording to disk has stopped because of this
 };
 
-/// What the window knows of the engine: commands down, status and recording up. Today it is a thread in this process
-/// (SessionWorker); nothing here stops it from being a socket.
+/// What the window knows of the engine: commands go down, status and recording come up. Today the engine is a thread in
+/// this process (SessionWorker). Nothing here keeps it from being at the other end of a socket.
 class EngineLink {
 public:
     virtual ~EngineLink() = default;
     /// Any thread; never blocks for a step.
-    /// \return the command's ticket, which EngineStatus::answered reaches; they rise with every command. 0: the engine is
-    /// being closed, and the command was dropped.
+    /// \return the command's ticket, which EngineStatus::answered will reach; tickets rise with every command. 0: the
+    /// engine is closing and dropped the command.
     virtual uint64_t send(Command command) = 0;
     /// Any thread; cheap.
     [[nodiscard]] virtual std::shared_ptr<const EngineStatus> status() const = 0;
     /// The current run (a rewind or a new run replaces it); null before the first. Any thread; cheap.
     [[nodiscard]] virtual std::shared_ptr<const Recording> recording() const = 0;
-    /// Called from the decode thread when there is news, at most once until the UI has taken it (see
-    /// reference/ui.md, 6). Set before the first command. Once on_news() has returned, the former callback neither runs
-    /// nor will be called again; a callback must not call on_news() itself.
+    /// Sets the callback that the decode thread calls when there is news, at most once until the UI has taken it (see
+    /// reference/ui.md, 6). Set it before the first command. Once on_news() has returned, the former callback neither
+    /// runs nor will be called again. A callback must not call on_news() itself.
     virtual void on_news(std::function<void()> wake) = 0;
     /// What a start of this configuration would meet. Any thread, several at once; takes as long as reading a tokenizer does, so
     /// a window asks beside its frames. Changes nothing, throws nothing.

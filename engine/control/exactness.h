@@ -10,8 +10,8 @@
 
 namespace refreshlab {
 
-/// Faults of a KV cache, wrong by construction: switches for teaching. Each is put into the cached path only, and the
-/// check must catch it. Source: reference/refresh.md, section 9, "Failure modes".
+/// Faults of a KV cache, wrong on purpose: switches for teaching. Each acts in the cached path only, and the check must
+/// catch it. Source: reference/refresh.md, section 9, "Failure modes".
 enum class CacheFault : uint8_t {
     none,
     stale_cache,         ///< the prompt was edited, its old columns were kept
@@ -30,7 +30,7 @@ inline constexpr std::array<std::string_view, 5> cache_fault_names{
 /// What to check. The prompt and the models are those of the run.
 struct ExactnessOptions {
     CacheFault fault = CacheFault::none;
-    int32_t steps = 32;  ///< cached decode steps held against the naive forward
+    int32_t steps = 32;  ///< cached decode steps that are compared with the naive forward
     bool latency = true; ///< the prefill/decode micro-benchmark as well
     std::vector<int32_t> lengths{16, 64, 256,
                                  1024}; ///< its prompt lengths L; those beyond the context are left out
@@ -44,7 +44,7 @@ struct ExactnessOptions {
 [[nodiscard]] ExactnessOptions exactness_options_from_json(const nlohmann::json& json,
                                                            const std::string& what);
 
-/// One statement "A equals B" and what came out.
+/// One statement "A equals B" and its result.
 struct ExactnessCheck {
     std::string subject; ///< "teacher", "student", "pair"
     std::string name;    ///< "cached = naive", "chunks of 7 = one prefill", ...

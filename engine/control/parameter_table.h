@@ -35,8 +35,8 @@ struct ParameterEntry {
 [[nodiscard]] Trigger* find_trigger(RefreshPolicy& policy, std::string_view signal);
 [[nodiscard]] const Trigger* find_trigger(const RefreshPolicy& policy, std::string_view signal);
 
-/// The key of the list for any spelling of a trigger's field ("kl_nats.stride" -> "kl.every"; "stride" is what earlier versions called `every`); others come back as they
-/// are.
+/// The key of the list for any spelling of a trigger's field ("kl_nats.stride" -> "kl.every"; "stride" is what earlier
+/// versions called `every`); others come back as they are.
 [[nodiscard]] std::string listed_key(std::string_view key);
 
 } // namespace refreshlab

@@ -22,7 +22,7 @@ inline constexpr int64_t max_attention_megabytes = 1 << 20; ///< of CaptureConfi
 inline constexpr size_t max_top_k = 16; ///< candidates of a step that a recording keeps at most
 
 enum class Dtype : uint8_t { f32, bf16, f16 };
-/// CPU code of the kernels, kernels::Isa by the same names. On a GPU it decides nothing.
+/// CPU code of the kernels; the names are those of kernels::Isa. A GPU does not use it.
 enum class KernelSet : uint8_t {
     automatic, ///< "auto": the widest that the processor has
     portable,
@@ -57,7 +57,7 @@ struct CaptureConfig {
     friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;
 };
 
-/// What a run is scored against token by token (engine/tasks; signal task_score). Empty kind: nothing.
+/// The task that a run is scored by, token by token (engine/tasks; signal task_score). Empty kind: no task.
 struct TaskConfig {
     std::string kind;      ///< roll_call | company | chronicle | chain_of_key | ledger | table | retell
     std::string reference; ///< the expected answer; kinds that are scored by exact match need it
@@ -78,7 +78,7 @@ struct RunConfig {
     std::string prompt;
     bool raw_prompt = false; ///< skip the chat template
     /// When not empty, the continuation is read instead of drawn (teacher forcing): y_1, y_2, ... are this text's
-    /// tokens, one choice replaced by the given one each time. Signals, triggers and refreshes work as ever.
+    /// tokens: each choice is replaced by the given one. Signals, triggers and refreshes work as always.
     std::string given_text;
     TaskConfig task;
     int32_t max_tokens = 256; ///< N
@@ -95,7 +95,7 @@ struct RunConfig {
 
 [[nodiscard]] nlohmann::json to_json(const RunConfig& config);
 /// Throws Error{bad_input} naming `what` and the key: unknown keys, wrong types, numbers outside the ranges of
-/// control/parameters.h. Absent keys keep their defaults. Reads all that to_json writes, so negative thresholds too.
+/// control/parameters.h. Absent keys keep their defaults. Reads all that to_json writes, also negative thresholds.
 [[nodiscard]] RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what);
 /// Throws Error{bad_input} naming the key of the first value outside its range; for configurations made in code.
 void check_run_config(const RunConfig& config, const std::string& what);

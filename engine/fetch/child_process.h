@@ -14,7 +14,8 @@ struct ChildResult {
     bool stopped = false; ///< by `go_on`
 };
 
-/// Runs a program, found in PATH unless its name has a slash, without a shell, with nothing on its stdin, and waits for it.
+/// Runs a program and waits for it: without a shell, with nothing on its stdin. It is searched in PATH unless its name
+/// has a slash.
 /// \param environment  variables that are set beside this process's own
 /// \param go_on        asked about ten times a second; false kills the program and all that it started
 /// Throws Error{failure} when it cannot be started.

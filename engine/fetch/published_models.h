@@ -30,7 +30,7 @@ struct PublishedModel {
 /// \param assets  the program's assets folder, which stands in the source folder; may be empty
 [[nodiscard]] std::filesystem::path models_folder(const std::filesystem::path& assets);
 
-/// Whether a model is there: a file of its name and size.
+/// Whether a model has been fetched: there is a file of its name and size.
 [[nodiscard]] bool is_fetched(const PublishedModel& model, const std::filesystem::path& folder);
 
 } // namespace refreshlab

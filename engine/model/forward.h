@@ -37,22 +37,22 @@ struct StepInputs {
         tokens;                   ///< not empty; step() and read_only() take one                   (asserted)
     Origin origin = Origin::none; ///< of the columns that are appended
     Rows rows = Rows::last;       ///< prefill() only: the others give their one row
-    bool logits = true;           ///< gives the rows themselves; off, they live no longer than the pass
+    bool logits = true;           ///< gives the rows themselves; false: they end with the pass
     std::optional<kernels::RowAsk> ask;   ///< read off every row that gets logits, in one pass over it
     McRequest mc;                         ///< step() only
     std::span<LayerHooks* const> hooks{}; ///< see and steer the layers; not null (asserted)
 };
 
-/// What a pass gives. Everything is there when the call returns, but for `logits` and `mc_logits`, which may still be
-/// under way on a CUDA device.
+/// What a pass gives. When the call returns, a CUDA device may still be computing `logits` and `mc_logits`; everything
+/// else is there.
 struct StepOutputs {
     at::Tensor logits;                        ///< [rows, vocab] fp32 on the model's device; undefined without
     std::vector<kernels::RowSummary> summary; ///< [rows]; empty where nothing was asked
     at::Tensor mc_logits;                     ///< [N, vocab] fp32, device; undefined without MC rows
 };
 
-/// The forward pass of one model over one cache. `PlainForward` is the oracle: whatever is faster must give what it
-/// gives, bit for bit on the CPU and to rounding on CUDA.
+/// The forward pass of one model over one cache. `PlainForward` is the oracle. A faster forward must give its numbers:
+/// bit for bit on the CPU, to rounding on CUDA.
 ///
 /// Threads  const; callers on several threads need a cache each.
 class Forward {
@@ -67,13 +67,13 @@ public:
     /// Feeds tokens at positions cache.length(), ... and appends their columns. Chunked inside; exact.
     virtual StepOutputs prefill(KvCache& cache, const StepInputs& in) const = 0;
 
-    /// One decode step: feeds a token at position cache.length(), appends its column. With mc.passes = N, N more rows ride
-    /// along with dropout: they see the prefix columns and a column of their own, and never touch the cache. Row 0 has
-    /// the same bits with and without them.
+    /// One decode step: feeds a token at position cache.length(), appends its column. With mc.passes = N the pass has N
+    /// more rows, with dropout. They see the prefix columns and a column of their own, and never write to the cache.
+    /// Row 0 has the same bits with and without them.
     virtual StepOutputs step(KvCache& cache, const StepInputs& in) const = 0;
 
-    /// Runs a token at `position` again without writing: it attends the cache's own columns [0, position] as they are.
-    /// Used by on_fire = redraw and to look again at an old step.
+    /// Runs a token at `position` again and writes nothing. The token attends to the cache's columns [0, position] as
+    /// they are. Used by on_fire = redraw and to look again at an old step.
     [[nodiscard]] virtual StepOutputs read_only(const KvCache& cache, int64_t position,
                                                 const StepInputs& in) const = 0;
 };

@@ -22,7 +22,7 @@ struct LlamaWeights;
 using LoadProgress = std::function<bool(double fraction, const std::string& what)>;
 
 /// Weights of a Llama-layout decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU MLP, with the differences between
-/// families that ModelConfig names (biases, q/k norm, sliding windows). Its passes are behind forward().
+/// families that ModelConfig names (biases, q/k norm, sliding windows). forward() runs its passes.
 ///
 /// window  a sliding window is a mask: the cache keeps every position, and a query at position p reads (p - window, p] of
 ///         a sliding layer, in every pass.
@@ -31,16 +31,16 @@ using LoadProgress = std::function<bool(double fraction, const std::string& what
 class LlamaModel {
 public:
     /// Reads the weights of a model; every stored type becomes `dtype`. Progress is told before every tensor, as the fraction
-    /// of bytes read, and can cancel there. Throws Error naming file and tensor; a model with weights which the family has
-    /// no place for is refused as well (they would change the model's numbers).
+    /// of bytes read, and can cancel there. Throws Error naming file and tensor; also for weights that the family has
+    /// no place for (they would change the model's numbers).
     [[nodiscard]] static std::unique_ptr<LlamaModel> load(const ModelSource& source, at::Device device,
                                                           at::ScalarType dtype,
                                                           const LoadProgress& progress = {});
-    /// The same of a checkpoint folder or a GGUF file.
+    /// The same for the path of a checkpoint folder or a GGUF file.
     [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& path,
                                                           at::Device device, at::ScalarType dtype,
                                                           const LoadProgress& progress = {});
-    /// A model from given weights (name -> tensor, Hugging Face names), for tests and stand-ins.
+    /// A model from given weights (name -> tensor, Hugging Face names), for tests.
     [[nodiscard]] static std::unique_ptr<LlamaModel>
     from_weights(const ModelConfig& config,
                  const std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>& weight,
@@ -75,7 +75,7 @@ private:
     std::unique_ptr<Impl> m_impl;
 };
 
-/// A checkpoint folder's random stand-in: same code path, weights N(0, 0.02) from a seed. For machines without the pair.
+/// A model with random weights, N(0, 0.02) from a seed, through the same code path. For tests without a checkpoint.
 [[nodiscard]] std::unique_ptr<LlamaModel> random_llama(const ModelConfig& config, uint64_t seed,
                                                        at::Device device, at::ScalarType dtype);
 

@@ -21,10 +21,12 @@ struct ModelNeed {
     std::string device = "cpu"; ///< "cpu" or "cuda:<number>", as at::Device::str() says it
     int64_t capacity = 0;       ///< positions of its KV cache; 0 = no cache
     int64_t logit_rows = 1;     ///< fp32 rows of the vocabulary that are held at once, rings included
-    bool loaded = false;        ///< its weights are there: what the device has left already goes without them
+    bool loaded =
+        false; ///< its weights are on the device already, and `available` does not count that memory
 };
 
-/// What the models of one device need beyond what is there already, and what the device has. All numbers are bytes.
+/// What the models of one device still need, beyond what they hold already, and what the device has. All numbers are
+/// bytes.
 ///
 /// Weights and caches are exact (zero padding of odd widths included): what LlamaModel::weight_bytes() and
 /// KvCache::bytes_reserved() will say. The working space is an upper estimate: activations of one chunk of a prefill,
@@ -50,7 +52,7 @@ struct MemoryEstimate {
 /// \param root  the folder that holds proc/ and sys/
 [[nodiscard]] std::optional<int64_t> host_memory_available(const std::filesystem::path& root = "/");
 
-/// The same of "cpu" or "cuda:<number>": free memory of the device and what the allocator keeps for reuse.
+/// The same for "cpu" or "cuda:<number>": free memory of the device and what the allocator keeps for reuse.
 [[nodiscard]] std::optional<int64_t> device_memory_available(const std::string& device);
 
 /// How many bytes can still be allocated on a device; nothing where nobody knows. device_memory_available(), or what a

@@ -21,10 +21,11 @@ struct RopeScaling {
         factors; ///< of `factors` [head_dim / 2]: what each frequency is divided by (GGUF files have them)
 };
 
-/// What a checkpoint's config.json says, checked: every size positive, heads a multiple of kv_heads, head_dim explicit or
-/// hidden / heads. (A GGUF file's metadata give the same: engine/model/gguf/gguf_config.h.) The families (model_type) are llama, mistral, qwen2 and qwen3: one block with the differences below.
-/// Silent keys get what `transformers` 5 assumes for the family. Refused, with the list of what is supported: any other
-/// family, and every setting that the forward pass would silently get wrong.
+/// What a checkpoint's config.json says, checked: every size positive, heads a multiple of kv_heads, head_dim explicit
+/// or hidden / heads. (A GGUF file's metadata give the same: engine/model/gguf/gguf_config.h.) The families
+/// (model_type) are llama, mistral, qwen2 and qwen3: one block with the differences below. An absent key gets what
+/// `transformers` 5 assumes for the family. Any other family is refused, with the list of what is supported, and so is
+/// every setting that the forward pass would silently get wrong.
 struct ModelConfig {
     std::string model_type;
     int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0;

@@ -14,8 +14,8 @@ namespace refreshlab {
 class ChatTemplate;
 class Tokenizer;
 
-/// Where a model comes from: a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or a GGUF file. Whatever takes
-/// a model takes one of these, and nothing else asks which of the two it is.
+/// Where a model comes from: a Hugging Face folder (config.json, tokenizer.json, *.safetensors) or a GGUF file. Code
+/// that takes a model takes one of these. Nothing else asks which of the two it is.
 ///
 /// Every function reads what it gives, each time. All throw Error{bad_input} naming the file and what is wrong with it.
 /// Threads  const; several may read at once. The files must not shrink while the object lives.
@@ -36,7 +36,7 @@ public:
     [[nodiscard]] virtual std::string config_name() const = 0;
     [[nodiscard]] virtual ModelConfig config() const = 0;
     [[nodiscard]] virtual std::shared_ptr<const Tokenizer> tokenizer() const = 0;
-    /// Of the bytes that tokenizer() reads: equal digests need no second reading, which may take seconds.
+    /// Of the bytes that tokenizer() reads. Where two digests are equal, one reading is enough (it may take seconds).
     [[nodiscard]] virtual std::string tokenizer_digest() const = 0;
     [[nodiscard]] virtual std::shared_ptr<const ChatTemplate>
     chat_template() const = 0; ///< null: it has none

@@ -6,8 +6,8 @@
 
 namespace refreshlab {
 
-/// kl_mean_nats, live and in the threshold preview: mean of kl_nats over steps first .. last; absent() where a step has none
-/// (its row fell out of the ring: missing, never approximated) and for an empty range.
+/// kl_mean_nats, live and in the threshold preview: mean of kl_nats over steps first .. last; absent() for an empty
+/// range, and where a step has none (its row fell out of the ring: it is missing, never approximated).
 /// \param kl_at  kl_nats of a step, float(int64_t)
 template <typename KlAt>
 [[nodiscard]] float mean_kl(int64_t first, int64_t last, const KlAt& kl_at) {

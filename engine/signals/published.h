@@ -8,9 +8,9 @@
 
 namespace refreshlab {
 
-/// A signal that a component of one run brings along, next to those of the registry: a cache policy tells what it keeps, for
-/// example. The component lists its signals before the run starts, RunInfo::published_signals carries them, and the recording
-/// has them in its table of signals: they can be plotted, used as a trigger and exported like any other.
+/// A signal that a component of one run adds to those of the registry: a cache policy, for example, tells what it
+/// keeps. The component lists its signals before the run starts. RunInfo::published_signals carries them, and the
+/// recording has them in its table of signals. So they can be plotted, used as a trigger and exported like any other.
 struct PublishedSignal {
     std::string name;                   ///< is_signal_name(); no name of the registry
     std::string label;                  ///< sentence case, without unit
@@ -34,8 +34,8 @@ struct PublishedSignal {
 /// Id of the index-th published signal of a run: after those of the registry.
 [[nodiscard]] size_t published_id(size_t index);
 
-/// The signals of a run: the registry's, then the published ones. The views of the latter look into `published`, which must
-/// stay where it is.
+/// The signals of a run: the registry's, then the published ones. The text views of the latter point into `published`,
+/// which must stay where it is.
 /// Throws Error{bad_input} naming the signal: more than max_signals in all, a name or a letter that is taken, a name that is no
 /// snake_case, a range or a text that is not usable.
 [[nodiscard]] std::vector<Signal> signal_table(std::span<const PublishedSignal> published);

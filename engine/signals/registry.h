@@ -14,8 +14,8 @@
 
 namespace refreshlab {
 
-/// "Not computed at this step": a NaN with a payload of its own, so that a measured NaN stays something else
-/// (reference/ui.md, SG8). Copying and storing keep the payload; arithmetic does not: test before computing.
+/// "Not computed at this step": a NaN with a payload of its own, so that a measured NaN differs from it
+/// (reference/ui.md, SG8). Copying and storing keep the payload. Arithmetic does not: test before you compute.
 inline constexpr uint32_t absent_bits = 0x7FC0AB5EU;
 [[nodiscard]] inline float absent() {
     return std::bit_cast<float>(absent_bits);
@@ -26,7 +26,7 @@ inline constexpr uint32_t absent_bits = 0x7FC0AB5EU;
 
 /// What a signal needs to be computed, hence what it costs.
 enum class SignalCost : uint8_t {
-    free,         ///< read off the row that exists anyway
+    free,         ///< computed from the row that exists anyway
     teacher_pass, ///< a teacher pass over delta (a KL probe); comes with every refresh
     mc_rows,      ///< N extra rows of the student's forward
 };
@@ -69,8 +69,8 @@ struct SignalInputs {
 };
 
 /// One named number per step, or per step and layer. A new signal is a new file in engine/signals/defined and one line in
-/// signal_list.h; it can then be plotted, used as a trigger, coloured onto the text, exported and swept. A layered signal has
-/// the mean over its layers where others have their number.
+/// signal_list.h; it can then be plotted, used as a trigger, coloured onto the text, exported and swept. Where other
+/// signals have their number, a layered signal has the mean over its layers.
 struct Signal {
     std::string_view name;        ///< snake_case, also in traces, CSV and policies
     std::string_view label;       ///< sentence case, without unit

@@ -2,7 +2,7 @@
 
 #include "engine/signals/registry.h"
 
-/// Every signal, in display order: the one line that a new signal needs beside its own file.
+/// Every signal, in display order. A new signal needs its own file and one line here.
 #define RL_SIGNALS(X)                                                                                        \
     X(entropy_bits)                                                                                          \
     X(kl_nats)                                                                                               \

@@ -21,8 +21,8 @@ struct ChatMessage {
 
 struct RenderOptions {
     bool add_generation_prompt = true; ///< ends where the assistant's answer begins
-    /// Further variables of the template, by name: {"enable_thinking", false}, {"date_string", "26 Jul 2024"}. They
-    /// cover the special tokens of the folder's configuration.
+    /// Further variables of the template, by name: {"enable_thinking", false}, {"date_string", "26 Jul 2024"}. They win
+    /// over the special tokens of the folder's configuration.
     std::map<std::string, std::variant<bool, int64_t, double, std::string>> variables;
     /// What strftime_now shows; nothing: this machine's local time, now.
     std::optional<std::tm> now;
@@ -35,8 +35,8 @@ struct RenderOptions {
 /// list methods, slices, raise_exception, strftime_now.
 /// Reference: Hugging Face "chat templating"; trim_blocks and lstrip_blocks are on.
 ///
-/// A template that asks for the day (Llama 3.1) renders differently tomorrow. What a run was given is therefore kept as
-/// text and ids (see PromptText), never rendered again.
+/// A template that asks for the day (Llama 3.1) renders differently tomorrow. A run therefore keeps its prompt as text
+/// and ids (see PromptText), and never renders it again.
 class ChatTemplate {
 public:
     /// Looks where models keep it, the newest place first: chat_template.jinja; additional_chat_templates/default.jinja;

@@ -8,8 +8,8 @@
 
 namespace refreshlab {
 
-/// FNV-1a with 128 bits over a series of fields; each field carries its length, so that fields cannot run into each
-/// other. Tells files apart that differ by accident; it is no protection against a forger.
+/// FNV-1a with 128 bits over a series of fields; each field carries its length, so that two fields never read as one.
+/// It tells apart files that differ by accident. It does not protect against a forger.
 /// Source: Fowler, Noll, Vo; RFC 9923.
 class Digest {
 public:

@@ -20,15 +20,16 @@ struct PromptText {
     std::vector<int32_t> control_ids = {};
 };
 
-/// What a person must know about a prompt with control tokens: "the prompt contains 2 control tokens (<|end|>, <|user|>);
-/// the model reads them as marks of the chat and not as text". Empty where there are none.
+/// What a person must be told about a prompt with control tokens: "the prompt contains 2 control tokens (<|end|>,
+/// <|user|>); the model reads them as marks of the chat and not as text". Empty where there are none.
 [[nodiscard]] std::string control_token_note(const PromptText& prompt, const Tokenizer& tokenizer);
 
 /// The one way from a prompt to ids.
 ///
-/// With a template its text is everything: the tokenizer adds nothing, so a begin token stands there exactly if the
-/// template writes it (as in `transformers`' apply_chat_template). Without one (`chat` null) the tokenizer adds its special
-/// tokens. A text that already starts with its begin token, because it was pasted from elsewhere, gets no second one.
+/// With a template, the tokenizer adds nothing to the template's text. So there is a begin token exactly where the
+/// template writes one (as in `transformers`' apply_chat_template). Without one (`chat` null) the tokenizer adds its
+/// special tokens. A text that already starts with its begin token, because it was pasted from elsewhere, gets no
+/// second one.
 /// Throws Error{bad_input} for text that is not UTF-8 and for what the template refuses.
 [[nodiscard]] PromptText prompt_text(const Tokenizer& tokenizer, const ChatTemplate* chat,
                                      const std::vector<ChatMessage>& messages,

@@ -4,7 +4,7 @@
 
 namespace refreshlab::kernels::cpu {
 
-/// The CPU version behind kernels/ops/attention.h; arguments are checked there.
+/// The CPU version of kernels/ops/attention.h, which checks the arguments.
 [[nodiscard]] at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities);
 
 } // namespace refreshlab::kernels::cpu

@@ -5,12 +5,13 @@
 
 #include <cstdint>
 
-/// Inside of the CPU kernels: one table of single-threaded inner loops per instruction set. The files <op>_cpu.cpp cut
-/// the work into tasks, hand them to the thread pool and call the table; nothing in the table knows threads or tensors.
+/// The inside of the CPU kernels: one table of single-threaded inner loops for each instruction set. The files
+/// <op>_cpu.cpp cut the work into tasks, hand them to the thread pool and call the table; nothing in the table knows
+/// threads or tensors.
 ///
-/// Order of sums, the same for every caller and every blocking: a dot product keeps 16 partial sums, lane l adds the
-/// elements l, l + 16, l + 32, ... ascending, and the lanes are folded l + (l + 8), then + 4, + 2, + 1. A weighted sum
-/// over positions is one chain per channel, positions ascending. So a result never depends on its neighbours.
+/// Order of sums, the same for every caller and every blocking. A dot product keeps 16 partial sums. Lane l adds the
+/// elements l, l + 16, l + 32, ... ascending. Then the lanes are folded: l + (l + 8), then + 4, + 2, + 1. A weighted
+/// sum over positions is one chain per channel, positions ascending. So a result never depends on its neighbours.
 namespace refreshlab::kernels::cpu {
 
 enum class ElementType { f32, bf16, f16 };

@@ -7,9 +7,9 @@
 #include <cstdint>
 
 /// Inner loops written once, as loops over 16 (or 8) lanes that a compiler turns into vector code. They are forced
-/// inline into functions that carry a target attribute (RL_DEFINE_LANE_KERNELS), so each instruction set gets its own
-/// copy and none of it can be picked by the linker for another one. No fused operations (-ffp-contract=off): the copies
-/// agree bit for bit.
+/// inline into functions with a target attribute (RL_DEFINE_LANE_KERNELS). So each instruction set gets its own copy,
+/// and the linker cannot use one set's copy for another set. There are no fused operations (-ffp-contract=off): the
+/// copies agree bit for bit.
 #define RL_INLINE [[gnu::always_inline]] inline
 
 namespace refreshlab::kernels::cpu::lanes {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-/// The CPU versions behind kernels/ops/dense.h; arguments are checked there.
+/// The CPU versions of kernels/ops/dense.h, which checks the arguments.
 namespace refreshlab::kernels::cpu {
 
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);

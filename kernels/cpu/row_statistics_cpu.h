@@ -2,7 +2,8 @@
 
 #include "kernels/ops/row_summary.h"
 
-/// The CPU versions behind kernels/ops/row_statistics.h and row_summary.h; arguments are checked there, tensors are fp32 with contiguous rows.
+/// The CPU versions of kernels/ops/row_statistics.h and row_summary.h, which check the arguments. Tensors are fp32 with
+/// contiguous rows.
 namespace refreshlab::kernels::cpu {
 
 [[nodiscard]] std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask);

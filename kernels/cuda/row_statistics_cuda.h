@@ -2,8 +2,8 @@
 
 #include "kernels/ops/row_summary.h"
 
-/// The CUDA versions behind kernels/ops/row_statistics.h and row_summary.h; arguments are checked there, tensors are fp32 with contiguous rows
-/// on one CUDA device. Each waits for its results, that is, once for the current stream.
+/// The CUDA versions of kernels/ops/row_statistics.h and row_summary.h, which check the arguments. Tensors are fp32
+/// with contiguous rows on one CUDA device. Each function waits once, for the current stream, to have its results.
 namespace refreshlab::kernels::cuda {
 
 [[nodiscard]] std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask);

@@ -9,12 +9,13 @@ namespace refreshlab::kernels {
 /// CPU quota of its control group (containers), rounded up. At least 1.
 [[nodiscard]] int usable_cores();
 
-/// Threads where no number was asked for: OMP_NUM_THREADS (the first of its list), at most usable_cores(); without that
-/// variable, or with one that is no positive number, usable_cores().
+/// The number of threads when none was asked for: OMP_NUM_THREADS (the first of its list), at most usable_cores().
+/// Without that variable, or where it is not a positive number: usable_cores().
 [[nodiscard]] int default_threads();
 
-/// Threads for a wish: 0 gives default_threads(); more than there are cores would only wait for each other, so usable_cores()
-/// is the most. Results never depend on the number, so that a run recorded on a larger machine replays here.
+/// The number of threads for a wish: 0 gives default_threads(). More threads than cores would only wait for each other,
+/// so usable_cores() is the most. Results never depend on the number: a run that was recorded on a larger machine
+/// replays here.
 [[nodiscard]] int threads_for(int wanted);
 
 /// CPUs that the control groups of this process grant (cpu.max of version 2, cpu.cfs_quota_us of version 1), the smallest of

@@ -5,13 +5,13 @@
 
 namespace refreshlab::kernels {
 
-/// How the CPU kernels of one piece of work run: how many threads, and which kernel set. It is handed to whatever computes
-/// (a session, a check, a job, the loading of weights), which opens an ExecutionScope; the kernels find it there. Two pieces
-/// of work with a context each do not disturb each other.
+/// How the CPU kernels of one piece of work run: how many threads, and which kernel set. It is handed to what computes:
+/// a session, a check, a job, the loading of weights. That opens an ExecutionScope, and the kernels find the context
+/// there. Two pieces of work, each with its own context, do not disturb each other.
 ///
 /// Results   never depend on the number of threads: one thread computes an output element, in one fixed order. They
 ///           depend on the kernel set as Isa says.
-/// Device    is a property of the tensors, and a GPU's stream one of the thread (libtorch's guards): neither is in here.
+/// Device    belongs to the tensors, and a GPU's stream to the thread (libtorch's guards): neither is in here.
 /// Threads   any thread may open a scope, several at a time; their calls of parallel_for then queue for the one pool.
 /// Lifetime  outlives its scopes. Cost: the workers start with the first parallel work and end with the context.
 class ExecutionContext {
@@ -26,8 +26,8 @@ public:
     [[nodiscard]] Isa isa() const { return m_isa; }
     [[nodiscard]] ThreadPool& pool() const { return m_pool; }
 
-    /// That of the innermost scope that is open on the calling thread; in a body of parallel_for, the caller's. Where no
-    /// scope is open: one for the whole process, with default_threads() and widest_isa().
+    /// The context of the innermost scope that is open on the calling thread; in a body of parallel_for, the caller's.
+    /// Where no scope is open, it is one for the whole process, with default_threads() and widest_isa().
     [[nodiscard]] static const ExecutionContext& current();
 
 private:
@@ -38,10 +38,10 @@ private:
 /// Makes a context the calling thread's, as long as the object lives. Scopes nest; they close in the reverse order, on the
 /// thread that opened them.
 ///
-/// Inside, libtorch's own operations on this thread get one thread (all of the context's where they have to do the kernels'
-/// work, Isa::reference), and what they had before comes back at the end. What a step leaves to libtorch is small copies,
-/// and its OpenMP workers meet at barriers, where they wait for tens of milliseconds as soon as another thread, the
-/// window's say, has the core. The number is a thread's own: other threads keep theirs.
+/// Inside, libtorch's own operations on this thread use one thread (with Isa::reference all of the context's, because
+/// there they do the kernels' work). The former number comes back at the end. The reason: a step leaves only small
+/// copies to libtorch. Its OpenMP workers meet at barriers, and wait there for tens of milliseconds as soon as another
+/// thread (the window's, for example) has the core. The number belongs to one thread; other threads keep theirs.
 class ExecutionScope {
 public:
     explicit ExecutionScope(const ExecutionContext& context);

@@ -20,9 +20,9 @@ namespace refreshlab::kernels {
 /// Workers spin at most ~20 us for the next call, then park (reference/performance.md, 5.4).
 void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
-/// The threads of one execution context. Workers are started by the first job that needs them. They join an open job if
-/// they come in time and are not waited for if they do not: the caller takes chunks too, so a parked or preempted worker
-/// costs its help, never the job.
+/// The threads of one execution context. Workers are started by the first job that needs them. A worker that comes in
+/// time joins an open job, and nobody waits for one that does not. The caller takes chunks too, so a parked or
+/// preempted worker costs only its help, never the job.
 class ThreadPool {
 public:
     /// \param num_threads  the caller included, 1 to 1024                                             (asserted)
@@ -33,7 +33,7 @@ public:
     ThreadPool& operator=(const ThreadPool&) = delete;
 
     [[nodiscard]] int size() const { return m_num_threads; }
-    /// The calling thread runs a chunk of some pool: a job from here would wait for itself.
+    /// True while the calling thread runs a chunk of some pool: a job from here would wait for itself.
     [[nodiscard]] static bool inside();
     /// body over [0, n) in pieces of `chunk`. Not from inside a chunk (asserted). Callers queue.
     void run(int64_t n, int64_t chunk, const std::function<void(int64_t, int64_t)>& body);

@@ -16,16 +16,16 @@ struct AttentionInputs {
         k_cache; ///< [kv_heads, capacity, head_dim] of this layer, a view of the cache; columns >= n are never read
     at::Tensor v_cache; ///< same shape
 
-    /// Row r sees cache columns [first_visible[r], num_visible[r]): causal mask, length and sliding window are one object.
-    /// An empty first_visible is 0 for every row. 0 <= first_visible[r]; a row with first >= num_visible sees only its own
-    /// column, if it brings one. Columns below the smallest first_visible are never read.
+    /// Row r sees cache columns [first_visible[r], num_visible[r]): so causal mask, length and sliding window are one
+    /// thing. An empty first_visible is 0 for every row. 0 <= first_visible[r]; a row with first >= num_visible sees
+    /// only its own column, if it brings one. Columns below the smallest first_visible are never read.
     std::span<const int64_t> num_visible;
     std::span<const int64_t> first_visible;
 
-    /// Optional: row r additionally sees this column of its own, as the last key, after the visible ones.
-    /// [rows, kv_heads, head_dim] or undefined. Used by MC rows, which must not write to the cache. Its position, in the
-    /// dropout key and in `probabilities`, is num_visible[r]. fp32, or the cache's dtype: a row repeats bit for bit what
-    /// it would get from the cache if the column holds the values that the cache would hold (rounded to its dtype).
+    /// Optional, [rows, kv_heads, head_dim] or undefined: row r also sees this column of its own, as the last key,
+    /// after the visible ones. Used by MC rows, which must not write to the cache. Its position, in the dropout key and
+    /// in `probabilities`, is num_visible[r]. fp32, or the cache's dtype: a row repeats bit for bit what it would get
+    /// from the cache if the column holds the values that the cache would hold (rounded to its dtype).
     at::Tensor own_k, own_v;
 
     /// Optional: attended set. [kv_heads, m] int64 on the CPU, positions ascending per KV head, padded with -1; a row

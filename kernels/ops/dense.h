@@ -7,9 +7,10 @@
 /// Dense layers of a Llama block. Every operation has one schema, a CPU version of our own, a plain-ATen version that
 /// runs anywhere (namespace `reference`) and, on a CUDA tensor, uses the ATen version.
 ///
-/// Batch invariance (CPU): row r of a result has the same bits whatever other rows ride along and however many threads
-/// work. That is why a teacher equal to the student makes every refresh a bitwise no-op, why switching a probe on does
-/// not change the text, and why chunked and whole prefill agree bit for bit (reference/performance.md, fact 6).
+/// Batch invariance (CPU): row r of a result has the same bits whatever other rows are in the call and however many
+/// threads work. Three things rest on it (reference/performance.md, fact 6). A teacher equal to the student makes every
+/// refresh a bitwise no-op. A probe that is switched on does not change the text. Chunked and whole prefill agree bit
+/// for bit.
 ///
 /// dtypes: activations are fp32 everywhere on the CPU; weights fp32, bf16 or fp16, converted to fp32 as they are read;
 /// sums in fp32. On CUDA activations have the dtype of the weights, except where a line says fp32.

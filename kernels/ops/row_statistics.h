@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-/// What is read off rows of logits. All in fp32 or wider from raw rows (temperature 1). The accumulators are
-/// `__host__ __device__` in shared/row_accumulators.h, so the CPU suite covers what the GPU runs.
+/// What is computed from rows of logits: raw rows (temperature 1), in fp32 or wider. The accumulators are `__host__
+/// __device__` in shared/row_accumulators.h, so the CPU suite covers what the GPU runs.
 namespace refreshlab::kernels {
 
 /// Statistics of one row of logits z, p = softmax(z).

@@ -33,7 +33,7 @@ struct RowAsk {
     }
 };
 
-/// The answers for one row. NaN stands where nothing was asked, or where a logit is NaN or infinite.
+/// The answers for one row. A field is NaN where nothing was asked, or where a logit is NaN or infinite.
 struct RowSummary {
     RowStatistics statistics;
     TopK top;

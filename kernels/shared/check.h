@@ -5,7 +5,8 @@
 
 namespace refreshlab {
 
-/// A broken invariant: a bug of ours, never bad input. It ends the run, not the program; tests may expect it.
+/// A broken invariant: a bug of this program, never bad input. It ends the run and not the program. Tests may expect
+/// it.
 class InvariantError : public std::logic_error {
 public:
     using std::logic_error::logic_error;

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 /// Philox4x32-10, a counter-based random generator: 128 random bits are a pure function of a 128-bit counter and a
-/// 64-bit key, so a draw is named, not sequenced. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
-/// as 1, 2, 3", SC 2011.
+/// 64-bit key, so a draw has a name and no place in a sequence. Source: Salmon, Moraes, Dror, Shaw, "Parallel random
+/// numbers: as easy as 1, 2, 3", SC 2011.
 namespace refreshlab::kernels::shared {
 
 struct Philox4 {
@@ -43,8 +43,9 @@ RL_HOST_DEVICE inline Philox4 philox4x32(Philox4 counter, uint32_t key_0, uint32
 ///   draw     = the h-th 16-bit half of the result, h = (e / 16) % 8, word 0 low half first
 ///   kept     = draw >= round(p * 2^16)
 ///
-/// Sixteen bits per draw make eight draws of one call; p is rounded to a multiple of 2^-16 for it, far below what any
-/// mask can show. Sixteen neighbouring elements are the same half of sixteen calls, so vector code needs no shuffles.
+/// A draw takes sixteen bits, so one call makes eight draws. p is therefore rounded to a multiple of 2^-16, far finer
+/// than any mask can show. Sixteen neighbouring elements are the same half of sixteen calls, so vector code needs no
+/// shuffles.
 struct MaskStream {
     uint32_t key_0 = 0, key_1 = 0;
     uint32_t high = 0, position = 0, tag = 0;

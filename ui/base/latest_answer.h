@@ -7,10 +7,10 @@
 
 namespace refreshlab::ui {
 
-/// The answer to a question that is put in every frame: worked out at once where that is cheap, else by a job beside the
-/// frames, during which the last answer stays. Only the newest question waits for a running job; those between are never
-/// answered. `Question` is copied and compared with ==; `work(const Question&)` gives an `Answer` and may run on a thread
-/// of its own, so it must only read.
+/// The answer to a question that is asked in every frame. Where it is cheap, the answer is there at once. Else a job
+/// computes it beside the frames, and the last answer stays until then. Only the newest question waits for a running
+/// job; the others are never answered. `Question` is copied and compared with ==. `work(const Question&)` gives an
+/// `Answer`; it may run on a thread of its own, so it must only read.
 /// Threads  the UI thread. Destruction waits for a running job.
 template <class Question, class Answer>
 class LatestAnswer {

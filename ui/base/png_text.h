@@ -10,8 +10,8 @@ namespace refreshlab::ui {
 /// CRC-32 of PNG chunks (ISO 3309; PNG specification 3rd edition, annex D).
 [[nodiscard]] uint32_t png_crc(std::string_view bytes);
 
-/// A copy of `png` with one more text, an uncompressed iTXt chunk in front of the last chunk (IEND). Where pictures come
-/// from stays in them (run, command line, policy, seed, version).
+/// A copy of `png` with one more text, an uncompressed iTXt chunk in front of the last chunk (IEND). So a picture keeps
+/// where it comes from (run, command line, policy, seed, version).
 /// \param png      a whole PNG file, else Error{failure}
 /// \param keyword  1-79 Latin-1 characters without leading, trailing or double spaces                     (asserted)
 /// \param text     UTF-8

@@ -18,7 +18,7 @@ namespace refreshlab::ui {
 /// "Entropy (bits)", "Top-1 probability".
 [[nodiscard]] std::string with_unit(std::string_view label, std::string_view unit);
 
-/// Step of a dragged value that covers `range` over `pixels`: a power of ten not larger than two pixels, so that the
+/// The step of a dragged value whose `range` covers `pixels`: a power of ten, not larger than two pixels, so that the
 /// mouse reaches round numbers.
 [[nodiscard]] double drag_quantum(double range, double pixels);
 /// Round numbers within [min, max], 1, 2 or 5 times a power of ten apart, no more than fit; ascending. Empty for an empty

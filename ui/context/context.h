@@ -33,16 +33,16 @@ struct Selection {
     std::optional<int64_t> key_position; ///< held attention cell
 };
 
-/// Everything a panel may use during a frame. Built by the shell at the start of each frame; the engine's snapshot does
-/// not change within a frame. UI thread only.
+/// Everything a panel may use during a frame. The shell builds it at the start of each frame. The engine's snapshot
+/// does not change within a frame. UI thread only.
 struct UiContext {
     EngineLink& engine;
     Host& host;
     std::shared_ptr<const EngineStatus> status; ///< never null
     std::shared_ptr<const Recording> recording; ///< null before the first run
     int64_t steps = 0;                          ///< recording->steps() at the start of the frame
-    /// Steps of the shown recording that were never the newest one of a frame: several were made between two frames.
-    /// Only the display jumps over them; the recording and every plot have them.
+    /// Steps of the shown recording that were never the newest one in a frame, because several were made between two
+    /// frames. Only the display skipped them; the recording and every plot have them.
     int64_t steps_jumped = 0;
 
     Selection selection;
@@ -62,7 +62,8 @@ struct UiContext {
     bool present_mode = false; ///< layout Present: no menus, larger type
     bool first_start_hints = false;
     Fonts fonts;
-    /// Runs an action of the table by its id ("run.new"), as an empty panel offers it; does nothing while it is disabled.
+    /// Runs an action of the table by its id ("run.new"), for buttons in an empty panel. Does nothing while the action
+    /// is disabled.
     std::function<void(std::string_view id)> run_action;
 
     /// The step that panels show: selected, or the newest; 0 when there is none. Step 0, the prefill, has no record:
@@ -88,9 +89,9 @@ struct UiContext {
         return signal.layered ? within(plots.of(signal.name).layers, recording ? recording->info().layers : 0)
                               : LayerPick();
     }
-    /// The shown run is the engine's, and no file: also where there is none yet.
+    /// True when the shown run is the engine's and not a file's; also before the first run.
     [[nodiscard]] bool of_engine() const { return engine.recording() == recording; }
-    /// It goes on by itself now.
+    /// True when it goes on by itself now.
     [[nodiscard]] bool decoding() const { return status->state == EngineState::running && of_engine(); }
     /// What the newest step is called.
     [[nodiscard]] const char* newest() const { return decoding() ? "Live" : "Newest"; }

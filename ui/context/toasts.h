@@ -18,7 +18,7 @@ public:
         int repeats = 1;
     };
 
-    /// The same text again within the last lines only counts up.
+    /// A text that is among the last lines already only raises its count.
     void add(Level level, std::string text, double time_s, bool toast = true);
     [[nodiscard]] const std::vector<Line>& lines() const { return m_lines; }
     void dismiss_all();

@@ -12,7 +12,8 @@
 
 namespace refreshlab::ui {
 
-/// Merged for badges of this height: they neither cover each other nor stand for more of the axis than a few of them.
+/// Markers merged for badges of this height: badges do not cover each other, and each stands for a short part of the
+/// axis.
 [[nodiscard]] std::vector<MarkerGroup> badge_groups(const RefreshMarks& marks, float badge_height);
 
 /// A small label with a letter or a count, centred; returns its box.

@@ -17,8 +17,8 @@ struct TickRow {
     }
 };
 
-/// Small ticks where a person changed something while the run went on (threshold, policy, sampling, a refresh by hand). Those that
-/// would touch are one.
+/// Small ticks where a person changed something while the run went on (threshold, policy, sampling, a refresh by hand).
+/// Ticks that would touch become one.
 /// \param hovered  the mouse may ask: a tick under it tells what was changed, at most six changes
 /// \param name     of the landmark: "<name>/change/<index>"
 /// \return whether a tooltip was drawn

@@ -14,7 +14,7 @@ namespace refreshlab::ui {
     return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
 }
 
-/// Painted on whole pixels, so that it is sharp.
+/// Paints on whole pixels, so that the text is sharp.
 inline void text_at(ImDrawList* list, ImVec2 at, Colour colour, const std::string& text) {
     list->AddText(ImVec2(std::round(at.x), std::round(at.y)), colour, text.data(), text.data() + text.size());
 }

@@ -7,8 +7,8 @@
 namespace refreshlab::ui {
 
 /// Decides when the next frame is drawn, so that the window stays lively, takes little from a decode on the same cores,
-/// and costs nothing while nothing happens (reference/ui.md, 6; reference/performance.md, 7). Pure arithmetic on times
-/// given from outside, in seconds of one monotonic clock.
+/// and costs nothing while nothing happens (reference/ui.md, 6; reference/performance.md, 7). It only calculates with
+/// times that are given to it, in seconds of one monotonic clock.
 class FrameGovernor {
 public:
     static constexpr double share_of_cores = 0.10; ///< of all cores, for drawing while a decode runs

@@ -22,8 +22,8 @@ struct Action {
     std::function<bool(const UiContext&)> checked = {};             ///< for toggles
 };
 
-/// Checks that ids are unique, labels begin with a capital and have no final full stop, shortcuts do not collide, and
-/// that whatever can be disabled says why. \return problems, one per line; empty when all is well
+/// Checks that ids are unique, that labels begin with a capital and have no final full stop, that shortcuts do not
+/// collide, and that every action that can be disabled says why. \return problems, one per line; empty when all is well
 [[nodiscard]] std::vector<std::string> check_actions(const std::vector<Action>& actions);
 
 /// "Ctrl+Shift+E" for people.

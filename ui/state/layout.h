@@ -24,19 +24,20 @@ struct Layout {
 /// Splits one text into the two parts. A text without our section opens nothing and is kept as it is.
 [[nodiscard]] Layout parse_layout(std::string_view text);
 [[nodiscard]] std::string layout_text(const Layout& layout);
-/// The docked panels brought to a window of this size: shares as in the file, but no panel narrower or lower than what its
-/// contents need (Policy's cards, the Timeline's strip), nor wider than what they can use. Where the needs do not fit beside
-/// each other, not even with a little less, panels share a place as tabs: those of the smaller half of a split join the
-/// smallest panel of the other, and the most important of the front panels stays in front. Text in, text out: Dear ImGui
-/// then only reads sizes and places. A text without docking, or with one that is not understood, comes back as it is.
+/// Fits the docked panels to a window of this size. They keep the shares of the file, but no panel gets narrower or
+/// lower than its contents need (Policy's cards, the Timeline's strip), nor wider than they can use. Where the needs do
+/// not fit beside each other, not even with a little less, panels share a place as tabs. Then the panels of the smaller
+/// half of a split join the smallest panel of the other half, and the most important front panel stays in front. Text
+/// in, text out: Dear ImGui then only reads sizes and places. A text without docking, or with docking that is not
+/// understood, is returned as it is.
 /// \param width, height  of the dock space, pixels; em: font size, pixels
 [[nodiscard]] Layout fit_layout(const Layout& layout, float width, float height, float em);
-/// The layout with the tabs in front that a person has chosen since it was put up: where one panel of a place was drawn, it
-/// takes the turn of the one that the layout names.
+/// The layout with the front tabs that a person has chosen since it was put up: a panel that was drawn takes the place
+/// of the one that the layout names.
 /// \param drawn  panels that were in front
 [[nodiscard]] Layout keep_front(const Layout& layout, const std::vector<std::string>& drawn);
-/// Nobody has moved a panel between these two texts of Dear ImGui: the same places with the same tabs, and the same shares
-/// but for rounding. False where one of them has no docking. Which panels are open is not in them.
+/// True when nobody has moved a panel between these two texts of Dear ImGui: the same places with the same tabs, and
+/// the same shares up to rounding. False where one of them has no docking. Which panels are open is not in these texts.
 [[nodiscard]] bool same_arrangement(const std::string& a, const std::string& b);
 /// The bundled file of a layout.
 [[nodiscard]] std::filesystem::path bundled_layout(const std::filesystem::path& assets,

@@ -31,8 +31,9 @@ struct Settings {
     std::map<std::string, std::string> layers;
 };
 
-/// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so in
-/// `problem` (one line): settings must never keep the window from opening. Out-of-range values are brought into range.
+/// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so
+/// in `problem` (one line), because settings must never keep the window from opening. Out-of-range values are brought
+/// into range.
 [[nodiscard]] Settings load_settings(const std::filesystem::path& folder, std::string& problem);
 /// Makes the folder if needed. Throws Error.
 void store_settings(const std::filesystem::path& folder, const Settings& settings);

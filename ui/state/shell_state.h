@@ -21,9 +21,9 @@ namespace refreshlab::ui {
 class Dialog;
 class Panel;
 
-/// Long work beside the frame (opening a trace, writing CSV): runs on a thread of its own on a snapshot, and hands back
-/// what is to be done with its result on the UI thread. A cancelled job's result is thrown away, and it must leave
-/// nothing half-written behind; `cancelled` lets it know. Destruction waits for the thread.
+/// Long work beside the frame (opening a trace, writing CSV). It runs on a snapshot, on a thread of its own, and
+/// returns what the UI thread does with the result. The result of a cancelled job is dropped, and the job must leave
+/// nothing half-written; `cancelled` tells it. Destruction waits for the thread.
 struct Job {
     std::string label;                            ///< "Opening run.rlt"
     std::shared_ptr<std::atomic<bool>> cancelled; ///< written by the UI thread, read by the job
@@ -88,11 +88,11 @@ struct ShellState {
     std::shared_ptr<const Recording> trace; ///< shown instead of the engine's recording
     std::string trace_name;
 
-    // What became of the engine's recordings. A run is replaced at one key in a demonstration, often many times, so that
-    // is not asked about: the replaced run stays, and can be shown and saved until the next one is replaced (undo rather
-    // than "are you sure", reference/ui.md, 2). Closing the window is the one step without a way back: that asks, once.
-    // A copy written behind everybody's back was the other choice; it would hold the closing up by as long as the bytes
-    // take (attention of a long run: gigabytes) for runs that mostly nobody wants.
+    // What became of the engine's recordings. In a demonstration one key replaces a run, often many times, so the
+    // window does not ask. The replaced run stays, and can be shown and saved until the next one is replaced (undo
+    // rather than "are you sure", reference/ui.md, 2). Closing the window is the one step without a way back: there it
+    // asks, once. The other choice was to write a copy without asking. It would delay the closing by the time the bytes
+    // take (attention of a long run: gigabytes), for runs that mostly nobody wants.
     std::shared_ptr<const Recording> engine_recording; ///< of the last frame
     std::shared_ptr<const Recording> replaced;         ///< the one before it, if it had a step
     std::map<std::string, int64_t, std::less<>>
@@ -118,8 +118,8 @@ struct ShellState {
     void run(const Action& action);
     void run(std::string_view id);
 
-    /// The engine's run would be lost with the window: it has steps, is in no file, and is not the program's own first run,
-    /// untouched, which the next start makes again bit for bit.
+    /// True when the engine's run would be lost with the window: it has steps and is in no file. The program's own
+    /// first run, untouched, does not count, because the next start makes it again bit for bit.
     [[nodiscard]] bool unsaved() const;
 
     void say(Toasts::Level level, std::string text, bool toast = true);

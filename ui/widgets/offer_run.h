@@ -4,7 +4,7 @@
 
 namespace refreshlab::ui {
 
-/// Says that there is nothing to show yet, and offers what would fill the panel (start or resume the run).
+/// Says that there is nothing to show yet, and offers the action that fills the panel (start or resume the run).
 void offer_run(UiContext& ctx, const char* what);
 
 } // namespace refreshlab::ui

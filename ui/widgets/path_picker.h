@@ -8,8 +8,8 @@
 
 namespace refreshlab::ui {
 
-/// Choosing a file or folder inside the window: a path entry and the list of what lies there. Native dialogs need a
-/// desktop and cannot be tested.
+/// Chooses a file or folder inside the window: a path entry and the list of what is there. (Native dialogs need a
+/// desktop and cannot be tested.)
 class PathPicker {
 public:
     enum class Want : uint8_t {

@@ -7,10 +7,10 @@
 
 namespace refreshlab::ui {
 
-/// Controls bound to one key of Drafts: they draw the draft, send it while it is dragged, commit it on release, and give
-/// the old value back on Esc. While the engine has not applied the value yet, the frame has a hollow outline in the
-/// accent colour. Right click offers the default and copying. An impossible value is refused by a toast; nothing is sent.
-/// A key that the running configuration does not have draws nothing and returns false.
+/// Controls bound to one key of Drafts. They draw the draft, send it while it is dragged, commit it on release, and
+/// restore the old value on Esc. While the engine has not applied the value yet, the frame has a hollow outline in the
+/// accent colour. Right click offers the default and copying. An impossible value is refused by a toast; nothing is
+/// sent. A key that the running configuration does not have draws nothing and returns false.
 
 struct NumberStyle {
     double slider_min = 0, slider_max = 1;
@@ -31,7 +31,8 @@ bool switch_box(UiContext& ctx, const char* label, const std::string& key);
 bool choice_box(UiContext& ctx, const char* id, const std::string& key, float width);
 
 /// One line "label  control  unit" for a parameter of the engine's list, label at the left, the control at label_width.
-/// An optional parameter ("none") gets a check box in front. `hint` stands behind in muted type; wraps below if narrow.
+/// An optional parameter ("none") gets a check box in front. `hint` follows in muted type; it wraps below if there is
+/// little room.
 bool parameter_row(UiContext& ctx, const std::string& key, float label_width, std::string_view hint = {},
                    std::string_view label = {});
 
@@ -41,8 +42,8 @@ void muted_text(const UiContext& ctx, std::string_view text);
 void heading(const UiContext& ctx, const char* text);
 /// The button that does what its dialog is for, in the accent colour.
 bool accent_button(const UiContext& ctx, const char* label, float width);
-/// A label at the left of a row whose control begins at `column`, or on a line of its own where the control, `needs`
-/// pixels wide, would not fit behind it. Leaves the cursor where the control begins.
+/// A label at the left of a row whose control begins at `column`. It has a line of its own where the control, `needs`
+/// pixels wide, would not fit after it. Leaves the cursor where the control begins.
 void row_label(const char* label, float column, float needs);
 /// Sends `work`'s Error to a toast.
 void try_edit(UiContext& ctx, const std::function<void()>& work);

@@ -12,7 +12,7 @@
 namespace refreshlab {
 
 /// The safetensors files of a checkpoint folder (one file, or an index with shards), mapped read-only. Every header
-/// field is checked before use (engine/model/checkpoint/safetensors_header.h). Errors name file and tensor.
+/// field is checked before it is used (engine/model/checkpoint/safetensors_header.h). Errors name file and tensor.
 /// model.safetensors wins over an index beside it, as in transformers. Shard names must be plain file names.
 /// Threads  reads may run concurrently. The files must not shrink while the object lives (they are mapped).
 class Checkpoint final : public WeightStore {
@@ -26,8 +26,8 @@ public:
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] std::filesystem::path file_of(const std::string& name) const override;
     void check(const std::string& name, at::IntArrayRef shape) const override;
-    /// A copy on the CPU, in the stored dtype (f64, f32, bf16, f16). Throws Error naming file and tensor when it is
-    /// missing or its shape is another one.
+    /// A copy on the CPU, in the stored dtype (f64, f32, bf16, f16). Throws Error, naming file and tensor, when the
+    /// tensor is missing or has another shape.
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape) const;
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape,
                                   at::ScalarType wanted) const override;

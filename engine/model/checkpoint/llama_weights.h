@@ -11,7 +11,8 @@
 
 namespace refreshlab {
 
-/// One decoder block. All matrices [out, in], row-major; what the family has not is undefined. Widths are those held.
+/// One decoder block. All matrices are [out, in], row-major. A tensor that the family does not have is undefined.
+/// Widths are those held (LlamaWeights, "Padding").
 struct LlamaLayer {
     at::Tensor input_norm, q, k, v, o, post_norm, gate, up, down;
     at::Tensor q_bias, k_bias, v_bias, o_bias, gate_bias, up_bias, down_bias;
@@ -21,11 +22,11 @@ struct LlamaLayer {
 /// The weights of a model on its device, in its dtype.
 ///
 /// Padding: a hidden or intermediate width that is no multiple of 16 is held as the next multiple of 32, filled with
-/// zeros (1689 -> 1696, 4505 -> 4512). 16 is what the CPU kernels read at once, and 16 bytes, the alignment that fast GPU
-/// products ask for, are 8 elements of bf16. Columns and rows of the padding are zero in every matrix, norm and bias, so
-/// padded channels of the residual are exactly 0, and of the MLP as well (silu(0) * 0). Norms divide by the true width
-/// (kernels::rms_norm, `width`): rescaling their weights by sqrt(D / D') instead would round them once more, in bf16 to
-/// three digits. Source: reference/refresh.md, 4.
+/// zeros (1689 -> 1696, 4505 -> 4512). The CPU kernels read 16 elements at once. Fast GPU products ask for an alignment
+/// of 16 bytes, which are 8 elements of bf16. The padding is zero in every matrix, norm and bias. So padded channels of
+/// the residual are exactly 0, and those of the MLP as well (silu(0) * 0). Norms divide by the true width
+/// (kernels::rms_norm, `width`). Rescaling their weights by sqrt(D / D') would round them once more, in bf16 to three
+/// digits. Source: reference/refresh.md, 4.
 struct LlamaWeights {
     at::Tensor embedding;  ///< [vocab, hidden]
     at::Tensor final_norm; ///< [hidden]
@@ -33,8 +34,9 @@ struct LlamaWeights {
     std::vector<LlamaLayer> layers;
     int64_t bytes = 0; ///< held, padding included; a tied head counts once
 
-    /// Rows of one batch of a prefill. 512 keeps the activations of a 3B model near 20 MB and is long past the point where
-    /// reading the weights is amortised; on the CPU any other number gives the same bits (kernels/ops/dense.h).
+    /// Rows of one batch of a prefill. 512 keeps the activations of a 3B model near 20 MB. More rows would save
+    /// nothing: the cost of reading the weights is spread over enough of them. On the CPU any other number gives the
+    /// same bits (kernels/ops/dense.h).
     static constexpr int64_t chunk_rows = 512;
 
     /// Gives the tensor of a Hugging Face name, of the shape asked for (the checkpoint's, without padding), any float

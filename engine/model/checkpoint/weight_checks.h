@@ -9,17 +9,17 @@
 
 namespace refreshlab {
 
-/// A weight that no place of the family takes is a part of the model that we would leave out: a bias, a norm, a layer.
-/// Buffers (rotary tables) and the copy of a tied head are not weights. Throws Error naming file and tensor.
+/// Throws Error, naming file and tensor, for a stored weight that the family has no place for: a bias, a norm, a layer.
+/// Without it another model would run. Buffers (rotary tables) and the copy of a tied head are not weights.
 void refuse_unread_weights(const ModelConfig& config, const WeightStore& weights);
 
-/// Holds stored tensors against a configuration by name, shape and type, and reads no weight: what passes here and in
-/// refuse_unread_weights() is refused by LlamaModel::load() only for a weight that is no finite number. Throws Error{bad_input}
-/// naming file and tensor. Cost: a look at each tensor's header.
+/// Compares stored tensors with a configuration by name, shape and type, and reads no weight. Of a model that passes
+/// this and refuse_unread_weights(), LlamaModel::load() refuses only weights that are not finite. Throws
+/// Error{bad_input} naming file and tensor. Cost: a look at each tensor's header.
 void check_tensors(const ModelConfig& config, const WeightStore& weights);
 
-/// Throws Error, naming file and tensor, for a weight that is NaN or infinite, or would be as f16: no number that such a
-/// model gives means anything.
+/// Throws Error, naming file and tensor, for a weight that is NaN or infinite, or becomes so as f16. No number of such
+/// a model means anything.
 /// \param tensor  as WeightStore::read() gave it
 /// \param dtype   what it will be computed in
 void require_finite(const WeightStore& weights, const std::string& name, const at::Tensor& tensor,

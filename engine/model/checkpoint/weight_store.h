@@ -10,7 +10,7 @@
 
 namespace refreshlab {
 
-/// The stored weights of one model under their Hugging Face names, be they in a folder or in a GGUF file.
+/// The stored weights of one model under their Hugging Face names, from a folder or a GGUF file.
 /// Threads  reads may run concurrently.
 class WeightStore {
 public:
@@ -27,8 +27,9 @@ public:
     /// Refuses what read() would refuse, and reads no weight. Throws Error naming file and tensor: missing, another shape, a
     /// type that weights cannot have.
     virtual void check(const std::string& name, at::IntArrayRef shape) const = 0;
-    /// A copy on the CPU, contiguous. A tensor of plain floats comes in its stored dtype; one of quantised blocks as bf16
-    /// where that is wanted and else as fp32. Throws Error naming file and tensor when it is missing or its shape is another one.
+    /// A copy on the CPU, contiguous. A tensor of plain floats keeps its stored dtype. Quantised blocks become bf16
+    /// where `wanted` is bf16, else fp32. Throws Error, naming file and tensor, when the tensor is missing or has
+    /// another shape.
     [[nodiscard]] virtual at::Tensor read(const std::string& name, at::IntArrayRef shape,
                                           at::ScalarType wanted) const = 0;
     /// Bytes of one tensor in the file; 0 for one that is not there.

@@ -62,8 +62,8 @@ struct LayerView {
 /// Places of a layer where a branch joins the residual.
 enum class Branch : uint8_t { attention_output, mlp_output };
 
-/// What a policy or a probe sees and says inside the layers of a pass. Every method has a default that does nothing, and
-/// a pass without hooks does not know about them.
+/// What a policy or a probe sees and decides inside the layers of a pass. The default of every method does nothing. A
+/// pass without hooks pays nothing.
 ///
 /// Order, per pass: place; per layer: taps, select, attend, observe, branch (twice); then finish.
 /// Threads  called on the thread of the pass.

@@ -13,7 +13,8 @@ namespace refreshlab {
 /// belongs to dropout pass passes[r]; 0 = none.
 class McRows final : public LayerHooks {
 public:
-    /// \param first_pass  pass of the first row: 0 where the undropped row rides along, 1 where it runs apart
+    /// \param first_pass  pass of the first row: 0 where the row without dropout is part of the pass, 1 where it runs
+    ///                    apart
     McRows(const McRequest& request, int64_t position, int32_t first_pass);
     void attend(int64_t layer, kernels::AttentionInputs& inputs) override;
     void branch(int64_t layer, Branch place, at::Tensor& rows) override;

@@ -15,11 +15,11 @@ namespace refreshlab {
 /// Source: Su et al. 2021 (RoFormer); "linear" Chen et al. 2023; "llama3" the Llama 3.1 release.
 [[nodiscard]] std::vector<float> rope_frequencies(const ModelConfig& config);
 
-/// Cosines and sines of the rotation angle of every position, grown on demand (a context of 16M positions is never
-/// allocated because a config.json says so).
+/// Cosines and sines of the rotation angle of every position, grown on demand: a config.json that claims a context of
+/// 16M positions takes no memory by that.
 ///
 /// The angle is the fp32 product position * frequency, as in `transformers`: at position 10^4 the rounding of that
-/// product moves an angle by 10^-3 and the model was trained with it. Its cosine and sine are taken in double.
+/// product moves an angle by 10^-3, and the model was trained with that. Its cosine and sine are taken in double.
 /// Threads  one owner; rows() may grow the table.
 class RopeTable {
 public:

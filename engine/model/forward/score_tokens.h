@@ -8,7 +8,7 @@
 
 namespace refreshlab {
 
-/// Reads a text and tells what the model thinks of its tokens: the row at position p scores the token at p + 1.
+/// Reads a text and scores its tokens: the row at position p scores the token at p + 1.
 /// \param cache         holds a prefix of the text already, or nothing; afterwards all of it but the last token
 /// \param text          every token of the text, from position 0
 /// \param first_scored  first position whose token is scored; earlier rows give no logits

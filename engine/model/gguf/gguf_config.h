@@ -8,8 +8,8 @@
 namespace refreshlab {
 
 /// What the metadata of a GGUF file say about a model, checked as ModelConfig::parse() checks a config.json. Architectures:
-/// llama (which Mistral files are as well), qwen2, qwen3. What has no key is read off the tensors: a head of its own,
-/// biases, and the RoPE scaling of Llama 3, whose factors are the tensor rope_freqs.weight.
+/// llama (which Mistral files are as well), qwen2, qwen3. Three things have no key and are read from the tensors: a
+/// head of its own, biases, and the RoPE scaling of Llama 3 (its factors are the tensor rope_freqs.weight).
 ///
 /// Refused, with the key or tensor: any other architecture, and every setting that the forward pass would get wrong.
 /// Source: llama.cpp, gguf-py/gguf/constants.py and conversion/ (names, and what they are made from).

@@ -36,9 +36,9 @@ struct GgufTensor {
     std::span<const std::byte> bytes;
 };
 
-/// A GGUF file (version 2 or 3, little-endian, not split), mapped read-only, with every field of its header checked: lengths
-/// and counts against the bytes that are left, so that no number of the file is believed before memory is taken for it; no
-/// key and no tensor twice; tensors one behind the other up to the end of the file, as the format demands. Looks at no
+/// A GGUF file (version 2 or 3, little-endian, not split), mapped read-only. Every field of its header is checked.
+/// Lengths and counts are checked against the bytes that are left, before memory is taken for them. No key and no
+/// tensor may occur twice. Tensors must follow each other up to the end of the file, as the format demands. Looks at no
 /// weight.
 ///
 /// Errors   Error{bad_input}, one line that names the file and the key or tensor.
@@ -47,7 +47,7 @@ struct GgufTensor {
 class GgufFile {
 public:
     [[nodiscard]] static GgufFile open(const std::filesystem::path& path);
-    /// The same of bytes that outlive the object. \param name  what they are, for messages
+    /// The same for bytes, which must outlive the object. \param name  what they are, for messages
     [[nodiscard]] static GgufFile parse(std::span<const std::byte> bytes, const std::string& name);
 
     [[nodiscard]] const std::string& name() const { return m_name; }
@@ -61,8 +61,8 @@ public:
     [[nodiscard]] bool has(std::string_view key) const { return m_values.contains(key); }
     /// Whole numbers of any width alike.
     [[nodiscard]] std::optional<int64_t> integer(std::string_view key, int64_t low, int64_t high) const;
-    /// Any number. An f32 gives the shortest decimal that it is the nearest f32 of: 1e-5 rather than 9.99999975e-6, which is
-    /// what the configuration said that the file was made from.
+    /// Any number. An f32 gives the shortest decimal that rounds to it: 1e-5 rather than 9.99999975e-6. That is what
+    /// the configuration said from which the file was made.
     [[nodiscard]] std::optional<double> number(std::string_view key, double low, double high) const;
     [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
     [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const; ///< well-formed UTF-8

@@ -25,7 +25,7 @@ class Tokenizer;
 /// tokenizer.chat_template; null where there is none. Throws Error{bad_input} as ChatTemplate does.
 [[nodiscard]] std::shared_ptr<const ChatTemplate> gguf_chat_template(const GgufFile& file);
 
-/// A digest of all that gguf_tokenizer() reads: files of one digest have one tokenizer.
+/// A digest of all that gguf_tokenizer() reads. Files with equal digests have equal tokenizers.
 [[nodiscard]] std::string gguf_tokenizer_digest(const GgufFile& file);
 
 } // namespace refreshlab

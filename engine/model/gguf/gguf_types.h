@@ -25,7 +25,7 @@ struct GgufType {
 [[nodiscard]] std::span<const GgufType> gguf_types();
 /// Null for any other id.
 [[nodiscard]] const GgufType* find_gguf_type(uint32_t id);
-/// For messages: the name of a type, be it supported or not; "number 77" where nobody knows one.
+/// For messages: the name of a type, supported or not; "number 77" for an unknown one.
 [[nodiscard]] std::string gguf_type_name(uint32_t id);
 
 } // namespace refreshlab

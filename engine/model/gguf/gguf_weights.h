@@ -14,9 +14,9 @@ namespace refreshlab {
 /// The weights of a GGUF file under Hugging Face names and in their row order. Blocks are unpacked while they are read, on
 /// the threads of the calling thread's execution context; nothing else of the file is held.
 ///
-/// Row order: llama.cpp turns adjacent pairs of channels in a file of architecture llama, so the rows of q and k (and of
-/// their biases) stand as 0, d/2, 1, d/2 + 1, ... of each head of width d there. They are put back: scores would be the same,
-/// the columns of a K cache would not.
+/// Row order: in a file of architecture llama, llama.cpp rotates adjacent pairs of channels. So the rows of q and k
+/// (and of their biases) stand there in the order 0, d/2, 1, d/2 + 1, ... of each head of width d. Here they are put
+/// back. Scores would be the same without that, the columns of a K cache would not.
 /// Source: llama.cpp, conversion/llama.py (permute) and src/llama-model.cpp (llama_model_rope_type).
 class GgufWeights final : public WeightStore {
 public:

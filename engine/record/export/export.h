@@ -44,13 +44,13 @@ struct PlottedSignal {
 };
 
 /// Writes what a time plot shows as one CSV: step, the plotted signals by name and the deviation of those that have a band
-/// (Signal::band), refreshed, reason; columns, units and numbers as in steps.csv. The values are the raw ones, whatever a
-/// plot makes of them.
+/// (Signal::band), refreshed, reason; columns, units and numbers as in steps.csv. The values are the raw ones, however
+/// a plot reduces them.
 /// \param first, last  steps, inclusive; clamped to the recording
 /// \param plotted      in the order of the columns
 /// The file is whole or not there: an existing table is replaced at the end only.
 /// \return false when it was cancelled
-/// Throws Error{bad_input} if the file cannot be written, or is there and is something else than a table of steps.
+/// Throws Error{bad_input} if the file cannot be written, or holds something other than a table of steps.
 bool export_plotted(const Recording& recording, const std::filesystem::path& path, int64_t first,
                     int64_t last, std::span<const PlottedSignal> plotted,
                     const std::atomic<bool>* cancelled = nullptr);

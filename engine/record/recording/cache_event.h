@@ -11,7 +11,7 @@
 
 namespace refreshlab {
 
-/// What happened to entries of a cache. The first five are about who wrote an entry, the last five about what became of it.
+/// What happened to entries of a cache. The first five say who wrote an entry, the last five what became of it.
 enum class CacheChange : uint8_t {
     appended, ///< written after the newest position, by the model that owns the cache
     adopted,  ///< copied into an empty cache from the other model's (the hand-over of OverFill)
@@ -52,9 +52,9 @@ struct CacheEvent {
     friend bool operator==(const CacheEvent&, const CacheEvent&) = default;
 };
 
-/// What a recording keeps of a CacheEvent, or of a row of them: single decode steps append the next position step after step,
-/// and all of them together are one entry. Event i of the row is that of step `step + i`, at positions moved by i * count, with
-/// bytes + i * bytes_stride.
+/// What a recording keeps of a CacheEvent, or of a row of them. Decode steps append one position each, step after step;
+/// all of them together are one entry. Event i of the row is that of step `step + i`, at positions moved by i * count,
+/// with bytes + i * bytes_stride.
 class CacheEntry {
 public:
     CacheEntry() = default;

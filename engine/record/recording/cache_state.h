@@ -8,7 +8,7 @@
 
 namespace refreshlab {
 
-/// What attention makes of a position of one layer and KV head.
+/// Whether attention reads a position of one layer and KV head.
 enum class EntryState : uint8_t {
     none,     ///< the cache has no such position
     attended, ///< stored, and attention reads it
@@ -17,8 +17,8 @@ enum class EntryState : uint8_t {
     merged,   ///< gone as an entry of its own: others hold it
 };
 
-/// One model's cache as it stood after a step, told from the recording's cache events alone: so scrubbing, rewound runs and
-/// files all work. Without cache events (RunInfo::has_cache_events) it is empty.
+/// One model's cache as it stood after a step, computed from the recording's cache events alone. So it works while
+/// scrubbing, for rewound runs and for files. Without cache events (RunInfo::has_cache_events) it is empty.
 /// Memory  10 B a position for every plane that differs from others.
 class CacheState {
 public:
@@ -27,8 +27,8 @@ public:
     /// \param teacher  whose cache
     CacheState(const Recording& recording, bool teacher);
 
-    /// Goes on to a later step, or to events that the present one has had since (0 = after the prefill; clamped to the
-    /// recording). Cost: the new events.
+    /// Goes on to a later step, or takes in events that the present step has had since (0 = after the prefill; clamped
+    /// to the recording). Cost: the new events.
     /// \param recording  the one that the state was made for
     /// \param step       not before step() (asserted)
     void advance(const Recording& recording, int64_t step);

@@ -11,8 +11,8 @@
 
 namespace refreshlab {
 
-/// Chunks by number, of which one thread puts and others find without locks. A chunk may belong to several directories: forks
-/// of a recording share what they have in common.
+/// Chunks by number. One thread puts them; others find them without locks. A chunk may belong to several directories:
+/// forks of a recording share what they have in common.
 /// Threads  find(): any thread. All else: the owner.
 template <class Chunk>
 class ChunkDirectory {

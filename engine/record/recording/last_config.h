@@ -6,7 +6,8 @@ namespace refreshlab {
 
 class Recording;
 
-/// The configuration in force after the recording's last step: the one it started with, and the logged commands on top.
+/// The configuration in force after the recording's last step: the one it started with, with the logged commands
+/// applied.
 [[nodiscard]] RunConfig last_config(const Recording& recording);
 
 } // namespace refreshlab

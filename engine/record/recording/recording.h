@@ -46,8 +46,8 @@ struct RunInfo {
         false; ///< the KV geometries differ: a refresh computes the student's columns again and copies nothing
     /// Of the components of this run; ids follow the registry's (published_id()).
     std::vector<PublishedSignal> published_signals;
-    /// What the program that wrote the recording could have put into it. A live run: all of it. An old trace has no row of a
-    /// signal that its writer did not have, and that is no difference between two runs.
+    /// The signals that the program knew which wrote the recording. A live run: all of them. An old trace has no row of
+    /// a signal that its writer did not have; that makes no difference between two runs.
     std::optional<std::vector<std::string>> written_signals; ///< names; nothing = all of Recording::signals()
     bool has_cache_events = true;
 };

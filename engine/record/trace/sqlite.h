@@ -23,7 +23,7 @@ public:
         , m_system(system) {}
     [[nodiscard]] int code() const { return m_code; }
     [[nodiscard]] int system() const { return m_system; } ///< 0 = none
-    /// The process, or the machine, has as many files open as it may: nothing is wrong with the database.
+    /// True when the process, or the machine, has too many files open: nothing is wrong with the database.
     [[nodiscard]] bool too_many_files() const;
 
 private:
@@ -59,9 +59,10 @@ public:
     /// For a file that anybody may have written: its schema calls no functions, its views and triggers do nothing, no write
     /// reaches SQLite's own tables, and no value or row is longer than `longest` bytes.
     void distrust(int64_t longest);
-    /// The file under this connection is not the one at its path any more: removed, renamed or replaced.
+    /// True when the file of this connection is not the one at its path any more: removed, renamed or replaced.
     [[nodiscard]] bool has_moved() const;
-    /// Lets the file alone when the connection is closed, -wal and -shm too: others may have come to stand in their place.
+    /// Does not touch the file when the connection is closed, nor -wal and -shm: other files may have taken their
+    /// place.
     void leave_as_it_is();
     [[nodiscard]] sqlite3* handle() const { return m_db; }
 

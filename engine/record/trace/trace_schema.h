@@ -45,10 +45,10 @@ struct Table {
 /// Signals that traces before schema 3, which do not name them, may have.
 [[nodiscard]] const std::vector<std::string>& signals_before_schema_3();
 
-/// What a path holds. SQLite itself is asked and not the file's first bytes: closing a descriptor of our own would drop
-/// the locks of any connection that this process has to the file. Only of a file that SQLite refuses the header is read,
-/// to tell a trace that was cut or overwritten (`damaged`) from what never was one (`foreign`). Throws SqlError (locked,
-/// no permission).
+/// What a path holds. This asks SQLite and does not read the file's first bytes: closing a descriptor of our own would
+/// drop the locks of any connection that this process has to the file. It reads the header only of a file that SQLite
+/// refuses, to tell a trace that was cut or overwritten (`damaged`) from a file that never was one (`foreign`). Throws
+/// SqlError (locked, no permission).
 enum class FileKind : uint8_t { missing, folder, special, empty, foreign, foreign_sqlite, damaged, trace };
 [[nodiscard]] FileKind file_kind(const std::filesystem::path& path);
 
@@ -56,7 +56,7 @@ enum class FileKind : uint8_t { missing, folder, special, empty, foreign, foreig
 /// because it also names the signals that its writer had.
 [[nodiscard]] std::string info_to_text(const Recording& recording);
 /// Throws Error or nlohmann::json::exception for anything that is not what info_to_text wrote.
-/// \param version  schema of the trace: what it does not tell is derived or marked as not known
+/// \param version  schema of the trace: what it does not say is derived or marked as unknown
 [[nodiscard]] RunInfo info_from_text(const std::string& text, int64_t version, const std::string& what);
 
 [[nodiscard]] std::string hits_to_text(const std::vector<TriggerHit>& hits);

@@ -12,8 +12,9 @@
 namespace refreshlab {
 
 /// Writes recordings to one SQLite file while they grow (WAL; schema version and application id inside) on a thread of
-/// its own. What is in the file outlives the process, however that ends: steps_written() tells how much it is. The writer goes
-/// in rounds, each with all that came since the last one, so it lags by a round at most: some milliseconds.
+/// its own. What is in the file outlives the process, however that ends; steps_written() tells how much it is. The
+/// writer works in rounds. Each round writes all that came since the last one, so it lags by a round at most: some
+/// milliseconds.
 ///
 /// Threads  All methods: the decode thread (or any one thread). The writer thread reads the recordings and owns the
 ///          database. A full disk or a locked file stops writing, not the decode: error() tells.
@@ -33,7 +34,7 @@ public:
     void attach(std::shared_ptr<const Recording> recording);
     void notify(); ///< something was appended; never blocks
     void flush();  ///< returns when everything appended so far is in the file (or error() is set)
-    /// Waits, at most so long, until what notify() was last called for is in the file (or error() is set).
+    /// Waits, at most for this time, until what notify() was last called for is in the file (or error() is set).
     /// \return how many steps of the run attached last are in the file; -1: not even its first token
     int64_t steps_written(std::chrono::milliseconds at_most = {});
     [[nodiscard]] std::string error() const; ///< empty while all is well

@@ -26,7 +26,7 @@ void create_tables(sqlite::Database& db, Writing writing = Writing::live);
 /// What TraceWriter::write_new throws when it was told to stop.
 struct Cancelled {};
 
-/// Puts what recordings have gained since the last time into a trace.
+/// Writes into a trace what recordings have gained since the last time.
 ///
 /// Threads  one: the writer thread. It reads recordings that another thread extends at the same time.
 /// Errors   SqlError; the transaction is rolled back, and the writer must not be used any more.

@@ -38,14 +38,14 @@ void check_commands(const std::vector<TimedCommand>& commands, RunConfig config,
 /// DecodeSession::apply() throws, and InvariantError for other commands.
 void apply_command(DecodeSession& session, const Command& command);
 
-/// Gives a session its commands, each at its step: a replay's hand, and that of a script.
+/// Gives a session its commands, each at its step: for replays and scripts.
 class Steering {
 public:
     explicit Steering(std::vector<TimedCommand> commands)
         : m_commands(std::move(commands)) {}
 
-    /// Applies what comes before the session's next step. Throws what DecodeSession::apply() throws; the command that was
-    /// refused is passed over by the next call.
+    /// Applies the commands that are due before the session's next step. Throws what DecodeSession::apply() throws; the
+    /// next call passes over the command that was refused.
     void apply_due(DecodeSession& session);
     /// Commands whose step has not come.
     [[nodiscard]] size_t left() const { return m_commands.size() - m_next; }

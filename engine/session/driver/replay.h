@@ -17,14 +17,14 @@ namespace refreshlab {
 [[nodiscard]] std::shared_ptr<Recording>
 replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair, Execution execution = {});
 
-/// How far apart numbers of two runs may be, relative to the larger of both and of 1, that were made with kernels which round
-/// differently: fp32 1e-3, half precision 0.25 (one rounding of a bf16 is 4e-3, and layers pass it on). Tokens, refreshes and
-/// everything else that is no measured number must be equal all the same.
+/// How far apart numbers of two runs may be whose kernels round differently, relative to the larger of both and of 1:
+/// fp32 1e-3, half precision 0.25 (one rounding of a bf16 is 4e-3, and layers pass it on). Tokens, refreshes and
+/// everything else that is not a measured number must still be equal.
 [[nodiscard]] double replay_tolerance(const RunInfo& info);
 
 /// What came of a replay, for a person.
 struct ReplayVerdict {
-    bool passed = false; ///< identical; of kernels that round differently, equal within replay_tolerance()
+    bool passed = false; ///< identical; where the kernels round differently, equal within replay_tolerance()
     std::string text;    ///< "identical to x.rlt (72 steps)"
 };
 /// \param name  of the recorded run

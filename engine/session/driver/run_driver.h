@@ -15,7 +15,7 @@ namespace refreshlab {
 class Error;
 class TraceStore;
 
-/// A run as it is asked for: models, configuration, and what goes along with it.
+/// What a run is asked for with: models, configuration, commands, trace.
 struct RunRequest {
     std::shared_ptr<const ModelPair> pair;
     RunConfig config;
@@ -24,24 +24,24 @@ struct RunRequest {
     std::vector<TimedCommand> commands = {};  ///< each is applied at its step
     bool score = true;                        ///< the closing pass after the last step
     TraceStore* trace = nullptr; ///< the run is recorded there from its first step; outlives the driver
-    /// Called after every step, when the trace was told of it and before the closing pass: what shows the text should not wait
-    /// for that.
+    /// Called after every step: the trace has been told of it, and the closing pass has not begun. So the text is shown
+    /// without waiting for that pass.
     std::function<void()> stepped = {};
     /// A command that the run refused; the run goes on with the next. Without this, the refusal is thrown.
     std::function<void(int64_t step, const Error& why)> refused = {};
 };
 
 /// One run from its start to its end, with all that belongs to every run: commands at their steps, the closing pass as soon
-/// as it has ended, a trace that is told of each change. `run`, replays, sweeps, studies, checks and the window's worker run
-/// sessions through this, so that none of them can forget a part.
+/// as it has ended, a trace that is told of each change. `run`, replays, sweeps, studies, checks and the window's
+/// worker run sessions through this, so none of them can forget a part.
 ///
 /// Threads  one; the execution context of the request works for it.
 class RunDriver {
 public:
     using Prefilling = std::function<bool(double fraction)>;
 
-    /// Starts the run: prefill, first token. A run that ends at once is closed at once. Throws as DecodeSession does: Error
-    /// "cancelled" when prefilling says so.
+    /// Starts the run: prefill, first token. A run that ends with its first token gets its closing pass at once. Throws
+    /// as DecodeSession does, also Error "cancelled".
     explicit RunDriver(RunRequest request, const Prefilling& prefilling = {});
     ~RunDriver();
     RunDriver(const RunDriver&) = delete;

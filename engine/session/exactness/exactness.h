@@ -8,8 +8,8 @@
 
 namespace refreshlab {
 
-/// Holds the caches of a pair against recomputation, on this machine, device and dtype (reference/refresh.md, section 9):
-/// with fixed weights and no eviction, caching reorders work and approximates nothing.
+/// Compares the caches of a pair with recomputation, on this machine, device and dtype (reference/refresh.md, section
+/// 9). With fixed weights and no eviction, caching reorders work and approximates nothing.
 ///
 ///   cached = naive            prompt, then `steps` greedy decode steps on a cache; after each step, K and V of every layer and
 ///                             the logits against one forward over the whole text

@@ -34,8 +34,8 @@ struct ModelPair {
     [[nodiscard]] int64_t context() const;              ///< the smaller max_position
 };
 
-/// A run about which everything is known that can be known without weights: the cheap checks of its models, its text, and
-/// what it will hold.
+/// Everything about a run that can be known without weights: the cheap checks of its models, its text, and what it will
+/// hold in memory.
 struct PreparedRun {
     std::shared_ptr<ModelPair> text_side;  ///< of a pair that is still to be loaded, models null; else null
     std::shared_ptr<const ModelPair> pair; ///< null: still to be loaded

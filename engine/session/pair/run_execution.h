@@ -11,14 +11,15 @@ namespace refreshlab {
 
 struct ModelPair;
 
-/// Threads and kernel set that a run asks for, as an object that is handed to what works for it: the loading of its weights,
-/// its session, its checks.
+/// Threads and kernel set of a run, as an object that is handed to all that works for the run: the loading of its
+/// weights, its session, its checks.
 using Execution = std::shared_ptr<const kernels::ExecutionContext>;
 
 /// kernels::threads_for(config.threads) threads with the kernel set resolve_kernels(config.kernels). Throws as that.
 [[nodiscard]] Execution make_execution(const RunConfig& config);
 
-/// The kernel set that stands for a wish here. Throws Error{bad_input} naming what this processor has if it lacks the set.
+/// The kernel set that this processor runs for a wish. Throws Error{bad_input}, naming the sets that the processor has,
+/// if it lacks the wanted one.
 /// \param available  narrowest first; other processors' are for tests
 [[nodiscard]] kernels::Isa
 resolve_kernels(KernelSet wanted, const std::vector<kernels::Isa>& available = kernels::available_isas());

@@ -15,8 +15,8 @@
 
 namespace refreshlab {
 
-/// A refresh between the boundary at which it fired and the one at which its splice lands: the same one unless the policy
-/// has a lag. What it will do was settled when it fired.
+/// A refresh from the boundary at which it fired to the one at which its splice lands. Both are the same unless the
+/// policy has a lag. What the refresh will do was settled when it fired.
 struct RefreshInFlight {
     Decision decision;
     int64_t fired_step = 0, due_step = 0;
@@ -39,7 +39,7 @@ struct RefreshState {
     bool asked = false; ///< a refresh by hand waits for the one in flight
 };
 
-/// What a boundary works on: the step that was just made, and where its traces go.
+/// What a boundary works on: the step that was just made, and where its results go.
 struct BoundaryStep {
     StepRecord& record;
     PendingToken& pending; ///< the token that the step chose; on_fire may replace it
@@ -80,7 +80,7 @@ public:
 
 private:
     enum class PassFor : uint8_t { refresh, probe, shadow };
-    /// Lets the teacher read up to `end` and records what that gave.
+    /// Lets the teacher read up to `end` and records the results.
     PassEvent teacher_pass(BoundaryStep& step, int64_t end, PassFor purpose);
     void back_fill(BoundaryStep& step, TeacherReader::Reading reading);
     /// Asks the planner, with a probe where it wants one; a refresh that it decides is then in flight.

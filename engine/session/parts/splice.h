@@ -20,7 +20,7 @@ struct Delta {
 };
 
 /// Drift of a delta: [layers, positions], K and V apart, and its mean over the layers at each position
-/// (reference/refresh.md, 6.2). To be taken before the splice: both versions of every column exist then only.
+/// (reference/refresh.md, 6.2). To be called before the splice: only then do both versions of every column exist.
 struct DeltaDrift {
     std::shared_ptr<DriftMap> map; ///< step and refresh id are the caller's to fill in
     std::vector<double> mean;      ///< [positions]: (eK + eV) / 2, mean over layers
@@ -33,8 +33,8 @@ void splice_newest(KvCache& student, const KvCache& teacher, Delta delta, int64_
                    int64_t step);
 
 /// Rebuild mode: the geometries differ, so nothing can be copied. The student's columns from `first_pos` on are computed
-/// again from their tokens, which for an exact cache reproduces them (reference/refresh.md, section 4). The cache tells it as
-/// one change.
+/// again from their tokens, which for an exact cache reproduces them (reference/refresh.md, section 4). The cache tells
+/// this as one change.
 void rebuild_columns(const Forward& student, KvCache& cache, int64_t first_pos,
                      std::span<const int32_t> tokens, int32_t refresh);
 

@@ -18,8 +18,8 @@ class RowRing;
 /// Rows of logits of a teacher pass that are alive at once: 128 x 128,256 x 4 B = 66 MB; chunks are exact.
 inline constexpr int64_t pass_chunk = 128;
 
-/// The teacher's side of a session: its cache, which lags behind the student's, and what its rows say. One reading is the
-/// pass of a probe and of a refresh (reference/refresh.md, 6).
+/// The teacher's side of a session: its cache, which lags behind the student's, and what its rows give. One reading
+/// serves a probe and a refresh alike (reference/refresh.md, 6).
 class TeacherReader {
 public:
     /// \param forward  of the teacher; outlives this

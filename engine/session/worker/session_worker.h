@@ -13,11 +13,11 @@ namespace refreshlab {
 /// The decode thread: owns models, caches, device context and the current session, applies commands between steps,
 /// publishes status and recording. An exception in it becomes state `failed` with its message: the recording stays
 /// readable, and the next StartRun starts again.
-/// Memory    every StartRun is held against what its devices have left. The run that stands keeps its caches, and the models that
-///          the next one does not use, until the next one stands. Where they must make room for it they are given up first;
-///          then the recording stays, and a start that fails all the same ends in state `failed`.
-/// Stop      ends the run. One that comes while a start or a check is under way gives that up instead, and the run that stands
-///          stays; where the start has stood up meanwhile, the Stop ends the run that came of it.
+/// Memory    every StartRun is compared with what its devices have left. The run that stands keeps its caches, and the
+///           models that the next one does not use, until the next one stands. Where they must make room, they are
+///           given up first. Then the recording stays, and a start that fails nevertheless ends in state `failed`.
+/// Stop      ends the run. A Stop during a start or a check cancels that instead, and the run that stands stays. If the
+///           start has finished meanwhile, the Stop ends the new run.
 /// Shutdown  ~SessionWorker(): queue closed, the step in flight finishes, trace flushed, thread joined.
 class SessionWorker final : public EngineLink {
 public:

@@ -23,7 +23,7 @@ public:
 };
 
 /// Bounds what one rendering may cost, so that no template hangs or fills the memory: about one unit for each byte that is
-/// made, compared, searched or copied. Whatever takes longer for larger operands has to spend.
+/// made, compared, searched or copied. Every operation that takes longer for larger operands must spend.
 class Work {
 public:
     explicit Work(size_t most)
@@ -50,7 +50,7 @@ struct Undefined {
 };
 struct None {};
 
-/// A Python value, as far as templates see it. Immutable and cheap to copy, except that a Namespace can be assigned to.
+/// A Python value, as far as templates see it. Immutable and cheap to copy; only a Namespace can be assigned to.
 class Value {
 public:
     using Data = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,

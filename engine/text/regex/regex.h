@@ -11,9 +11,9 @@ namespace refreshlab {
 /// A regular expression as the `tokenizers` library reads it (Oniguruma, Unicode 16), run by PCRE2, with its JIT where
 /// the machine has one. Immutable and thread-safe.
 ///
-/// What the two engines read differently is rewritten before compiling (regex_syntax.cpp): \s is White_Space, \h a hex
-/// digit, {n,m}+ is not possessive, ^ and $ know lines, and the letters, marks, digits and symbols that Unicode 15 and
-/// 16 added count as what they are although PCRE2 10.42 knows Unicode 14. What cannot be rewritten is refused by name.
+/// What the two engines read differently is rewritten before compiling (regex_syntax.cpp). \s is White_Space, \h a hex
+/// digit, {n,m}+ is not possessive, ^ and $ match at line ends. Letters, marks, digits and symbols of Unicode 15 and 16
+/// count as what they are, although PCRE2 10.42 knows only Unicode 14. What cannot be rewritten is refused by name.
 class Regex {
 public:
     /// \throws Error{bad_input} naming `object`, the pattern and what is wrong with it

@@ -42,8 +42,9 @@ private:
     std::vector<int32_t> m_ends = {-1};               ///< by node; node 0 is the root
 };
 
-/// Finds added tokens in text, leftmost longest, in the two passes of the `tokenizers` library: the tokens that are not
-/// normalised in the text as it is, then the normalised ones in the normalised pieces between.
+/// Finds added tokens in text, leftmost longest, in the two passes of the `tokenizers` library. The first looks in the
+/// text as it is for tokens that are not normalised. The second looks in the normalised pieces between them for the
+/// others.
 class AddedTokens {
 public:
     AddedTokens() = default;

@@ -48,7 +48,8 @@ public:
         }
     };
     using Merges = std::unordered_map<uint64_t, Merge, PairHash>; ///< by left id << 32 | right id
-    /// Adds all that decides on ids beside the vocabulary itself (Tokenizer::fingerprint() says what does not count).
+    /// Adds all that decides the ids, apart from the vocabulary itself (Tokenizer::fingerprint() says what does not
+    /// count).
     void describe(Digest& digest) const;
 
 private:

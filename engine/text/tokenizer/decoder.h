@@ -11,7 +11,7 @@
 
 namespace refreshlab {
 
-/// The `decoder` of a tokenizer.json: what text a token stands for, and what happens where tokens join.
+/// The `decoder` of a tokenizer.json: which text a token stands for, and what happens where tokens join.
 ///
 /// Supported: ByteLevel for byte-level models; for the others Replace, Strip and Metaspace (of each token), then
 /// ByteFallback, then Fuse, then Strip (of the whole text). Anything else, and any other order, is refused by name: it
@@ -27,7 +27,7 @@ public:
         std::string text;     ///< well-formed UTF-8, or one byte
         bool is_byte = false; ///< ByteFallback: a run of these is a text only as a whole
     };
-    /// What a token stands for, apart from what the tokens around it change. Not for byte-level models.
+    /// What a token stands for by itself; the tokens around it may change that. Not for byte-level models.
     /// \param first  no token stands before it
     [[nodiscard]] Piece piece(std::string_view token, bool first) const;
 
@@ -58,7 +58,7 @@ private:
     bool m_fused = false;
 };
 
-/// Joins the texts of tokens as a Decoder says, as they come: what could still change is held back.
+/// Joins the texts of tokens as they come, by the rules of a Decoder. It holds back what could still change.
 class JoinedText {
 public:
     explicit JoinedText(const Decoder& decoder); ///< which must outlive this

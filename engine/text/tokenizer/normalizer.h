@@ -27,7 +27,8 @@ public:
     [[nodiscard]] std::string apply(std::string_view text) const;
     /// Adds what it does to a text.
     void describe(Digest& digest) const;
-    /// Nothing is put in or replaced: the first character of a normalised text stems from the first of the text.
+    /// True where nothing is put in or replaced: the first character of a normalised text then comes from the first of
+    /// the text.
     [[nodiscard]] bool only_nfc() const;
 
 private:

@@ -22,8 +22,8 @@ struct TextRule {
     bool operator==(const TextRule&) const = default;
 };
 
-/// Bytes of token ids, without anything else of a tokenizer: what a recording keeps, so that a trace can be read where
-/// the model is not. Thread-safe to read.
+/// Bytes of token ids, and nothing else of a tokenizer. A recording keeps these, so a trace can be read where the model
+/// is not. Thread-safe to read.
 class TokenTable {
 public:
     virtual ~TokenTable() = default;
@@ -32,9 +32,10 @@ public:
     [[nodiscard]] virtual bool is_special(int32_t id) const = 0;
 };
 
-/// Text of ids by what a trace keeps: what `transformers`' decode(ids, skip_special_tokens=True) gives, without the
-/// clean_up_tokenization_spaces of some folders (Llama 3), which takes spaces out of what the model wrote. In a model with byte
-/// fallback a run of byte tokens that is ill-formed in part keeps its well-formed part; the library replaces all of it.
+/// Text of ids, from what a trace keeps. It is what `transformers`' decode(ids, skip_special_tokens=True) gives, with
+/// two differences. The clean_up_tokenization_spaces of some folders (Llama 3) is left out: it takes spaces out of what
+/// the model wrote. And in a model with byte fallback, a run of byte tokens that is ill-formed in part keeps its
+/// well-formed part; the library replaces all of it.
 [[nodiscard]] std::string joined_text(const TokenTable& table, const TextRule& rule,
                                       std::span<const int32_t> ids);
 
@@ -46,10 +47,9 @@ public:
 /// Metaspace, Split, Digits. For both: merges in both spellings, ignore_merges, unk_token, fuse_unk; normalizers NFC,
 /// Prepend, Replace, Sequence, none; post-processors ByteLevel, TemplateProcessing, Sequence; added tokens with lstrip,
 /// rstrip, single_word, normalized. Decoders: decoder.h. Anything else is refused by name. The file's truncation and
-/// padding are left aside.
-/// Nothing of tokenizer_config.json counts here, as in `transformers` 5 where a folder has a tokenizer.json. In published
-/// folders (Llama 2 and 3, Mistral, Qwen) its add_bos_token, add_eos_token, legacy and add_prefix_space do not change ids.
-/// Special tokens that only tokenizer_config.json knows are not added.
+/// padding are ignored. tokenizer_config.json is not read, as in `transformers` 5 where a folder has a tokenizer.json.
+/// In published folders (Llama 2 and 3, Mistral, Qwen) its add_bos_token, add_eos_token, legacy and add_prefix_space do
+/// not change ids. Special tokens that only tokenizer_config.json knows are not added.
 /// Source: Sennrich et al. 2016 (BPE); Radford et al. 2019 (byte level); Kudo and Richardson 2018 (SentencePiece).
 class Tokenizer final : public TokenTable {
 public:
@@ -74,9 +74,9 @@ public:
     /// Ids that `encode(text, true)` puts before those of the text: a begin token, mostly, or nothing.
     [[nodiscard]] const std::vector<int32_t>& begin_ids() const;
 
-    /// Text of ids; special tokens skipped unless asked for. Of a byte-level model these are bytes, and invalid UTF-8 is
-    /// kept as it is (see Utf8Stream and TextStream); other models give text as the library does. An added token of a
-    /// byte-level model gives its content as it stands in the text (the library garbles letters beyond ASCII in one).
+    /// Text of ids; special tokens skipped unless asked for. A byte-level model gives bytes, and invalid UTF-8 stays as
+    /// it is (see Utf8Stream and TextStream). Other models give text as the library does. An added token of a
+    /// byte-level model gives its content as it stands in the text (the library garbles its letters beyond ASCII).
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
     [[nodiscard]] TextRule text_rule() const;
@@ -88,9 +88,9 @@ public:
     id_of(std::string_view added_token) const; ///< exact content of an added token
 
     /// A digest of everything that maps text to ids, however the file spells it: equal digests mean equal ids for equal
-    /// text. One exception, in models of characters: the scores of a SentencePiece model say nothing about the order of
-    /// merges that make one piece, nor of runs of one character with one score ("  ", "    "). Converters of different ages wrote
-    /// different ones, so these orders do not count, though a long run could be cut in another way.
+    /// text. There is one exception, in models of characters. The scores of a SentencePiece model do not order the
+    /// merges that make one piece, nor runs of one character with one score ("  ", "    "). Converters of different
+    /// ages wrote different orders, so these orders do not count. A long run could then be cut in another way.
     [[nodiscard]] const std::string& fingerprint() const;
 
 private:
@@ -104,7 +104,8 @@ private:
 /// library's decode gives for all ids at once. The stream holds back what is not certain yet: the bytes of an unfinished
 /// character and, with byte fallback, the whole run of byte tokens (one bad byte turns each of its bytes into U+FFFD).
 ///
-/// Unlike token_bytes(), which knows one token alone, this drops the space that a SentencePiece model puts before a text.
+/// It also drops the space that a SentencePiece model puts before a text. token_bytes() cannot: it sees one token
+/// alone.
 class TextStream {
 public:
     explicit TextStream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special = true);

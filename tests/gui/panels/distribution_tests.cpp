@@ -150,8 +150,7 @@ void two_signals_in_the_distribution(Robot& r) {
     GUI_CHECK(upright.height > upright.width && level.width > level.height);
     r.move(plot.x + plot.width * 0.9F, level.y + 1);
     r.drag_by(0, plot.height * 0.15F, 5);
-    GUI_CHECK(r.ctx().drafts.edited_key() == "trigger/1/threshold" ||
-              r.ctx().drafts.edited_key() == "mc.threshold");
+    GUI_CHECK(r.ctx().drafts.edited_key() == "mc.threshold");
     GUI_CHECK(std::abs(r.box("distribution/threshold/1").y + 1 - ImGui::GetIO().MousePos.y) <= 3);
     GUI_CHECK(std::abs(r.box("distribution/threshold/0").x - upright.x) <= 1);
     r.te->MouseUp(0);

@@ -144,9 +144,12 @@ void performance_tells_its_numbers(Robot& r) {
     const std::string told = r.text();
     for (const char* part : {"Frame CPU", "p99", "Queue", "Not yet drawn", "Memory"})
         GUI_CHECK(told.find(part) != std::string::npos);
+    GUI_CHECK(!r.shows("Temperature: 0.25"));
+    r.engine().send(command::SetParameter{"sampler.temperature", "0.25"});
+    r.step(1);
     r.te->WindowFocus("//Log");
     r.frames(2);
-    GUI_CHECK(r.shows("steps asked for") || r.shows("policy entropy"));
+    GUI_CHECK(r.shows("step 21: Temperature: 0.25"));
     r.te->WindowFocus("//Performance");
     r.frames(2);
 }

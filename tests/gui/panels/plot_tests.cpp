@@ -35,7 +35,7 @@ void markers_stand_at_their_steps(Robot& r) {
     const auto second = r.box("signals/marker/1");
     r.move(second.x + second.width / 2, second.y + second.height / 2);
     const std::string told = r.text();
-    GUI_CHECK(told.find("spliced") != std::string::npos || told.find("Spliced") != std::string::npos);
+    GUI_CHECK(told.find("| Spliced | 16 of 16 tokens") != std::string::npos);
     GUI_CHECK(told.find("ms") != std::string::npos);
     r.te->MouseClick(0);
     r.frames(2);

@@ -325,7 +325,7 @@ void models_are_dropped(Robot& r) {
     r.window().shell().open_dropped(model);
     r.frames(3);
     GUI_CHECK(r.dialog_open("New run"));
-    GUI_CHECK(r.shows("Hugging Face folder") || r.shows("llama-tales-teacher"));
+    GUI_CHECK(r.shows("Teacher { " + model.string() + " }"));
     // The list beside the student's path has the bundled student.
     r.te->SetRef("//New run");
     r.te->ItemClick("##student/##known");

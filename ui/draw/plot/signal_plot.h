@@ -33,15 +33,15 @@ struct PlotStack {
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
 };
 
-/// One plot of the Signals panel: header line with the value at the step that is looked at, the curve, its band, its
-/// threshold lines. Drawn with ImPlot; everything it decides is in the ImGui-free files beside it.
+/// One plot of the Signals panel: header line with the value at the shown step, the curve, its band, its threshold
+/// lines. Drawn with ImPlot; its decisions are in files without ImGui (ui/scene).
 class SignalPlot {
 public:
     /// Before anything else in every frame that shows this plot.
     /// \param signal  id in the table of the shown run
     void begin_frame(UiContext& ctx, size_t signal);
     [[nodiscard]] const Signal& info() const { return *m_info; } ///< until the end of the frame
-    /// Of the number that is plotted: a trigger on another number of the layers has its line elsewhere.
+    /// Lines of the number that is plotted: a trigger on another number of the layers has its line on another plot.
     [[nodiscard]] std::vector<ThresholdLine> threshold_lines_here(const UiContext& ctx) const;
     /// Something to show: a value, or at least a threshold.
     [[nodiscard]] bool has_data(SeriesSet& series) const {
@@ -53,7 +53,7 @@ public:
     [[nodiscard]] static float header_height();
     /// \param height  of header and plot together
     void draw(UiContext& ctx, PlotStack& stack, float height, bool x_labels);
-    /// In one line, where room is short: the header and what would fill the plot. For a signal without a value.
+    /// For a signal without a value, where room is short: one line with the header and what would fill the plot.
     void draw_folded(UiContext& ctx, PlotStack& stack);
     [[nodiscard]] bool wants_hiding() const { return m_hide; }
     void forget_run(); ///< another recording: ranges start anew

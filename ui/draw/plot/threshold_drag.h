@@ -7,9 +7,9 @@
 
 namespace refreshlab::ui {
 
-/// The threshold line under the mouse button, in the plots of one panel: its draft follows the mouse, the end of the drag is
-/// one undo entry, Esc gives the old value back. The value itself belongs to Drafts, so a line of the same key in another
-/// panel moves along. UI thread only.
+/// The threshold line under the mouse button, in the plots of one panel: its draft follows the mouse, the end of the
+/// drag is one undo entry, Esc restores the old value. The value itself belongs to Drafts, so a line of the same key in
+/// another panel moves along. UI thread only.
 class ThresholdDrag {
 public:
     [[nodiscard]] const std::string& key() const { return m_key; } ///< of the line; "" = none is held
@@ -20,7 +20,7 @@ public:
     bool update(UiContext& ctx, const ThresholdLine& line, bool held);
     /// A value that is the last one sent is not sent again; one that is refused becomes a toast.
     void send(UiContext& ctx, const ThresholdLine& line, double value);
-    /// Behind the last line of a frame: one whose trigger was taken away under the mouse does not stay held.
+    /// After the last line of a frame: releases a line whose trigger was removed under the mouse.
     void end_frame(UiContext& ctx);
 
 private:

@@ -12,7 +12,7 @@ struct PixelBox {
     float x = 0, y = 0, width = 0, height = 0;
 };
 
-/// Where grid and enlarged head stand: side by side, or the grid above the head in a narrow panel.
+/// Where the grid and the enlarged head are: side by side, or the grid above the head in a narrow panel.
 struct AttentionPlaces {
     PixelBox grid, head;
 };
@@ -57,9 +57,9 @@ struct StripBar {
 /// A bar a key, or a bar a pixel where keys are narrower than two pixels.
 /// \param row  weights, [<= axis.keys]
 [[nodiscard]] std::vector<StripBar> strip_bars(std::span<const float> row, const KeyAxis& axis);
-/// Largest finite weight of both rows at or behind key `from`; 0 where there is none.
+/// Largest finite weight of both rows from key `from` on; 0 where there is none.
 [[nodiscard]] float strip_top(std::span<const float> upward, std::span<const float> downward, size_t from);
-/// The key that a pixel of the strip speaks of: where several share it, the one that made the bar.
+/// The key that a pixel of the strip stands for: where several share it, the one that made the bar.
 [[nodiscard]] int64_t strip_key(std::span<const float> row, const KeyAxis& axis, float pixel);
 
 } // namespace refreshlab::ui

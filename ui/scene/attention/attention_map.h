@@ -23,17 +23,17 @@ struct QueryWindow {
     friend bool operator==(const QueryWindow&, const QueryWindow&) = default;
 };
 
-/// The last `rows` generated queries up to `shown`. A window that holds `shown` already stays where it is while the
-/// person looks at a selected step, so that choosing a row does not move the map under the mouse.
+/// The last `rows` generated queries up to `shown`. While the person looks at a selected step, a window that holds
+/// `shown` already stays where it is: choosing a row does not move the map under the mouse.
 /// \param before  window of the last frame
 /// \param live    following the newest step: the window ends with it
 [[nodiscard]] QueryWindow next_window(const QueryWindow& before, int64_t prompt_length, int64_t shown,
                                       int64_t rows, bool live);
 
 /// Attention of many heads over a window of queries, reduced by maximum to what the screen can show. Reads each row of
-/// the recording once; then an update costs the composition of the reduced rows. Keys share a cell by powers of two: when a
-/// growing run needs the next one, the rows that are here are reduced further, and none is read again. No ImGui in here, UI
-/// thread only.
+/// the recording once; after that an update only composes the reduced rows. Keys share a cell by powers of two. When a
+/// growing run needs the next power, the rows that are here are reduced further, and none is read again. No ImGui in
+/// here, UI thread only.
 class AttentionMap {
 public:
     struct Shape {

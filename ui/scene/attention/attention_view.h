@@ -32,7 +32,7 @@ public:
 
     [[nodiscard]] AttentionOf of() const { return m_of; }
     [[nodiscard]] bool differences() const { return m_of == AttentionOf::difference; }
-    /// Between weights and differences the ranges start anew: those of one say nothing of the other.
+    /// The ranges start anew when the view changes between weights and differences: one says nothing about the other.
     void show(AttentionOf of);
     void reset_range();
     /// Widens the ranges to what a map of heads holds.
@@ -55,8 +55,8 @@ private:
 /// All heads of a map as one image, [layers * rows][heads * columns] of cells, RGBA.
 [[nodiscard]] std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours);
 
-/// What of a head's cells is the window itself: what is recorded ends inside the last block of queries and keys. Shares of
-/// the image's width and height.
+/// Which part of a head's cells is the window itself: the recorded part ends inside the last block of queries and keys.
+/// Shares of the image's width and height.
 struct CellWindow {
     float u_end = 1, v_begin = 0, v_end = 1;
 };

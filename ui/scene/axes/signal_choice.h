@@ -44,8 +44,9 @@ private:
 /// The reverse: plots of these signals and of no other. What is no name of a signal is ignored.
 void set_shown(SignalPlots& plots, std::span<const std::string> names);
 
-/// Plots as a command line names them: names of signals with commas between them; behind that of a layered signal which number
-/// of its layers, "attention_entropy_bits.max", ".min", ".layer3", or ".strip". Names that a run may publish are taken too.
+/// Plots as a command line names them: names of signals with commas between them; after the name of a layered signal,
+/// which number of its layers: "attention_entropy_bits.max", ".min", ".layer3", or ".strip". Names that a run may
+/// publish are taken too.
 /// Throws Error{bad_input} naming `option`: nothing, a name that no signal can have, an unknown pick.
 [[nodiscard]] SignalPlots parse_plots(std::string_view list, const std::string& option);
 

@@ -19,8 +19,8 @@ struct TimeView {
 /// scrolls by whole steps at its width.
 void advance_time_view(TimeView& view, int64_t steps);
 
-/// After EndPlot: when the linked limits are not those that were set, a person panned or zoomed. Following stops there,
-/// and the steps that come from then on are counted. True when that happened.
+/// Call after EndPlot. When the linked limits are not those that were set, a person panned or zoomed. Then following
+/// stops, and the steps that come from then on are counted. \return whether that happened
 bool note_user_view(TimeView& view, double set_min, double set_max, int64_t steps);
 
 void fit_time_view(TimeView& view, int64_t steps); ///< the whole run; follows again
@@ -40,7 +40,8 @@ struct StepRange {
     friend bool operator==(const StepRange&, const StepRange&) = default;
 };
 [[nodiscard]] StepRange steps_in_sight(const TimeView& view, int64_t steps);
-/// What playing back goes through: where it loops the steps in sight, if they are two or more; else the whole run.
+/// The steps that playing back goes through: in a loop the steps in sight, if there are two or more; else the whole
+/// run.
 [[nodiscard]] StepRange played_steps(const TimeView& view, bool loop, int64_t steps);
 
 /// Steps since following stopped; 0 while following.

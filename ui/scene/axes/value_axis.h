@@ -65,7 +65,7 @@ void fit_axis(ValueAxis& axis, AxisScale scale, const SeriesSummary& seen, std::
 /// along the floor runs inside the frame and not on it. A logarithmic axis has no floor.
 void clear_floor(ValueAxis& axis, ValueRange usual, double share);
 
-/// Values of a path that the axis cannot place are taken from it: its line leaves the plot through the lower edge there,
+/// Removes from a path the values that the axis cannot place. Its line leaves the plot through the lower edge there,
 /// and their steps go to PlotPath::below_x, for a mark at that edge. Only log has such values.
 void clip_to_axis(const ValueAxis& axis, PlotPath& path);
 /// The same for an envelope.

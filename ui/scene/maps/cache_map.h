@@ -9,8 +9,8 @@
 
 namespace refreshlab::ui {
 
-/// The decoding model's cache as it stood after boundary `step`, told from the recording's cache events (layer 0, KV head 0):
-/// so scrubbing, rewound runs and files all work. No ImGui in here.
+/// The decoding model's cache as it stood after boundary `step`, computed from the recording's cache events (layer 0,
+/// KV head 0). So it works while scrubbing, for rewound runs and for files. No ImGui in here.
 struct CacheColumns {
     int64_t step = 0, prompt_length = 0;
     std::vector<Origin> origin;      ///< [length], by position
@@ -25,7 +25,7 @@ struct CacheColumns {
 
 /// Of layer 0, KV head 0. \param out  keeps its memory
 void copy_columns(const CacheState& state, int64_t prompt_length, CacheColumns& out);
-/// \param step  0 .. recording.steps(): 0 is the state behind the prefill
+/// \param step  0 .. recording.steps(): 0 is the state after the prefill
 [[nodiscard]] CacheColumns cache_columns(const Recording& recording, int64_t step);
 
 /// The latest drift of each layer and position among refreshes at or before `step`; absent() where nothing measured it.
@@ -48,7 +48,7 @@ private:
 };
 [[nodiscard]] DriftColumns drift_columns(const Recording& recording, int64_t step, int64_t length);
 
-/// Positions that the teacher's own cache holds behind boundary `step`: the prompt, and what its passes have read.
+/// Positions that the teacher's own cache holds after boundary `step`: the prompt, and what its passes have read.
 [[nodiscard]] int64_t teacher_length(const Recording& recording, int64_t step);
 
 /// Words of the legend: "teacher prefill", "refreshed", "student", "skipped", ...

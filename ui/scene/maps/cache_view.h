@@ -12,8 +12,8 @@ namespace refreshlab::ui {
 /// Which number of a drift map is shown.
 enum class DriftQuantity : uint8_t { mean, keys, values, keys_max, values_max };
 
-/// What the Cache panel shows at one boundary. A later step of the same recording costs what is new; drift is looked at again
-/// only when a map has arrived or another quantity is chosen.
+/// What the Cache panel shows at one boundary. A later step of the same recording costs only what is new. Drift is
+/// computed again only when a map has arrived or another quantity is chosen.
 class CacheView {
 public:
     void clear(); ///< before another recording is shown

@@ -9,14 +9,14 @@
 
 namespace refreshlab::ui {
 
-/// Cells of a heatmap of attention weights: the bits of a non-negative IEEE half, which order like the numbers do, with
-/// infinity and NaN on top; so a maximum of weights is a maximum of integers. Two negative values mean "nothing here"
-/// and lose against every weight.
+/// Cells of a heatmap of attention weights: the bits of a non-negative IEEE half, which have the order of the numbers,
+/// with infinity and NaN on top. So a maximum of weights is a maximum of integers. Two negative values mean "nothing
+/// here" and are below every weight.
 using HalfCell = int16_t;
-inline constexpr HalfCell no_cell = INT16_MIN;         ///< outside: a key behind its query
+inline constexpr HalfCell no_cell = INT16_MIN;         ///< outside: a key after its query
 inline constexpr HalfCell absent_cell = INT16_MIN + 1; ///< exists, but was not recorded
 
-/// Smallest f with ceil(cells / f) <= texels. Blocks begin at multiples of f, so a growing map stands still until its
+/// Smallest f with ceil(cells / f) <= texels. Blocks begin at multiples of f, so a growing map does not move until its
 /// factor changes.
 [[nodiscard]] int64_t reduction_factor(int64_t cells, int64_t texels);
 [[nodiscard]] constexpr int64_t reduced_size(int64_t cells, int64_t factor) {
@@ -37,7 +37,7 @@ void merge_max(std::span<const uint16_t> weights, int64_t factor, std::span<Half
 /// colour_cells() for cells of difference_cell().
 void colour_differences(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba);
 
-/// RGBA of cells under a scale; no_cell and absent_cell become transparent (what lies behind shows).
+/// RGBA of cells under a scale; no_cell and absent_cell become transparent: the background shows.
 /// \param rgba  same size as cells                                                                        (asserted)
 void colour_cells(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba);
 

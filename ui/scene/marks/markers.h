@@ -20,8 +20,8 @@ struct MarkerGroup {
 /// Merges markers whose distance to the neighbour is below `closer_than_px` (3: lines become a bar with a count; wider
 /// for letter badges).
 /// \param x_px       pixel positions, ascending
-/// \param widest_px  a group that is this wide is closed: badges of a crowd stand side by side, each over its own part of
-///                   the axis, instead of one in the middle of everything
+/// \param widest_px  a group that is this wide is closed. So a crowd has several badges side by side, each over its own
+///                   part of the axis, and not one badge in the middle
 [[nodiscard]] std::vector<MarkerGroup>
 merge_markers(std::span<const double> x_px, double closer_than_px,
               double widest_px = std::numeric_limits<double>::infinity());

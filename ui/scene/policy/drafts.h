@@ -10,17 +10,18 @@
 
 namespace refreshlab::ui {
 
-/// One owner per value: line, slider and typed entry edit the same draft of a parameter; a command carries it down; the
-/// engine answers with the applied value (EngineStatus::applied). While they differ the value is "pending" and its tag
-/// is drawn hollow. One undo entry per drag. No ImGui in here; UI thread only.
+/// One owner per value: line, slider and typed entry edit the same draft of a parameter. A command carries it to the
+/// engine, which answers with the applied value (EngineStatus::applied). While the two differ, the value is "pending"
+/// and its tag is drawn hollow. One undo entry per drag. No ImGui in here; UI thread only.
 ///
 /// Keys  those of engine/control/parameters.h ("sampler.temperature"), which travel as SetParameter, and besides them
 ///       "trigger/<index>/threshold|every|cooldown|enabled|comparison": a field of one card of the policy, which travels
 ///       as SetPolicy. Every trigger has such keys, whatever its signal; trigger_key() makes them. A parameter key that
 ///       names the same number ("entropy.threshold") shows the same draft.
 ///
-/// The draft is the applied configuration with the edits still under way put on top, in the order in which the engine's
-/// queue will apply them (a later edit of the same key takes the earlier one's place at the end, as in CommandQueue).
+/// The draft is the applied configuration with the edits that are still under way. Their order is the one in which the
+/// engine's queue will apply them (a later edit of a key replaces the earlier one and goes to the end, as in
+/// CommandQueue).
 class Drafts {
 public:
     /// Start of a frame: learns what the engine has applied.

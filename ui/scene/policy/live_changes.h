@@ -12,7 +12,8 @@
 
 namespace refreshlab::ui {
 
-/// What a person changed while a run went on, told from the recording's commands: when, in words, and the policy from then on.
+/// What a person changed while a run went on, from the recording's commands: the step, the words, and the policy from
+/// then on.
 /// Cost of update(): the new commands.
 /// Threads  one (the UI thread).
 class LiveChanges {
@@ -31,7 +32,7 @@ public:
 private:
     const Recording* m_recording = nullptr; ///< compared only
     size_t m_commands = 0;
-    RunConfig m_config; ///< behind the last command
+    RunConfig m_config; ///< after the last command
     RefreshPolicy m_first;
     std::vector<Change> m_changes;
 };
@@ -42,8 +43,8 @@ struct ThresholdSpan {
     double value = 0;
     friend bool operator==(const ThresholdSpan&, const ThresholdSpan&) = default;
 };
-/// The stair of one trigger's threshold over steps [1, steps]: neighbours differ, and nothing stands where the policy had no such
-/// trigger, or had switched it off.
+/// One trigger's threshold over steps [1, steps], as the steps of a stair. Neighbours differ; there is none where the
+/// policy had no such trigger, or had switched it off.
 /// \param layers  the number of a layered signal's layers that it compares; the default for the others
 [[nodiscard]] std::vector<ThresholdSpan> threshold_stair(const LiveChanges& changes, int64_t steps,
                                                          std::string_view signal, LayerPick layers);

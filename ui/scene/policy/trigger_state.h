@@ -10,14 +10,14 @@
 
 namespace refreshlab::ui {
 
-/// Whether there will be a next boundary, as far as it is known.
+/// Whether there will be a next boundary, as far as that is known.
 enum class RunState : uint8_t { running, paused, ended, none };
 /// Of the run that is shown.
 /// \param live  it is the engine's
 [[nodiscard]] RunState run_state(EngineState engine, bool live);
 
-/// State of a trigger: "armed", "off", or what holds it back at the next boundary. Only a run that goes on has armed triggers:
-/// else "paused", "run ended" or "no run".
+/// State of a trigger: "armed", "off", or what keeps it from firing at the next boundary. Only a run that goes on has
+/// armed triggers; else it is "paused", "run ended" or "no run".
 struct TriggerState {
     std::string text;
     bool armed = false;

@@ -11,7 +11,7 @@
 
 namespace refreshlab::ui {
 
-/// Up to so many steps an evaluation of recorded values stays well under a millisecond and is done within the frame.
+/// Up to so many steps, an evaluation takes well under a millisecond and is done within the frame.
 inline constexpr int64_t immediate_steps = 8000;
 
 /// A policy on the first `steps` steps of a recording.

@@ -6,7 +6,7 @@
 
 namespace refreshlab::ui {
 
-/// What is known of the values at steps first .. last (inclusive), non-finite ones told apart.
+/// What is known of the values at steps first .. last (inclusive); non-finite ones are noted separately.
 struct SeriesSummary {
     int32_t finite = 0;                                    ///< number of finite values
     int32_t first_t = 0, min_t = 0, max_t = 0, last_t = 0; ///< their steps; valid while finite > 0

@@ -11,9 +11,9 @@ namespace refreshlab::ui {
 /// Height of the line under a coloured token, pixels.
 inline constexpr float token_underline = 2;
 
-/// Colours of tokens for one signal on one background, dark or light: the lowest value is nearly the background, the highest the
-/// signal's own colour as far as the text stays readable on it (contrast at least 4.5). The underline grows from nothing to the
-/// full colour, so that high values can also be compared exactly.
+/// Colours of tokens for one signal on one background, dark or light: the lowest value is nearly the background, the
+/// highest is the signal's own colour, as far as the text stays readable on it (contrast at least 4.5). The underline
+/// grows from nothing to the full colour, so that high values can also be compared exactly.
 class TokenColours {
 public:
     struct Entry {
@@ -43,8 +43,8 @@ struct Verdicts {
 };
 /// Null for signals that are measured on a scale.
 [[nodiscard]] const Verdicts* verdicts_of(std::string_view signal);
-/// Right or wrong as a colour: bluish green and vermilion of Okabe and Ito, which also people without red-green vision
-/// tell apart; wrong tokens are struck as well, so that no colour is needed.
+/// Right or wrong as a colour: bluish green and vermilion of Okabe and Ito, which people without red-green vision can
+/// tell apart too. Wrong tokens are also struck through, so that no colour is needed.
 [[nodiscard]] uint32_t verdict_colour(bool yes);
 
 } // namespace refreshlab::ui
