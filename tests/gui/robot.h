@@ -141,6 +141,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> threshold_cases();
 [[nodiscard]] std::vector<Case> plot_cases();
 [[nodiscard]] std::vector<Case> axis_cases();
+[[nodiscard]] std::vector<Case> event_cases();
 [[nodiscard]] std::vector<Case> layer_cases();
 [[nodiscard]] std::vector<Case> policy_cases();
 [[nodiscard]] std::vector<Case> text_cases();

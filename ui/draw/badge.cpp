@@ -2,9 +2,15 @@
 
 #include "ui/base/colour.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/rug.h"
+#include "ui/theme/run_colours.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -20,14 +26,47 @@ std::vector<MarkerGroup> badge_groups(const RefreshMarks& marks, float badge_hei
     return merge_markers(marks.x_px, height + 2, 2 * wide);
 }
 
-Landmarks::Box draw_badge(ImDrawList* list, ImVec2 centre, float height, Colour colour,
+Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, Colour colour,
                           const std::string& text) {
     const float width = badge_width(height, text), size = height * 0.82F;
     const ImVec2 min(std::round(centre.x - width / 2), std::round(centre.y - height / 2));
-    list->AddRectFilled(min, {min.x + width, min.y + height}, colour, height * 0.22F);
+    list->AddRectFilled(min, {min.x + width, min.y + height}, theme.tag(colour), height * 0.22F);
     const ImVec2 extent = ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str());
     list->AddText(ImGui::GetFont(), size, {min.x + (width - extent.x) / 2, min.y + (height - extent.y) / 2},
-                  readable_on(colour | alpha_mask), text.c_str());
+                  theme.tag_text, text.c_str());
+    return {min.x, min.y, width, height};
+}
+
+Landmarks::Box draw_group_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height,
+                                const RefreshMarks& marks, const MarkerGroup& group) {
+    const auto& refreshes = ctx.recording->refreshes();
+    const char letter =
+        group_letter(group, [&](size_t i) { return marker_letter(refreshes[marks.events[i]]); });
+    const std::string text =
+        group.count() == 1 ? std::string(1, letter) : fmt::format("{} {}", letter, group.count());
+    const std::vector<ReasonShare> shares = reason_shares(*ctx.recording, marks, group);
+    const Colour first = marker_colour(ctx.theme, refreshes[shares.front().event]);
+    if (shares.size() == 1) return draw_badge(list, ctx.theme, centre, height, first, text);
+    const float width = badge_width(height, text), size = height * 0.7F, round = height * 0.22F;
+    const ImVec2 min(std::round(centre.x - width / 2), std::round(centre.y - height / 2)),
+        max(min.x + width, min.y + height);
+    const float foot = std::round(max.y - height * 0.26F);
+    list->AddRectFilled(min, max, ctx.theme.card, round);
+    float x = min.x;
+    int64_t before = 0;
+    for (const ReasonShare& share : shares) {
+        before += share.count;
+        const float end =
+            std::round(min.x + width * static_cast<float>(before) / static_cast<float>(group.count()));
+        list->AddRectFilled({x, foot}, {std::max(end, x + 1), max.y},
+                            marker_colour(ctx.theme, refreshes[share.event]));
+        x = end;
+    }
+    list->AddRect(min, max, ctx.theme.plot_border, round);
+    const ImVec2 extent = ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str());
+    list->AddText(ImGui::GetFont(), size,
+                  {min.x + (width - extent.x) / 2, std::round((min.y + foot - extent.y) / 2)}, ctx.theme.text,
+                  text.c_str());
     return {min.x, min.y, width, height};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/base/colour.h"
+#include "ui/context/context.h"
 #include "ui/context/landmarks.h"
 #include "ui/scene/marks/markers.h"
 #include "ui/scene/marks/refresh_marks.h"
@@ -16,9 +17,13 @@ namespace refreshlab::ui {
 /// axis.
 [[nodiscard]] std::vector<MarkerGroup> badge_groups(const RefreshMarks& marks, float badge_height);
 
-/// A small label with a letter or a count, centred; returns its box.
-Landmarks::Box draw_badge(ImDrawList* list, ImVec2 centre, float height, Colour colour,
+/// A small label with a letter or a count, centred, in the theme's one colour of tags' words; returns its box.
+Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, Colour colour,
                           const std::string& text);
+/// The label of a group: of one reason as above; of several on a card, with their colours side by side along its foot, as wide as
+/// they are many.
+Landmarks::Box draw_group_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height,
+                                const RefreshMarks& marks, const MarkerGroup& group);
 [[nodiscard]] float badge_width(float height, const std::string& text);
 
 } // namespace refreshlab::ui

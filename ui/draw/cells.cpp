@@ -1,5 +1,7 @@
 #include "ui/draw/cells.h"
 
+#include "ui/base/colour.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -15,6 +17,18 @@ void draw_absent(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max) {
     for (float x = first; x < max.x; x += step)
         list->AddLine(ImVec2(x, max.y), ImVec2(x + height, min.y), theme.absent_b, 1.0F);
     list->PopClipRect();
+}
+
+void draw_outline(ImDrawList* list, const Theme& theme, ImVec2 min, ImVec2 max, Colour colour,
+                  float thickness) {
+    const Colour halo = with_alpha(theme.plot_background, 0.85F);
+    list->AddRect(ImVec2(min.x - 1, min.y - 1), ImVec2(max.x + 1, max.y + 1), halo, 0, thickness + 2);
+    list->AddRect(min, max, colour | alpha_mask, 0, thickness);
+}
+
+void draw_marked_line(ImDrawList* list, const Theme& theme, ImVec2 from, ImVec2 to, Colour colour) {
+    list->AddLine(from, to, with_alpha(theme.plot_background, 0.7F), 3);
+    list->AddLine(from, to, colour | alpha_mask, 1);
 }
 
 void draw_cells(ImDrawList* list, ImTextureID texture, ImVec2 min, ImVec2 max, ImVec2 uv_min, ImVec2 uv_max) {

@@ -1,6 +1,7 @@
 #include "ui/draw/change_ticks.h"
 
 #include "ui/base/value_format.h"
+#include "ui/draw/tooltips.h"
 #include "ui/scene/marks/markers.h"
 
 #include <fmt/format.h>
@@ -11,19 +12,20 @@
 namespace refreshlab::ui {
 namespace {
 
-void tell(std::span<const LiveChanges::Change> changes) {
-    if (!ImGui::BeginTooltip()) return;
+void tell(std::span<const LiveChanges::Change> changes, const TipBox& plot) {
+    if (!begin_plot_tip(plot)) return;
     constexpr size_t most = 6;
     for (size_t i = 0; i < std::min(most, changes.size()); ++i)
         ImGui::TextUnformatted(
             fmt::format("From step {}: {}", format_thousands(changes[i].step), changes[i].words).c_str());
     if (changes.size() > most) ImGui::TextDisabled("and %zu more here", changes.size() - most);
-    ImGui::EndTooltip();
+    end_plot_tip();
 }
 
 } // namespace
 
-bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const char* name) {
+bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const TipBox& plot,
+                       const char* name) {
     const auto changes = ctx.changes.all();
     if (changes.empty()) return false;
     std::vector<double> x_px;
@@ -54,7 +56,7 @@ bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const c
         if (!hovered || told || mouse.x < low.x || mouse.x > high.x || mouse.y < low.y - 2 ||
             mouse.y > high.y + 2)
             continue;
-        tell(changes.subspan(which[group.first], which[group.last] - which[group.first] + 1));
+        tell(changes.subspan(which[group.first], which[group.last] - which[group.first] + 1), plot);
         told = true;
     }
     return told;

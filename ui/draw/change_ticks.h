@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/context/context.h"
+#include "ui/scene/marks/tip_place.h"
 
 #include <imgui.h>
 
@@ -20,8 +21,10 @@ struct TickRow {
 /// Small ticks where a person changed something while the run went on (threshold, policy, sampling, a refresh by hand).
 /// Ticks that would touch become one.
 /// \param hovered  the mouse may ask: a tick under it tells what was changed, at most six changes
+/// \param plot     that the tooltip keeps off the middle of
 /// \param name     of the landmark: "<name>/change/<index>"
 /// \return whether a tooltip was drawn
-bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const char* name);
+bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const TipBox& plot,
+                       const char* name);
 
 } // namespace refreshlab::ui

@@ -19,4 +19,7 @@ inline void text_at(ImDrawList* list, ImVec2 at, Colour colour, const std::strin
     list->AddText(ImVec2(std::round(at.x), std::round(at.y)), colour, text.data(), text.data() + text.size());
 }
 
+/// Read from below upward: the text's lower left corner, seen that way, is `at`; it goes up from there, and right by its height.
+void text_upward(ImDrawList* list, ImVec2 at, Colour colour, const std::string& text);
+
 } // namespace refreshlab::ui

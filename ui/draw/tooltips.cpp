@@ -4,12 +4,17 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/rug.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/scene/text/token_colours.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/theme/run_colours.h"
 
 #include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
 
 namespace refreshlab::ui {
 namespace {
@@ -39,35 +44,76 @@ std::string comparison_words(const RefreshPolicy& policy, const TriggerHit& hit)
     return "threshold";
 }
 
-/// "Refresh E: Entropy, 40 entries spliced".
-std::string refresh_in_a_line(const UiContext& ctx, const RefreshEvent& event) {
-    std::string why = "by hand";
+/// "Entropy", "by hand", "Entropy and more".
+std::string why(const UiContext& ctx, const RefreshEvent& event) {
+    std::string label = "by hand";
     for (const TriggerHit& hit : event.hits) {
         if (hit.trigger < 0 || hit.signal.empty()) continue;
         const Signal* signal = ctx.find_signal_info(hit.signal);
-        why = signal ? std::string(signal->label) : hit.signal;
+        label = signal ? std::string(signal->label) : hit.signal;
         break;
     }
-    if (event.hits.size() > 1) why += " and more";
-    return fmt::format("Refresh {}: {}, {} entries spliced", marker_letter(event), why,
+    return event.hits.size() > 1 ? label + " and more" : label;
+}
+
+/// "Refresh E: Entropy, 40 entries spliced".
+std::string refresh_in_a_line(const UiContext& ctx, const RefreshEvent& event) {
+    return fmt::format("Refresh {}: {}, {} entries spliced", marker_letter(event), why(ctx, event),
                        format_thousands(event.spliced));
 }
 
-} // namespace
-
-void describe_refresh(const UiContext& ctx, const RefreshEvent& event) {
-    const Recording& recording = *ctx.recording;
+/// "[E] words", the letter as it stands above the plots.
+void badge_row(const UiContext& ctx, const RefreshEvent& event, const std::string& words) {
     const float line = ImGui::GetTextLineHeight();
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    const std::string letter(1, marker_letter(event));
-    draw_badge(ImGui::GetWindowDrawList(), {at.x + line / 2, at.y + line / 2}, line,
-               marker_colour(ctx.theme, event), letter);
+    draw_badge(ImGui::GetWindowDrawList(), ctx.theme, {at.x + line / 2, at.y + line / 2}, line,
+               marker_colour(ctx.theme, event), std::string(1, marker_letter(event)));
     ImGui::Dummy({line, line});
     ImGui::SameLine();
-    ImGui::Text("Refresh at step %s", format_thousands(event.step).c_str());
+    ImGui::TextUnformatted(words.c_str());
+}
+
+constexpr const char* tip_width = "##plot tip width";
+constexpr const char* tip_height = "##plot tip height";
+
+} // namespace
+
+bool begin_plot_tip(const TipBox& plot) {
+    // Its size is that of the last frame: a tooltip is hidden in its first.
+    const float em = ImGui::GetFontSize();
+    ImGuiStorage& storage = *ImGui::GetStateStorage();
+    const TipBox tip{0, 0, storage.GetFloat(ImGui::GetID(tip_width), 14 * em),
+                     storage.GetFloat(ImGui::GetID(tip_height), 8 * em)};
+    const ImGuiViewport& view = *ImGui::GetMainViewport();
+    const ImVec2 mouse = ImGui::GetMousePos();
+    const TipBox place = tip_place(plot, mouse.x, mouse.y, tip,
+                                   {view.Pos.x, view.Pos.y, view.Size.x, view.Size.y}, std::round(em * 0.9F));
+    ImGui::SetNextWindowPos({std::round(place.x), std::round(place.y)});
+    const ImGuiID width = ImGui::GetID(tip_width), height = ImGui::GetID(tip_height);
+    if (!ImGui::BeginTooltip()) return false;
+    const ImVec2 size = ImGui::GetWindowSize();
+    if (size.x > em && size.y > em) {
+        storage.SetFloat(width, size.x);
+        storage.SetFloat(height, size.y);
+    }
+    return true;
+}
+
+void end_plot_tip() {
+    ImGui::EndTooltip();
+}
+
+void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t reasons) {
+    const Recording& recording = *ctx.recording;
+    badge_row(ctx, event, fmt::format("Refresh at step {}", format_thousands(event.step)));
     if (!ImGui::BeginTable("##refresh", 2, ImGuiTableFlags_SizingFixedFit)) return;
     const RefreshPolicy& policy = ctx.changes.policy_at(event.fired_step); // thresholds may be others by now
+    size_t told = 0;
     for (const TriggerHit& hit : event.hits) {
+        if (++told == reasons && event.hits.size() > reasons) {
+            label_row(ctx, "Reason", fmt::format("and {} more", event.hits.size() - reasons + 1));
+            break;
+        }
         if (hit.trigger < 0 || hit.signal.empty()) {
             label_row(ctx, "Reason", "by hand");
             continue;
@@ -94,11 +140,12 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event) {
     if (event.redraw_ms > 0) time += fmt::format(", redraw {} ms", format_number(event.redraw_ms));
     label_row(ctx, "Time", time);
     if (!is_absent(event.kl_nats) || !is_absent(event.mean_drift)) {
-        std::string told;
-        if (!is_absent(event.kl_nats)) told = fmt::format("{} nats", format_signal(event.kl_nats));
+        std::string measured;
+        if (!is_absent(event.kl_nats)) measured = fmt::format("{} nats", format_signal(event.kl_nats));
         if (!is_absent(event.mean_drift))
-            told += fmt::format("{}mean drift {}", told.empty() ? "" : ", ", format_signal(event.mean_drift));
-        label_row(ctx, is_absent(event.kl_nats) ? "Drift" : "KL", told);
+            measured +=
+                fmt::format("{}mean drift {}", measured.empty() ? "" : ", ", format_signal(event.mean_drift));
+        label_row(ctx, is_absent(event.kl_nats) ? "Drift" : "KL", measured);
     }
     std::string fired(to_string(event.on_fire));
     if (event.on_fire != OnFire::keep) {
@@ -112,17 +159,58 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event) {
     ImGui::EndTable();
 }
 
-void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group) {
-    if (!ImGui::BeginTooltip()) return;
-    constexpr size_t most = 3;
-    for (size_t i = group.first; i <= group.last && i < group.first + most; ++i) {
-        if (i > group.first) ImGui::Separator();
-        ImGui::PushID(static_cast<int>(i));
-        describe_refresh(ctx, ctx.recording->refreshes()[marks.events[i]]);
-        ImGui::PopID();
+namespace {
+
+/// A crowd in at most seven rows: its reasons, then all that was done together.
+void describe_crowd(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group) {
+    const auto& refreshes = ctx.recording->refreshes();
+    constexpr size_t most = 4;
+    const std::vector<ReasonShare> shares = reason_shares(*ctx.recording, marks, group);
+    int64_t others = 0;
+    for (size_t i = 0; i < shares.size(); ++i) {
+        const RefreshEvent& event = refreshes[shares[i].event];
+        if (i < most)
+            badge_row(ctx, event, fmt::format("{}: {}", why(ctx, event), format_thousands(shares[i].count)));
+        else
+            others += shares[i].count;
     }
-    if (group.count() > most) ImGui::TextDisabled("and %zu more here", group.count() - most);
-    ImGui::EndTooltip();
+    if (others > 0) ImGui::TextDisabled("others: %s", format_thousands(others).c_str());
+    int64_t spliced = 0;
+    double ms = 0;
+    for (size_t i = group.first; i <= group.last; ++i) {
+        const RefreshEvent& event = refreshes[marks.events[i]];
+        spliced += event.spliced;
+        ms += event.teacher_ms + event.splice_ms + event.redraw_ms;
+    }
+    ImGui::TextDisabled("%s entries spliced", format_thousands(spliced).c_str());
+    ImGui::TextDisabled("%s ms together", format_number(ms).c_str());
+}
+
+} // namespace
+
+void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group,
+                     const TipBox& plot) {
+    if (!begin_plot_tip(plot)) return;
+    constexpr size_t lines = 6;
+    const auto& refreshes = ctx.recording->refreshes();
+    const auto event = [&](size_t i) -> const RefreshEvent& { return refreshes[marks.events[i]]; };
+    if (group.count() == 1) {
+        describe_refresh(ctx, event(group.first), 2);
+        return end_plot_tip();
+    }
+    ImGui::TextUnformatted(
+        fmt::format("{} refreshes, steps {} to {}", format_thousands(static_cast<int64_t>(group.count())),
+                    format_thousands(event(group.first).step), format_thousands(event(group.last).step))
+            .c_str());
+    if (group.count() > lines) {
+        describe_crowd(ctx, marks, group);
+        return end_plot_tip();
+    }
+    for (size_t i = group.first; i <= group.last; ++i)
+        badge_row(ctx, event(i),
+                  fmt::format("step {}: {}, {} entries", format_thousands(event(i).step), why(ctx, event(i)),
+                              format_thousands(event(i).spliced)));
+    end_plot_tip();
 }
 
 namespace {
@@ -182,13 +270,13 @@ void signal_rows(const UiContext& ctx, int64_t step, SignalRows which, std::opti
     ImGui::EndTable();
 }
 
-void step_tooltip(const UiContext& ctx, int64_t step) {
-    if (!ctx.recording || step < 1 || step > ctx.steps || !ImGui::BeginTooltip()) return;
+void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot) {
+    if (!ctx.recording || step < 1 || step > ctx.steps || !begin_plot_tip(plot)) return;
     ImGui::TextUnformatted(step_caption(*ctx.recording, ctx.steps, step).c_str());
     signal_rows(ctx, step, SignalRows::plotted);
     if (const RefreshEvent* event = ctx.recording->refresh_at(step))
         ImGui::TextDisabled("%s", refresh_in_a_line(ctx, *event).c_str());
-    ImGui::EndTooltip();
+    end_plot_tip();
 }
 
 } // namespace refreshlab::ui

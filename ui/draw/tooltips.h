@@ -3,21 +3,32 @@
 #include "ui/context/context.h"
 #include "ui/scene/marks/markers.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/tip_place.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
 namespace refreshlab::ui {
 
+// Tooltips of plots have at most eight rows and keep off the middle of the plot that they explain; the Inspector and Events have
+// everything.
+
+/// A tooltip about something in a plot: placed by tip_place(). end_plot_tip() follows where it returns true.
+/// \param plot  all that is explained together, as the plots of one stack
+[[nodiscard]] bool begin_plot_tip(const TipBox& plot);
+void end_plot_tip();
+
 /// Rows of one refresh in an open window: reason with value and threshold, what was spliced, milliseconds, what happened to the
 /// token.
-void describe_refresh(const UiContext& ctx, const RefreshEvent& event);
-/// A tooltip of one refresh, or of the first few of a group.
-void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group);
+/// \param reasons  rows for triggers that held, at most
+void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t reasons = SIZE_MAX);
+/// A tooltip of one refresh; of a few, a line each; of a crowd, how many each reason has, and their entries and time together.
+void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group,
+                     const TipBox& plot);
 
-/// A tooltip about step t: token read, token chosen, the raw values of the plotted signals, the reason of a refresh there. At most
-/// eight rows; the Inspector has everything.
-void step_tooltip(const UiContext& ctx, int64_t step);
+/// A tooltip about step t: token read, token chosen, the raw values of the plotted signals, the reason of a refresh there.
+void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot);
 
 enum class SignalRows : uint8_t {
     plotted, ///< at most six

@@ -36,6 +36,7 @@ public:
 [[nodiscard]] std::unique_ptr<Panel> make_attention_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_cache_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_distribution_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_events_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_performance_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_exactness_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_log_panel();

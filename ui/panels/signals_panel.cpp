@@ -5,12 +5,14 @@
 #include "ui/draw/change_ticks.h"
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
+#include "ui/draw/rug.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/plot_stack.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/rug.h"
 #include "ui/theme/run_colours.h"
 #include "ui/widgets/offer_run.h"
 
@@ -51,7 +53,10 @@ private:
     void draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots, float left);
     [[nodiscard]] static float place_x_name(const UiContext& ctx, PlotStack& stack, float left);
     static void draw_to_come(UiContext& ctx, const PlotStack& stack);
-    void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height);
+    void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float badges, float rug);
+    void draw_badges(UiContext& ctx, const PlotStack& stack, const RefreshMarks& marks, ImVec2 at,
+                     float height, bool over);
+    void ask_marks(UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group) const;
 
     std::map<std::string, SignalPlot, std::less<>> m_plots; ///< by the signal's name
     SeriesSet m_series;
@@ -60,6 +65,7 @@ private:
     float m_left = 0, m_width = 0; ///< of the plot areas in the last frame: the lane stands above them
     /// Only grows while type and plots stay the same: plots that follow do not shift sideways.
     float m_gutter = 0;
+    TipBox m_tips;                        ///< lane and plots in the last frame
     std::pair<float, size_t> m_gutter_of; ///< size of the type and number of plots that it was made for
 };
 
@@ -195,16 +201,20 @@ void SignalsPanel::draw(UiContext& ctx) {
         return;
     }
     ask_what_if(ctx, plots);
-    const float lane_height = std::round(ImGui::GetFontSize() * 1.25F);
+    const float badges = std::round(ImGui::GetFontSize() * 1.25F);
+    const bool many = ctx.recording && ctx.recording->refreshes().size() >= many_refreshes;
+    const float rug = many ? std::round(ImGui::GetFontSize() * 0.75F) : 0;
     const ImVec2 lane = ImGui::GetCursorScreenPos();
-    ImGui::SetCursorScreenPos({lane.x, lane.y + lane_height});
+    ImGui::SetCursorScreenPos({lane.x, lane.y + badges + rug});
+    stack.tips = m_tips;
     if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground))
         draw_stack(ctx, stack, plots, lane.x);
     ImGui::EndChild();
     m_left = stack.left;
     m_width = stack.width;
     m_gutter = stack.gutter;
-    draw_lane(ctx, stack, lane, lane_height);
+    m_tips = {stack.left, lane.y, stack.width, stack.bottom - lane.y};
+    draw_lane(ctx, stack, lane, badges, rug);
     m_drag.end_frame(ctx);
 }
 
@@ -270,18 +280,39 @@ void SignalsPanel::draw_to_come(UiContext& ctx, const PlotStack& stack) {
     ctx.landmarks.set("signals/to_come", {x, top, right - x, stack.bottom - top});
 }
 
-void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float height) {
-    if (stack.width <= 0) return;
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float left = stack.left, right = stack.left + stack.width, middle = at.y + height / 2;
-    if (!ctx.recording) return;
+/// Letters of the refreshes, and of many of them a rug below.
+void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float badges, float rug) {
+    if (stack.width <= 0 || !ctx.recording) return;
+    const float left = stack.left, right = stack.left + stack.width;
     const RefreshMarks marks =
         refreshes_in_sight(*ctx.recording, ctx.steps, ctx.time.x_min, ctx.time.x_max,
                            static_cast<double>(left), static_cast<double>(stack.width));
+    const bool over = ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows);
+    draw_badges(ctx, stack, marks, at, badges, over);
+    const float foot = at.y + badges + rug;
+    if (rug > 0) {
+        const RugRow row{left, right, at.y + badges, foot, ctx.time.x_min, ctx.time.x_max};
+        draw_rug(ImGui::GetWindowDrawList(), ctx, marks, row);
+        ctx.landmarks.set("signals/rug", {left, row.top, right - left, rug});
+        if (const auto column = rug_under(marks, row, ImGui::GetMousePos()); column && over)
+            ask_marks(ctx, marks, *column);
+    }
+    draw_change_ticks(ctx, {left, right, foot, ctx.time.x_min, ctx.time.x_max}, over, m_tips, "signals");
+    if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
+    if (stack.hovered_marks->count() == 1) {
+        step_tooltip(ctx, ctx.recording->refreshes()[marks.events[stack.hovered_marks->first]].step, m_tips);
+    } else {
+        refresh_tooltip(ctx, marks, *stack.hovered_marks, m_tips);
+    }
+}
+
+void SignalsPanel::draw_badges(UiContext& ctx, const PlotStack& stack, const RefreshMarks& marks, ImVec2 at,
+                               float height, bool over) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float left = stack.left, right = stack.left + stack.width, middle = at.y + height / 2;
     const float badge = std::round(ImGui::GetFontSize() * 1.0F);
     // Badges merge where they would cover each other; the lines below stay apart down to 3 pixels.
     const auto groups = badge_groups(marks, badge);
-    const bool over = ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows);
     const ImVec2 mouse = ImGui::GetMousePos();
     const char* name = "refreshes";
     const float name_end = at.x + ImGui::CalcTextSize(name).x;
@@ -289,30 +320,23 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
         list->AddText({at.x, middle - ImGui::GetTextLineHeight() / 2}, ctx.theme.text_muted, name);
     list->PushClipRect({left - badge, at.y}, {right + badge, at.y + height}, true);
     for (const MarkerGroup& group : groups) {
-        const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
-        const char letter = group_letter(
-            group, [&](size_t i) { return marker_letter(ctx.recording->refreshes()[marks.events[i]]); });
-        const std::string text =
-            group.count() == 1 ? std::string(1, letter) : fmt::format("{} {}", letter, group.count());
-        const auto box = draw_badge(list, {static_cast<float>(group.x()), middle}, badge, colour, text);
+        const auto box =
+            draw_group_badge(list, ctx, {static_cast<float>(group.x()), middle}, badge, marks, group);
         for (size_t i = group.first; i <= group.last; ++i)
             ctx.landmarks.set(fmt::format("signals/marker/{}", marks.events[i]), box);
         const bool on_badge = over && mouse.x >= box.x && mouse.x < box.x + box.width && mouse.y >= at.y &&
                               mouse.y < at.y + height;
-        if (!on_badge) continue;
-        refresh_tooltip(ctx, marks, group);
-        const int64_t step = ctx.recording->refreshes()[marks.events[group.first]].step;
-        ctx.next_hovered_step = step;
-        if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
+        if (on_badge) ask_marks(ctx, marks, group);
     }
     list->PopClipRect();
-    draw_change_ticks(ctx, {left, right, at.y + height, ctx.time.x_min, ctx.time.x_max}, over, "signals");
-    if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
-    if (stack.hovered_marks->count() == 1) {
-        step_tooltip(ctx, ctx.recording->refreshes()[marks.events[stack.hovered_marks->first]].step);
-    } else {
-        refresh_tooltip(ctx, marks, *stack.hovered_marks);
-    }
+}
+
+/// The mouse is on these marks: their story, and a click goes to the first.
+void SignalsPanel::ask_marks(UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group) const {
+    refresh_tooltip(ctx, marks, group, m_tips);
+    const int64_t step = ctx.recording->refreshes()[marks.events[group.first]].step;
+    ctx.next_hovered_step = step;
+    if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
 }
 
 } // namespace

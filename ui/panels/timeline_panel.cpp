@@ -3,12 +3,15 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
 #include "ui/draw/change_ticks.h"
+#include "ui/draw/rug.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/rug.h"
+#include "ui/scene/marks/tip_place.h"
 #include "ui/scene/policy/command_words.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/theme/run_colours.h"
@@ -49,6 +52,7 @@ private:
         [[nodiscard]] float x(double step) const {
             return left + static_cast<float>(step / x_max) * (right - left);
         }
+        [[nodiscard]] TipBox tips() const { return {left, marks, right - left, axis - marks}; }
         [[nodiscard]] double step(float px) const {
             return static_cast<double>((px - left) / (right - left)) * x_max;
         }
@@ -62,6 +66,9 @@ private:
     void draw_value_labels(UiContext& ctx, const Strip& strip) const;
     void draw_axis(UiContext& ctx, const Strip& strip);
     void draw_marks(UiContext& ctx, const Strip& strip, bool hovered);
+    static void draw_mark_lines(const UiContext& ctx, const Strip& strip, const RefreshMarks& marks);
+    void draw_mark_rug(UiContext& ctx, const Strip& strip, const RefreshMarks& marks, bool hovered);
+    void draw_mark_letters(UiContext& ctx, const Strip& strip, const RefreshMarks& marks, bool hovered);
     void draw_cursor(UiContext& ctx, const Strip& strip);
     void scrub(UiContext& ctx, const Strip& strip);
     void drag_range(UiContext& ctx, const Strip& strip);
@@ -280,32 +287,59 @@ void TimelinePanel::draw_axis(UiContext& ctx, const Strip& strip) {
 }
 
 void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
     const RefreshMarks marks =
         refreshes_in_sight(*ctx.recording, ctx.steps, 0, strip.x_max, static_cast<double>(strip.left),
                            static_cast<double>(strip.right - strip.left));
-    const float badge = std::round(ImGui::GetFontSize() * 0.9F);
-    const bool letters = strip.chart > strip.marks;
+    // A crowd is a rug in the row of letters: lines would hide the chart, and letters would only be numbers.
+    const bool crowd = crowded(marks, static_cast<double>(strip.right - strip.left),
+                               static_cast<double>(ImGui::GetFontSize()));
+    if (!crowd) draw_mark_lines(ctx, strip, marks);
+    // Under the chart's upper edge, where the marks' row ends.
+    if (draw_change_ticks(ctx, {strip.left, strip.right, strip.chart + 1, 0, strip.x_max, true}, hovered,
+                          strip.tips(), "timeline"))
+        m_on_mark = true;
+    if (crowd)
+        draw_mark_rug(ctx, strip, marks, hovered);
+    else
+        draw_mark_letters(ctx, strip, marks, hovered);
+}
+
+void TimelinePanel::draw_mark_lines(const UiContext& ctx, const Strip& strip, const RefreshMarks& marks) {
     for (const MarkerGroup& group : merge_markers(marks.x_px, 3)) {
         const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
         const float x0 = std::round(static_cast<float>(group.x_min)),
                     x1 = std::round(static_cast<float>(group.x_max));
-        list->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.axis}, with_alpha(colour, 0.85F));
+        ImGui::GetWindowDrawList()->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.axis},
+                                                  with_alpha(colour, 0.85F));
     }
-    // Under the chart's upper edge, where the marks' row ends.
-    if (draw_change_ticks(ctx, {strip.left, strip.right, strip.chart + 1, 0, strip.x_max, true}, hovered,
-                          "timeline"))
-        m_on_mark = true;
+}
+
+void TimelinePanel::draw_mark_rug(UiContext& ctx, const Strip& strip, const RefreshMarks& marks,
+                                  bool hovered) {
+    // A low strip has no row of letters: along the upper edge of its chart.
+    const float foot = strip.chart > strip.marks
+                           ? strip.chart - 1
+                           : strip.chart + std::round((strip.axis - strip.chart) * 0.3F);
+    const RugRow row{strip.left, strip.right, strip.marks, foot, 0, strip.x_max};
+    draw_rug(ImGui::GetWindowDrawList(), ctx, marks, row);
+    ctx.landmarks.set("timeline/rug", {row.left, row.top, row.right - row.left, row.bottom - row.top});
+    const auto column = rug_under(marks, row, ImGui::GetMousePos());
+    if (!hovered || !column) return;
+    m_on_mark = true;
+    refresh_tooltip(ctx, marks, *column, strip.tips());
+}
+
+void TimelinePanel::draw_mark_letters(UiContext& ctx, const Strip& strip, const RefreshMarks& marks,
+                                      bool hovered) {
+    const float badge = std::round(ImGui::GetFontSize() * 0.9F);
+    const bool letters = strip.chart > strip.marks;
     const ImVec2 mouse = ImGui::GetMousePos();
     for (const MarkerGroup& group : letters ? badge_groups(marks, badge) : merge_markers(marks.x_px, 6)) {
         float left = static_cast<float>(group.x_min) - 3, right = static_cast<float>(group.x_max) + 4;
         if (letters) {
-            const char letter = group_letter(
-                group, [&](size_t i) { return marker_letter(ctx.recording->refreshes()[marks.events[i]]); });
-            const std::string text =
-                group.count() == 1 ? std::string(1, letter) : fmt::format("{} {}", letter, group.count());
-            const auto box = draw_badge(list, {static_cast<float>(group.x()), strip.marks + badge / 2}, badge,
-                                        group_colour(ctx.theme, *ctx.recording, marks, group), text);
+            const auto box = draw_group_badge(ImGui::GetWindowDrawList(), ctx,
+                                              {static_cast<float>(group.x()), strip.marks + badge / 2}, badge,
+                                              marks, group);
             left = std::min(left, box.x);
             right = std::max(right, box.x + box.width);
             for (size_t i = group.first; i <= group.last; ++i)
@@ -314,7 +348,7 @@ void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered)
         const bool over_row = !letters || mouse.y < strip.chart;
         if (hovered && over_row && mouse.x >= left && mouse.x < right) {
             m_on_mark = true;
-            refresh_tooltip(ctx, marks, group);
+            refresh_tooltip(ctx, marks, group, strip.tips());
         }
     }
 }
@@ -353,7 +387,7 @@ void TimelinePanel::scrub(UiContext& ctx, const Strip& strip) {
     }
     if (step >= 1 && step <= ctx.steps) {
         ctx.next_hovered_step = step;
-        if (!m_on_mark) step_tooltip(ctx, step);
+        if (!m_on_mark) step_tooltip(ctx, step, strip.tips());
     }
 }
 

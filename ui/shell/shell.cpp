@@ -173,16 +173,23 @@ void Shell::Impl::draw_panels() {
         const std::string title(panel->title());
         if (!state.panel_open[title]) continue;
         if (to_front == title || state.focus_panel == title) ImGui::SetNextWindowFocus();
-        if (state.focus_panel == title) state.focus_panel.clear();
+        if (state.focus_panel == title) {
+            state.focus_panel.clear();
+            enlarged.clear();
+        }
         const auto [width, height] = panel->size_in_ems();
         ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * width, ImGui::GetFontSize() * height),
                                  ImGuiCond_FirstUseEver);
-        if (ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse)) {
+        const bool visible = ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse);
+        const bool covered = !enlarged.empty();
+        enlarge_by_tab(title);
+        if (visible) {
             state.drawn_panels.push_back(title);
-            draw_panel(*panel);
+            if (!covered) draw_panel(*panel);
         }
         ImGui::End();
     }
+    if (!enlarged.empty()) draw_enlarged();
 }
 
 /// A changed arrangement, in case the program does not come to its end.

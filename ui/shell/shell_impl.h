@@ -30,6 +30,8 @@ struct Shell::Impl {
     [[nodiscard]] Layout layout_to_use(const std::string& name, bool bundled) const;
     [[nodiscard]] std::string next_to_front();
     void draw_dock_space(float y);
+    void enlarge_by_tab(const std::string& title);
+    void draw_enlarged();
     // shell_engine.cpp
     void begin_frame();
     void keep_replaced(const std::shared_ptr<const Recording>& live);
@@ -58,6 +60,9 @@ struct Shell::Impl {
     size_t logged_commands = 0; ///< of the shown recording
     double saved_s = 0;
     double over_since = -1; ///< the first run has ended and nobody has touched anything (ImGui time); -1 = no
+    std::string enlarged;   ///< title of the panel that covers the others; "" = none
+    bool enlarged_now = false;
+    ImVec2 dock_pos, dock_size;
     Layout original;        ///< the bundled layout, with the tabs in front that were chosen since
     Layout fitted;          ///< the bundled layout as it was fitted when the present one was put up
     float fitted_scale = 0; ///< of the text then

@@ -126,6 +126,7 @@ void Shell::Impl::use_layout(const std::string& name, bool bundled) {
             5; // windows move to their docks over the first frames, and all are drawn meanwhile
         state.settings.layout = wanted;
     });
+    enlarged.clear();
     const bool present = wanted == "Present";
     if (present != state.ctx.present_mode && state.wanted_theme.empty())
         state.wanted_theme = state.ctx.theme.name;
@@ -151,8 +152,10 @@ std::string Shell::Impl::next_to_front() {
 
 void Shell::Impl::draw_dock_space(float y) {
     const ImGuiViewport& view = *ImGui::GetMainViewport();
-    ImGui::SetNextWindowPos(ImVec2(view.WorkPos.x, y));
-    ImGui::SetNextWindowSize(ImVec2(view.WorkSize.x, std::max(1.0F, view.WorkPos.y + view.WorkSize.y - y)));
+    dock_pos = ImVec2(view.WorkPos.x, y);
+    dock_size = ImVec2(view.WorkSize.x, std::max(1.0F, view.WorkPos.y + view.WorkSize.y - y));
+    ImGui::SetNextWindowPos(dock_pos);
+    ImGui::SetNextWindowSize(dock_size);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
     ImGui::PushStyleColor(ImGuiCol_WindowBg, ImGui::GetStyleColorVec4(ImGuiCol_MenuBarBg));
     ImGui::Begin("Dock", nullptr,
@@ -167,6 +170,36 @@ void Shell::Impl::draw_dock_space(float y) {
             ? ImGuiDockNodeFlags_NoUndocking | ImGuiDockNodeFlags_NoResize | ImGuiDockNodeFlags_NoDockingSplit
             : ImGuiDockNodeFlags_None;
     ImGui::DockSpace(dock_root, ImVec2(0, 0), flags);
+    ImGui::End();
+}
+
+/// Behind Begin(): the last item is the window's tab, or its title bar.
+void Shell::Impl::enlarge_by_tab(const std::string& title) {
+    if (!ImGui::IsItemHovered() || !ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) return;
+    enlarged = enlarged == title ? std::string() : title;
+    if (!enlarged.empty()) enlarged_now = true;
+}
+
+/// The enlarged panel over the docked ones, until another double click or Esc: the arrangement below is not touched.
+void Shell::Impl::draw_enlarged() {
+    const auto panel =
+        std::ranges::find_if(state.panels, [&](const auto& p) { return p->title() == enlarged; });
+    if (panel == state.panels.end() || !state.panel_open[enlarged]) return enlarged.clear();
+    ImGui::SetNextWindowPos(dock_pos);
+    ImGui::SetNextWindowSize(dock_size);
+    if (std::exchange(enlarged_now, false)) ImGui::SetNextWindowFocus();
+    const std::string title = enlarged;
+    ImGui::Begin((title + "   (Esc goes back)###enlarged").c_str(), nullptr,
+                 ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoResize |
+                     ImGuiWindowFlags_NoDocking | ImGuiWindowFlags_NoSavedSettings);
+    enlarge_by_tab(title);
+    // Esc has nearer meanings: a drag, a popup, a dialog, what is typed.
+    const bool free = !state.dialog && !ImGui::IsAnyItemActive() && !ImGui::GetIO().WantTextInput &&
+                      !ImGui::IsPopupOpen(nullptr, ImGuiPopupFlags_AnyPopup) &&
+                      !ImGui::IsMouseDown(ImGuiMouseButton_Left) &&
+                      !ImGui::IsMouseDown(ImGuiMouseButton_Right);
+    if (free && ImGui::IsKeyPressed(ImGuiKey_Escape, false)) enlarged.clear();
+    draw_panel(**panel);
     ImGui::End();
 }
 

@@ -65,6 +65,7 @@ constexpr Need needs[] = {
     {"Attention", {17, 12}, {unbounded, unbounded}},
     {"Cache", {13, 12}, {unbounded, unbounded}},
     {"Distribution", {17, 12}, {unbounded, unbounded}},
+    {"Events", {11, 10}, {unbounded, unbounded}},
     {"Performance", {11, 10}, {unbounded, unbounded}},
     {"Timeline", {20, 5}, {unbounded, 8}},
 };

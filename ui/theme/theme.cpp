@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "ui/base/colour.h"
+#include "ui/scene/maps/colour_maps.h"
 
 #include <fmt/format.h>
 
@@ -41,6 +42,16 @@ Colour Theme::marker(std::string_view first_signal, char letter) const {
     return first_signal.empty() ? manual : signal(first_signal);
 }
 
+Colour Theme::tag(Colour colour) const {
+    constexpr double readable = 4.5;
+    const Colour solid = colour | alpha_mask, away = readable_on(tag_text);
+    for (int step = 0; step < 20; ++step)
+        if (const Colour ground = mix(solid, away, static_cast<float>(step) * 0.05F);
+            contrast(ground, tag_text) >= readable)
+            return ground;
+    return away;
+}
+
 Theme load_theme(const std::filesystem::path& assets, const std::string& name) {
     const auto path = assets / "themes" / (name + ".json");
     const nlohmann::json json = read_json_file(path, 1 << 20);
@@ -70,6 +81,7 @@ Theme load_theme(const std::filesystem::path& assets, const std::string& name) {
         {"text_muted", &theme.text_muted},
         {"text_error", &theme.text_error},
         {"text_ok", &theme.text_ok},
+        {"tag_text", &theme.tag_text},
         {"card", &theme.card},
         {"plot_background", &theme.plot_background},
         {"plot_border", &theme.plot_border},
@@ -93,6 +105,16 @@ Theme load_theme(const std::filesystem::path& assets, const std::string& name) {
     for (const auto& [field, value] : own.items()) {
         const bool known = std::ranges::any_of(fields, [&](const auto& f) { return field == f.first; });
         if (!known) throw fail(fmt::format("own.{} is no known colour", field));
+    }
+    const nlohmann::json& maps = section("maps");
+    for (const auto& [field, target] :
+         {std::pair{"amounts", &theme.map_amounts}, std::pair{"ages", &theme.map_ages},
+          std::pair{"signed", &theme.map_signed}}) {
+        if (!maps.contains(field)) throw fail(fmt::format("maps.{} is missing", field));
+        *target = maps[field].get<std::string>();
+        if (std::ranges::find(colour_map_names(), *target) == colour_map_names().end())
+            throw fail(fmt::format("maps.{}: \"{}\" is no colour map; there are {}", field, *target,
+                                   fmt::join(colour_map_names(), ", ")));
     }
     for (const auto& [field, value] : section("signals").items())
         theme.signal_colours.emplace_back(

@@ -1,7 +1,12 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/attention/attention_map.h"
+
+#include <imgui_internal.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 namespace refreshlab::gui {
 
@@ -137,6 +142,110 @@ void hold_a_cell(Robot& r) {
     GUI_CHECK(r.ctx().selection.key_position == key); // held while the mouse is elsewhere
 }
 
+void order_heads(Robot& r, const char* order) {
+    r.te->ItemClick("//Attention/Options");
+    r.frames(2);
+    r.te->SetRef(r.te->WindowInfo("//$FOCUSED").Window);
+    r.te->ComboClick((std::string("##order/") + order).c_str());
+    r.te->SetRef("");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(4);
+}
+
+void heads_are_ranked(Robot& r) {
+    r.start(r.config(), 30);
+    order_heads(r, "Lowest entropy");
+    GUI_CHECK(r.until([&] { return !r.ctx().landmarks.text("attention/rank/11").empty(); }));
+    // The first one is the one of all heads whose rows have the least entropy on the average.
+    const auto& recording = *r.recording();
+    std::string best;
+    double least = 1e9;
+    for (int32_t layer = 0; layer < 5; ++layer)
+        for (int32_t head = 0; head < 6; ++head) {
+            double sum = 0;
+            for (int64_t q = recording.prompt_length(); q < recording.prompt_length() + 30; ++q)
+                for (const float w : ui::attention_row(recording, q, ui::AttentionOf::student, layer, head))
+                    if (w > 0) sum -= static_cast<double>(w) * std::log2(static_cast<double>(w));
+            if (sum < least) best = std::to_string(layer) + "/" + std::to_string(head);
+            least = std::min(least, sum);
+        }
+    GUI_CHECK(r.ctx().landmarks.text("attention/rank/0") == best);
+    GUI_CHECK(r.ctx().landmarks.text("attention/order").find("bits") != std::string::npos);
+    GUI_CHECK(r.ctx().landmarks.text("attention/rank/12").empty());
+    // A click enlarges a head as in the grid.
+    r.click(r.box("attention/grid/" + best));
+    GUI_CHECK(std::to_string(r.ctx().selection.layer) + "/" + std::to_string(r.ctx().selection.head) == best);
+    order_heads(r, "By layer");
+    GUI_CHECK(r.find("attention/grid/0/0") && r.find("attention/grid/4/5"));
+}
+
+/// A double click on the tab of a docked panel.
+void double_click_tab(Robot& r, const char* panel) {
+    const ImGuiWindow* window = ImGui::FindWindowByName(panel);
+    GUI_CHECK(window != nullptr);
+    const ImVec2 tab = window->DC.DockTabItemRect.GetCenter();
+    r.move(tab.x, tab.y);
+    r.te->MouseDoubleClick(0);
+    r.frames(4);
+}
+
+void a_tab_enlarges_its_panel(Robot& r) {
+    r.start(r.config(), 30);
+    for (const char* panel : {"Attention", "Signals", "Policy"}) {
+        const std::string mark = std::string("panel/") + panel;
+        const auto before = r.box(mark), other = r.box("panel/Timeline");
+        const auto cell = r.find("attention/grid/0/0");
+        double_click_tab(r, panel);
+        const auto large = r.box(mark);
+        GUI_CHECK(large.width > 1.5F * before.width && large.height > before.height);
+        GUI_CHECK(large.width >= other.width);
+        GUI_CHECK(!r.find("panel/Timeline")); // nothing else is drawn
+        if (mark == "panel/Attention") {
+            GUI_CHECK(cell && r.box("attention/grid/0/0").width > cell->width);
+            // There is room for tokens on both axes now.
+            GUI_CHECK(r.find("attention/step tokens") && r.find("attention/key tokens"));
+        }
+        if (mark == "panel/Signals") { // once more on its title
+            r.move(large.x + large.width * 0.3F, large.y + 8);
+            r.te->MouseDoubleClick(0);
+        } else {
+            r.move_away();
+            r.te->KeyPress(ImGuiKey_Escape);
+        }
+        r.frames(4);
+        const auto after = r.box(mark);
+        GUI_CHECK(std::abs(after.width - before.width) < 1 && std::abs(after.x - before.x) < 1);
+        GUI_CHECK(r.find("panel/Timeline"));
+    }
+}
+
+void maps_on_paper_are_grey(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("periodic");
+    set_parameter(run, "periodic.every", "16");
+    r.start(run, 60);
+    r.act("view.theme.print");
+    r.frames(4);
+    r.move_away();
+    const Image seen = r.look();
+    for (const char* map : {"attention/head", "cache/map"}) {
+        const auto box = r.box(map);
+        int coloured = 0, all = 0;
+        for (int y = static_cast<int>(box.y) + 3; y < static_cast<int>(box.y + box.height) - 3; ++y)
+            for (int x = static_cast<int>(box.x) + 3; x < static_cast<int>(box.x + box.width) - 3;
+                 ++x, ++all) {
+                const uint32_t pixel = seen.at(x, y);
+                const auto red = static_cast<int>(pixel & 0xFFU),
+                           blue = static_cast<int>(pixel >> 16U & 0xFFU);
+                coloured += std::abs(red - blue) > 40 ? 1 : 0;
+            }
+        GUI_CHECK(all > 500 && coloured < all / 20); // the ends of refreshes are lines in the accent colour
+    }
+    r.act("view.theme.dark");
+    r.frames(4);
+}
+
 void performance_tells_its_numbers(Robot& r) {
     r.start(r.config(), 20);
     r.te->WindowFocus("//Performance");
@@ -159,6 +268,10 @@ void performance_tells_its_numbers(Robot& r) {
 std::vector<Case> map_cases() {
     return {
         {"attention", "AT1 AT2 click a cell of the grid: that head is enlarged", enlarge_a_head},
+        {"attention", "AT7 heads are ranked by the entropy of their rows", heads_are_ranked},
+        {"window", "WN7 a double click on a tab enlarges its panel, Esc or another goes back",
+         a_tab_enlarges_its_panel},
+        {"attention", "WN2 maps are grey in theme print", maps_on_paper_are_grey},
         {"attention", "AT3 hover tells query, key and weight; a click holds the cell", hold_a_cell},
         {"cache", "CA1 a refresh changes exactly its columns", refresh_changes_its_columns_only},
         {"cache", "CA1 no line crosses the words of an empty drift map", lines_keep_off_the_words},

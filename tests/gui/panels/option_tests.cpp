@@ -83,12 +83,55 @@ std::string after(const std::string& text, const std::string& mark) {
     return at == std::string::npos ? "nan" : text.substr(at + mark.size());
 }
 
+void toggle_reading(Robot& r) {
+    r.te->ItemClick("//Attention/Options");
+    r.te->ItemClick("//$FOCUSED/Read missing rows of the teacher");
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.frames(2);
+}
+
+void rows_are_read_by_themselves(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    r.start(run, 20);
+    r.engine().send(command::RefreshNow{});
+    r.step(1);
+    const int64_t prompt = r.recording()->prompt_length();
+    const auto read = [&] {
+        int64_t rows = 0;
+        for (int64_t t = 1; t <= 20; ++t)
+            rows += r.recording()->attention(prompt + t - 1, true) ? 1 : 0;
+        return rows;
+    };
+    GUI_CHECK(read() == 0); // of the student alone nothing is asked for
+    // One choice, and every row of the map is there.
+    r.te->SetRef("//Attention");
+    r.te->ComboClick("##model/Difference");
+    r.te->SetRef("");
+    GUI_CHECK(r.until([&] { return read() == 20; }));
+    r.move_away();
+    r.frames(3);
+    // About 0 the map is the theme's ground, and what is held is seen on it.
+    const auto head = r.box("attention/head");
+    const Image seen = r.look();
+    int dark = 0, all = 0;
+    for (int y = static_cast<int>(head.y) + 2; y < static_cast<int>(head.y + head.height) - 2; ++y)
+        for (int x = static_cast<int>(head.x) + 2; x < static_cast<int>(head.x + head.width) - 2; ++x, ++all)
+            dark += colour_distance(seen.at(x, y), r.ctx().theme.plot_background) < 120 ? 1 : 0;
+    GUI_CHECK(dark > all / 4);
+    r.te->SetRef("//Attention");
+    r.te->ComboClick("##model/Student");
+    r.te->SetRef("");
+    r.frames(2);
+}
+
 void read_all_shown(Robot& r) {
     RunConfig run = r.config();
     run.policy = preset_policy("none");
     r.start(run, 20);
     r.engine().send(command::RefreshNow{}); // the teacher then has read as far as the student
     r.step(1);
+    toggle_reading(r);
     r.te->SetRef("//Attention");
     r.te->ComboClick("##model/Teacher");
     r.te->SetRef("");
@@ -106,6 +149,7 @@ void read_all_shown(Robot& r) {
     GUI_CHECK(r.until([&] { return read() == 15; }));
     r.frames(3);
     GUI_CHECK(!r.te->ItemExists("//Attention/Read all shown")); // nothing is missing any more
+    toggle_reading(r);
 
     r.te->SetRef("//Attention");
     r.te->ComboClick("##model/Difference");
@@ -320,6 +364,8 @@ std::vector<Case> option_cases() {
     return {
         {"attention", "AT4 AT5 the options popup: ranges, linear, hidden layers and heads",
          attention_options},
+        {"attention", "AT6 the teacher's rows are read by themselves where they are wanted",
+         rows_are_read_by_themselves},
         {"attention", "AT1 AT6 read all shown fills every row of the teacher's map; the difference is signed",
          read_all_shown},
         {"attention", "TL1 a step that does not exist shows the nearest that does", step_zero_is_harmless},

@@ -74,8 +74,9 @@ TEST_CASE("attention colours take the range that is asked for, and a range only 
     CHECK(colours.scale(0, 0).max == Approx(0.6).margin(1e-3));
 }
 
-TEST_CASE("attention colours of differences are linear, signed, and know nothing of the weights' range",
-          "[ui][attention]") {
+TEST_CASE(
+    "attention colours of differences are symlog or linear, signed, and know nothing of the weights' range",
+    "[ui][attention]") {
     const auto recording = empty_recording(Mode::overfill, 4);
     for (int64_t position = 4; position <= 6; ++position) {
         append_step(*recording);
@@ -92,7 +93,12 @@ TEST_CASE("attention colours of differences are linear, signed, and know nothing
     const ColourScale scale = colours.scale(0, 0);
     CHECK(scale.max == Approx(0.05).margin(2e-3));
     CHECK(scale.min == -scale.max);
-    CHECK_FALSE(scale.log);
+    CHECK(scale.log); // symlog: about 0 in the middle
+    CHECK(scale.fraction(0) == 0.5);
+    CHECK(scale.fraction(0.1 * scale.max) > 0.65);
+    colours.log = false;
+    CHECK(colours.scale(0, 0).fraction(0.1 * scale.max) == Approx(0.55));
+    colours.log = true;
     CHECK(scale.map.data() == colour_map("rdbu").data());
     CHECK(colours.key() != weights);
 }
@@ -252,4 +258,51 @@ TEST_CASE(
     CHECK(strip_key(many, narrow, 1.0F) == 6); // the one that made the bar
     CHECK(strip_key(many, narrow, 0.0F) == 0);
     CHECK(strip_key(row, wide, 116.0F) == 3);
+}
+
+TEST_CASE("cells of ranked heads are as large as the room allows, apart, and inside it", "[ui][attention]") {
+    for (const PixelBox room : {PixelBox{5, 7, 300, 200}, PixelBox{0, 0, 120, 600}, PixelBox{0, 0, 900, 120}})
+        for (const int64_t count : {1, 2, 5, 12, 16, 48}) {
+            CAPTURE(room.width, room.height, count);
+            const RankedGrid grid = ranked_grid(room, count, 14);
+            for (int64_t rank = 0; rank < count; ++rank) {
+                const PixelBox cell = grid.cell(rank);
+                CHECK(cell.width >= 4);
+                CHECK(cell.x >= room.x);
+                CHECK(cell.x + cell.width <= room.x + room.width + 0.5F);
+                if (cell.height > 4)
+                    CHECK(cell.y + cell.height + grid.name_height <= room.y + room.height + 0.5F);
+                if (rank % grid.columns > 0)
+                    CHECK(cell.x >= grid.cell(rank - 1).x + grid.cell(rank - 1).width);
+            }
+        }
+    // A larger panel has larger cells, and fewer heads have larger ones.
+    const auto area = [](const RankedGrid& grid) { return grid.cell_x * grid.cell_y; };
+    CHECK(area(ranked_grid({0, 0, 600, 400}, 12, 14)) > area(ranked_grid({0, 0, 300, 200}, 12, 14)));
+    CHECK(area(ranked_grid({0, 0, 300, 200}, 6, 14)) > area(ranked_grid({0, 0, 300, 200}, 24, 14)));
+}
+
+TEST_CASE("cells of many layers use the panel's width", "[ui][attention]") {
+    const AttentionPlaces places = attention_places({0, 0, 560, 260}, 30, 9, 14);
+    const HeadGrid grid = head_grid(places.grid, 30, 9, 14);
+    CHECK(grid.cell_x > 1.4F * grid.cell_y);
+    const AttentionPlaces large = attention_places({0, 0, 1500, 800}, 30, 9, 14);
+    const HeadGrid larger = head_grid(large.grid, 30, 9, 14);
+    CHECK(larger.cell_x > 2 * grid.cell_x);
+    CHECK(larger.cell_y > 2 * grid.cell_y);
+}
+
+TEST_CASE("labels of an axis keep apart, and the wanted ones come first", "[ui][attention]") {
+    const std::vector<int64_t> wanted = {17, 18, 40, 99};
+    const auto places = spaced_labels(wanted, 0, 60, 3, 14);
+    CHECK(std::ranges::count(places, 17) == 1);
+    CHECK(std::ranges::count(places, 18) == 0); // too near to one that is wanted more
+    CHECK(std::ranges::count(places, 40) == 1);
+    CHECK(std::ranges::count(places, 99) == 0); // not on this axis
+    CHECK(std::ranges::is_sorted(places));
+    for (size_t i = 1; i < places.size(); ++i)
+        CHECK(static_cast<float>(places[i] - places[i - 1]) * 3 >= 14);
+    CHECK(places.size() > 8);
+    CHECK(spaced_labels({}, 0, 5, 20, 14) == std::vector<int64_t>{0, 1, 2, 3, 4}); // room for all
+    CHECK(spaced_labels(wanted, 0, 0, 3, 14).empty());
 }

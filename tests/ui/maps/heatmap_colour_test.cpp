@@ -35,7 +35,7 @@ double lightness(uint32_t colour) {
 } // namespace
 
 TEST_CASE("every colour map has 256 opaque entries and none of them is the colour of NaN", "[ui]") {
-    REQUIRE(colour_map_names().size() == 4);
+    REQUIRE(colour_map_names().size() == 5);
     for (const std::string_view name : colour_map_names()) {
         CAPTURE(name);
         REQUIRE(colour_map(name).size() == 256);
@@ -73,6 +73,38 @@ TEST_CASE("the signed map is lightest in its middle and blue below, red above", 
     CHECK(lightness(map[127]) > 95);
     CHECK((map[40] >> 16U & 0xFFU) > (map[40] & 0xFFU));   // more blue than red
     CHECK((map[215] >> 16U & 0xFFU) < (map[215] & 0xFFU)); // more red than blue
+}
+
+TEST_CASE("the signed map of dark themes is darkest in its middle, and the same lightness on both sides",
+          "[ui]") {
+    const auto map = colour_map("rdbu_dark");
+    CHECK(lightness(map[127]) < 12);
+    CHECK((map[40] >> 16U & 0xFFU) > (map[40] & 0xFFU));
+    CHECK((map[215] >> 16U & 0xFFU) < (map[215] & 0xFFU));
+    for (size_t i = 4; i < 124; i += 4) {
+        CAPTURE(i);
+        CHECK(lightness(map[127 - i]) > lightness(map[127 - i + 4]));
+        CHECK(lightness(map[128 + i]) > lightness(map[128 + i - 4]));
+        CHECK(std::abs(lightness(map[127 - i]) - lightness(map[128 + i])) < 14);
+    }
+}
+
+TEST_CASE("a symlog scale is odd about the middle of the map, rises, and value_at undoes it", "[ui]") {
+    const ColourScale scale{colour_map("rdbu"), -0.4, 0.4, true};
+    CHECK(scale.fraction(0) == 0.5);
+    CHECK(scale.fraction(0.4) == 1);
+    CHECK(scale.fraction(-7) == 0);
+    CHECK(std::isnan(scale.fraction(std::nan(""))));
+    double before = -1;
+    for (double value = -0.4; value <= 0.4; value += 0.01) {
+        const double f = scale.fraction(value);
+        CHECK(f > before);
+        before = f;
+        CHECK(std::abs(scale.fraction(-value) - (1 - f)) < 1e-9);
+        CHECK(std::abs(scale.value_at(f) - value) < 1e-9);
+    }
+    // One outlier does not flatten the rest: a hundredth of it is well away from the middle.
+    CHECK(scale.fraction(0.004) > 0.55);
 }
 
 TEST_CASE("an unknown map is refused with the names that exist", "[ui]") {

@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/signals/registry.h"
 #include "ui/base/colour.h"
+#include "ui/scene/maps/colour_maps.h"
 #include "ui/theme/theme.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -204,4 +205,33 @@ TEST_CASE("the hatch of what was not measured can be seen, and does not shout", 
     const Theme theme = load_theme(assets, name);
     CHECK(wcag_contrast(theme.absent_a, theme.absent_b) > 1.35);
     CHECK(wcag_contrast(theme.absent_a, theme.absent_b) < 3);
+}
+
+TEST_CASE("the words of a tag have one colour, and are readable on the ground of every signal", "[ui]") {
+    const std::string name = GENERATE("dark", "light", "print");
+    const Theme theme = load_theme(assets, name);
+    CAPTURE(name);
+    for (const auto& [signal, colour] : theme.signal_colours) {
+        CAPTURE(signal);
+        CHECK(wcag_contrast(theme.tag(colour), theme.tag_text) >= 4.5);
+        // A colour that is readable already stays as it is.
+        if (wcag_contrast(colour, theme.tag_text) >= 4.5) CHECK(theme.tag(colour) == colour);
+    }
+    for (const Colour other : {theme.manual, theme.several, theme.accent, theme.tag_text, rgba(0, 0, 0)})
+        CHECK(wcag_contrast(theme.tag(other), theme.tag_text) >= 4.5);
+}
+
+TEST_CASE("maps of a theme exist, are grey on paper, and an unknown one is refused", "[ui]") {
+    const std::string name = GENERATE("dark", "light", "print");
+    const Theme theme = load_theme(assets, name);
+    for (const std::string& map : {theme.map_amounts, theme.map_ages, theme.map_signed})
+        CHECK(colour_map(map).size() == 256);
+    if (name == "print") CHECK((theme.map_amounts == "greys" && theme.map_ages == "greys"));
+    // The middle of a signed map is the ground: dark in a dark theme, light on paper.
+    CHECK((luminance(colour_map(theme.map_signed)[127]) < 0.1) == theme.dark);
+    nlohmann::json wrong = dark_json();
+    wrong["maps"]["amounts"] = "jet";
+    const ThemeFolder folder(wrong.dump());
+    CHECK_THROWS_MATCHES(load_theme(folder.path, "mine"), Error,
+                         MessageMatches(ContainsSubstring("amounts") && ContainsSubstring("jet")));
 }

@@ -7,6 +7,7 @@
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/maps/layer_strip.h"
 #include "ui/scene/marks/markers.h"
+#include "ui/scene/marks/tip_place.h"
 #include "ui/scene/policy/empty_hint.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/what_if_preview.h"
@@ -31,6 +32,7 @@ struct PlotStack {
     float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
     bool pressed_on_line = false; ///< this press belongs to a threshold line
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
+    TipBox tips = {}; ///< all plots together, as in the last frame: tooltips keep off its middle
 };
 
 /// One plot of the Signals panel: header line with the value at the shown step, the curve, its band, its threshold
@@ -100,7 +102,8 @@ private:
     void draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& lines);
     void draw_threshold_menu(UiContext& ctx, const Lines& lines);
     void draw_axis_menu(UiContext& ctx);
-    void strip_tooltip(const UiContext& ctx, int64_t step, double layer) const; // signal_plot_layers.cpp
+    void strip_tooltip(const UiContext& ctx, const PlotStack& stack, int64_t step,
+                       double layer) const; // signal_plot_layers.cpp
 
     size_t m_signal = 0;            ///< of this frame's run
     const Signal* m_info = nullptr; ///< the same
@@ -108,7 +111,8 @@ private:
     LayerStrip m_strip;
     ColourScale m_strip_scale;
     std::vector<uint32_t> m_strip_pixels;
-    uint64_t m_strip_drawn = 0; ///< revision of the pixels
+    uint64_t m_strip_drawn = 0;   ///< revision of the pixels
+    uint64_t m_strip_colours = 0; ///< of the strip, that they were made of
     bool m_locked = false, m_hide = false;
     bool m_auto_y = true;
     ValueAxis m_axis;

@@ -2,6 +2,7 @@
 #include "ui/base/colour.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/rug.h"
 #include "ui/theme/run_colours.h"
 
 #include <implot.h>
@@ -96,24 +97,21 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
     const RefreshMarks marks =
         refreshes_in_sight(*ctx.recording, ctx.steps, ctx.time.x_min, ctx.time.x_max,
                            static_cast<double>(m_box.x), static_cast<double>(m_box.width));
+    // A crowd stands in the rug above the plots alone: the curves are what one looks at here.
+    if (crowded(marks, static_cast<double>(m_box.width), static_cast<double>(ImGui::GetFontSize()))) return;
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
     const float top = m_box.y, bottom = m_box.y + m_box.height;
     const ImVec2 mouse = ImGui::GetMousePos();
     const bool hovered = ImPlot::IsPlotHovered();
-    for (const MarkerGroup& group : merge_markers(marks.x_px, 3)) {
+    for (const MarkerGroup& group : merge_markers(marks.x_px, 3, 6)) {
         const Colour colour = group_colour(ctx.theme, *ctx.recording, marks, group);
         const auto left = static_cast<float>(group.x_min), right = static_cast<float>(group.x_max);
         const bool near = hovered && mouse.x > left - 3 && mouse.x < right + 3;
         if (near) stack.hovered_marks = group;
-        if (group.count() == 1) {
-            list->AddLine({std::round(left) + 0.5F, top}, {std::round(left) + 0.5F, bottom},
-                          with_alpha(colour, near ? 1.0F : 0.42F), near ? 2.0F : 1.0F);
-        } else {
-            // A bar of a few pixels is a mark; where a crowd covers the plot it must not be a grey ground under the curve.
-            const float ink = right - left < 2 * ImGui::GetFontSize() ? 0.28F : 0.12F;
-            list->AddRectFilled({left - 1, top}, {right + 1, bottom}, with_alpha(colour, near ? 0.5F : ink));
-        }
+        // Neighbours are one line, never a band: the rug above says how many they are.
+        const float x = std::round((left + right) / 2) + 0.5F;
+        list->AddLine({x, top}, {x, bottom}, with_alpha(colour, near ? 1.0F : 0.42F), near ? 2.0F : 1.0F);
     }
     ImPlot::PopPlotClipRect();
 }

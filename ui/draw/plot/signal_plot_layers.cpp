@@ -5,6 +5,7 @@
 #include "ui/draw/plot/layer_choice.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/text.h"
+#include "ui/draw/tooltips.h"
 #include "ui/scene/marks/refresh_marks.h"
 
 #include <fmt/format.h>
@@ -52,11 +53,14 @@ void SignalPlot::draw_strip(UiContext& ctx, double width_px) {
     ImDrawList* list = ImPlot::GetPlotDrawList();
     const int64_t columns = m_strip.columns(), layers = m_strip.layers();
     if (columns < 1 || layers < 1) return;
-    m_strip_scale.map = colour_map("viridis");
+    const auto map = colour_map(ctx.theme.map_amounts);
+    const bool other_map = map.data() != m_strip_scale.map.data();
+    m_strip_scale.map = map;
     m_strip_scale.min = static_cast<double>(m_strip.lowest());
     m_strip_scale.max = static_cast<double>(m_strip.highest());
-    if (m_strip_drawn != m_strip.revision()) {
-        m_strip_drawn = m_strip.revision();
+    if (m_strip_colours != m_strip.revision() || other_map) {
+        m_strip_colours = m_strip.revision();
+        ++m_strip_drawn;
         m_strip_pixels.resize(static_cast<size_t>(columns * layers));
         for (int64_t row = 0; row < layers; ++row)
             for (int64_t c = 0; c < columns; ++c) {
@@ -106,10 +110,11 @@ void SignalPlot::draw_strip_range(UiContext& ctx, ImVec2 at, float x, float righ
     ctx.landmarks.set(fmt::format("signals/strip_range/{}", info().name), {left, top, bar, bottom - top});
 }
 
-void SignalPlot::strip_tooltip(const UiContext& ctx, int64_t step, double layer) const {
+void SignalPlot::strip_tooltip(const UiContext& ctx, const PlotStack& stack, int64_t step,
+                               double layer) const {
     const auto row = static_cast<int64_t>(std::llround(layer));
     const std::span<const float> values = ctx.recording->layer_values(step, m_signal);
-    if (row < 0 || row >= m_strip.layers() || !ImGui::BeginTooltip()) return;
+    if (row < 0 || row >= m_strip.layers() || !begin_plot_tip(stack.tips)) return;
     ImGui::TextUnformatted(step_caption(*ctx.recording, ctx.steps, step).c_str());
     const std::string unit(info().unit);
     const auto say = [&](const std::string& name, float value) {
@@ -119,7 +124,7 @@ void SignalPlot::strip_tooltip(const UiContext& ctx, int64_t step, double layer)
     const LayerPick one{.reduction = Reduction::layer, .layer = static_cast<int32_t>(row)};
     say(to_string(one), reduce_layers(values, one.reduction, one.layer));
     say("mean", reduce_layers(values, Reduction::mean));
-    ImGui::EndTooltip();
+    end_plot_tip();
 }
 
 } // namespace refreshlab::ui

@@ -30,9 +30,9 @@ void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
             !ImGui::IsMouseDown(ImGuiMouseButton_Left) && !ImGui::IsMouseDown(ImGuiMouseButton_Right);
         if (still && !stack.pressed_on_line && step >= 1 && step <= ctx.steps && !stack.hovered_marks) {
             if (m_pick.strip)
-                strip_tooltip(ctx, step, ImPlot::GetPlotMousePos().y);
+                strip_tooltip(ctx, stack, step, ImPlot::GetPlotMousePos().y);
             else
-                step_tooltip(ctx, step);
+                step_tooltip(ctx, step, stack.tips);
         }
     }
     if (hovered && ImGui::IsMouseClicked(ImGuiMouseButton_Left) && !stack.pressed_on_line) {

@@ -150,8 +150,7 @@ void SignalPlot::draw_tags(UiContext& ctx, const Lines& lines) {
     const float line_height = ImGui::GetTextLineHeight(), half = tag_half_height(), arrow = tag_arrow();
     for (const ThresholdLine& line : lines) {
         if (!std::isfinite(line.value)) continue;
-        const Colour colour =
-            mix(ctx.theme.plot_background, ctx.theme.signal(info().name), line.enabled ? 1.0F : 0.5F);
+        const Colour colour = ctx.theme.tag(ctx.theme.signal(info().name));
         const bool above = line.value > m_axis.max, below = line.value < m_axis.min;
         const double share = std::clamp(m_axis.share(line.value), 0.0, 1.0);
         float y = m_box.y + static_cast<float>(1 - share) * m_box.height;
@@ -162,10 +161,13 @@ void SignalPlot::draw_tags(UiContext& ctx, const Lines& lines) {
         const float tip = m_box.x - 1, right = tip - arrow, left = right - width;
         const ImVec2 shape[] = {
             {left, y - half}, {right, y - half}, {tip, y}, {right, y + half}, {left, y + half}};
-        const bool hollow = line.pending;
+        // Hollow until the engine has it; pale while its trigger is off.
+        const bool hollow = line.pending || !line.enabled;
+        const Colour rim = line.enabled ? colour : mix(ctx.theme.plot_background, colour, 0.6F);
         list->AddConvexPolyFilled(shape, 5, hollow ? ctx.theme.plot_background : colour);
-        if (hollow) list->AddPolyline(shape, 5, colour, 1.5F, ImDrawFlags_Closed);
-        list->AddText({left + 4, y - line_height / 2}, hollow ? colour : readable_on(colour), text.c_str());
+        if (hollow) list->AddPolyline(shape, 5, rim, 1.5F, ImDrawFlags_Closed);
+        list->AddText({left + 4, y - line_height / 2}, hollow ? ctx.theme.text : ctx.theme.tag_text,
+                      text.c_str());
         if (above || below) { // out of range: an arrow on the tag's top or bottom says where the line is
             const float x = (left + right) / 2, d = above ? -1.0F : 1.0F, edge = y + d * half;
             list->AddTriangleFilled({x - 5, edge}, {x + 5, edge}, {x, edge + d * 5}, colour);

@@ -9,26 +9,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace refreshlab::ui {
 
 void AttentionPanel::draw_grid(UiContext& ctx, Frame& f, PixelBox place) {
     const HeadGrid grid =
         head_grid(place, static_cast<int64_t>(f.layers.size()), static_cast<int64_t>(f.heads.size()), f.em);
-    if (!update_grid(f, grid)) return;
+    if (!update_grid(f, grid.cell_x, grid.cell_y)) return;
     draw_grid_cells(ctx, f, grid);
     draw_grid_names(ctx, f, grid);
     draw_grid_note(ctx, grid, place);
 }
 
 /// Brings cells and colours up to date. \return false where there is none to draw
-bool AttentionPanel::update_grid(const Frame& f, const HeadGrid& grid) {
+bool AttentionPanel::update_grid(const Frame& f, float cell_x, float cell_y) {
+    // All heads are in one image; large cells of many heads are drawn from a smaller one.
+    constexpr float most_texels = 600'000;
+    const float shrink =
+        std::min(1.0F, std::sqrt(most_texels /
+                                 (cell_x * cell_y * static_cast<float>(f.layers.size() * f.heads.size()))));
     const AttentionMap::Shape shape{m_colours.of(),
                                     m_window,
                                     f.layers,
                                     f.heads,
-                                    static_cast<int64_t>(grid.cell_x),
-                                    static_cast<int64_t>(grid.cell_y)};
+                                    static_cast<int64_t>(cell_x * shrink),
+                                    static_cast<int64_t>(cell_y * shrink)};
     const bool cells_changed = m_grid.update(*f.recording, shape);
     m_colours.follow(m_grid);
     std::string look = m_colours.key();
@@ -45,10 +51,10 @@ bool AttentionPanel::update_grid(const Frame& f, const HeadGrid& grid) {
 }
 
 /// A cell as a button that selects its head. \return hovered
-bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, const HeadGrid& grid, size_t l, size_t h) {
-    ImGui::SetCursorScreenPos({grid.column(static_cast<int64_t>(h)), grid.row(static_cast<int64_t>(l))});
+bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h) {
+    ImGui::SetCursorScreenPos({cell.x, cell.y});
     ImGui::PushID(static_cast<int>(l * 4096 + h));
-    if (ImGui::InvisibleButton("head", ImVec2(grid.cell_x, grid.cell_y))) {
+    if (ImGui::InvisibleButton("head", ImVec2(cell.width, cell.height))) {
         ctx.selection.layer = f.layers[l];
         ctx.selection.head = f.heads[h];
     }
@@ -65,6 +71,15 @@ bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, const HeadGrid&
 }
 
 void AttentionPanel::draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid) {
+    for (size_t l = 0; l < f.layers.size(); ++l)
+        for (size_t h = 0; h < f.heads.size(); ++h)
+            draw_head_cell(ctx, f,
+                           {grid.column(static_cast<int64_t>(h)), grid.row(static_cast<int64_t>(l)),
+                            grid.cell_x, grid.cell_y},
+                           l, h);
+}
+
+void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h) {
     const ImTextureID texture =
         ctx.host.texture("attention/grid", m_grid_size[0], m_grid_size[1], m_grid_rgba, m_grid_revision);
     const Colour ground =
@@ -72,23 +87,57 @@ void AttentionPanel::draw_grid_cells(UiContext& ctx, const Frame& f, const HeadG
     const auto heads = static_cast<float>(f.heads.size()), layers = static_cast<float>(f.layers.size());
     const CellWindow window = cell_window(m_grid);
     ImDrawList* list = ImGui::GetWindowDrawList();
-    for (size_t l = 0; l < f.layers.size(); ++l) {
-        for (size_t h = 0; h < f.heads.size(); ++h) {
-            const bool hovered = head_button(ctx, f, grid, l, h);
-            const ImVec2 min(grid.column(static_cast<int64_t>(h)), grid.row(static_cast<int64_t>(l)));
-            const ImVec2 max(min.x + grid.cell_x, min.y + grid.cell_y);
-            list->AddRectFilled(min, max, ground);
-            const float u = static_cast<float>(h) / heads, v = static_cast<float>(l) / layers;
-            draw_cells(list, texture, min, max, ImVec2(u, v + window.v_begin / layers),
-                       ImVec2(u + window.u_end / heads, v + window.v_end / layers));
-            if (f.layers[l] == ctx.selection.layer && f.heads[h] == ctx.selection.head)
-                list->AddRect(ImVec2(min.x - 1, min.y - 1), ImVec2(max.x + 1, max.y + 1), ctx.theme.selection,
-                              0, std::max(1.5F, f.em * 0.12F));
-            else if (hovered)
-                list->AddRect(min, max, with_alpha(ctx.theme.selection, 0.6F));
-            ctx.landmarks.set(fmt::format("attention/grid/{}/{}", f.layers[l], f.heads[h]),
-                              {min.x, min.y, grid.cell_x, grid.cell_y});
-        }
+    const bool hovered = head_button(ctx, f, cell, l, h);
+    const ImVec2 min(cell.x, cell.y), max(cell.x + cell.width, cell.y + cell.height);
+    list->AddRectFilled(min, max, ground);
+    const float u = static_cast<float>(h) / heads, v = static_cast<float>(l) / layers;
+    draw_cells(list, texture, min, max, ImVec2(u, v + window.v_begin / layers),
+               ImVec2(u + window.u_end / heads, v + window.v_end / layers));
+    if (f.layers[l] == ctx.selection.layer && f.heads[h] == ctx.selection.head)
+        draw_outline(list, ctx.theme, min, max, ctx.theme.selection, std::max(1.5F, f.em * 0.12F));
+    else if (hovered)
+        list->AddRect(min, max, with_alpha(ctx.theme.selection, 0.6F));
+    ctx.landmarks.set(fmt::format("attention/grid/{}/{}", f.layers[l], f.heads[h]),
+                      {cell.x, cell.y, cell.width, cell.height});
+}
+
+/// The best heads of a ranking instead of all, each with its name and number.
+void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
+    constexpr int64_t rows_a_frame = 6;
+    const HeadRanking::Question question{m_order, m_colours.of() == AttentionOf::teacher, f.layers, f.heads};
+    if (m_ranking.update(*f.recording, question, m_window, rows_a_frame)) ctx.host.keep_awake(0.2);
+    const auto& ranked = m_ranking.ranked();
+    const auto count = std::min<int64_t>(m_best, static_cast<int64_t>(ranked.size()));
+    if (count == 0) {
+        ImGui::SetCursorScreenPos({place.x, place.y});
+        ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + place.width);
+        ImGui::TextDisabled("%s", m_order == HeadOrder::differing
+                                      ? "No query here has the rows of both models yet"
+                                      : "No row of these queries is recorded");
+        ImGui::PopTextWrapPos();
+        return;
+    }
+    const float note = std::round(1.3F * f.em);
+    const RankedGrid grid =
+        ranked_grid({place.x, place.y + note, place.width, place.height - note}, count, f.em);
+    if (!update_grid(f, grid.cell_x, grid.cell_y)) return;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    std::string head_note(head_order_label(m_order));
+    if (!head_order_unit(m_order).empty()) head_note += fmt::format(" ({})", head_order_unit(m_order));
+    text_at(list, {place.x, place.y}, ctx.theme.text_muted, head_note);
+    ctx.landmarks.set_text("attention/order", head_note);
+    for (int64_t rank = 0; rank < count; ++rank) {
+        const RankedHead& head = ranked[static_cast<size_t>(rank)];
+        const PixelBox cell = grid.cell(rank);
+        draw_head_cell(ctx, f, cell, head.layer_index, head.head_index);
+        const int32_t layer = f.layers[head.layer_index], number = f.heads[head.head_index];
+        const bool selected = layer == ctx.selection.layer && number == ctx.selection.head;
+        std::string name = fmt::format("L{} H{}", layer, number);
+        const std::string whole = fmt::format("{}  {}", name, format_number(head.value));
+        if (text_width(whole) <= cell.width + grid.gap) name = whole;
+        if (text_width(name) > cell.width + grid.gap) name = fmt::format("{}.{}", layer, number);
+        text_at(list, {cell.x, cell.y + cell.height}, selected ? ctx.theme.text : ctx.theme.text_muted, name);
+        ctx.landmarks.set_text(fmt::format("attention/rank/{}", rank), fmt::format("{}/{}", layer, number));
     }
 }
 

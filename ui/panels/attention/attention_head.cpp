@@ -4,6 +4,7 @@
 #include "ui/draw/text.h"
 #include "ui/panels/attention/attention_frame.h"
 #include "ui/panels/attention/attention_panel.h"
+#include "ui/scene/maps/cache_map.h"
 #include "ui/scene/text/token_label.h"
 
 #include <fmt/format.h>
@@ -36,7 +37,12 @@ void AttentionPanel::draw_head(UiContext& ctx, Frame& f, PixelBox place) {
         ImGui::SetCursorScreenPos(ImVec2(at.x, at.y + line));
         draw_missing(ctx, f);
     }
-    const float axis = std::round(1.25F * em), left = std::round(2.9F * em);
+    // Tokens stand on the axes where there is room for them beside a map of a readable size.
+    f.step_tokens = size.x > 30 * em ? std::round(5.5F * em) : 0.0F;
+    f.key_tokens = size.y > 19 * em ? std::round(4.2F * em) : 0.0F;
+    const float name = size.y > 11 * em ? std::round(1.1F * em) : 0.0F; // of the upward axis
+    const float axis = std::round(1.25F * em) + f.key_tokens,
+                left = std::round(2.9F * em) + f.step_tokens + name;
     // A low panel has no room for the strip; the line of strongest keys says the most of it.
     const float strip_height =
         size.y < 9 * em ? 0.0F : std::round(std::clamp(size.y * 0.2F, 2.0F * em, 4.5F * em));
@@ -49,6 +55,12 @@ void AttentionPanel::draw_head(UiContext& ctx, Frame& f, PixelBox place) {
     if (!m_row.weights.empty() && strip_height > 0) draw_strip(ctx, f, strip_min, strip_max);
     draw_map(ctx, f, map_min, map_max);
     draw_step_axis(ctx, f, map_min, map_max);
+    if (name > 0)
+        text_upward(ImGui::GetWindowDrawList(),
+                    {at.x - std::round(0.1F * em), (map_min.y + map_max.y + text_width("query step")) / 2},
+                    ctx.theme.text_muted, "query step");
+    if (f.step_tokens > 0) draw_step_tokens(ctx, f, map_min, map_max);
+    if (f.key_tokens > 0) draw_key_tokens(ctx, f, map_min, map_max);
     draw_key_axis(ctx, f, map_min, map_max, bottom);
 }
 
@@ -86,7 +98,7 @@ void AttentionPanel::draw_top_keys(UiContext& ctx, const Frame& f, ImVec2 at, fl
         const float needs = text_width(token) + f.em * 0.35F + text_width(weight);
         if (x + needs > right) return false;
         if (key.position == held) // the held cell, with the colour of its line in strip and map
-            list->AddLine(ImVec2(x, foot), ImVec2(x + needs, foot), ctx.theme.selection);
+            list->AddLine(ImVec2(x, foot), ImVec2(x + needs, foot), ctx.theme.selection | alpha_mask);
         text_at(list, ImVec2(x, at.y), ctx.theme.text, token);
         x += text_width(token) + f.em * 0.35F;
         text_at(list, ImVec2(x, at.y), ctx.theme.text_muted, weight);
@@ -139,6 +151,39 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
         if (ImGui::SmallButton("Go there")) ctx.select_step(*missing.go_step);
     }
     if (missing.can_read) draw_read_buttons(ctx, f, missing);
+}
+
+/// Rows of the teacher that the map lacks are asked for by themselves while nothing runs: the shown one first, then its neighbours,
+/// a few at a time, so that play or a refresh never waits for long. Each once: what was refused or dropped stays a click away.
+void AttentionPanel::read_what_is_missing(UiContext& ctx, const Frame& f) {
+    constexpr int64_t at_once = 4;
+    const bool wanted = m_colours.of() != AttentionOf::student || m_order == HeadOrder::differing;
+    if (!m_read_missing || !wanted || !f.live_engine || ctx.decoding() ||
+        f.recording->info().config.mode != Mode::overfill)
+        return;
+    const bool both = m_colours.differences() || m_order == HeadOrder::differing;
+    const int64_t held = std::min(teacher_length(*f.recording, ctx.steps), m_window.last_query + 1);
+    const auto is_here = [&](const std::pair<int64_t, bool>& row) {
+        return f.recording->attention(row.first, row.second) != nullptr;
+    };
+    auto waiting =
+        static_cast<int64_t>(std::ranges::count_if(m_sent, [&](const auto& row) { return !is_here(row); }));
+    if (ctx.status->errors != m_asked_errors) waiting = 0; // one was refused: nobody answers it
+    const auto ask = [&](int64_t query) {
+        if (query < m_window.first_query || query >= held) return;
+        for (const bool teacher : {true, false}) {
+            const std::pair row(query, teacher);
+            if ((!teacher && !both) || waiting >= at_once || m_sent.contains(row) || is_here(row)) continue;
+            ctx.engine.send(command::RequestAttention{query, teacher});
+            m_sent.insert(row);
+            ++waiting;
+        }
+    };
+    for (int64_t away = 0; away < m_window.rows() && waiting < at_once; ++away) {
+        ask(f.query - away);
+        if (away > 0) ask(f.query + away);
+    }
+    if (waiting > 0) ctx.host.keep_awake(0.2);
 }
 
 void AttentionPanel::draw_read_buttons(UiContext& ctx, const Frame& f, const MissingRow& missing) {

@@ -6,12 +6,15 @@
 #include "ui/panels/attention/attention_frame.h"
 #include "ui/panels/attention/attention_panel.h"
 #include "ui/scene/maps/heatmap.h"
+#include "ui/scene/text/token_label.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 namespace refreshlab::ui {
 namespace {
@@ -19,6 +22,18 @@ namespace {
 /// How many labels of a size fit, two at least.
 int64_t labels_that_fit(float room, float one) {
     return std::max<int64_t>(2, static_cast<int64_t>(room / one));
+}
+
+/// A token's label for an axis, `room` pixels wide at most.
+std::string axis_token(const Recording& recording, int64_t position, float room) {
+    constexpr size_t longest = 10;
+    const int64_t prompt = recording.prompt_length();
+    const int32_t id = position < prompt ? recording.info().prompt_ids[static_cast<size_t>(position)]
+                                         : recording.token(position - prompt + 1);
+    for (size_t chars = longest; chars > 1; --chars)
+        if (std::string label = short_token_label(recording.tokens(), id, chars); text_width(label) <= room)
+            return label;
+    return {};
 }
 
 } // namespace
@@ -77,7 +92,7 @@ void AttentionPanel::draw_map_cells(UiContext& ctx, const Frame& f, ImVec2 min, 
     };
     const ColourScale scale =
         m_colours.scale(index(f.layers, ctx.selection.layer), index(f.heads, ctx.selection.head));
-    std::string look = fmt::format("{} {} {} {} {}", m_colours.map, static_cast<int>(m_colours.of()),
+    std::string look = fmt::format("{} {} {} {} {}", m_colours.map_name(), static_cast<int>(m_colours.of()),
                                    scale.log, scale.min, scale.max);
     if (changed || look != m_head_look) {
         m_head_look = std::move(look);
@@ -101,14 +116,18 @@ void AttentionPanel::draw_map_lines(UiContext& ctx, const Frame& f, ImVec2 min, 
     const auto mark_row = [&](int64_t query, Colour colour) {
         if (!m_window.contains(query)) return;
         const float y0 = row_y(min, max, query), y1 = row_y(min, max, query + 1);
-        list->AddRect(ImVec2(min.x, y0 - 0.5F),
-                      ImVec2(f.axis.x(static_cast<double>(query + 1)), std::max(y1, y0 + 2) + 0.5F), colour);
+        const ImVec2 low(min.x, y0 - 0.5F),
+            high(f.axis.x(static_cast<double>(query + 1)), std::max(y1, y0 + 2) + 0.5F);
+        if (query == f.query)
+            draw_outline(list, ctx.theme, low, high, colour, 1);
+        else
+            list->AddRect(low, high, colour);
     };
     if (ctx.hovered_step) mark_row(f.prompt + *ctx.hovered_step - 1, with_alpha(ctx.theme.crosshair, 0.8F));
     if (!ctx.live()) mark_row(f.query, ctx.theme.selection);
     if (const auto held = ctx.selection.key_position; held && *held < f.axis.keys) {
         const float x = std::round(f.axis.x(static_cast<double>(*held) + 0.5));
-        list->AddLine(ImVec2(x, min.y), ImVec2(x, max.y), with_alpha(ctx.theme.selection, 0.7F));
+        draw_marked_line(list, ctx.theme, ImVec2(x, min.y), ImVec2(x, max.y), ctx.theme.selection);
     }
 }
 
@@ -124,9 +143,53 @@ void AttentionPanel::draw_step_axis(UiContext& ctx, const Frame& f, ImVec2 map_m
         list->AddLine(ImVec2(map_min.x - em * 0.2F, std::round(y)), ImVec2(map_min.x, std::round(y)),
                       ctx.theme.plot_border);
         text_at(list,
-                ImVec2(map_min.x - em * 0.35F - text_width(label), std::min(y - em * 0.5F, map_max.y - em)),
+                ImVec2(map_min.x - f.step_tokens - em * 0.35F - text_width(label),
+                       std::min(y - em * 0.5F, map_max.y - em)),
                 ctx.theme.text_muted, label);
     }
+}
+
+/// The queries' tokens between their step numbers and the map: the shown one, then as many as keep apart.
+void AttentionPanel::draw_step_tokens(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float row = (map_max.y - map_min.y) / static_cast<float>(m_window.rows());
+    const std::vector<int64_t> wanted = {f.query};
+    const float right = map_min.x - f.em * 0.35F;
+    list->PushClipRect({right - f.step_tokens, map_min.y - f.em}, {right, map_max.y + f.em}, true);
+    for (const int64_t query :
+         spaced_labels(wanted, m_window.first_query, m_window.last_query + 1, row, 1.1F * f.em)) {
+        const std::string label = axis_token(*f.recording, query, f.step_tokens - 0.3F * f.em);
+        const float y = map_min.y + (static_cast<float>(query - m_window.first_query) + 0.5F) * row;
+        text_at(list, {right - text_width(label), y - f.em * 0.5F},
+                query == f.query ? ctx.theme.text : ctx.theme.text_muted, label);
+    }
+    list->PopClipRect();
+    ctx.landmarks.set("attention/step tokens",
+                      {right - f.step_tokens, map_min.y, f.step_tokens, map_max.y - map_min.y});
+}
+
+/// The keys' tokens below the map, read upward: the held one, those that the shown query looks at most, then as many as keep apart.
+void AttentionPanel::draw_key_tokens(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    std::vector<int64_t> wanted;
+    const auto held = ctx.selection.key_position;
+    if (held) wanted.push_back(*held);
+    for (const TopKey& key : m_row.top)
+        wanted.push_back(key.position);
+    const size_t strong = wanted.size();
+    const float column = (f.axis.right - f.axis.left) / static_cast<float>(f.axis.keys);
+    const float line = ImGui::GetTextLineHeight();
+    for (const int64_t key : spaced_labels(wanted, 0, f.axis.keys, column, 1.05F * line)) {
+        if (key >= f.recording->prompt_length() + ctx.steps) continue;
+        const std::string label = axis_token(*f.recording, key, f.key_tokens - 0.4F * f.em);
+        const float x = f.axis.x(static_cast<double>(key) + 0.5);
+        const bool marked =
+            std::ranges::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(strong), key) !=
+            wanted.begin() + static_cast<std::ptrdiff_t>(strong);
+        text_upward(list, {x - line / 2, map_max.y + f.em * 0.25F + text_width(label)},
+                    marked ? ctx.theme.text : ctx.theme.text_muted, label);
+    }
+    ctx.landmarks.set("attention/key tokens", {map_min.x, map_max.y, map_max.x - map_min.x, f.key_tokens});
 }
 
 /// x: positions of keys; labels that would touch the axis' name give way.

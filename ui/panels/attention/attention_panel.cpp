@@ -27,6 +27,8 @@ void AttentionPanel::recording_changed(UiContext&) {
     m_colours.reset_range();
     m_row.clear();
     m_asked.reset();
+    m_ranking.clear();
+    m_sent.clear();
 }
 
 /// What the frame looks at: query, layers, heads.
@@ -65,6 +67,8 @@ void AttentionPanel::draw(UiContext& ctx) {
         return;
     }
     choose_shown(ctx, f);
+    m_colours.theme_map = ctx.theme.map_amounts;
+    m_colours.signed_map = ctx.theme.map_signed;
     draw_toolbar(ctx, f);
     if (f.layers.empty() || f.heads.empty()) {
         ImGui::TextDisabled("All layers or all heads are hidden; choose some in Options.");
@@ -72,6 +76,7 @@ void AttentionPanel::draw(UiContext& ctx) {
     }
     select_visible(ctx, f);
     m_window = next_window(m_window, f.prompt, f.query, m_rows, ctx.live());
+    read_what_is_missing(ctx, f);
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     if (room.x < 6 * f.em || room.y < 4 * f.em) {
         ImGui::TextDisabled("Too small for the map: enlarge this panel");
@@ -80,7 +85,10 @@ void AttentionPanel::draw(UiContext& ctx) {
     const AttentionPlaces places =
         attention_places({at.x, at.y, room.x, room.y}, static_cast<int64_t>(f.layers.size()),
                          static_cast<int64_t>(f.heads.size()), f.em);
-    draw_grid(ctx, f, places.grid);
+    if (m_order == HeadOrder::place)
+        draw_grid(ctx, f, places.grid);
+    else
+        draw_ranked(ctx, f, places.grid);
     draw_head(ctx, f, places.head);
 }
 

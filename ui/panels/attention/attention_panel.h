@@ -4,10 +4,12 @@
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/attention/attention_view.h"
+#include "ui/scene/attention/head_ranking.h"
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +35,14 @@ private:
     void draw_scale(UiContext& ctx, const Frame& f);
     void draw_options(const Frame& f);
     void draw_range_options();
+    void draw_order_choice(const Frame& f);
     // attention_grid.cpp
     void draw_grid(UiContext& ctx, Frame& f, PixelBox place);
-    [[nodiscard]] bool update_grid(const Frame& f, const HeadGrid& grid);
+    [[nodiscard]] bool update_grid(const Frame& f, float cell_x, float cell_y);
     void draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid);
-    [[nodiscard]] bool head_button(UiContext& ctx, const Frame& f, const HeadGrid& grid, size_t l, size_t h);
+    void draw_head_cell(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h);
+    [[nodiscard]] bool head_button(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h);
+    void draw_ranked(UiContext& ctx, Frame& f, PixelBox place);
     void draw_grid_names(UiContext& ctx, const Frame& f, const HeadGrid& grid);
     void draw_grid_note(UiContext& ctx, const HeadGrid& grid, PixelBox place);
     // attention_head.cpp
@@ -46,6 +51,7 @@ private:
     void draw_top_keys(UiContext& ctx, const Frame& f, ImVec2 at, float right);
     void draw_missing(UiContext& ctx, Frame& f);
     void draw_read_buttons(UiContext& ctx, const Frame& f, const MissingRow& missing);
+    void read_what_is_missing(UiContext& ctx, const Frame& f);
     void hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t key, bool clicked);
     // attention_strip.cpp, attention_head_map.cpp
     void draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
@@ -54,11 +60,19 @@ private:
     void draw_map_cells(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max, bool changed);
     void draw_map_lines(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max);
     void draw_step_axis(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
+    void draw_step_tokens(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
     void draw_key_axis(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max, float bottom);
+    void draw_key_tokens(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
     [[nodiscard]] float row_y(ImVec2 min, ImVec2 max, int64_t query) const;
 
     AttentionColours m_colours;
     int m_rows = 64; ///< queries shown
+    HeadOrder m_order = HeadOrder::place;
+    int m_best = 12;            ///< heads that a ranking shows
+    bool m_read_missing = true; ///< rows of the teacher are asked for by themselves while nothing runs
+    HeadRanking m_ranking;
+    std::set<std::pair<int64_t, bool>>
+        m_sent; ///< rows asked for by themselves: query position and model; once each
     std::vector<uint8_t> m_layer_shown, m_head_shown;
 
     AttentionMap m_grid, m_head;

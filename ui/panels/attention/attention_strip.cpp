@@ -1,5 +1,6 @@
 // The strip of the enlarged head: the weights of the shown query over its keys.
 #include "ui/base/format.h"
+#include "ui/draw/cells.h"
 #include "ui/draw/text.h"
 #include "ui/panels/attention/attention_frame.h"
 #include "ui/panels/attention/attention_panel.h"
@@ -69,7 +70,7 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
     const auto keys = static_cast<int64_t>(m_row.weights.size());
     if (const auto held = ctx.selection.key_position; held && *held < keys) {
         const float x = std::round(f.axis.x(static_cast<double>(*held) + 0.5));
-        list->AddLine(ImVec2(x, min.y), ImVec2(x, max.y), ctx.theme.selection);
+        draw_marked_line(list, ctx.theme, ImVec2(x, min.y), ImVec2(x, max.y), ctx.theme.selection);
     }
     ctx.landmarks.set("attention/strip", {min.x, min.y, max.x - min.x, max.y - min.y});
     ImGui::SetCursorScreenPos(min);

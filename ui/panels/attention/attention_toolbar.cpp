@@ -56,21 +56,45 @@ void AttentionPanel::draw_model_choice(Mode mode, float em) {
 void AttentionPanel::draw_toolbar(UiContext& ctx, Frame& f) {
     draw_model_choice(f.recording->info().config.mode, f.em);
     ImGui::SameLine();
-    const bool differences = m_colours.differences();
-    bool log = m_colours.log && !differences;
-    ImGui::BeginDisabled(differences);
-    if (ImGui::Checkbox("Log", &log)) m_colours.log = log;
-    ImGui::EndDisabled();
-    if (ImGui::IsItemHovered(ImGuiHoveredFlags_ForTooltip | ImGuiHoveredFlags_AllowWhenDisabled))
-        ImGui::SetTooltip("%s", differences ? "Differences have signs: their colours are linear."
-                                            : fmt::format("Logarithmic colours, over {} decades.",
-                                                          AttentionColours::log_decades)
-                                                  .c_str());
+    ImGui::Checkbox("Log", &m_colours.log);
+    ImGui::SetItemTooltip(
+        "%s",
+        m_colours.differences()
+            ? "Logarithmic colours on both sides of 0, linear right about it (symlog)"
+            : fmt::format("Logarithmic colours, over {} decades", AttentionColours::log_decades).c_str());
     ImGui::SameLine();
     if (ImGui::Button("Options")) ImGui::OpenPopup("attention options");
     draw_options(f);
+    if (ImGui::GetContentRegionAvail().x > 36 * f.em) {
+        ImGui::SameLine();
+        draw_order_choice(f);
+    }
     ImGui::SameLine();
     draw_scale(ctx, f);
+}
+
+/// In which order heads stand, and how many of a ranking.
+void AttentionPanel::draw_order_choice(const Frame& f) {
+    ImGui::SetNextItemWidth(10 * f.em);
+    if (ImGui::BeginCombo("##order", std::string(head_order_label(m_order)).c_str())) {
+        for (size_t i = 0; i < num_head_orders; ++i) {
+            const auto order = static_cast<HeadOrder>(i);
+            if (ImGui::Selectable(std::string(head_order_label(order)).c_str(), order == m_order))
+                m_order = order;
+        }
+        ImGui::EndCombo();
+    }
+    ImGui::SetItemTooltip("All heads by layer, or the first of a ranking over the shown queries.\n"
+                          "The sink is position 0; differences need the rows of both models.");
+    if (m_order == HeadOrder::place) return;
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(4 * f.em);
+    if (ImGui::BeginCombo("##best", fmt::format("{}", m_best).c_str())) {
+        for (const int best : {4, 8, 12, 16, 24, 48})
+            if (ImGui::Selectable(fmt::format("{}", best).c_str(), best == m_best)) m_best = best;
+        ImGui::EndCombo();
+    }
+    ImGui::SetItemTooltip("Heads that are shown");
 }
 
 /// The scale of what is enlarged; in the default, shared range it is everybody's.
@@ -81,6 +105,7 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
     draw_fitting_colour_bar("weight", scale, 7 * f.em);
     const Range range = m_colours.range;
     std::string note = range == Range::unit ? "fixed" : range == Range::shared ? "shared" : "this head";
+    if (m_colours.log && m_colours.differences()) note += ", symlog";
     if (range != Range::unit && m_colours.without_first) note += ", without position 0";
     ctx.landmarks.set_text("attention/range", fmt::format("{}, up to {}", note, format_number(scale.max)));
     ImGui::SameLine();
@@ -114,7 +139,11 @@ void AttentionPanel::draw_range_options() {
 void AttentionPanel::draw_options(const Frame& f) {
     if (!ImGui::BeginPopup("attention options")) return;
     draw_range_options();
+    ImGui::SeparatorText("Heads");
+    draw_order_choice(f);
     ImGui::SeparatorText("Shown");
+    ImGui::Checkbox("Read missing rows of the teacher", &m_read_missing);
+    ImGui::SetItemTooltip("One pass of the teacher for each row of the map, while nothing runs");
     ImGui::SetNextItemWidth(7 * f.em);
     if (ImGui::BeginCombo("Queries", fmt::format("{}", m_rows).c_str())) {
         for (const int rows : {16, 32, 64, 128, 256})
@@ -124,10 +153,11 @@ void AttentionPanel::draw_options(const Frame& f) {
     ImGui::SetNextItemWidth(7 * f.em);
     const bool differences = m_colours.differences();
     ImGui::BeginDisabled(differences);
-    const std::string shown = differences ? std::string(AttentionColours::signed_map) : m_colours.map;
-    if (ImGui::BeginCombo("Colours", shown.c_str())) {
+    const bool by_theme = differences || m_colours.map.empty();
+    if (ImGui::BeginCombo("Colours", by_theme ? "of the theme" : m_colours.map.c_str())) {
+        if (ImGui::Selectable("of the theme", m_colours.map.empty())) m_colours.map.clear();
         for (const std::string_view name : colour_map_names())
-            if (name != AttentionColours::signed_map &&
+            if (!name.starts_with("rdbu") &&
                 ImGui::Selectable(std::string(name).c_str(), name == m_colours.map))
                 m_colours.map = name;
         ImGui::EndCombo();

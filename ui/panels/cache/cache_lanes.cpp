@@ -4,6 +4,7 @@
 #include "ui/panels/cache/cache_frame.h"
 #include "ui/panels/cache/cache_panel.h"
 #include "ui/scene/maps/heatmap.h"
+#include "ui/scene/marks/refresh_marks.h"
 
 #include <fmt/format.h>
 
@@ -30,14 +31,14 @@ Colour column_colour(const Theme& theme, Origin origin) {
     return theme.absent_a;
 }
 
-ColourScale CachePanel::drift_scale() const {
-    ColourScale scale{colour_map("viridis"), 0, m_top > 0 ? m_top : 1, m_log};
+ColourScale CachePanel::drift_scale(const Theme& theme) const {
+    ColourScale scale{colour_map(theme.map_amounts), 0, m_top > 0 ? m_top : 1, m_log};
     if (m_log) scale.min = scale.max * 1e-3;
     return scale;
 }
 
-ColourScale CachePanel::age_scale() const {
-    return {colour_map("cividis"), 0, std::max(1.0, static_cast<double>(m_state.columns().step)), false};
+ColourScale CachePanel::age_scale(const Theme& theme) const {
+    return {colour_map(theme.map_ages), 0, std::max(1.0, static_cast<double>(m_state.columns().step)), false};
 }
 
 /// Colours the images anew, where something changed that they show.
@@ -54,7 +55,7 @@ void CachePanel::colour_images(const Theme& theme, int pixels) {
         m_origin_rgba.push_back(column_colour(theme, origin));
     const auto ages = reduce_columns_max(m_state.ages(), 1, length, m_factor);
     m_age_rgba.resize(ages.size());
-    colour_values(ages, age_scale(), m_age_rgba);
+    colour_values(ages, age_scale(theme), m_age_rgba);
 }
 
 /// The map stays as it is while steps come and no refresh does.
@@ -70,7 +71,7 @@ void CachePanel::colour_drift(const Theme& theme) {
     m_drift_texels = static_cast<int>(reduced_size(m_state.drift().stride, m_factor));
     const auto drift = reduce_columns_max(m_state.shown(), layers, m_state.drift().stride, m_factor);
     m_drift_rgba.resize(drift.size());
-    colour_values(drift, drift_scale(), m_drift_rgba);
+    colour_values(drift, drift_scale(theme), m_drift_rgba);
 }
 
 void CachePanel::draw_lanes(UiContext& ctx, Frame& f) {
@@ -145,14 +146,19 @@ void CachePanel::draw_lines(UiContext& ctx, Frame& f) {
     const int64_t prompt = f.recording->prompt_length();
     vertical(static_cast<double>(prompt), ctx.theme.text_muted, 1);
     const auto& refreshes = f.recording->refreshes();
+    // Many lines would hide the map: then they are ticks at its foot.
+    const size_t shown = first_refresh_from(*f.recording, m_state.columns().step + 1);
+    const bool ticks = static_cast<float>(shown) * f.em > f.x1 - f.x0;
     float last_x = -1e9F;
-    for (size_t i = 0, n = refreshes.size(); i < n; ++i) {
-        const RefreshEvent& event = refreshes[i];
-        if (event.step > m_state.columns().step) break;
-        const double end = static_cast<double>(event.first_pos + event.spliced);
-        if (f.x_of(end) - last_x < 3) continue; // a line a pixel would hide the map
+    for (size_t i = 0; i < shown; ++i) {
+        const double end = static_cast<double>(refreshes[i].first_pos + refreshes[i].spliced);
+        if (f.x_of(end) - last_x < 3) continue;
         last_x = f.x_of(end);
-        vertical(end, ctx.theme.accent, 1);
+        const float x = std::round(last_x) + 0.5F;
+        if (ticks)
+            list->AddLine(ImVec2(x, f.axis_y), ImVec2(x, f.axis_y + f.em * 0.3F), ctx.theme.accent);
+        else
+            vertical(end, ctx.theme.accent, 1);
     }
     if (ctx.hovered_step && *ctx.hovered_step >= 1 && *ctx.hovered_step <= m_state.columns().step)
         vertical(static_cast<double>(prompt + *ctx.hovered_step) - 0.5, ctx.theme.crosshair, 1);

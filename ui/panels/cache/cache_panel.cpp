@@ -61,7 +61,7 @@ void CachePanel::draw(UiContext& ctx) {
     m_state.update(*f.recording, ctx.shown_step());
     f.length = std::max<int64_t>(1, m_state.columns().length());
 
-    draw_toolbar(f);
+    draw_toolbar(ctx, f);
     draw_legend(ctx, f);
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     if (room.x < 10 * f.em || room.y < 6 * f.em) {
@@ -85,7 +85,7 @@ void CachePanel::draw_quantity_choice(float em, float others) {
         ImGui::TextUnformatted("Drift of");
         ImGui::SameLine();
     }
-    ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - others, 4 * em, 9 * em));
+    ImGui::SetNextItemWidth(std::clamp(ImGui::GetContentRegionAvail().x - others, 5.4F * em, 9 * em));
     const auto chosen = static_cast<size_t>(m_state.quantity());
     const bool whole =
         text_width(quantity_names[chosen]) + ImGui::GetFrameHeight() + em <= ImGui::CalcItemWidth();
@@ -102,14 +102,14 @@ void CachePanel::draw_quantity_choice(float em, float others) {
         "relative distance per layer and position, or the largest absolute difference.");
 }
 
-void CachePanel::draw_toolbar(Frame& f) {
-    const float bar = 6.5F * f.em; // the shortest colour bar with its two numbers
+void CachePanel::draw_toolbar(UiContext& ctx, Frame& f) {
+    const float bar = 5.5F * f.em; // the shortest colour bar with its two numbers
     draw_quantity_choice(f.em, ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em + bar);
     ImGui::SameLine();
     ImGui::Checkbox("Log", &m_log);
     ImGui::SameLine();
     m_top = std::max(m_top, m_state.shown_top());
-    draw_fitting_colour_bar("drift", drift_scale(), 7 * f.em);
+    draw_fitting_colour_bar("drift", drift_scale(ctx.theme), 7 * f.em);
     if (ImGui::BeginPopupContextItem("drift range")) {
         if (ImGui::MenuItem("Fit range")) m_top = m_state.shown_top();
         ImGui::EndPopup();
@@ -148,9 +148,12 @@ void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
             entry(origin_label(origin), column_colour(ctx.theme, origin), false);
     entry("not measured", 0, true);
     // The lane of ages has a scale of its own.
-    const ColourScale ages = age_scale();
-    const std::string low = "age 0", high = fmt::format("{} steps", format_thousands(std::llround(ages.max)));
+    const ColourScale ages = age_scale(ctx.theme);
+    const std::string low = "age 0";
+    std::string high = fmt::format("{} steps", format_thousands(std::llround(ages.max)));
     const float bar = 3 * f.em, gap = f.em * 0.4F;
+    if (x + text_width(low) + bar + text_width(high) + 2 * gap > end)
+        high = format_thousands(std::llround(ages.max)); // the number alone rather than another line
     make_room(text_width(low) + bar + text_width(high) + 2 * gap);
     text_at(list, ImVec2(x, top), ctx.theme.text_muted, low);
     x += text_width(low) + gap;

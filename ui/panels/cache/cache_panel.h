@@ -21,7 +21,7 @@ public:
 private:
     struct Frame; ///< what one frame works with
 
-    void draw_toolbar(Frame& f);
+    void draw_toolbar(UiContext& ctx, Frame& f);
     void draw_quantity_choice(float em, float others);
     void draw_legend(UiContext& ctx, Frame& f);
     void draw_axis(UiContext& ctx, Frame& f);
@@ -35,8 +35,8 @@ private:
     void draw_drift(UiContext& ctx, Frame& f);
     void draw_no_drift(UiContext& ctx, Frame& f);
     void draw_lines(UiContext& ctx, Frame& f);
-    [[nodiscard]] ColourScale drift_scale() const;
-    [[nodiscard]] ColourScale age_scale() const;
+    [[nodiscard]] ColourScale drift_scale(const Theme& theme) const;
+    [[nodiscard]] ColourScale age_scale(const Theme& theme) const;
     [[nodiscard]] bool has_drift() const { return m_state.drift().layers > 0 && !m_drift_rgba.empty(); }
 
     CacheView m_state;

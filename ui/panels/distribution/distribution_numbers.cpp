@@ -86,7 +86,7 @@ void DistributionPanel::draw_pair_numbers(UiContext& ctx, const Lines& lines, co
         ctx.landmarks.set_text("distribution/beyond_both", fmt::to_string(beyond));
     }
     if (pairs == 0) return;
-    draw_fitting_colour_bar("##counts", pair_scale(), ImGui::GetFontSize() * 7, "steps");
+    draw_fitting_colour_bar("##counts", pair_scale(ctx.theme), ImGui::GetFontSize() * 7, "steps");
 }
 
 } // namespace refreshlab::ui

@@ -50,10 +50,10 @@ private:
     void fit(const UiContext& ctx, ValueAxis& axis, const Signal& signal, const Histogram& bins,
              const Lines& lines) const;
     void draw_bars(UiContext& ctx, const Histogram& bins, const Lines& lines) const;
-    void draw_cells_of_pairs() const;
+    void draw_cells_of_pairs(const Theme& theme) const;
     void hover(const Histogram& bins) const;
     void hover_pairs() const;
-    [[nodiscard]] ColourScale pair_scale() const;
+    [[nodiscard]] ColourScale pair_scale(const Theme& theme) const;
     /// Where the bars stand: a logarithmic scale has no 0, and a count of 1 must have a height.
     [[nodiscard]] double bottom() const { return m_log ? 0.5 : 0; }
     // distribution_thresholds.cpp

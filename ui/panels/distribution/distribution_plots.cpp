@@ -125,7 +125,7 @@ void DistributionPanel::draw_pairs(UiContext& ctx, const Lines& lines, const Lin
     ImPlot::SetupAxisLimits(ImAxis_Y1, m_other_axis.min, m_other_axis.max, ImPlotCond_Always);
     set_up_ticks(m_other_axis, size.y, false);
     ImPlot::SetupFinish();
-    draw_cells_of_pairs();
+    draw_cells_of_pairs(ctx.theme);
     bool on_line = draw_lines(ctx, info(), lines, m_axis, true);
     on_line |= draw_lines(ctx, other(), others, m_other_axis, false);
     if (finish_plot(ctx, m_cells.counts.empty() ? "never measured at the same step" : nullptr, on_line))
@@ -172,9 +172,9 @@ void DistributionPanel::draw_bars(UiContext& ctx, const Histogram& bins, const L
     ImPlot::PopPlotClipRect();
 }
 
-void DistributionPanel::draw_cells_of_pairs() const {
+void DistributionPanel::draw_cells_of_pairs(const Theme& theme) const {
     ImDrawList* list = ImPlot::GetPlotDrawList();
-    const ColourScale scale = pair_scale();
+    const ColourScale scale = pair_scale(theme);
     ImPlot::PushPlotClipRect();
     for (size_t row = 0; row < m_cells.y.counts.size(); ++row)
         for (size_t column = 0; column < m_cells.x.counts.size(); ++column) {
@@ -222,9 +222,9 @@ void DistributionPanel::hover_pairs() const {
                       count == 1 ? "step" : "steps");
 }
 
-ColourScale DistributionPanel::pair_scale() const {
+ColourScale DistributionPanel::pair_scale(const Theme& theme) const {
     // Half a step is the lowest colour, so that one step stands out from none on either scale.
-    return {colour_map("viridis"), m_log ? 0.5 : 0, std::max(1.0, m_cells.most), m_log};
+    return {colour_map(theme.map_amounts), m_log ? 0.5 : 0, std::max(1.0, m_cells.most), m_log};
 }
 
 } // namespace refreshlab::ui

@@ -15,7 +15,7 @@ namespace {
 /// The value of a line under the mouse, beside it: hollow until the engine has it, as in Signals.
 /// \param at  where the line begins: at the left or the upper edge
 void draw_tag(const UiContext& ctx, const Signal& signal, const ThresholdLine& line, ImVec2 at) {
-    const ImU32 colour = ctx.theme.signal(signal.name);
+    const ImU32 colour = ctx.theme.tag(ctx.theme.signal(signal.name));
     const std::string text = format_value(line.value, signal.unit);
     const float room = ImGui::GetTextLineHeight() * 0.3F;
     const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
@@ -27,7 +27,7 @@ void draw_tag(const UiContext& ctx, const Signal& signal, const ThresholdLine& l
     ImDrawList* list = ImPlot::GetPlotDrawList();
     list->AddRectFilled(a, b, line.pending ? ctx.theme.plot_background : colour, room);
     if (line.pending) list->AddRect(a, b, colour, room, 1.5F);
-    list->AddText({a.x + room, a.y + 1}, line.pending ? colour : readable_on(colour), text.c_str());
+    list->AddText({a.x + room, a.y + 1}, line.pending ? ctx.theme.text : ctx.theme.tag_text, text.c_str());
 }
 
 } // namespace

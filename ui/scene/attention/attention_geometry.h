@@ -32,6 +32,26 @@ struct HeadGrid {
 };
 [[nodiscard]] HeadGrid head_grid(PixelBox place, int64_t layers, int64_t heads, float em);
 
+/// Cells of ranked heads, row by row from the best, each with its name below.
+struct RankedGrid {
+    float x = 0, y = 0, cell_x = 0, cell_y = 0, gap = 0;
+    float name_height = 0; ///< below each cell
+    int64_t columns = 1;
+
+    [[nodiscard]] PixelBox cell(int64_t rank) const {
+        return {x + static_cast<float>(rank % columns) * (cell_x + gap),
+                y + static_cast<float>(rank / columns) * (cell_y + name_height + gap), cell_x, cell_y};
+    }
+};
+/// As large as `count` cells can be there; not more than twice as wide as high where that wastes nothing.
+[[nodiscard]] RankedGrid ranked_grid(PixelBox place, int64_t count, float em);
+
+/// Which of the places first .. last - 1 of an axis are labelled, ascending: the wanted ones as far as they keep apart (the first
+/// wins), then whole ticks in between.
+/// \param pixels  between two neighbours; apart: least pixels between two labels
+[[nodiscard]] std::vector<int64_t> spaced_labels(std::span<const int64_t> wanted, int64_t first, int64_t last,
+                                                 float pixels, float apart);
+
 /// Keys 0 .. keys along the pixels of strip and map.
 struct KeyAxis {
     float left = 0, right = 1;

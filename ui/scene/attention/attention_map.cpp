@@ -7,9 +7,7 @@
 #include <utility>
 
 namespace refreshlab::ui {
-namespace {
 
-/// Half weights of one head, or nothing where this layer or head is not in the rows.
 std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head) {
     const auto found = std::ranges::find(rows.layers, layer);
     if (found == rows.layers.end() || head < 0 || head >= rows.heads) return {};
@@ -18,8 +16,6 @@ std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer,
     if (begin + static_cast<size_t>(rows.keys) > rows.weights.size()) return {};
     return std::span(rows.weights).subspan(begin, static_cast<size_t>(rows.keys));
 }
-
-} // namespace
 
 QueryWindow next_window(const QueryWindow& before, int64_t prompt_length, int64_t shown, int64_t rows,
                         bool live) {

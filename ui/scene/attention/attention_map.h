@@ -83,6 +83,9 @@ private:
             m_missing = 0;
 };
 
+/// Half weights of one head in the rows of a query, [keys]; nothing where this layer or head is not there.
+[[nodiscard]] std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head);
+
 /// Weights of one head of one query (or their difference), [keys]; empty when they were not recorded.
 [[nodiscard]] std::vector<float> attention_row(const Recording& recording, int64_t query, AttentionOf of,
                                                int32_t layer, int32_t head);

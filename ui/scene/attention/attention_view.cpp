@@ -35,12 +35,11 @@ void AttentionColours::follow(const AttentionMap& heads) {
 }
 
 ColourScale AttentionColours::scale(size_t layer_index, size_t head_index) const {
-    ColourScale scale{colour_map(differences() ? signed_map : std::string_view(map)), 0, 1,
-                      log && !differences()};
+    ColourScale scale{colour_map(map_name()), 0, 1, log};
     if (range == Range::shared && m_shared_max > 0) scale.max = m_shared_max;
     const size_t at = layer_index * m_heads + head_index;
     if (range == Range::per_head && at < m_head_max.size() && m_head_max[at] > 0) scale.max = m_head_max[at];
-    if (scale.log) scale.min = scale.max * std::pow(10.0, -log_decades);
+    if (scale.log && !differences()) scale.min = scale.max * std::pow(10.0, -log_decades);
     if (differences()) scale.min = -scale.max;
     return scale;
 }
@@ -51,8 +50,8 @@ void AttentionColours::colour(std::span<const HalfCell> cells, const ColourScale
 }
 
 std::string AttentionColours::key() const {
-    std::string key = fmt::format("{} {} {} {} {}", map, static_cast<int>(m_of), log, static_cast<int>(range),
-                                  m_shared_max);
+    std::string key = fmt::format("{} {} {} {} {}", map_name(), static_cast<int>(m_of), log,
+                                  static_cast<int>(range), m_shared_max);
     if (range == Range::per_head)
         for (const double top : m_head_max)
             key += fmt::format(" {}", top);

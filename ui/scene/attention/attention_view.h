@@ -23,14 +23,19 @@ public:
         per_head, ///< the largest weight of each head
     };
     static constexpr int log_decades = 3; ///< a logarithmic scale shows this many below its maximum
-    static constexpr std::string_view signed_map = "rdbu"; ///< of differences: blue below zero, red above
+    std::string_view signed_map = "rdbu"; ///< of differences: blue below zero, red above; like theme_map
 
     Range range = Range::shared;
-    bool log = true;             ///< of weights; differences have signs, so theirs is linear
-    bool without_first = true;   ///< position 0 takes most mass in many heads
-    std::string map = "viridis"; ///< of weights
+    bool log = true;                        ///< of weights; of differences, which have signs: symlog
+    bool without_first = true;              ///< position 0 takes most mass in many heads
+    std::string map;                        ///< of weights; empty = theme_map
+    std::string_view theme_map = "viridis"; ///< outlives this: a map's name of the theme
 
     [[nodiscard]] AttentionOf of() const { return m_of; }
+    /// Name of the map in use.
+    [[nodiscard]] std::string_view map_name() const {
+        return differences() ? signed_map : map.empty() ? theme_map : std::string_view(map);
+    }
     [[nodiscard]] bool differences() const { return m_of == AttentionOf::difference; }
     /// The ranges start anew when the view changes between weights and differences: one says nothing about the other.
     void show(AttentionOf of);

@@ -28,8 +28,9 @@ ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> th
         r.max = std::max(r.max, y);
     }
     // Signals that are never negative start at their natural zero, unless all data is far above it.
-    const bool from_floor =
-        usual.min >= 0 && r.min >= usual.min && r.min - usual.min <= 2 * std::max(r.max - r.min, extent);
+    // (A divergence that is 0 comes out a little below it by rounding.)
+    const bool from_floor = usual.min >= 0 && r.min >= usual.min - 1e-4 * extent &&
+                            r.min - usual.min <= 2 * std::max(r.max - r.min, extent);
     // A natural ceiling (1 of a probability, 0 of a logarithm) keeps only a little room above it.
     const auto under_ceiling = [&](ValueRange result) {
         if (usual.max > usual.min && r.max <= usual.max && result.max > usual.max)
@@ -38,7 +39,7 @@ ValueRange auto_range(std::optional<ValueRange> data, std::span<const double> th
     };
     if (from_floor) {
         const double top = (r.max - usual.min) * 1.06;
-        return under_ceiling({usual.min, usual.min + (top > 0 ? round_up_nice(top) : 1.0)});
+        return under_ceiling({std::min(usual.min, r.min), usual.min + (top > 0 ? round_up_nice(top) : 1.0)});
     }
     const double room = std::max(r.max - r.min, extent) * 0.08;
     // Rounded outward to tenths of the nice span: round numbers at both ends, not more than a tenth wasted.

@@ -186,7 +186,9 @@ std::vector<double> labelled_ticks(const ValueAxis& axis, int at_most) {
 }
 
 void clear_floor(ValueAxis& axis, ValueRange usual, double share) {
-    if (axis.scale != AxisScale::log && axis.min == usual.min) axis.min = axis.at_share(-share);
+    if (axis.scale == AxisScale::log || axis.min > usual.min) return;
+    // By rounding data may lie a little below its floor, and the edge with it.
+    if (axis.share(usual.min) <= 1e-3) axis.min = axis.at_share(-share);
 }
 
 void clip_to_axis(const ValueAxis& axis, PlotPath& path) {

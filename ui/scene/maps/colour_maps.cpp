@@ -17,10 +17,13 @@ struct Entry {
     std::string_view name;
     std::span<const uint32_t> colours;
 };
-constexpr std::array<Entry, 4> entries{
-    {{"viridis", viridis_table}, {"cividis", cividis_table}, {"rdbu", rdbu_table}, {"greys", greys_table}}};
-constexpr std::array<std::string_view, 4> entry_names{entries[0].name, entries[1].name, entries[2].name,
-                                                      entries[3].name};
+constexpr std::array<Entry, 5> entries{{{"viridis", viridis_table},
+                                        {"cividis", cividis_table},
+                                        {"rdbu", rdbu_table},
+                                        {"rdbu_dark", rdbu_dark_table},
+                                        {"greys", greys_table}}};
+constexpr std::array<std::string_view, 5> entry_names{entries[0].name, entries[1].name, entries[2].name,
+                                                      entries[3].name, entries[4].name};
 
 const Entry& require_entry(std::string_view name) {
     const auto found = std::ranges::find(entries, name, &Entry::name);
@@ -43,6 +46,10 @@ std::span<const std::string_view> colour_map_names() {
 double ColourScale::fraction(double value) const {
     if (std::isnan(value)) return value;
     if (!(max > min)) return 0;
+    if (log && min < 0) {
+        const double top = std::max(-min, max), unit = top * signed_linear;
+        return std::clamp(0.5 + 0.5 * std::asinh(value / unit) / std::asinh(top / unit), 0.0, 1.0);
+    }
     double f = (value - min) / (max - min);
     if (log && min > 0) {
         if (value <= min) return 0; // also zero and below, which have no logarithm
@@ -59,6 +66,10 @@ uint32_t ColourScale::colour(double fraction) const {
 
 double ColourScale::value_at(double fraction) const {
     if (log && min > 0 && max > min) return min * std::pow(max / min, fraction);
+    if (log && min < 0) {
+        const double top = std::max(-min, max), unit = top * signed_linear;
+        return std::sinh((2 * fraction - 1) * std::asinh(top / unit)) * unit;
+    }
     return min + fraction * (max - min);
 }
 

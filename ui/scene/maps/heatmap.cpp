@@ -114,8 +114,19 @@ double difference_value(HalfCell cell) {
 
 void colour_differences(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba) {
     if (cells.size() != rgba.size()) throw std::invalid_argument("colour_differences: sizes differ");
-    for (size_t i = 0; i < cells.size(); ++i)
-        rgba[i] = cells[i] < 0 ? 0U : scale(difference_value(cells[i]));
+    // A scale is slow and large maps have few different cells: each is coloured once.
+    constexpr size_t worth_it = 4096;
+    std::vector<uint32_t> known(cells.size() > worth_it ? size_t{INT16_MAX} + 1 : 0, 0U); // 0 = not yet
+    for (size_t i = 0; i < cells.size(); ++i) {
+        if (cells[i] < 0) {
+            rgba[i] = 0U;
+            continue;
+        }
+        uint32_t own = 0;
+        uint32_t& colour = known.empty() ? own : known[static_cast<size_t>(cells[i])];
+        if (colour == 0) colour = scale(difference_value(cells[i]));
+        rgba[i] = colour;
+    }
 }
 
 std::vector<float> reduce_columns_max(std::span<const float> values, int64_t rows, int64_t columns,

@@ -1,0 +1,142 @@
+// Runs with many refreshes: the rug above the plots, short tooltips, the table of events.
+#include "engine/record/recording/recording.h"
+#include "tests/gui/panels/plot_marks.h"
+#include "tests/gui/robot.h"
+
+#include <imgui_internal.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace refreshlab::gui {
+
+namespace {
+
+/// A refresh at every other step, and some by hand among them.
+void start_crowd(Robot& r, int32_t steps) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("periodic");
+    set_parameter(run, "periodic.every", "2");
+    r.start(run, steps - 1);
+    r.engine().send(command::RefreshNow{});
+    r.step(1);
+    r.frames(3);
+}
+
+const ImGuiWindow* tooltip() {
+    const ImGuiWindow* window = ImGui::FindWindowByName("##Tooltip_00");
+    return window && window->Active ? window : nullptr;
+}
+
+/// Not more than eight rows, and beside the vertical middle of the plots.
+void check_tip(Robot& r) {
+    r.frames(3); // its size is known from the second frame on
+    const ImGuiWindow* tip = tooltip();
+    GUI_CHECK(tip != nullptr);
+    GUI_CHECK(tip->Size.y <= 9 * ImGui::GetTextLineHeightWithSpacing());
+    const auto plot = r.box(plot_mark);
+    const float middle_x = plot.x + plot.width / 2;
+    GUI_CHECK(tip->Pos.x >= middle_x || tip->Pos.x + tip->Size.x <= middle_x);
+}
+
+void crowds_are_a_rug(Robot& r) {
+    start_crowd(r, 220);
+    r.move_away();
+    GUI_CHECK(r.recording()->refreshes().size() > 100);
+    const auto rug = r.box("signals/rug");
+    const auto plot = r.box(plot_mark);
+    GUI_CHECK(rug.y + rug.height <= plot.y && rug.height > 4);
+    GUI_CHECK(std::abs(rug.x - plot.x) < 1 && std::abs(rug.width - plot.width) < 1);
+    const Image seen = r.look();
+    const auto at = [&](float x, float y) { return seen.at(static_cast<double>(x), static_cast<double>(y)); };
+    const uint32_t mark = r.ctx().theme.signal("steps_since_refresh"), ground = r.ctx().theme.plot_background;
+    int ticks = 0;
+    for (float x = rug.x; x < rug.x + rug.width; x += 1)
+        ticks += colour_distance(at(x, rug.y + rug.height - 2), mark) < 60 ? 1 : 0;
+    GUI_CHECK(ticks > 60);
+    // Along a row of the empty plot, beside its words, there is nothing but the ground and its grid.
+    const auto empty = r.box("signals/plot/mc_variance"), words = r.box("signals/empty/mc_variance");
+    int lines = 0;
+    for (float x = empty.x + 3; x < words.x - 3; x += 1)
+        lines += colour_distance(at(x, empty.y + empty.height * 0.3F), ground) > 70 ? 1 : 0;
+    GUI_CHECK(lines <= 3);
+    // A few in sight are lines again.
+    ui::set_time_range(r.ctx().time, 100, 112, r.ctx().steps);
+    r.frames(4);
+    const Image near = r.look();
+    lines = 0;
+    for (float x = empty.x + 3; x < words.x - 3; x += 1)
+        lines += colour_distance(
+                     near.at(static_cast<double>(x), static_cast<double>(empty.y + empty.height * 0.3F)),
+                     ground) > 40
+                     ? 1
+                     : 0;
+    GUI_CHECK(lines >= 2);
+    r.act("view.fit");
+    r.act("view.follow");
+    GUI_CHECK(r.find("timeline/rug"));
+}
+
+void crowd_tooltips_are_short(Robot& r) {
+    start_crowd(r, 220);
+    const auto first = r.box("signals/marker/0");
+    r.move(first.x + first.width / 2, first.y + first.height / 2);
+    check_tip(r);
+    GUI_CHECK(r.shows(" refreshes, steps "));
+    const auto plot = r.box(plot_mark), rug = r.box("signals/rug");
+    for (const float share : {0.1F, 0.45F, 0.55F, 0.8F}) {
+        r.move(plot.x + plot.width * share, plot.y + plot.height * 0.4F);
+        check_tip(r);
+        r.move(rug.x + rug.width * share, rug.y + rug.height / 2);
+        if (tooltip()) check_tip(r); // between two ticks there may be none
+    }
+    r.move_away();
+}
+
+void table_of_events(Robot& r) {
+    start_crowd(r, 60);
+    const auto& refreshes = r.recording()->refreshes();
+    GUI_CHECK(refreshes.size() > 20);
+    r.te->WindowFocus("//Events");
+    r.frames(3);
+    const std::string told = r.text();
+    for (const char* part : {"Step", "Reason", "Value"}) // the others are reached by scrolling
+        GUI_CHECK(told.find(part) != std::string::npos);
+    GUI_CHECK(told.find("steps_since_refresh") == std::string::npos); // the registry's name, not its key
+    // A click goes there, in every panel.
+    r.click(r.box("events/row/1"));
+    GUI_CHECK(r.ctx().selection.step == refreshes[1].step);
+    // By the newest first: a click on the header once more.
+    const auto first = r.box("events/row/0");
+    r.te->TableClickHeader("//Events/##events", "Step"); // ascending
+    r.te->TableClickHeader("//Events/##events", "Step"); // descending
+    r.frames(3);
+    const auto newest = r.box("events/row/" + std::to_string(refreshes.size() - 1));
+    GUI_CHECK(std::abs(newest.y - first.y) < 2);
+    r.te->ItemClick("//Events/Copy table");
+    const std::string copied = ImGui::GetClipboardText();
+    GUI_CHECK(std::ranges::count(copied, '\n') == static_cast<long>(refreshes.size()) + 1);
+    GUI_CHECK(copied.find(std::to_string(refreshes[refreshes.size() - 1].step) + ",") < copied.find("\n2,"));
+    r.te->ItemClick("//Events/Export CSV...");
+    r.frames(3);
+    GUI_CHECK(r.dialog_open("Export CSV"));
+    r.close_dialog("Export CSV");
+    r.ctx().select_step(std::nullopt);
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
+} // namespace
+
+std::vector<Case> event_cases() {
+    return {
+        {"events", "SG4 many refreshes are a rug above the plots, and no band over the curves",
+         crowds_are_a_rug},
+        {"events", "SG17 tooltips of a crowd have eight rows and keep off the middle",
+         crowd_tooltips_are_short},
+        {"events", "SG18 the table of events sorts, jumps, and goes out as CSV", table_of_events},
+    };
+}
+
+} // namespace refreshlab::gui

@@ -1,0 +1,256 @@
+// Many refreshes: the rug, their reasons, the table of events, and where tooltips stand.
+#include "tests/support/seed.h"
+#include "tests/ui/maps/heatmap_recording.h"
+#include "ui/scene/marks/event_table.h"
+#include "ui/scene/marks/rug.h"
+#include "ui/scene/marks/tip_place.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using namespace refreshlab::test;
+
+namespace {
+
+TriggerHit hit_of(const std::string& signal, char letter, double value, double threshold) {
+    TriggerHit hit;
+    hit.trigger = signal.empty() ? -1 : 0;
+    hit.signal = signal;
+    hit.letter = letter;
+    hit.value = value;
+    hit.threshold = threshold;
+    return hit;
+}
+
+const TriggerHit entropy = hit_of("entropy_bits", 'E', 6.5, 6),
+                 periodic = hit_of("steps_since_refresh", 'P', 8, 8), by_hand = hit_of("", 'H', 0, 0);
+
+/// `steps` steps, and a refresh with these hits at each of the given ones.
+std::shared_ptr<Recording>
+run_with(int64_t steps, const std::vector<std::pair<int64_t, std::vector<TriggerHit>>>& refreshes) {
+    const auto recording = empty_recording(Mode::overfill, 4);
+    size_t next = 0;
+    for (int64_t t = 1; t <= steps; ++t) {
+        append_step(*recording);
+        if (next == refreshes.size() || refreshes[next].first != t) continue;
+        RefreshEvent event;
+        event.step = event.fired_step = t;
+        event.id = static_cast<int32_t>(next);
+        event.hits = refreshes[next].second;
+        event.spliced = 10 + t;
+        event.teacher_ms = 3;
+        event.splice_ms = 1;
+        event.token_before = 4;
+        event.token_after = 5;
+        recording->add_refresh(event);
+        ++next;
+    }
+    return recording;
+}
+
+RefreshMarks all_marks(const Recording& recording) {
+    return refreshes_in_sight(recording, recording.steps(), 0, 100, 50, 300);
+}
+
+} // namespace
+
+TEST_CASE(
+    "columns of the rug hold every mark once, stand still under a moving view, and are all of one width",
+    "[plot][SG4]") {
+    std::mt19937 random(test::seed(61));
+    for (int round = 0; round < 100; ++round) {
+        RefreshMarks marks;
+        double x = 10;
+        for (size_t i = 0, n = 1 + random() % 60; i < n; ++i) {
+            x += std::uniform_real_distribution<double>(0, 8)(random);
+            marks.events.push_back(i);
+            marks.x_px.push_back(x);
+        }
+        const double zero = std::uniform_real_distribution<double>(-500, 10)(random), width = 4;
+        const auto columns = rug_columns(marks, zero, width);
+        size_t next = 0;
+        for (const MarkerGroup& column : columns) {
+            REQUIRE(column.first == next);
+            next = column.last + 1;
+            REQUIRE(std::abs(column.x_max - column.x_min - width) < 1e-9);
+            for (size_t i = column.first; i <= column.last; ++i)
+                REQUIRE((marks.x_px[i] >= column.x_min - 1e-9 && marks.x_px[i] < column.x_max + 1e-9));
+        }
+        REQUIRE(next == marks.x_px.size());
+        // The whole view moved by some pixels: the same marks share the same columns.
+        RefreshMarks moved = marks;
+        for (double& at : moved.x_px)
+            at += 64;
+        const auto again = rug_columns(moved, zero + 64, width);
+        REQUIRE(again.size() == columns.size());
+        for (size_t i = 0; i < columns.size(); ++i)
+            REQUIRE((again[i].first == columns[i].first && again[i].last == columns[i].last));
+    }
+}
+
+TEST_CASE("the reasons of a group are counted, and in the same order in every group", "[plot][SG4]") {
+    const auto recording = run_with(40, {{4, {periodic}},
+                                         {8, {entropy}},
+                                         {12, {periodic}},
+                                         {16, {by_hand}},
+                                         {20, {entropy, periodic}},
+                                         {24, {entropy}}});
+    const RefreshMarks marks = all_marks(*recording);
+    REQUIRE(marks.events.size() == 6);
+    const auto letters = [&](size_t first, size_t last) {
+        std::string text;
+        for (const ReasonShare& share : reason_shares(*recording, marks, {first, last, 0, 0}))
+            text += marker_letter(recording->refreshes()[share.event]) + std::to_string(share.count);
+        return text;
+    };
+    CHECK(letters(0, 0) == "P1");
+    CHECK(letters(0, 2) == "E1P2");
+    CHECK(letters(1, 3) == "E1H1P1");
+    CHECK(letters(0, 5) == "+1E2H1P2"); // several reasons at once are one of their own
+}
+
+TEST_CASE("refreshes are a crowd where they stand nearer to each other than a badge", "[plot][SG4]") {
+    RefreshMarks marks;
+    CHECK(!crowded(marks, 400, 16));
+    marks.events.resize(25);
+    marks.x_px.resize(25);
+    CHECK(!crowded(marks, 400, 16));
+    marks.events.resize(26);
+    CHECK(crowded(marks, 400, 16));
+    CHECK(!crowded(marks, 800, 16));
+}
+
+TEST_CASE("a tooltip keeps off the middle of its plot and off the mouse, inside the screen", "[plot][SG17]") {
+    std::mt19937 random(test::seed(62));
+    const TipBox screen{0, 0, 1280, 720};
+    const auto any = [&](float low, float high) {
+        return std::uniform_real_distribution<float>(low, high)(random);
+    };
+    int beside = 0;
+    for (int round = 0; round < 4000; ++round) {
+        TipBox plot{any(0, 500), any(60, 300), 0, 0};
+        plot.width = any(300, screen.width - plot.x);
+        plot.height = any(60, screen.height - plot.y);
+        const float mouse_x = any(plot.x, plot.right()), mouse_y = any(plot.y, plot.bottom());
+        const TipBox tip = tip_place(plot, mouse_x, mouse_y, {0, 0, any(120, 280), any(60, 190)}, screen, 14);
+        CAPTURE(plot.x, plot.y, plot.width, plot.height, mouse_x, mouse_y, tip.x, tip.y, tip.width,
+                tip.height);
+        REQUIRE((tip.x >= 0 && tip.y >= 0 && tip.right() <= 1280.01F && tip.bottom() <= 720.01F));
+        const float middle_x = plot.x + plot.width / 2;
+        const bool over_middle =
+            tip.x < middle_x && middle_x < tip.right() && tip.y < plot.bottom() && tip.bottom() > plot.y;
+        const bool over_mouse =
+            tip.x <= mouse_x && mouse_x < tip.right() && tip.y <= mouse_y && mouse_y < tip.bottom();
+        const bool room_above = plot.y - 14 - tip.height >= 0,
+                   room_below = plot.bottom() + 14 + tip.height <= 720;
+        const bool room_beside =
+            mouse_x < middle_x ? mouse_x - 14 - tip.width >= 0 : mouse_x + 14 + tip.width <= 1280;
+        if (room_beside || room_above || room_below) {
+            REQUIRE(!over_middle);
+            REQUIRE(!over_mouse);
+            ++beside;
+        }
+    }
+    CHECK(beside > 3000);
+}
+
+TEST_CASE("the table of events tells names, units and tokens, and by hand has no threshold", "[ui][SG18]") {
+    const auto recording = run_with(30, {{5, {entropy}}, {9, {by_hand}}, {20, {entropy, periodic}}});
+    const auto row = [&](size_t i) { return event_row(*recording, recording->signals(), i); };
+    CHECK(row(0).step == 5);
+    CHECK(row(0).reason == "Entropy");
+    CHECK(row(0).value_text == "6.5 bits");
+    CHECK(row(0).threshold_text == "6 bits");
+    CHECK(row(0).spliced == 15);
+    CHECK(row(0).ms == 4);
+    CHECK(row(0).token_read != row(0).chosen_before);
+    CHECK(row(0).chosen_before != row(0).chosen_after);
+    CHECK(row(1).reason == "by hand");
+    CHECK(row(1).value_text == "-");
+    CHECK(std::isnan(row(1).threshold));
+    CHECK(row(2).reason.find("Entropy, ") == 0); // all that fired, by the registry's names
+    CHECK(row(2).reason.find('_') == std::string::npos);
+}
+
+TEST_CASE("events sort by every column, in both directions, those without a value last", "[ui][SG18]") {
+    std::mt19937 random(test::seed(63));
+    std::vector<EventRow> rows(60);
+    for (size_t i = 0; i < rows.size(); ++i) {
+        rows[i].event = i;
+        rows[i].step = static_cast<int64_t>(i);
+        rows[i].value = random() % 4 == 0 ? std::nan("") : static_cast<double>(random() % 9);
+        rows[i].threshold = static_cast<double>(random() % 3);
+        rows[i].spliced = static_cast<int64_t>(random() % 5);
+        rows[i].ms = static_cast<double>(random() % 7);
+        rows[i].reason = std::string(1, static_cast<char>('a' + random() % 3));
+        rows[i].token_read = rows[i].chosen_before = rows[i].chosen_after = std::to_string(random() % 10);
+    }
+    for (size_t c = 0; c < num_event_columns; ++c) {
+        for (const bool descending : {false, true}) {
+            auto sorted = rows;
+            sort_events(sorted, static_cast<EventColumn>(c), descending);
+            CAPTURE(c, descending);
+            for (size_t i = 1; i < sorted.size(); ++i) {
+                const EventRow &a = descending ? sorted[i] : sorted[i - 1],
+                               &b = descending ? sorted[i - 1] : sorted[i];
+                switch (static_cast<EventColumn>(c)) {
+                case EventColumn::step:
+                    REQUIRE(a.step <= b.step);
+                    break;
+                case EventColumn::reason:
+                    REQUIRE(a.reason <= b.reason);
+                    break;
+                case EventColumn::value:
+                    if (std::isnan(sorted[i - 1].value))
+                        REQUIRE(std::isnan(sorted[i].value));
+                    else if (!std::isnan(sorted[i].value))
+                        REQUIRE(a.value <= b.value);
+                    break;
+                case EventColumn::threshold:
+                    REQUIRE(a.threshold <= b.threshold);
+                    break;
+                case EventColumn::spliced:
+                    REQUIRE(a.spliced <= b.spliced);
+                    break;
+                case EventColumn::ms:
+                    REQUIRE(a.ms <= b.ms);
+                    break;
+                case EventColumn::token_read:
+                    REQUIRE(a.token_read <= b.token_read);
+                    break;
+                case EventColumn::before:
+                    REQUIRE(a.chosen_before <= b.chosen_before);
+                    break;
+                case EventColumn::after:
+                    REQUIRE(a.chosen_after <= b.chosen_after);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("events as CSV have a header, a line each, and quotes where a text needs them", "[ui][SG18]") {
+    EventRow row;
+    row.step = 7;
+    row.reason = "Entropy, Age";
+    row.value = 6.25;
+    row.threshold = std::nan("");
+    row.spliced = 12;
+    row.ms = 0.5;
+    row.token_read = "\" a\"";
+    row.chosen_before = row.chosen_after = "b";
+    const std::string csv = events_csv(std::vector{row, row});
+    CHECK(std::ranges::count(csv, '\n') == 3);
+    CHECK(csv.find("Step,Reason,Value,Threshold,Spliced,Time (ms),Token read,Chosen before,Chosen after\n") ==
+          0);
+    CHECK(csv.find("7,\"Entropy, Age\",6.25,,12,0.5,\"\"\" a\"\"\",b,b\n") != std::string::npos);
+}
