@@ -43,6 +43,7 @@ std::string comparison_words(const RefreshPolicy& policy, const TriggerHit& hit)
 std::string refresh_in_a_line(const UiContext& ctx, const RefreshEvent& event) {
     std::string why = "by hand";
     for (const TriggerHit& hit : event.hits) {
+        if (hit.signal == scheduled_hit) why = "scheduled";
         if (hit.trigger < 0 || hit.signal.empty()) continue;
         const Signal* signal = ctx.find_signal_info(hit.signal);
         why = signal ? std::string(signal->label) : hit.signal;
@@ -69,7 +70,7 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event) {
     const RefreshPolicy& policy = ctx.changes.policy_at(event.fired_step); // thresholds may be others by now
     for (const TriggerHit& hit : event.hits) {
         if (hit.trigger < 0 || hit.signal.empty()) {
-            label_row(ctx, "Reason", "by hand");
+            label_row(ctx, "Reason", hit.signal == scheduled_hit ? "scheduled at this step" : "by hand");
             continue;
         }
         const Signal* signal = ctx.find_signal_info(hit.signal);
