@@ -1,6 +1,8 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
 #include "engine/base/error.h"
+#include "engine/landscape/landscape_export.h"
+#include "engine/landscape/landscape_store.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
 
@@ -12,9 +14,23 @@
 
 namespace refreshlab::app {
 
+namespace {
+
+/// The landscape beside a run; null where none with rows is stored.
+std::shared_ptr<const Landscape> landscape_of(const std::string& trace, const Recording& run) {
+    for (const StoredLandscape& stored : load_landscapes(trace)) {
+        if (stored.run_id != run.info().id) continue;
+        require_landscape_of(*stored.landscape, run, trace);
+        if (stored.landscape->has_row(0)) return stored.landscape;
+    }
+    return nullptr;
+}
+
+} // namespace
+
 Command add_export_command(CLI::App& app) {
     struct Options {
-        std::string trace, csv, run;
+        std::string trace, csv, npz, run;
     };
     auto options = std::make_shared<Options>();
     CLI::App* command = app.add_subcommand("export", "Write a trace as CSV and JSON");
@@ -24,12 +40,19 @@ Command add_export_command(CLI::App& app) {
         ->add_option(
             "--csv", options->csv,
             "Folder for steps.csv, topk.csv, events.csv, drift.csv and meta.json; also layers.csv, cache.csv "
-            "and blocked.csv where the run has such things (docs/trace-format.md)")
-        ->required()
+            "and blocked.csv where the run has such things, schedules.csv and frontiers.csv where it has a "
+            "landscape "
+            "(docs/trace-format.md)")
         ->type_name("DIR");
+    command->add_option("--npz", options->npz, "The run's landscape as arrays for NumPy, in one .npz file")
+        ->type_name("FILE");
     command->add_option("--run", options->run, "Id of one run of the trace (default: the newest)")
         ->type_name("ID");
     return [options] {
+        if (options->csv.empty() && options->npz.empty())
+            throw Error("exporting", options->trace, "nothing to write", "give --csv DIR or --npz FILE");
+        check_outputs(std::vector<NamedFile>{{"--npz", options->npz}},
+                      std::vector<NamedFile>{{"TRACE", options->trace}});
         const auto runs = load_trace(options->trace);
         if (runs.empty()) throw Error("exporting", options->trace, "the trace holds no run");
         auto chosen = runs.back();
@@ -44,7 +67,18 @@ Command add_export_command(CLI::App& app) {
             }
             chosen = *found;
         }
+        const auto landscape = landscape_of(options->trace, *chosen);
+        if (!options->npz.empty()) {
+            if (!landscape) {
+                throw Error("exporting", options->trace, "run " + chosen->info().id + " has no landscape",
+                            "refreshlab landscape " + options->trace + " computes it");
+            }
+            export_landscape_npz(*landscape, options->npz);
+            say("wrote {} rows to {}\n", landscape->rows().size(), options->npz);
+        }
+        if (options->csv.empty()) return 0;
         export_csv(*chosen, options->csv);
+        if (landscape) export_landscape_csv(*landscape, options->csv);
         say("wrote {} steps to {}\n", chosen->steps(), options->csv);
         return 0;
     };

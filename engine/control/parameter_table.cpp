@@ -215,6 +215,19 @@ void add_policy(std::vector<ParameterEntry>& table) {
     };
     table.push_back(std::move(combine));
 
+    ParameterEntry at;
+    at.parameter = integer("at", "Schedule", "",
+                           "Refreshes at these steps, whatever the triggers say; none = no schedule.", 1,
+                           policy_limits::step, 1, policy_limits::step);
+    at.parameter.kind = Kind::steps;
+    at.parameter.optional = true;
+    at.parameter.of_policy = true;
+    at.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return c.policy.at.empty() ? "none" : fmt::format("{}", fmt::join(c.policy.at, ","));
+    };
+    at.set = [](RunConfig& c, const ParameterValue& v) { c.policy.at = v.steps; }; // of "none" there are none
+    table.push_back(std::move(at));
+
     table.push_back(limit(
         integer("window.size", "Window", "tokens",
                 "A refresh splices at most the newest W columns; none = all of them, 0 = the teacher "

@@ -39,9 +39,25 @@ std::string quoted(std::string_view value) {
 std::string range_text(const Parameter& p) {
     if (p.kind == Parameter::Kind::boolean) return "true or false";
     if (p.kind == Parameter::Kind::choice) return fmt::format("one of {}", fmt::join(p.choices, ", "));
+    if (p.kind == Parameter::Kind::steps)
+        return fmt::format("ascending whole numbers from {} to {} with commas, or none", p.min, p.max);
     const std::string unit = p.unit.empty() ? "" : fmt::format(" {}", p.unit);
     const std::string max = p.key == "seed" ? fmt::format("{}", UINT64_MAX) : fmt::format("{}", p.max);
     return fmt::format("{} to {}{}{}", p.min, max, unit, p.optional ? ", or none" : "");
+}
+
+/// "12,40,64"; nothing unless all are whole numbers in range and ascend.
+std::optional<std::vector<int64_t>> parsed_steps(const Parameter& p, std::string_view text) {
+    std::vector<int64_t> steps;
+    while (true) {
+        const size_t comma = std::min(text.find(','), text.size());
+        const auto step = parsed<int64_t>(trimmed(text.substr(0, comma)));
+        const int64_t least = steps.empty() ? static_cast<int64_t>(p.min) : steps.back() + 1;
+        if (!step || *step < least || *step > static_cast<int64_t>(p.max)) return std::nullopt;
+        steps.push_back(*step);
+        if (comma == text.size()) return steps;
+        text.remove_prefix(comma + 1);
+    }
 }
 
 ParameterValue parse_value(const Parameter& p, std::string_view text) {
@@ -63,6 +79,12 @@ ParameterValue parse_value(const Parameter& p, std::string_view text) {
         const auto it = std::find(p.choices.begin(), p.choices.end(), text);
         if (it == p.choices.end()) refuse("is no choice");
         value.choice = static_cast<size_t>(it - p.choices.begin());
+        break;
+    }
+    case Parameter::Kind::steps: {
+        auto steps = parsed_steps(p, text);
+        if (!steps) refuse("is no list of steps");
+        value.steps = *std::move(steps);
         break;
     }
     case Parameter::Kind::integer:

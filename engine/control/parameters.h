@@ -13,7 +13,13 @@ namespace refreshlab {
 
 /// One option, listed once for command line (--set KEY=VALUE), JSON and window.
 struct Parameter {
-    enum class Kind : uint8_t { boolean, integer, real, choice };
+    enum class Kind : uint8_t {
+        boolean,
+        integer,
+        real,
+        choice,
+        steps, ///< ascending whole numbers with commas: "12,40,64"
+    };
     std::string_view key;   ///< "entropy.threshold", "sampler.temperature", "on_fire", ...
     std::string_view label; ///< for people, sentence case
     std::string_view unit;  ///< "bits", "tokens", ""

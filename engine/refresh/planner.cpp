@@ -91,8 +91,15 @@ template <class Such>
 bool reads(const RefreshPolicy& policy, int64_t step, Such such) {
     return std::ranges::any_of(policy.triggers, [&](const Trigger& trigger) {
         if (!trigger.enabled) return false;
-        const std::optional<size_t> id = signal_id(trigger.signal);
-        return id && such(signals()[*id]) && step % std::max<int64_t>(1, trigger.every) == 0;
+        if (step % std::max<int64_t>(1, trigger.every) != 0) return false;
+        const auto wanted = [&](std::string_view name) {
+            const std::optional<size_t> id = signal_id(name);
+            return id && such(signals()[*id]);
+        };
+        if (!trigger.published) return wanted(trigger.signal);
+        const auto own = std::ranges::find(policy.signals, trigger.signal, &WeightedSignal::name);
+        return own != policy.signals.end() &&
+               std::ranges::any_of(own->terms, [&](const auto& term) { return wanted(term.signal); });
     });
 }
 
@@ -108,6 +115,12 @@ Decision decide(const RefreshPolicy& policy, const Boundary& boundary) {
     }
 
     if (boundary.manual) decision.hits.push_back(TriggerHit{});
+    const bool scheduled = std::ranges::binary_search(policy.at, boundary.step);
+    if (scheduled) {
+        const auto step = static_cast<double>(boundary.step);
+        decision.hits.push_back(
+            {.signal = std::string(scheduled_hit), .value = step, .threshold = step, .letter = '@'});
+    }
     size_t enabled = 0, held = 0;
     for (size_t i = 0; i < policy.triggers.size(); ++i) {
         const Trigger& trigger = policy.triggers[i];
@@ -123,7 +136,7 @@ Decision decide(const RefreshPolicy& policy, const Boundary& boundary) {
                                  .reduce = trigger.reduce,
                                  .layer = trigger.layer});
     }
-    const bool fires = held > 0 && (policy.combine == Combine::any || held == enabled);
+    const bool fires = scheduled || (held > 0 && (policy.combine == Combine::any || held == enabled));
     decision.automatic = fires && budget_left(policy.budget, boundary);
     decision.budget_blocked = fires && !decision.automatic;
     if (decision.automatic || boundary.manual) {
@@ -149,6 +162,7 @@ std::string_view reason_word(std::string_view signal) {
     if (signal == "kl_mean_nats") return "kl_mean";
     if (signal == "mc_variance") return "mc";
     if (signal == "steps_since_refresh") return "periodic";
+    if (signal == scheduled_hit) return "scheduled";
     return signal;
 }
 

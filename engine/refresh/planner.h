@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace refreshlab {
@@ -32,13 +33,16 @@ struct Boundary {
 
 /// One trigger that held at a boundary (eligible by `every` and cool-down, and beyond its threshold), for the record.
 struct TriggerHit {
-    int32_t trigger = -1; ///< index in the policy, -1 = by hand
-    std::string signal;   ///< "" by hand
+    int32_t trigger = -1; ///< index in the policy, -1 = by hand, or the policy's schedule
+    std::string signal;   ///< "" by hand, scheduled_hit of the schedule: its value and threshold are the step
     double value = 0, threshold = 0;
     char letter = 'H';                  ///< of the marker
     Reduction reduce = Reduction::mean; ///< what of a layered signal was compared
     int32_t layer = 0;                  ///< of Reduction::layer
 };
+
+/// TriggerHit::signal of a refresh that the policy's schedule asked for; no signal has this name.
+inline constexpr std::string_view scheduled_hit = "at";
 
 struct Decision {
     enum class Kind : uint8_t {
@@ -46,7 +50,7 @@ struct Decision {
         probe, ///< a teacher pass is needed to know the KL; ask again with kl_nats and kl_mean_nats filled in
         refresh,
     } kind = Kind::none;
-    /// Of a refresh: "by hand" first, then all triggers that held, in policy order. Of a blocked one: those that held.
+    /// Of a refresh: "by hand" first, then the schedule, then all triggers that held, in policy order. Of a blocked one: those that held.
     /// Empty otherwise.
     std::vector<TriggerHit> hits;
     bool automatic = false;      ///< counts against the budget (some trigger fired, not only a person)
@@ -56,6 +60,7 @@ struct Decision {
 /// Decides at one boundary (reference/refresh.md, section 5). Stateless: everything is in the arguments.
 /// Rules. `every` binds free and MC signals by t mod every == 0; the two KL by tokens_since_pass >= every. Cool-down counts
 /// from the last splice of any cause. Budget binds automatic triggers only. A NaN or infinite value never fires.
+/// A step of the schedule fires by itself, whatever triggers, strides and cool-downs say.
 /// any: fires if some trigger holds. all: fires if every enabled trigger holds; a probe is asked for only when every KL
 /// trigger is due and the others hold. A probe that is due under `any` runs even when another trigger fires (its pass is
 /// the refresh's), and whether or not cool-down or budget would let it splice: probing is measuring.
@@ -68,13 +73,13 @@ struct Decision {
 /// An enabled trigger reads a signal at step t that needs the attention probabilities (Signal::attention).
 [[nodiscard]] bool wants_attention(const RefreshPolicy& policy, int64_t step);
 
-/// The word for a trigger's signal: "entropy", "kl", "kl_mean", "mc", "periodic" (steps_since_refresh), "manual" for "",
+/// The word for a trigger's signal: "entropy", "kl", "kl_mean", "mc", "periodic" (steps_since_refresh), "manual" for "", "scheduled" for scheduled_hit,
 /// else the signal's own name.
 [[nodiscard]] std::string_view reason_word(std::string_view signal);
 /// One word for a marker, CSV and summary: "entropy", "manual+kl+entropy"; a reduction stands after its signal:
 /// "attention_entropy_bits.max", "attention_entropy_bits.layer3".
 [[nodiscard]] std::string reason_text(std::span<const TriggerHit> hits);
-/// The marker's letter: the trigger's own, 'H' by hand, '+' several; 0 for no hits.
+/// The marker's letter: the trigger's own, 'H' by hand, '@' of the schedule, '+' several; 0 for no hits.
 [[nodiscard]] char reason_letter(std::span<const TriggerHit> hits);
 
 } // namespace refreshlab

@@ -19,8 +19,9 @@ namespace {
 constexpr std::array<std::string_view, 4> comparison_names = {"above", "at_least", "below", "at_most"};
 constexpr std::array<std::string_view, 3> on_fire_names = {"keep", "teacher_token", "redraw"};
 
+/// \param own  signals that the policy brings along
 Trigger read_trigger(const nlohmann::json& json, const std::string& what, const std::string& path,
-                     Thresholds thresholds) {
+                     Thresholds thresholds, std::span<const WeightedSignal> own) {
     JsonFields fields(json, what, path);
     Trigger trigger;
     fields.text("signal", trigger.signal);
@@ -45,6 +46,7 @@ Trigger read_trigger(const nlohmann::json& json, const std::string& what, const 
     if (reduce) trigger.reduce = static_cast<Reduction>(*reduce);
     if (one_layer) trigger.reduce = Reduction::layer;
     if (trigger.signal.empty()) fields.fail("signal", "missing", "the name of the signal to compare");
+    trigger.published |= std::ranges::find(own, trigger.signal, &WeightedSignal::name) != own.end();
     if (!trigger.published)
         static_cast<void>(require_signal(trigger.signal, what + ", " + fields.path("signal")));
     if (comparisons != 1) {
@@ -59,7 +61,8 @@ Trigger read_trigger(const nlohmann::json& json, const std::string& what, const 
         fields.fail(key, fmt::format("threshold must be a finite number, not {}", shown(value)));
     }
     trigger.threshold = value.get<double>();
-    if (thresholds == Thresholds::not_negative && trigger.threshold < 0) {
+    // A weighted sum may well be negative.
+    if (thresholds == Thresholds::not_negative && trigger.threshold < 0 && !trigger.published) {
         fields.fail(key, fmt::format("threshold must not be negative, it is {}", trigger.threshold));
     }
     return trigger;
@@ -82,7 +85,8 @@ void read_when(const nlohmann::json& json, const std::string& what, RefreshPolic
                     fmt::format("{}: must be a list of triggers [...], not {}", path, shown(list)));
     }
     for (size_t i = 0; i < list.size(); ++i) {
-        policy.triggers.push_back(read_trigger(list[i], what, fmt::format("{}[{}]", path, i), thresholds));
+        policy.triggers.push_back(
+            read_trigger(list[i], what, fmt::format("{}[{}]", path, i), thresholds, policy.signals));
     }
 }
 
@@ -112,6 +116,24 @@ Trigger trigger_of(std::string_view signal, Comparison comparison, double thresh
 
 } // namespace
 
+namespace {
+
+/// {"at": [12, 40, 64]}
+void read_schedule(const nlohmann::json& list, const JsonFields& fields, RefreshPolicy& policy) {
+    if (!list.is_array() || list.size() > policy_limits::scheduled)
+        fields.fail("at", fmt::format("must be a list of at most {} steps [...], not {}",
+                                      policy_limits::scheduled, shown(list)));
+    for (const nlohmann::json& step : list) {
+        const bool whole = step.is_number_integer() || step.is_number_unsigned();
+        if (!whole || step < 1 || step > policy_limits::step)
+            fields.fail("at", fmt::format("must hold whole numbers from 1 to {}, not {}", policy_limits::step,
+                                          shown(step)));
+        policy.at.push_back(step.get<int64_t>());
+    }
+}
+
+} // namespace
+
 RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what, Thresholds thresholds) {
     RefreshPolicy policy;
     policy.name = "custom";
@@ -123,7 +145,11 @@ RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& wh
     if (const auto fire = fields.choice("on_fire", {on_fire_names.begin(), on_fire_names.end()})) {
         policy.on_fire = static_cast<OnFire>(*fire);
     }
+    const nlohmann::json* at = fields.find("at");
+    const nlohmann::json* weighted = fields.find("signals");
     fields.finish();
+    if (at != nullptr) read_schedule(*at, fields, policy);
+    if (weighted != nullptr) policy.signals = weighted_signals_from_json(*weighted, what);
     if (when != nullptr) read_when(*when, what, policy, thresholds);
     if (action != nullptr) read_action(*action, what, policy);
     if (budget != nullptr) {
@@ -167,6 +193,7 @@ void check_trigger_signal(const Trigger& trigger, const Signal& signal, std::spa
 
 void check_policy(const RefreshPolicy& policy, const std::string& what) {
     if (policy.name.empty()) refuse(what, "its name is empty");
+    check_weighted_signals(policy.signals, what);
     for (size_t i = 0; i < policy.triggers.size(); ++i) {
         const Trigger& trigger = policy.triggers[i];
         const std::string where = fmt::format("{}, trigger {}", what, i + 1);
@@ -196,6 +223,16 @@ void check_policy(const RefreshPolicy& policy, const std::string& what) {
                 refuse(what, fmt::format("two triggers on signal {}", name),
                        "a policy has at most one per signal");
             }
+        }
+    }
+    for (size_t i = 0; i < policy.at.size(); ++i) {
+        if (policy.at[i] < 1)
+            refuse(what, fmt::format("step {} of its schedule is no boundary", policy.at[i]));
+        if (i > 0 && policy.at[i] <= policy.at[i - 1]) {
+            refuse(what,
+                   fmt::format("its schedule does not ascend: {} stands after {}", policy.at[i],
+                               policy.at[i - 1]),
+                   "list each step once, the earliest first");
         }
     }
     if (policy.window && *policy.window < 0)
@@ -252,11 +289,15 @@ nlohmann::json policy_to_json(const RefreshPolicy& policy) {
     nlohmann::json window, refreshes; // null: no limit
     if (policy.window) window = *policy.window;
     if (policy.budget.refreshes) refreshes = *policy.budget.refreshes;
-    return {{"name", policy.name},
-            {"when", {{policy.combine == Combine::any ? "any" : "all", std::move(triggers)}}},
-            {"do", {{"refresh", {{"window", std::move(window)}, {"lag", policy.lag}}}}},
-            {"on_fire", to_string(policy.on_fire)},
-            {"budget", {{"refreshes", std::move(refreshes)}, {"per_tokens", policy.budget.per_tokens}}}};
+    nlohmann::json json = {
+        {"name", policy.name},
+        {"when", {{policy.combine == Combine::any ? "any" : "all", std::move(triggers)}}},
+        {"do", {{"refresh", {{"window", std::move(window)}, {"lag", policy.lag}}}}},
+        {"on_fire", to_string(policy.on_fire)},
+        {"budget", {{"refreshes", std::move(refreshes)}, {"per_tokens", policy.budget.per_tokens}}}};
+    if (!policy.at.empty()) json["at"] = policy.at;
+    if (!policy.signals.empty()) json["signals"] = weighted_signals_to_json(policy.signals);
+    return json;
 }
 
 const std::vector<Preset>& presets() {

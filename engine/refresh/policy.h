@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/refresh/weighted_signal.h"
 #include "engine/signals/registry.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -53,10 +54,12 @@ struct Budget {
 /// When to refresh and how much to splice: data, not code. JSON form in docs/design.md, section 4:
 /// {"name": "entropy", "when": {"any": [{"signal": "entropy_bits", "above": 6.0, "every": 16, "cooldown": 32}]},
 ///  "do": {"refresh": {"window": null, "lag": 0}}, "on_fire": "keep", "budget": {"refreshes": 3, "per_tokens": 1000}}
+/// A schedule alone: {"at": [12, 40, 64]}. Signals of its own: "signals": [{...}] (weighted_signal.h); a trigger on one needs no
+/// "published".
 struct RefreshPolicy {
     std::string name = "none";
     Combine combine = Combine::any;
-    std::vector<Trigger> triggers; ///< none enabled: never refreshes by itself
+    std::vector<Trigger> triggers; ///< none enabled, and no schedule: never refreshes by itself
     /// Splice at most the newest W columns of delta; nothing = all; 0 = the teacher reads, nothing is spliced.
     std::optional<int32_t> window;
     /// 0: an exact refresh; the next student step waits for it. j > 0: a lagged one. It fires at boundary t. The student goes on
@@ -66,6 +69,10 @@ struct RefreshPolicy {
     int32_t lag = 0;
     OnFire on_fire = OnFire::keep;
     Budget budget;
+    /// A schedule: boundaries at which a refresh is made whatever the triggers say, ascending. The budget bounds it as well.
+    std::vector<int64_t> at = {};
+    /// Signals of its own, which its triggers may name; those triggers are `published`.
+    std::vector<WeightedSignal> signals = {};
 
     friend bool operator==(const RefreshPolicy&, const RefreshPolicy&) = default;
 };
@@ -73,8 +80,9 @@ struct RefreshPolicy {
 /// Largest numbers that a policy file and the parameters accept.
 namespace policy_limits {
 inline constexpr int32_t every = 1'000'000, cooldown = 1'000'000, window = 1'000'000, lag = 1000,
-                         refreshes = 1'000'000, per_tokens = 1'000'000, layer = 65'535;
+                         step = 1'000'000, refreshes = 1'000'000, per_tokens = 1'000'000, layer = 65'535;
 inline constexpr double threshold = 1e6;
+inline constexpr size_t scheduled = 100'000; ///< steps of a schedule
 } // namespace policy_limits
 
 /// Which thresholds are read. A threshold below 0 is legal (it fires at every eligible boundary) and what the program
@@ -83,7 +91,8 @@ enum class Thresholds : uint8_t { not_negative, any_finite };
 
 /// Both throw Error{bad_input}, naming `what` and the field: unknown keys, unknown signal (with the nearest names), a
 /// signal that cannot trigger, two triggers on one signal, a reduction of a signal that is not layered, a threshold that is
-/// NaN or infinite, `every` below 1, negative cool-down, window, lag, layer or budget. policy_from_json also refuses negative
+/// NaN or infinite, `every` below 1, negative cool-down, window, lag, layer or budget, a schedule that does not ascend.
+/// policy_from_json also refuses negative
 /// thresholds unless told otherwise. Of a published signal only the form of its name is checked here.
 /// A file without "name" is called "custom"; other absent keys mean the defaults above.
 [[nodiscard]] RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& what,

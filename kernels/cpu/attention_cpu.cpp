@@ -15,7 +15,7 @@
 /// Same bits in blocks of any size: scores are the dot products of kernels/ops/dense.h with keys as weights. The weighted sum
 /// runs over positions ascending, one chain per (row, head, channel). What a row attends to is a list of positions. Its own
 /// column (MC rows) is the last of them, and the lanes of its sums count from the first (a sliding window). So nothing depends
-/// on the other rows of a task.
+/// on the other rows of a task. A row's tail (columns of the cache after its visible ones) is scored and summed by its list.
 ///
 /// A decode step has few tasks. Then the query heads of a KV head are split over tasks as well, and the keys come from the
 /// cache the second time. Probabilities of one task stay in the second cache up to ~8k positions.
@@ -27,7 +27,7 @@ constexpr int64_t rows_per_task = 8;
 struct Problem {
     const AttentionInputs& in;
     int64_t rows, heads, kv_heads, group, head_dim;
-    at::Tensor q, k, v, own_k, own_v, attended;
+    at::Tensor q, k, v, own_k, own_v, attended, tails;
     float* out;
     float* probabilities; ///< null: not wanted
     int64_t probability_columns;
@@ -51,8 +51,17 @@ Keys keys_of(const Problem& p, int64_t kv) {
     return {list, std::find(list, list + width, int64_t{-1}) - list};
 }
 
+/// The tail of a row: columns of the cache, as keys after its visible ones.
+Keys tail_of(const Problem& p, int64_t row) {
+    if (!p.tails.defined()) return {};
+    const int64_t width = p.tails.size(1);
+    const int64_t* const list = p.tails.const_data_ptr<int64_t>() + row * width;
+    return {list, std::find(list, list + width, int64_t{-1}) - list};
+}
+
 /// One task: query rows [row, row + rows), query heads [first, first + num_heads) of KV head kv. Its life is the five steps
-/// of run(). Row r of the task reads the keys [m_firsts[r], m_counts[r]) of its list, then its own column if it has one.
+/// of run(). Row r of the task reads the keys [m_firsts[r], m_counts[r]) of its list, then its own column or its tail if it has
+/// one. Its scores stand at [m_begins[r], m_ends[r]).
 class Task {
 public:
     Task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_t first, int64_t num_heads)
@@ -71,6 +80,7 @@ public:
         score_keys();
         for (int64_t r = 0; r < m_rows; ++r) {
             if (m_own) score_own_column(r);
+            score_tail(r);
             for (int64_t h = 0; h < m_num_heads; ++h)
                 normalise(r, h);
         }
@@ -86,13 +96,18 @@ private:
             m_firsts[r] = m_p.in.first_visible.empty()
                               ? 0
                               : std::min(m_keys.count_below(m_p.in.first_visible[at]), m_counts[r]);
+            m_tails[r] = tail_of(m_p, m_row + r);
+            const int64_t first = m_p.in.first_visible.empty() ? 0 : m_p.in.first_visible[at];
+            m_skipped[r] = std::clamp<int64_t>(first - m_counts[r], 0, m_tails[r].size);
+            m_begins[r] = m_firsts[r] + m_skipped[r];
+            m_ends[r] = m_counts[r] + (m_own ? 1 : m_tails[r].size);
+            m_last = std::max(m_last, m_ends[r]);
             m_lowest = std::min(m_lowest, m_firsts[r]);
             m_latest = std::max(m_latest, m_firsts[r]);
             m_most = std::max(m_most, m_counts[r]);
             m_least = std::min(m_least, m_counts[r]);
         }
-        m_stride =
-            (m_most + 1 + 31) / 16 * 16; // a softmax that starts anywhere writes up to 15 beyond its end
+        m_stride = (m_last + 31) / 16 * 16; // a softmax that starts anywhere writes up to 15 beyond its end
     }
 
     // --- 2. queries side by side, [rows * heads, head_dim] ---
@@ -143,11 +158,29 @@ private:
         m_table.dots(dots);
     }
 
+    /// The columns of the row's tail that it sees, as its last keys.
+    void score_tail(int64_t r) {
+        const Keys& tail = m_tails[r];
+        if (m_skipped[r] == tail.size) return;
+        Dots dots;
+        dots.x = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim;
+        dots.x_stride = m_p.head_dim;
+        dots.rows = m_num_heads;
+        dots.w = element(m_p.k, m_kv * m_p.k.stride(0));
+        dots.w_type = element_type(m_p.k);
+        dots.w_stride = m_p.k.stride(1);
+        dots.w_index = tail.list + m_skipped[r];
+        dots.outs = tail.size - m_skipped[r];
+        dots.in = m_p.head_dim;
+        dots.y = scores_of(r, 0) + m_counts[r] + m_skipped[r];
+        dots.y_stride = m_stride;
+        m_table.dots(dots);
+    }
+
     // --- 4. softmax of each row and head, what a caller wants to see of it, dropout ---
     void normalise(int64_t r, int64_t h) {
         float* const s = scores_of(r, h);
-        m_table.softmax(s + m_firsts[r], m_counts[r] - m_firsts[r] + (m_own ? 1 : 0),
-                        static_cast<float>(m_p.in.scale));
+        m_table.softmax(s + m_begins[r], m_ends[r] - m_begins[r], static_cast<float>(m_p.in.scale));
         if (m_p.probabilities != nullptr) keep_probabilities(r, h, s);
         if (m_p.in.dropout_p > 0.0F && !m_p.in.passes.empty()) drop(r, h, s);
     }
@@ -158,6 +191,8 @@ private:
         for (int64_t i = m_firsts[r]; i < m_counts[r]; ++i)
             to[m_keys.list != nullptr ? m_keys.list[i] : i] = s[i];
         if (m_own) to[visible(r)] = s[m_counts[r]];
+        for (int64_t i = m_skipped[r]; i < m_tails[r].size; ++i)
+            to[visible(r) + i] = s[m_counts[r] + i];
     }
 
     /// Sets a weight to 0 or to itself / (1 - p), by the position of its key.
@@ -169,9 +204,10 @@ private:
             mask_stream(key, DropoutSite::attention, static_cast<uint32_t>(m_first + h), m_p.in.dropout_p);
         const float scale = 1.0F / (1.0F - m_p.in.dropout_p);
         const int64_t first = m_firsts[r], count = m_counts[r];
-        if (m_keys.list == nullptr) { // positions in a row; the own column is at position `visible`
-            m_table.dropout(s + first, count - first + (m_own ? 1 : 0), stream, static_cast<uint32_t>(first),
-                            scale);
+        if (m_keys.list ==
+            nullptr) { // positions in a row; the own column or the tail begins at position `visible`
+            m_table.dropout(s + m_begins[r], m_ends[r] - m_begins[r], stream,
+                            static_cast<uint32_t>(m_begins[r]), scale);
             return;
         }
         const auto apply = [&](float& value, int64_t position) {
@@ -197,6 +233,7 @@ private:
         for (int64_t r = 0; r < m_rows; ++r) {
             m_table.weighted_sum(sum_of(r, 1, shared_keys ? shared_end : m_firsts[r], m_counts[r]));
             if (m_own) m_table.weighted_sum(own_sum_of(r));
+            if (m_tails[r].size > 0) m_table.weighted_sum(tail_sum_of(r));
             const int64_t row_size = m_num_heads * m_p.head_dim;
             std::copy_n(m_scratch.queries.data() + r * row_size, row_size,
                         m_p.out + ((m_row + r) * m_p.heads + m_first) * m_p.head_dim);
@@ -229,6 +266,13 @@ private:
         return sum;
     }
 
+    [[nodiscard]] WeightedSum tail_sum_of(int64_t r) const {
+        WeightedSum sum = sum_of(r, 1, m_skipped[r], m_tails[r].size);
+        sum.p += m_counts[r];
+        sum.v_index = m_tails[r].list;
+        return sum;
+    }
+
     [[nodiscard]] float* scores_of(int64_t r, int64_t h) const {
         return m_scratch.scores.data() + (r * m_num_heads + h) * m_stride;
     }
@@ -255,6 +299,10 @@ private:
     const CpuKernels& m_table = kernels();
     Scratch& m_scratch = scratch();
     int64_t m_firsts[rows_per_task] = {}, m_counts[rows_per_task] = {};
+    Keys m_tails[rows_per_task];
+    int64_t m_skipped[rows_per_task] = {}; ///< of the tail: before a sliding window
+    int64_t m_begins[rows_per_task] = {}, m_ends[rows_per_task] = {};
+    int64_t m_last = 0;                        ///< the largest of m_ends
     int64_t m_lowest = INT64_MAX, m_most = 0;  ///< [lowest, most): read by some row
     int64_t m_latest = 0, m_least = INT64_MAX; ///< [latest, least): read by every row
     int64_t m_stride = 0;                      ///< floats of one row of scores
@@ -285,6 +333,7 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
               dense_rows(in.own_k),
               dense_rows(in.own_v),
               in.attended.defined() ? in.attended.contiguous() : at::Tensor(),
+              in.tails.defined() ? in.tails.contiguous() : at::Tensor(),
               out.mutable_data_ptr<float>(),
               nullptr,
               0};
@@ -294,6 +343,10 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     }
     if (probabilities != nullptr) {
         p.probability_columns = std::ranges::max(in.num_visible) + (in.own_k.defined() ? 1 : 0);
+        for (int64_t r = 0; r < rows; ++r) {
+            p.probability_columns =
+                std::max(p.probability_columns, in.num_visible[static_cast<size_t>(r)] + tail_of(p, r).size);
+        }
         *probabilities = at::zeros({rows, heads, p.probability_columns}, in.q.options());
         p.probabilities = probabilities->mutable_data_ptr<float>();
     }

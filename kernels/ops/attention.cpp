@@ -32,6 +32,11 @@ void check(const AttentionInputs& in) {
         RL_ASSERT(in.attended.dim() == 2 && in.attended.size(0) == kv_heads);
         RL_ASSERT(in.attended.is_cpu() && in.attended.scalar_type() == at::kLong);
     }
+    if (in.tails.defined()) {
+        RL_ASSERT(!in.own_k.defined() && !in.attended.defined());
+        RL_ASSERT(in.tails.dim() == 2 && in.tails.size(0) == rows);
+        RL_ASSERT(in.tails.is_cpu() && in.tails.scalar_type() == at::kLong);
+    }
     RL_ASSERT(in.passes.empty() || static_cast<int64_t>(in.passes.size()) == rows);
     RL_ASSERT(in.dropout_p >= 0.0F && in.dropout_p < 1.0F);
 }

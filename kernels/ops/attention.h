@@ -28,6 +28,12 @@ struct AttentionInputs {
     /// from the cache if the column holds the values that the cache would hold (rounded to its dtype).
     at::Tensor own_k, own_v;
 
+    /// Optional: row r sees these columns of the cache as well, as the keys of positions num_visible[r], num_visible[r] + 1, ...
+    /// [rows, m] int64 on the CPU, padded with -1 at the end of a row. Rows that share the first columns and go on with a
+    /// tail of their own keep it anywhere in the cache. first_visible counts over both. A row repeats bit for bit what it
+    /// would get if its tail stood after the visible columns. Not beside own columns or an attended set (asserted).
+    at::Tensor tails;
+
     /// Optional: attended set. [kv_heads, m] int64 on the CPU, positions ascending per KV head, padded with -1; a row
     /// sees the listed positions of its range; others are never read. Undefined = every visible position.
     at::Tensor attended;
@@ -43,7 +49,7 @@ struct AttentionInputs {
 
 /// Softmax attention with grouped queries (query head h reads KV head h / (heads / kv_heads)).
 /// \param probabilities  when not null, set to the softmax before dropout, [rows, heads, max visible (+1 with own
-///                       columns)] fp32; entries that a row does not attend are 0.
+///                       columns, + its tail)] fp32; entries that a row does not attend are 0.
 /// \return [rows, heads, head_dim], dtype of q; zeros for a row that sees nothing.
 /// Scores, softmax and the weighted sum are fp32. CPU: batch-invariant (dense.h); sums run over positions ascending.
 /// Source: Vaswani et al. 2017; GQA: Ainslie et al. 2023.

@@ -30,14 +30,15 @@ at::Tensor gather(const at::Tensor& cache, const at::Tensor& positions) {
 }
 
 /// Factors 0 or 1/(1-p) for [rows, heads, m] probabilities; drawn on the host, so every device has the same masks.
-at::Tensor dropout_factors(const AttentionInputs& in, const at::Tensor& positions,
-                           const at::Tensor& own_positions, int64_t heads) {
+at::Tensor dropout_factors(const AttentionInputs& in, const at::Tensor& positions, const at::Tensor& tails,
+                           bool own, int64_t heads) {
     const int64_t rows = static_cast<int64_t>(in.passes.size());
     const int64_t listed = positions.size(1);
-    const int64_t m = listed + (own_positions.defined() ? 1 : 0);
+    const int64_t m = listed + (own ? 1 : 0) + (tails.defined() ? tails.size(1) : 0);
     const int64_t group = heads / positions.size(0);
     const at::Tensor dense = positions.contiguous();
     const int64_t* const list = dense.const_data_ptr<int64_t>();
+    const int64_t* const tail = tails.defined() ? tails.const_data_ptr<int64_t>() : nullptr;
     at::Tensor factors = at::ones({rows, heads, m}, at::kFloat);
     float* const out = factors.mutable_data_ptr<float>();
     const float scale = 1.0F / (1.0F - in.dropout_p);
@@ -47,8 +48,9 @@ at::Tensor dropout_factors(const AttentionInputs& in, const at::Tensor& position
         if (key.pass == 0) continue;
         for (int64_t h = 0; h < heads; ++h) {
             for (int64_t i = 0; i < m; ++i) {
-                const int64_t position =
-                    i < listed ? list[h / group * listed + i] : in.num_visible[static_cast<size_t>(r)];
+                const int64_t position = i < listed        ? list[h / group * listed + i]
+                                         : tails.defined() ? tail[r * tails.size(1) + i - listed]
+                                                           : in.num_visible[static_cast<size_t>(r)];
                 if (position < 0) continue;
                 const uint64_t element = (static_cast<uint64_t>(h) << 32) | static_cast<uint64_t>(position);
                 const bool kept = dropout_keeps(key, DropoutSite::attention, element, in.dropout_p);
@@ -57,6 +59,44 @@ at::Tensor dropout_factors(const AttentionInputs& in, const at::Tensor& position
         }
     }
     return factors;
+}
+
+/// The tails of the rows, beside what all rows may see.
+struct Tails {
+    at::Tensor k, v; ///< [kv_heads, rows, m, head_dim] fp32, zeros where there is no key
+    at::Tensor
+        positions; ///< [rows, m] on the CPU; -1 where there is no key, or it lies before the row's first
+    int64_t columns = 0; ///< the largest position + 1
+};
+Tails tails_of(const AttentionInputs& in) {
+    Tails tails;
+    if (!in.tails.defined() || in.tails.size(1) == 0) return tails;
+    const int64_t rows = in.tails.size(0), m = in.tails.size(1), kv_heads = in.k_cache.size(0);
+    const at::Tensor list = in.tails.contiguous();
+    tails.positions = at::full({rows, m}, -1, at::kLong);
+    const auto* const column = list.const_data_ptr<int64_t>();
+    auto* const position = tails.positions.mutable_data_ptr<int64_t>();
+    for (int64_t r = 0; r < rows; ++r) {
+        const auto at = static_cast<size_t>(r);
+        const int64_t first = in.first_visible.empty() ? 0 : in.first_visible[at];
+        for (int64_t i = 0; i < m && column[r * m + i] >= 0; ++i) {
+            const int64_t place = in.num_visible[at] + i;
+            tails.columns = std::max(tails.columns, place + 1);
+            if (place >= first) position[r * m + i] = place;
+        }
+    }
+    const at::Device device = in.q.device();
+    const at::Tensor index = list.clamp_min(0).view({-1}).to(device);
+    const at::Tensor missing = (tails.positions < 0).view({1, rows, m, 1}).to(device);
+    const auto of = [&](const at::Tensor& cache) {
+        return cache.index_select(1, index)
+            .to(at::kFloat)
+            .view({kv_heads, rows, m, cache.size(2)})
+            .masked_fill(missing, 0.0);
+    };
+    tails.k = of(in.k_cache);
+    tails.v = of(in.v_cache);
+    return tails;
 }
 
 } // namespace
@@ -70,7 +110,8 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     const at::Device device = in.q.device();
     const bool own = in.own_k.defined();
     const int64_t most = in.num_visible.empty() ? 0 : std::ranges::max(in.num_visible);
-    const int64_t columns = most + (own ? 1 : 0);
+    const Tails tails = tails_of(in);
+    const int64_t columns = std::max(most + (own ? 1 : 0), tails.columns);
     if (rows == 0 || columns == 0) {
         if (probabilities != nullptr)
             *probabilities = at::zeros({rows, heads, columns}, in.q.options().dtype(at::kFloat));
@@ -101,9 +142,16 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
             in.own_k.to(at::kFloat).permute({1, 0, 2}).unsqueeze(2); // [kv_heads, rows, 1, head_dim]
         scores = at::cat({scores, (q * own_k).sum(-1, /*keepdim=*/true)}, -1);
     }
+    at::Tensor nothing = hidden.all(-1, /*keepdim=*/true); // [kv_heads, rows, 1]
+    if (tails.k.defined()) {
+        const at::Tensor absent = (tails.positions < 0).to(device);
+        at::Tensor more = at::matmul(q, tails.k.transpose(2, 3)); // [kv_heads, rows, group, m]
+        more = more.masked_fill(absent.view({1, rows, 1, -1}), -std::numeric_limits<double>::infinity());
+        scores = at::cat({scores, more}, -1);
+        nothing = nothing & absent.all(-1, /*keepdim=*/true).unsqueeze(0);
+    }
     at::Tensor p = at::softmax(scores * in.scale, -1);
-    if (!own)
-        p = p.masked_fill(hidden.all(-1, /*keepdim=*/true).unsqueeze(2), 0.0); // a row that sees nothing
+    if (!own) p = p.masked_fill(nothing.unsqueeze(2), 0.0); // a row that sees nothing
     // [rows, heads, listed (+1)]
     p = p.permute({1, 0, 2, 3}).reshape({rows, heads, -1});
 
@@ -117,10 +165,15 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
         if (own)
             full.scatter_(2, device_visible.view({rows, 1, 1}).expand({rows, heads, 1}),
                           p.narrow(2, listed, 1));
+        if (tails.k.defined()) {
+            const at::Tensor at_position = tails.positions.to(device).unsqueeze(1).expand({rows, heads, -1});
+            full.scatter_add_(2, at::where(at_position < 0, columns, at_position),
+                              p.narrow(2, listed, at_position.size(2)));
+        }
         *probabilities = full.narrow(2, 0, columns).contiguous();
     }
     if (in.dropout_p > 0.0F && !in.passes.empty()) {
-        p = p * dropout_factors(in, host_positions, own ? visible : at::Tensor(), heads).to(device);
+        p = p * dropout_factors(in, host_positions, tails.positions, own, heads).to(device);
     }
     const at::Tensor grouped = p.view({rows, kv_heads, group, -1}).permute({1, 0, 2, 3});
     at::Tensor out = at::matmul(grouped.narrow(3, 0, listed).reshape({kv_heads, rows * group, listed}), v)
@@ -129,6 +182,7 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
         const at::Tensor own_v = in.own_v.to(at::kFloat).permute({1, 0, 2}).unsqueeze(2);
         out = out + grouped.narrow(3, listed, 1) * own_v;
     }
+    if (tails.k.defined()) out = out + at::matmul(grouped.narrow(3, listed, tails.v.size(2)), tails.v);
     return out.permute({1, 0, 2, 3}).reshape({rows, heads, head_dim}).to(in.q.scalar_type());
 }
 

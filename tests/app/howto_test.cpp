@@ -101,6 +101,9 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
          {"entropy_bits", "chosen", "mean_drift", "\n1.0\n"});
     runs("docs/howto/add-a-policy.md", script_of("docs/howto/add-a-policy.md"),
          {"step,limit,reason,detail", ",budget,entropy,", "periodic", ",OverFill,task_score,"});
+    runs("docs/howto/landscape.md", script_of("docs/howto/landscape.md"),
+         {"mean loss in nats: teacher", "policy entropy: ", "\nbest,1,", "at 0.5 nats per refresh",
+          "(59, 59)"});
     runs("docs/howto/share-a-run.md", script_of("docs/howto/share-a-run.md"), {"identical"});
 }
 

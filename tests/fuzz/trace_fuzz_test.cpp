@@ -1,5 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_text.h"
+#include "engine/landscape/landscape_export.h"
+#include "engine/landscape/landscape_store.h"
 #include "engine/record/export/export.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/record/recording/last_config.h"
@@ -88,6 +90,7 @@ const char* const values[] = {"NULL",
                               "zeroblob(12)",
                               "zeroblob(32)",
                               "'{\"command\":\"pause\"}'",
+                              "'{\"values\":[\"logprob\"]}'",
                               "'a' || char(10) || 'b'"};
 
 std::vector<Column> columns_of(const std::filesystem::path& path) {
@@ -133,7 +136,7 @@ std::string changed_by_sql(const std::string& trace, const std::vector<Column>& 
                 break;
             case 2:
                 sql = fmt::format("PRAGMA {} = {}", random.one_in(2) ? "user_version" : "application_id",
-                                  random.below(4));
+                                  random.below(5));
                 break;
             case 3:
                 sql = fmt::format("DROP TABLE {}", column.table);
@@ -195,6 +198,17 @@ void use(const Recording& recording) {
     }
 }
 
+/// The same of a landscape that stands beside a run.
+void use(const Landscape& landscape) {
+    if (!landscape.has_row(0)) return;
+    LandscapeQuestions questions;
+    questions.best = 4;
+    questions.price = 0.5;
+    if (landscape.value_index("kl_nats")) questions.policy = preset_policy("kl");
+    (void)json_text(landscape_summary(landscape, questions));
+    (void)landscape_table(landscape, questions);
+}
+
 } // namespace
 
 TEST_CASE("any trace file is refused in one line or can be read through", "[fuzz]") {
@@ -225,6 +239,8 @@ TEST_CASE("any trace file is refused in one line or can be read through", "[fuzz
             write(file, input);
             for (const auto& recording : load_trace(file))
                 use(*recording);
+            for (const StoredLandscape& stored : load_landscapes(file))
+                use(*stored.landscape);
         });
     CHECK(outcome.accepted > outcome.refused / 20);
 }

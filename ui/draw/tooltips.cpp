@@ -48,6 +48,7 @@ std::string comparison_words(const RefreshPolicy& policy, const TriggerHit& hit)
 std::string why(const UiContext& ctx, const RefreshEvent& event) {
     std::string label = "by hand";
     for (const TriggerHit& hit : event.hits) {
+        if (hit.signal == scheduled_hit) why = "scheduled";
         if (hit.trigger < 0 || hit.signal.empty()) continue;
         const Signal* signal = ctx.find_signal_info(hit.signal);
         label = signal ? std::string(signal->label) : hit.signal;
@@ -115,7 +116,7 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t re
             break;
         }
         if (hit.trigger < 0 || hit.signal.empty()) {
-            label_row(ctx, "Reason", "by hand");
+            label_row(ctx, "Reason", hit.signal == scheduled_hit ? "scheduled at this step" : "by hand");
             continue;
         }
         const Signal* signal = ctx.find_signal_info(hit.signal);

@@ -218,6 +218,9 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
     case Parameter::Kind::choice:
         choice_box(ctx, "##choice", key, std::min(em * 11, ImGui::GetContentRegionAvail().x));
         break;
+    case Parameter::Kind::steps: // shown; a policy file or --set gives it
+        ImGui::TextUnformatted(value->c_str());
+        break;
     case Parameter::Kind::integer:
     case Parameter::Kind::real: {
         if (parameter->optional) {

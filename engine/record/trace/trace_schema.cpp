@@ -179,6 +179,20 @@ const std::vector<Table>& tables() {
                      {"bytes", blob_type},
                      {"special", integer_type}},
          .key = "vocabulary, id"},
+        {.name = "landscapes",
+         .columns = {{"run", integer_type},
+                     {"prompt_ids", blob_type},
+                     {"tokens", blob_type},
+                     {"teacher_logprob", blob_type},
+                     {"info", text_type}},
+         .key = "run",
+         .has_rowid = true,
+         .since = 4},
+        {.name = "landscape_rows",
+         .columns = {{"run", integer_type}, {"row", integer_type}, {"cells", blob_type}},
+         .key = "run, row",
+         .has_rowid = true,
+         .since = 4},
     };
     static_assert(num_parts == 9, "the steps table has a column for every part");
     return all;
@@ -198,15 +212,37 @@ std::vector<Column> Table::columns_of(int64_t version) const {
     return of_version;
 }
 
+namespace {
+
+std::string create_sql(const Table& table) {
+    std::string sql = fmt::format("CREATE TABLE {} (", table.name);
+    for (const Column& column : table.columns)
+        sql += fmt::format("{}{}{}, ", column.name, *column.type == '\0' ? "" : " ", column.type);
+    return sql + fmt::format("PRIMARY KEY ({})){};\n", table.key, table.has_rowid ? "" : " WITHOUT ROWID");
+}
+
+} // namespace
+
 std::string create_sql() {
     std::string sql;
-    for (const Table& table : tables()) {
-        sql += fmt::format("CREATE TABLE {} (", table.name);
-        for (const Column& column : table.columns)
-            sql += fmt::format("{}{}{}, ", column.name, *column.type == '\0' ? "" : " ", column.type);
-        sql += fmt::format("PRIMARY KEY ({})){};\n", table.key, table.has_rowid ? "" : " WITHOUT ROWID");
-    }
+    for (const Table& table : tables())
+        sql += create_sql(table);
     return sql;
+}
+
+bool add_missing_tables(sqlite::Database& db) {
+    const int64_t version = db.integer("PRAGMA user_version");
+    std::string sql;
+    for (const Table& table : tables()) {
+        if (table.since > version) {
+            sql += create_sql(table);
+        } else if (table.columns_of(version).size() != table.columns.size()) {
+            return false;
+        }
+    }
+    if (version == schema_version) return true;
+    db.exec((sql + fmt::format("PRAGMA user_version = {}", schema_version)).c_str());
+    return true;
 }
 
 std::string select_sql(std::string_view name, int64_t version) {

@@ -21,7 +21,8 @@ constexpr int64_t prefill_chunk =
 /// What a person must know who gave a policy to a run that cannot use it.
 std::string policy_note(const RunConfig& config) {
     const auto& triggers = config.policy.triggers;
-    const bool asks = std::ranges::any_of(triggers, [](const Trigger& trigger) { return trigger.enabled; });
+    const bool asks = !config.policy.at.empty() ||
+                      std::ranges::any_of(triggers, [](const Trigger& trigger) { return trigger.enabled; });
     return asks ? fmt::format("policy {} does nothing in mode {}: refreshes belong to mode overfill",
                               config.policy.name, to_string(config.mode))
                 : std::string();
@@ -160,6 +161,12 @@ std::vector<PublishedSignal> DecodeSession::Impl::publish() {
         for (PublishedSignal& signal : source->published()) {
             ids.push_back(published_id(all.size()));
             all.push_back(std::move(signal));
+        }
+    }
+    if (overfill()) { // signals that the policy brings along
+        for (size_t i = 0; i < config.policy.signals.size(); ++i) {
+            weighted_ids.push_back(published_id(all.size()));
+            all.push_back(published_form(config.policy.signals[i], i));
         }
     }
     // Before the first step: a policy may name what was published.

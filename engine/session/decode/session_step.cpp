@@ -110,10 +110,24 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     const StepValues values(now.record.signals, now.layers);
     for (size_t i = 0; i < sources.size(); ++i)
         sources[i]->measure(source_ids[i], values);
+    weigh(now);
     keep_candidates(now);
     if (ring) ring->put(now.record.position, row);
     now.ms(Part::signals) = static_cast<float>(watch.ms());
     keep_attention(now);
+}
+
+/// The policy's own signals: sums over what the step has measured by now. A policy that came later may weigh them otherwise.
+void DecodeSession::Impl::weigh(StepInFlight& now) const {
+    const auto own = std::span(recording->signals()).subspan(signals().size());
+    for (const size_t id : weighted_ids) {
+        const std::string_view name = own[id - signals().size()].name;
+        const auto signal = std::ranges::find(config.policy.signals, name, &WeightedSignal::name);
+        if (signal == config.policy.signals.end()) continue;
+        now.record.signals[id] = weighted_value(*signal, [&](std::string_view term) {
+            return now.record.signals[require_signal(term, "a weighted signal")];
+        });
+    }
 }
 
 void DecodeSession::Impl::keep_candidates(StepInFlight& now) const {

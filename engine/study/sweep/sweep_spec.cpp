@@ -500,8 +500,8 @@ private:
 } // namespace
 
 bool refreshes_by_itself(const RefreshPolicy& policy) {
-    return std::any_of(policy.triggers.begin(), policy.triggers.end(),
-                       [](const Trigger& t) { return t.enabled; });
+    return !policy.at.empty() || std::any_of(policy.triggers.begin(), policy.triggers.end(),
+                                             [](const Trigger& t) { return t.enabled; });
 }
 
 std::string policy_label(const RefreshPolicy& policy) {
@@ -515,6 +515,8 @@ std::string policy_label(const RefreshPolicy& policy) {
     }
     const char* join = policy.combine == Combine::any ? " or " : " and ";
     std::string label = fmt::format("{} ({}", policy.name, fmt::join(triggers, join));
+    if (!policy.at.empty())
+        label += fmt::format("{}at steps {}", triggers.empty() ? "" : "; ", fmt::join(policy.at, " "));
     if (policy.window) label += fmt::format("; window {}", *policy.window);
     if (policy.on_fire != OnFire::keep) label += fmt::format("; {}", to_string(policy.on_fire));
     if (policy.budget.refreshes)

@@ -77,6 +77,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "ignore_stop",
                             "kernels",
                             "on_fire",
+                            "at",
                             "combine",
                             "window.size",
                             "refresh.lag",
@@ -232,6 +233,9 @@ TEST_CASE("what is set is read back, and what is read back can be set", "[contro
             case Parameter::Kind::choice:
                 value = p.choices[random() % p.choices.size()];
                 break;
+            case Parameter::Kind::steps:
+                value = fmt::format("{},{}", 1 + random() % 50, 51 + random() % 900);
+                break;
             case Parameter::Kind::integer:
                 value = fmt::format(
                     "{}", static_cast<int64_t>(p.min) +
@@ -280,6 +284,7 @@ TEST_CASE("each key reaches its field", "[control]") {
                                    "entropy.every=1",
                                    "entropy.cooldown=4",
                                    "combine=all",
+                                   "at=12, 40,64",
                                    "seed=18446744073709551615"}) {
         INFO(assignment);
         set_parameter(config, assignment);
@@ -299,6 +304,9 @@ TEST_CASE("each key reaches its field", "[control]") {
     CHECK(config.policy.triggers ==
           std::vector<Trigger>{{"entropy_bits", Comparison::above, 5.25, 1, 4, true}});
     CHECK(config.policy.combine == Combine::all);
+    CHECK(config.policy.at == std::vector<int64_t>{12, 40, 64});
+    set_parameter(config, "at", "none");
+    CHECK(config.policy.at.empty());
     CHECK(config.seed == UINT64_MAX);
     set_parameter(config, "window.size", "none");
     set_parameter(config, "budget.refreshes", "none");
@@ -362,6 +370,8 @@ TEST_CASE("NaN, negative and other impossible thresholds are refused with key, v
 }
 
 TEST_CASE("values of the wrong kind are refused", "[control]") {
+    for (const char* steps : {"", "x", "3,", ",3", "3,3", "4,3", "0", "-1", "1.5", "3;4", "2000000"})
+        CHECK(refusal(with_preset("none"), "at", steps).find("is no list of steps") != std::string::npos);
     const RunConfig config = full_config();
     CHECK_THAT(refusal(config, "periodic.every", "0"), ContainsSubstring("1 to 1000000 tokens"));
     CHECK_THAT(refusal(config, "periodic.every", "2.5"), ContainsSubstring("not a whole number"));

@@ -1,5 +1,6 @@
 // Traces of earlier schemas. schema2.rlt was recorded by the last program of schema 2: 20 tokens of the bundled pair with a
-// lagged KL policy, MC dropout every 8 tokens, one refresh by hand, two other commands.
+// lagged KL policy, MC dropout every 8 tokens, one refresh by hand, two other commands. schema3.rlt was recorded by the last
+// program of schema 3: 12 tokens of the bundled pair with attention entropies and one refresh by hand.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/sqlite.h"
@@ -85,13 +86,35 @@ TEST_CASE("a trace that a program of schema 2 wrote is read as it was", "[record
     CHECK(*r.end()->teacher_ppl == Approx(17.05).epsilon(1e-3));
 }
 
+TEST_CASE("a trace that a program of schema 3 wrote is read as it was", "[record]") {
+    const auto file = std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema3.rlt";
+    const std::string bytes = contents(file);
+    REQUIRE(bytes.size() < 60'000);
+    {
+        sqlite::Database db(file, sqlite::Open::unchanging);
+        REQUIRE(db.integer("PRAGMA user_version") == 3);
+    }
+    const auto runs = load_trace(file);
+    CHECK(contents(file) == bytes);
+    REQUIRE(runs.size() == 1);
+    const Recording& r = *runs[0];
+    CHECK(r.steps() == 12);
+    CHECK(generated_text(r) == ", there was a little girl named Lily. She loved to");
+    REQUIRE(r.refreshes().size() == 1);
+    CHECK(r.refreshes()[0].step == 8);
+    CHECK(r.refreshes()[0].hits.at(0).letter == 'H');
+    CHECK_FALSE(r.layer_rows().empty());
+    CHECK_FALSE(r.cache_entries().empty());
+    CHECK(r.info().has_cache_events);
+}
+
 TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     TemporaryFolder folder;
     const auto old = load_trace(schema2()).at(0);
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 3);
+        CHECK(db.integer("PRAGMA user_version") == 4);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

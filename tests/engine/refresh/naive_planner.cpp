@@ -1,5 +1,6 @@
 #include "tests/engine/refresh/naive_planner.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace refreshlab::testing {
@@ -89,7 +90,9 @@ NaiveRun naive_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
             every = every && held[i];
             if (held[i]) names.push_back(policy.triggers[i].signal);
         }
-        const bool fires = policy.combine == Combine::any ? some : some && every;
+        const bool scheduled = std::find(policy.at.begin(), policy.at.end(), t) != policy.at.end();
+        const bool fires = scheduled || (policy.combine == Combine::any ? some : some && every);
+        if (scheduled) names.insert(names.begin(), "at");
 
         int64_t counted = 0; // automatic refreshes at boundaries in (t - per_tokens, t]
         for (const NaiveRun::Event& event : run.refreshes) {

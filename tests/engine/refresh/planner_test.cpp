@@ -59,8 +59,10 @@ NaiveRun planned_run(const RefreshPolicy& policy, const NaiveTrace& trace) {
         if (decision.kind != Decision::Kind::refresh) continue;
         NaiveRun::Event event = {t, decision.automatic, false, {}};
         for (const TriggerHit& hit : decision.hits) {
-            if (hit.trigger < 0) {
+            if (hit.signal.empty()) {
                 event.manual = true;
+            } else if (hit.signal == scheduled_hit) {
+                event.held.push_back(hit.signal);
             } else {
                 CHECK(policy.triggers[static_cast<size_t>(hit.trigger)].signal == hit.signal);
                 event.held.push_back(hit.signal);
@@ -159,6 +161,7 @@ TEST_CASE("no trace violates cool-down or cap", "[refresh]") {
             }
             if (e == 0) continue;
             for (const std::string& name : event.held) {
+                if (name == scheduled_hit) continue; // a schedule knows no cool-down
                 const auto it = std::find_if(policy.triggers.begin(), policy.triggers.end(),
                                              [&](const Trigger& t) { return t.signal == name; });
                 REQUIRE(event.step - run.refreshes[e - 1].step - policy.lag >=

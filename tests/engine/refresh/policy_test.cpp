@@ -1,4 +1,5 @@
 #include "engine/base/error.h"
+#include "engine/refresh/planner.h"
 #include "engine/refresh/policy.h"
 #include "tests/engine/refresh/random_policy.h"
 #include "tests/support/seed.h"
@@ -10,6 +11,8 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
+#include <vector>
 
 using namespace refreshlab;
 using namespace refreshlab::testing;
@@ -144,6 +147,84 @@ TEST_CASE("the form of the design page is read, and absent keys are the defaults
     CHECK(all.triggers == std::vector<Trigger>{{"top1_prob", Comparison::at_most, 0.25, 1, 0, false}});
     CHECK(all.window == 5);
     CHECK(all.on_fire == OnFire::redraw);
+}
+
+TEST_CASE("a schedule is a policy by itself, or stands beside triggers", "[refresh]") {
+    const RefreshPolicy alone =
+        policy_from_json(nlohmann::json::parse(R"({"at": [12, 40, 64]})"), "best.json");
+    CHECK(alone.at == std::vector<int64_t>{12, 40, 64});
+    CHECK(alone.triggers.empty());
+    CHECK(policy_from_json(policy_to_json(alone), "again") == alone);
+    CHECK_FALSE(policy_to_json(preset_policy("entropy")).contains("at"));
+    const auto refused = [](const char* text) -> std::string {
+        try {
+            static_cast<void>(policy_from_json(nlohmann::json::parse(text), "best.json"));
+        } catch (const Error& e) {
+            return e.what();
+        }
+        return "accepted";
+    };
+    CHECK(refused(R"({"at": 12})").find("best.json: at: must be a list of at most 100000 steps") !=
+          std::string::npos);
+    CHECK(refused(R"({"at": [0]})").find("whole numbers from 1 to 1000000, not 0") != std::string::npos);
+    CHECK(refused(R"({"at": [1.5]})").find("whole numbers from 1 to 1000000, not 1.5") != std::string::npos);
+    CHECK(refused(R"({"at": ["3"]})").find("whole numbers") != std::string::npos);
+    CHECK(refused(R"({"at": [5, 5]})").find("does not ascend: 5 stands after 5") != std::string::npos);
+}
+
+TEST_CASE("a policy may bring a weighted sum along as a signal", "[refresh]") {
+    const char* text =
+        R"({"signals": [{"name": "gate", "offset": -1.5, "weights": {"entropy_bits": 0.5, "steps_since_refresh": -0.25}}],
+                           "when": {"any": [{"signal": "gate", "above": -0.5, "cooldown": 4}]}})";
+    const RefreshPolicy policy = policy_from_json(nlohmann::json::parse(text), "gate.json");
+    REQUIRE(policy.signals.size() == 1);
+    CHECK(policy.triggers.at(0).published);
+    CHECK(policy_from_json(policy_to_json(policy), "again") == policy);
+    const auto value = [](std::string_view name) { return name == "entropy_bits" ? 4.0F : 8.0F; };
+    CHECK(weighted_value(policy.signals[0], value) == -1.5F);
+    CHECK(is_absent(weighted_value(policy.signals[0], [](std::string_view) { return absent(); })));
+
+    Boundary boundary;
+    const std::vector<PublishedSignal> published{published_form(policy.signals[0], 0)};
+    const std::vector<Signal> table = signal_table(published);
+    std::vector<float> values(table.size(), absent());
+    values[published_id(0)] = -0.4F;
+    boundary.step = boundary.tokens_since_splice = boundary.tokens_since_pass = 9;
+    boundary.signals = values;
+    boundary.table = table;
+    const Decision decision = decide(policy, boundary);
+    CHECK(decision.kind == Decision::Kind::refresh);
+    CHECK(reason_text(decision.hits) == "gate");
+    values[published_id(0)] = -0.5F;
+    CHECK(decide(policy, boundary).kind == Decision::Kind::none);
+    RefreshPolicy attentive = policy;
+    CHECK_FALSE(wants_attention(attentive, 1));
+    attentive.signals[0].terms.push_back({"attention_entropy_bits", 1});
+    CHECK(wants_attention(attentive, 1));
+
+    const auto refused = [&](const std::string& from, const std::string& to) -> std::string {
+        std::string changed = text;
+        changed.replace(changed.find(from), from.size(), to);
+        try {
+            static_cast<void>(policy_from_json(nlohmann::json::parse(changed), "gate.json"));
+        } catch (const Error& e) {
+            return e.what();
+        }
+        return "accepted";
+    };
+    CHECK(refused("\"entropy_bits\"", "\"entropy_bit\"").find("entropy_bits") != std::string::npos);
+    CHECK(refused("\"entropy_bits\"", "\"kl_nats\"").find("known after a teacher pass alone") !=
+          std::string::npos);
+    CHECK(refused("\"entropy_bits\"", "\"logprob\"").find("speaks of a token") != std::string::npos);
+    CHECK(refused("0.5", "\"x\"").find("the weight of entropy_bits is no number") != std::string::npos);
+    WeightedSignal named = policy.signals[0];
+    named.name = "kl_nats";
+    CHECK_THROWS_AS(check_weighted_signals(std::span(&named, 1), "gate.json"), Error);
+    named.name = "Gate";
+    CHECK_THROWS_AS(check_weighted_signals(std::span(&named, 1), "gate.json"), Error);
+    CHECK_THROWS_AS(check_weighted_signals(std::vector{policy.signals[0], policy.signals[0]}, "gate.json"),
+                    Error);
+    CHECK(refused("\"weights\"", "\"weight\"").find("weights") != std::string::npos);
 }
 
 TEST_CASE("misspelt keys are named with the nearest and with their place", "[refresh]") {

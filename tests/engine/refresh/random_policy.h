@@ -41,6 +41,8 @@ inline RefreshPolicy random_policy(std::mt19937& random) {
     if (random() % 3 == 0) policy.window = up_to(10);
     if (random() % 4 == 0) policy.lag = 1 + up_to(8);
     policy.on_fire = static_cast<OnFire>(up_to(2));
+    for (int64_t step = 0; random() % 3 == 0 && step < 100;)
+        policy.at.push_back(step += 1 + up_to(40));
     if (random() % 2 == 0) policy.budget = {.refreshes = up_to(4), .per_tokens = 1 + up_to(60)};
     return policy;
 }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 namespace refreshlab::ui {
 namespace {
@@ -43,6 +44,15 @@ std::string preset_text(const RefreshPolicy& policy) {
     return shown;
 }
 
+/// "Refreshes at 3 scheduled steps: 12, 40, 64".
+std::string schedule_words(const RefreshPolicy& policy) {
+    constexpr size_t shown = 12;
+    const std::span<const int64_t> steps = policy.at;
+    return fmt::format("Refreshes at {} scheduled step{}: {}{}", steps.size(), steps.size() == 1 ? "" : "s",
+                       fmt::join(steps.first(std::min(shown, steps.size())), ", "),
+                       steps.size() > shown ? ", ..." : "");
+}
+
 } // namespace
 
 std::unique_ptr<Panel> make_policy_panel() {
@@ -61,7 +71,8 @@ void PolicyPanel::draw(UiContext& ctx) {
     for (size_t i = 0; i < policy.triggers.size(); ++i)
         draw_card(ctx, policy, i, states[i]);
     m_find.draw(ctx, policy);
-    if (policy.triggers.empty())
+    if (!policy.at.empty()) muted_text(ctx, schedule_words(policy).c_str());
+    if (policy.triggers.empty() && policy.at.empty())
         muted_text(ctx, "No trigger: nothing refreshes by itself; Refresh now (R) still does");
     draw_add(ctx, policy);
     draw_combine(ctx, policy);

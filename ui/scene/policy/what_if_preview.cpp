@@ -22,7 +22,7 @@ RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int6
         if (event.step > steps) break;
         // A refresh that a person and a trigger asked for at once is both: moving the threshold leaves the person's.
         const bool by_hand = std::any_of(event.hits.begin(), event.hits.end(),
-                                         [](const TriggerHit& h) { return h.trigger < 0; });
+                                         [](const TriggerHit& h) { return h.signal.empty(); });
         if (event.automatic) run.automatic_fires.push_back(event.fired_step);
         if (by_hand || !event.automatic) run.manual_fires.push_back(event.fired_step);
         refresh_ms += event.teacher_ms + event.splice_ms + event.redraw_ms;

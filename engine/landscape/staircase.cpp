@@ -1,0 +1,228 @@
+#include "engine/landscape/staircase.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/refresh/planner.h"
+#include "engine/signals/kl_mean.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+/// A staircase while it grows.
+class Steps {
+public:
+    explicit Steps(const Landscape& landscape)
+        : m_landscape(landscape) {
+        m_stairs.rows.reserve(static_cast<size_t>(landscape.num_steps()));
+    }
+    [[nodiscard]] int64_t row() const { return m_row; }
+
+    void step(int64_t t) {
+        m_stairs.rows.push_back(m_row);
+        m_sum += m_landscape.loss(m_row, t);
+    }
+    void refresh(int64_t boundary) {
+        m_stairs.refreshes.push_back(boundary);
+        if (!m_landscape.has_row(boundary) && !m_stairs.exact_until) m_stairs.exact_until = boundary;
+        m_row = m_landscape.row_at_or_below(boundary);
+    }
+    void probe(int64_t boundary) { m_stairs.probes.push_back(boundary); }
+    Staircase finish() {
+        m_stairs.loss = m_sum / static_cast<double>(m_landscape.num_steps());
+        return std::move(m_stairs);
+    }
+
+private:
+    const Landscape& m_landscape;
+    Staircase m_stairs;
+    int64_t m_row = 0;
+    double m_sum = 0;
+};
+
+bool is_kl(const Trigger& trigger) {
+    return trigger.signal == "kl_nats" || trigger.signal == "kl_mean_nats";
+}
+
+/// The policy's own signal that a trigger compares; null where it compares another.
+const WeightedSignal* weighted_of(const RefreshPolicy& policy, const Trigger& trigger) {
+    if (!trigger.published) return nullptr;
+    const auto own = std::ranges::find(policy.signals, trigger.signal, &WeightedSignal::name);
+    return own == policy.signals.end() ? nullptr : &*own;
+}
+
+/// What the teacher's passes have made known along one staircase.
+class KnownKl {
+public:
+    KnownKl(const Landscape& landscape, std::optional<size_t> value)
+        : m_landscape(landscape)
+        , m_value(value)
+        , m_kl(static_cast<size_t>(landscape.num_steps()) + 1, absent()) {}
+
+    /// The teacher reads up to step `t`; steps since the last refresh, which was at boundary `splice`, stand in `row`.
+    void read(int64_t t, int64_t row) {
+        const int64_t oldest = t - m_landscape.info().kept_rows + 1; // whose row a session still has
+        for (int64_t step = std::max(m_read + 1, oldest); m_value && step <= t; ++step) {
+            if (step > row) m_kl[static_cast<size_t>(step)] = m_landscape.cell(*m_value, row, step);
+        }
+        m_read = t;
+    }
+    [[nodiscard]] float at(int64_t t) const { return m_kl[static_cast<size_t>(t)]; }
+    [[nodiscard]] float mean(int64_t splice, int64_t t) const {
+        return mean_kl(splice + 1, t, [this](int64_t step) { return at(step); });
+    }
+
+private:
+    const Landscape& m_landscape;
+    std::optional<size_t> m_value;
+    std::vector<float> m_kl; ///< by step
+    int64_t m_read = 0;
+};
+
+} // namespace
+
+Staircase walk_schedule(const Landscape& landscape, std::span<const int64_t> refreshes) {
+    Steps steps(landscape);
+    auto next = refreshes.begin();
+    for (int64_t t = 1; t <= landscape.num_steps(); ++t) {
+        steps.step(t);
+        if (next == refreshes.end() || *next != t) continue;
+        RL_ASSERT(t < landscape.num_steps());
+        steps.refresh(t);
+        ++next;
+    }
+    RL_ASSERT(next == refreshes.end()); // ascending, inside the text
+    return steps.finish();
+}
+
+std::string why_no_staircase(std::span<const std::string> values, const RefreshPolicy& policy) {
+    if (policy.window) {
+        return "its refreshes are windowed: a refresh with a window leaves older columns as they are, so "
+               "what follows depends on more than the last refresh";
+    }
+    if (policy.lag > 0)
+        return "its refreshes lag: columns written meanwhile stay, so what follows depends on more than the "
+               "last refresh";
+    if (policy.on_fire != OnFire::keep) {
+        return fmt::format("its on_fire is {}: on a given text there is nothing to draw again (set it to "
+                           "keep)",
+                           to_string(policy.on_fire));
+    }
+    const auto lacks = [&](const std::string& name) {
+        return name != "steps_since_refresh" && std::ranges::find(values, name) == values.end();
+    };
+    for (const Trigger& trigger : policy.triggers) {
+        if (!trigger.enabled || trigger.signal == "steps_since_refresh") continue;
+        if (const WeightedSignal* own = weighted_of(policy, trigger)) {
+            for (const WeightedSignal::Term& term : own->terms) {
+                if (lacks(term.signal))
+                    return fmt::format(
+                        "its signal {} weighs {}, which this landscape does not hold (compute it with "
+                        "that value)",
+                        own->name, term.signal);
+            }
+            continue;
+        }
+        const std::string value = is_kl(trigger) ? "kl_nats" : trigger.signal;
+        if (std::ranges::find(values, value) == values.end()) {
+            const std::string why =
+                trigger.published ? "a component of a run publishes it" : why_no_landscape_value(value);
+            return fmt::format("its trigger reads {}, which this landscape does not hold ({})",
+                               trigger.signal, why.empty() ? "compute it with that value" : why);
+        }
+        if (trigger.reduce != Reduction::mean) {
+            return fmt::format("its trigger reads {}, and a landscape keeps the mean over the layers alone",
+                               reduced_name(trigger.signal, trigger.reduce, trigger.layer));
+        }
+    }
+    return {};
+}
+
+Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
+    if (const std::string why = why_no_staircase(landscape, policy); !why.empty())
+        throw Error("walking a policy through a landscape", policy.name, why);
+    struct Read {
+        size_t signal, value;
+    };
+    std::vector<Read> reads; // what enabled triggers compare and the row tells by itself
+    std::vector<PublishedSignal> published;
+    for (size_t i = 0; i < policy.signals.size(); ++i)
+        published.push_back(published_form(policy.signals[i], i));
+    const std::vector<Signal> table = signal_table(published);
+    for (const Trigger& trigger : policy.triggers) {
+        if (!trigger.enabled || is_kl(trigger) || trigger.signal == "steps_since_refresh") continue;
+        if (trigger.published) continue; // weighed below
+        reads.push_back(
+            {require_signal(trigger.signal, "a landscape"), *landscape.value_index(trigger.signal)});
+    }
+    const size_t kl_id = require_signal("kl_nats", "a landscape"),
+                 mean_id = require_signal("kl_mean_nats", "a landscape");
+
+    std::vector<float> values(table.size(), absent());
+    KnownKl kl(landscape, landscape.value_index("kl_nats"));
+    Steps steps(landscape);
+    std::vector<int64_t> fired;
+    std::optional<int64_t> last_splice;
+    int64_t last_pass = 0;
+    for (int64_t t = 1; t <= landscape.num_steps(); ++t) {
+        steps.step(t);
+        if (t == landscape.num_steps()) break; // after the last choice a refresh could change nothing
+        for (const Read& read : reads)
+            values[read.signal] = landscape.cell(read.value, steps.row(), t);
+        for (size_t i = 0; i < policy.signals.size(); ++i) {
+            values[published_id(i)] = weighted_value(policy.signals[i], [&](std::string_view term) {
+                if (term == "steps_since_refresh") return static_cast<float>(t - last_splice.value_or(0));
+                const auto value = landscape.value_index(term);
+                return value ? landscape.cell(*value, steps.row(), t) : absent();
+            });
+        }
+        values[kl_id] = values[mean_id] = absent();
+        const Boundary boundary = {.step = t,
+                                   .tokens_since_splice = t - last_splice.value_or(0),
+                                   .tokens_since_pass = t - last_pass,
+                                   .last_splice_step = last_splice,
+                                   .automatic_steps = fired,
+                                   .signals = values,
+                                   .table = table};
+        Decision decision = decide(policy, boundary);
+        if (decision.kind == Decision::Kind::probe) {
+            kl.read(t, steps.row());
+            values[kl_id] = kl.at(t);
+            values[mean_id] = kl.mean(last_splice.value_or(0), t);
+            decision = decide(policy, boundary); // sees the new values: the span is of `values`
+            last_pass = t;
+            if (decision.kind != Decision::Kind::refresh) steps.probe(t);
+        }
+        if (decision.kind != Decision::Kind::refresh) continue;
+        kl.read(t, steps.row());
+        last_pass = t;
+        last_splice = t;
+        fired.push_back(t);
+        steps.refresh(t);
+    }
+    return steps.finish();
+}
+
+double row_cost(const Landscape& landscape, int64_t a, int64_t b) {
+    double sum = 0;
+    for (int64_t step = a + 1; step <= b; ++step)
+        sum += landscape.loss(a, step);
+    return sum;
+}
+
+double refresh_gain(const Landscape& landscape, int64_t j, int64_t i, std::optional<int64_t> horizon) {
+    RL_ASSERT(j < i);
+    const int64_t end = horizon ? std::min(landscape.num_steps(), i + *horizon) : landscape.num_steps();
+    double gain = 0;
+    for (int64_t step = i + 1; step <= end; ++step)
+        gain += landscape.loss(j, step) - landscape.loss(i, step);
+    return gain;
+}
+
+} // namespace refreshlab

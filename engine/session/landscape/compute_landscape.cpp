@@ -1,0 +1,266 @@
+#include "engine/session/landscape/compute_landscape.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/session/landscape/row_block.h"
+#include "engine/session/parts/row_ring.h"
+#include "engine/session/parts/teacher_reader.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr auto doing = "computing a landscape";
+constexpr int64_t most_rows_at_once = 64;
+
+bool wants_teacher_rows(const LandscapeRequest& request) {
+    return std::ranges::find(request.values, "kl_nats") != request.values.end();
+}
+
+/// Columns that the teacher makes: of the prompt and of y_1 .. y_{N-1}.
+int64_t shared_columns(const LandscapeRequest& request) {
+    return static_cast<int64_t>(request.prompt_ids.size() + request.tokens.size()) - 1;
+}
+
+int64_t column_bytes(const ModelConfig& config, at::ScalarType dtype) {
+    return 2 * config.num_layers * config.num_kv_heads * config.head_dim *
+           static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+/// Rows per forward whose scratch columns take a quarter of what the device has left, and at least one.
+int64_t rows_at_once(const ModelPair& pair, const LandscapeRequest& request, const MemoryQuery& available) {
+    const int64_t wanted = std::clamp<int64_t>(request.rows_at_once, 1, most_rows_at_once);
+    const auto bytes = available(pair.student->device().str());
+    if (!bytes) return wanted;
+    const int64_t row = column_bytes(pair.student->config(), pair.student->dtype()) *
+                        (static_cast<int64_t>(request.tokens.size()) - 1);
+    return std::clamp<int64_t>(*bytes / 4 / std::max<int64_t>(row, 1), 1, wanted);
+}
+
+/// Rows [first, first + n) of a list are computed together.
+std::vector<std::vector<int64_t>> blocks_of(const LandscapeRequest& request, const Landscape& known,
+                                            int64_t at_once) {
+    std::vector<std::vector<int64_t>> blocks;
+    for (const auto& level : landscape_levels(known.num_rows(), request.every)) {
+        std::vector<int64_t> block;
+        for (const int64_t j : level) {
+            if (known.has_row(j)) continue;
+            block.push_back(j);
+            if (static_cast<int64_t>(block.size()) == at_once) blocks.push_back(std::exchange(block, {}));
+        }
+        if (!block.empty()) blocks.push_back(std::move(block));
+    }
+    return blocks;
+}
+
+/// What the teacher says of the text.
+struct TeacherReading {
+    std::unique_ptr<KvCache> cache; ///< columns of the prompt and of y_1 .. y_{N-1}
+    std::vector<float> logprob;     ///< [N], of y_1, y_2, ...
+    at::Tensor rows;                ///< [N - 1, vocab] fp32 on the host; undefined unless wanted
+};
+
+/// The prompt as a session prefills it: logits of its last row alone.
+at::Tensor prefill_prompt(const LlamaModel& teacher, KvCache& cache, std::span<const int32_t> prompt) {
+    StepInputs in;
+    in.tokens = prompt;
+    in.origin = Origin::teacher_prefill;
+    return teacher.forward().prefill(cache, in).logits;
+}
+
+TeacherReading read_text(const LlamaModel& teacher, const LandscapeRequest& request,
+                         const std::function<bool()>& goes_on) {
+    TeacherReading reading;
+    reading.cache = teacher.make_cache(shared_columns(request));
+    const std::span<const int32_t> text = request.tokens;
+    const at::Tensor first = prefill_prompt(teacher, *reading.cache, request.prompt_ids);
+    kernels::RowAsk ask;
+    ask.tokens = text.first(1);
+    reading.logprob.push_back(static_cast<float>(kernels::summarize_rows(first, ask)[0].logprob));
+    const auto steps = static_cast<int64_t>(text.size()) - 1;
+    if (wants_teacher_rows(request))
+        reading.rows = at::empty({steps, teacher.config().vocab_size}, at::TensorOptions().dtype(at::kFloat));
+    for (int64_t begin = 0; begin < steps && goes_on();) {
+        const int64_t n = std::min(pass_chunk, steps - begin);
+        StepInputs in;
+        in.tokens = text.subspan(static_cast<size_t>(begin), static_cast<size_t>(n));
+        in.origin = Origin::teacher_decode;
+        in.rows = Rows::all;
+        in.logits = reading.rows.defined();
+        in.ask.emplace().tokens = text.subspan(static_cast<size_t>(begin) + 1, static_cast<size_t>(n));
+        const StepOutputs out = teacher.forward().prefill(*reading.cache, in);
+        for (const kernels::RowSummary& row : out.summary)
+            reading.logprob.push_back(static_cast<float>(row.logprob));
+        if (reading.rows.defined()) reading.rows.narrow(0, begin, n).copy_(out.logits);
+        begin += n;
+    }
+    return reading;
+}
+
+LandscapeInfo info_of(const ModelPair& pair, const LandscapeRequest& request, const Execution& execution,
+                      std::vector<float> teacher_logprob) {
+    LandscapeInfo info;
+    info.prompt_ids = request.prompt_ids;
+    info.tokens = request.tokens;
+    info.values = request.values;
+    info.teacher_logprob = std::move(teacher_logprob);
+    info.teacher = request.teacher_digest;
+    info.student = request.student_digest;
+    info.device = pair.student->device().str();
+    info.dtype = c10::toString(pair.student->dtype());
+    info.kernel_set = kernel_set_of(pair, *execution);
+    info.kept_rows = std::min(ring_rows, std::min(pair.context(), shared_columns(request) + 1));
+    return info;
+}
+
+/// Throws unless rows computed now can stand beside those of `known`. \param ours  of what would be computed now
+void require_same(const Landscape& known, const LandscapeRequest& request, const LandscapeInfo& ours) {
+    const LandscapeInfo& info = known.info();
+    const auto refuse = [](const std::string& what) {
+        throw Error(doing, "the landscape that is there", what, "write to another file");
+    };
+    if (info.prompt_ids != request.prompt_ids || info.tokens != request.tokens) refuse("is of another text");
+    const auto other = [](const std::string& a, const std::string& b) {
+        return !a.empty() && !b.empty() && a != b;
+    };
+    if (other(info.teacher, request.teacher_digest)) refuse("was made with another teacher");
+    if (other(info.student, request.student_digest)) refuse("was made with another student");
+    if (info.values != request.values) refuse("holds other values");
+    if (other(info.dtype, ours.dtype)) refuse("was computed in " + info.dtype);
+    if (!same_kernel_bits(info.kernel_set, ours.kernel_set))
+        refuse("was computed with the kernel set " + info.kernel_set + ", which rounds differently");
+}
+
+} // namespace
+
+void check_landscape(const ModelPair& pair, const LandscapeRequest& request) {
+    if (!pair.teacher || !pair.student)
+        throw Error(doing, {}, "it takes a teacher and a student", "give --teacher and --student");
+    if (pair.geometry_difference) {
+        throw Error(
+            doing, "the pair",
+            fmt::format("the KV geometries differ ({}): in rebuild mode nothing is copied, so a refresh "
+                        "changes nothing and there is no landscape",
+                        *pair.geometry_difference),
+            "take a student with the teacher's KV geometry");
+    }
+    if (request.prompt_ids.empty()) throw Error(doing, "the prompt", "gives no tokens");
+    if (request.tokens.size() < 2) {
+        throw Error(doing, "the text",
+                    fmt::format("has {} token{}, and a landscape needs two at least", request.tokens.size(),
+                                request.tokens.size() == 1 ? "" : "s"),
+                    "give a longer text");
+    }
+    if (shared_columns(request) > pair.context()) {
+        throw Error(doing, "the text",
+                    fmt::format("prompt and text have {} tokens to read and the models' context is {}",
+                                shared_columns(request), pair.context()),
+                    "shorten it, or set --max-tokens");
+    }
+    const int64_t vocab = std::min(pair.teacher->config().vocab_size, pair.student->config().vocab_size);
+    for (const auto* ids : {&request.prompt_ids, &request.tokens}) {
+        for (const int32_t id : *ids) {
+            if (id < 0 || id >= vocab)
+                throw Error(doing, "the text",
+                            fmt::format("token id {} is outside the models' vocabulary of {}", id, vocab));
+        }
+    }
+    if (request.every < 1) throw Error(doing, "--every", "must be 1 or more");
+    for (const std::string& name : request.values) {
+        if (const std::string why = why_no_landscape_value(name); !why.empty())
+            throw Error(doing, name, "has no cells: " + why);
+    }
+}
+
+std::vector<MemoryEstimate> memory_of_landscape(const ModelPair& pair, const LandscapeRequest& request,
+                                                const MemoryQuery& available) {
+    const int64_t at_once = rows_at_once(pair, request, available),
+                  steps = static_cast<int64_t>(request.tokens.size()) - 1, shared = shared_columns(request);
+    const auto need = [](const char* name, const LlamaModel& model, int64_t capacity, int64_t rows) {
+        ModelNeed of;
+        of.name = name;
+        of.config = model.config();
+        of.dtype = model.dtype() == at::kBFloat16 ? Dtype::bf16
+                   : model.dtype() == at::kHalf   ? Dtype::f16
+                                                  : Dtype::f32;
+        of.device = model.device().str();
+        of.capacity = capacity;
+        of.logit_rows = rows;
+        of.loaded = true;
+        return of;
+    };
+    const ModelNeed needs[] = {need("teacher", *pair.teacher, shared, pass_chunk),
+                               need("student", *pair.student, shared + at_once * steps, 3 * at_once)};
+    std::vector<MemoryEstimate> estimates = estimate_memory(needs, available);
+    const int64_t cells = steps * (steps + 1) / 2 / request.every + steps,
+                  rows = wants_teacher_rows(request) ? steps * pair.teacher->config().vocab_size : 0,
+                  host = (cells * static_cast<int64_t>(request.values.size()) + rows) * 4;
+    const auto cpu = std::ranges::find(estimates, "cpu", &MemoryEstimate::device);
+    if (cpu != estimates.end()) {
+        cpu->workspace += host;
+    } else {
+        MemoryEstimate estimate;
+        estimate.device = "cpu";
+        estimate.workspace = host;
+        estimate.available = available("cpu");
+        estimates.push_back(std::move(estimate));
+    }
+    return estimates;
+}
+
+std::shared_ptr<const Landscape>
+compute_landscape(const ModelPair& pair, const LandscapeRequest& request, const Execution& execution,
+                  const std::shared_ptr<const Landscape>& known,
+                  const std::function<bool(const LandscapeProgress&)>& progress) {
+    RL_ASSERT(execution != nullptr);
+    check_landscape(pair, request);
+    if (known) require_same(*known, request, info_of(pair, request, execution, {}));
+    require_memory(memory_of_landscape(pair, request));
+    const kernels::ExecutionScope scope(*execution);
+    const c10::InferenceMode guard;
+
+    LandscapeProgress now;
+    now.landscape = known;
+    const auto goes_on = [&] { return !progress || progress(now); };
+    TeacherReading teacher = read_text(*pair.teacher, request, goes_on);
+    if (teacher.logprob.size() != request.tokens.size()) return known; // ended while the teacher read
+    Landscape landscape(info_of(pair, request, execution, std::move(teacher.logprob)));
+    for (int64_t j = 0; known && j < known->num_rows(); ++j) {
+        if (known->has_row(j)) landscape.put_row(known->row(j));
+    }
+
+    const auto blocks = blocks_of(request, landscape, rows_at_once(pair, request, device_memory_available));
+    int64_t most = 0;
+    for (const auto& block : blocks) {
+        const int64_t columns = RowBlock::columns(block, landscape.num_tokens());
+        most = std::max(most, columns);
+        now.cells += columns;
+    }
+    const auto cache = pair.student->make_cache(shared_columns(request) + most);
+    cache->adopt_prefix(*teacher.cache, shared_columns(request));
+    teacher.cache.reset();
+    RowBlock rows(*pair.student, *cache, landscape.info(), teacher.rows);
+    const auto step_done = [&](int64_t cells) {
+        now.cells_done += cells;
+        return goes_on();
+    };
+    for (const auto& block : blocks) {
+        const auto computed = rows.compute(block, step_done);
+        if (computed.empty()) break;
+        for (const auto& row : computed)
+            landscape.put_row(row);
+        now.landscape = std::make_shared<Landscape>(landscape);
+        if (!goes_on()) break;
+    }
+    return now.landscape;
+}
+
+} // namespace refreshlab
