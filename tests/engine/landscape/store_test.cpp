@@ -23,9 +23,9 @@ namespace fs = std::filesystem;
 class Trace {
 public:
     explicit Trace(const std::string& name)
-        : m_file(fs::path(RL_BUILD_DIR) / "test-files" / ("landscape-" + name + ".rltrace")) {
+        : m_file(fs::path(RL_BUILD_DIR) / "test-files" / ("landscape-" + name + ".rlt")) {
         fs::create_directories(m_file.parent_path());
-        fs::copy_file(fs::path(RL_SOURCE_DIR) / "tests/engine/record/schema3.rltrace", m_file,
+        fs::copy_file(fs::path(RL_SOURCE_DIR) / "tests/engine/record/schema3.rlt", m_file,
                       fs::copy_options::overwrite_existing);
     }
     ~Trace() {
@@ -121,7 +121,7 @@ TEST_CASE("writing a landscape where none can stand changes nothing", "[landscap
     CHECK_THAT(refused("no-such-file.rlt", "x"), ContainsSubstring("no such file"));
     CHECK_THAT(refused(fs::path(RL_SOURCE_DIR) / "README.md", "x"),
                ContainsSubstring("not a RefreshLab trace"));
-    fs::copy_file(fs::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rltrace", trace.file(),
+    fs::copy_file(fs::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rlt", trace.file(),
                   fs::copy_options::overwrite_existing);
     CHECK_THAT(refused(trace.file(), trace.run()->info().id),
                ContainsSubstring("schema 2, which has no place"));
