@@ -48,7 +48,7 @@ std::string comparison_words(const RefreshPolicy& policy, const TriggerHit& hit)
 std::string why(const UiContext& ctx, const RefreshEvent& event) {
     std::string label = "by hand";
     for (const TriggerHit& hit : event.hits) {
-        if (hit.signal == scheduled_hit) why = "scheduled";
+        if (hit.signal == scheduled_hit) label = "scheduled";
         if (hit.trigger < 0 || hit.signal.empty()) continue;
         const Signal* signal = ctx.find_signal_info(hit.signal);
         label = signal ? std::string(signal->label) : hit.signal;

@@ -107,7 +107,7 @@ private:
         const bool unit = right - start > ImGui::CalcTextSize("teacher pass< 0.01 ms").x + em;
         const float number = ImGui::CalcTextSize(unit ? "< 0.01 ms" : "< 0.01").x + em * 0.4F;
         std::string of =
-            one ? fmt::format("step {}", last)
+            one ? fmt::format("step {}", format_thousands(last))
                 : fmt::format("mean of {}",
                               last == first ? "1 step" : fmt::format("{} steps", last - first + 1));
         if (ImGui::CalcTextSize(of.c_str()).x > right - start - number)
@@ -188,7 +188,7 @@ private:
                     ImGui::Text("%c", letter);
                     ImGui::PopStyleColor();
                     ImGui::SameLine(start + em * 1.4F);
-                    ImGui::TextUnformatted(fmt::format("step {}", event.step).c_str());
+                    ImGui::TextUnformatted(fmt::format("step {}", format_thousands(event.step)).c_str());
                     ImGui::SameLine(start + em * 6.7F);
                     ImGui::TextDisabled("%s", fmt::format("{} columns", event.spliced).c_str());
                     ImGui::SameLine();

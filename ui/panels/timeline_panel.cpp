@@ -15,6 +15,7 @@
 #include "ui/scene/policy/command_words.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/theme/run_colours.h"
+#include "ui/widgets/copy_menu.h"
 #include "ui/widgets/offer_run.h"
 
 #include <fmt/format.h>
@@ -70,6 +71,7 @@ private:
     void draw_mark_rug(UiContext& ctx, const Strip& strip, const RefreshMarks& marks, bool hovered);
     void draw_mark_letters(UiContext& ctx, const Strip& strip, const RefreshMarks& marks, bool hovered);
     void draw_cursor(UiContext& ctx, const Strip& strip);
+    [[nodiscard]] std::vector<CopyItem> copy_items(const UiContext& ctx, const Strip& strip) const;
     void scrub(UiContext& ctx, const Strip& strip);
     void drag_range(UiContext& ctx, const Strip& strip);
 
@@ -78,6 +80,7 @@ private:
     ColourRange m_colour_range; ///< height of the chart: widens at once, never jumps back within a run
     std::vector<double> m_x, m_low, m_high;
     Grip m_grip = Grip::none;
+    CopyMenu m_menu;
     double m_grip_offset = 0;
     bool m_on_mark = false;
 };
@@ -112,11 +115,12 @@ void TimelinePanel::draw(UiContext& ctx) {
     ImGui::InvisibleButton("##scrub", {strip.right - strip.left, strip.axis - strip.marks});
     const bool hovered = ImGui::IsItemHovered(), active = ImGui::IsItemActive();
     if (hovered && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) ctx.time.fit_request = true;
+    const bool menu = m_menu.draw("##timeline menu", [&] { return copy_items(ctx, strip); });
     draw_chart(ctx, strip);
     draw_value_labels(ctx, strip);
     m_on_mark = false;
-    draw_marks(ctx, strip, hovered && !active);
-    if (hovered || active) scrub(ctx, strip);
+    draw_marks(ctx, strip, hovered && !active && !menu);
+    if ((hovered && !menu) || active) scrub(ctx, strip);
     draw_cursor(ctx, strip);
 
     if (strip.axis < strip.bottom) {
@@ -127,6 +131,19 @@ void TimelinePanel::draw(UiContext& ctx) {
     }
     ImGui::SetCursorScreenPos(at);
     ImGui::Dummy({room.x, height});
+}
+
+/// Of the step under the mouse, and of the shown one.
+std::vector<CopyItem> TimelinePanel::copy_items(const UiContext& ctx, const Strip& strip) const {
+    const auto step = static_cast<int64_t>(std::llround(strip.step(ImGui::GetMousePos().x)));
+    std::vector<CopyItem> items;
+    if (step >= 1 && step <= ctx.steps)
+        items.push_back({fmt::format("Copy step {}", format_thousands(step)), fmt::format("{}", step)});
+    std::string refreshes;
+    for (size_t i = 0, n = ctx.recording->refreshes().size(); i < n; ++i)
+        refreshes += fmt::format("{}{}", i > 0 ? "," : "", ctx.recording->refreshes()[i].step);
+    if (!refreshes.empty()) items.push_back({"Copy the steps of all refreshes", refreshes});
+    return items;
 }
 
 void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {

@@ -203,8 +203,8 @@ void the_run_before_stays(Robot& r) {
     GUI_CHECK(r.enabled("file.run_before"));
     r.act("file.run_before");
     GUI_CHECK(r.until([&] { return r.ctx().recording == first; }, 10));
-    GUI_CHECK(first->steps() == 9 && r.recording() == second && !r.enabled("file.run_before"));
-    r.act("file.close_trace");
+    GUI_CHECK(first->steps() == 9 && r.recording() == second && r.checked("file.run_before"));
+    r.act("file.run_before");
     GUI_CHECK(r.until([&] { return r.ctx().recording == second; }, 10));
     // A rewind gives up the steps behind it: they stay as well.
     r.engine().send(command::Rewind{3});

@@ -62,13 +62,29 @@ void AttentionPanel::draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) 
     draw_map_lines(ctx, f, min, max);
     ImGui::SetCursorScreenPos(min);
     const bool clicked = ImGui::InvisibleButton("map", ImVec2(width, height));
-    if (!ImGui::IsItemHovered()) return;
     const ImVec2 mouse = ImGui::GetIO().MousePos;
-    const auto query =
+    const auto row =
         m_window.first_query + static_cast<int64_t>(static_cast<double>((mouse.y - min.y) / height) *
                                                     static_cast<double>(m_window.rows()));
-    hover_key(ctx, f, std::clamp(query, m_window.first_query, m_window.last_query),
-              static_cast<int64_t>(f.axis.key_at(mouse.x)), clicked);
+    const int64_t query = std::clamp(row, m_window.first_query, m_window.last_query);
+    if (m_menu.draw("##head menu", [&] { return copy_items(ctx, f, query); }) || !ImGui::IsItemHovered())
+        return;
+    hover_key(ctx, f, query, static_cast<int64_t>(f.axis.key_at(mouse.x)), clicked);
+}
+
+/// The weights of a row, as a spreadsheet takes them.
+std::vector<CopyItem> AttentionPanel::copy_items(const UiContext& ctx, const Frame& f, int64_t query) const {
+    const auto weights =
+        attention_row(*f.recording, query, m_colours.of(), ctx.selection.layer, ctx.selection.head);
+    if (weights.empty()) return {};
+    std::string text = "position\ttoken\tweight\n";
+    for (size_t key = 0; key < weights.size(); ++key)
+        text += fmt::format("{}\t{}\t{}\n", key,
+                            position_label(*f.recording, static_cast<int64_t>(key), attention_label_chars),
+                            weights[key]);
+    return {{fmt::format("Copy the weights of step {}, layer {}, head {}",
+                         format_thousands(query - f.prompt + 1), ctx.selection.layer, ctx.selection.head),
+             std::move(text)}};
 }
 
 /// A hatch where the rows of queries were not recorded.

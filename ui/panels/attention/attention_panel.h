@@ -5,6 +5,7 @@
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/attention/attention_view.h"
 #include "ui/scene/attention/head_ranking.h"
+#include "ui/widgets/copy_menu.h"
 
 #include <array>
 #include <cstdint>
@@ -56,6 +57,7 @@ private:
     // attention_strip.cpp, attention_head_map.cpp
     void draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
     void draw_map(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max);
+    [[nodiscard]] std::vector<CopyItem> copy_items(const UiContext& ctx, const Frame& f, int64_t query) const;
     void draw_map_rows(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max);
     void draw_map_cells(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max, bool changed);
     void draw_map_lines(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max);
@@ -66,6 +68,7 @@ private:
     [[nodiscard]] float row_y(ImVec2 min, ImVec2 max, int64_t query) const;
 
     AttentionColours m_colours;
+    CopyMenu m_menu; ///< of the enlarged head's map
     int m_rows = 64; ///< queries shown
     HeadOrder m_order = HeadOrder::place;
     int m_best = 12;            ///< heads that a ranking shows

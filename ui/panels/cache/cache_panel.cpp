@@ -235,6 +235,12 @@ void CachePanel::hover(UiContext& ctx, Frame& f) {
     const bool clicked = ImGui::InvisibleButton(
         "map", ImVec2(std::max(1.0F, f.x1 - f.x0), std::max(1.0F, f.axis_y - f.origin_y0)));
     const CacheColumns& columns = m_state.columns();
+    if (m_menu.draw("##cache menu", [&] {
+            return m_under_mouse.empty()
+                       ? std::vector<CopyItem>()
+                       : std::vector<CopyItem>{{"Copy what is known of this position", m_under_mouse}};
+        }))
+        return;
     if (!ImGui::IsItemHovered() || columns.length() == 0) return;
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     const auto position =
@@ -251,6 +257,7 @@ void CachePanel::hover(UiContext& ctx, Frame& f) {
                                 0, layers - 1);
         text += drift_text(m_state.drift(), layer, position);
     }
+    m_under_mouse = text;
     if (m_factor > 1) text += fmt::format("\nOne pixel shows the maximum of {} positions", m_factor);
     ImGui::SetTooltip("%s", text.c_str());
     if (clicked) {

@@ -3,6 +3,7 @@
 #include "ui/panels/panel.h"
 #include "ui/scene/maps/cache_view.h"
 #include "ui/scene/maps/colour_maps.h"
+#include "ui/widgets/copy_menu.h"
 
 #include <cstdint>
 #include <string>
@@ -48,6 +49,8 @@ private:
     int m_texels = 0, m_drift_texels = 0;
     std::string m_look, m_drift_look;
     uint64_t m_image_revision = 0, m_drift_image_revision = 0;
+    CopyMenu m_menu;
+    std::string m_under_mouse; ///< what the tooltip says
 };
 
 } // namespace refreshlab::ui

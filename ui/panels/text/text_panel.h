@@ -55,7 +55,7 @@ private:
     void draw_flags(UiContext& ctx, const Metrics& m, size_t begin, size_t end, ImVec2 origin);
     void hover_token(UiContext& ctx, const Metrics& m, ImVec2 origin, bool clicked);
     void draw_fragment(UiContext& ctx, const Metrics& m, size_t index, ImVec2 origin);
-    void draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, ImVec2 at);
+    void draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, bool crowd, ImVec2 at);
     void draw_frame(const Metrics& m, int64_t token, ImVec2 origin, ImU32 colour, float thickness);
     // text_find.cpp
     void draw_find(UiContext& ctx);

@@ -114,12 +114,17 @@ void TextPanel::draw_flags(UiContext& ctx, const Metrics& m, size_t begin, size_
     const int64_t first_token = m_text.fragments()[begin].token + 1,
                   last_token = m_text.fragments()[end - 1].token + 1;
     const auto& refreshes = ctx.recording->refreshes();
+    // Letters over every other word say nothing: in a crowd the colour alone stays.
+    const size_t in_sight =
+        first_refresh_from(*ctx.recording, last_token) - first_refresh_from(*ctx.recording, first_token - 1);
+    const bool crowd = static_cast<int64_t>(in_sight) * 6 > last_token - first_token;
     for (size_t i = first_refresh_from(*ctx.recording, first_token - 1), n = refreshes.size(); i < n; ++i) {
         const int64_t token = refreshes[i].step + 1;
         if (token > last_token || refreshes[i].step > ctx.steps) break;
         if (token > static_cast<int64_t>(m_text.num_tokens())) break;
         const auto& f = m_text.fragments()[m_text.token(static_cast<size_t>(token - 1)).first];
-        draw_flag(ctx, m, refreshes[i], {origin.x + f.x, origin.y + static_cast<float>(f.line) * m.pitch});
+        draw_flag(ctx, m, refreshes[i], crowd,
+                  {origin.x + f.x, origin.y + static_cast<float>(f.line) * m.pitch});
     }
 }
 
@@ -204,12 +209,18 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
                           {min.x, min.y, std::max(2.0F, max.x - min.x), max.y - min.y});
 }
 
-void TextPanel::draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, ImVec2 at) {
+void TextPanel::draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, bool crowd,
+                          ImVec2 at) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const ImU32 colour = marker_colour(ctx.theme, event);
     // Between the lines: over the room above its own token, never over the line before.
     const float x = std::floor(at.x) - 2, size = m.flag - 1;
-    list->AddRectFilled({x, at.y}, {x + 1.5F, at.y + m.flag + m.font + 2}, colour);
+    if (!crowd) list->AddRectFilled({x, at.y}, {x + 1.5F, at.y + m.flag + m.font + 2}, colour);
+    if (crowd) {
+        const float tick = std::round(size * 0.45F);
+        list->AddRectFilled({x, at.y + m.flag - tick}, {x + tick, at.y + m.flag}, colour);
+        return;
+    }
     const std::string letter(1, marker_letter(event));
     ImFont* font = ImGui::GetFont();
     const ImVec2 extent = font->CalcTextSizeA(size, 1e6F, 0, letter.c_str());

@@ -4,6 +4,7 @@
 #include "engine/base/json_file.h"
 #include "engine/control/parameters.h"
 #include "ui/base/format.h"
+#include "ui/base/value_format.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +27,7 @@ struct Describe {
     std::string operator()(const command::Stop&) const { return "stopped"; }
     std::string operator()(const command::RefreshNow&) const { return "refresh by hand"; }
     std::string operator()(const command::Rewind& c) const {
-        return fmt::format("rewound to step {}", c.step);
+        return fmt::format("rewound to step {}", format_thousands(c.step));
     }
     std::string operator()(const command::SetParameter& c) const {
         const Parameter* parameter = find_parameter(c.key);
@@ -67,7 +68,7 @@ std::string command_words(const CommandEvent& event) {
 }
 
 std::string describe(const CommandEvent& event) {
-    return fmt::format("step {}: {}", event.step, command_words(event));
+    return fmt::format("step {}: {}", format_thousands(event.step), command_words(event));
 }
 
 std::string set_key(const CommandEvent& event) {

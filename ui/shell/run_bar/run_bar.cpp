@@ -1,4 +1,5 @@
 #include "ui/base/colour.h"
+#include "ui/base/value_format.h"
 #include "ui/shell/parts.h"
 #include "ui/shell/run_bar/action_button.h"
 #include "ui/shell/run_bar/run_numbers.h"
@@ -100,7 +101,8 @@ void RunBar::add_controls() {
         ImGui::TextDisabled("R");
     });
     const bool selected = m_ctx.selection.step.has_value() && m_ctx.steps > 0;
-    add_action(6, apart, "run.rewind", selected ? fmt::format("Rewind to {}", m_ctx.shown_step()) : "Rewind",
+    add_action(6, apart, "run.rewind",
+               selected ? fmt::format("Rewind to {}", format_thousands(m_ctx.shown_step())) : "Rewind",
                {Icon::none, false, false, roomy() ? button_width("Rewind to 0000", {}) : 0});
     const EngineState now = m_ctx.status->state;
     if (now == EngineState::finished || now == EngineState::failed)
@@ -199,8 +201,8 @@ void RunBar::add_right_end() {
             ImGui::SetItemTooltip("Opens Sampling");
         });
     }
-    const std::string live =
-        m_ctx.live() ? std::string(m_ctx.newest()) : fmt::format("Step {}", m_ctx.shown_step());
+    const std::string live = m_ctx.live() ? std::string(m_ctx.newest())
+                                          : fmt::format("Step {}", format_thousands(m_ctx.shown_step()));
     const float live_width = std::max(padded(live.c_str()) + m_em, roomy() ? padded("Step 00000") + m_em : 0);
     add(0, m_em, live_width, true, [this, live, live_width] {
         const bool goes_on = m_ctx.live() && m_ctx.decoding();
