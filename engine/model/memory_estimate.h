@@ -21,7 +21,9 @@ struct ModelNeed {
     std::string device = "cpu"; ///< "cpu" or "cuda:<number>", as at::Device::str() says it
     int64_t capacity = 0;       ///< positions of its KV cache; 0 = no cache
     int64_t logit_rows = 1;     ///< fp32 rows of the vocabulary that are held at once, rings included
-    bool loaded = false;        ///< its weights are there: what the device has left already goes without them
+    std::optional<int64_t>
+        own_elements{};  ///< of weights, where another model holds the rest; nothing: all of them
+    bool loaded = false; ///< its weights are there: what the device has left already goes without them
 };
 
 /// What the models of one device need beyond what is there already, and what the device has. All numbers are bytes.
