@@ -3,7 +3,9 @@
 #include "app/cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/model_path.h"
+#include "engine/control/derive/derive_spec.h"
 #include "engine/model/checkpoint/weight_checks.h"
+#include "engine/model/derive/derive_student.h"
 #include "engine/model/model_source.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/pair/model_pair.h"
@@ -180,6 +182,25 @@ void compare_pair(Report& report, const std::string& teacher, const std::string&
     }
 }
 
+/// A student that is made of its teacher: whether it can be, and what it costs.
+void check_derived(Report& report, const Model& teacher, const std::string& student) {
+    const DeriveSpec spec = derivation_of(student);
+    const ModelShape shape = shape_of(teacher.config);
+    if (const auto fault = derive_fault(spec, &shape)) {
+        report.bad(fault->field, fault->problem);
+        return;
+    }
+    report.good("student", fmt::format("{}: {}", derive_name(spec), describe(spec)));
+    const DeriveCost cost = derive_cost(spec, shape, 4);
+    report.good("weights",
+                fmt::format("{} of its own in f32, the rest is the teacher's; a token reads {}, of the "
+                            "teacher {} (rounded weights as said, others in 16 bits)",
+                            bytes_text(cost.own_bytes), bytes_text(cost.token_bytes),
+                            bytes_text(cost.teacher_token_bytes)));
+    check_memory(report, teacher.folder, student);
+    report.good("verdict", "one tokenizer and one KV geometry: teacher entries can be spliced");
+}
+
 int doctor(const std::vector<std::string>& folders) {
     if (folders.size() > 2) {
         throw Error("checking models", folders[2], "one model too many",
@@ -194,8 +215,18 @@ int doctor(const std::vector<std::string>& folders) {
         wanted = {bundled.teacher_dir, bundled.student_dir};
     }
     std::vector<std::optional<Model>> models;
-    for (const std::string& folder : wanted)
-        models.push_back(check_model(report, folder));
+    const bool derives = wanted.size() == 2 && is_derivation(wanted[1]);
+    if (derives) wanted[1] = settled_model(wanted[1]);
+    if (is_derivation(wanted[0]))
+        throw Error("checking models", wanted[0], "a student is derived from a teacher",
+                    "give the teacher before it");
+    for (const std::string& folder : wanted) {
+        if (!is_derivation(folder)) models.push_back(check_model(report, folder));
+    }
+    if (derives && models[0]) {
+        print("\nteacher and derived student\n");
+        check_derived(report, *models[0], wanted[1]);
+    }
     if (models.size() == 2 && models[0] && models[1]) {
         print("\nteacher and student\n");
         check_memory(report, wanted[0], wanted[1]);
@@ -211,9 +242,10 @@ Command add_doctor_command(CLI::App& app) {
     CLI::App* command = app.add_subcommand(
         "doctor", "Checks device, libraries and models; says what is missing and what to do");
     command
-        ->add_option("MODEL", *folders,
-                     "Checkpoint folders or .gguf files; two are compared as teacher and student (default: "
-                     "the bundled pair)")
+        ->add_option(
+            "MODEL", *folders,
+            "Checkpoint folders or .gguf files; two are compared as teacher and student, which may be "
+            "derive:SPEC (default: the bundled pair)")
         ->type_name("MODEL");
     return [folders] { return doctor(*folders); };
 }

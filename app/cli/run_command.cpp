@@ -101,7 +101,10 @@ int replay_trace(const Options& options) {
     RunConfig models = options.run.with_models(recorded.info().config);
     models.kernels =
         KernelSet::automatic; // a recorded set may be another processor's; weights do not depend on it
-    const auto pair = load_pair(models);
+    const RunInfo& info = recorded.info();
+    // The ids that were read: a derived student may depend on them.
+    const auto pair = load_pair(
+        models, {}, std::make_shared<const RunText>(RunText{{info.rendered_prompt, info.prompt_ids, 0}, {}}));
     const auto again = replay(recorded, pair);
     TextOut out(pair->tokenizer);
     for (const int32_t id : again->token_ids())

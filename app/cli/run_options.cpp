@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/control/derive/derive_spec.h"
 #include "engine/control/parameters.h"
 #include "engine/session/pair/pair_check.h"
 #include "kernels/execution/cores.h"
@@ -108,9 +109,11 @@ void RunOptions::add_to(CLI::App& command) {
                     "Teacher: a checkpoint folder or a .gguf file (default: the bundled teacher)")
         ->type_name("MODEL");
     command
-        .add_option("--student", m_student,
-                    "Student: a checkpoint folder or a .gguf file (default: the bundled student)")
-        ->type_name("MODEL");
+        .add_option(
+            "--student", m_student,
+            "Student: a checkpoint folder, a .gguf file, or derive:SPEC, made of the teacher's weights: "
+            "derive:bits=3,group=32 (docs/howto/derived-students.md); default: the bundled student")
+        ->type_name("MODEL|derive:SPEC");
     command
         .add_option("--mode", m_mode,
                     "Who prefills and decodes: teacher, student, overfill (teacher prefills, student "
@@ -164,7 +167,8 @@ std::vector<NamedFile> RunOptions::inputs(const RunConfig& config) const {
             {"--given-file", m_given_file},
             {"--policy", m_policy},
             {"--teacher", config.teacher_dir},
-            {"--student", config.student_dir}};
+            {"--student", is_derivation(config.student_dir) ? derivation_of(config.student_dir).text
+                                                            : config.student_dir}};
 }
 
 RunConfig RunOptions::with_models(RunConfig base) const {
@@ -178,6 +182,10 @@ RunConfig RunOptions::with_models(RunConfig base) const {
     for (const auto& [field, value] : given) {
         if (!value.empty()) field = value;
     }
+    if (is_derivation(base.teacher_dir))
+        throw Error("reading --teacher", base.teacher_dir, "a teacher cannot be derived",
+                    "give a folder or a .gguf file; --student takes derive:SPEC");
+    base.student_dir = settled_model(base.student_dir);
     return base;
 }
 
@@ -185,6 +193,7 @@ void RunOptions::leave_out_bundled(RunConfig& config) const {
     const bool alone = config.mode == Mode::student   ? m_teacher.empty() && !m_student.empty()
                        : config.mode == Mode::teacher ? m_student.empty() && !m_teacher.empty()
                                                       : false;
+    if (is_derivation(config.student_dir)) return; // of whichever teacher there is
     if (!alone || check_pair(config.teacher_dir, config.student_dir).same_tokenizer) return;
     const bool teacher = config.mode == Mode::student;
     (teacher ? config.teacher_dir : config.student_dir).clear();

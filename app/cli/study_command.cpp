@@ -83,7 +83,7 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
         settings.prompts =
             options.prompts.empty() ? assets / "prompts" : std::filesystem::path(options.prompts);
         if (!options.teacher.empty()) settings.base.teacher_dir = options.teacher;
-        if (!options.student.empty()) settings.base.student_dir = options.student;
+        if (!options.student.empty()) settings.base.student_dir = settled_model(options.student);
         if (!options.device.empty()) settings.base.device = options.device;
         if (!options.dtype.empty()) settings.base.dtype = dtype_of(options.dtype);
         if (!options.kernels.empty()) set_parameter(settings.base, "kernels", options.kernels);

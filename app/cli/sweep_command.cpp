@@ -121,7 +121,7 @@ int sweep(const Options& options) {
                                       sweep_files(fs::path(options.spec).parent_path(), assets));
     for (SweepRow& row : spec.rows) {
         if (!options.teacher.empty()) row.config.teacher_dir = options.teacher;
-        if (!options.student.empty()) row.config.student_dir = options.student;
+        if (!options.student.empty()) row.config.student_dir = settled_model(options.student);
     }
     const RunConfig bundled = first_start_config(assets);
     const bool needed = std::any_of(spec.rows.begin(), spec.rows.end(), [&](const SweepRow& row) {

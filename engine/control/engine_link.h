@@ -1,11 +1,13 @@
 #pragma once
 
 #include "engine/control/command.h"
+#include "engine/control/derive/derive_spec.h"
 #include "engine/control/run_outlook.h"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ enum class EngineState : uint8_t { idle, loading, prefilling, running, paused, f
 /// What a person must always see about a model.
 struct ModelSummary {
     std::string name, dir, device, dtype;
+    int64_t hidden = 0, intermediate = 0;
     int64_t parameters = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab_size = 0,
             max_position = 0;
     int64_t weight_bytes = 0;
@@ -43,9 +46,10 @@ struct EngineStatus {
     /// Ticket of the newest command that was answered, that is, applied or refused. Every earlier command has been
     /// answered too, or a later one of the same kind has taken its place.
     uint64_t answered = 0;
-    RunConfig applied;             ///< configuration as the engine uses it now
-    ModelSummary teacher, student; ///< empty names while nothing is loaded
-    std::vector<PairFact> pair;    ///< of the loaded pair; empty with one model
+    RunConfig applied;                   ///< configuration as the engine uses it now
+    ModelSummary teacher, student;       ///< empty names while nothing is loaded
+    std::vector<PairFact> pair;          ///< of the loaded pair; empty with one model
+    std::optional<DerivedFacts> derived; ///< of a student that was made of the teacher's weights
     /// The KV geometries differ: nothing is copied between the caches, a refresh recomputes the student's own columns.
     bool rebuild_mode = false;
     std::string note;             ///< what a person must know about the pair ("rebuild mode: ...")

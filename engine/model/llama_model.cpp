@@ -86,11 +86,17 @@ std::unique_ptr<LlamaModel> LlamaModel::from_weights(
     const std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>& weight,
     at::Device device, at::ScalarType dtype) {
     const c10::InferenceMode guard;
+    return of_weights(config, LlamaWeights::gather(config, weight, device, dtype), device, dtype);
+}
+
+std::unique_ptr<LlamaModel> LlamaModel::of_weights(const ModelConfig& config, LlamaWeights weights,
+                                                   at::Device device, at::ScalarType dtype) {
+    const c10::InferenceMode guard;
     auto impl = std::make_unique<Impl>();
     impl->config = config;
     impl->device = device;
     impl->dtype = dtype;
-    impl->weights = LlamaWeights::gather(config, weight, device, dtype);
+    impl->weights = std::move(weights);
     impl->rope = RopeTable(config, device);
     return std::unique_ptr<LlamaModel>(new LlamaModel(std::move(impl)));
 }

@@ -45,6 +45,9 @@ public:
     from_weights(const ModelConfig& config,
                  const std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>& weight,
                  at::Device device, at::ScalarType dtype);
+    /// A model of weights that are there already, on their device and in their dtype; tensors are shared with whoever has them.
+    [[nodiscard]] static std::unique_ptr<LlamaModel>
+    of_weights(const ModelConfig& config, LlamaWeights weights, at::Device device, at::ScalarType dtype);
     ~LlamaModel();
 
     /// Keeps the first `rows` rows of the head and of the vocabulary; config().vocab_size becomes `rows`. Checkpoints of one
@@ -55,7 +58,8 @@ public:
     [[nodiscard]] const ModelConfig& config() const;
     [[nodiscard]] at::Device device() const;
     [[nodiscard]] at::ScalarType dtype() const;
-    [[nodiscard]] int64_t weight_bytes() const; ///< held, padding of odd widths included
+    [[nodiscard]] int64_t
+    weight_bytes() const; ///< held, padding of odd widths included; without what another model holds
 
     /// A cache of this model's geometry, dtype and device. Throws Error{failure} when the memory is not there.
     [[nodiscard]] std::unique_ptr<KvCache> make_cache(int64_t capacity) const;

@@ -21,6 +21,8 @@ struct ModelNeed {
     std::string device = "cpu"; ///< "cpu" or "cuda:<number>", as at::Device::str() says it
     int64_t capacity = 0;       ///< positions of its KV cache; 0 = no cache
     int64_t logit_rows = 1;     ///< fp32 rows of the vocabulary that are held at once, rings included
+    /// Of weights, where another model holds the rest; nothing: all of them.
+    std::optional<int64_t> own_elements{};
     bool loaded =
         false; ///< its weights are on the device already, and `available` does not count that memory
 };

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/base/model_path.h"
 #include "engine/model/checkpoint/checkpoint.h"
 #include "engine/model/checkpoint/weight_checks.h"
@@ -68,6 +69,20 @@ public:
         refuse_unread_weights(config, *checkpoint);
         return checkpoint;
     }
+    [[nodiscard]] std::vector<TextFile> folder_texts(const ModelConfig& config,
+                                                     const std::string& dtype) const override {
+        std::vector<TextFile> texts;
+        for (const auto& [name, path] : files()) {
+            if (name.ends_with(".safetensors") || name == "model.safetensors.index.json") continue;
+            texts.push_back({name, read_file(path)});
+            if (name != "config.json") continue;
+            nlohmann::json object = parse_json(texts.back().text, path.string());
+            object["intermediate_size"] = config.intermediate_size;
+            object[object.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
+            texts.back().text = json_text(object, 2) + "\n";
+        }
+        return texts;
+    }
     [[nodiscard]] std::vector<File> files() const override {
         constexpr std::string_view small_files[] = {"config.json",         "generation_config.json",
                                                     "tokenizer.json",      "tokenizer_config.json",
@@ -109,6 +124,12 @@ public:
     }
     [[nodiscard]] std::unique_ptr<WeightStore> weights(const ModelConfig& config) const override {
         return std::make_unique<GgufWeights>(m_file, config);
+    }
+    [[nodiscard]] std::vector<TextFile> folder_texts(const ModelConfig& config,
+                                                     const std::string& dtype) const override {
+        return {{"config.json", gguf_config_json(config, dtype, m_path.string())},
+                {"tokenizer.json", gguf_tokenizer_json(*m_file)},
+                {"tokenizer_config.json", gguf_tokenizer_config_json(*m_file)}};
     }
     [[nodiscard]] std::vector<File> files() const override { return {{"model.gguf", m_path}}; }
 

@@ -43,6 +43,16 @@ public:
     /// The weights of a model of this configuration; any that it has no place for are refused.
     [[nodiscard]] virtual std::unique_ptr<WeightStore> weights(const ModelConfig& config) const = 0;
 
+    /// A small file of a model folder.
+    struct TextFile {
+        std::string name, text;
+    };
+    /// What a Hugging Face folder of a model with this tokenizer has beside its weights: config.json as `config` says it (of this
+    /// source, with another MLP width), the tokenizer's files, the chat template.
+    /// \param dtype  of the weights, as config.json names it: "float32"
+    [[nodiscard]] virtual std::vector<TextFile> folder_texts(const ModelConfig& config,
+                                                             const std::string& dtype) const = 0;
+
     struct File {
         std::string
             label; ///< what decides on the model: a folder's own file names, but not what somebody called a GGUF file

@@ -436,3 +436,39 @@ TEST_CASE("files that are no trace", "[bad-input]") {
     refused(run_with({"--record", scratch / "text.rlt"}), {"text.rlt"});
     CHECK(read_file(scratch / "text.rlt").starts_with("this is a letter"));
 }
+
+TEST_CASE("derivations that cannot be made", "[bad-input]") {
+    const std::string bundled = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    const auto run = [](const std::string& student) { return run_with({"--student", student}); };
+    refused(run("derive:bits=1"), {"bits", "from 2 to 8", "not 1"});
+    refused(run("derive:bits=9"), {"bits", "from 2 to 8", "not 9"});
+    refused(run("derive:ffn=0"), {"ffn", "larger than 0"});
+    refused(run("derive:skip_mlp=99"), {"skip_mlp", "layer 99", "outside"});
+    refused(run("derive:skip_mlp=3-x"), {"skip_mlp", "joined by +"});
+    refused(run("derive:bits=3,group=7"), {"group", "7 does not divide"});
+    refused(run("derive:bits=3,group=65536"), {"group", "does not divide"});
+    refused(run("derive:grup=7"), {"grup", "unknown"});
+    refused(run("derive:nowhere.json"), {"nowhere.json"});
+    refused(run("derive:ffn=0.5,text=nowhere.txt"), {"nowhere.txt"});
+    refused(run_with({"--teacher", "derive:bits=3"}), {"--teacher", "cannot be derived"});
+    refused({"doctor", "derive:bits=3"}, {"teacher before it"});
+    const Scratch scratch("derive");
+    write(scratch / "d.json", R"({"bits": 3, "gruop": 8})");
+    refused(run("derive:" + (scratch / "d.json")), {"d.json", "gruop", "group"});
+    write(scratch / "d.json", R"({"skip_mlp": [3, "x"]})");
+    refused(run("derive:" + (scratch / "d.json")), {"d.json", "skip_mlp"});
+    refused({"derive", bundled, "bits=9", "-o", scratch / "out"}, {"bits"});
+    refused({"derive", bundled, "ffn=0.5", "-o", scratch / "out"}, {"measures on the prompt", "text=FILE"});
+    refused({"derive", "derive:bits=3", "bits=3", "-o", scratch / "out"}, {"cannot be derived"});
+    refused({"derive", scratch / "none", "bits=3", "-o", scratch / "out"}, {"none"});
+    CHECK_FALSE(fs::exists(scratch / "out"));
+    fs::create_directories(scratch / "full");
+    write(scratch / "full/mine.txt", "mine");
+    refused({"derive", bundled, "bits=3", "-o", scratch / "full"}, {"not empty"});
+    refused({"derive", bundled, "bits=3", "-o", scratch / "d.json"}, {"a file of that name"});
+    CHECK(read_file(scratch / "full/mine.txt") == "mine");
+    write(scratch / "text.txt", "words");
+    refused(run_with({"--student", "derive:ffn=0.5,text=" + (scratch / "text.txt"), "--record",
+                      scratch / "text.txt"}),
+            {"--record", "--student"});
+}

@@ -1,5 +1,6 @@
 #include "engine/base/json_file.h"
 #include "engine/control/command.h"
+#include "engine/control/derive/derive_spec.h"
 #include "engine/control/run_config.h"
 #include "engine/refresh/policy.h"
 #include "tests/fuzz/fuzz_support.h"
@@ -78,5 +79,55 @@ TEST_CASE("any command JSON is refused in one line or comes back from its own JS
                 });
         },
         words);
+    CHECK(outcome.accepted > outcome.refused / 50);
+}
+
+TEST_CASE("any derivation is refused in one line or comes back from its own short form and JSON", "[fuzz]") {
+    const ModelShape shape{.layers = 30,
+                           .hidden = 576,
+                           .intermediate = 1536,
+                           .heads = 9,
+                           .kv_heads = 3,
+                           .head_dim = 64,
+                           .vocab = 49152};
+    const fuzz::Outcome outcome = fuzz::run_target(
+        "derive",
+        [&](const std::string& input, size_t) {
+            const bool json = input.starts_with('{');
+            const DeriveSpec spec =
+                json ? derive_from_json(parse_json(input, "this input"), "this input") : parse_derive(input);
+            const std::string text = derive_text(spec);
+            if (parse_derive(text) != spec)
+                throw std::logic_error("a derivation that its short form does not give back: " + text);
+            if (derive_from_json(derive_to_json(spec), "what was written") != spec)
+                throw std::logic_error("a derivation that its JSON does not give back: " + text);
+            if (describe(spec).empty() || derive_name(spec).empty())
+                throw std::logic_error("no words for " + text);
+            if (derive_fault(spec, &shape)) return;
+            const DeriveCost cost = derive_cost(spec, shape, 4);
+            if (cost.token_bytes < 0 || cost.own_bytes < 0 || kept_channels(spec, shape.intermediate) < 1 ||
+                kept_channels(spec, shape.intermediate) > shape.intermediate)
+                throw std::logic_error("numbers that cannot be for " + text);
+        },
+        {"bits=",
+         "group=",
+         "only=mlp",
+         "only=attention",
+         "symmetric",
+         "ffn=",
+         "skip=auto:",
+         "skip_mlp=",
+         "skip_attention=",
+         "noise=",
+         "seed=",
+         "text=",
+         "+",
+         "-",
+         ",",
+         "\"",
+         "\\",
+         "0.5",
+         "1e9",
+         "skip_auto"});
     CHECK(outcome.accepted > outcome.refused / 50);
 }

@@ -11,15 +11,11 @@ namespace refreshlab {
 
 namespace {
 
-/// A tensor of the configuration: its shape in the checkpoint and the shape that is held.
-struct Extent {
-    std::vector<int64_t> stored, held;
-};
-
-/// The one list of a model's tensors: calls get(name, extent) for each, in the order of use, and puts the result into its
-/// place.
-template <class Get>
-LlamaWeights walk(const ModelConfig& config, Get&& get) {
+/// The one list of a model's tensors: calls see(place, tensor) for each, in the order of use. Makes the layers that are not
+/// there yet, and ties the head.
+template <class See>
+void walk(const ModelConfig& config, LlamaWeights& weights, See&& see) {
+    using Part = WeightPlace::Part;
     const int64_t hidden = config.hidden_size;
     const int64_t inner = config.intermediate_size;
     const int64_t held_hidden = LlamaWeights::held_width(hidden);
@@ -32,48 +28,55 @@ LlamaWeights walk(const ModelConfig& config, Get&& get) {
     const Width vocab_w{config.vocab_size, config.vocab_size}, hidden_w{hidden, held_hidden},
         inner_w{inner, held_inner}, q_w{q_width, q_width}, kv_w{kv_width, kv_width},
         head_w{config.head_dim, config.head_dim};
-    const auto vector = [&](const std::string& name, Width n) {
-        return get(name, Extent{{n.stored}, {n.held}});
+    int64_t i = -1; // the layer
+    const auto vector = [&](const std::string& name, Width n, at::Tensor& place) {
+        see(WeightPlace{name, i, Part::other, {n.stored}, {n.held}}, place);
     };
-    const auto matrix = [&](const std::string& name, Width out, Width in) {
-        return get(name + ".weight", Extent{{out.stored, in.stored}, {out.held, in.held}});
+    const auto matrix = [&](const std::string& name, Part part, Width out, Width in, at::Tensor& place) {
+        see(WeightPlace{name + ".weight", i, part, {out.stored, in.stored}, {out.held, in.held}}, place);
     };
-    const auto bias = [&](const std::string& name, Width out, bool present) {
-        return present ? vector(name + ".bias", out) : at::Tensor();
+    const auto bias = [&](const std::string& name, Width out, bool present, at::Tensor& place) {
+        if (present) vector(name + ".bias", out, place);
     };
 
-    LlamaWeights weights;
-    weights.embedding = matrix("model.embed_tokens", vocab_w, hidden_w);
-    for (int64_t i = 0; i < config.num_layers; ++i) {
+    weights.layers.resize(static_cast<size_t>(config.num_layers));
+    matrix("model.embed_tokens", Part::other, vocab_w, hidden_w, weights.embedding);
+    for (i = 0; i < config.num_layers; ++i) {
         const std::string prefix = "model.layers." + std::to_string(i) + ".";
         const std::string attention = prefix + "self_attn.";
         const std::string mlp = prefix + "mlp.";
-        LlamaLayer layer;
-        layer.input_norm = vector(prefix + "input_layernorm.weight", hidden_w);
-        layer.q = matrix(attention + "q_proj", q_w, hidden_w);
-        layer.q_bias = bias(attention + "q_proj", q_w, config.qkv_bias);
-        layer.k = matrix(attention + "k_proj", kv_w, hidden_w);
-        layer.k_bias = bias(attention + "k_proj", kv_w, config.qkv_bias);
-        layer.v = matrix(attention + "v_proj", kv_w, hidden_w);
-        layer.v_bias = bias(attention + "v_proj", kv_w, config.qkv_bias);
+        LlamaLayer& layer = weights.layers[static_cast<size_t>(i)];
+        vector(prefix + "input_layernorm.weight", hidden_w, layer.input_norm);
+        matrix(attention + "q_proj", Part::attention, q_w, hidden_w, layer.q);
+        bias(attention + "q_proj", q_w, config.qkv_bias, layer.q_bias);
+        matrix(attention + "k_proj", Part::attention, kv_w, hidden_w, layer.k);
+        bias(attention + "k_proj", kv_w, config.qkv_bias, layer.k_bias);
+        matrix(attention + "v_proj", Part::attention, kv_w, hidden_w, layer.v);
+        bias(attention + "v_proj", kv_w, config.qkv_bias, layer.v_bias);
         if (config.qk_norm) {
-            layer.q_norm = vector(attention + "q_norm.weight", head_w);
-            layer.k_norm = vector(attention + "k_norm.weight", head_w);
+            vector(attention + "q_norm.weight", head_w, layer.q_norm);
+            vector(attention + "k_norm.weight", head_w, layer.k_norm);
         }
-        layer.o = matrix(attention + "o_proj", hidden_w, q_w);
-        layer.o_bias = bias(attention + "o_proj", hidden_w, config.output_bias);
-        layer.post_norm = vector(prefix + "post_attention_layernorm.weight", hidden_w);
-        layer.gate = matrix(mlp + "gate_proj", inner_w, hidden_w);
-        layer.gate_bias = bias(mlp + "gate_proj", inner_w, config.mlp_bias);
-        layer.up = matrix(mlp + "up_proj", inner_w, hidden_w);
-        layer.up_bias = bias(mlp + "up_proj", inner_w, config.mlp_bias);
-        layer.down = matrix(mlp + "down_proj", hidden_w, inner_w);
-        layer.down_bias = bias(mlp + "down_proj", hidden_w, config.mlp_bias);
-        weights.layers.push_back(std::move(layer));
+        matrix(attention + "o_proj", Part::attention, hidden_w, q_w, layer.o);
+        bias(attention + "o_proj", hidden_w, config.output_bias, layer.o_bias);
+        vector(prefix + "post_attention_layernorm.weight", hidden_w, layer.post_norm);
+        matrix(mlp + "gate_proj", Part::mlp, inner_w, hidden_w, layer.gate);
+        bias(mlp + "gate_proj", inner_w, config.mlp_bias, layer.gate_bias);
+        matrix(mlp + "up_proj", Part::mlp, inner_w, hidden_w, layer.up);
+        bias(mlp + "up_proj", inner_w, config.mlp_bias, layer.up_bias);
+        matrix(mlp + "down_proj", Part::mlp, hidden_w, inner_w, layer.down);
+        bias(mlp + "down_proj", hidden_w, config.mlp_bias, layer.down_bias);
     }
-    weights.final_norm = vector("model.norm.weight", hidden_w);
-    weights.head = config.tied_head ? weights.embedding : matrix("lm_head", vocab_w, hidden_w);
-    return weights;
+    i = -1;
+    vector("model.norm.weight", hidden_w, weights.final_norm);
+    if (config.tied_head) {
+        weights.head = weights.embedding;
+        // A vocabulary that was cut (LlamaModel::keep_vocabulary) stays cut.
+        if (weights.head.defined() && weights.head.size(0) > config.vocab_size)
+            weights.head = weights.head.narrow(0, 0, config.vocab_size);
+    } else {
+        matrix("lm_head", Part::other, vocab_w, hidden_w, weights.head);
+    }
 }
 
 int64_t product(const std::vector<int64_t>& shape) {
@@ -88,42 +91,48 @@ int64_t product(const std::vector<int64_t>& shape) {
 LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& source, at::Device device,
                                   at::ScalarType dtype) {
     const auto options = at::TensorOptions().device(device).dtype(dtype);
-    int64_t bytes = 0;
-    LlamaWeights weights = walk(config, [&](const std::string& name, const Extent& extent) {
-        at::Tensor tensor = source(name, extent.stored);
-        RL_ASSERT(tensor.defined() && tensor.sizes() == extent.stored);
-        if (extent.held == extent.stored) {
+    LlamaWeights weights;
+    walk(config, weights, [&](const WeightPlace& place, at::Tensor& slot) {
+        at::Tensor tensor = source(place.name, place.stored);
+        RL_ASSERT(tensor.defined() && tensor.sizes() == place.stored);
+        if (place.held == place.stored) {
             tensor = tensor.detach().to(options).contiguous();
         } else {
-            const at::Tensor padded = at::zeros(extent.held, options);
+            const at::Tensor padded = at::zeros(place.held, options);
             at::Tensor inside = padded;
-            for (size_t d = 0; d < extent.stored.size(); ++d)
-                inside = inside.narrow(static_cast<int64_t>(d), 0, extent.stored[d]);
+            for (size_t d = 0; d < place.stored.size(); ++d)
+                inside = inside.narrow(static_cast<int64_t>(d), 0, place.stored[d]);
             inside.copy_(tensor.detach());
             tensor = padded;
         }
-        bytes += static_cast<int64_t>(tensor.nbytes());
-        return tensor;
+        weights.bytes += static_cast<int64_t>(tensor.nbytes());
+        slot = std::move(tensor);
     });
-    weights.bytes = bytes;
     return weights;
+}
+
+void LlamaWeights::visit(const ModelConfig& config,
+                         const std::function<void(const WeightPlace&, const at::Tensor&)>& see) const {
+    LlamaWeights same = *this; // tensors are handles
+    walk(config, same, [&](const WeightPlace& place, at::Tensor& slot) { see(place, slot); });
+}
+
+void LlamaWeights::replace(const ModelConfig& config,
+                           const std::function<at::Tensor(const WeightPlace&, const at::Tensor&)>& see) {
+    walk(config, *this, [&](const WeightPlace& place, at::Tensor& slot) { slot = see(place, slot); });
 }
 
 std::vector<std::string> LlamaWeights::names(const ModelConfig& config) {
     std::vector<std::string> result;
-    (void)walk(config, [&](const std::string& name, const Extent&) {
-        result.push_back(name);
-        return at::Tensor();
-    });
+    LlamaWeights none;
+    walk(config, none, [&](const WeightPlace& place, at::Tensor&) { result.push_back(place.name); });
     return result;
 }
 
 int64_t LlamaWeights::held_elements(const ModelConfig& config) {
     int64_t elements = 0;
-    (void)walk(config, [&](const std::string&, const Extent& extent) {
-        elements += product(extent.held);
-        return at::Tensor();
-    });
+    LlamaWeights none;
+    walk(config, none, [&](const WeightPlace& place, at::Tensor&) { elements += product(place.held); });
     return elements;
 }
 

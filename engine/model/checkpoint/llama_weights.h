@@ -17,6 +17,20 @@ struct LlamaLayer {
     at::Tensor input_norm, q, k, v, o, post_norm, gate, up, down;
     at::Tensor q_bias, k_bias, v_bias, o_bias, gate_bias, up_bias, down_bias;
     at::Tensor q_norm, k_norm; ///< [head_dim]
+    /// Off in a derived student (engine/model/derive): the sublayer adds nothing to the residual. K and V are made all the same.
+    bool attends = true, has_mlp = true;
+};
+
+/// Where a tensor stands, and its shape in a checkpoint and as it is held.
+struct WeightPlace {
+    std::string name;   ///< Hugging Face's
+    int64_t layer = -1; ///< -1: outside the layers
+    enum class Part : uint8_t {
+        other,
+        attention,
+        mlp
+    } part = Part::other; ///< whose matrix it is; norms and biases: other
+    std::vector<int64_t> stored, held;
 };
 
 /// The weights of a model on its device, in its dtype.
@@ -45,6 +59,12 @@ struct LlamaWeights {
     /// Asks `source` for every tensor of the configuration, in the order of use.
     [[nodiscard]] static LlamaWeights gather(const ModelConfig& config, const Source& source,
                                              at::Device device, at::ScalarType dtype);
+    /// Calls see(place, tensor) for every tensor of the configuration, in the order of use; a tied head is none of its own.
+    void visit(const ModelConfig& config,
+               const std::function<void(const WeightPlace& place, const at::Tensor& tensor)>& see) const;
+    /// The same with tensors that may be replaced; see() gives what shall stand there. `bytes` is left alone.
+    void replace(const ModelConfig& config,
+                 const std::function<at::Tensor(const WeightPlace& place, const at::Tensor& tensor)>& see);
     /// The names that gather() asks for.
     [[nodiscard]] static std::vector<std::string> names(const ModelConfig& config);
     /// Elements that gather() holds: bytes = held_elements * size of the dtype.

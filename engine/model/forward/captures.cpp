@@ -2,8 +2,10 @@
 
 #include "engine/base/check.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/signals/registry.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -29,6 +31,7 @@ at::Tensor row_of(const LayerView& view, int64_t position) {
 
 AttentionCapture::AttentionCapture(const ModelConfig& config, std::vector<int32_t> layers, int64_t position)
     : m_layers(std::move(layers))
+    , m_heads(config.num_heads)
     , m_position(position) {
     if (m_layers.empty()) {
         m_layers.resize(static_cast<size_t>(config.num_layers));
@@ -48,14 +51,20 @@ LayerTaps AttentionCapture::taps(int64_t layer) const {
     return taps;
 }
 
+void AttentionCapture::make_rows(int64_t n) {
+    if (m_rows.defined()) return;
+    m_rows =
+        at::zeros({static_cast<int64_t>(m_layers.size()), m_heads, n}, at::TensorOptions().dtype(at::kFloat));
+}
+
 void AttentionCapture::observe(const LayerView& view) {
-    if (!wants(view.layer) || !view.attention.defined()) return;
+    if (!wants(view.layer)) return;
+    if (view.left_out && std::ranges::find(view.positions, m_position) != view.positions.end())
+        make_rows(m_position + 1);
+    if (!view.attention.defined()) return;
     const at::Tensor row = row_of(view, m_position);
     if (!row.defined()) return;
-    if (!m_rows.defined()) {
-        m_rows = at::empty({static_cast<int64_t>(m_layers.size()), row.size(0), row.size(1)},
-                           at::TensorOptions().dtype(at::kFloat));
-    }
+    make_rows(row.size(1));
     for (size_t i = 0; i < m_layers.size(); ++i) {
         if (m_layers[i] == view.layer) m_rows.select(0, static_cast<int64_t>(i)).copy_(row);
     }
@@ -72,6 +81,7 @@ LayerTaps AttentionEntropy::taps(int64_t) const {
 }
 
 void AttentionEntropy::observe(const LayerView& view) {
+    if (view.left_out) m_bits[static_cast<size_t>(view.layer)] = absent();
     if (!view.attention.defined()) return;
     const at::Tensor row = row_of(view, m_position);
     if (!row.defined()) return;

@@ -10,7 +10,8 @@
 
 namespace refreshlab {
 
-/// Keeps the attention probabilities of one query, for the layers asked for, on the host.
+/// Keeps the attention probabilities of one query, for the layers asked for, on the host; 0 in a layer whose attention is left
+/// out.
 class AttentionCapture final : public LayerHooks {
 public:
     /// \param layers    empty = all; each inside the model                                                 (asserted)
@@ -26,12 +27,15 @@ public:
 private:
     [[nodiscard]] bool wants(int64_t layer) const;
 
+    void make_rows(int64_t n);
+
     std::vector<int32_t> m_layers;
-    int64_t m_position;
+    int64_t m_heads, m_position;
     at::Tensor m_rows;
 };
 
-/// Entropy of one query's attention, per layer: the mean over the query heads of -sum a log2 a, in bits. 0 log 0 = 0.
+/// Entropy of one query's attention, per layer: the mean over the query heads of -sum a log2 a, in bits. 0 log 0 = 0. absent() in
+/// a layer whose attention is left out.
 class AttentionEntropy final : public LayerHooks {
 public:
     AttentionEntropy(const ModelConfig& config, int64_t position);

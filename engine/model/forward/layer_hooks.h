@@ -51,6 +51,9 @@ struct LayerView {
     at::Tensor raw_q; ///< the same before RoPE; undefined unless asked for
     at::Tensor k, v;  ///< [rows, kv_heads, head_dim]; k after RoPE; undefined where only queries run
 
+    bool left_out =
+        false; ///< a derived student's skipped attention: no q, no attention; nothing is read here
+
     // --- after attention only ---
     /// [shown rows, heads, n] fp32: softmax before dropout, 0 where a row does not attend. The shown rows are the last
     /// ones of `positions`. n = the last row's position + 1. Undefined unless asked for.
@@ -65,7 +68,8 @@ enum class Branch : uint8_t { attention_output, mlp_output };
 /// What a policy or a probe sees and decides inside the layers of a pass. The default of every method does nothing. A
 /// pass without hooks pays nothing.
 ///
-/// Order, per pass: place; per layer: taps, select, attend, observe, branch (twice); then finish.
+/// Order, per pass: place; per layer: taps, select, attend, observe, branch, inner, branch; then finish. A sublayer that a
+/// derived student leaves out has no select, attend, inner and branch; a left-out attention is observed all the same.
 /// Threads  called on the thread of the pass.
 class LayerHooks {
 public:
@@ -94,6 +98,11 @@ public:
     }
     /// After attention, with what taps() asked for.
     virtual void observe(const LayerView& view) { (void)view; }
+    /// What an MLP's down projection reads: silu(gate) * up. \param rows  [all rows, held intermediate width], not to be written
+    virtual void inner(int64_t layer, const at::Tensor& rows) {
+        (void)layer;
+        (void)rows;
+    }
     /// A branch before it is added to the residual; may be changed. \param rows  [all rows, held hidden width]
     virtual void branch(int64_t layer, Branch place, at::Tensor& rows) {
         (void)layer;

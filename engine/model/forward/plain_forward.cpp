@@ -162,19 +162,26 @@ private:
             if (first == m_batch.rows()) return false;
             keep_rows_from(first, h);
         }
-        at::Tensor q = normed_heads(heads_of(h, w.q, w.q_bias), w.q_norm);
-        if (taps.raw_queries) view.raw_q = shown_queries(q.clone());
-        kernels::rope_(q, m_cos, m_sin);
-        if (!m_hooks.empty()) view.q = shown_queries(q);
-
-        kernels::AttentionInputs in = attention_inputs(layer, q);
-        choose_entries(view, in);
-        const at::Tensor attended = attend(taps, in, view);
+        at::Tensor attended;
+        if (w.attends) attended = read_cache(layer, w, h, taps, view);
+        view.left_out = !w.attends;
         for (LayerHooks* hook : m_hooks)
             hook->observe(view);
         if (last_layer && m_batch.outputs == Rows::none && !taps.all_rows) return false;
         finish_layer(w, layer, attended);
         return true;
+    }
+
+    /// Queries of the batch and what they attend to. \param h  the layer's normed input
+    [[nodiscard]] at::Tensor read_cache(int64_t layer, const LlamaLayer& w, const at::Tensor& h,
+                                        const LayerTaps& taps, LayerView& view) {
+        at::Tensor q = normed_heads(heads_of(h, w.q, w.q_bias), w.q_norm);
+        if (taps.raw_queries) view.raw_q = shown_queries(q.clone());
+        kernels::rope_(q, m_cos, m_sin);
+        if (!m_hooks.empty()) view.q = shown_queries(q);
+        kernels::AttentionInputs in = attention_inputs(layer, q);
+        choose_entries(view, in);
+        return attend(taps, in, view);
     }
 
     [[nodiscard]] LayerTaps taps_of(int64_t layer) const {
@@ -320,14 +327,20 @@ private:
         return sums;
     }
 
-    /// What follows a layer's attention: output projection and MLP, each added to the residual.
+    /// What follows a layer's attention: output projection and MLP, each added to the residual where the layer has it.
     void finish_layer(const LlamaLayer& w, int64_t layer, const at::Tensor& attended) {
-        at::Tensor branch = kernels::linear(attended.reshape({m_x.size(0), -1}), w.o, w.o_bias);
-        add_branch(layer, Branch::attention_output, branch);
+        if (w.attends) {
+            at::Tensor branch = kernels::linear(attended.reshape({m_x.size(0), -1}), w.o, w.o_bias);
+            add_branch(layer, Branch::attention_output, branch);
+        }
+        if (!w.has_mlp) return;
         const at::Tensor h = normed(w.post_norm);
         const at::Tensor gate = kernels::linear(h, w.gate, w.gate_bias);
         const at::Tensor up = kernels::linear(h, w.up, w.up_bias);
-        branch = kernels::linear(kernels::silu_mul(gate, up), w.down, w.down_bias);
+        const at::Tensor inner = kernels::silu_mul(gate, up);
+        for (LayerHooks* hook : m_hooks)
+            hook->inner(layer, inner);
+        at::Tensor branch = kernels::linear(inner, w.down, w.down_bias);
         add_branch(layer, Branch::mlp_output, branch);
     }
     void add_branch(int64_t layer, Branch place, at::Tensor& branch) {

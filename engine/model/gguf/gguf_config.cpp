@@ -1,10 +1,12 @@
 #include "engine/model/gguf/gguf_config.h"
 
 #include "engine/base/error.h"
+#include "engine/base/json_text.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -272,6 +274,51 @@ ModelConfig gguf_config(const GgufFile& file) {
     if (const auto bos = file.integer("tokenizer.ggml.bos_token_id", 0, config.vocab_size - 1))
         config.bos_id = static_cast<int32_t>(*bos);
     return config;
+}
+
+std::string gguf_config_json(const ModelConfig& config, const std::string& dtype, const std::string& file) {
+    const auto refuse = [&](const char* what) {
+        throw Error("writing the config.json of", file, std::string("it cannot say ") + what,
+                    "take a checkpoint folder of the model as the teacher");
+    };
+    nlohmann::json scaling = nullptr;
+    if (config.rope_scaling.kind == RopeScaling::Kind::linear) {
+        scaling = {{"rope_type", "linear"}, {"factor", config.rope_scaling.factor}};
+    } else if (config.rope_scaling.kind != RopeScaling::Kind::none) {
+        refuse("the RoPE factors of this file (rope_freqs.weight)");
+    }
+    for (const int64_t window : config.layer_windows) {
+        if (window > 0 && window < config.max_position) refuse("the sliding window of this file");
+    }
+    if (config.model_type == "llama" && config.qkv_bias != config.output_bias)
+        refuse("that only some of q, k, v and o have a bias");
+    std::string family = config.model_type;
+    family[0] = static_cast<char>(family[0] - 'a' + 'A');
+    nlohmann::json object = {{"architectures", {family + "ForCausalLM"}},
+                             {"model_type", config.model_type},
+                             {"vocab_size", config.vocab_size},
+                             {"hidden_size", config.hidden_size},
+                             {"intermediate_size", config.intermediate_size},
+                             {"num_hidden_layers", config.num_layers},
+                             {"num_attention_heads", config.num_heads},
+                             {"num_key_value_heads", config.num_kv_heads},
+                             {"head_dim", config.head_dim},
+                             {"hidden_act", "silu"},
+                             {"max_position_embeddings", config.max_position},
+                             {"rms_norm_eps", config.rms_norm_eps},
+                             {"rope_theta", config.rope_theta},
+                             {"rope_scaling", scaling},
+                             {"tie_word_embeddings", config.tied_head},
+                             {"eos_token_id", config.eos_ids},
+                             {"torch_dtype", dtype}};
+    if (config.bos_id) object["bos_token_id"] = *config.bos_id;
+    if (config.model_type == "llama") {
+        object["attention_bias"] = config.qkv_bias;
+        object["mlp_bias"] = config.mlp_bias;
+    } else {
+        object["use_sliding_window"] = false;
+    }
+    return json_text(object, 2) + "\n";
 }
 
 } // namespace refreshlab

@@ -1,5 +1,6 @@
 #include "engine/model/gguf/gguf_text.h"
 
+#include "engine/base/json_text.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/digest.h"
 #include "engine/text/tokenizer/bpe.h"
@@ -314,9 +315,8 @@ json sentencepiece_document(const GgufFile& file, const Vocabulary& vocabulary) 
     return document;
 }
 
-} // namespace
-
-std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufFile& file) {
+/// The document that Tokenizer reads.
+json tokenizer_document(const GgufFile& file) {
     const auto model = file.text(model_key);
     if (!model) file.fail_key(model_key, "is missing");
     if (*model != "gpt2" && *model != "llama")
@@ -327,7 +327,54 @@ std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufFile& file) {
         *model == "gpt2" ? byte_level_document(file, vocabulary) : sentencepiece_document(file, vocabulary);
     document["model"]["vocab"] = vocabulary.vocab();
     document["added_tokens"] = vocabulary.added_tokens();
-    return Tokenizer::make(document, "reading the tokenizer of", file.name());
+    return document;
+}
+
+/// What the `tokenizers` library wants to be said, and Tokenizer does not need.
+void complete(json& document) {
+    document["version"] = "1.0";
+    for (const char* key :
+         {"truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
+        if (!document.contains(key)) document[key] = nullptr;
+    }
+    for (json& token : document["added_tokens"])
+        token.update({{"single_word", false}, {"lstrip", false}, {"rstrip", false}});
+    json& post = document["post_processor"];
+    if (post.is_null()) return;
+    for (json& item : post["single"])
+        item.begin().value()["type_id"] = 0;
+    post["pair"] = post["single"];
+    json second = {{"Sequence", {{"id", "B"}, {"type_id", 1}}}};
+    post["pair"].push_back(std::move(second));
+    for (auto& [name, token] : post["special_tokens"].items()) {
+        token["id"] = name;
+        token["tokens"] = json::array({name});
+    }
+}
+
+} // namespace
+
+std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufFile& file) {
+    return Tokenizer::make(tokenizer_document(file), "reading the tokenizer of", file.name());
+}
+
+std::string gguf_tokenizer_json(const GgufFile& file) {
+    json document = tokenizer_document(file);
+    complete(document);
+    return json_text(document, 1);
+}
+
+std::string gguf_tokenizer_config_json(const GgufFile& file) {
+    json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+    const auto tokens = file.texts(tokens_key).value_or(std::vector<std::string_view>());
+    for (const auto& [name, key] : {std::pair("bos_token", "tokenizer.ggml.bos_token_id"),
+                                    std::pair("eos_token", "tokenizer.ggml.eos_token_id")}) {
+        if (tokens.empty()) continue;
+        if (const auto id = file.integer(key, 0, static_cast<int64_t>(tokens.size()) - 1))
+            config[name] = tokens[static_cast<size_t>(*id)];
+    }
+    if (const auto chat = file.text("tokenizer.chat_template")) config["chat_template"] = *chat;
+    return json_text(config, 1);
 }
 
 std::shared_ptr<const ChatTemplate> gguf_chat_template(const GgufFile& file) {

@@ -22,6 +22,11 @@ class Tokenizer;
 /// Source: llama.cpp, src/llama-vocab.cpp (`pre`, flags); transformers, convert_slow_tokenizer.py (merges from scores).
 [[nodiscard]] std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufFile& file);
 
+/// The text of tokenizer.json and of tokenizer_config.json (begin and end token, chat template) of the same model, as the
+/// `tokenizers` and `transformers` libraries read them. Throws as gguf_tokenizer().
+[[nodiscard]] std::string gguf_tokenizer_json(const GgufFile& file);
+[[nodiscard]] std::string gguf_tokenizer_config_json(const GgufFile& file);
+
 /// tokenizer.chat_template; null where there is none. Throws Error{bad_input} as ChatTemplate does.
 [[nodiscard]] std::shared_ptr<const ChatTemplate> gguf_chat_template(const GgufFile& file);
 

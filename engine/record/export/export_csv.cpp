@@ -393,6 +393,7 @@ void write_meta(const Recording& r, const std::filesystem::path& path) {
                        {"commands", commands},
                        {"note", info.note},
                        {"kernel_set", info.kernel_set},
+                       {"derived", info.derived ? to_json(*info.derived) : json(nullptr)},
                        {"rebuild", info.rebuild}};
     write_file(path, json_text(meta, 2) + "\n");
 }

@@ -83,6 +83,16 @@ std::string cell(const json& value) {
     return json_text(value);
 }
 
+/// "derived: 3-bit g32 (bits=3,group=32); 424.7 MB of its own, 113.2 MB shared; 80.0 MB of weights a token, the teacher 269.0"
+std::string derived_line(const DerivedFacts& facts) {
+    const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+    return visible_text(fmt::format(
+        "{}: {}, {:.1f} MB of its own, {:.1f} MB the teacher's; weights per token {:.1f} MB, of the "
+        "teacher {:.1f} MB (rounded ones as said, others in 16 bits)",
+        derive_name(facts.spec), derivation_path(facts.spec), megabytes(facts.own_bytes),
+        megabytes(facts.shared_bytes), megabytes(facts.token_bytes), megabytes(facts.teacher_token_bytes)));
+}
+
 } // namespace
 
 std::string generated_text(const Recording& recording) {
@@ -158,6 +168,8 @@ json summary_json(const Recording& recording) {
             {"started_at", info.started_at},
             {"rebuild", info.rebuild},
             {"note", info.note},
+            {"student", info.config.student_dir},
+            {"derived", info.derived ? to_json(*info.derived) : json(nullptr)},
             {"published_means", std::move(published)},
             {"versions", std::move(versions)}};
 }
@@ -197,6 +209,8 @@ std::string summary_table(const Recording& recording) {
     for (const Row& row : rows)
         width = std::max(width, std::string_view(row.label).size());
     std::string table;
+    if (recording.info().derived)
+        table += fmt::format("{:<{}}  {}\n", "student", width, derived_line(*recording.info().derived));
     for (const Row& row : rows) {
         const json& value = summary.at(row.key);
         const bool with_unit = !value.is_null() && *row.unit != '\0';

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/derive/derive_spec.h"
 #include "engine/control/run_config.h"
 #include "engine/record/recording/cache_event.h"
 #include "engine/record/recording/chunked_log.h"
@@ -50,6 +51,7 @@ struct RunInfo {
     /// a signal that its writer did not have; that makes no difference between two runs.
     std::optional<std::vector<std::string>> written_signals; ///< names; nothing = all of Recording::signals()
     bool has_cache_events = true;
+    std::optional<DerivedFacts> derived; ///< the student was made of the teacher's weights, and how
 };
 
 /// What is known once a run has ended.

@@ -446,6 +446,7 @@ std::string info_to_text(const Recording& recording) {
                       {"rebuild", info.rebuild},
                       {"signals", written},
                       {"published_signals", published},
+                      {"derived", info.derived ? to_json(*info.derived) : json(nullptr)},
                       {"cache_events", info.has_cache_events}});
 }
 
@@ -493,6 +494,8 @@ RunInfo info_from_text(const std::string& text, int64_t version, const std::stri
         info.published_signals = published_of(object.at("published_signals"), what);
         info.has_cache_events = object.at("cache_events").get<bool>();
     }
+    if (const auto derived = object.find("derived"); derived != object.end() && !derived->is_null())
+        info.derived = derived_facts_from_json(*derived, what);
     if (const auto rule = object.find("text_rule"); rule != object.end()) { // not in traces of the first days
         info.text_rule.leading_spaces = static_cast<int32_t>(integer(*rule, "leading_spaces", 0, 1000));
         info.text_rule.byte_fallback = rule->at("byte_fallback").get<bool>();

@@ -204,6 +204,7 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.rebuild = rebuilds();
     info.text_rule = pair->tokenizer->text_rule();
     info.note = overfill() ? pair->note() : policy_note(config);
+    if (config.mode != Mode::teacher) info.derived = pair->derived;
     return info;
 }
 

@@ -2,7 +2,9 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/json_file.h"
 #include "engine/base/model_path.h"
+#include "engine/model/derive/derive_student.h"
 #include "engine/model/model_source.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/session/pair/run_text.h"
@@ -10,6 +12,7 @@
 #include "engine/session/parts/teacher_reader.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "engine/text/utf8.h"
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -30,9 +33,9 @@ std::string device_of(const RunConfig& config, const std::string& own) {
     return own.empty() ? config.device : own;
 }
 
-/// Both models are loaded whenever both folders are given.
+/// Both models are loaded whenever both folders are given; a derived student needs its teacher.
 bool needs_teacher(const RunConfig& config) {
-    return config.mode != Mode::student || !config.teacher_dir.empty();
+    return config.mode != Mode::student || !config.teacher_dir.empty() || is_derivation(config.student_dir);
 }
 bool needs_student(const RunConfig& config) {
     return config.mode != Mode::teacher || !config.student_dir.empty();
@@ -46,9 +49,44 @@ std::shared_ptr<const ModelSource> open_model(const std::string& path, const std
     return ModelSource::open(path);
 }
 
+/// ModelPair::measured_on of a run.
+std::string measured_on(const DeriveSpec& spec, const RunConfig& config) {
+    if (!spec.depends_on_prompt()) return {};
+    return (config.raw_prompt ? "raw prompt: " : "prompt: ") + config.prompt;
+}
+
+/// The ids on which a derivation measures. \param text  of the run; null: it has no prompt
+std::vector<int32_t> measured_ids(const DeriveSpec& spec, const Tokenizer& tokenizer, const RunText* text) {
+    if (!spec.measures()) return {};
+    if (spec.text.empty()) {
+        if (text == nullptr || text->prompt.ids.empty())
+            throw Error("deriving a student", derivation_path(spec),
+                        "it measures on the prompt, and there is no prompt", "name a text: text=FILE");
+        return text->prompt.ids;
+    }
+    // Far more than the tokens that are read (engine/model/derive/calibration.h).
+    constexpr size_t most = size_t{1} << 16;
+    std::string words = read_file(spec.text, size_t{1} << 26);
+    if (words.size() > most) {
+        size_t end = most;
+        while (end > 0 && (static_cast<unsigned char>(words[end]) & 0xC0U) == 0x80U)
+            --end; // whole characters
+        words.resize(end);
+    }
+    if (const auto bad = first_invalid_utf8(words))
+        throw Error("reading a calibration text", spec.text, fmt::format("is not UTF-8 (byte {})", *bad));
+    std::vector<int32_t> ids = tokenizer.encode(words, true);
+    if (ids.empty()) throw Error("reading a calibration text", spec.text, "gives no tokens");
+    return ids;
+}
+
 } // namespace
 
 std::string ModelPair::note() const {
+    if (derived && derived->is_teacher())
+        return fmt::format(
+            "{} changes nothing: the student is the teacher itself, and so a refresh changes nothing",
+            derivation_path(derived->spec));
     if (same_folder())
         return "teacher and student are one model: a refresh puts equal entries in the place of equal ones "
                "and changes nothing";
@@ -121,15 +159,17 @@ namespace {
 std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
     const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
     const auto teacher = want_teacher ? open_model(config.teacher_dir, "--teacher") : nullptr;
-    const auto student = want_student ? open_model(config.student_dir, "--student") : nullptr;
+    const bool derives = want_student && is_derivation(config.student_dir);
+    const auto student = want_student && !derives ? open_model(config.student_dir, "--student") : nullptr;
     auto pair = std::make_shared<ModelPair>();
     pair->teacher_dir = config.teacher_dir;
     pair->student_dir = config.student_dir;
     if (want_teacher) static_cast<void>(resolve_device(device_of(config, config.teacher_device)));
     if (want_student) static_cast<void>(resolve_device(device_of(config, config.student_device)));
-    const ModelSource& text_side = want_student ? *student : *teacher;
+    const ModelSource& text_side = student ? *student : *teacher;
     if (want_teacher && want_student) {
-        PairCheck check = check_pair(*teacher, *student);
+        PairCheck check = derives ? check_pair(*teacher, derivation_of(config.student_dir))
+                                  : check_pair(*teacher, *student);
         if (!check.same_tokenizer) {
             const bool sizes = check.teacher.vocab_size != check.student.vocab_size;
             throw Error("loading models", config.student_dir,
@@ -152,14 +192,50 @@ std::shared_ptr<ModelPair> check_folders(const RunConfig& config) {
 
 } // namespace
 
+namespace {
+
+/// Whether a loaded model is the one that a configuration names, in its dtype and place.
+bool model_serves(const LlamaModel* model, const std::string& loaded_dir, const RunConfig& config,
+                  const std::string& dir, const std::string& device) {
+    return model != nullptr && loaded_dir == dir && model->dtype() == scalar_type(config.dtype) &&
+           model->device() == resolve_device(device_of(config, device));
+}
+
+/// Takes over what of a loaded pair the new one can use as it is.
+void adopt(ModelPair& pair, const ModelPair& loaded, const RunConfig& config) {
+    const auto fits = [&](const LlamaModel* model) {
+        return !pair.shared_vocab || model->config().vocab_size == *pair.shared_vocab;
+    };
+    if (needs_teacher(config) &&
+        model_serves(loaded.teacher.get(), loaded.teacher_dir, config, config.teacher_dir,
+                     config.teacher_device) &&
+        fits(loaded.teacher.get()))
+        pair.teacher = loaded.teacher;
+    if (needs_student(config) && !is_derivation(config.student_dir) &&
+        model_serves(loaded.student.get(), loaded.student_dir, config, config.student_dir,
+                     config.student_device) &&
+        fits(loaded.student.get()))
+        pair.student = loaded.student;
+}
+
+} // namespace
+
 PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair> loaded,
-                        const MemoryQuery& available) {
+                        const MemoryQuery& available, std::shared_ptr<const RunText> text) {
     PreparedRun run;
     run.execution = make_execution(config);
-    run.pair = std::move(loaded);
-    if (!run.pair) run.text_side = check_folders(config);
+    if (loaded && pair_serves(*loaded, config)) {
+        run.pair = std::move(loaded);
+    } else {
+        run.text_side = check_folders(config);
+        if (loaded) adopt(*run.text_side, *loaded, config);
+    }
     const ModelPair& known = run.pair ? *run.pair : *run.text_side;
-    if (!config.prompt.empty()) run.text = std::make_shared<RunText>(run_text(known, config));
+    run.text = std::move(text);
+    if (!run.text && !config.prompt.empty()) run.text = std::make_shared<RunText>(run_text(known, config));
+    if (run.text_side && needs_student(config) &&
+        is_derivation(config.student_dir)) // before weights are read
+        static_cast<void>(measured_ids(derivation_of(config.student_dir), *known.tokenizer, run.text.get()));
     run.memory = memory_of_run(config, known, run.text.get(), available);
     return run;
 }
@@ -171,7 +247,7 @@ void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& 
     const kernels::LibtorchThreads converting;
     const auto pair = std::make_shared<ModelPair>(*run.text_side);
     const bool want_teacher = needs_teacher(config), want_student = needs_student(config);
-    const double teacher_share = want_teacher ? (want_student ? 0.7 : 1.0) : 0.0;
+    const double teacher_share = want_teacher && !pair->teacher ? (want_student ? 0.7 : 1.0) : 0.0;
     const auto part = [&progress](double first, double share) -> LoadProgress {
         if (!progress) return {};
         return [&progress, first, share](double fraction, const std::string& what) {
@@ -185,15 +261,27 @@ void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& 
         if (pair->shared_vocab) model->keep_vocabulary(*pair->shared_vocab);
         return model;
     };
-    if (want_teacher) pair->teacher = load(config.teacher_dir, config.teacher_device, 0, teacher_share);
-    if (want_student)
+    if (want_teacher && !pair->teacher)
+        pair->teacher = load(config.teacher_dir, config.teacher_device, 0, teacher_share);
+    if (want_student && is_derivation(config.student_dir)) {
+        const DeriveSpec spec = derivation_of(config.student_dir);
+        const std::vector<int32_t> ids = measured_ids(spec, *pair->tokenizer, run.text.get());
+        DerivedStudent student =
+            derive_student(*pair->teacher, spec, resolve_device(device_of(config, config.student_device)),
+                           ids, part(teacher_share, 1 - teacher_share));
+        pair->student = std::move(student.model);
+        pair->derived = std::move(student.facts);
+        pair->measured_on = measured_on(spec, config);
+    } else if (want_student && !pair->student) {
         pair->student = load(config.student_dir, config.student_device, teacher_share, 1 - teacher_share);
+    }
     run.pair = pair;
     run.text_side.reset();
 }
 
-std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress) {
-    PreparedRun run = prepare_run(config);
+std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadProgress& progress,
+                                           std::shared_ptr<const RunText> text) {
+    PreparedRun run = prepare_run(config, {}, device_memory_available, std::move(text));
     require_memory(run.memory);
     load_models(run, config, progress);
     return run.pair;
@@ -202,13 +290,25 @@ std::shared_ptr<const ModelPair> load_pair(const RunConfig& config, const LoadPr
 std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPair& pair, const RunText* text,
                                           const MemoryQuery& available) {
     std::vector<ModelNeed> needs;
-    const bool loaded = pair.teacher || pair.student;
+    // Of a pair that is loaded in part, what the run wants of the rest counts too.
     const auto add = [&](const char* name, const LlamaModel* model, bool wanted, const std::string& dir,
                          const std::string& device, bool cache, int64_t rows) {
-        if (loaded ? model == nullptr : !wanted) return;
+        if (model == nullptr && (!wanted || dir.empty())) return;
         ModelNeed need;
         need.name = name;
-        need.config = model != nullptr ? model->config() : ModelSource::open(dir)->config();
+        if (model != nullptr) {
+            need.config = model->config();
+        } else if (is_derivation(dir)) {
+            const DeriveSpec spec = derivation_of(dir);
+            const ModelConfig teacher =
+                pair.teacher ? pair.teacher->config() : ModelSource::open(config.teacher_dir)->config();
+            need.config = derived_config(teacher, spec);
+            const bool shares = resolve_device(device_of(config, config.teacher_device)) ==
+                                resolve_device(device_of(config, config.student_device));
+            if (shares) need.own_elements = derived_elements(teacher, spec);
+        } else {
+            need.config = ModelSource::open(dir)->config();
+        }
         need.dtype = config.dtype;
         need.device =
             model != nullptr ? model->device().str() : resolve_device(device_of(config, device)).str();
@@ -232,28 +332,27 @@ std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPa
 }
 
 bool pair_serves(const ModelPair& pair, const RunConfig& config) {
-    const at::ScalarType dtype = scalar_type(config.dtype);
-    const auto serves = [&](const std::shared_ptr<const LlamaModel>& model, bool needed,
-                            const std::string& loaded_dir, const std::string& dir,
-                            const std::string& device) {
-        if (!needed) return true;
-        return model && loaded_dir == dir && model->dtype() == dtype &&
-               model->device() == resolve_device(device_of(config, device));
-    };
-    const bool want_teacher = needs_teacher(config);
-    const bool want_student = needs_student(config);
-    return serves(pair.teacher, want_teacher, pair.teacher_dir, config.teacher_dir, config.teacher_device) &&
-           serves(pair.student, want_student, pair.student_dir, config.student_dir, config.student_device);
+    if (needs_teacher(config) && !model_serves(pair.teacher.get(), pair.teacher_dir, config,
+                                               config.teacher_dir, config.teacher_device))
+        return false;
+    if (!needs_student(config)) return true;
+    if (is_derivation(config.student_dir) &&
+        pair.measured_on != measured_on(derivation_of(config.student_dir), config))
+        return false;
+    return model_serves(pair.student.get(), pair.student_dir, config, config.student_dir,
+                        config.student_device);
 }
 
 ModelSummary summarize(const LlamaModel& model, const std::string& dir) {
     const ModelConfig& c = model.config();
     ModelSummary s;
-    s.name = model_name(dir);
+    s.name = is_derivation(dir) ? shown_model(dir) : model_name(dir);
     s.dir = dir;
     s.device = model.device().str();
     s.dtype = model.dtype() == at::kFloat ? "f32" : model.dtype() == at::kBFloat16 ? "bf16" : "f16";
     s.parameters = c.num_parameters();
+    s.hidden = c.hidden_size;
+    s.intermediate = c.intermediate_size;
     s.layers = c.num_layers;
     s.heads = c.num_heads;
     s.kv_heads = c.num_kv_heads;

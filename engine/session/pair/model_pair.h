@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/derive/derive_spec.h"
 #include "engine/control/engine_link.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/memory_estimate.h"
@@ -22,7 +23,10 @@ struct ModelPair {
         student; ///< either may be null in a mode that does not need it
     std::shared_ptr<const Tokenizer> tokenizer;
     std::shared_ptr<const ChatTemplate> chat_template; ///< may be null
-    std::string teacher_dir, student_dir;
+    std::string teacher_dir, student_dir;              ///< a derived student: "derive:SPEC"
+    std::optional<DerivedFacts> derived; ///< of a student that was made of the teacher's weights
+    std::string
+        measured_on; ///< the prompt that a derived student depends on, with how it was read; else empty
     std::optional<std::string>
         geometry_difference;             ///< first field that differs; set: no splices, rebuild mode
     std::optional<int64_t> shared_vocab; ///< tokens that both models keep; nothing with one model
@@ -37,7 +41,8 @@ struct ModelPair {
 /// Everything about a run that can be known without weights: the cheap checks of its models, its text, and what it will
 /// hold in memory.
 struct PreparedRun {
-    std::shared_ptr<ModelPair> text_side;  ///< of a pair that is still to be loaded, models null; else null
+    /// Of a pair that is still to be loaded; else null. Its models are null but for those of `loaded` that serve.
+    std::shared_ptr<ModelPair> text_side;
     std::shared_ptr<const ModelPair> pair; ///< null: still to be loaded
     std::shared_ptr<const RunText>
         text; ///< for DecodeSession, so that it is made once; null without a prompt
@@ -47,10 +52,12 @@ struct PreparedRun {
 };
 
 /// Prepares what config.mode needs (both models whenever both are given).
-/// Throws Error{bad_input}: a missing model, different vocabularies, no such device, ...
-/// \param loaded  null, or a pair for which pair_serves() holds: no weights have to be read
+/// Throws Error{bad_input}: a missing model, different vocabularies, no such device, a derivation that does not fit, ...
+/// \param loaded  null, or a pair: what of it serves is not read again. A changed derivation needs its teacher only
+/// \param text    what the run reads, where that is known (a recording's); null: made here
 [[nodiscard]] PreparedRun prepare_run(const RunConfig& config, std::shared_ptr<const ModelPair> loaded = {},
-                                      const MemoryQuery& available = device_memory_available);
+                                      const MemoryQuery& available = device_memory_available,
+                                      std::shared_ptr<const RunText> text = {});
 
 /// Reads the weights that run.pair lacks; nothing where it has them. Throws Error{bad_input} for what is wrong with the files,
 /// Error "cancelled" when progress says so.
@@ -58,7 +65,8 @@ void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& 
 
 /// prepare_run(), require_memory(), load_models(): a pair for any number of runs. Throws as they do.
 [[nodiscard]] std::shared_ptr<const ModelPair> load_pair(const RunConfig& config,
-                                                         const LoadProgress& progress = {});
+                                                         const LoadProgress& progress = {},
+                                                         std::shared_ptr<const RunText> text = {});
 
 /// What the models and caches of this run will hold, device by device, beyond what is there already.
 /// \param pair  the models that it has count no weights; if it has none, those that the run wants count in full

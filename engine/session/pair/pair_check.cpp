@@ -1,6 +1,7 @@
 #include "engine/session/pair/pair_check.h"
 
 #include "engine/base/model_path.h"
+#include "engine/model/derive/derive_student.h"
 #include "engine/model/model_source.h"
 #include "engine/text/tokenizer/tokenizer.h"
 
@@ -72,7 +73,21 @@ std::shared_ptr<const Tokenizer> other_tokenizer(const ModelSource& teacher, con
 } // namespace
 
 PairCheck check_pair(const std::string& teacher, const std::string& student) {
-    return check_pair(*ModelSource::open(teacher), *ModelSource::open(student));
+    const auto of_teacher = ModelSource::open(teacher);
+    if (is_derivation(student)) return check_pair(*of_teacher, derivation_of(student));
+    return check_pair(*of_teacher, *ModelSource::open(student));
+}
+
+PairCheck check_pair(const ModelSource& teacher, const DeriveSpec& student) {
+    const ModelConfig config =
+        derived_config(teacher.config(), student); // refused before anything else is read
+    PairCheck check = check_pair(teacher, teacher);
+    check.student = config;
+    for (PairFact& fact : check.facts) {
+        if (fact.name == "MLP width") fact.student = std::to_string(config.intermediate_size);
+    }
+    check.facts.push_back({"derived", "-", describe(student), PairFact::Verdict::free});
+    return check;
 }
 
 PairCheck check_pair(const ModelSource& teacher, const ModelSource& student) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/derive/derive_spec.h"
 #include "engine/control/engine_link.h"
 #include "engine/model/model_config.h"
 
@@ -30,7 +31,10 @@ struct PairCheck {
 
 /// Reads both models' configurations and tokenizers, no weights. Throws Error{bad_input} for what cannot be read.
 [[nodiscard]] PairCheck check_pair(const ModelSource& teacher, const ModelSource& student);
-/// The same of folders or GGUF files.
+/// The same of a student that is derived from the teacher: one tokenizer and one geometry by construction. Throws
+/// Error{bad_input} as check_derive().
+[[nodiscard]] PairCheck check_pair(const ModelSource& teacher, const DeriveSpec& student);
+/// The same of folders or GGUF files, or of a student "derive:SPEC".
 [[nodiscard]] PairCheck check_pair(const std::string& teacher, const std::string& student);
 
 } // namespace refreshlab

@@ -152,7 +152,9 @@ void SessionWorker::Impl::make_room(PreparedRun& next) {
     }
     if (pair && next.pair != pair) {
         for (const auto& model : {pair->teacher, pair->student}) {
-            if (model) gain(model->device(), model->weight_bytes());
+            const bool kept =
+                next.text_side && (next.text_side->teacher == model || next.text_side->student == model);
+            if (model && !kept) gain(model->device(), model->weight_bytes());
         }
     }
     require_memory(next.memory);
@@ -169,9 +171,8 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     try {
         check_run(config);
         now.applied = config;
-        const bool serves = pair && pair_serves(*pair, config);
-        if (!serves) set_state(EngineState::loading, "loading models");
-        PreparedRun next = prepare_run(config, serves ? pair : nullptr, available);
+        if (!pair || !pair_serves(*pair, config)) set_state(EngineState::loading, "loading models");
+        PreparedRun next = prepare_run(config, pair, available);
         make_room(next);
         load_models(next, config, [this](double fraction, const std::string& what) {
             set_state(EngineState::loading, what, fraction);
@@ -210,6 +211,7 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
     now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
     now.pair = pair->facts;
+    now.derived = pair->derived;
     now.rebuild_mode = pair->geometry_difference.has_value();
     const RunInfo& info = run->recording()->info();
     now.note = info.note;

@@ -1,8 +1,10 @@
 #include "engine/study/sweep/sweep_plan.h"
 
 #include "engine/base/error.h"
+#include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/base/regular_file.h"
+#include "engine/control/derive/derive_spec.h"
 #include "engine/model/model_source.h"
 #include "engine/session/pair/run_execution.h"
 #include "engine/text/digest.h"
@@ -122,8 +124,23 @@ std::string SweepPlan::digest(bool ids) const {
     return digest.hex();
 }
 
+namespace {
+
+/// Of what a derivation says, and the bytes of its text instead of where it lies. The teacher has a fingerprint of its own.
+std::string derivation_fingerprint(DeriveSpec spec) {
+    Digest digest;
+    digest.add("refreshlab derivation 1");
+    if (!spec.text.empty()) digest.add(read_file(spec.text, size_t{1} << 26));
+    spec.text = spec.text.empty() ? "" : "text";
+    digest.add(derive_text(spec));
+    return digest.hex();
+}
+
+} // namespace
+
 std::string model_fingerprint(const fs::path& model) {
     if (model.empty()) return {};
+    if (is_derivation(model.string())) return derivation_fingerprint(derivation_of(model.string()));
     Digest digest;
     digest.add("refreshlab model 1");
     constexpr uint64_t whole = uint64_t{64} << 20, end_bytes = uint64_t{4} << 20,

@@ -159,6 +159,11 @@ private:
         for (const SweepRow& row : m_spec.rows) {
             if (row.config.mode == Mode::overfill) config = row.config; // needs both
         }
+        // A student that is made anew for every prompt is made where the prompt is known.
+        if (is_derivation(config.student_dir) && derivation_of(config.student_dir).depends_on_prompt()) {
+            config.mode = Mode::teacher;
+            config.student_dir.clear();
+        }
         std::vector<std::string> devices = m_options.devices;
         if (devices.empty()) devices.emplace_back();
         for (const std::string& device : devices) {
@@ -243,6 +248,8 @@ private:
         RunRequest request{.pair = m_pairs[device], .config = std::move(config)};
         try {
             request.execution = slot.execution(request.config.kernels);
+            if (is_derivation(request.config.student_dir) && !pair_serves(*request.pair, request.config))
+                derive_for(request);
             if (work.pair < 0) {
                 const auto result = run_cell(std::move(request), cell.id, m_stop);
                 if (!result) return std::nullopt;
@@ -261,6 +268,16 @@ private:
         } catch (const c10::Error& e) {
             return std::string("the device or libtorch failed: ") + e.what_without_backtrace();
         }
+    }
+
+    /// Makes the student of this one run, from the loaded teacher.
+    static void derive_for(RunRequest& request) {
+        PreparedRun run = prepare_run(request.config, request.pair);
+        run.execution = request.execution;
+        require_memory(run.memory);
+        load_models(run, request.config);
+        request.pair = run.pair;
+        request.text = run.text;
     }
 
     /// The timed run, and for a row with a policy the run without it: even pairs begin with the one, odd ones with the

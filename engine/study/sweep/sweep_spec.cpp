@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/control/derive/derive_spec.h"
 #include "engine/control/parameters.h"
 #include "engine/refresh/json_fields.h"
 #include "engine/study/sweep/sweep_prompts.h"
@@ -200,7 +201,12 @@ private:
             m_base.student_dir = m_defaults.student_dir;
         } else {
             for (std::string* folder : {&m_base.teacher_dir, &m_base.student_dir}) {
-                if (!folder->empty()) *folder = m_files.find(*folder);
+                if (is_derivation(*folder)) {
+                    *folder = settled_model(*folder,
+                                            [this](const std::string& file) { return m_files.find(file); });
+                } else if (!folder->empty()) {
+                    *folder = m_files.find(*folder);
+                }
             }
         }
     }

@@ -1,0 +1,108 @@
+#include "app/cli/commands.h"
+#include "app/cli/interrupt.h"
+#include "app/cli/output.h"
+#include "engine/base/error.h"
+#include "engine/control/derive/derive_spec.h"
+#include "engine/control/parameters.h"
+#include "engine/model/derive/write_folder.h"
+#include "engine/session/pair/model_pair.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+namespace refreshlab::app {
+
+namespace {
+
+struct Options {
+    std::string teacher, spec, out, prompt, dtype = "f32";
+    int threads = 0;
+    bool raw_prompt = false;
+};
+
+RunConfig config_of(const Options& options) {
+    RunConfig config;
+    config.teacher_dir = options.teacher;
+    config.student_dir = settled_model(is_derivation(options.spec) ? options.spec : "derive:" + options.spec);
+    config.device = "cpu";
+    config.prompt = options.prompt;
+    config.raw_prompt = options.raw_prompt;
+    config.threads = options.threads;
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+        if (to_string(dtype) == options.dtype) config.dtype = dtype;
+    }
+    return config;
+}
+
+int derive(const Options& options) {
+    if (is_derivation(options.teacher))
+        throw Error("deriving a student", options.teacher, "a teacher cannot be derived",
+                    "give a folder or a .gguf file");
+    const RunConfig config = config_of(options);
+    require_new_folder(options.out);
+    note_interrupts();
+    const bool terminal = ::isatty(STDERR_FILENO) == 1;
+    const auto show = [terminal](double fraction, const std::string& what) {
+        if (terminal) draw_line(fmt::format("{} {:.0f} %", what, 100 * fraction));
+        return interrupted() == 0;
+    };
+    try {
+        const auto pair = load_pair(config, show);
+        write_folder(*ModelSource::open(options.teacher), *pair->student, options.out, show);
+        if (terminal) draw_line({});
+        const DerivedFacts& facts = *pair->derived;
+        if (facts.is_teacher()) say("note: {}\n", pair->note());
+        DeriveSpec done = facts.spec;
+        done.skip_auto = 0;
+        done.skip_attention = facts.skip_attention;
+        done.skip_mlp = facts.skip_mlp;
+        print("{}: {}\n", options.out, describe(done));
+        print("{} tensors changed, {} of its own, {} the teacher's; weights per token {}, of the teacher {} "
+              "(rounded "
+              "weights as said, others in 16 bits; here all are held in {})\n",
+              facts.changed_tensors, bytes_text(facts.own_bytes), bytes_text(facts.shared_bytes),
+              bytes_text(facts.token_bytes), bytes_text(facts.teacher_token_bytes), options.dtype);
+    } catch (const Error&) {
+        if (terminal) draw_line({});
+        if (interrupted() == 0) throw;
+        return 128 + interrupted();
+    }
+    return 0;
+}
+
+} // namespace
+
+Command add_derive_command(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command = app.add_subcommand(
+        "derive",
+        "Writes a student made of a teacher's weights as a Hugging Face folder, to be checked elsewhere");
+    command->add_option("TEACHER", options->teacher, "A checkpoint folder or a .gguf file")
+        ->required()
+        ->type_name("MODEL");
+    command
+        ->add_option(
+            "SPEC", options->spec,
+            "What is changed: bits=3,group=32 and so on, or a JSON file (docs/howto/derived-students.md)")
+        ->required()
+        ->type_name("SPEC");
+    command->add_option("-o,--out", options->out, "The folder that is made")->required()->type_name("DIR");
+    command
+        ->add_option("--prompt", options->prompt,
+                     "The prompt on which ffn and skip=auto measure, where the SPEC names no text")
+        ->type_name("TEXT");
+    command->add_flag("--raw-prompt", options->raw_prompt,
+                      "Use it as it is, without the model's chat template");
+    command->add_option("--dtype", options->dtype, "Of the weights: f32 (the default), bf16, f16")
+        ->type_name("DTYPE")
+        ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+    command->add_option("--threads", options->threads, "CPU threads; 0 = all cores that this process may use")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+    return [options] { return derive(*options); };
+}
+
+} // namespace refreshlab::app
