@@ -10,21 +10,22 @@
 
 namespace refreshlab::ui {
 
-std::string shown_model(const std::string& path) {
-    return path.empty() ? "none" : model_name(path);
-}
-
 ModelChoice::ModelChoice(ShellState& state)
     : m_state(state)
     , m_known(known_models(state.ctx.host.assets())) {}
 
-void ModelChoice::draw(const char* id, std::string& path) {
+void ModelChoice::draw(const char* id, std::string& path, bool derives) {
     const ImGuiStyle& style = ImGui::GetStyle();
     const float arrow = ImGui::GetFrameHeight() + style.ItemInnerSpacing.x;
     const float browse =
         ImGui::CalcTextSize("Browse...").x + 2 * style.FramePadding.x + style.ItemInnerSpacing.x;
-    ImGui::SetNextItemWidth(-(arrow + browse));
-    text_entry(id, &path, ImGuiInputTextFlags_ElideLeft, "Hugging Face folder or .gguf file");
+    const float derive =
+        derives ? ImGui::CalcTextSize("Derive...").x + 2 * style.FramePadding.x + style.ItemInnerSpacing.x
+                : 0;
+    ImGui::SetNextItemWidth(-(arrow + browse + derive));
+    text_entry(id, &path, ImGuiInputTextFlags_ElideLeft,
+               derives ? "Hugging Face folder, .gguf file or derive:SPEC"
+                       : "Hugging Face folder or .gguf file");
     ImGui::PushID(id);
     ImGui::SameLine(0, style.ItemInnerSpacing.x);
     draw_list(id, path);
@@ -33,6 +34,16 @@ void ModelChoice::draw(const char* id, std::string& path) {
         m_browsing = id;
         m_picker = std::make_unique<PathPicker>(m_state.ctx, PathPicker::Want::model, "model", "");
         ImGui::OpenPopup("browse");
+    }
+    if (derives) {
+        ImGui::SameLine(0, style.ItemInnerSpacing.x);
+        if (ImGui::Button("Derive...")) {
+            m_derive.open(path);
+            ImGui::OpenPopup("derive");
+        }
+        ImGui::SetItemTooltip(
+            "Make the student of the teacher's own weights: fewer bits, fewer channels, sublayers left out");
+        draw_derive(path);
     }
     draw_browser(id, path);
     draw_fetching(id, path);
@@ -117,6 +128,16 @@ void ModelChoice::draw_fetching(const char* id, std::string& path) {
                        words.c_str());
     ImGui::SameLine();
     if (ImGui::Button("Cancel")) *m_fetch->cancelled = true;
+}
+
+void ModelChoice::draw_derive(std::string& path) {
+    ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * 38, 0));
+    if (!ImGui::BeginPopup("derive")) return;
+    if (m_derive.draw(m_state.ctx)) {
+        path = derivation_path(m_derive.spec());
+        ImGui::CloseCurrentPopup();
+    }
+    ImGui::EndPopup();
 }
 
 void ModelChoice::draw_browser(const char* id, std::string& path) {

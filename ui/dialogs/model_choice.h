@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/dialogs/derive_form.h"
 #include "ui/dialogs/new_run.h"
 #include "ui/state/shell_state.h"
 #include "ui/widgets/path_picker.h"
@@ -11,28 +12,28 @@
 
 namespace refreshlab::ui {
 
-/// What a model is called in a list: model_name() of its path; "none" for an empty one.
-[[nodiscard]] std::string shown_model(const std::string& path);
-
 /// The fields in which a model is named: a path to type, the models that the program knows, browsing, and published models,
 /// which are fetched where they are not there yet.
 class ModelChoice {
 public:
     explicit ModelChoice(ShellState& state);
     /// One field, as wide as there is room. \param id  "##teacher"
-    void draw(const char* id, std::string& path);
+    /// \param derives  the student's: it may be made of the teacher's weights
+    void draw(const char* id, std::string& path, bool derives = false);
 
 private:
     void draw_list(const char* id, std::string& path);
     void draw_browser(const char* id, std::string& path);
     void draw_published(const char* id, std::string& path);
     void draw_fetching(const char* id, std::string& path);
+    void draw_derive(std::string& path);
     void fetch(const char* id, size_t published);
 
     ShellState& m_state;
     std::vector<KnownModel> m_known;
     std::unique_ptr<PathPicker> m_picker; ///< of the field m_browsing
     std::string m_browsing;
+    DeriveForm m_derive;
     std::shared_ptr<WorkOutcome> m_fetch; ///< for the field m_fetching
     std::string m_fetching, m_fetched_path, m_fault;
 };

@@ -210,7 +210,7 @@ void NewRunDialog::draw_models(float column) {
     }
     if (m_run.config.mode != Mode::teacher) {
         label("Student", column);
-        m_models.draw("##student", m_run.config.student_dir);
+        m_models.draw("##student", m_run.config.student_dir, m_run.config.mode == Mode::overfill);
         draw_fault(Part::student, column);
         if (!at_fault(Part::student)) draw_about(m_outlook ? m_outlook->student : "", column);
     }
@@ -226,7 +226,7 @@ void NewRunDialog::draw_recent_pairs() {
     for (size_t i = 0; i < pairs.size(); ++i) {
         const auto& [teacher, student] = pairs[i];
         ImGui::PushID(static_cast<int>(i));
-        if (ImGui::MenuItem(fmt::format("{}  >  {}", shown_model(teacher), shown_model(student)).c_str())) {
+        if (ImGui::MenuItem(pair_name(teacher, student).c_str())) {
             m_run.config.teacher_dir = teacher;
             m_run.config.student_dir = student;
         }

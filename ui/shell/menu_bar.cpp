@@ -1,4 +1,4 @@
-#include "engine/base/model_path.h"
+#include "engine/control/derive/derive_spec.h"
 #include "ui/base/format.h"
 #include "ui/panels/panel.h"
 #include "ui/shell/parts.h"
@@ -45,9 +45,7 @@ std::vector<Piece> pair_summary(const ShellState& state) {
     if (state.trace) {
         const RunInfo& info = state.trace->info();
         pieces.push_back({state.trace_name, true});
-        pieces.push_back(
-            {fmt::format("{} > {}", model_name(info.config.teacher_dir), model_name(info.config.student_dir)),
-             true});
+        pieces.push_back({pair_name(info.config.teacher_dir, info.config.student_dir), true});
         pieces.push_back({mode_name(info.config.mode)});
         pieces.push_back({upper(info.device) + " " + info.dtype});
         if (!info.note.empty()) pieces.push_back({info.note, false, true});

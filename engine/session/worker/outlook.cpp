@@ -1,6 +1,8 @@
 #include "engine/session/worker/outlook.h"
 
 #include "engine/base/error.h"
+#include "engine/control/derive/derive_spec.h"
+#include "engine/model/derive/derive_student.h"
 #include "engine/model/model_source.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/run_text.h"
@@ -50,6 +52,29 @@ std::optional<ModelConfig> look_at(RunOutlook& outlook, Part part, const std::st
     return std::nullopt;
 }
 
+/// The same of a student that is made of its teacher's weights.
+bool look_at_derived(RunOutlook& outlook, const std::string& path, const std::optional<ModelConfig>& teacher,
+                     int64_t width) {
+    outlook.part = Part::student;
+    try {
+        if (!teacher)
+            throw Error("deriving a student", path, "its teacher must be there: choose mode OverFill");
+        const DeriveSpec spec = derivation_of(path);
+        const ModelShape shape = shape_of(*teacher);
+        check_derive(spec, &shape);
+        const DeriveCost cost = derive_cost(spec, shape, width);
+        outlook.student = fmt::format("{}; {} of its own, a token would read {} of the teacher's {}",
+                                      derive_name(spec), bytes_text(cost.own_bytes),
+                                      bytes_text(cost.token_bytes), bytes_text(cost.teacher_token_bytes));
+        outlook.student_bytes = outlook.teacher_bytes; // nothing is faster for being derived
+        outlook.part = Part::none;
+        return true;
+    } catch (const Error& e) {
+        outlook.problem = said_by(e, path);
+    }
+    return false;
+}
+
 /// What a fault of the run as a whole is about.
 Part part_of(const Error& e, const RunConfig& config) {
     const auto about = [&](const std::string& path) { return !path.empty() && e.object().starts_with(path); };
@@ -87,12 +112,18 @@ RunOutlook run_outlook(const RunConfig& config, std::shared_ptr<const ModelPair>
     const bool teacher = config.mode != Mode::student, student = config.mode != Mode::teacher;
     int64_t context = std::numeric_limits<int64_t>::max();
     const int64_t width = config.dtype == Dtype::f32 ? 4 : 2;
+    std::optional<ModelConfig> teacher_config;
     for (const auto& [wanted, part] :
          {std::pair(teacher, Part::teacher), std::pair(student, Part::student)}) {
         if (!wanted) continue;
-        const auto model =
-            look_at(outlook, part, part == Part::teacher ? config.teacher_dir : config.student_dir);
+        const std::string& path = part == Part::teacher ? config.teacher_dir : config.student_dir;
+        if (part == Part::student && is_derivation(path)) {
+            if (!look_at_derived(outlook, path, teacher_config, width)) return outlook;
+            continue;
+        }
+        const auto model = look_at(outlook, part, path);
         if (!model) return outlook;
+        if (part == Part::teacher) teacher_config = model;
         context = std::min(context, model->max_position);
         (part == Part::teacher ? outlook.teacher_bytes : outlook.student_bytes) =
             model->num_parameters() * width;
