@@ -43,9 +43,12 @@ void DeriveForm::draw_rounding(float column) {
     const float em = ImGui::GetFontSize();
     label("Round to", column);
     ImGui::SetNextItemWidth(em * 6);
-    const auto words = [](int32_t bits) { return bits == 0 ? std::string("off") : fmt::format("{} bits", bits); };
+    const auto words = [](int32_t bits) {
+        return bits == 0 ? std::string("off") : fmt::format("{} bits", bits);
+    };
     if (ImGui::BeginCombo("##bits", words(m_spec.bits).c_str())) {
-        for (int32_t bits = 0; bits <= DeriveSpec::max_bits; bits = bits == 0 ? DeriveSpec::min_bits : bits + 1)
+        for (int32_t bits = 0; bits <= DeriveSpec::max_bits;
+             bits = bits == 0 ? DeriveSpec::min_bits : bits + 1)
             if (ImGui::Selectable(words(bits).c_str(), bits == m_spec.bits)) m_spec.bits = bits;
         ImGui::EndCombo();
     }
@@ -75,7 +78,8 @@ void DeriveForm::draw_skips(float column) {
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 6);
     text_entry("##skip attention", &m_skip_attention, 0, "none");
-    ImGui::SetItemTooltip("Layers and ranges from 0, as 3+5+8-11; its keys and values are written all the same");
+    ImGui::SetItemTooltip(
+        "Layers and ranges from 0, as 3+5+8-11; its keys and values are written all the same");
     ImGui::SameLine();
     ImGui::TextDisabled("MLP of");
     ImGui::SameLine();
@@ -144,7 +148,8 @@ bool DeriveForm::draw(const UiContext& ctx) {
     read_lists();
     ImGui::PushStyleColor(ImGuiCol_Text, m_fault.empty() ? ctx.theme.text_muted : ctx.theme.text_error);
     const std::string words = m_fault.empty() ? describe(m_spec) : m_fault;
-    ImGui::TextWrapped("%s", words.empty() ? "It changes nothing: the student would be the teacher" : words.c_str());
+    ImGui::TextWrapped("%s", words.empty() ? "It changes nothing: the student would be the teacher"
+                                           : words.c_str());
     ImGui::PopStyleColor();
     ImGui::BeginDisabled(!m_fault.empty() || derive_text(m_spec).empty());
     const bool take = accent_button(ctx, "Take it", em * 5.5F);

@@ -50,7 +50,7 @@ public:
     }
 
     const char* title() const override { return "New run"; }
-    float width() const override { return 660; }
+    float width() const override { return 740; }
 
     bool draw(ShellState&) override {
         if (m_ticket) return draw_start();
@@ -173,7 +173,6 @@ void NewRunDialog::draw_prompt_chooser() {
     if (!ImGui::BeginPopup("bundled prompts")) return;
     for (const PromptGroup& group : m_prompts) {
         const bool open = ImGui::BeginMenu(group.title.c_str());
-        if (!group.line.empty()) ImGui::SetItemTooltip("%s", group.line.c_str());
         if (!open) continue;
         if (!group.line.empty()) ImGui::TextDisabled("%s", group.line.c_str());
         for (const std::string& prompt : group.prompts) {

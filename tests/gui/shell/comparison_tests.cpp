@@ -1,6 +1,7 @@
 // What a person does after a run: moves a line and runs again, runs without refreshes, jumps between refreshes, looks words up.
 #include "engine/base/json_file.h"
 #include "engine/record/recording/recording.h"
+#include "engine/tasks/prompt_file.h"
 #include "tests/gui/robot.h"
 
 #include <cstdlib>
@@ -15,7 +16,9 @@ namespace fs = std::filesystem;
 
 /// A finished run of the demonstration.
 void finish(Robot& r, int32_t tokens) {
-    r.start(r.config(tokens), 5);
+    RunConfig run = r.config(tokens);
+    run.task = find_task(run.prompt, r.ctx().host.assets() / "prompts").value_or(TaskConfig{});
+    r.start(run, 5);
     r.act("run.play_pause");
     GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }, 3000));
     GUI_CHECK(r.until([&] { return r.ctx().steps == r.recording()->steps(); }, 10));
@@ -54,7 +57,9 @@ void with_and_without_refresh(Robot& r) {
     const auto with = r.recording();
     GUI_CHECK(with->refreshes().size() > 0);
     GUI_CHECK(r.shows(" right") && r.shows("0 wrong"));
-    r.act_by_item("run.without_refresh", "//Run bar/Same run without refresh");
+    r.frames(2);
+    GUI_CHECK(r.shows("Same run without refresh"));
+    r.act("run.without_refresh");
     GUI_CHECK(
         r.until([&] { return r.recording() != with && r.status()->state == EngineState::finished; }, 3000));
     const auto without = r.recording();
@@ -70,7 +75,7 @@ void with_and_without_refresh(Robot& r) {
     r.act("file.run_before");
     GUI_CHECK(r.until([&] { return r.ctx().recording == without; }, 10));
     // The policy that was put aside comes back.
-    GUI_CHECK(r.te->ItemExists("//Run bar/Same run with refresh"));
+    GUI_CHECK(r.shows("Same run with refresh"));
     r.act("run.without_refresh");
     GUI_CHECK(r.until([&] { return r.recording() != without && r.status()->state == EngineState::finished; },
                       3000));
