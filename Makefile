@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run test bench-frame soak soak-long parity program build configure setup asan asan-window tsan format clean
+.PHONY: run demo test bench-frame soak soak-long parity program build configure setup asan asan-window tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -20,6 +20,10 @@ build: configure
 
 run: program
 	@bash scripts/run.sh
+
+# A published model (93 MB, fetched once) with a student made of its own weights.
+demo: program
+	@bash scripts/demo.sh
 
 # With the published model that the suites look at where it can be had (93 MB, once); without a network they say what they skip.
 test: build

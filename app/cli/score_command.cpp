@@ -1,13 +1,18 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
 #include "engine/base/error.h"
+#include "engine/control/derive/derive_spec.h"
+#include "engine/record/export/divergence.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/pair/model_pair.h"
+#include "engine/session/pair/run_text.h"
+#include "engine/study/measure/loss_split.h"
 #include "engine/study/measure/sweep_score.h"
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -17,8 +22,78 @@ namespace refreshlab::app {
 namespace {
 
 struct Options {
-    std::string trace, teacher, device;
+    std::string trace, teacher, student, device;
+    bool split = false;
+    int32_t every = 16;
 };
+
+std::string cell(const std::optional<double>& value) {
+    return value ? fmt::format("{:.4f}", *value) : "-";
+}
+
+/// The layout of tables of KL divergence: what both rows say, place by place.
+constexpr auto divergence_line = "{:<18} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n";
+
+std::string divergence_head(const char* first) {
+    return fmt::format(divergence_line, first, "places", "mean KLD", "median", "90 %", "99 %", "max",
+                       "same top", "PPL", "PPL ratio", "acceptance (95 %)");
+}
+
+std::string divergence_row(const std::string& name, const Divergence& d) {
+    const std::string interval =
+        d.acceptance_low ? fmt::format(" ({:.4f} to {:.4f})", *d.acceptance_low, *d.acceptance_high) : "";
+    return fmt::format(divergence_line, name, d.kl_rows, cell(d.kl_mean), cell(d.kl_median), cell(d.kl_p90),
+                       cell(d.kl_p99), cell(d.kl_max), cell(d.same_top1), cell(d.student_ppl),
+                       cell(d.ppl_ratio), cell(d.acceptance) + interval);
+}
+
+/// "1.71 2.21 2.57 ...": of drafts of 1 to 8 tokens.
+std::string verify_line(const Divergence& d) {
+    if (!d.tokens_per_verify) return {};
+    std::string text = "expected tokens per verify, drafts of 1 to 8:";
+    for (const double tokens : *d.tokens_per_verify)
+        text += fmt::format(" {:.2f}", tokens);
+    return text + "\n";
+}
+
+/// The losses of one recorded text. Reads it four times.
+std::string split_text(const Recording& run, const Options& options) {
+    const RunInfo& info = run.info();
+    RunConfig config = info.config;
+    if (!options.teacher.empty()) config.teacher_dir = options.teacher;
+    if (!options.student.empty()) config.student_dir = settled_model(options.student);
+    if (!options.device.empty()) {
+        config.device = options.device;
+        config.teacher_device.clear();
+        config.student_device.clear();
+    }
+    if (config.mode != Mode::teacher && config.given_text.empty())
+        say("note: run {} was written by the student, and its text is likeliest under the cache that it was "
+            "written with: split "
+            "a teacher's text (--mode teacher) or a given one\n",
+            info.id);
+    config.mode = Mode::overfill;
+    config.kernels = KernelSet::automatic;
+    const auto text =
+        std::make_shared<const RunText>(RunText{{info.rendered_prompt, info.prompt_ids, 0}, run.token_ids()});
+    const auto pair = load_pair(config, {}, text);
+    const LossSplit split = split_loss(pair, config, *text, options.every, replay_execution(info));
+    std::string out = fmt::format("\nloss of {} tokens of run {}, {}\n", split.tokens, info.id,
+                                  pair_name(config.teacher_dir, config.student_dir));
+    out += fmt::format("{:<18} {:>11} {:>11}\n", "entries before", "nats/token", "perplexity");
+    for (const LossSplit::Reading& reading : split.readings)
+        out += fmt::format("{:<18} {:>11.4f} {:>11.4f}\n", reading.name, reading.nll, std::exp(reading.nll));
+    out += fmt::format(
+        "own-weights loss (R = 1 - teacher) {:.4f}, cache loss (none - R = 1) {:.4f}, recovered by R = "
+        "{}: {}\n\n",
+        split.own_weights, split.cache, split.period,
+        split.recovered ? fmt::format("{:.1f} %", 100 * *split.recovered) : "-");
+    out += divergence_head("entries before");
+    for (const LossSplit::Reading& reading : split.readings) {
+        if (reading.divergence.kl_rows > 0) out += divergence_row(reading.name, reading.divergence);
+    }
+    return out + verify_line(split.readings[1].divergence);
+}
 
 /// The teacher alone; the one of the last call if it serves.
 class Teachers {
@@ -86,7 +161,15 @@ int score(const Options& options) {
             table += fmt::format("{}  {:>6}  {:>11}  {:>13}  {:>9}\n", head, 0, "-", "-", "-");
         }
     }
-    print("{}", table);
+    std::string measured, splits;
+    for (const auto& run : runs) {
+        const Divergence d = divergence_of(*run);
+        if (d.kl_rows > 0) measured += divergence_row(run->info().id, d) + verify_line(d);
+        if (options.split) splits += split_text(*run, options);
+    }
+    if (!measured.empty())
+        table += "\nwhere the teacher read beside the student\n" + divergence_head("run") + measured;
+    print("{}", table + splits);
     return 0;
 }
 
@@ -95,13 +178,26 @@ int score(const Options& options) {
 Command add_score_command(CLI::App& app) {
     auto options = std::make_shared<Options>();
     CLI::App* command =
-        app.add_subcommand("score", "Teacher perplexity and tail log-probability of every run of a trace");
+        app.add_subcommand("score", "Teacher perplexity of every run of a trace, KL divergence and "
+                                    "acceptance, and where the loss comes from");
     command->add_option("TRACE", options->trace, "A file written by --record or saved from the window")
         ->required()
         ->type_name("TRACE");
     command
         ->add_option("--teacher", options->teacher,
                      "Teacher: a checkpoint folder or a .gguf file (default: each run's own)")
+        ->type_name("MODEL");
+    command->add_flag(
+        "--split", options->split,
+        "Where the loss comes from: reads each text again with the teacher's entries everywhere, with a "
+        "refresh every R tokens, with none, and by the student alone");
+    command->add_option("--every", options->every, "R of --split; default 16")
+        ->type_name("R")
+        ->check(CLI::Range(1, 1000000));
+    command
+        ->add_option(
+            "--student", options->student,
+            "Student of --split: a checkpoint folder, a .gguf file or derive:SPEC (default: each run's own)")
         ->type_name("MODEL");
     command->add_option("--device", options->device, "auto, cpu, cuda, cuda:N")->type_name("DEVICE");
     return [options] { return score(*options); };

@@ -3,6 +3,7 @@
 #include "engine/signals/registry.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace refreshlab {
@@ -23,9 +24,12 @@ bool compare(double value, Comparison comparison, double threshold) {
     return false;
 }
 
+constexpr std::array<std::string_view, 5> probed = {"kl_nats", "kl_mean_nats", "acceptance", "same_top1",
+                                                    "teacher_rank"};
+
 /// Its signal is known after a teacher pass only. By name: the preview asks at every boundary of a run within a frame.
 bool is_probe(const Trigger& trigger) {
-    return trigger.signal == "kl_nats" || trigger.signal == "kl_mean_nats";
+    return std::ranges::find(probed, trigger.signal) != probed.end();
 }
 
 std::span<const Signal> table_of(const Boundary& boundary) {
@@ -104,6 +108,20 @@ bool reads(const RefreshPolicy& policy, int64_t step, Such such) {
 }
 
 } // namespace
+
+std::span<const std::string_view> probed_signals() {
+    return probed;
+}
+
+std::span<const size_t> probed_signal_ids() {
+    static const auto ids = [] {
+        std::array<size_t, probed.size()> found{};
+        for (size_t i = 0; i < probed.size(); ++i)
+            found[i] = require_signal(probed[i], "the planner");
+        return found;
+    }();
+    return ids;
+}
 
 Decision decide(const RefreshPolicy& policy, const Boundary& boundary) {
     Decision decision;

@@ -11,6 +11,11 @@
 
 namespace refreshlab {
 
+/// Signals that a boundary knows after a teacher pass up to it and not before: a trigger on one of them asks for a probe.
+[[nodiscard]] std::span<const std::string_view> probed_signals();
+/// Their ids in the registry, in the same order.
+[[nodiscard]] std::span<const size_t> probed_signal_ids();
+
 /// What the planner knows at boundary t. Plain data, so the what-if preview asks the same code as the live decode.
 struct Boundary {
     int64_t step = 0;                ///< t, the index of the token fed last
@@ -20,7 +25,7 @@ struct Boundary {
     int64_t tokens_since_pass = 0;
     std::optional<int64_t> last_splice_step;  ///< of any cause; the prefill is none
     std::span<const int64_t> automatic_steps; ///< boundaries of automatic refreshes so far, ascending
-    /// By signal id; absent() where not measured. kl_nats and kl_mean_nats are absent until probed, in shadow mode too (so
+    /// By signal id; absent() where not measured. probed_signals() are absent until probed, in shadow mode too (so
     /// probes fall on the same boundaries there); after a probe kl_nats is there, NaN if it could not be measured.
     std::span<const float> signals;
     bool manual = false; ///< a person asked for a refresh
@@ -47,7 +52,7 @@ inline constexpr std::string_view scheduled_hit = "at";
 struct Decision {
     enum class Kind : uint8_t {
         none,
-        probe, ///< a teacher pass is needed to know the KL; ask again with kl_nats and kl_mean_nats filled in
+        probe, ///< a teacher pass is needed to know the KL; ask again with probed_signals() filled in
         refresh,
     } kind = Kind::none;
     /// Of a refresh: "by hand" first, then the schedule, then all triggers that held, in policy order. Of a blocked one: those that held.

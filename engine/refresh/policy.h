@@ -29,8 +29,8 @@ struct Trigger {
     std::string signal; ///< name in the registry, or of a signal that a component of the run publishes
     Comparison comparison = Comparison::above;
     double threshold = 0;
-    /// Free and MC signals: eligible when t mod every == 0. kl_nats, kl_mean_nats: every this many tokens since the last
-    /// teacher pass, a probe.
+    /// Free and MC signals: eligible when t mod every == 0. Those that need a teacher pass (probed_signals(), planner.h): every
+    /// this many tokens since the last one, a probe.
     int32_t every = 1;
     int32_t cooldown = 0; ///< eligible when t - (step of the last splice, any cause) >= cooldown; 0 = none
     bool enabled = true;  ///< a card that is switched off keeps its numbers

@@ -19,7 +19,8 @@ struct Reads {
     };
     std::vector<Direct> direct; ///< enabled; not what follows the predicted fires: KL, steps_since_refresh
     size_t kl = 0, kl_mean = 0;
-    bool wants_kl = false, wants_mean = false; ///< some enabled trigger does
+    bool wants_mean = false;      ///< some enabled trigger reads kl_mean
+    std::vector<size_t> probed{}; ///< others of probed_signal_ids() that some enabled trigger reads
 
     Reads(const RefreshPolicy& policy, std::span<const Signal> table) {
         const std::string where = "the threshold preview";
@@ -31,9 +32,11 @@ struct Reads {
                                                  ? find_signal(table, trigger.signal)
                                                  : std::optional(require_signal(trigger.signal, where));
             if (!trigger.enabled) continue;
-            wants_kl |= id == kl;
             wants_mean |= id == kl_mean;
-            if (id != kl && id != kl_mean && id != steps) direct.push_back({&trigger, id});
+            const bool is_probed =
+                id && std::ranges::find(probed_signal_ids(), *id) != probed_signal_ids().end();
+            if (is_probed && id != kl_mean) probed.push_back(*id);
+            if (!is_probed && id != steps) direct.push_back({&trigger, id});
         }
     }
 };
@@ -95,7 +98,8 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
             if (trigger->reduce != Reduction::mean && run.layer_values)
                 layers.set(*signal, run.layer_values(t, *signal));
         }
-        values[reads.kl] = values[reads.kl_mean] = absent();
+        for (const size_t id : probed_signal_ids())
+            values[id] = absent();
         while (manual != run.manual_fires.end() && *manual < t)
             ++manual;
         if (manual != run.manual_fires.end() && *manual == t) asked = true;
@@ -119,14 +123,20 @@ WhatIf what_if(const RefreshPolicy& policy, const RecordedRun& run) {
         bool passed = false;
         const int64_t pass_before = last_pass;
         if (decision.kind == Decision::Kind::probe) {
-            const float kl = run.signal(t, reads.kl), unknown = std::numeric_limits<float>::quiet_NaN(),
+            const float unknown = std::numeric_limits<float>::quiet_NaN(),
                         mean = reads.wants_mean
                                    ? mean_kl(spliced_to + 1, t,
                                              [&](int64_t step) { return run.signal(step, reads.kl); })
                                    : absent();
-            missing = missing || (reads.wants_kl && is_absent(kl)) || (reads.wants_mean && is_absent(mean));
-            values[reads.kl] = is_absent(kl) ? unknown : kl;
+            missing = missing || (reads.wants_mean && is_absent(mean));
+            // That of the KL tells the planner that the probe was made.
+            values[reads.kl] = unknown;
             values[reads.kl_mean] = is_absent(mean) ? unknown : mean;
+            for (const size_t id : reads.probed) {
+                const float value = run.signal(t, id);
+                missing = missing || is_absent(value);
+                values[id] = is_absent(value) ? unknown : value;
+            }
             decision = decide(policy, boundary); // sees the new value: the span is of `values`
             last_pass = t;
             passed = true;

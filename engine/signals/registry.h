@@ -53,10 +53,13 @@ struct SignalInputs {
     std::optional<Row> row; ///< the decoding model's row
     std::optional<Mc> mc;
     std::optional<double> kl_nats;         ///< KL(teacher || student) of this position's rows
+    std::optional<double> acceptance;      ///< sum of min(p_T, p_S) of these rows
+    std::optional<double> same_top1;       ///< 1 if these rows have one arg max, else 0
     std::optional<double> kl_mean_nats;    ///< mean of it over [P, S.len) at this boundary
     std::optional<double> logprob;         ///< ln p(y_t) under the row it was drawn from
     std::optional<double> teacher_logprob; ///< ln p_T(y_t | x, y_<t), temperature 1
     std::optional<double> teacher_agrees;  ///< 1 if the teacher's arg max is y_t, else 0
+    std::optional<double> teacher_rank;    ///< place of y_t in the teacher's row for it, from 1
     std::optional<double> top1_hit;        ///< 1 if y_t is the arg max of the row it was chosen by, else 0
     std::optional<double> task_score;      ///< 1 right, 0 wrong; nothing where the task does not score y_t
     std::optional<double> drift; ///< mean over layers of (eK + eV)/2 of this position at its refresh

@@ -22,6 +22,9 @@
     X(varentropy_bits2)                                                                                      \
     X(top2_margin)                                                                                           \
     X(attention_entropy_bits)                                                                                \
+    X(acceptance)                                                                                            \
+    X(same_top1)                                                                                             \
+    X(teacher_rank)                                                                                          \
     X(mc_variance_sd)                                                                                        \
     X(mc_entropy_sd_bits)
 

@@ -170,6 +170,9 @@ def jobs_by_hand(extent: str) -> list[dict]:
         tiny("mistral", name="both kl", policy=policy(above("kl_mean_nats", 1.0, 4, 3), above("kl_nats", 1.5, 9))),
         tiny("qwen2", name="both kl all", shadow=True, policy=policy(above("kl_mean_nats", 0.5, 4), above("kl_nats", 0.5, 7),
                                                                      combine="all", on_fire="teacher_token")),
+        # How much of what the student draws would be taken.
+        tiny("qwen3", name="acceptance", policy=policy({"signal": "acceptance", "below": 0.55, "every": 4, "cooldown": 3}, on_fire="redraw")),
+        tiny("llama", name="acceptance shadow", shadow=True, policy=policy({"signal": "acceptance", "below": 0.4, "every": 6}, above("kl_nats", 1.5, 5))),
         # By hand: S10, 10 in small; against cool-down and cap; together with a trigger; while one is in flight.
         tiny("llama", name="by hand probe", manual=[20], policy=policy(above("kl_nats", 100.0, 13))),
         tiny("qwen3", name="by hand limits", manual=[5, 9, 10, 30],

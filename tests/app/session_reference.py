@@ -178,6 +178,28 @@ def kl_nats(teacher_row: torch.Tensor, student_row: torch.Tensor) -> float:
     return float((log_t.exp() * (log_t - log_s)).sum())
 
 
+def acceptance(teacher_row: torch.Tensor, student_row: torch.Tensor) -> float:
+    """sum of min(p_T, p_S)."""
+    return float(torch.minimum(torch.softmax(teacher_row, dim=-1), torch.softmax(student_row, dim=-1)).sum())
+
+
+# Logits closer than this may change places with the precision of the program's.
+NEAR = 2e-4
+
+
+def possible_ranks(row: torch.Tensor, token: int) -> list[int]:
+    """Lowest and highest place that a token can have."""
+    return [1 + int((row > row[token] + NEAR).sum()), max(1, int((row > row[token] - NEAR).sum()))]
+
+
+def possible_hits(a: torch.Tensor, b: torch.Tensor) -> list[int]:
+    """Whether two rows have one arg max: [0, 0], [1, 1], or [0, 1] where a close second makes both possible."""
+    close = [torch.nonzero(row > row.max() - NEAR).flatten().tolist() for row in (a, b)]
+    if len(close[0]) == len(close[1]) == 1:
+        return [int(close[0] == close[1])] * 2
+    return [0, int(bool(set(close[0]) & set(close[1])))]
+
+
 def mc_statistics(rows: torch.Tensor) -> dict:
     """S5: U = mean over the vocabulary of the unbiased variance; S7: I = H(mean p) - mean H(p)."""
     log_p = log_softmax(rows)
@@ -256,6 +278,8 @@ class Session:
             self.teacher_rows[p] = rows[p - first]
             if p >= self.S.len - self.job.get("kl_ring", 256):  # a row that fell out of the ring leaves KL missing
                 self.steps[p - self.L + 1]["kl_nats"] = kl_nats(rows[p - first], self.student_rows[p])
+                self.steps[p - self.L + 1]["acceptance"] = acceptance(rows[p - first], self.student_rows[p])
+                self.steps[p - self.L + 1]["same_top1"] = possible_hits(rows[p - first], self.student_rows[p])
         if last == self.S.len:
             self.steps[t]["kl_mean_nats"] = self.mean_kl(t)
         self.passes.append({"step": t, "first_pos": first, "tokens": last - first, "probe": probe, "shadow": shadow})
@@ -289,7 +313,7 @@ class Session:
         # S.len - P as it is now: behind a lagged splice that has just landed.
         known = self.steps[t] | {"steps_since_refresh": self.S.len - self.P}
         hits, pass_tokens = [], 0
-        kl_triggers = [x for x in self.triggers if x["signal"] in ("kl_nats", "kl_mean_nats")]
+        kl_triggers = [x for x in self.triggers if x["signal"] in ("kl_nats", "kl_mean_nats", "acceptance")]
         for trigger in self.triggers:
             if trigger in kl_triggers or t % trigger.get("every", 1) != 0:
                 continue
@@ -418,7 +442,7 @@ class Session:
             self.student_rows[L + t - 1] = row
             if self.mode == "teacher":
                 self.teacher_rows[L + t - 1] = row
-            self.steps[t] = self.row_values(row) | {"kl_nats": None, "kl_mean_nats": None, "drift": None, "refreshed": 0,
+            self.steps[t] = self.row_values(row) | {"kl_nats": None, "kl_mean_nats": None, "acceptance": None, "same_top1": None, "drift": None, "refreshed": 0,
                                                     "steps_since_refresh": S.len - self.P,
                                                     "teacher_unread": S.len - T.len if self.mode == "overfill" else None}
             self.measure_mc(t, row)
@@ -480,14 +504,21 @@ class Session:
                 "top1_hit": int(int(self.chosen_by[t].argmax()) == self.y[t]),
                 "teacher_logprob": float(log_softmax(teacher_row)[self.y[t]]),
                 "teacher_agreement": int(int(teacher_row.argmax()) == self.y[t]),
+                "teacher_rank": possible_ranks(teacher_row, self.y[t]),
                 # Of a row that was fed; y_N has none (S2).
-                "entropy_bits": None, "top1_prob": None, "top1_surprisal_bits": None, "kl_nats": None, "kl_mean_nats": None, "drift": None,
+                "entropy_bits": None, "top1_prob": None, "top1_surprisal_bits": None, "kl_nats": None, "kl_mean_nats": None, "acceptance": None, "same_top1": None, "drift": None,
                 "steps_since_refresh": None, "refreshed": 0, "topk": [], "fed": t in self.steps,
             } | self.steps.get(t, {}))
         lp = [s["teacher_logprob"] for s in steps]
         tail = lp[-min(50, N):]
         grams = [tuple(self.y[i:i + 3]) for i in range(1, N - 1)]
         entropies = [s["entropy_bits"] for s in steps if s["fed"]]
+        kls = sorted(s["kl_nats"] for s in steps if s["kl_nats"] is not None)
+        quantile = lambda q: kls[math.floor(q * (len(kls) - 1))] + (q * (len(kls) - 1) % 1) * (
+            kls[min(math.floor(q * (len(kls) - 1)) + 1, len(kls) - 1)] - kls[math.floor(q * (len(kls) - 1))]) if kls else None
+        taken = [s["acceptance"] for s in steps if s["acceptance"] is not None]
+        mean_taken = sum(taken) / len(taken) if taken else None
+        own = [s["logprob"] for s in steps]
         tokenizer = load_tokenizer(self.job["teacher"])
         decoded = tokenizer.decode(self.y[1:], skip_special_tokens=True) if tokenizer else None
         return {
@@ -506,6 +537,12 @@ class Session:
                 "top1_hit": sum(s["top1_hit"] for s in steps) / N if N else None,
                 "teacher_ppl": math.exp(-sum(lp) / N) if N else None,
                 "tail_logprob": sum(tail) / len(tail) if tail else None,
+                "kl_rows": len(kls), "kl_mean": sum(kls) / len(kls) if kls else None, "kl_median": quantile(0.5),
+                "kl_p90": quantile(0.9), "kl_p99": quantile(0.99), "kl_max": kls[-1] if kls else None,
+                "acceptance": mean_taken,
+                "tokens_per_verify": [sum(mean_taken ** i for i in range(g + 1)) for g in range(1, 9)] if taken else None,
+                "student_ppl": math.exp(-sum(own) / N) if N else None,
+                "ppl_ratio": math.exp((sum(lp) - sum(own)) / N) if N else None,
                 "repetition3": 1 - len(set(grams)) / len(grams) if grams else 0.0,
             },
         }

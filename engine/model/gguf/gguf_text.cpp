@@ -88,7 +88,7 @@ const Words& words_of(const GgufFile& file) {
 }
 
 json byte_level(bool cuts) {
-    return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", cuts}};
+    return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", cuts}};
 }
 
 json sequence(const char* list, json steps) {

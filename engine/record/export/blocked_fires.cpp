@@ -51,9 +51,7 @@ class Walk {
 public:
     explicit Walk(const Recording& recording)
         : m_recording(recording)
-        , m_policies(recording)
-        , m_kl(require_signal("kl_nats", "blocked fires"))
-        , m_kl_mean(require_signal("kl_mean_nats", "blocked fires")) {}
+        , m_policies(recording) {}
 
     std::vector<BlockedFire> run() {
         for (int64_t t = 1, n = m_recording.steps(); t <= n && m_recording.step(t).fed && !m_never_landed;
@@ -95,7 +93,8 @@ private:
     void ask(const RefreshPolicy& policy, int64_t t, bool fired) {
         std::array<float, max_signals> known{};
         std::ranges::copy(m_recording.measured(t), known.begin());
-        known[m_kl] = known[m_kl_mean] = absent();
+        for (const size_t id : probed_signal_ids())
+            known[id] = absent();
         LayerValues layers;
         for (const Trigger& trigger : policy.triggers) {
             const auto id = find_signal(m_recording.signals(), trigger.signal);
@@ -110,7 +109,7 @@ private:
                                 .layers = &layers,
                                 .table = m_recording.signals()};
         if (decide(policy, boundary).kind == Decision::Kind::probe) {
-            for (const size_t id : {m_kl, m_kl_mean}) {
+            for (const size_t id : probed_signal_ids()) {
                 const float value = m_recording.signal(t, id);
                 known[id] = is_absent(value) ? std::numeric_limits<float>::quiet_NaN() : value;
             }
@@ -136,7 +135,6 @@ private:
 
     const Recording& m_recording;
     PolicyThen m_policies;
-    size_t m_kl, m_kl_mean;
     size_t m_next = 0;                    ///< refresh that has not landed
     std::optional<int64_t> m_last_splice; ///< boundary
     int64_t m_spliced_to = 0, m_last_pass = 0;

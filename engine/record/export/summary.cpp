@@ -1,4 +1,5 @@
 #include "engine/base/json_text.h"
+#include "engine/record/export/divergence.h"
 #include "engine/record/export/export.h"
 #include "engine/record/export/metrics.h"
 #include "engine/text/utf8.h"
@@ -127,6 +128,7 @@ json summary_json(const Recording& recording) {
     if (n >= 1 && total_ms && *total_ms > 0) end_to_end_tps = 1000.0 * static_cast<double>(n) / *total_ms;
 
     const SignalMean task = signal_mean(recording, "task_score");
+    const Divergence divergence = divergence_of(recording);
     json versions = json::object();
     for (const auto& [name, version] : info.versions)
         versions[name] = version;
@@ -159,6 +161,20 @@ json summary_json(const Recording& recording) {
             {"task_tokens", task.count},
             {"teacher_ppl", number_or_null(end ? end->teacher_ppl : std::nullopt)},
             {"tail_logprob", number_or_null(end ? end->tail_logprob : std::nullopt)},
+            {"kl_rows", divergence.kl_rows},
+            {"kl_mean", number_or_null(divergence.kl_mean)},
+            {"kl_median", number_or_null(divergence.kl_median)},
+            {"kl_p90", number_or_null(divergence.kl_p90)},
+            {"kl_p99", number_or_null(divergence.kl_p99)},
+            {"kl_max", number_or_null(divergence.kl_max)},
+            {"same_top1", number_or_null(divergence.same_top1)},
+            {"acceptance", number_or_null(divergence.acceptance)},
+            {"acceptance_low", number_or_null(divergence.acceptance_low)},
+            {"acceptance_high", number_or_null(divergence.acceptance_high)},
+            {"tokens_per_verify",
+             divergence.tokens_per_verify ? json(*divergence.tokens_per_verify) : json(nullptr)},
+            {"student_ppl", number_or_null(divergence.student_ppl)},
+            {"ppl_ratio", number_or_null(divergence.ppl_ratio)},
             {"repetition3", repetition3(ids)},
             {"device", info.device},
             {"dtype", info.dtype},
@@ -196,6 +212,10 @@ std::string summary_table(const Recording& recording) {
         {"mean_entropy_bits", "mean entropy", "bits"},
         {"teacher_ppl", "teacher perplexity", ""},
         {"tail_logprob", "tail log-probability", "nats/token"},
+        {"kl_mean", "mean KL", "nats"},
+        {"kl_p99", "KL, 99 %", "nats"},
+        {"same_top1", "same first choice", ""},
+        {"acceptance", "acceptance", ""},
         {"repetition3", "repetition@3", ""},
         {"agreement", "teacher's first choices", ""},
         {"task_score", "task score", ""},

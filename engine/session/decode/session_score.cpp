@@ -27,12 +27,14 @@ void DecodeSession::Impl::score() {
     std::vector<int32_t> all = prompt();
     for (int64_t i = 1; i <= n; ++i)
         all.push_back(recording->token(i));
-    const auto take = [&](int64_t position, const kernels::RowSummary& row) {
+    const size_t rank_id = require_signal("teacher_rank", "scoring");
+    const auto take = [&](int64_t position, const kernels::RowSummary& row, int32_t rank) {
         const int64_t step = position - length + 1;
         if (step > recording->steps()) pending.teacher_logprob = row.logprob;
         put_signal(*recording, nullptr, logprob_id, step, row.logprob);
         put_signal(*recording, nullptr, agreement_id, step,
                    row.statistics.top1_id == all[static_cast<size_t>(position)] ? 1 : 0);
+        put_signal(*recording, nullptr, rank_id, step, rank);
     };
     score_tokens(pair->teacher->forward(), teacher->cache(), all, length, take);
 

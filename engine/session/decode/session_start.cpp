@@ -57,6 +57,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
         teacher->keep_row(first_row);
         pending.teacher_logprob = pending.logprob;
         pending.teacher_agrees = pending.top1_hit ? 1 : 0;
+        pending.teacher_rank = teacher->last_rank(pending.id);
     }
     if (overfill()) make_boundary();
 

@@ -5,6 +5,7 @@
 #include "engine/session/decode/session_impl.h"
 #include "engine/session/parts/attention_rows.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "kernels/ops/row_overlap.h"
 
 #include <c10/core/InferenceMode.h>
 
@@ -44,6 +45,7 @@ StepInFlight DecodeSession::Impl::begin_step() const {
     now.inputs.top1_hit = pending.top1_hit ? 1 : 0;
     now.inputs.teacher_logprob = pending.teacher_logprob;
     now.inputs.teacher_agrees = pending.teacher_agrees;
+    now.inputs.teacher_rank = pending.teacher_rank;
     return now;
 }
 
@@ -156,6 +158,7 @@ void DecodeSession::Impl::choose(StepInFlight& now) {
     if (config.mode == Mode::teacher) {
         pending.teacher_logprob = pending.logprob;
         pending.teacher_agrees = pending.top1_hit ? 1 : 0;
+        pending.teacher_rank = kernels::token_ranks(now.rows.logits, std::span(&pending.id, 1))[0];
     }
     now.ms(Part::sample) = static_cast<float>(watch.ms());
     now.record.arrival_ms = elapsed_ms();

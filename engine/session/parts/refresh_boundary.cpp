@@ -15,7 +15,9 @@ struct SignalIds {
     size_t kl = require_signal("kl_nats", "session"), kl_mean = require_signal("kl_mean_nats", "session"),
            teacher_logprob = require_signal("teacher_logprob", "session"),
            agreement = require_signal("teacher_agreement", "session"),
-           drift = require_signal("drift", "session");
+           drift = require_signal("drift", "session"), acceptance = require_signal("acceptance", "session"),
+           same_top1 = require_signal("same_top1", "session"),
+           rank = require_signal("teacher_rank", "session");
 };
 const SignalIds& ids() {
     static const SignalIds known;
@@ -79,11 +81,15 @@ void RefreshBoundary::back_fill(BoundaryStep& step, TeacherReader::Reading readi
     const int64_t first_step = reading.first - m_parts.prompt_length + 1;
     StepRecord& record = step.record;
     const bool to_newest = reading.first + reading.tokens == student_length();
-    if (to_newest) {
-        record.signals[ids().kl] = reading.kl_nats.back();
-        reading.kl_nats.pop_back();
+    for (const auto& [id, values] :
+         {std::pair(ids().kl, &reading.kl_nats), std::pair(ids().acceptance, &reading.acceptance),
+          std::pair(ids().same_top1, &reading.same_top1)}) {
+        if (to_newest) {
+            record.signals[id] = values->back();
+            values->pop_back();
+        }
+        if (!values->empty()) step.recording.back_fill(id, first_step, *values);
     }
-    if (!reading.kl_nats.empty()) step.recording.back_fill(ids().kl, first_step, reading.kl_nats);
     if (to_newest) {
         record.signals[ids().kl_mean] =
             mean_kl(m_state.splice - m_parts.prompt_length + 1, record.step, [&](int64_t t) {
@@ -96,6 +102,7 @@ void RefreshBoundary::back_fill(BoundaryStep& step, TeacherReader::Reading readi
                    static_cast<double>(reading.next_logprob[i]));
         put_signal(step.recording, &record, ids().agreement, about,
                    static_cast<double>(reading.next_agrees[i]));
+        put_signal(step.recording, &record, ids().rank, about, static_cast<double>(reading.next_rank[i]));
     }
 }
 
@@ -104,7 +111,8 @@ void RefreshBoundary::plan(BoundaryStep& step) {
     const int64_t end = student_length();
     // A probe is asked for at its own `every`, also where shadow mode has measured the KL already.
     std::array<float, max_signals> known = step.record.signals;
-    known[ids().kl] = known[ids().kl_mean] = absent();
+    for (const size_t id : probed_signal_ids())
+        known[id] = absent();
     Boundary boundary;
     boundary.step = step.record.step;
     boundary.tokens_since_splice = end - m_state.splice;
@@ -125,7 +133,7 @@ void RefreshBoundary::plan(BoundaryStep& step) {
         refresh.pass_tokens = pass.tokens;
         refresh.teacher_ms = pass.ms;
         m_state.last_pass = end;
-        for (const size_t id : {ids().kl, ids().kl_mean})
+        for (const size_t id : probed_signal_ids())
             known[id] = step.record.signals[id];
         decision = decide(policy, boundary);
         RL_ASSERT(decision.kind != Decision::Kind::probe);
@@ -242,6 +250,7 @@ void RefreshBoundary::judge_pending(BoundaryStep& step) const {
     if (m_parts.teacher.length() != student_length())
         return; // its last row is not that of this record's position
     step.pending.teacher_logprob = m_parts.teacher.last_logprob(step.pending.id);
+    step.pending.teacher_rank = m_parts.teacher.last_rank(step.pending.id);
     step.pending.teacher_agrees = m_parts.teacher.last_statistics().top1_id == step.pending.id ? 1 : 0;
 }
 

@@ -3,6 +3,7 @@
 #include "engine/session/parts/row_ring.h"
 #include "engine/session/parts/stopwatch.h"
 #include "engine/signals/registry.h"
+#include "kernels/ops/row_overlap.h"
 
 #include <algorithm>
 
@@ -32,12 +33,20 @@ TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int3
         in.ask->kl_against = ring.rows();
         in.ask->kl_rows = slots;
         const StepOutputs out = m_forward.prefill(*m_cache, in);
+        std::vector<kernels::RowStatistics> statistics;
+        for (const kernels::RowSummary& row : out.summary)
+            statistics.push_back(row.statistics);
+        const auto overlap = kernels::row_overlap(out.logits, statistics, ring.rows(), slots);
+        const auto ranks = kernels::token_ranks(out.logits, next);
         for (size_t i = 0; i < out.summary.size(); ++i) {
             const kernels::RowSummary& row = out.summary[i];
             reading.kl_nats.push_back(slots[i] < 0 ? absent() : static_cast<float>(row.kl_nats));
+            reading.acceptance.push_back(slots[i] < 0 ? absent() : static_cast<float>(overlap[i].acceptance));
+            reading.same_top1.push_back(slots[i] < 0 ? absent() : overlap[i].same_top1 ? 1.0F : 0.0F);
             if (next[i] < 0) continue;
             reading.next_logprob.push_back(static_cast<float>(row.logprob));
             reading.next_agrees.push_back(row.statistics.top1_id == next[i] ? 1.0F : 0.0F);
+            reading.next_rank.push_back(static_cast<float>(ranks[i]));
         }
         m_last_row = out.logits[n - 1].clone();
         m_last_statistics = out.summary.back().statistics;
@@ -49,6 +58,10 @@ TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int3
 void TeacherReader::keep_row(const at::Tensor& row) {
     m_last_row = row;
     m_last_statistics = kernels::row_statistics(row.unsqueeze(0))[0];
+}
+
+int32_t TeacherReader::last_rank(int32_t token) const {
+    return kernels::token_ranks(m_last_row.unsqueeze(0), std::span(&token, 1))[0];
 }
 
 double TeacherReader::last_logprob(int32_t token) const {

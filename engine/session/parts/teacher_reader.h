@@ -36,8 +36,10 @@ public:
         int64_t first = 0, tokens = 0;
         /// [tokens]: KL(teacher || student) of the rows, nats; absent() where the ring holds no student row.
         std::vector<float> kl_nats;
+        /// [tokens]: how the same two rows overlap (kernels/ops/row_overlap.h); absent() where kl_nats is.
+        std::vector<float> acceptance, same_top1;
         /// About the token after each position, for the leading positions whose next token is settled.
-        std::vector<float> next_logprob, next_agrees;
+        std::vector<float> next_logprob, next_agrees, next_rank;
         double ms = 0;
     };
     /// Extends the cache over [length(), end); nothing where there is nothing to read.
@@ -53,6 +55,8 @@ public:
     [[nodiscard]] const kernels::RowStatistics& last_statistics() const { return *m_last_statistics; }
     /// ln p of a token under last_row().
     [[nodiscard]] double last_logprob(int32_t token) const;
+    /// Place of a token in last_row(), from 1.
+    [[nodiscard]] int32_t last_rank(int32_t token) const;
 
 private:
     const Forward& m_forward;

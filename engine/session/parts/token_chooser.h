@@ -18,8 +18,9 @@ struct PendingToken {
     Producer producer = Producer::teacher;
     double logprob = 0;    ///< under the row it was drawn from
     bool top1_hit = false; ///< it is the arg max of that row
-    /// ln p_T, and whether the teacher's arg max is this token (1 or 0); known when the teacher's row of that position is.
-    std::optional<double> teacher_logprob, teacher_agrees;
+    /// ln p_T, whether the teacher's arg max is this token (1 or 0), and its place in the teacher's row; known when the
+    /// teacher's row of that position is.
+    std::optional<double> teacher_logprob, teacher_agrees, teacher_rank;
 };
 
 /// Gives the token of a position by a row of logits: drawn, or the given one where the run reads a given text.

@@ -48,7 +48,7 @@ std::optional<TextScore> score_text(const LlamaModel& teacher, std::span<const i
     const auto cache = teacher.make_cache(length + n);
     double sum = 0, tail = 0, agreed = 0;
     const int64_t tail_tokens = std::min<int64_t>(50, n);
-    score_tokens(teacher.forward(), *cache, ids, length, [&](int64_t position, const auto& row) {
+    score_tokens(teacher.forward(), *cache, ids, length, [&](int64_t position, const auto& row, int32_t) {
         // Single precision, as a recording keeps it.
         const auto lp = static_cast<double>(static_cast<float>(row.logprob));
         sum += lp;

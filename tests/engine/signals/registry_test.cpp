@@ -60,6 +60,9 @@ TEST_CASE("the registry lists every signal once, in display order", "[signals]")
                                                "varentropy_bits2",
                                                "top2_margin",
                                                "attention_entropy_bits",
+                                               "acceptance",
+                                               "same_top1",
+                                               "teacher_rank",
                                                "mc_variance_sd",
                                                "mc_entropy_sd_bits"};
     CHECK(names == expected);

@@ -31,13 +31,13 @@ struct Case {
 
 std::vector<Case> cases() {
     const std::string gguf = (gguf_references() / "models/bundled.gguf").string();
-    return {{"rounded", bundled, "bits=3,group=32"},
+    return {{"rounded", bundled, "bits=3,group=16"},
             {"symmetric", bundled, "bits=4,group=16,symmetric,only=mlp"},
             {"channels", bundled, "ffn=0.5"},
             {"skips", bundled, "skip_attention=1,skip_mlp=0+2"},
             {"noise", bundled, "noise=0.05,seed=12345678901"},
-            {"all", bundled, "ffn=0.75,noise=0.02,seed=3,bits=5,group=32,skip_mlp=1"},
-            {"gguf", gguf, "bits=3,group=32,ffn=0.5,skip_attention=2"}};
+            {"all", bundled, "ffn=0.75,noise=0.02,seed=3,bits=5,group=16,skip_mlp=1"},
+            {"gguf", gguf, "bits=3,group=16,ffn=0.5,skip_attention=2"}};
 }
 
 at::Tensor logits_of(const LlamaModel& model, const std::vector<int32_t>& ids) {
