@@ -237,9 +237,9 @@ void add_policy(std::vector<ParameterEntry>& table) {
     ParameterEntry lag = plain(
         integer(
             "refresh.lag", "Lag", "tokens",
-            "A refresh lands this many tokens after it fired, on the entries of then; the teacher reads a "
-            "share of them at each step between. 0 = exact: the student waits. Another algorithm, with a "
-            "lower spike and the same work.",
+            "A refresh lands this many tokens after it fired, and replaces the entries that were delta when "
+            "it fired; the teacher reads a share of them at each step between. 0 = exact: the student waits. "
+            "Another algorithm, with a lower spike and the same work.",
             0, policy_limits::lag, 0, 32),
         [](auto& c) -> auto& { return c.policy.lag; });
     lag.parameter.of_policy = true;

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/control/parameters.h"
+#include "engine/control/stored_config.h"
 #include "engine/refresh/json_fields.h"
 
 #include <array>
@@ -48,7 +49,7 @@ void read_mc(const nlohmann::json& json, const std::string& what, McConfig& mc) 
     } else {
         fields.real("p", mc.p, -1, find_parameter("mc.p")->max);
     }
-    // Traces and sweeps of earlier versions say "stride".
+    // Traces, and specs of earlier versions, say "stride".
     if (fields.find("every") != nullptr && fields.find("stride") != nullptr)
         fields.fail("stride", "is the earlier name of every; give one of them");
     read_whole(fields, "stride", "mc.every", mc.every);
@@ -124,6 +125,14 @@ nlohmann::json to_json(const RunConfig& config) {
               {"attention_megabytes", config.capture.attention_megabytes},
               {"top_k", config.capture.top_k},
               {"attention_entropy", config.capture.attention_entropy}}}};
+}
+
+nlohmann::json stored_json(const RunConfig& config) {
+    nlohmann::json json = to_json(config);
+    nlohmann::json& mc = json["mc"];
+    mc["stride"] = mc["every"];
+    mc.erase("every");
+    return json;
 }
 
 RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what) {

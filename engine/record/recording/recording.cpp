@@ -337,7 +337,7 @@ void Recording::fork_fills(Recording& branch, int64_t step) const {
     branch.m_back_fills.begin_with(m_back_fills, first_beyond(m_back_fills, [&](const BackFill& b) {
                                        return b.filled_values > filled;
                                    }));
-    // A chunk that has been filled later on as well is made again from the values of then; others are shared.
+    // A chunk that has been filled later on as well is made again from the values that it had at the fork; others are shared.
     std::vector<bool> made_again(m_fills.num_chunks(), false);
     bool any = false;
     for (size_t number = 0; number < m_fills.num_chunks(); ++number) {

@@ -215,7 +215,7 @@ private:
     }
 
     // Bounds of what speaks of a run: its steps and positions, and those of the step in flight, which comes with the next
-    // round of the writer. A killed writer leaves no more than that behind.
+    // round of the writer. A killed writer leaves no more than that.
     static int64_t last_boundary(const Recording& recording) { return recording.steps() + 1; }
     /// Columns of the caches at a boundary.
     static int64_t columns(const Recording& recording, int64_t boundary) {

@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "engine/control/stored_config.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>
@@ -419,7 +420,7 @@ std::string info_to_text(const Recording& recording) {
     }
     for (const PublishedSignal& signal : info.published_signals)
         published.push_back(published_to_json(signal));
-    return json_text({{"config", to_json(info.config)},
+    return json_text({{"config", stored_json(info.config)},
                       {"rendered_prompt", info.rendered_prompt},
                       {"prompt_ids", info.prompt_ids},
                       {"first_token", info.first_token},

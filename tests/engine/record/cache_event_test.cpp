@@ -262,7 +262,7 @@ TEST_CASE("a row of appends goes on beside the events of others, but never acros
         sliding->add_cache_event(append_of(t, t + 10));
     }
     CHECK(sliding->cache_entries().size() == 10);
-    // Behind a truncation positions come again.
+    // After a truncation positions come again.
     const auto truncated = grower.start();
     truncated->add_cache_event(append_of(1, 1));
     truncated->add_cache_event(event_of(1, CacheChange::dropped, {{1, 1}}));
@@ -299,7 +299,7 @@ TEST_CASE("an event that cannot be is a bug that is caught", "[record]") {
     refused(layer);
 }
 
-TEST_CASE("the state of a cache behind any step equals the events replayed cell by cell", "[record]") {
+TEST_CASE("the state of a cache after any step equals the events replayed cell by cell", "[record]") {
     const uint64_t seed = test::seed(1);
     INFO("seed " << seed);
     std::mt19937_64 random(seed);

@@ -190,7 +190,7 @@ TEST_CASE("readers find whole layer values while a writer goes on", "[record]") 
     constexpr int64_t steps = 3000;
     Grower grower(7);
     const auto recording = grower.start();
-    std::atomic<bool> done{false}; // set by the writer behind its last append, read by the readers' loops
+    std::atomic<bool> done{false}; // set by the writer after its last append, read by the readers' loops
     std::atomic<int64_t> wrong{0};
     const auto read = [&] {
         for (bool last = false; !last;) {

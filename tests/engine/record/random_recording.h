@@ -54,7 +54,7 @@ private:
     void record(Recording& recording, int64_t t);
 };
 
-/// Value of (step, signal) behind boundary k according to the writes; absent() if none.
+/// Value of (step, signal) after boundary k according to the writes; absent() if none.
 [[nodiscard]] float value_behind(const std::vector<Written>& written, int64_t k, int64_t step, size_t signal);
 
 /// Bit equality, measured NaNs being equal to each other.

@@ -64,7 +64,7 @@ TEST_CASE("a signal reads as measured until it is back-filled, and absent entrie
     CHECK_THROWS_AS(recording->back_fill(max_signals, 1, fill), InvariantError);
 }
 
-TEST_CASE("a fork knows exactly what was known behind its boundary", "[record]") {
+TEST_CASE("a fork knows exactly what was known at its boundary", "[record]") {
     const uint64_t seed = test::seed(1);
     INFO("seed " << seed);
     Grower grower(seed);
@@ -115,7 +115,7 @@ TEST_CASE("a fork of a fork equals a fork of the root", "[record]") {
     const auto direct = recording->fork(11, "a");
     const auto twice = recording->fork(25, "b")->fork(11, "c");
     CHECK(first_difference(*direct, *twice) == std::nullopt);
-    // Values filled in behind the fork do not change what it was.
+    // Values filled in after the fork do not change what it was.
     grower.grow(*recording, 20);
     CHECK(first_difference(*direct, *recording->fork(11, "d")) == std::nullopt);
 }

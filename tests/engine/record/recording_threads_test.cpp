@@ -15,7 +15,7 @@ TEST_CASE("readers see whole records and finished back-fills while a writer goes
     constexpr size_t measured = 1, filled = 2;
     Grower grower(7);
     const auto recording = grower.start(1);
-    std::atomic<bool> done{false}; // set by the writer behind its last append, read by the readers' loops
+    std::atomic<bool> done{false}; // set by the writer after its last append, read by the readers' loops
     std::atomic<int64_t> wrong{0}, rounds{0};
 
     const auto read = [&] {

@@ -108,6 +108,15 @@ TEST_CASE("a trace that a program of schema 3 wrote is read as it was", "[record
     CHECK(r.info().has_cache_events);
 }
 
+TEST_CASE("a trace keeps the first name of mc.every, so that earlier programs read it", "[record]") {
+    const TemporaryFolder folder;
+    REQUIRE(save_trace(folder / "new.rlt", load_trace(schema2()).at(0)));
+    sqlite::Database db(folder / "new.rlt", sqlite::Open::read_only);
+    CHECK(db.integer("SELECT json_extract(info, '$.config.mc.stride') FROM runs") == 8);
+    CHECK(db.integer("SELECT json_extract(info, '$.config.mc.every') IS NULL FROM runs") == 1);
+    CHECK(load_trace(folder / "new.rlt").at(0)->info().config.mc.every == 8);
+}
+
 TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     TemporaryFolder folder;
     const auto old = load_trace(schema2()).at(0);
