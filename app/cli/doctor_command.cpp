@@ -206,9 +206,14 @@ int doctor(const std::vector<std::string>& folders) {
         throw Error("checking models", folders[2], "one model too many",
                     "give one model, or a teacher and a student");
     }
+    if (!folders.empty() && is_derivation(folders[0])) {
+        throw Error("checking models", folders[0], "a student is derived from a teacher",
+                    "give the teacher before it");
+    }
+    std::vector<std::string> wanted = folders;
+    if (wanted.size() == 2 && is_derivation(wanted[1])) wanted[1] = settled_model(wanted[1]);
     Report report;
     print("RefreshLab\n");
-    std::vector<std::string> wanted = folders;
     check_machine(report, !wanted.empty());
     if (wanted.empty()) {
         const RunConfig bundled = first_start_config(find_assets());
@@ -216,10 +221,6 @@ int doctor(const std::vector<std::string>& folders) {
     }
     std::vector<std::optional<Model>> models;
     const bool derives = wanted.size() == 2 && is_derivation(wanted[1]);
-    if (derives) wanted[1] = settled_model(wanted[1]);
-    if (is_derivation(wanted[0]))
-        throw Error("checking models", wanted[0], "a student is derived from a teacher",
-                    "give the teacher before it");
     for (const std::string& folder : wanted) {
         if (!is_derivation(folder)) models.push_back(check_model(report, folder));
     }

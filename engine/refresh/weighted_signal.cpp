@@ -14,7 +14,7 @@ namespace refreshlab {
 
 namespace {
 
-constexpr std::string_view letters = "FXYZ"; ///< of markers, by the signal's place in its policy
+constexpr std::string_view letters = "XYZU"; ///< of markers, by the signal's place in its policy
 constexpr double largest_weight = 1e9;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& problem, const std::string& hint = {}) {

@@ -237,7 +237,8 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE cache SET layer_bytes = zeroblob(8)",
         "UPDATE cache SET layer_bytes = x'ffffffffffffffffffffffffffffffffffffffffffffffff'",
         "UPDATE runs SET inherited_cache = -1 WHERE first_step > 1",
-        "UPDATE runs SET inherited_cache = inherited_cache - 1 WHERE first_step > 1",
+        // Minus 1 may be no damage: the branch stores the last inherited row again when that row goes on in it.
+        "UPDATE runs SET inherited_cache = inherited_cache - 2 WHERE first_step > 1",
         "UPDATE runs SET info = json_remove(info, '$.kernel_set')",
         "UPDATE runs SET info = json_set(info, '$.rebuild', 'yes')",
         "UPDATE runs SET info = json_set(info, '$.signals', 'all')",
