@@ -18,6 +18,7 @@ Stage* stage = nullptr; // the one of the tests that run now; the test engine's 
 void run_case(ImGuiTestContext* test) {
     const Case& chosen = *static_cast<const Case*>(test->Test->UserData);
     std::string problem;
+    test->PopupCloseAll(); // a case that failed may have left a dialog open
     try {
         Robot robot(test, *stage);
         chosen.run(robot);

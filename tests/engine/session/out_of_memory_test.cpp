@@ -21,7 +21,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Allocations of this thread until one fails, once; negative: none does.
+/// Allocations of this thread until one throws, once; negative: none does. Those that may not throw are not counted: their caller
+/// (std::stable_sort, say) goes on without the memory.
 thread_local int64_t allocations_left = -1;
 
 } // namespace
@@ -29,10 +30,10 @@ thread_local int64_t allocations_left = -1;
 // For the whole suite; they do what the standard library's do. All of them, so that AddressSanitizer, which has its own, never
 // sees memory of one kind released as the other.
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-    if (allocations_left >= 0 && allocations_left-- == 0) return nullptr;
     return std::malloc(bytes > 0 ? bytes : 1);
 }
 void* operator new(std::size_t bytes) {
+    if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
     if (void* memory = operator new(bytes, std::nothrow)) return memory;
     throw std::bad_alloc();
 }
@@ -178,9 +179,10 @@ TEST_CASE("memory that runs out in a start leaves the run that stands", "[worker
         return worker.status();
     };
     answered(worker.send(command::StartRun{config, true}));
-    const auto first = worker.recording();
-    REQUIRE(first);
-    for (const int64_t n : {0, 5, 40, 300}) {
+    auto stands = worker.recording();
+    REQUIRE(stands);
+    int refused = 0;
+    for (const int64_t n : {0, 5, 40, 150, 250, 300}) {
         CAPTURE(n);
         bool armed = false; // read and written on the decode thread
         worker.on_news([&] {
@@ -191,14 +193,21 @@ TEST_CASE("memory that runs out in a start leaves the run that stands", "[worker
         const uint64_t errors = worker.status()->errors;
         const auto status = answered(worker.send(command::StartRun{config, true}));
         worker.on_news({});
-        REQUIRE(status->errors == errors + 1);
-        CHECK_THAT(status->error, ContainsSubstring("out of memory"));
         CHECK(status->state == EngineState::paused);
-        CHECK(worker.recording() == first);
-        const int64_t steps = first->steps();
+        if (status->errors == errors) { // a stream took it for the end of a file about the machine's memory
+            REQUIRE(worker.recording() != stands);
+            stands = worker.recording();
+            continue;
+        }
+        REQUIRE(status->errors == errors + 1);
+        ++refused;
+        CHECK_THAT(status->error, ContainsSubstring("out of memory"));
+        CHECK(worker.recording() == stands);
+        const int64_t steps = stands->steps();
         answered(worker.send(command::Step{1}));
-        while (first->steps() == steps)
+        while (stands->steps() == steps)
             std::this_thread::yield();
-        CHECK(first->steps() == steps + 1);
+        CHECK(stands->steps() == steps + 1);
     }
+    CHECK(refused > 3);
 }

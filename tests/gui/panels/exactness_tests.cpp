@@ -30,7 +30,7 @@ void check(Robot& r) {
             const auto s = r.status();
             return s->exactness != before && s->exactness && s->exactness->progress >= 1 && !s->checking;
         },
-        20000));
+        4000));
     r.frames(2);
 }
 
@@ -71,7 +71,7 @@ void a_check_is_cancelled(Robot& r) {
     r.te->ItemClick("Check");
     GUI_CHECK(r.until([&] { return r.status()->checking; }));
     r.te->ItemClick("Cancel");
-    GUI_CHECK(r.until([&] { return !r.status()->checking; }, 20000));
+    GUI_CHECK(r.until([&] { return !r.status()->checking; }, 4000));
     GUI_CHECK(r.status()->exactness->progress < 1);
     GUI_CHECK(r.status()->state == EngineState::paused);
     close_panel(r);

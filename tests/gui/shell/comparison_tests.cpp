@@ -249,7 +249,7 @@ void copy_the_picture(Robot& r) {
     fs::permissions(folder / "xclip", fs::perms::owner_all);
     ::setenv("PATH", (folder.string() + ":" + path).c_str(), 1);
     r.act("export.copy_picture");
-    GUI_CHECK(r.until([&] { return r.count_log_lines("Picture copied") == 1; }, 20000));
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Picture copied") == 1; }, 4000));
     const Image picture = read_png(folder / "copied.png");
     GUI_CHECK(picture.width == 2 * static_cast<int>(ImGui::GetIO().DisplaySize.x));
     // Without that program: one line, and what helps.
@@ -258,7 +258,7 @@ void copy_the_picture(Robot& r) {
     r.act("export.copy_picture");
     GUI_CHECK(r.until(
         [&] { return r.count_log_lines("copying a picture") + r.count_log_lines("starting sh") > before; },
-        20000));
+        4000));
     ::setenv("PATH", path.c_str(), 1);
     r.ctx().toasts.dismiss_all();
 }

@@ -29,10 +29,10 @@ void refused(Robot& r, const std::function<void()>& fill, const char* part) {
         r.until([&] { return r.shows("needed"); }, 3000)); // of the present pair: nothing is wrong with it
     GUI_CHECK(!r.find("dialog/fault"));
     fill();
-    GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }, 20000));
+    GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }, 4000));
     // An answer about half of what was typed may come first.
     r.frames(200);
-    GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }, 20000));
+    GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }, 4000));
     GUI_CHECK(r.shows(part));
     GUI_CHECK(r.shows("See above what is in the way"));
     r.te->ItemClick("//New run/Start"); // cannot be pressed
@@ -51,8 +51,7 @@ void bad_models(Robot& r) {
     const fs::path file = r.scratch("a-file");
     write_file(file, "no model");
     refused(
-        r, [&] { r.te->ItemInputValue("//New run/##teacher", file.string().c_str()); },
-        "no such model folder");
+        r, [&] { r.te->ItemInputValue("//New run/##teacher", file.string().c_str()); }, "is no GGUF file");
     // Another vocabulary: told before any weights are read.
     const fs::path student = r.config().student_dir, other = r.scratch("other-words");
     fs::remove_all(other);
@@ -86,7 +85,7 @@ void weights_that_cannot_be_read(Robot& r) {
     r.act("run.new");
     r.te->ItemInputValue("//New run/##student", broken.string().c_str());
     r.te->ItemInputValue("//New run/##max tokens", 77);
-    GUI_CHECK(r.until([&] { return r.find("dialog/outlook").has_value(); }, 20000));
+    GUI_CHECK(r.until([&] { return r.find("dialog/outlook").has_value(); }, 4000));
     GUI_CHECK(r.shows("needed") && r.shows("2.285 M parameters"));
     const uint64_t errors = r.status()->errors;
     r.te->ItemClick("//New run/Start");
