@@ -174,7 +174,7 @@ void AppWindow::build_frame(float density) {
         io.DeltaTime = static_cast<float>(std::clamp(now - m_last_time, 1e-4, 1.0));
     }
     m_last_time = now;
-    // Behind the backends' NewFrame, which set it; since ImGui 1.92 fonts are drawn at this density.
+    // After the backends' NewFrame, which set it; since ImGui 1.92 fonts are drawn at this density.
     io.DisplayFramebufferScale =
         ImVec2(io.DisplayFramebufferScale.x * density, io.DisplayFramebufferScale.y * density);
     ImGui::NewFrame();

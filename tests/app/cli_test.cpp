@@ -203,7 +203,7 @@ TEST_CASE("a run is steered from a file as it is from the window", "[cli]") {
     CHECK(again.out == run.out);
     CHECK(read_json_file(scratch / "b.json")["refreshes"].size() == 3);
 
-    // Refused in mid-run: the rest goes on and the file is whole; behind the end: said.
+    // Refused in mid-run: the rest goes on and the file is whole; after the end: said.
     write_file(scratch / "late.json",
                R"([{"step": 3, "command": {"command": "request_attention", "position": 1900}},
                    {"step": 9, "command": {"command": "refresh_now"}},

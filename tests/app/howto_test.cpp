@@ -22,7 +22,7 @@ namespace {
 
 struct Block {
     std::string
-        kind; ///< what stands behind the opening fence: "sh", "python", "cpp", "json", "sh-window", or nothing
+        kind; ///< what stands after the opening fence: "sh", "python", "cpp", "json", "sh-window", or nothing
     std::string text;
 };
 

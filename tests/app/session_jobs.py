@@ -5,7 +5,7 @@ usage: session_jobs.py OUT_DIR short|full BUNDLED_TEACHER BUNDLED_STUDENT
 OUT_DIR/pairs/<name>-teacher and -student become checkpoint folders, OUT_DIR/<job>/ holds policy.json, prompt.txt and given.txt
 of a job, and OUT_DIR/manifest.json a list of {name, arguments, expected}: what to give to `refreshlab run`, and what
 session_reference.py makes of the same job. Everything is made once: a stamp of both scripts, the library versions, the
-arguments and the bundled pair is left behind, and a second run with the same stamp does nothing.
+arguments and the bundled pair stays, and a second run with the same stamp does nothing.
 """
 
 import hashlib

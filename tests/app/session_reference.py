@@ -310,7 +310,7 @@ class Session:
         if self.flight is not None:  # nothing fires and nothing is probed meanwhile; a person's request waits
             self.asked = self.asked or t in self.manual
             return
-        # S.len - P as it is now: behind a lagged splice that has just landed.
+        # S.len - P as it is now: after a lagged splice that has just landed.
         known = self.steps[t] | {"steps_since_refresh": self.S.len - self.P}
         hits, pass_tokens = [], 0
         kl_triggers = [x for x in self.triggers if x["signal"] in ("kl_nats", "kl_mean_nats", "acceptance")]
@@ -355,7 +355,7 @@ class Session:
         self.advance(t)
 
     def advance(self, t: int) -> None:
-        """S3, exact or lagged: the splice lands `lag` boundaries behind the one that fired, on the delta of then; the teacher
+        """S3, exact or lagged: the splice lands `lag` boundaries after the one that fired, on what was delta at the fire; the teacher
         reads an equal share of what is left of it at each boundary. Exact = lag 0: all at once. A run that ends before has
         no refresh there."""
         event, S, T = self.flight, self.S, self.T

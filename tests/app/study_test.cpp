@@ -52,7 +52,7 @@ Table exported(const Scratch& scratch, const std::string& trace, const std::stri
 }
 
 /// Attribute words whose token was the first choice, of all attribute words: by the tokens, without the scorer. A list's
-/// word follows a role, behind a line's head.
+/// word follows a role, after a line's head.
 Score first_choice_words(const Table& steps) {
     Score score;
     std::string line;

@@ -43,7 +43,7 @@ void check_container(const GgufFile& file, const std::string& input) {
                     elements / tensor.type->block * tensor.type->block_bytes,
                 "bytes of its shape");
         promise(tensor.bytes.data() >= at && tensor.bytes.data() + tensor.bytes.size() <= end,
-                "tensors one behind the other, in the file");
+                "tensors one after the other, in the file");
         at = tensor.bytes.data() + tensor.bytes.size();
         promise(file.tensor(tensor.name) == &tensor, "found by its name");
     }

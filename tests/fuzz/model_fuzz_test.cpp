@@ -59,7 +59,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 }
 
 /// A whole file out of a mutated header: mostly with the right length and as much data as the header speaks of, so that
-/// the checks behind these two are reached as well. A binary file of the corpus is mutated as it is.
+/// the checks after these two are reached as well. A binary file of the corpus is mutated as it is.
 std::string make_safetensors(const Mutator& mutator, Random& random) {
     std::string header = mutator.make(random);
     if (header.empty() || header.front() != '{') return header;

@@ -119,7 +119,7 @@ void Robot::start(const RunConfig& run, int32_t steps) {
                status()->queued_commands == 0;
     });
     if (!stands)
-        te->LogError("the engine is %s behind %d of %d steps, %d commands wait; newest error: %s",
+        te->LogError("the engine is %s after %d of %d steps, %d commands wait; newest error: %s",
                      to_string(status()->state), recording() ? static_cast<int>(recording()->steps()) : -1,
                      steps, static_cast<int>(status()->queued_commands), status()->error.c_str());
     GUI_CHECK(stands);

@@ -85,7 +85,7 @@ public:
     /// The same with a teacher pass and MC rows at every step, and as long as the context allows: it is still running
     /// when a test that plays it looks again.
     [[nodiscard]] RunConfig slow_config();
-    /// A new run that stands paused behind `steps` records, everything at its first place, the mouse out of the way.
+    /// A new run that stands paused after `steps` records, everything at its first place, the mouse out of the way.
     void start(const RunConfig& config, int32_t steps);
     /// Exactly so many more records, then paused.
     void step(int32_t steps);
@@ -156,6 +156,6 @@ struct Case {
 [[nodiscard]] std::vector<Case> option_cases();
 [[nodiscard]] std::vector<Case> input_cases();
 [[nodiscard]] std::vector<Case> comparison_cases();
-[[nodiscard]] std::vector<Case> last_cases(); ///< must run behind all others: they compare and quit
+[[nodiscard]] std::vector<Case> last_cases(); ///< must run after all others: they compare and quit
 
 } // namespace refreshlab::gui

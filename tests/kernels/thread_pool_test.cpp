@@ -95,7 +95,7 @@ TEST_CASE("callers of one context from several threads queue", "[kernels][thread
     REQUIRE(sum == 4 * 200 * 37);
 }
 
-TEST_CASE("libtorch has one thread beside kernels of our own, and its own number behind them",
+TEST_CASE("libtorch has one thread beside kernels of our own, and its own number after them",
           "[kernels][threads]") {
     const int outside = at::get_num_threads();
     for (const kernels::Isa isa : kernels::available_isas()) {

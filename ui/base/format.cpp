@@ -23,7 +23,7 @@ std::string format_number(double value, bool keep_zeros) {
         if (text[end - 1] == '.') --end;
         return text.erase(end, exponent - end);
     }
-    // Digits behind the point so that three are significant; rounding may carry into the next decade (9.996 -> 10.0).
+    // Digits after the point so that three are significant; rounding may carry into the next decade (9.996 -> 10.0).
     int decimals = std::max(0, 2 - static_cast<int>(std::floor(std::log10(magnitude))));
     std::string text = fmt::format("{:.{}f}", value, decimals);
     const double rounded = std::abs(std::stod(text));

@@ -14,7 +14,7 @@ class TokenColours;
 void draw_colour_bar(const char* id, const ColourScale& scale, float width, std::string_view unit = {},
                      const TokenColours* tokens = nullptr);
 
-/// The same behind what stands in this line already (SameLine() was called): as wide as there is room, `most` pixels at most; in a
+/// The same after what stands in this line already (SameLine() was called): as wide as there is room, `most` pixels at most; in a
 /// line of its own where there is too little. Never left out.
 /// \param least  room to the right that others still need, pixels
 void draw_fitting_colour_bar(const char* id, const ColourScale& scale, float most, std::string_view unit = {},

@@ -79,12 +79,12 @@ private:
             ctx.run_action("run.new");
     }
 
-    /// Two digits behind the point, in a column that does not jump; less than that is "< 0.01", and a long pass has one.
+    /// Two digits after the point, in a column that does not jump; less than that is "< 0.01", and a long pass has one.
     static std::string fixed_ms(double ms, bool unit = true) {
-        const char* behind = unit ? " ms" : "";
+        const char* after = unit ? " ms" : "";
         if (ms == 0) return "-";
-        if (ms < 0.01) return fmt::format("< 0.01{}", behind);
-        return fmt::format("{:.{}f}{}", ms, ms < 100 ? 2 : ms < 1000 ? 1 : 0, behind);
+        if (ms < 0.01) return fmt::format("< 0.01{}", after);
+        return fmt::format("{:.{}f}{}", ms, ms < 100 ? 2 : ms < 1000 ? 1 : 0, after);
     }
 
     void draw_parts(UiContext& ctx) const {

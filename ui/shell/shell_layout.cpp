@@ -173,7 +173,7 @@ void Shell::Impl::draw_dock_space(float y) {
     ImGui::End();
 }
 
-/// Behind Begin(): the last item is the window's tab, or its title bar.
+/// After Begin(): the last item is the window's tab, or its title bar.
 void Shell::Impl::enlarge_by_tab(const std::string& title) {
     if (!ImGui::IsItemHovered() || !ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) return;
     enlarged = enlarged == title ? std::string() : title;

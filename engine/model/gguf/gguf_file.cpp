@@ -292,10 +292,10 @@ void GgufFile::read() {
         end = data + offsets[i] + sizes[i];
         expected = padded(offsets[i] + sizes[i]);
     }
-    // The padding behind the last tensor may be missing.
+    // The padding after the last tensor may be missing.
     const uint64_t longest = std::max(end, m_tensors.empty() ? data : data + expected);
     if (m_bytes.size() > longest)
-        cursor.fail(fmt::format("{} bytes behind the last tensor belong to none", m_bytes.size() - longest));
+        cursor.fail(fmt::format("{} bytes after the last tensor belong to none", m_bytes.size() - longest));
 }
 
 void GgufFile::fail_key(std::string_view key, const std::string& problem, const std::string& hint) const {

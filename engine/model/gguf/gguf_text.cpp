@@ -98,7 +98,7 @@ json sequence(const char* list, json steps) {
 /// The pre_tokenizer of a tokenizer.json.
 json pre_tokenizer_of(Words::Cut cut) {
     using enum Words::Cut;
-    // Words with what stands before them, digits in groups, punctuation with the line ends behind it, space.
+    // Words with what stands before them, digits in groups, punctuation with the line ends after it, space.
     const auto words = [](const std::string& letters, const char* digits) {
         return "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" + letters + "+|" + digits + "| ?[^\\s" +
                (letters.front() == '[' ? "\\p{L}\\p{M}" : "\\p{L}") +
@@ -190,7 +190,7 @@ struct Vocabulary {
     }
 };
 
-/// "left right", cut at the first space behind the first byte: a piece may begin with one.
+/// "left right", cut at the first space after the first byte: a piece may begin with one.
 json listed_merges(const GgufFile& file, const Vocabulary& vocabulary) {
     const auto lines = file.texts(merges_key);
     if (!lines) file.fail_key(merges_key, "is missing");

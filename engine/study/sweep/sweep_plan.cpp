@@ -5,6 +5,7 @@
 #include "engine/base/json_text.h"
 #include "engine/base/regular_file.h"
 #include "engine/control/derive/derive_spec.h"
+#include "engine/control/stored_config.h"
 #include "engine/model/model_source.h"
 #include "engine/session/pair/run_execution.h"
 #include "engine/text/digest.h"
@@ -23,14 +24,11 @@ namespace refreshlab {
 namespace fs = std::filesystem;
 
 std::string run_id(const RunConfig& config, const std::string& almanac_digest, const SweepModels& models) {
-    nlohmann::json json = to_json(config);
+    nlohmann::json json = stored_json(config);
     for (const char* key : {"teacher_dir", "student_dir", "device", "teacher_device", "student_device",
                             "threads", "kernels", "capture"})
         json.erase(key);
     json["policy"].erase("name");
-    // The id digests the names of version 1: with others no run of an earlier file would be found again.
-    json["mc"]["stride"] = json["mc"]["every"];
-    json["mc"].erase("every");
     json["task"]["almanac"] = almanac_digest;
     Digest digest;
     digest.add("refreshlab sweep cell 1");

@@ -102,7 +102,7 @@ private:
         advance(tag);
     }
 
-    /// Behind the closing of a tag: "-" takes all white space, a block or comment takes one line end.
+    /// After the closing of a tag: "-" takes all white space, a block or comment takes one line end.
     void after_tag(char sign, bool trims) {
         const size_t begin = m_at;
         size_t end = m_at;

@@ -292,7 +292,7 @@ private:
         return {items, negative};
     }
 
-    /// What stands behind a backslash: either a set of characters (items, negative) or one character.
+    /// What stands after a backslash: either a set of characters (items, negative) or one character.
     struct Escaped {
         std::string items;
         bool negative = false;

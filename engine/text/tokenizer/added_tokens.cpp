@@ -158,7 +158,7 @@ void AddedTokens::find(std::string_view text, const WordTrie& trie, const std::f
         const AddedToken& added = m_by_id.at(found.which);
         size_t begin = at;
         size_t end = at + found.length;
-        at = end; // the search goes on behind the word even where its spaces reach further
+        at = end; // the search goes on after the word even where its spaces reach further
         if (added.single_word &&
             ((begin > 0 && is_word_character(character_before(text, begin))) ||
              (end < text.size() && is_word_character(text.substr(end, utf8_step(text, end).length))))) {

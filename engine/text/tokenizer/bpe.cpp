@@ -248,7 +248,7 @@ void Bpe::append_character(char32_t character, std::string_view bytes, std::vect
     }
     const auto byte_id = [this](char c) { return m_byte_ids[static_cast<unsigned char>(c)]; };
     if (std::all_of(bytes.begin(), bytes.end(), [&](char c) { return byte_id(c) >= 0; })) {
-        // An unknown token before bytes comes behind them: an oddity of the reference, which ids must share.
+        // An unknown token before bytes comes after them: an oddity of the reference, which ids must share.
         for (const char c : bytes)
             ids.push_back(byte_id(c));
     } else if (m_unknown) {

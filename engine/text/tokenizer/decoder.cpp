@@ -96,7 +96,7 @@ void Decoder::add(const FileFields& fields, bool byte_level, int depth) {
         return;
     }
     if (m_byte_fallback || m_fused)
-        fields.fail("type", fmt::format("decoder {} behind ByteFallback or Fuse is not supported", shown),
+        fields.fail("type", fmt::format("decoder {} after ByteFallback or Fuse is not supported", shown),
                     supported);
     if (type == "ByteFallback") {
         m_byte_fallback = true;

@@ -53,7 +53,7 @@ std::vector<Piece> join_to_previous(const std::vector<Piece>& pieces) {
     return joined;
 }
 
-/// The mirror image: each delimiter to the piece behind it.
+/// The mirror image: each delimiter to the piece after it.
 std::vector<Piece> join_to_next(const std::vector<Piece>& pieces) {
     std::vector<Piece> joined; // from right to left
     bool before_delimiter = false;

@@ -128,7 +128,7 @@ struct Tokenizer::Impl {
     PostProcessor post_processor;
     Decoder decoder;
     std::vector<const std::string*> pieces; ///< by id, as the file spells them; null: no such id
-    std::string bytes;                      ///< of all tokens, one behind the other
+    std::string bytes;                      ///< of all tokens, one after the other
     std::vector<uint32_t> offsets;          ///< by id, and one more: where in `bytes`
     std::unordered_map<std::string, int32_t> added_ids;
     std::unordered_set<int32_t> special;
@@ -156,7 +156,7 @@ Tokenizer::Impl::Impl(const FileFields& root) {
     byte_level = pre_tokenizer.is_byte_level();
     if (pre_tokenizer.needs_start() && !normalizer.only_nfc()) {
         root.fail("pre_tokenizer",
-                  "Metaspace with prepend_scheme first behind a normalizer that puts in or replaces "
+                  "Metaspace with prepend_scheme first after a normalizer that puts in or replaces "
                   "text is not supported");
     }
     bpe.emplace(root.object("model"), byte_level ? Bpe::Alphabet::bytes : Bpe::Alphabet::characters);

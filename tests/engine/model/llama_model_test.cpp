@@ -251,7 +251,7 @@ TEST_CASE("the number of threads changes no bit", "[model]") {
     CHECK(at::equal(rows[0], rows[2]));
 }
 
-TEST_CASE("positions continue behind the prompt and count for the row", "[model]") {
+TEST_CASE("positions continue after the prompt and count for the row", "[model]") {
     const auto model = lively_llama(tiny_config(), 19);
     const auto shifted = model->make_cache(16);
     const auto plain = model->make_cache(16);

@@ -22,7 +22,7 @@ struct ParityCase {
     std::filesystem::path checkpoint; ///< checkpoint folder
     std::filesystem::path reference;  ///< folder of the tensors listed in transformers_reference.py
     int64_t prompt = 0;               ///< tokens of the prefill
-    int64_t steps = 0;                ///< cached steps behind it
+    int64_t steps = 0;                ///< cached steps after it
 };
 
 /// All cases; runs the Python script on the first call of a build (it leaves its results in the build folder).

@@ -277,7 +277,7 @@ TEST_CASE("two KL triggers share their probes, each looks at its own stride", "[
     RefreshPolicy policy = any_of({trigger("kl_nats", Comparison::above, 0.5, 20),
                                    trigger("kl_mean_nats", Comparison::above, 0.27, 5)});
     // The mean's probes come every 5 tokens, so nobody has read for 20 when kl_nats could look; at 20 the mean is
-    // (19 * 0.25 + 0.75) / 20 = 0.275, and behind the splice it starts afresh.
+    // (19 * 0.25 + 0.75) / 20 = 0.275, and after the splice it starts afresh.
     NaiveRun run = planned_run(policy, trace);
     CHECK(run.passes == std::vector<int64_t>{5, 10, 15, 20, 25, 30, 35, 40});
     CHECK(steps_of(run) == std::vector<int64_t>{20});

@@ -123,7 +123,7 @@ TEST_CASE("1, 2: with teacher == student every policy gives the plain text, and 
     }
 }
 
-TEST_CASE("4, 8: behind a whole splice the student's columns are the teacher's, bit for bit", "[session]") {
+TEST_CASE("4, 8: after a whole splice the student's columns are the teacher's, bit for bit", "[session]") {
     const auto pair = tiny_pair(1, 2);
     for (const int64_t every : {1, 4}) {
         RunConfig config = tiny_run(30);
@@ -232,7 +232,7 @@ TEST_CASE("9: a probe that always fires is periodic, one that never fires is non
     CHECK(session.recording()->passes().size() == 9); // t = 6 .. 54; the one at 60 = N would change nothing
 }
 
-TEST_CASE("10: a refresh by hand behind probes reads only what they have not read", "[session]") {
+TEST_CASE("10: a refresh by hand after probes reads only what they have not read", "[session]") {
     const auto pair = tiny_pair(12, 13);
     RunConfig config = tiny_run(200);
     config.policy = policy_of({trigger("kl_nats", Comparison::above, never, 64, 32)});
@@ -458,7 +458,7 @@ TEST_CASE("19: a lagged refresh is the exact one with its pass spread over the t
     CHECK(s.origin(prompt + 19) == Origin::teacher_refresh);
     CHECK(s.origin(prompt + 20) == Origin::student); // written meanwhile: belongs to the next delta
 
-    while (session.step()) { // the next one fires 20 tokens behind position prompt + 20, and so on
+    while (session.step()) { // the next one fires 20 tokens after position prompt + 20, and so on
     }
     REQUIRE(session.recording()->refreshes().size() == 2);
     CHECK(session.recording()->refreshes()[1].fired_step == 40);

@@ -80,7 +80,7 @@ RunConfig bundled(int32_t max_tokens) {
     return config;
 }
 
-/// Starts a run that stands paused behind exactly `steps` records.
+/// Starts a run that stands paused after exactly `steps` records.
 void start_paused(SessionWorker& worker, Watcher& watch, int32_t max_tokens, int32_t steps) {
     worker.send(command::StartRun{bundled(max_tokens), true});
     watch.until_state(EngineState::paused);
@@ -447,7 +447,7 @@ TEST_CASE("a Stop in the last moment of a prefill ends the run", "[worker]") {
     watch.until([&](const EngineStatus& s) { return s.answered == ticket; });
 }
 
-TEST_CASE("a Stop that waits behind a start gives the start up, and not the run before it", "[worker]") {
+TEST_CASE("a Stop that waits after a start gives the start up, and not the run before it", "[worker]") {
     SessionWorker worker;
     Watcher watch(worker);
     start_paused(worker, watch, 40, 5);

@@ -170,7 +170,7 @@ TEST_CASE("every layered signal of the registry gives its mean as its value", "[
     CHECK(layered >= 1);
 }
 
-TEST_CASE("published signals stand behind those of the registry", "[signals]") {
+TEST_CASE("published signals stand after those of the registry", "[signals]") {
     PublishedSignal plain = kept_positions();
     plain.name = "kept_bytes";
     plain.layered = false;

@@ -21,7 +21,7 @@ std::shared_ptr<const ChatTemplate> chat(const std::string& source, const std::s
 
 } // namespace
 
-TEST_CASE("behind a template there is exactly the begin token that the template writes", "[text]") {
+TEST_CASE("after a template there is exactly the begin token that the template writes", "[text]") {
     struct Family {
         const char* name;
         const char* begin;

@@ -363,7 +363,7 @@ TEST_CASE("a tokenizer.json that cannot be used is refused with its place and wh
          "add_prefix_space: false does not go with prepend_scheme always"},
         {R"({"pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"},
              "normalizer": {"type": "Prepend", "prepend": "_"}})",
-         "Metaspace with prepend_scheme first behind a normalizer"},
+         "Metaspace with prepend_scheme first after a normalizer"},
         {R"({"pre_tokenizer": {"type": "WhitespaceSplit"}})",
          "pre-tokenizer WhitespaceSplit is not supported; supported are ByteLevel, Split, Digits, Metaspace "
          "and Sequence"},
@@ -387,7 +387,7 @@ TEST_CASE("a tokenizer.json that cannot be used is refused with its place and wh
          "decoder Fuse is not supported in a byte-level model; ByteLevel is"},
         {R"({"pre_tokenizer": null, "decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"},
              {"type": "ByteFallback"}]}})",
-         "decoder.decoders[1].type: decoder ByteFallback behind ByteFallback or Fuse is not supported"},
+         "decoder.decoders[1].type: decoder ByteFallback after ByteFallback or Fuse is not supported"},
         {R"({"pre_tokenizer": null, "decoder": {"type": "Strip", "content": " ", "start": 0, "stop": 1}})",
          "decoder.stop: only 0 is supported"},
         {R"({"pre_tokenizer": null, "decoder": {"type": "Strip", "content": "  ", "start": 0, "stop": 0}})",

@@ -59,7 +59,7 @@ void refresh_changes_its_columns_only(Robot& r) {
         r.move_away();
         const auto lane = r.box("cache/origin");
         const Image seen = r.look();
-        const int64_t length = prompt + step; // columns behind boundary `step`: y_1 .. y_step are fed
+        const int64_t length = prompt + step; // columns after boundary `step`: y_1 .. y_step are fed
         const double width = static_cast<double>(lane.width) / static_cast<double>(length);
         GUI_CHECK(width >= 2);
         for (int64_t p = 0; p < length; ++p) {
@@ -78,7 +78,7 @@ void refresh_changes_its_columns_only(Robot& r) {
             GUI_CHECK(best < 40);
         }
     };
-    check(24); // before: everything behind the prompt is the student's
+    check(24); // before: everything after the prompt is the student's
     check(25); // the refresh: exactly its columns
     check(37); // later: those stay, the new ones are the student's again
     r.ctx().select_step(std::nullopt);

@@ -206,7 +206,7 @@ void the_run_before_stays(Robot& r) {
     GUI_CHECK(first->steps() == 9 && r.recording() == second && r.checked("file.run_before"));
     r.act("file.run_before");
     GUI_CHECK(r.until([&] { return r.ctx().recording == second; }, 10));
-    // A rewind gives up the steps behind it: they stay as well.
+    // A rewind gives up the steps after it: they stay as well.
     r.engine().send(command::Rewind{3});
     GUI_CHECK(r.until([&] { return r.recording() != second; }));
     r.frames(2);

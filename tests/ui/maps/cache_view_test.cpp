@@ -51,7 +51,7 @@ TEST_CASE("cache state follows step and quantity, and is made anew only then", "
     state.show(DriftQuantity::keys);
     CHECK(state.revision() != revision);
     CHECK(state.shown()[state.drift().index(1, 6)] == 7);
-    CHECK(state.shown_top() == 7); // the NaN behind it is no number
+    CHECK(state.shown_top() == 7); // the NaN after it is no number
     state.show(DriftQuantity::values_max);
     CHECK(is_absent(state.shown()[state.drift().index(0, 4)])); // not in this recording
     CHECK(state.shown_top() == 0);

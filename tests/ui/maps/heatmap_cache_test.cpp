@@ -25,7 +25,7 @@ struct Column {
     friend bool operator==(const Column&, const Column&) = default;
 };
 
-/// A run replayed column by column as reference/refresh.md, section 3 says it, with a snapshot behind each boundary.
+/// A run replayed column by column as reference/refresh.md, section 3 says it, with a snapshot after each boundary.
 struct Replay {
     std::shared_ptr<Recording> recording;
     std::vector<std::vector<Column>> behind; ///< by step, from 0

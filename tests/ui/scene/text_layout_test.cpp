@@ -65,7 +65,7 @@ TEST_CASE("pieces of one word touch and move to the next line together", "[text]
             std::vector<std::string>{"The fox inter"});
 }
 
-TEST_CASE("newlines are shown and honoured, and indentation behind them stays", "[text][TX3]") {
+TEST_CASE("newlines are shown and honoured, and indentation after them stays", "[text][TX3]") {
     REQUIRE(lines_of(layout_of({"a", ":\n", "    b", "\n\n", "c"}, 500)) ==
             std::vector<std::string>{"a:N", "    bN", "N", "c"});
     const TextLayout layout = layout_of({"a", "\n\n"}, 500);

@@ -61,7 +61,7 @@ TEST_CASE("nothing is drawn when nothing happens, and waits are at most a second
     CHECK(governor.wait_s(s) == FrameGovernor::longest_wait_s);
 }
 
-TEST_CASE("news behind an idle time is drawn at once", "[ui]") {
+TEST_CASE("news after an idle time is drawn at once", "[ui]") {
     FrameGovernor governor = governor_with_cost(0.002, 2);
     auto s = quiet(160);
     s.last_news = 160;

@@ -104,11 +104,11 @@ void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines&
     clear_floor(m_axis, usual, static_cast<double>(room / std::max(height, 4 * room)));
 }
 
-/// What a frame of the plot knows before and behind its drawing.
+/// What a frame of the plot knows before and after its drawing.
 struct SignalPlot::Frame {
     ValueLabels labels;    ///< until EndPlot
     double last_label = 0; ///< step; beyond it stands the name of the axis
-    TimeView time;         ///< as set: what differs behind the plot was moved by a person
+    TimeView time;         ///< as set: what differs after the plot was moved by a person
     ValueRange values;
     ImVec2 mouse;
     bool x_labels = false;  ///< the lowest plot names the steps
@@ -216,7 +216,7 @@ void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& li
     handle_mouse(ctx, stack);
 }
 
-/// Behind the plot: what a person did to time or values by mouse and wheel.
+/// After the plot: what a person did to time or values by mouse and wheel.
 void SignalPlot::move_view(UiContext& ctx, const Frame& f) {
     if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left) && (f.hovered || f.on_labels)) {
         // Both axes: the whole run, automatic range. ImPlot's own fit sees only what was drawn and is overruled here.

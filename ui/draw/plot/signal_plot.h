@@ -28,7 +28,7 @@ struct PlotStack {
     bool fit = false;             ///< y ranges go back to automatic
     float left = 0, width = 0;    ///< of the plot areas, pixels; set by the plots
     float bottom = 0;             ///< of the lowest plot so far
-    double last_label = 0;        ///< of the x axis, a step: behind it stands the axis' name
+    double last_label = 0;        ///< of the x axis, a step: after it stands the axis' name
     float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
     bool pressed_on_line = false; ///< this press belongs to a threshold line
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
@@ -121,7 +121,7 @@ private:
     double m_grow_up = 0,
            m_grow_down = 0; ///< shares of the height by which a drag beyond the edge widens the range
     std::optional<double> m_box_from;    ///< step where a drag with the right button began
-    std::optional<ValueRange> m_zoom_to; ///< steps that it ended with: shown behind this frame's plot
+    std::optional<ValueRange> m_zoom_to; ///< steps that it ended with: shown after this frame's plot
     float m_wheel = 0;                   ///< turned while the mouse was on a threshold line
     bool m_pressed = false;              ///< the button went down on this plot, beside its lines
     TimeView m_view_at_press;

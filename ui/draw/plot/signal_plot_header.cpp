@@ -35,7 +35,7 @@ void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const Lines& line
     ImGui::SetCursorScreenPos({at.x, at.y + header_height()});
 }
 
-/// Swatch, name, scale and value. \return x behind them
+/// Swatch, name, scale and value. \return x after them
 float SignalPlot::draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, float right) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float line = ImGui::GetTextLineHeight(), middle = at.y + 3 + line / 2;

@@ -67,7 +67,7 @@ bool SignalPlot::zoom_by_box(UiContext& ctx, bool hovered) {
         m_box_from.reset();
     } else if (ImGui::IsMouseReleased(button) || !ImGui::IsMouseDown(button)) {
         if (dragged && ImGui::IsMouseReleased(button)) {
-            // Behind EndPlot the time view is seen to have moved, as after a zoom by the wheel.
+            // After EndPlot the time view is seen to have moved, as after a zoom by the wheel.
             const double from = std::clamp(*m_box_from, ctx.time.x_min, ctx.time.x_max),
                          to = std::clamp(here, ctx.time.x_min, ctx.time.x_max);
             m_zoom_to = ValueRange{std::min(from, to), std::max(from, to)};

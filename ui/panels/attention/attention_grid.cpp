@@ -64,7 +64,7 @@ bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, PixelBox cell, 
         const auto top = m_grid.largest_weight(l, h, m_colours.without_first);
         ImGui::SetTooltip("Layer %d, head %d\nLargest %s%s %s", f.layers[l], f.heads[h],
                           m_colours.differences() ? "difference" : "weight",
-                          m_colours.without_first ? " behind position 0" : "",
+                          m_colours.without_first ? " after position 0" : "",
                           top ? format_number(*top).c_str() : "-");
     }
     return hovered;

@@ -70,7 +70,7 @@ void DistributionPanel::end_plot() {
     ImPlot::PopStyleVar(2);
 }
 
-/// Behind what a plot shows. \param empty  said in a plot without data; null = there is some
+/// After what a plot shows. \param empty  said in a plot without data; null = there is some
 /// \return the mouse asks what is under it
 bool DistributionPanel::finish_plot(UiContext& ctx, const char* empty, bool on_line) {
     const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();

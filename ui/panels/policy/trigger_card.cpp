@@ -274,25 +274,25 @@ void PolicyPanel::draw_result(UiContext& ctx, size_t index, const Trigger& trigg
         static_cast<int>(compared_tokens));
 }
 
-/// What the trigger costs, and the way to a threshold by the numbers: behind the state where that stands just above,
-/// else behind the cost, else on a line of its own. Whole or shortened, but never cut.
+/// What the trigger costs, and the way to a threshold by the numbers: after the state where that stands just above,
+/// else after the cost, else on a line of its own. Whole or shortened, but never cut.
 void PolicyPanel::draw_foot(UiContext& ctx, size_t index, const std::string& state, const std::string& cost) {
     const char *whole = "Find threshold...", *brief = "Find...";
     const float room = ImGui::GetContentRegionAvail().x;
-    const auto fits_behind = [&](const std::string& words, const char* label) {
+    const auto fits_after = [&](const std::string& words, const char* label) {
         return !words.empty() &&
                text_width(words) + ImGui::GetStyle().ItemSpacing.x + button_width(label) <= room;
     };
-    if (fits_behind(state, whole)) {
+    if (fits_after(state, whole)) {
         ImGui::SameLine();
         draw_find_button(ctx, index, whole);
         if (!cost.empty()) muted_text(ctx, cost);
         return;
     }
     if (!cost.empty()) muted_text(ctx, cost);
-    const bool behind = fits_behind(cost, whole) || fits_behind(cost, brief);
-    if (behind) ImGui::SameLine();
-    draw_find_button(ctx, index, behind && !fits_behind(cost, whole) ? brief : whole);
+    const bool after = fits_after(cost, whole) || fits_after(cost, brief);
+    if (after) ImGui::SameLine();
+    draw_find_button(ctx, index, after && !fits_after(cost, whole) ? brief : whole);
 }
 
 void PolicyPanel::draw_find_button(UiContext& ctx, size_t index, const char* label) {

@@ -6,7 +6,7 @@
 namespace refreshlab::ui {
 namespace {
 
-/// Room behind the newest step, so that it is not drawn on the border.
+/// Room after the newest step, so that it is not drawn on the border.
 double margin(double width) {
     return std::max(1.0, 0.02 * width);
 }

@@ -29,7 +29,7 @@ void LayerStrip::update(const std::shared_ptr<const Recording>& recording, size_
     const int64_t first = column_of(std::floor(x_min)), end = column_of(std::ceil(x_max)) + 1;
     const bool same = recording == m_recording && signal == m_signal && width == m_width && steps >= m_steps;
     if (same && steps == m_steps && first == m_first && end == m_end) return;
-    // A column is whole when the steps of then reached its end; the last one of a growing run is filled again.
+    // A column is whole when the steps reached its end at that time; the last one of a growing run is filled again.
     const int64_t whole = same ? m_steps / width : 0;
     const int64_t kept_first = std::max(first, m_first), kept_end = std::min({end, m_end, whole});
     std::vector<float> before = std::exchange(m_values, {});

@@ -157,7 +157,7 @@ TEST_CASE("damaged GGUF headers are refused with what is wrong and where", "[ggu
                ContainsSubstring("tensor \"x\": needs 32 bytes"));
     CHECK_THAT(changed([](auto& w) { w.tensors[3].data += std::string(32, 'x'); }),
                ContainsSubstring("its data begin at byte"));
-    CHECK_THAT(gguf_error(tiny_gguf().bytes() + "x"), ContainsSubstring("1 bytes behind the last tensor"));
+    CHECK_THAT(gguf_error(tiny_gguf().bytes() + "x"), ContainsSubstring("1 bytes after the last tensor"));
 }
 
 TEST_CASE("no length of a GGUF file is believed before memory is taken for it", "[gguf]") {
