@@ -58,7 +58,9 @@ private:
             return static_cast<double>((px - left) / (right - left)) * x_max;
         }
     };
-    void draw_caption(UiContext& ctx, ImVec2 at, float height);
+    using Caption = std::vector<std::pair<ImU32, std::string>>; ///< lines and their colours
+    static Caption caption_of(const UiContext& ctx);
+    static void draw_caption(const Caption& rows, ImVec2 at, float height);
     void draw_buttons(UiContext& ctx, ImVec2 at, float width, float height);
     void draw_live_button(UiContext& ctx, ImVec2 at, float width, float height);
     void draw_playback(UiContext& ctx, ImVec2 at, float width, float height);
@@ -94,7 +96,11 @@ void TimelinePanel::draw(UiContext& ctx) {
     }
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     const float font = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();
-    const float caption = std::max(ImGui::CalcTextSize("step 10,000 of 10,000").x, font * 9) + font * 1.5F;
+    const Caption rows = caption_of(ctx);
+    float caption = std::max(text_width("step 10,000 of 10,000"), font * 9);
+    for (const auto& [ink, text] : rows)
+        caption = std::max(caption, text_width(text));
+    caption = std::min(caption, room.x * 0.3F) + font + text_width("step"); // the name of the axis ends it
     const float button = ImGui::CalcTextSize("Play back...").x + 4 * ImGui::GetStyle().FramePadding.x + 2;
     const float height = std::max(room.y, font);
     Strip strip{};
@@ -106,7 +112,7 @@ void TimelinePanel::draw(UiContext& ctx) {
     strip.marks = at.y;
     strip.chart = height > font * 3.3F ? at.y + std::round(font * 1.05F) : at.y;
     strip.x_max = fitted_max(ctx.steps);
-    draw_caption(ctx, at, height);
+    draw_caption(rows, at, height);
     draw_buttons(ctx, {strip.right + font * 0.75F, at.y}, button, height);
     ctx.landmarks.set("timeline/bar",
                       {strip.left, strip.chart, strip.right - strip.left, strip.axis - strip.chart});
@@ -146,11 +152,9 @@ std::vector<CopyItem> TimelinePanel::copy_items(const UiContext& ctx, const Stri
     return items;
 }
 
-void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {
-    ImDrawList* list = ImGui::GetWindowDrawList();
-    const float line = ImGui::GetTextLineHeight();
+TimelinePanel::Caption TimelinePanel::caption_of(const UiContext& ctx) {
     const auto& info = ctx.recording->info();
-    std::vector<std::pair<ImU32, std::string>> rows;
+    Caption rows;
     rows.emplace_back(ctx.theme.text, fmt::format("step {} of {}", format_thousands(ctx.shown_step()),
                                                   format_thousands(ctx.steps)));
     if (info.fork_step <= 0 && !ctx.recording->end())
@@ -163,10 +167,15 @@ void TimelinePanel::draw_caption(UiContext& ctx, ImVec2 at, float height) {
         rows.emplace_back(ctx.theme.text_muted, "ended: " + stop_text(end->stop_reason));
     if (const Signal* entropy = ctx.find_signal_info("entropy_bits")) // what the chart's height is
         rows.emplace_back(ctx.theme.text_muted, with_unit(entropy->label, entropy->unit));
+    return rows;
+}
+
+void TimelinePanel::draw_caption(const Caption& rows, ImVec2 at, float height) {
+    const float line = ImGui::GetTextLineHeight();
     float y = at.y;
     for (const auto& [ink, text] : rows) {
         if (y + line > at.y + height + 1) break;
-        list->AddText({at.x, y}, ink, text.c_str());
+        ImGui::GetWindowDrawList()->AddText({at.x, y}, ink, text.c_str());
         y += line + 2;
     }
 }

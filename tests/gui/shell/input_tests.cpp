@@ -107,7 +107,7 @@ void weights_that_cannot_be_read(Robot& r) {
     r.act("run.new");
     r.te->ItemClick("//New run/Recent pairs");
     r.frames(2);
-    GUI_CHECK(r.shows("llama-tales-teacher  >  llama-tales-student"));
+    GUI_CHECK(r.shows("llama-tales-teacher > llama-tales-student"));
     r.te->KeyPress(ImGuiKey_Escape);
     r.frames(2);
     GUI_CHECK(r.dialog_open("New run")); // Esc has closed the list alone
