@@ -80,6 +80,34 @@ void drag_sends_only_the_last_value(Robot& r) {
             if (r.recording()->refreshes()[i].step > 30) GUI_CHECK(hit.threshold == draft);
 }
 
+/// The tag left of the plot is a handle as well.
+void drag_by_the_tag(Robot& r) {
+    r.start(with_threshold(r, 7), 30);
+    const auto plot = r.box(plot_mark), tag = r.box("signals/tag/" + key);
+    r.move(tag.x + tag.width / 2, middle(tag) - 3); // not its middle: nothing jumps
+    r.frames(2);
+    GUI_CHECK(ImGui::GetMouseCursor() == ImGuiMouseCursor_ResizeNS);
+    r.drag_by(0, 0, 1);
+    GUI_CHECK(r.ctx().drafts.number(key) == 7.0);
+    r.te->MouseUp(0);
+    r.frames(2);
+    r.drag_by(0, plot.height * 0.4F, 8);
+    GUI_CHECK(std::abs(middle(r.box(line_mark)) - (ImGui::GetIO().MousePos.y + 3)) <= 3);
+    r.te->MouseUp(0);
+    r.frames(3);
+    const double draft = r.ctx().drafts.number(key).value();
+    GUI_CHECK(draft < 5 && draft > 1);
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == draft; }));
+    // Esc gives the value back that it had.
+    const auto moved = r.box("signals/tag/" + key);
+    r.move(moved.x + moved.width / 2, middle(moved));
+    r.drag_by(0, -30, 4);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(r.ctx().drafts.number(key) == draft);
+}
+
 void escape_restores(Robot& r) {
     r.start(with_threshold(r, 7), 30);
     const float before = middle(r.box(line_mark));
@@ -344,6 +372,7 @@ std::vector<Case> threshold_cases() {
         {"signals", "SG16 a threshold has a history, and live changes are ticks", threshold_has_a_history},
         {"signals", "SG1 a drag leaves its last value and nothing else behind",
          drag_sends_only_the_last_value},
+        {"signals", "SG2 the tag of a threshold is a handle of its line", drag_by_the_tag},
         {"signals", "SG2 Esc in a drag gives the old threshold back", escape_restores},
         {"signals", "SG2 PO5 line, typed number and slider are one value; one undo entry per drag",
          one_undo_entry_per_drag},

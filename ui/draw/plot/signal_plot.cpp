@@ -137,7 +137,8 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
             ImGui::GetMousePos()};
     f.x_labels = x_labels;
     // The y axis moves only under the mouse on its own labels; a drag on the curve pans time alone.
-    f.on_labels = ImGui::IsWindowHovered() && f.mouse.x < m_box.x &&
+    hold_tags(ctx, stack, lines);
+    f.on_labels = m_tag_hovered == none && ImGui::IsWindowHovered() && f.mouse.x < m_box.x &&
                   f.mouse.x > m_box.x - 10 * ImGui::GetFontSize() && f.mouse.y >= m_box.y &&
                   f.mouse.y < m_box.y + m_box.height;
     bool menu = false;

@@ -93,6 +93,8 @@ private:
     void draw_present(const UiContext& ctx, float y, Colour colour, float thickness);
     [[nodiscard]] bool draw_stair(UiContext& ctx, const ThresholdLine& line, Colour colour);
     void drag_threshold(UiContext& ctx, PlotStack& stack, const ThresholdLine& line, double y, bool held);
+    [[nodiscard]] float tag_y(const ThresholdLine& line) const;
+    void hold_tags(UiContext& ctx, const PlotStack& stack, const Lines& lines);
     void draw_tags(UiContext& ctx, const Lines& lines);
     void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
     // signal_plot_mouse.cpp
@@ -118,6 +120,9 @@ private:
     ValueAxis m_axis;
     bool m_held = false;    ///< a line of this plot is under the button
     bool m_on_line = false; ///< the mouse is on a line of this plot, which hides it from the plot
+    static constexpr size_t none = static_cast<size_t>(-1);
+    size_t m_tag_held = none, m_tag_hovered = none; ///< lines whose tag is under the button, under the mouse
+    float m_tag_grip = 0;                           ///< pixels from the tag's middle to where it was taken
     double m_grow_up = 0,
            m_grow_down = 0; ///< shares of the height by which a drag beyond the edge widens the range
     std::optional<double> m_box_from;    ///< step where a drag with the right button began

@@ -32,12 +32,57 @@ float threshold_tag_width(double value) {
     return tag_width(value) + tag_arrow();
 }
 
+/// Where a threshold's tag stands: its value, or the end of the axis beyond which that lies.
+float SignalPlot::tag_y(const ThresholdLine& line) const {
+    const bool above = line.value > m_axis.max, below = line.value < m_axis.min;
+    const double share = std::clamp(m_axis.share(line.value), 0.0, 1.0);
+    const float y = m_box.y + static_cast<float>(1 - share) * m_box.height, half = tag_half_height();
+    return std::round(
+        std::clamp(y, m_box.y + (above ? half : 0), m_box.y + m_box.height - (below ? half : 0)));
+}
+
+/// A tag is a handle of its line. Before the plot, whose labels would else take the mouse.
+void SignalPlot::hold_tags(UiContext& ctx, const PlotStack& stack, const Lines& lines) {
+    const size_t held_before = m_tag_held;
+    m_tag_held = m_tag_hovered = none;
+    const ImVec2 cursor = ImGui::GetCursorScreenPos();
+    ImGui::PushItemFlag(ImGuiItemFlags_NoNav, true);
+    for (size_t i = 0; i < lines.size(); ++i) {
+        const ThresholdLine& line = lines[i];
+        if (m_locked || m_box_from || m_box.width <= 0 || stack.drag.holds_another(line) ||
+            !std::isfinite(line.value))
+            continue;
+        const float width = threshold_tag_width(line.value), half = tag_half_height(), y = tag_y(line);
+        ImGui::SetCursorScreenPos({m_box.x - 1 - width, y - half});
+        ImGui::PushID(static_cast<int>(i));
+        ImGui::InvisibleButton("##tag", {width, 2 * half});
+        ImGui::PopID();
+        ctx.landmarks.set(fmt::format("signals/tag/{}", line.key),
+                          {m_box.x - 1 - width, y - half, width, 2 * half});
+        if (ImGui::IsItemHovered() || ImGui::IsItemActive()) {
+            m_tag_hovered = i;
+            ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
+        }
+        if (!ImGui::IsItemActive()) continue;
+        m_tag_held = i;
+        if (held_before != i) m_tag_grip = ImGui::GetMousePos().y - y;
+    }
+    ImGui::PopItemFlag();
+    ImGui::SetCursorScreenPos(cursor);
+}
+
 void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines) {
     m_held = m_on_line = false;
     m_wheel = 0;
     for (size_t i = 0; i < lines.size(); ++i) {
         const ThresholdLine& line = lines[i];
         const bool is_held = stack.drag.key() == line.key;
+        if (m_tag_hovered == i) stack.pressed_on_line = m_on_line = true;
+        if (m_tag_held == i) {
+            m_held = true;
+            const ImVec2 mouse = ImGui::GetMousePos();
+            drag_threshold(ctx, stack, line, ImPlot::PixelsToPlot({mouse.x, mouse.y - m_tag_grip}).y, true);
+        }
         // Where the axis has no place for it the tag alone stays.
         if (!m_axis.has_place(line.value)) continue;
         if ((line.value < m_axis.min || line.value > m_axis.max) && !is_held) continue;
@@ -46,7 +91,8 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
         // Where it stood elsewhere before, its present value is a line from now on, and a faint guide over the past.
         const bool moved = draw_stair(ctx, line, colour) && !is_held;
         double y = line.value;
-        const bool no_input = m_locked || stack.drag.holds_another(line) || m_box_from.has_value();
+        const bool no_input =
+            m_locked || m_tag_held != none || stack.drag.holds_another(line) || m_box_from.has_value();
         bool clicked = false, hovered = false, held = false;
         ImPlot::DragLineY(static_cast<int>(i), &y,
                           ImGui::ColorConvertU32ToFloat4(moved ? with_alpha(colour, 0.28F) : colour),
@@ -152,10 +198,7 @@ void SignalPlot::draw_tags(UiContext& ctx, const Lines& lines) {
         if (!std::isfinite(line.value)) continue;
         const Colour colour = ctx.theme.tag(ctx.theme.signal(info().name));
         const bool above = line.value > m_axis.max, below = line.value < m_axis.min;
-        const double share = std::clamp(m_axis.share(line.value), 0.0, 1.0);
-        float y = m_box.y + static_cast<float>(1 - share) * m_box.height;
-        y = std::round(
-            std::clamp(y, m_box.y + (above ? half : 0), m_box.y + m_box.height - (below ? half : 0)));
+        const float y = tag_y(line);
         const std::string text = format_number(line.value);
         const float width = tag_width(line.value);
         const float tip = m_box.x - 1, right = tip - arrow, left = right - width;
