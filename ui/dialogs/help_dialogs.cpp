@@ -35,12 +35,13 @@ public:
         }
         heading(state.ctx, "Mouse");
         constexpr std::pair<const char*, const char*> gestures[] = {
-            {"Drag a threshold line",
-             "in Signals or Distribution, changes the threshold; Esc gives the old one back"},
+            {"Drag a threshold",
+             "its line or its tag, in Signals or Distribution; Esc gives the old value back"},
             {"Drag a plot, wheel", "pans and zooms all time plots; double click fits"},
             {"Right drag in a plot", "zooms to those steps; Esc gives it up"},
             {"Click a token or plot", "selects its step in every panel"},
             {"Hover", "shows values, candidates, refreshes"},
+            {"Double click a tab", "enlarges its panel; Esc goes back"},
             {"Double click a number", "types it; dragging sideways changes it"},
             {"Right click", "offers default and copy"},
             {"Drag a tab", "moves a panel; \"Reset layout\" puts it back"},

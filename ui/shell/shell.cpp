@@ -183,11 +183,16 @@ void Shell::Impl::draw_panels() {
         const bool visible = ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse);
         const bool covered = !enlarged.empty();
         enlarge_by_tab(title);
+        if (ImGui::IsWindowFocused(ImGuiFocusedFlags_ChildWindows)) state.used_panel = title;
         if (visible) {
             state.drawn_panels.push_back(title);
             if (!covered) draw_panel(*panel);
         }
         ImGui::End();
+    }
+    if (std::exchange(state.enlarge_used, false)) {
+        enlarged = enlarged.empty() ? state.used_panel : std::string();
+        enlarged_now = true;
     }
     if (!enlarged.empty()) draw_enlarged();
 }

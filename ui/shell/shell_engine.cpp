@@ -119,14 +119,30 @@ void Shell::Impl::watch_engine() {
                 if (key == drafts.edited_key() || drafts.pending(key)) break;
                 if (logged_commands + 1 < size && set_key(commands[logged_commands + 1]) == key) continue;
             }
+            if (reads_attention(commands[logged_commands])) {
+                ++rows_read;
+                row_read_s = ImGui::GetTime();
+                continue;
+            }
+            log_rows_read();
             state.say(Toasts::Level::info, describe(commands[logged_commands]), false);
         }
+        constexpr double together_s = 1; // rows that come one after the other are one line
+        if (rows_read > 0 && ImGui::GetTime() - row_read_s > together_s) log_rows_read();
+        if (rows_read > 0) state.ctx.host.keep_awake(together_s);
     }
     show_again();
     if (status.trace_error != last_trace_error) {
         if (!status.trace_error.empty()) state.say(Toasts::Level::error, status.trace_error);
         last_trace_error = status.trace_error;
     }
+}
+
+void Shell::Impl::log_rows_read() {
+    const int64_t rows = std::exchange(rows_read, 0);
+    if (rows > 0)
+        state.say(Toasts::Level::info,
+                  fmt::format("attention read again: {} row{}", rows, rows == 1 ? "" : "s"), false);
 }
 
 /// At the first start the demonstration begins anew, until somebody touches a key or a button.

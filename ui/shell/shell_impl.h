@@ -37,6 +37,7 @@ struct Shell::Impl {
     void keep_replaced(const std::shared_ptr<const Recording>& live);
     void begin_recording();
     void watch_engine();
+    void log_rows_read();
     void show_again();
     void tell_state();
     void tell_refusals();
@@ -58,6 +59,8 @@ struct Shell::Impl {
     std::map<std::string, std::string, std::less<>>
         panel_problems;         ///< message shown in the panel; logged once
     size_t logged_commands = 0; ///< of the shown recording
+    int64_t rows_read = 0;      ///< rows of attention that are not in the log yet
+    double row_read_s = 0;      ///< when the last of them was seen
     double saved_s = 0;
     double over_since = -1; ///< the first run has ended and nobody has touched anything (ImGui time); -1 = no
     std::string enlarged;   ///< title of the panel that covers the others; "" = none

@@ -51,6 +51,11 @@ std::vector<Action> make_window_actions(ShellState& state) {
                         state.wanted_layout = state.settings.layout;
                         state.wanted_layout_bundled = true;
                     }});
+    list.push_back({"view.enlarge", "View", "Enlarge the panel",
+                    "Shows the panel that was clicked last over the others, or puts it back (Esc as well).",
+                    ImGuiKey_F11, [&state](UiContext&) { state.enlarge_used = true; },
+                    [&state](const UiContext&) { return !state.used_panel.empty(); },
+                    [](const UiContext&) { return std::string("No panel was clicked yet"); }});
     list.push_back({"view.layout.lock",
                     "View/Layout",
                     "Lock layout",

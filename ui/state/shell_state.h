@@ -70,7 +70,9 @@ struct ShellState {
     std::string wanted_layout;
     bool wanted_layout_bundled = false; ///< "Reset layout": not the person's own arrangement
     std::map<std::string, std::string, std::less<>> arrangements; ///< layout texts of this session, by layout
-    std::string focus_panel;                                      ///< title of a panel to bring to the front
+    std::string used_panel;                ///< title of the panel that has the keyboard or had it last
+    bool enlarge_used = false;             ///< wanted: the used panel over the others, or back
+    std::string focus_panel;               ///< title of a panel to bring to the front
     std::vector<std::string> front_panels; ///< of a layout that was just put up: their tabs are selected soon
     int frames_to_front = 0; ///< until then: tabs must have been drawn before one can be selected
     std::vector<std::string> drawn_panels; ///< in the last frame: open, and in front of their tabs

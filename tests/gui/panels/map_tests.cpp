@@ -218,6 +218,17 @@ void a_tab_enlarges_its_panel(Robot& r) {
         GUI_CHECK(std::abs(after.width - before.width) < 1 && std::abs(after.x - before.x) < 1);
         GUI_CHECK(r.find("panel/Timeline"));
     }
+    // The same by key, for the panel that was clicked last.
+    const auto before = r.box("panel/Cache");
+    r.move(before.x + before.width / 2, before.y + before.height - 16);
+    r.te->MouseClick(0);
+    r.frames(2);
+    r.te->KeyPress(ImGuiKey_F11);
+    r.frames(4);
+    GUI_CHECK(r.box("panel/Cache").width > 1.5F * before.width && !r.find("panel/Timeline"));
+    r.act("view.enlarge");
+    r.frames(4);
+    GUI_CHECK(std::abs(r.box("panel/Cache").width - before.width) < 1 && r.find("panel/Timeline"));
 }
 
 void maps_on_paper_are_grey(Robot& r) {

@@ -77,6 +77,11 @@ std::string set_key(const CommandEvent& event) {
     return set ? set->key : std::string();
 }
 
+bool reads_attention(const CommandEvent& event) {
+    const auto command = logged_command(event);
+    return command && std::holds_alternative<command::RequestAttention>(*command);
+}
+
 std::string stop_text(std::string_view reason) {
     constexpr std::pair<std::string_view, std::string_view> words[] = {
         {"max_tokens", "all tokens made"}, {"given_end", "end of the given text"},

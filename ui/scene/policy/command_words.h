@@ -18,6 +18,8 @@ namespace refreshlab::ui {
 [[nodiscard]] std::string describe(const CommandEvent& event);
 /// Key of the parameter that it sets; empty for other commands.
 [[nodiscard]] std::string set_key(const CommandEvent& event);
+/// Whether it asked for a row of attention. Panels send many of them by themselves.
+[[nodiscard]] bool reads_attention(const CommandEvent& event);
 
 /// Why a run has ended, for a person: "all tokens made" for max_tokens.
 [[nodiscard]] std::string stop_text(std::string_view reason);
