@@ -194,7 +194,8 @@ TEST_CASE("memory that runs out in a start leaves the run that stands", "[worker
         const auto status = answered(worker.send(command::StartRun{config, true}));
         worker.on_news({});
         CHECK(status->state == EngineState::paused);
-        if (status->errors == errors) { // a stream took it for the end of a file about the machine's memory
+        if (status->errors == errors) {
+            // A stream took it for the end of a file that says how much memory there is: the run started without that number.
             REQUIRE(worker.recording() != stands);
             stands = worker.recording();
             continue;
@@ -209,5 +210,5 @@ TEST_CASE("memory that runs out in a start leaves the run that stands", "[worker
             std::this_thread::yield();
         CHECK(stands->steps() == steps + 1);
     }
-    CHECK(refused > 3);
+    CHECK(refused >= 3);
 }
