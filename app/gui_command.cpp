@@ -1,5 +1,6 @@
 #include "app/cli/assets.h"
 #include "app/cli/commands.h"
+#include "app/cli/output.h"
 #include "app/cli/run_options.h"
 #include "engine/base/error.h"
 #include "engine/tasks/prompt_file.h"
@@ -60,16 +61,6 @@ std::pair<int, int> parse_size(const std::string& text) {
         throw Error("reading", "--size", "'" + text + "' is not WxH between 320x240 and 7680x4320");
     }
     return {width, height};
-}
-
-/// As the kernel keeps it; goes into pictures, so that one can be made again.
-std::string command_line() {
-    std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    while (!text.empty() && text.back() == '\0')
-        text.pop_back();
-    std::replace(text.begin(), text.end(), '\0', ' ');
-    return text;
 }
 
 /// What was asked for, on top of the first start; a prompt of a bundled task brings its task along, so that the text can be

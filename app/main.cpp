@@ -70,7 +70,9 @@ int main(int argc, char** argv) {
     };
     add(refreshlab::app::add_gui_command);
     add(refreshlab::app::add_run_command);
+    add(refreshlab::app::add_info_command);
     add(refreshlab::app::add_export_command);
+    add(refreshlab::app::add_figure_command);
     add(refreshlab::app::add_doctor_command);
     add(refreshlab::app::add_models_command);
     add(refreshlab::app::add_derive_command);

@@ -10,6 +10,7 @@ namespace refreshlab::app {
 using Command = std::function<int()>;
 [[nodiscard]] Command add_run_command(CLI::App& app);
 [[nodiscard]] Command add_export_command(CLI::App& app);
+[[nodiscard]] Command add_info_command(CLI::App& app);
 [[nodiscard]] Command add_doctor_command(CLI::App& app);
 [[nodiscard]] Command add_sweep_command(CLI::App& app);
 [[nodiscard]] Command add_merge_command(CLI::App& app);
@@ -20,6 +21,8 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_check_command(CLI::App& app);
 [[nodiscard]] Command add_models_command(CLI::App& app);
 [[nodiscard]] Command add_derive_command(CLI::App& app);
+[[nodiscard]] Command
+add_figure_command(CLI::App& app);                    ///< in a build without the window it says so and fails
 [[nodiscard]] Command add_gui_command(CLI::App& app); ///< in a build without the window it says so and fails
 
 } // namespace refreshlab::app

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 namespace refreshlab::app {
 
@@ -59,6 +61,15 @@ void check_outputs(std::span<const NamedFile> outputs, std::span<const NamedFile
         std::for_each(inputs.begin(), inputs.end(), refuse);
         std::for_each(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), refuse);
     }
+}
+
+std::string command_line() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    while (!text.empty() && text.back() == '\0')
+        text.pop_back();
+    std::replace(text.begin(), text.end(), '\0', ' ');
+    return text;
 }
 
 } // namespace refreshlab::app

@@ -37,4 +37,7 @@ struct NamedFile {
 /// writing it would destroy what the same command reads or writes. Throws Error{bad_input}.
 void check_outputs(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs);
 
+/// The command line as the kernel keeps it; it goes into pictures and figures, so that one can be made again.
+[[nodiscard]] std::string command_line();
+
 } // namespace refreshlab::app

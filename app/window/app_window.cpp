@@ -334,7 +334,7 @@ void AppWindow::write_picture(const Picture& picture) {
     check_gl("drawing a picture");
     const ui::UiContext& ctx = m_shell->context();
     write_png(picture.path, width, height, pixels,
-              picture_origin(ctx.recording.get(), *m_engine.status(), m_options.command_line));
+              picture_origin(ctx.recording.get(), m_options.command_line));
 }
 
 void AppWindow::check_gl(const char* where) {

@@ -5,6 +5,7 @@
 #include "engine/base/json_text.h"
 #include "engine/record/recording/recording.h"
 #include "ui/base/png_text.h"
+#include "ui/figure/run_origin.h"
 
 #include <nlohmann/json.hpp>
 
@@ -20,44 +21,13 @@
 
 namespace refreshlab {
 
-std::string picture_origin(const Recording* recording, const EngineStatus& status,
-                           const std::string& command_line) {
-    nlohmann::json json{
-        {"program", "RefreshLab"},
-        {"version", RL_VERSION},
-        {"command_line", command_line.empty() ? nlohmann::json() : nlohmann::json(command_line)},
-        {"run", nullptr}};
-    if (recording != nullptr) {
-        const RunInfo& info = recording->info();
-        const auto or_null = [](const std::string& s) {
-            return s.empty() ? nlohmann::json() : nlohmann::json(s);
-        };
-        nlohmann::json versions = nlohmann::json::object();
-        for (const auto& [name, version] : info.versions)
-            versions[name] = version;
-        // The configuration at the start; what was changed since stands in the command log.
-        nlohmann::json commands = nlohmann::json::array();
-        const auto& log = recording->commands();
-        for (size_t i = 0, n = log.size(); i < n; ++i)
-            commands.push_back(
-                {{"step", log[i].step}, {"command", nlohmann::json::parse(log[i].json, nullptr, false)}});
-        json["run"] = {{"id", info.id},
-                       {"parent", or_null(info.parent_id)},
-                       {"fork_step", info.fork_step},
-                       {"steps", recording->steps()},
-                       {"seed", info.config.seed},
-                       {"mode", to_string(info.config.mode)},
-                       {"policy", policy_to_json(info.config.policy)},
-                       {"teacher", or_null(status.teacher.name)},
-                       {"student", or_null(status.student.name)},
-                       {"device", info.device},
-                       {"dtype", info.dtype},
-                       {"prompt", info.config.prompt},
-                       {"started_at", info.started_at},
-                       {"versions", versions},
-                       {"commands", commands}};
-    }
-    return json_text(json, 1);
+std::string picture_origin(const Recording* recording, const std::string& command_line) {
+    return json_text(
+        {{"program", "RefreshLab"},
+         {"version", RL_VERSION},
+         {"command_line", command_line.empty() ? nlohmann::json() : nlohmann::json(command_line)},
+         {"run", recording != nullptr ? ui::run_origin(*recording) : nlohmann::json()}},
+        1);
 }
 
 void write_png(const std::filesystem::path& path, int width, int height, std::span<const uint32_t> pixels,

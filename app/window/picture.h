@@ -1,7 +1,5 @@
 #pragma once
 
-#include "engine/control/engine_link.h"
-
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -15,8 +13,7 @@ class Recording;
 /// Where a picture comes from, as it is embedded in the PNG (keyword "RefreshLab"; reference/ui.md, EX5): JSON with
 /// program, version, command line, run id, parent id, policy, seed, steps, prompt, models, device and dtype. What does
 /// not exist (no run yet) is null.
-[[nodiscard]] std::string picture_origin(const Recording* recording, const EngineStatus& status,
-                                         const std::string& command_line);
+[[nodiscard]] std::string picture_origin(const Recording* recording, const std::string& command_line);
 
 /// Saves pixels (0xAABBGGRR, rows from the top) as PNG without alpha, `origin` inside. Through a temporary file: a failure
 /// leaves what was there. Throws Error naming the path.

@@ -11,6 +11,8 @@ namespace refreshlab::ui {
 [[nodiscard]] std::unique_ptr<Dialog> make_new_run_dialog(ShellState& state,
                                                           const std::filesystem::path& model = {});
 [[nodiscard]] std::unique_ptr<Dialog> make_picture_dialog(ShellState& state);
+/// Of the panel that was clicked last, where it has a figure.
+[[nodiscard]] std::unique_ptr<Dialog> make_figure_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_csv_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state);

@@ -359,6 +359,10 @@ std::vector<Action> file_actions(ShellState& state) {
                     "Copies a PNG of the window, at twice its size, to the clipboard (by xclip).",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_X,
                     [&state](UiContext&) { copy_picture(state); }});
+    list.push_back({"export.figure", "File", "Export figure...",
+                    "Draws what a panel shows as a figure for a paper: SVG, PDF or PNG, with its numbers.",
+                    ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_F,
+                    [&state](UiContext&) { state.dialog = make_figure_dialog(state); }, has_recording, why});
     list.push_back({"export.csv", "File", "Export CSV...",
                     "Writes steps, candidates, events and drift as CSV files.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_C,

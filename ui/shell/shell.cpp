@@ -183,6 +183,7 @@ void Shell::Impl::draw_panels() {
         const bool visible = ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse);
         const bool covered = !enlarged.empty();
         enlarge_by_tab(title);
+        tab_menu(title);
         if (ImGui::IsWindowFocused(ImGuiFocusedFlags_ChildWindows)) state.used_panel = title;
         if (visible) {
             state.drawn_panels.push_back(title);

@@ -30,6 +30,7 @@ struct Shell::Impl {
     [[nodiscard]] Layout layout_to_use(const std::string& name, bool bundled) const;
     [[nodiscard]] std::string next_to_front();
     void draw_dock_space(float y);
+    void tab_menu(const std::string& title);
     void enlarge_by_tab(const std::string& title);
     void draw_enlarged();
     // shell_engine.cpp

@@ -173,7 +173,24 @@ void Shell::Impl::draw_dock_space(float y) {
     ImGui::End();
 }
 
-/// After Begin(): the last item is the window's tab, or its title bar.
+/// After Begin(): the last item is the window's tab, or its title bar. What one does with a panel as a whole.
+void Shell::Impl::tab_menu(const std::string& title) {
+    if (ImGui::IsItemHovered() && ImGui::IsMouseReleased(ImGuiMouseButton_Right)) {
+        state.used_panel = title;
+        ImGui::OpenPopup("##tab");
+    }
+    if (!ImGui::BeginPopup("##tab")) return;
+    for (const char* id : {"view.enlarge", "export.figure", "export.picture"}) {
+        const Action* action = state.find_action(id);
+        if (action == nullptr) continue;
+        const bool enabled = !action->enabled || action->enabled(state.ctx);
+        if (ImGui::MenuItem(action->label.c_str(), shortcut_text(action->shortcut).c_str(), false, enabled))
+            state.run(*action);
+    }
+    ImGui::EndPopup();
+}
+
+/// After Begin(), as above.
 void Shell::Impl::enlarge_by_tab(const std::string& title) {
     if (!ImGui::IsItemHovered() || !ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) return;
     enlarged = enlarged == title ? std::string() : title;

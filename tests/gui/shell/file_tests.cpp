@@ -2,6 +2,8 @@
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
 
+#include <imgui_internal.h>
+
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -159,6 +161,54 @@ std::vector<std::string> lines_of(const fs::path& path) {
 }
 
 /// What is plotted comes out as a table: the steps in sight of the shown signals, with the numbers of the recording.
+/// From the menu of a panel's tab: a preview, a name that says no kind of file, the file with its numbers.
+void a_figure(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("periodic");
+    r.start(run, 60);
+    const ImGuiWindow* window = ImGui::FindWindowByName("Text");
+    GUI_CHECK(window != nullptr);
+    const ImVec2 tab = window->DC.DockTabItemRect.GetCenter();
+    r.move(tab.x, tab.y);
+    r.te->MouseClick(1);
+    r.frames(2);
+    r.act_by_item("export.figure", "//$FOCUSED/Export figure...");
+    r.frames(2);
+    GUI_CHECK(r.dialog_open("Export figure") && r.shows("Text, coloured by a signal"));
+    GUI_CHECK(r.until([&] { return r.find("figure/preview").has_value(); }, 2000));
+    const auto narrow = r.box("figure/preview");
+    r.te->ComboClick("//Export figure/##width/two columns, 174 mm");
+    GUI_CHECK(r.until(
+        [&] { return r.find("figure/preview") && r.box("figure/preview").width > 1.8F * narrow.width; },
+        2000));
+    GUI_CHECK(r.box("figure/preview").height < narrow.height); // fewer lines
+    // It is paper, whatever the screen is.
+    const auto page = r.box("figure/preview");
+    GUI_CHECK(r.ctx().theme.dark);
+    GUI_CHECK(r.look().at(page.x + 2, page.y + 2) == 0xFFFFFFFFU);
+    const fs::path path = r.scratch("figure.svg");
+    fs::remove(path);
+    r.te->ItemInputValue("//Export figure/##path", r.scratch("figure.gif").string().c_str());
+    GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }, 2000));
+    GUI_CHECK(r.dialog_open("Export figure") && r.shows(".svg, .pdf or .png"));
+    r.te->ItemInputValue("//Export figure/##path", path.string().c_str());
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Export figure"); }, 2000));
+    const std::string svg = read_all(path);
+    GUI_CHECK(svg.find("width=\"174mm\"") != std::string::npos &&
+              svg.find("Entropy (bits)") != std::string::npos);
+    fs::path table = path;
+    GUI_CHECK(lines_of(table.replace_extension(".csv")).size() == 61);
+    // Another panel, and one that has nothing.
+    r.act("export.figure");
+    r.frames(2);
+    r.te->ComboClick("//Export figure/##of/What refreshes cost");
+    GUI_CHECK(r.until([&] { return r.find("figure/preview").has_value(); }, 2000));
+    r.te->ComboClick("//Export figure/##of/Attention of the shown head");
+    r.te->ComboClick("//Export figure/##whose/teacher");
+    GUI_CHECK(r.until([&] { return r.shows("no attention of the teacher"); }, 2000));
+    r.close_dialog("Export figure");
+}
+
 void plotted_values(Robot& r) {
     r.start(r.config(), 60);
     const fs::path path = r.scratch("plotted.csv");
@@ -225,6 +275,7 @@ std::vector<Case> file_cases() {
         {"export", "EX1 LG1 a picture of one panel, and of what is not there", a_panel_alone},
         {"export", "EX4 HL3 a trace is saved and opened in the same view, tables are written",
          traces_and_tables},
+        {"export", "EX2 EX3 a figure of a panel: its tab, a preview, the file and its numbers", a_figure},
         {"export", "EX4 what is plotted is written as one table, with its empty fields", plotted_values},
     };
 }

@@ -130,6 +130,7 @@ void SignalPlot::draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& 
             ImGui::SetClipboardText(exact_number(static_cast<double>(value)).c_str());
     }
     ImGui::Separator();
+    if (ImGui::MenuItem("Export figure...")) ctx.run_action("export.figure");
     if (ImGui::MenuItem("Export plotted values...")) ctx.run_action("export.plotted");
     if (ImGui::MenuItem("Hide this plot")) m_hide = true;
     ImGui::EndPopup();

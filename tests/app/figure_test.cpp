@@ -1,0 +1,109 @@
+// `refreshlab figure` and `refreshlab info`, as somebody who has traces and writes a paper.
+#include "engine/base/json_file.h"
+#include "tests/app/program.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+void record(const std::string& trace, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{
+        "run", "--prompt", "Write a chronicle of 6 companies.", "--max-tokens", "40", "--record", trace};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    REQUIRE(refreshlab_cli(arguments).status == 0);
+}
+
+} // namespace
+
+TEST_CASE("a trace says what it holds", "[info]") {
+    const Scratch scratch("info");
+    record(scratch / "run.rlt", {"--policy", "periodic", "--set", "periodic.every=10", "--seed", "5"});
+    const Outcome text = refreshlab_cli({"info", scratch / "run.rlt"});
+    CHECK(text.status == 0);
+    for (const char* part :
+         {", 1 run", "llama-tales-teacher > llama-tales-student", "periodic, overfill, seed 5",
+          "40 after 15 of the prompt", "ended by max_tokens", "attention"})
+        CHECK_THAT(text.out, ContainsSubstring(part));
+    const Outcome json = refreshlab_cli({"info", scratch / "run.rlt", "--json"});
+    const auto about = nlohmann::json::parse(json.out);
+    CHECK(about["bytes"] == fs::file_size(scratch / "run.rlt"));
+    REQUIRE(about["runs"].size() == 1);
+    CHECK(about["runs"][0]["steps"] == 40);
+    CHECK(about["runs"][0]["seed"] == 5);
+    CHECK(about["runs"][0]["refreshes"].get<int>() > 1);
+    CHECK(about["runs"][0]["landscape"].is_null());
+    const Outcome none = refreshlab_cli({"info", scratch / "none.rlt"});
+    CHECK(none.status == 2);
+    CHECK_THAT(none.err, ContainsSubstring("no such file"));
+}
+
+#if REFRESHLAB_UI
+TEST_CASE("figures of a trace, one or all", "[figure]") {
+    const Scratch scratch("figure");
+    record(scratch / "run.rlt", {"--policy", "periodic", "--set", "periodic.every=10", "--shadow"});
+    for (const char* kind : {"svg", "pdf", "png"}) {
+        const Outcome one = refreshlab_cli({"figure", scratch / "run.rlt", "-o",
+                                            scratch / (std::string("fig.") + kind), "--size", "174x90mm"});
+        CAPTURE(one.err);
+        CHECK(one.status == 0);
+        CHECK(one.out.empty());
+    }
+    CHECK(read_csv(scratch / "fig.csv").rows.size() == 40);
+    const std::string svg = refreshlab::read_file(scratch / "fig.svg");
+    CHECK_THAT(svg, ContainsSubstring("width=\"174mm\" height=\"90mm\""));
+    CHECK_THAT(svg, ContainsSubstring("KL teacher || student (nats)"));
+    CHECK_THAT(svg, ContainsSubstring("P</text>")); // the letter of the refreshes
+    CHECK_THAT(svg, ContainsSubstring("figure "));  // its command line
+    const Outcome all =
+        refreshlab_cli({"figure", "--all", scratch / "run.rlt", "-o", scratch / "all", "--format", "png"});
+    CHECK(all.status == 0);
+    for (const char* panel : {"signals", "text", "attention", "cache", "drift", "distribution", "spikes"})
+        CHECK(fs::file_size((scratch / "all") + "/run-" + panel + ".png") > 3000);
+    CHECK_FALSE(fs::exists((scratch / "all") + "/run-landscape.png"));
+    CHECK_THAT(all.err, ContainsSubstring("no landscape of"));
+}
+
+TEST_CASE("figures that cannot be", "[figure][bad-input]") {
+    const Scratch scratch("no-figure");
+    record(scratch / "run.rlt", {});
+    const auto refused = [&](std::vector<std::string> arguments, const char* part) {
+        arguments.insert(arguments.begin(), "figure");
+        const Outcome outcome = refreshlab_cli(arguments);
+        CAPTURE(arguments, outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(outcome.out.empty());
+        CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+        CHECK_THAT(outcome.err, ContainsSubstring(part));
+    };
+    const std::string run = scratch / "run.rlt", out = scratch / "x.svg";
+    refused({run, "-o", scratch / "x.gif"}, ".svg, .pdf or .png");
+    refused({run, "-o", run}, ".svg, .pdf or .png");
+    refused({run, "-o", "/no/such/folder/x.svg"}, "/no/such/folder");
+    refused({run, "-o", out, "--size", "0mm"}, "20 mm to 1 m");
+    refused({run, "-o", out, "--size", "5km"}, "is no size");
+    refused({run, "-o", out, "--panel", "cach"}, "cache");
+    refused({run, "-o", out, "--panel", "landscape"}, "refreshlab landscape");
+    refused({run, "-o", out, "--panel", "compare"}, "two runs");
+    refused({run, "-o", out, "--panel", "attention", "--head", "a.b"}, "LAYER.HEAD");
+    refused({run, "-o", out, "--theme", "pink"}, "paper, dark, light, print");
+    refused({run, "-o", out, "--style", scratch / "none.json"}, "none.json");
+    refused({run, "-o", out, "--run", "nobody"}, "no run nobody");
+    refused({run, "-o", out, "--name", "a", "--name", "b"}, "2 names for 1 runs");
+    refused({scratch / "none.rlt", "-o", out}, "no such file");
+    refused({"--all", run, "-o", scratch / "all", "--panel", "text"}, "--all");
+    refused({"--all", run, "-o", run}, "Not a directory");
+    CHECK_FALSE(fs::exists(out));
+    CHECK_FALSE(fs::exists(scratch / "x.csv"));
+}
+#endif

@@ -1,0 +1,406 @@
+// Figures: what stands in the files, read back from them.
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "tests/ui/maps/heatmap_recording.h"
+#include "ui/base/png_text.h"
+#include "ui/figure/figure_file.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using namespace refreshlab::test;
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path assets = RL_SOURCE_DIR "/assets";
+
+const FigureFonts& fonts() {
+    static const FigureFonts all(assets);
+    return all;
+}
+
+/// Entropy at step t is value(t); a refresh by entropy at each of the given steps.
+std::shared_ptr<Recording> run_of(int64_t steps, const std::function<float(int64_t)>& value,
+                                  const std::vector<int64_t>& refreshes = {}) {
+    RunInfo info;
+    info.id = "00000000000000aa";
+    info.config.seed = 7;
+    info.config.teacher_dir = "/models/large";
+    info.config.student_dir = "/models/small";
+    info.config.policy = preset_policy("entropy");
+    info.config.prompt = "Why <is> the \"sky\" & blue?";
+    info.prompt_ids.assign(4, 1);
+    info.first_token = 2;
+    info.layers = 2;
+    info.heads = 3;
+    info.vocab_size = 26;
+    info.started_at = "2026-01-02T03:04:05Z";
+    const auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    const size_t entropy = signal_id("entropy_bits").value();
+    for (int64_t t = 1; t <= steps; ++t) {
+        if (std::ranges::find(refreshes, t) != refreshes.end()) {
+            RefreshEvent event;
+            event.step = event.fired_step = t;
+            event.hits = {
+                {.trigger = 0, .signal = "entropy_bits", .value = 6.5, .threshold = 6, .letter = 'E'}};
+            event.spliced = t;
+            event.teacher_ms = 3;
+            event.splice_ms = 1;
+            recording->add_refresh(event);
+        }
+        StepRecord record;
+        record.step = t;
+        record.position = 3 + t;
+        record.token_id = static_cast<int32_t>(t % 26);
+        record.next_token_id = static_cast<int32_t>((t + 1) % 26);
+        record.signals.fill(absent());
+        record.signals[entropy] = value(t);
+        record.part_ms.fill(0);
+        record.part_ms[0] = 2;
+        recording->append(record);
+    }
+    return recording;
+}
+
+FigureRequest request_of(std::shared_ptr<const Recording> run, const std::string& panel = "signals") {
+    FigureRequest request;
+    request.panel = panel;
+    request.runs.push_back({std::move(run), "the run"});
+    request.plots = parse_plots("entropy_bits", "--signals");
+    return request;
+}
+
+FigureStyle paper() {
+    return load_figure_style(assets, "paper");
+}
+
+std::string file_of(const FigureRequest& request, FigureFormat format, const FigureSize& size = {}) {
+    return render_figure(*make_figure(request), paper(), size, format,
+                         figure_origin(request, "refreshlab figure"), fonts());
+}
+
+std::vector<std::string> all_matches(const std::string& text, const std::string& pattern) {
+    const std::regex expression(pattern);
+    std::vector<std::string> found;
+    for (std::sregex_iterator it(text.begin(), text.end(), expression), end; it != end; ++it)
+        found.push_back((*it)[1]);
+    return found;
+}
+
+/// Points of the first path in a group, as they stand in the file.
+std::vector<std::pair<double, double>> points_of(const std::string& svg, const std::string& group) {
+    const size_t at = svg.find("<g id=\"" + group + "\">");
+    REQUIRE(at != std::string::npos);
+    const size_t begin = svg.find(" d=\"", at) + 4;
+    const std::string path = svg.substr(begin, svg.find('"', begin) - begin);
+    std::vector<std::pair<double, double>> points;
+    const std::regex number("[ML]([-0-9.]+) ([-0-9.]+)");
+    for (std::sregex_iterator it(path.begin(), path.end(), number), end; it != end; ++it)
+        points.emplace_back(std::stod((*it)[1]), std::stod((*it)[2]));
+    return points;
+}
+
+fs::path scratch(const std::string& name) {
+    const fs::path folder = fs::path(RL_BUILD_DIR) / "figure-test-files";
+    fs::create_directories(folder);
+    return folder / name;
+}
+
+std::string output_of(const std::string& command) {
+    std::string all;
+    FILE* pipe = popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    char buffer[4096];
+    while (const size_t n = fread(buffer, 1, sizeof buffer, pipe))
+        all.append(buffer, n);
+    REQUIRE(pclose(pipe) == 0);
+    return all;
+}
+
+std::string refused(const std::function<void()>& what) {
+    try {
+        what();
+    } catch (const Error& e) {
+        CHECK(e.kind() == ErrorKind::bad_input);
+        return e.what();
+    }
+    return "accepted";
+}
+
+} // namespace
+
+TEST_CASE("a curve stands where its values are, in points of the page", "[figure][EX2]") {
+    // A ramp: equal steps are equal distances, and the axis' ticks say which.
+    const auto run = run_of(60, [](int64_t t) { return static_cast<float>(t) / 10; }, {20, 40});
+    const std::string svg = file_of(request_of(run), FigureFormat::svg);
+    const auto points = points_of(svg, "curve_entropy_bits_1");
+    REQUIRE(points.size() == 60);
+    const double dx = points[1].first - points[0].first, dy = points[1].second - points[0].second;
+    CHECK(dx > 0);
+    CHECK(dy < 0); // y goes down on the page
+    for (size_t i = 1; i < points.size(); ++i) {
+        CHECK(points[i].first == Approx(points[0].first + static_cast<double>(i) * dx).margin(0.04));
+        CHECK(points[i].second == Approx(points[0].second + static_cast<double>(i) * dy).margin(0.04));
+    }
+    // The label "20" of the x axis stands under step 20.
+    std::smatch label;
+    REQUIRE(std::regex_search(svg, label, std::regex("<text class=\"r\" x=\"([0-9.]+)\"[^>]*>20</text>")));
+    CHECK(std::stod(label[1]) == Approx(points[19].first).margin(0.05));
+    // Refreshes are lines at their steps, with a letter over each.
+    const auto letters = all_matches(svg, "<text class=\"b\" x=\"([0-9.]+)\"[^>]*>E</text>");
+    REQUIRE(letters.size() >= 2);
+    std::set<int> places;
+    for (const std::string& x : letters)
+        places.insert(static_cast<int>(std::lround(std::stod(x))));
+    for (const size_t step : {size_t{20}, size_t{40}})
+        CHECK(places.contains(static_cast<int>(std::lround(points[step - 1].first))));
+    CHECK_THAT(svg, ContainsSubstring("Entropy (bits)"));
+    CHECK_THAT(svg, ContainsSubstring(">threshold</text>"));
+    CHECK_THAT(svg, ContainsSubstring("width=\"84mm\""));
+}
+
+TEST_CASE("an SVG figure carries its origin and its font, and the same figure is the same bytes",
+          "[figure][EX5]") {
+    const auto run = run_of(30, [](int64_t) { return 1.0F; });
+    const FigureRequest request = request_of(run);
+    const std::string svg = file_of(request, FigureFormat::svg);
+    CHECK(svg == file_of(request, FigureFormat::svg));
+    const size_t begin = svg.find("<metadata>") + 10;
+    std::string json = svg.substr(begin, svg.find("</metadata>") - begin);
+    for (const auto& [mark, character] :
+         {std::pair{"&quot;", "\""}, {"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}})
+        for (size_t at = 0; (at = json.find(mark, at)) != std::string::npos; ++at)
+            json.replace(at, std::string(mark).size(), character);
+    const auto origin = nlohmann::json::parse(json);
+    CHECK(origin["command_line"] == "refreshlab figure");
+    CHECK(origin["runs"][0]["seed"] == 7);
+    CHECK(origin["runs"][0]["policy"]["name"] == "entropy");
+    CHECK(origin["runs"][0]["teacher"] == "large");
+    CHECK(origin["runs"][0]["student"] == "small");
+    CHECK(origin["runs"][0]["prompt"] == "Why <is> the \"sky\" & blue?");
+    CHECK_THAT(svg, ContainsSubstring("@font-face{font-family:'RefreshLab-r';src:url(data:font/ttf;base64,"));
+    // A subset: the whole font has 170 kB.
+    CHECK(svg.size() < 60000);
+    CHECK(svg.find("<script") == std::string::npos);
+}
+
+TEST_CASE("pages of PDF are read by others: text, fonts, size", "[figure][EX2]") {
+    if (std::system("command -v pdftotext > /dev/null && command -v pdffonts > /dev/null") != 0)
+        SKIP("poppler-utils is not installed");
+    const auto run = run_of(60, [](int64_t t) { return static_cast<float>(t) / 10; }, {20});
+    const FigureRequest request = request_of(run);
+    const fs::path file = scratch("figure.pdf");
+    const std::string pdf = file_of(request, FigureFormat::pdf, parse_figure_size("174x80mm"));
+    CHECK(pdf == file_of(request, FigureFormat::pdf, parse_figure_size("174x80mm")));
+    write_file(file, pdf);
+    const std::string quoted = "'" + file.string() + "'";
+    const std::string words = output_of("pdftotext -layout " + quoted + " -");
+    for (const char* word : {"Entropy (bits)", "threshold", "refresh: Entropy", "step", "60"})
+        CHECK_THAT(words, ContainsSubstring(word));
+    const std::string used = output_of("pdffonts " + quoted);
+    CHECK_THAT(used, ContainsSubstring("Roboto-Regular"));
+    const auto embedded = all_matches(used, "TrueType\\s+\\S+\\s+(yes|no)");
+    CHECK(embedded.size() >= 1);
+    CHECK(std::ranges::count(embedded, "no") == 0);
+    const std::string about = output_of("pdfinfo " + quoted);
+    CHECK_THAT(about, ContainsSubstring("493.2")); // 174 mm in points
+    CHECK_THAT(about, ContainsSubstring("policy entropy, seed 7"));
+    // The page has ink, and it is the colour of the signal.
+    static_cast<void>(output_of("pdftoppm -r 72 " + quoted + " '" + scratch("page").string() + "'"));
+    std::ifstream ppm(scratch("page-1.ppm"), std::ios::binary);
+    REQUIRE(ppm);
+    const std::string pixels{std::istreambuf_iterator<char>(ppm), {}};
+    CHECK(pixels.size() > 493 * 226 * 3 / 2);
+    CHECK(std::ranges::count(pixels, '\xFF') < static_cast<int64_t>(pixels.size()));
+}
+
+TEST_CASE("a figure as PNG says where it comes from", "[figure][EX1][EX5]") {
+    const auto run = run_of(40, [](int64_t t) { return t % 2 == 0 ? 1.0F : 3.0F; });
+    const std::string png = file_of(request_of(run), FigureFormat::png);
+    const auto origin = png_text(png, "RefreshLab");
+    REQUIRE(origin);
+    CHECK(nlohmann::json::parse(*origin)["runs"][0]["id"] == "00000000000000aa");
+    // 84 mm at 300 dpi; width is at byte 16 of a PNG.
+    const auto byte = [&](size_t i) { return static_cast<int>(static_cast<unsigned char>(png[i])); };
+    CHECK(std::abs((byte(16) << 24 | byte(17) << 16 | byte(18) << 8 | byte(19)) - 992) <= 1);
+}
+
+TEST_CASE("a map of a figure has hard cells of its own colours alone", "[figure][EX2]") {
+    const auto run = run_of(10, [](int64_t) { return 1.0F; });
+    auto drift = std::make_shared<DriftMap>();
+    drift->step = 10;
+    drift->first_pos = 4;
+    drift->positions = 8;
+    drift->layers = 2;
+    for (int i = 0; i < 16; ++i) {
+        drift->k.push_back(static_cast<float>(i) / 16);
+        drift->v.push_back(static_cast<float>(i) / 16);
+        drift->k_max.push_back(1);
+        drift->v_max.push_back(1);
+    }
+    CacheEvent filled, grown;
+    filled.change = grown.change = CacheChange::appended;
+    filled.positions = {{0, 4}};
+    filled.origin = Origin::teacher_prefill;
+    grown.step = 10;
+    grown.positions = {{4, 8}};
+    grown.origin = Origin::student;
+    run->add_cache_event(filled);
+    run->add_cache_event(grown);
+    run->add_drift(drift);
+    FigureRequest request = request_of(run, "cache");
+    const std::string svg = file_of(request, FigureFormat::svg);
+    // Two scales of colours, origin, age, and the map.
+    CHECK(all_matches(svg, "(<image )").size() == 5);
+    CHECK(all_matches(svg, "(image-rendering:pixelated)").size() == 5);
+    for (const char* word :
+         {"teacher prefill", "student", "origin", "age", "L0", "L1", "cache position, after step 10"})
+        CHECK_THAT(svg, ContainsSubstring(word));
+    // As pixels: the map's row is eight cells of exactly the scale's colours.
+    const auto figure = make_figure(request);
+    const auto image = preview_figure(*figure, paper(), {}, 4, fonts());
+    const ColourScale scale{colour_map("viridis"), 0, 15.0 / 16, false};
+    std::set<uint32_t> seen(image.rgba.begin(), image.rgba.end());
+    for (int i = 0; i < 16; ++i)
+        CHECK(seen.contains(scale(static_cast<double>(static_cast<float>(i) / 16)) | alpha_mask));
+    const FigureTable table = figure->table();
+    CHECK(table.columns.size() == 6);
+    CHECK(table.rows.size() == 12);
+    CHECK(table.rows[4][4] == "0");
+    CHECK(table.rows[5][4] == "0.0625");
+    CHECK(table.rows[0][4].empty()); // not measured is not 0
+}
+
+TEST_CASE("two runs are told apart, and their difference is plotted", "[figure][RU1]") {
+    const auto first = run_of(50, [](int64_t) { return 2.0F; });
+    const auto second = run_of(40, [](int64_t t) { return t < 20 ? 2.0F : 5.0F; });
+    FigureRequest request = request_of(first, "compare");
+    request.runs[0].name = "with refresh";
+    request.runs.push_back({second, "without"});
+    const std::string svg = file_of(request, FigureFormat::svg);
+    CHECK_THAT(svg, ContainsSubstring(">with refresh</text>"));
+    CHECK_THAT(svg, ContainsSubstring(">without</text>"));
+    CHECK_THAT(svg, ContainsSubstring("difference to the first"));
+    CHECK_THAT(svg, ContainsSubstring(">(a)</text>"));
+    CHECK_THAT(svg, ContainsSubstring(">(b)</text>"));
+    const FigureTable table = make_figure(request)->table();
+    REQUIRE(table.columns.size() == 4);
+    CHECK(table.columns[3] == "without: entropy_bits_minus_first");
+    CHECK(table.rows.at(9)[3] == "0");
+    CHECK(table.rows.at(29)[3] == "3");
+    CHECK(table.rows.at(45)[2].empty()); // the second run has ended
+    request.runs.pop_back();
+    CHECK_THAT(refused([&] { static_cast<void>(make_figure(request)); }), ContainsSubstring("two runs"));
+}
+
+TEST_CASE("text, distribution and spikes show the numbers of the run", "[figure]") {
+    const auto run = run_of(60, [](int64_t t) { return static_cast<float>(t % 4); }, {30});
+    const std::string text = file_of(request_of(run, "text"), FigureFormat::svg);
+    CHECK(all_matches(text, "(<rect )").size() >= 50); // a box a token, and the page
+    const FigureTable tokens = make_figure(request_of(run, "text"))->table();
+    REQUIRE(tokens.rows.size() == 60);
+    CHECK(tokens.rows[1][2] == "1");  // token 2 was chosen from the row of step 1
+    CHECK(tokens.rows[30][3] == "1"); // the refresh of step 30 came before token 31
+    CHECK(tokens.rows[29][3] == "0");
+    const FigureTable values = make_figure(request_of(run, "distribution"))->table();
+    CHECK(values.rows.size() == 60);
+    CHECK_THAT(file_of(request_of(run, "distribution"), FigureFormat::svg),
+               ContainsSubstring("60 values, mean 1.5"));
+    const FigureTable spikes = make_figure(request_of(run, "spikes"))->table();
+    REQUIRE(spikes.rows.size() == 1);
+    CHECK(spikes.rows[0] == std::vector<std::string>{"30", "30", "3", "1", "0", "2"});
+}
+
+TEST_CASE("sizes, names and requests that cannot be", "[figure]") {
+    CHECK(parse_figure_size("84mm").width == Approx(238.11).margin(0.01));
+    CHECK(parse_figure_size("84x60mm").height.value() == Approx(170.08).margin(0.01));
+    CHECK(parse_figure_size("3.5in").width == Approx(252));
+    CHECK(parse_figure_size("240pt").width == Approx(240));
+    for (const char* size :
+         {"", "mm", "84 mm", "84xmm", "-84mm", "nanmm", "0mm", "5mm", "2000mm", "84x", "84x60x3mm", "1e9km"})
+        CHECK_THAT(refused([&] { static_cast<void>(parse_figure_size(size)); }), ContainsSubstring("--size"));
+    CHECK(figure_format("a/b.SVG") == FigureFormat::svg);
+    for (const char* name : {"figure", "figure.gif", ".svg", "figure.svg.gz"})
+        CHECK_THAT(refused([&] { static_cast<void>(figure_format(name)); }),
+                   ContainsSubstring(".svg, .pdf or .png"));
+    const auto run = run_of(20, [](int64_t) { return 1.0F; });
+    const auto no = [&](const std::function<void(FigureRequest&)>& spoil) {
+        FigureRequest request = request_of(run);
+        spoil(request);
+        return refused([&] { static_cast<void>(make_figure(request)); });
+    };
+    CHECK_THAT(no([](auto& r) { r.panel = "signal"; }), ContainsSubstring("there are signals, compare"));
+    CHECK_THAT(no([](auto& r) { r.from = 21; }), ContainsSubstring("steps 1 to 20, not 21"));
+    CHECK_THAT(no([](auto& r) { r.from = 9, r.to = 8; }), ContainsSubstring("comes after"));
+    CHECK_THAT(no([](auto& r) { r.panel = "cache", r.step = 0; }), ContainsSubstring("not 0"));
+    CHECK_THAT(no([](auto& r) {
+                   r.panel = "attention", r.head = {2, 0};
+               }),
+               ContainsSubstring("2 layers and 3 heads"));
+    CHECK_THAT(no([](auto& r) { r.panel = "attention"; }), ContainsSubstring("no attention of the student"));
+    CHECK_THAT(no([](auto& r) { r.panel = "spikes"; }), ContainsSubstring("no refresh"));
+    CHECK_THAT(no([](auto& r) { r.panel = "landscape"; }), ContainsSubstring("no landscape"));
+    CHECK_THAT(no([](auto& r) { r.panel = "text", r.signal = "entropy"; }),
+               ContainsSubstring("entropy_bits"));
+    CHECK_THAT(no([](auto& r) { r.plots = parse_plots("mc_variance", "--signals"), r.all_signals = true; }),
+               ContainsSubstring("was not measured"));
+    CHECK_THAT(refused([&] {
+                   static_cast<void>(
+                       file_of(request_of(run), FigureFormat::svg, parse_figure_size("84x20mm")));
+               }),
+               ContainsSubstring("too low"));
+    FigureRequest nothing = request_of(run_of(0, [](int64_t) { return 0.0F; }));
+    CHECK_THAT(refused([&] { static_cast<void>(make_figure(nothing)); }), ContainsSubstring("no steps"));
+}
+
+TEST_CASE("a style of one's own replaces what it names, and nothing else is taken", "[figure][EX3]") {
+    const fs::path file = scratch("style.json");
+    write_file(
+        file,
+        R"({"text_pt": 9, "signals": {"entropy_bits": "#112233"}, "maps": {"amounts": "greys"}, "runs": ["#010203"]})");
+    const FigureStyle style = load_figure_style(assets, "paper", file);
+    CHECK(style.text_pt == 9);
+    CHECK(style.small_pt == paper().small_pt);
+    CHECK(style.theme.signal("entropy_bits") == rgba(0x11, 0x22, 0x33));
+    CHECK(style.theme.map_amounts == "greys");
+    CHECK(style.theme.map_ages == "cividis");
+    CHECK(style.runs == std::vector<Colour>{rgba(1, 2, 3)});
+    CHECK(paper().theme.plot_background == rgba(255, 255, 255));
+    for (const auto& [json, words] : {std::pair{R"({"txt_pt": 9})", "text_pt"},
+                                      {R"({"text_pt": 99})", "from 4 to 24"},
+                                      {R"({"maps": {"amounts": "jet"}})", "viridis"},
+                                      {R"({"runs": []})", "list of colours"},
+                                      {R"({"signals": {"entropy_bits": 3}})", "colour"},
+                                      {R"({"theme": "pink"})", "dark, light, print"},
+                                      {"[1]", "style.json"}}) {
+        INFO(json);
+        write_file(file, json);
+        CHECK_THAT(refused([&] { static_cast<void>(load_figure_style(assets, "paper", file)); }),
+                   ContainsSubstring(words));
+    }
+    CHECK_THAT(refused([&] { static_cast<void>(load_figure_style(assets, "pink")); }),
+               ContainsSubstring("paper, dark, light, print"));
+}
+
+TEST_CASE("tables quote what must be quoted", "[figure]") {
+    CHECK(table_csv({{"a", "b,c"}, {{"1", "say \"no\""}, {"", "two\nlines"}}}) ==
+          "a,\"b,c\"\r\n1,\"say \"\"no\"\"\"\r\n,\"two\nlines\"\r\n");
+}

@@ -1,0 +1,271 @@
+// A figure for a paper of what a panel shows, with a preview at the size in which it is printed.
+#include "engine/base/error.h"
+#include "ui/base/latest_answer.h"
+#include "ui/dialogs/dialogs.h"
+#include "ui/dialogs/work_dialog.h"
+#include "ui/figure/figure_file.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace refreshlab::ui {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Kind {
+    const char* panel;  ///< of the window
+    const char* figure; ///< of figure_panels()
+    const char* words;
+};
+constexpr std::array kinds = {
+    Kind{"Signals", "signals", "Signals over steps"},
+    Kind{"", "compare", "Two runs: signals and their difference"},
+    Kind{"Text", "text", "Text, coloured by a signal"},
+    Kind{"Attention", "attention", "Attention of the shown head"},
+    Kind{"", "attention", "Attention of all heads"},
+    Kind{"Cache", "cache", "Cache: origins, ages, drift"},
+    Kind{"", "drift", "Drift alone"},
+    Kind{"Distribution", "distribution", "Distribution of a signal"},
+    Kind{"Performance", "spikes", "What refreshes cost"},
+};
+constexpr size_t all_heads = 4, compared = 1;
+
+struct Width {
+    const char* words;
+    double mm;
+};
+constexpr std::array widths = {Width{"one column, 84 mm", 84}, Width{"one and a half, 129 mm", 129},
+                               Width{"two columns, 174 mm", 174}};
+
+/// What a preview is of. Two are the same where their keys are.
+struct Question {
+    std::string key;
+    std::shared_ptr<const FigureRequest> request;
+    std::string theme;
+    FigureSize size;
+    double pixels_per_point = 1;
+    fs::path assets;
+    friend bool operator==(const Question& a, const Question& b) { return a.key == b.key; }
+};
+struct Preview {
+    CairoCanvas::Image image;
+    std::string problem; ///< why there is none
+};
+
+Preview draw_preview(const Question& question) {
+    Preview preview;
+    try {
+        const FigureFonts fonts(question.assets);
+        const auto figure = make_figure(*question.request);
+        preview.image = preview_figure(*figure, load_figure_style(question.assets, question.theme),
+                                       question.size, question.pixels_per_point, fonts);
+    } catch (const Error& e) {
+        preview.problem = e.problem() + (e.hint().empty() ? "" : "; " + e.hint());
+    } catch (const std::exception& e) {
+        preview.problem = e.what();
+    }
+    return preview;
+}
+
+class FigureDialog final : public PathDialog {
+public:
+    explicit FigureDialog(ShellState& state)
+        : PathDialog(state.ctx, PathPicker::Want::save_file, "figure", "figure.svg") {
+        for (size_t i = 0; i < kinds.size(); ++i)
+            if (!state.used_panel.empty() && state.used_panel == kinds[i].panel) m_kind = i;
+    }
+    const char* title() const override { return "Export figure"; }
+    float width() const override { return 760; }
+
+    bool draw(ShellState& state) override {
+        const float em = ImGui::GetFontSize();
+        draw_choices(state, em * 6);
+        const bool ready = draw_preview_area(state, em * 20);
+        muted_text(state.ctx, "FILE.svg, .pdf or .png (300 dpi); its numbers go into FILE.csv beside it");
+        return draw_path(state, em * 5, "Export", ready ? "" : m_problem);
+    }
+
+private:
+    void draw_choices(ShellState& state, float label) {
+        const float em = ImGui::GetFontSize();
+        const auto name = [&](const char* words) {
+            ImGui::AlignTextToFramePadding();
+            ImGui::TextUnformatted(words);
+            ImGui::SameLine(label);
+        };
+        name("Of");
+        ImGui::SetNextItemWidth(em * 18);
+        if (ImGui::BeginCombo("##of", kinds[m_kind].words)) {
+            for (size_t i = 0; i < kinds.size(); ++i)
+                if ((i != compared || state.replaced) && ImGui::Selectable(kinds[i].words, m_kind == i))
+                    m_kind = i;
+            ImGui::EndCombo();
+        }
+        ImGui::SameLine(0, em);
+        if (by_steps()) ImGui::Checkbox("the steps in sight alone", &m_in_sight);
+        if (std::string_view(kinds[m_kind].figure) == "attention") {
+            constexpr const char* whose[] = {"student", "teacher", "teacher - student"};
+            ImGui::SetNextItemWidth(em * 9);
+            ImGui::Combo("##whose", &m_whose, whose, 3);
+        }
+        name("Width");
+        ImGui::SetNextItemWidth(em * 12);
+        if (ImGui::BeginCombo("##width", widths[m_width].words)) {
+            for (size_t i = 0; i < widths.size(); ++i)
+                if (ImGui::Selectable(widths[i].words, m_width == i)) m_width = i;
+            ImGui::EndCombo();
+        }
+        ImGui::SameLine(0, em);
+        ImGui::TextUnformatted("Colours");
+        ImGui::SameLine();
+        ImGui::SetNextItemWidth(em * 7);
+        if (ImGui::BeginCombo("##colours", m_theme.c_str())) {
+            for (const char* theme : {"paper", "print", "light", "dark"})
+                if (ImGui::Selectable(theme, m_theme == theme)) m_theme = theme;
+            ImGui::EndCombo();
+        }
+    }
+
+    [[nodiscard]] bool by_steps() const {
+        const std::string_view figure = kinds[m_kind].figure;
+        return figure != "attention" && figure != "cache" && figure != "drift";
+    }
+
+    [[nodiscard]] std::shared_ptr<const FigureRequest> request(const ShellState& state) const {
+        const UiContext& ctx = state.ctx;
+        auto request = std::make_shared<FigureRequest>();
+        request->panel = kinds[m_kind].figure;
+        const auto named = [](const std::shared_ptr<const Recording>& run) {
+            const RunConfig& config = run->info().config;
+            return FigureRun{run, fmt::format("{}, seed {}", config.policy.name, config.seed)};
+        };
+        request->runs.push_back(named(ctx.recording));
+        if (m_kind == compared && state.replaced) {
+            const auto other = state.replaced == ctx.recording ? ctx.engine.recording() : state.replaced;
+            if (other && other != ctx.recording) request->runs.push_back(named(other));
+        }
+        request->plots = ctx.plots;
+        request->signal = ctx.coloured_signal;
+        if (by_steps() && m_in_sight) {
+            const StepRange steps = steps_in_sight(ctx.time, ctx.steps);
+            if (steps.count() > 0) {
+                request->from = steps.first;
+                request->to = steps.last;
+            }
+        }
+        request->step = ctx.shown_step();
+        request->attention = m_whose == 0   ? AttentionOf::student
+                             : m_whose == 1 ? AttentionOf::teacher
+                                            : AttentionOf::difference;
+        if (request->panel == "attention" && m_kind != all_heads)
+            request->head = std::pair(ctx.selection.layer, ctx.selection.head);
+        return request;
+    }
+
+    [[nodiscard]] Question question(const ShellState& state, double pixels_per_point) const {
+        const UiContext& ctx = state.ctx;
+        Question q{.key = {},
+                   .request = request(state),
+                   .theme = m_theme,
+                   .size = {.width = widths[m_width].mm * points_per_mm, .height = {}},
+                   .pixels_per_point = pixels_per_point,
+                   .assets = ctx.host.assets()};
+        const FigureRequest& r = *q.request;
+        const bool growing = ctx.decoding();
+        std::string picks;
+        for (const auto& [signal, choice] : r.plots.all())
+            if (choice.shown)
+                picks += fmt::format("{} {} {};", signal, to_string(choice.scale), to_string(choice.layers));
+        std::string runs;
+        for (const FigureRun& run : r.runs)
+            runs += run.recording->info().id + " ";
+        // A run that goes on is drawn anew once in a while, not at every step.
+        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,
+                            m_in_sight, pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps,
+                            r.signal, picks, growing ? 0 : r.from.value_or(0), growing ? 0 : r.to.value_or(0),
+                            growing ? 0 : r.step.value_or(0),
+                            r.head ? fmt::format("{}.{}", r.head->first, r.head->second) : "");
+        return q;
+    }
+
+    /// \return whether there is something to export
+    bool draw_preview_area(ShellState& state, float height) {
+        UiContext& ctx = state.ctx;
+        m_problem.clear();
+        if (!ctx.recording || ctx.steps == 0) {
+            m_problem = "There is no recording yet";
+            return false;
+        }
+        // The window's type is 16 pixels at 96 dots an inch: there the preview has the size of the print.
+        const double scale = static_cast<double>(ImGui::GetFontSize()) / 16,
+                     density = std::max(1.0, static_cast<double>(ImGui::GetIO().DisplayFramebufferScale.x)),
+                     shown = scale * 96 / 72;
+        m_previews.ask(question(state, shown * density), false);
+        const Preview* preview = m_previews.answer();
+        if (m_previews.busy()) ctx.host.keep_awake(0.1);
+        if (ImGui::BeginChild("##preview", {0, height}, ImGuiChildFlags_Borders,
+                              ImGuiWindowFlags_HorizontalScrollbar) &&
+            preview) {
+            if (!preview->problem.empty()) {
+                ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
+                ImGui::TextWrapped("%s", preview->problem.c_str());
+                ImGui::PopStyleColor();
+            } else {
+                if (preview->image.rgba.data() != m_drawn) {
+                    m_drawn = preview->image.rgba.data();
+                    ++m_revision;
+                }
+                const ImTextureID texture =
+                    ctx.host.texture("figure/preview", preview->image.width, preview->image.height,
+                                     preview->image.rgba, m_revision);
+                const ImVec2 size(static_cast<float>(preview->image.width / density),
+                                  static_cast<float>(preview->image.height / density));
+                const float room = ImGui::GetContentRegionAvail().x;
+                if (size.x < room)
+                    ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::floor((room - size.x) / 2));
+                ImGui::Image(texture, size);
+                const ImVec2 low = ImGui::GetItemRectMin();
+                ctx.landmarks.set("figure/preview", {low.x, low.y, size.x, size.y});
+            }
+        }
+        ImGui::EndChild();
+        if (!preview) m_problem = "The preview is being drawn";
+        if (preview && !preview->problem.empty()) m_problem = preview->problem;
+        return m_problem.empty();
+    }
+
+    void work_on(ShellState& state, const fs::path& path) override {
+        const Question q = question(state, 1);
+        start(state, "Exporting " + path.filename().string(),
+              [path, q, &state](const std::atomic<bool>&) -> std::function<void()> {
+                  save_figure(*q.request, load_figure_style(q.assets, q.theme), q.size, path,
+                              "refreshlab gui", q.assets);
+                  return [path, &state] {
+                      state.say(Toasts::Level::info, fmt::format("Figure written to {}", path.string()));
+                  };
+              });
+    }
+
+    size_t m_kind = 0, m_width = 0;
+    std::string m_theme = "paper", m_problem;
+    int m_whose = 0;
+    bool m_in_sight = true;
+    LatestAnswer<Question, Preview> m_previews{&draw_preview};
+    const uint32_t* m_drawn = nullptr;
+    uint64_t m_revision = 0;
+};
+
+} // namespace
+
+std::unique_ptr<Dialog> make_figure_dialog(ShellState& state) {
+    return std::make_unique<FigureDialog>(state);
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "ui/base/colour.h"
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+// What a figure is drawn with. Lengths are points (1/72 inch), x to the right, y down, from the upper left corner. No ImGui in
+// here: a figure needs no display.
+
+inline constexpr double points_per_mm = 72.0 / 25.4;
+
+struct FigurePoint {
+    double x = 0, y = 0;
+};
+struct FigureRect {
+    double x = 0, y = 0, width = 0, height = 0;
+    [[nodiscard]] double right() const { return x + width; }
+    [[nodiscard]] double bottom() const { return y + height; }
+};
+
+struct Stroke {
+    Colour colour = 0xFF000000U;
+    double width = 0.8;
+    double dash = 0; ///< length of dashes and gaps; 0: a whole line
+};
+
+struct TextStyle {
+    enum class Align : uint8_t { left, centre, right };
+    double size = 8; ///< points
+    Colour colour = 0xFF000000U;
+    bool bold = false, mono = false;
+    Align align = Align::left;
+    bool upwards = false; ///< turned by 90 degrees: reads from below
+};
+
+/// Sizes of text, the same for every kind of file.
+struct TextSize {
+    double width = 0;
+    double ascent = 0, descent = 0; ///< above and below the base line, of the font
+};
+
+/// Where a figure goes: SVG, PDF or pixels.
+/// Threads  one.
+class FigureCanvas {
+public:
+    virtual ~FigureCanvas() = default;
+
+    /// A named part of the figure. \param id  letters, digits, '_', '-' and '.'; a second one of that name gets a number
+    virtual void begin_group(std::string_view id) = 0;
+    virtual void end_group() = 0;
+    virtual void push_clip(const FigureRect& rect) = 0;
+    virtual void pop_clip() = 0;
+    /// A point that is not finite lifts the pen.
+    virtual void polyline(std::span<const FigurePoint> points, const Stroke& stroke) = 0;
+    virtual void polygon(std::span<const FigurePoint> points, Colour fill) = 0;
+    virtual void rectangle(const FigureRect& rect, Colour fill) = 0;
+    virtual void frame(const FigureRect& rect, const Stroke& stroke) = 0;
+    /// Cells with hard edges, however large they are drawn. \param rgba  [height][width], 0xAABBGGRR
+    virtual void image(const FigureRect& rect, int64_t width, int64_t height,
+                       std::span<const uint32_t> rgba) = 0;
+    /// \param at  on the base line: the left end, the middle or the right end of the text
+    virtual void text(FigurePoint at, std::string_view utf8, const TextStyle& style) = 0;
+    [[nodiscard]] virtual TextSize measure(std::string_view utf8, const TextStyle& style) const = 0;
+
+    void line(FigurePoint from, FigurePoint to, const Stroke& stroke) {
+        const FigurePoint points[] = {from, to};
+        polyline(points, stroke);
+    }
+    [[nodiscard]] double width_of(std::string_view utf8, const TextStyle& style) const {
+        return measure(utf8, style).width;
+    }
+};
+
+/// A group that ends with its block.
+class FigureGroup {
+public:
+    FigureGroup(FigureCanvas& canvas, std::string_view id)
+        : m_canvas(canvas) {
+        canvas.begin_group(id);
+    }
+    ~FigureGroup() { m_canvas.end_group(); }
+    FigureGroup(const FigureGroup&) = delete;
+    FigureGroup& operator=(const FigureGroup&) = delete;
+
+private:
+    FigureCanvas& m_canvas;
+};
+
+} // namespace refreshlab::ui

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "engine/landscape/landscape.h"
+#include "engine/record/recording/recording.h"
+#include "ui/figure/pen.h"
+#include "ui/scene/attention/attention_map.h"
+#include "ui/scene/axes/signal_choice.h"
+#include "ui/scene/maps/cache_view.h"
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// One run of a figure, and what the legend calls it.
+struct FigureRun {
+    std::shared_ptr<const Recording> recording;
+    std::string name;
+};
+
+/// What a figure is of. Plain data: the command line and the window's panels fill it in.
+struct FigureRequest {
+    std::string panel = "signals";              ///< one of figure_panels()
+    std::vector<FigureRun> runs;                ///< at least one; the first is that of figures of one run
+    std::shared_ptr<const Landscape> landscape; ///< of the first run; may be null
+    SignalPlots plots = first_signal_plots();   ///< signals, compare
+    bool all_signals = false; ///< a signal that was not measured is an error; else it is left out
+    std::string right_axis;   ///< signals: this one goes on the first plot, with an axis on the right
+    std::string signal = "entropy_bits"; ///< colours of a text; distribution
+    std::optional<int64_t> from, to;     ///< steps; nothing: the whole run
+    std::optional<int64_t> step;         ///< attention, cache, drift; nothing: the last
+    AttentionOf attention = AttentionOf::student;
+    std::optional<std::pair<int32_t, int32_t>> head; ///< layer and head; nothing: all heads as a grid
+    DriftQuantity drift = DriftQuantity::mean;
+};
+
+/// What a figure plots, as numbers: a file beside it.
+struct FigureTable {
+    std::vector<std::string> columns;
+    std::vector<std::vector<std::string>> rows; ///< a cell that does not exist is empty
+};
+
+/// A figure that is ready to be drawn at any width. It owns what it shows, so a run may go on meanwhile.
+/// Threads  any, one at a time.
+class Figure {
+public:
+    virtual ~Figure() = default;
+    /// What it needs at this width, points.
+    [[nodiscard]] virtual double height(const FigurePen& pen, double width) const = 0;
+    virtual void draw(const FigurePen& pen, const FigureRect& place) const = 0;
+    [[nodiscard]] virtual FigureTable table() const = 0;
+};
+
+/// Names for --panel, in the order of the help.
+[[nodiscard]] std::span<const std::string_view> figure_panels();
+
+/// Throws Error{bad_input}: an unknown panel (with the nearest name), a run without steps or without what the panel shows, steps
+/// that are not in it, heads and signals that do not exist.
+[[nodiscard]] std::unique_ptr<Figure> make_figure(const FigureRequest& request);
+
+} // namespace refreshlab::ui

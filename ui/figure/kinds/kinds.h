@@ -1,0 +1,31 @@
+#pragma once
+
+#include "ui/figure/figure.h"
+#include "ui/scene/axes/time_view.h"
+
+#include <memory>
+
+namespace refreshlab::ui {
+
+// One function a kind of figure. Each throws Error{bad_input} where the request has nothing for it.
+
+[[nodiscard]] std::unique_ptr<Figure> make_signals_figure(const FigureRequest& request, bool differences);
+[[nodiscard]] std::unique_ptr<Figure> make_text_figure(const FigureRequest& request);
+[[nodiscard]] std::unique_ptr<Figure> make_head_figure(const FigureRequest& request);
+[[nodiscard]] std::unique_ptr<Figure> make_heads_figure(const FigureRequest& request);
+/// \param all  with origins and ages; else the drift alone
+[[nodiscard]] std::unique_ptr<Figure> make_cache_figure(const FigureRequest& request, bool all);
+[[nodiscard]] std::unique_ptr<Figure> make_distribution_figure(const FigureRequest& request);
+[[nodiscard]] std::unique_ptr<Figure> make_spikes_figure(const FigureRequest& request);
+[[nodiscard]] std::unique_ptr<Figure> make_landscape_figure(const FigureRequest& request);
+[[nodiscard]] std::unique_ptr<Figure> make_frontier_figure(const FigureRequest& request);
+
+/// Steps of a run that a figure shows. Throws Error{bad_input} naming --from or --to.
+[[nodiscard]] StepRange steps_of(const FigureRequest& request, const Recording& recording);
+/// The step that a map shows. Throws Error{bad_input} naming --step.
+[[nodiscard]] int64_t step_of(const FigureRequest& request, const Recording& recording);
+/// Shortest text that reads back; empty for absent(); "nan", "inf".
+[[nodiscard]] std::string cell_text(double value);
+[[nodiscard]] std::string cell_text(float value);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,215 @@
+#include "ui/figure/pen.h"
+
+#include "engine/text/utf8.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/scene/maps/heatmap.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+namespace {
+
+using Align = TextStyle::Align;
+constexpr double tick = 2.5, tick_gap = 1.5; // points: length of a tick, and from it to its label
+
+std::vector<double> y_ticks(const FigurePen& pen, const ValueAxis& axis, double height) {
+    const int at_most = std::max(2, static_cast<int>(height / (pen.small_line() * 1.6)));
+    return labelled_ticks(axis, at_most);
+}
+
+std::vector<std::string> tick_labels(const std::vector<double>& ticks, AxisScale scale) {
+    const double step = scale == AxisScale::linear && ticks.size() > 1 ? ticks[1] - ticks[0] : 0;
+    std::vector<std::string> labels;
+    for (const double value : ticks)
+        labels.push_back(format_tick(value, step));
+    return labels;
+}
+
+void draw_x_ticks(const FigurePen& pen, const PlotArea& area, std::span<const double> values,
+                  std::span<const std::string> labels, std::string_view title) {
+    const double base = area.rect.bottom() + tick + tick_gap + pen.style.small_pt * 0.8;
+    double last_right = -1e9;
+    for (size_t i = 0; i < values.size(); ++i) {
+        const double x = area.x(values[i]);
+        pen.canvas.line({x, area.rect.bottom()}, {x, area.rect.bottom() + tick},
+                        {pen.style.theme.plot_border, pen.style.axis_pt});
+        if (labels.empty()) continue;
+        const double width = pen.canvas.width_of(labels[i], pen.small());
+        if (x - width / 2 < last_right + 2) continue;
+        pen.canvas.text({x, base}, labels[i], pen.small(Align::centre));
+        last_right = x + width / 2;
+    }
+    if (!title.empty())
+        pen.canvas.text({area.rect.x + area.rect.width / 2, base + pen.text_line()}, title,
+                        pen.text(Align::centre));
+}
+
+double swatch(const FigurePen& pen, const LegendEntry& entry) {
+    if (entry.mark == LegendEntry::Mark::box) return pen.style.small_pt * 0.8;
+    return entry.mark == LegendEntry::Mark::letter ? pen.style.small_pt * 0.6 : pen.style.text_pt * 1.4;
+}
+std::string_view words_of(const LegendEntry& entry) {
+    const bool letter = entry.mark == LegendEntry::Mark::letter && !entry.words.empty();
+    return std::string_view(entry.words).substr(letter ? 1 : 0);
+}
+double entry_width(const FigurePen& pen, const LegendEntry& entry) {
+    return swatch(pen, entry) + 3 + pen.canvas.width_of(words_of(entry), pen.small()) + pen.style.text_pt;
+}
+
+} // namespace
+
+std::string FigurePen::fitted(std::string_view utf8, const TextStyle& text_style, double width) const {
+    if (canvas.width_of(utf8, text_style) <= width) return std::string(utf8);
+    std::string kept;
+    for (size_t at = 0; at < utf8.size();) {
+        const size_t length = utf8_step(utf8, at).length;
+        std::string longer = kept + std::string(utf8.substr(at, length));
+        if (canvas.width_of(longer + "…", text_style) > width) break;
+        kept = std::move(longer);
+        at += length;
+    }
+    return kept + "…";
+}
+
+void FigurePen::heading(size_t part, size_t parts, FigurePoint at, std::string_view words,
+                        double width) const {
+    double x = at.x;
+    if (style.letters && parts > 1) {
+        TextStyle bold = text();
+        bold.bold = true;
+        const std::string letter = fmt::format("({})", static_cast<char>('a' + part % 26));
+        canvas.text(at, letter, bold);
+        x += canvas.width_of(letter, bold) + style.text_pt * 0.4;
+    }
+    canvas.text({x, at.y}, fitted(words, text(), at.x + width - x), text());
+}
+
+double y_labels_width(const FigurePen& pen, const ValueAxis& axis, double height) {
+    double width = 0;
+    for (const std::string& label : tick_labels(y_ticks(pen, axis, height), axis.scale))
+        width = std::max(width, pen.canvas.width_of(label, pen.small()));
+    return width + tick + tick_gap;
+}
+
+void draw_plot_ground(const FigurePen& pen, const PlotArea& area) {
+    pen.canvas.rectangle(area.rect, pen.style.theme.plot_background);
+    for (const double value : y_ticks(pen, area.y, area.rect.height)) {
+        const double y = area.y_of(value);
+        pen.canvas.line({area.rect.x, y}, {area.rect.right(), y}, {pen.style.theme.grid, pen.style.axis_pt});
+    }
+}
+
+void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_title, double labels_width,
+                 bool right) {
+    const auto ticks = y_ticks(pen, area.y, area.rect.height);
+    const auto labels = tick_labels(ticks, area.y.scale);
+    const double side = right ? area.rect.right() : area.rect.x, out = right ? 1 : -1;
+    for (size_t i = 0; i < ticks.size(); ++i) {
+        const double y = area.y_of(ticks[i]);
+        pen.canvas.line({side, y}, {side + out * tick, y}, {pen.style.theme.plot_border, pen.style.axis_pt});
+        pen.canvas.text({side + out * (tick + tick_gap), y + pen.style.small_pt * 0.35}, labels[i],
+                        pen.small(right ? Align::left : Align::right));
+    }
+    if (y_title.empty()) return;
+    TextStyle title = pen.text(Align::centre);
+    title.upwards = true;
+    const double x = right ? side + labels_width + pen.style.text_pt : side - labels_width - 2;
+    pen.canvas.text({x, area.rect.y + area.rect.height / 2},
+                    pen.fitted(y_title, title, area.rect.height * 1.15), title);
+}
+
+void draw_x_axis(const FigurePen& pen, const PlotArea& area, std::string_view title, bool labels) {
+    const double widest =
+        pen.canvas.width_of(format_thousands(static_cast<int64_t>(area.x_max)), pen.small());
+    const auto at_most = static_cast<int64_t>(area.rect.width / (widest * 2 + 6));
+    std::vector<double> values;
+    std::vector<std::string> words;
+    for (const int64_t value :
+         whole_ticks(static_cast<int64_t>(std::ceil(area.x_min)),
+                     static_cast<int64_t>(std::floor(area.x_max)) + 1, std::max<int64_t>(2, at_most))) {
+        values.push_back(static_cast<double>(value));
+        if (labels) words.push_back(format_thousands(value));
+    }
+    draw_x_ticks(pen, area, values, words, title);
+}
+
+void draw_value_x_axis(const FigurePen& pen, const PlotArea& area, std::string_view title) {
+    const auto values =
+        value_ticks(area.x_min, area.x_max, std::max(2, static_cast<int>(area.rect.width / 30)));
+    draw_x_ticks(pen, area, values, tick_labels(values, AxisScale::linear), title);
+}
+
+double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale& scale,
+                       std::string_view title) {
+    const std::string low = format_number(scale.min), high = format_number(scale.max);
+    const double height = pen.style.small_pt, base = place.y + height * 0.85;
+    const TextStyle ink = pen.small();
+    const double others = pen.canvas.width_of(low + high, ink) + 2 * pen.style.small_pt;
+    const double bar = std::clamp(place.width - others - pen.canvas.width_of(title, ink),
+                                  std::min(40.0, place.width * 0.2), 90.0);
+    double x = place.x;
+    const std::string words = pen.fitted(title, ink, place.width - bar - others);
+    pen.canvas.text({x, base}, words, ink);
+    x += pen.canvas.width_of(words, ink) + pen.style.small_pt;
+    pen.canvas.text({x, base}, low, ink);
+    x += pen.canvas.width_of(low, ink) + 3;
+    std::array<uint32_t, 128> cells{};
+    for (size_t i = 0; i < cells.size(); ++i)
+        cells[i] = scale.colour((static_cast<double>(i) + 0.5) / static_cast<double>(cells.size()));
+    pen.canvas.image({x, place.y, bar, height}, static_cast<int64_t>(cells.size()), 1, cells);
+    pen.canvas.text({x + bar + 3, base}, high, ink);
+    return height + 2;
+}
+
+double legend_height(const FigurePen& pen, double width, std::span<const LegendEntry> entries) {
+    if (entries.empty()) return 0;
+    double x = 0;
+    int lines = 1;
+    for (const LegendEntry& entry : entries) {
+        const double wide = entry_width(pen, entry);
+        if (x > 0 && x + wide > width) {
+            ++lines;
+            x = 0;
+        }
+        x += wide;
+    }
+    return lines * pen.small_line();
+}
+
+double draw_legend(const FigurePen& pen, FigurePoint at, double width, std::span<const LegendEntry> entries) {
+    const FigureGroup group(pen.canvas, "legend");
+    double x = 0, y = 0;
+    for (const LegendEntry& entry : entries) {
+        const double wide = entry_width(pen, entry), mark = swatch(pen, entry);
+        if (x > 0 && x + wide > width) {
+            y += pen.small_line();
+            x = 0;
+        }
+        const double left = at.x + x, base = at.y + y + pen.style.small_pt;
+        const double middle = base - pen.style.small_pt * 0.33;
+        if (entry.mark == LegendEntry::Mark::letter) {
+            TextStyle letter = pen.small();
+            letter.bold = true;
+            letter.colour = entry.colour;
+            pen.canvas.text({left, base}, entry.words.substr(0, 1), letter);
+        } else if (entry.mark == LegendEntry::Mark::box) {
+            pen.canvas.rectangle({left, base - pen.style.small_pt * 0.75, mark, mark}, entry.colour);
+        } else {
+            pen.canvas.line(
+                {left, middle}, {left + mark, middle},
+                {entry.colour, pen.style.line_pt * 1.3, entry.mark == LegendEntry::Mark::dashed ? 2.0 : 0.0});
+        }
+        pen.canvas.text({left + mark + 3, base}, pen.fitted(words_of(entry), pen.small(), width - mark - 3),
+                        pen.small());
+        x += wide;
+    }
+    return legend_height(pen, width, entries);
+}
+
+} // namespace refreshlab::ui

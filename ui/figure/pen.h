@@ -1,0 +1,85 @@
+#pragma once
+
+#include "ui/figure/canvas/canvas.h"
+#include "ui/figure/style.h"
+#include "ui/scene/axes/value_axis.h"
+#include "ui/scene/maps/colour_maps.h"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// What the parts of a figure share: where it goes and how it looks, with the marks that all plots have.
+struct FigurePen {
+    FigureCanvas& canvas;
+    const FigureStyle& style;
+
+    [[nodiscard]] TextStyle text(TextStyle::Align align = TextStyle::Align::left) const {
+        return {.size = style.text_pt, .colour = style.theme.text, .align = align};
+    }
+    [[nodiscard]] TextStyle small(TextStyle::Align align = TextStyle::Align::left) const {
+        return {.size = style.small_pt, .colour = style.theme.text, .align = align};
+    }
+    [[nodiscard]] TextStyle muted(TextStyle::Align align = TextStyle::Align::left) const {
+        return {.size = style.small_pt, .colour = style.theme.text_muted, .align = align};
+    }
+    [[nodiscard]] double small_line() const { return style.small_pt * 1.35; } ///< from base line to base line
+    [[nodiscard]] double text_line() const { return style.text_pt * 1.35; }
+    /// As many characters as fit, with an ellipsis where some are left out.
+    [[nodiscard]] std::string fitted(std::string_view utf8, const TextStyle& text, double width) const;
+    /// The name of a part on a line of its own, with "(a)" before it where the style has letters and the figure has several parts.
+    void heading(size_t part, size_t parts, FigurePoint at, std::string_view words, double width) const;
+};
+
+/// The data area of a plot and its two axes.
+struct PlotArea {
+    FigureRect rect;
+    double x_min = 0, x_max = 1;
+    ValueAxis y;
+
+    [[nodiscard]] double x(double value) const {
+        return rect.x + (value - x_min) / (x_max - x_min) * rect.width;
+    }
+    [[nodiscard]] double y_of(double value) const { return rect.bottom() - y.share(value) * rect.height; }
+    [[nodiscard]] FigurePoint at(double x_value, double y_value) const { return {x(x_value), y_of(y_value)}; }
+};
+
+/// Room that a plot's labels take: of the y ticks with their gap, without the title of the axis.
+[[nodiscard]] double y_labels_width(const FigurePen& pen, const ValueAxis& axis, double height);
+
+/// Frame, grid, ticks and labels. \param y_title  turned, left of the labels; right of the plot where `right` is set
+/// \param labels_width  of the y labels, as y_labels_width() says for all plots of a column
+void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_title, double labels_width,
+                 bool right = false);
+/// Whole numbers below the plot. \param title  of the axis; empty: ticks alone
+void draw_x_axis(const FigurePen& pen, const PlotArea& area, std::string_view title, bool labels = true);
+/// Any numbers below the plot.
+void draw_value_x_axis(const FigurePen& pen, const PlotArea& area, std::string_view title);
+void draw_plot_ground(const FigurePen& pen, const PlotArea& area);
+
+/// A scale of colours with its ends labelled, on one line. \return its height
+double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale& scale,
+                       std::string_view title);
+
+/// One entry of a legend: a swatch and its words.
+struct LegendEntry {
+    std::string words;
+    Colour colour = 0;
+    enum class Mark : uint8_t {
+        line,
+        dashed,
+        box,
+        letter, ///< the first character of the words stands for the swatch
+    } mark = Mark::line;
+};
+/// Entries in lines that are no wider than the place. \return the height of the lines
+double draw_legend(const FigurePen& pen, FigurePoint at, double width, std::span<const LegendEntry> entries);
+[[nodiscard]] double legend_height(const FigurePen& pen, double width, std::span<const LegendEntry> entries);
+
+} // namespace refreshlab::ui
