@@ -165,6 +165,7 @@ std::vector<std::string> lines_of(const fs::path& path) {
 void a_figure(Robot& r) {
     RunConfig run = r.config();
     run.policy = preset_policy("periodic");
+    run.policy.triggers.at(0).threshold = 16;
     r.start(run, 60);
     const ImGuiWindow* window = ImGui::FindWindowByName("Text");
     GUI_CHECK(window != nullptr);
@@ -177,7 +178,8 @@ void a_figure(Robot& r) {
     GUI_CHECK(r.dialog_open("Export figure") && r.shows("Text, coloured by a signal"));
     GUI_CHECK(r.until([&] { return r.find("figure/preview").has_value(); }, 2000));
     const auto narrow = r.box("figure/preview");
-    r.te->ComboClick("//Export figure/##width/two columns, 174 mm");
+    r.te->SetRef("//Export figure");
+    r.te->ComboClick("##width/two columns, 174 mm");
     GUI_CHECK(r.until(
         [&] { return r.find("figure/preview") && r.box("figure/preview").width > 1.8F * narrow.width; },
         2000));
@@ -201,11 +203,13 @@ void a_figure(Robot& r) {
     // Another panel, and one that has nothing.
     r.act("export.figure");
     r.frames(2);
-    r.te->ComboClick("//Export figure/##of/What refreshes cost");
+    r.te->SetRef("//Export figure");
+    r.te->ComboClick("##of/What refreshes cost");
     GUI_CHECK(r.until([&] { return r.find("figure/preview").has_value(); }, 2000));
-    r.te->ComboClick("//Export figure/##of/Attention of the shown head");
-    r.te->ComboClick("//Export figure/##whose/teacher");
+    r.te->ComboClick("##of/Attention of the shown head");
+    r.te->ComboClick("##whose/teacher");
     GUI_CHECK(r.until([&] { return r.shows("no attention of the teacher"); }, 2000));
+    r.te->SetRef("");
     r.close_dialog("Export figure");
 }
 
