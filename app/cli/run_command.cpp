@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -89,7 +90,7 @@ void require_writable_folder(const std::string& file, const std::string& option)
 
 struct Options {
     RunOptions run;
-    std::string record, summary, replay, commands;
+    std::string record, summary, replay, commands, branch, give;
 };
 
 int replay_trace(const Options& options) {
@@ -142,6 +143,60 @@ std::vector<TimedCommand> asked_commands(const Options& options, const RunConfig
     return commands;
 }
 
+/// What a run begins with and is steered by.
+struct Asked {
+    RunConfig config;
+    std::vector<TimedCommand> commands;
+    std::shared_ptr<const Recording> branched; ///< of --branch: the recorded run
+    int64_t step = 0;                          ///< of --branch
+};
+
+/// "run.rlt@40": the recorded run, and the first step that goes another way.
+Asked branch_of(const Options& options) {
+    const size_t at = options.branch.rfind('@');
+    Asked asked;
+    const char* end = options.branch.data() + options.branch.size();
+    if (at == std::string::npos || at == 0 ||
+        std::from_chars(options.branch.data() + at + 1, end, asked.step).ptr != end)
+        throw Error("reading", "--branch",
+                    fmt::format("'{}' is not TRACE@STEP", visible_text(options.branch, 80)),
+                    "such as run.rlt@40");
+    const std::string trace = options.branch.substr(0, at);
+    const auto runs = load_trace(trace);
+    if (runs.empty()) throw Error("branching", trace, "the trace holds no run");
+    asked.branched = runs.back();
+    const Recording& run = *asked.branched;
+    if (asked.step < 1 || asked.step > run.steps())
+        throw Error("branching", trace,
+                    fmt::format("the run has steps 1 to {}, not {}", run.steps(), asked.step));
+    RunConfig then = run.info().config;
+    for (const TimedCommand& command : commands_of(run)) {
+        if (command.step > asked.step) continue;
+        apply_to(then, command.command);
+        if (!std::holds_alternative<command::RequestAttention>(command.command))
+            asked.commands.push_back(command);
+    }
+    const RunConfig wanted = options.run.config(then);
+    asked.config = options.run.with_models(run.info().config);
+    asked.config.max_tokens = wanted.max_tokens;
+    asked.config.threads = wanted.threads;
+    // What is left when the changes that a run can take are taken: the seed, the prompt, the mode...
+    RunConfig reached = options.run.with_models(then);
+    reached.max_tokens = wanted.max_tokens;
+    reached.threads = wanted.threads;
+    for (const refreshlab::Command& command : commands_between(reached, wanted)) {
+        apply_to(reached, command);
+        asked.commands.push_back({asked.step, command});
+    }
+    if (!(reached == wanted))
+        throw Error("branching", trace,
+                    "prompt, mode, seed, numbers and what is fixed during a run stay those of the trace",
+                    "start a run of its own for others");
+    if (!options.give.empty())
+        asked.commands.push_back({asked.step, command::GiveTokens{.ids = {}, .text = options.give}});
+    return asked;
+}
+
 /// A run on its way: each token goes into the trace and then to stdout.
 class LiveRun {
 public:
@@ -153,7 +208,8 @@ public:
     }
 
     /// Loads, decodes, scores. SIGINT, SIGTERM and a closed stdout end the run where it is; it is kept.
-    void decode(const RunConfig& config) {
+    void decode(const Asked& asked) {
+        const RunConfig& config = asked.config;
         PreparedRun prepared = prepare_run(config);
         require_memory(prepared.memory);
         note_interrupts(); // from here on the run ends in good order and is kept
@@ -161,6 +217,12 @@ public:
             m_progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
             return interrupted() == 0;
         });
+        if (asked.branched) { // the very ids: a template may print the date
+            auto text = std::make_shared<RunText>(*prepared.text);
+            text->prompt.text = asked.branched->info().rendered_prompt;
+            text->prompt.ids = asked.branched->info().prompt_ids;
+            prepared.text = text;
+        }
         RunRequest request{.pair = prepared.pair,
                            .config = config,
                            .text = prepared.text,
@@ -216,6 +278,22 @@ public:
                         fmt::format("the run was stopped at step {}", recording().steps()),
                         ErrorKind::failure);
         }
+    }
+
+    /// Whether the run came to the branch by the recorded tokens, and where it left them.
+    void report_branch(const Recording& from, int64_t step) const {
+        const int64_t common = std::min(from.num_tokens(), recording().num_tokens());
+        int64_t same = 0;
+        while (same < common && from.token(same + 1) == recording().token(same + 1))
+            ++same;
+        if (same < std::min(step, common))
+            say("note: the run left the trace at token {}, before the branch: other kernels round "
+                "otherwise\n",
+                same + 1);
+        else
+            say("branch at step {}: {}\n", step,
+                same == common ? "the same tokens as in the trace"
+                               : fmt::format("token {} is the first that differs", same + 1));
     }
 
 private:
@@ -277,15 +355,23 @@ private:
 int run(const Options& options) {
     if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
     if (!options.replay.empty()) return replay_trace(options);
-    const RunConfig config = asked_config(options);
-    std::vector<TimedCommand> commands = asked_commands(options, config);
-    std::vector<NamedFile> inputs = options.run.inputs(config);
+    if (options.branch.empty() && !options.give.empty())
+        throw Error("reading", "--give", "needs --branch TRACE@STEP", "--given-file gives a whole text");
+    Asked asked = options.branch.empty()
+                      ? Asked{.config = asked_config(options), .commands = {}, .branched = {}}
+                      : branch_of(options);
+    for (TimedCommand& command : asked_commands(options, asked.config))
+        asked.commands.push_back(std::move(command));
+    std::ranges::stable_sort(asked.commands, {}, &TimedCommand::step);
+    std::vector<NamedFile> inputs = options.run.inputs(asked.config);
+    if (asked.branched) inputs.push_back({"--branch", options.branch.substr(0, options.branch.rfind('@'))});
     inputs.push_back({"--commands", options.commands});
     check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--summary", options.summary}},
                   inputs);
-    LiveRun live(options, std::move(commands));
-    live.decode(config);
+    LiveRun live(options, std::move(asked.commands));
+    live.decode(asked);
     live.report();
+    if (asked.branched) live.report_branch(*asked.branched, asked.step);
     return 0;
 }
 
@@ -317,6 +403,15 @@ Command add_run_command(CLI::App& app) {
             "Steer the run as a person would: a JSON list of commands with their steps, refreshes by "
             "hand among them (docs/commands.md)")
         ->type_name("FILE");
+    command
+        ->add_option("--branch", options->branch,
+                     "Run a trace again up to STEP, then go another way: with --give, other --set, --policy, "
+                     "--commands")
+        ->type_name("TRACE@STEP");
+    command
+        ->add_option("--give", options->give,
+                     "With --branch: the text that step STEP chooses first; then the run goes on by itself")
+        ->type_name("TEXT");
     command
         ->add_option("--replay", options->replay,
                      "Run a trace again from its configuration and commands, and compare: bit for bit, or "

@@ -20,10 +20,10 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 /// JSON names, in the order of the variant's alternatives.
 const std::vector<std::string_view> command_names = {
-    "start_run",       "pause",   "resume",        "step",       "stop",
-    "refresh_now",     "rewind",  "set_parameter", "set_policy", "request_attention",
-    "check_exactness", "set_pace"};
-static_assert(std::variant_size_v<Command> == 12, "command_names lists them all");
+    "start_run",       "pause",    "resume",        "step",       "stop",
+    "refresh_now",     "rewind",   "set_parameter", "set_policy", "request_attention",
+    "check_exactness", "set_pace", "give_tokens"};
+static_assert(std::variant_size_v<Command> == 13, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -84,6 +84,20 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         fields.real("tokens_per_second", pace.tokens_per_second, 0, 1e9);
         return pace;
     }
+    case 12: {
+        command::GiveTokens give;
+        fields.text("text", give.text);
+        if (const nlohmann::json* ids = fields.find("ids")) {
+            if (!ids->is_array()) fields.fail("ids", "must be a list of token ids");
+            for (const nlohmann::json& id : *ids) {
+                if (!id.is_number_integer() || id < 0 || id > most)
+                    fields.fail("ids", "must be a list of token ids, not " + shown(id));
+                give.ids.push_back(id.get<int32_t>());
+            }
+        }
+        if (give.ids.empty() && give.text.empty()) fields.fail("text", "missing", "give \"text\" or \"ids\"");
+        return give;
+    }
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -115,6 +129,10 @@ nlohmann::json to_json(const Command& command) {
                    },
                    [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
                    [&](const command::SetPace& c) { json["tokens_per_second"] = c.tokens_per_second; },
+                   [&](const command::GiveTokens& c) {
+                       if (!c.ids.empty()) json["ids"] = c.ids;
+                       if (!c.text.empty()) json["text"] = c.text;
+                   },
                    [](const command::Pause&) {},
                    [](const command::Resume&) {},
                    [](const command::Stop&) {},
@@ -137,6 +155,20 @@ void apply_to(RunConfig& config, const Command& command) {
     if (const auto* set = std::get_if<command::SetParameter>(&command))
         set_parameter(config, set->key, set->value);
     if (const auto* whole = std::get_if<command::SetPolicy>(&command)) config.policy = whole->policy;
+}
+
+std::vector<Command> commands_between(RunConfig from, const RunConfig& to) {
+    std::vector<Command> commands;
+    for (const Parameter& parameter : parameters()) {
+        if (!parameter.live || parameter.of_policy) continue;
+        const auto wanted = parameter_value(to, parameter.key);
+        if (!wanted || parameter_value(from, parameter.key) == wanted) continue;
+        set_parameter(from, parameter.key, *wanted);
+        commands.emplace_back(command::SetParameter{std::string(parameter.key), *wanted});
+    }
+    // Last: a changed mc.every has changed the MC trigger's `every` as well.
+    if (!(from.policy == to.policy)) commands.emplace_back(command::SetPolicy{to.policy});
+    return commands;
 }
 
 std::string coalesce_key(const Command& command) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace refreshlab {
 
@@ -57,11 +58,19 @@ struct SetPace {
     double tokens_per_second = 0; ///< 0 = as fast as it goes; below slowest_pace: that
 };
 inline constexpr double slowest_pace = 0.1;
+/// * From the next choice on these tokens are chosen instead of drawn, one a step; then the run draws again. With Rewind{k - 1}
+/// before it, a branch in which step k chooses another token. A refresh that draws again, or takes the teacher's token, leaves them.
+struct GiveTokens {
+    std::vector<int32_t> ids; ///< empty: those of the text
+    std::string text;         ///< UTF-8, without special tokens; beside ids it says what they are
+};
+inline constexpr size_t most_given_tokens = 4096;
 } // namespace command
 
-using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
-                             command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
-                             command::RequestAttention, command::CheckExactness, command::SetPace>;
+using Command =
+    std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
+                 command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
+                 command::RequestAttention, command::CheckExactness, command::SetPace, command::GiveTokens>;
 
 /// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);
@@ -70,6 +79,10 @@ using Command = std::variant<command::StartRun, command::Pause, command::Resume,
 
 /// What a command sets in a configuration: a parameter, or the policy. The others set nothing. Throws as set_parameter().
 void apply_to(RunConfig& config, const Command& command);
+
+/// What leads from one configuration to another while a run goes on: set_parameter for each live setting that differs, then
+/// set_policy where the policies do. What is fixed during a run is left as it is.
+[[nodiscard]] std::vector<Command> commands_between(RunConfig from, const RunConfig& to);
 
 /// Commands with the same non-empty key replace each other while they wait: "set:entropy.threshold" (the parameter, in
 /// whichever spelling), "policy", "pace", "attention:teacher:17" (one row is read once, however often it was asked for).

@@ -437,6 +437,23 @@ TEST_CASE("files that are no trace", "[bad-input]") {
     CHECK(read_file(scratch / "text.rlt").starts_with("this is a letter"));
 }
 
+TEST_CASE("branches that cannot be made", "[bad-input]") {
+    const Scratch scratch("branch");
+    const std::string run = scratch / "run.rlt";
+    REQUIRE(refreshlab_cli(run_with({"--record", run})).status == 0);
+    refused({"run", "--branch", run}, {"TRACE@STEP"});
+    refused({"run", "--branch", "@3"}, {"TRACE@STEP"});
+    refused({"run", "--branch", run + "@x"}, {"TRACE@STEP"});
+    refused({"run", "--branch", run + "@0"}, {"1 to 8", "not 0"});
+    refused({"run", "--branch", run + "@9"}, {"1 to 8", "not 9"});
+    refused({"run", "--branch", (scratch / "none.rlt") + "@3"}, {"no such file"});
+    refused({"run", "--branch", run + "@3", "--prompt", "another"}, {"stay those of the trace"});
+    refused({"run", "--branch", run + "@3", "--mode", "student"}, {"stay those of the trace"});
+    refused({"run", "--branch", run + "@3", "--record", run}, {"--record", "--branch"});
+    refused(run_with({"--give", "x"}), {"--branch"});
+    CHECK(refreshlab_cli({"run", "--branch", run + "@3", "--seed", "9"}).status == 0);
+}
+
 TEST_CASE("derivations that cannot be made", "[bad-input]") {
     const std::string bundled = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
     const auto run = [](const std::string& student) { return run_with({"--student", student}); };

@@ -143,6 +143,8 @@ TEST_CASE("the command file of docs/commands.md steers the run that the page nam
     // By hand at 40, then every 32 tokens from 80 on: 40 tokens have passed there.
     CHECK_THAT(said, ContainsSubstring("\n    40  manual") && ContainsSubstring("\n    80  periodic") &&
                          ContainsSubstring("\n   112  periodic"));
+    CHECK_THAT(said, ContainsSubstring("branch at step 42: token 43 is the first that differs"));
+    CHECK(read_file(place / "other").find("slate") != std::string::npos);
 }
 
 TEST_CASE("the README's commands without a window run", "[docs]") {

@@ -3,15 +3,17 @@
 #include "ui/base/value_format.h"
 #include "ui/scene/text/token_label.h"
 
+#include <fmt/format.h>
 #include <imgui.h>
 
 #include <algorithm>
 
 namespace refreshlab::ui {
 
-void draw_candidates(const UiContext& ctx, int64_t step, int32_t chosen) {
+std::optional<int32_t> draw_candidates(UiContext& ctx, int64_t step, int32_t chosen, bool to_pick) {
     const StepRecord& record = ctx.recording->step(step);
-    if (record.top_k == 0) return;
+    if (record.top_k == 0) return std::nullopt;
+    std::optional<int32_t> picked;
     ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
     ImGui::TextUnformatted("Candidates, before temperature and filters");
     ImGui::PopStyleColor();
@@ -27,7 +29,19 @@ void draw_candidates(const UiContext& ctx, int64_t step, int32_t chosen) {
     for (size_t k = 0; k < count; ++k) {
         const bool is_chosen = record.top_ids[k] == chosen;
         listed |= is_chosen;
-        const ImVec2 at = ImGui::GetCursorScreenPos();
+        const ImVec2 at = ImGui::GetCursorScreenPos(), row(names + bar + font * 4.5F, line);
+        if (to_pick && !is_chosen) {
+            ImGui::PushID(static_cast<int>(k));
+            if (ImGui::InvisibleButton("##candidate", row)) picked = record.top_ids[k];
+            ImGui::PopID();
+            ctx.landmarks.set(fmt::format("candidates/{}", k), {at.x, at.y, row.x, row.y});
+            if (ImGui::IsItemHovered()) {
+                list->AddRectFilled(at, {at.x + row.x, at.y + row.y}, with_alpha(ctx.theme.accent, 0.2F), 2);
+                ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
+                ImGui::SetTooltip("Go on from here with this token, as a branch; B shows the run before");
+            }
+            ImGui::SetCursorScreenPos(at);
+        }
         const float p = std::clamp(record.top_probs[k], 0.0F, 1.0F);
         list->AddText(at, is_chosen ? ctx.theme.accent_ink : ctx.theme.text,
                       token_label(ctx.recording->tokens(), record.top_ids[k], 18).c_str());
@@ -37,9 +51,10 @@ void draw_candidates(const UiContext& ctx, int64_t step, int32_t chosen) {
                             is_chosen ? ctx.theme.accent : ctx.theme.signal("entropy_bits"), 2);
         list->AddText({x + bar + font * 0.5F, at.y}, ctx.theme.text,
                       format_signal(record.top_probs[k]).c_str());
-        ImGui::Dummy({names + bar + font * 4.5F, line});
+        ImGui::Dummy(row);
     }
     if (!listed && chosen >= 0) ImGui::TextDisabled("chosen from below the likeliest %zu", count);
+    return picked;
 }
 
 } // namespace refreshlab::ui

@@ -5,9 +5,14 @@
 #include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/widgets/offer_run.h"
+#include "ui/widgets/text_entry.h"
 
 #include <fmt/format.h>
 #include <imgui.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
 
 namespace refreshlab::ui {
 namespace {
@@ -22,6 +27,9 @@ public:
 private:
     static void heading(const UiContext& ctx, const char* text, const std::string& token);
     static void group(const UiContext& ctx, int64_t step, SignalAbout about, const char* name);
+    void draw_branch(UiContext& ctx, int64_t step, int32_t chosen);
+
+    std::string m_typed; ///< what the step shall choose instead
 };
 
 void InspectorPanel::heading(const UiContext& ctx, const char* text, const std::string& token) {
@@ -38,6 +46,38 @@ void InspectorPanel::group(const UiContext& ctx, int64_t step, SignalAbout about
     ImGui::PushID(name);
     signal_rows(ctx, step, SignalRows::all, {}, about);
     ImGui::PopID();
+}
+
+/// The candidates, and a word of one's own: either begins a branch in which this step chooses it.
+void InspectorPanel::draw_branch(UiContext& ctx, int64_t step, int32_t chosen) {
+    const EngineState state = ctx.status->state;
+    const bool can =
+        ctx.of_engine() && chosen >= 0 &&
+        (state == EngineState::running || state == EngineState::paused || state == EngineState::finished);
+    const auto branch = [&](command::GiveTokens give) {
+        ctx.engine.send(command::Rewind{step - 1});
+        ctx.engine.send(std::move(give));
+        ctx.engine.send(command::Resume{});
+        ctx.select_step(std::nullopt);
+    };
+    if (const auto picked = draw_candidates(ctx, step, chosen, can)) branch({.ids = {*picked}, .text = {}});
+    if (!can) return;
+    const float em = ImGui::GetFontSize();
+    ImGui::SetNextItemWidth(std::max(em * 6, ImGui::GetContentRegionAvail().x - em * 6));
+    const bool entered =
+        text_entry("##typed", &m_typed, ImGuiInputTextFlags_EnterReturnsTrue, "another word");
+    ImGui::SetItemTooltip("Goes on from here with these words, as a branch. The space before a word is put "
+                          "in where the token that "
+                          "was chosen has one.");
+    ImGui::SameLine();
+    ImGui::BeginDisabled(m_typed.empty());
+    const bool pressed = ImGui::Button("Branch");
+    ImGui::EndDisabled();
+    ImGui::SetItemTooltip("The run before stays: B shows it");
+    if (m_typed.empty() || !(entered || pressed)) return;
+    const bool spaced = ctx.recording->tokens().token_bytes(chosen).starts_with(' ');
+    branch({.ids = {}, .text = (spaced && !m_typed.starts_with(' ') ? " " : "") + m_typed});
+    m_typed.clear();
 }
 
 void InspectorPanel::draw(UiContext& ctx) {
@@ -58,7 +98,7 @@ void InspectorPanel::draw(UiContext& ctx) {
     const int32_t chosen = token_chosen(recording, ctx.steps, step);
     heading(ctx, "Token chosen", chosen >= 0 ? token_label(recording.tokens(), chosen) : std::string("none"));
     group(ctx, step, SignalAbout::next_token, "next");
-    draw_candidates(ctx, step, chosen);
+    draw_branch(ctx, step, chosen);
     if (any_signal_rows(ctx, step, SignalAbout::session)) {
         heading(ctx, "Caches", {});
         group(ctx, step, SignalAbout::session, "session");

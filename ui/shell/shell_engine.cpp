@@ -66,7 +66,10 @@ void Shell::Impl::begin_recording() {
     state.refreshes_when_asked.reset();
     state.counted_steps = 0;
     // Commands that a branch shares with its parent are in the log already; those of an opened trace come too late.
-    logged_commands = ctx.recording && (branch || state.trace) ? ctx.recording->commands().size() : 0;
+    logged_commands = !ctx.recording ? 0
+                      : state.trace  ? ctx.recording->commands().size()
+                      : branch       ? ctx.recording->inherited().commands
+                                     : 0;
     state.decode_ms = state.refresh_ms = 0;
     last_recording = ctx.recording;
     for (const auto& panel : state.panels)

@@ -238,7 +238,7 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
                 break;
             }
         }
-        const float unit = ImGui::CalcTextSize(std::string(parameter->unit).c_str()).x + em * 0.8F;
+        const float unit = ImGui::CalcTextSize(shown_unit(parameter->unit).c_str()).x + em * 0.8F;
         const float slider =
             ImGui::GetContentRegionAvail().x - entry - unit - ImGui::GetStyle().ItemSpacing.x;
         // A random seed is typed, not slid.
@@ -250,7 +250,7 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
         number_entry(ctx, "entry", key, std::clamp(left, em * 2.5F, entry), style);
         if (!parameter->unit.empty()) {
             ImGui::SameLine();
-            ImGui::TextDisabled("%s", std::string(parameter->unit).c_str());
+            ImGui::TextDisabled("%s", shown_unit(parameter->unit).c_str());
         }
         break;
     }

@@ -4,6 +4,7 @@
 #include "engine/base/json_text.h"
 #include "engine/control/parameters.h"
 #include "engine/session/decode/session_impl.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
@@ -56,6 +57,7 @@ bool DecodeSession::finished() const {
 
 void DecodeSession::apply(const command::SetParameter& c) {
     set_live_parameter(m_impl->config, c.key, c.value);
+    m_impl->chooser->set_seed(m_impl->config.seed);
     m_impl->log_command(c);
 }
 
@@ -71,6 +73,32 @@ void DecodeSession::apply(const command::RefreshNow& c) {
     require_refreshable(m_impl->config.mode);
     m_impl->refresh_requested = true;
     m_impl->log_command(c);
+}
+
+void DecodeSession::apply(const command::GiveTokens& c) {
+    Impl& s = *m_impl;
+    if (s.finished) throw Error("giving tokens", {}, "the run has ended", "rewind it or start a new one");
+    command::GiveTokens given = c;
+    if (given.ids.empty()) {
+        if (const auto offset = first_invalid_utf8(c.text))
+            throw Error("giving tokens", "the text", fmt::format("not UTF-8 at byte {}", *offset));
+        given.ids = s.pair->tokenizer->encode(c.text);
+    }
+    if (given.ids.empty()) throw Error("giving tokens", "the text", "has no token");
+    if (given.ids.size() > command::most_given_tokens)
+        throw Error("giving tokens", {},
+                    fmt::format("{} tokens are more than the {} that one command may give", given.ids.size(),
+                                command::most_given_tokens));
+    const int64_t vocabulary = s.recording->info().vocab_size;
+    for (const int32_t id : given.ids)
+        if (id < 0 || id >= vocabulary)
+            throw Error("giving tokens", std::to_string(id),
+                        fmt::format("is no token: ids go from 0 to {}", vocabulary - 1));
+    given.text = s.pair->tokenizer->decode(given.ids, false);
+    if (first_invalid_utf8(given.text)) given.text.clear(); // bytes of a character: the ids say it
+    // The pending token y_{t+1} is chosen already; the next step chooses the one after it.
+    s.chooser->give(s.t + 1, s.prompt_length() + s.t + 1, given.ids);
+    s.log_command(given);
 }
 
 void DecodeSession::stop() {

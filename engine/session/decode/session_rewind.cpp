@@ -1,5 +1,5 @@
 #include "engine/base/error.h"
-#include "engine/control/parameters.h"
+#include "engine/control/command.h"
 #include "engine/model/forward/captures.h"
 #include "engine/record/recording/last_config.h"
 #include "engine/session/decode/run_identity.h"
@@ -33,6 +33,8 @@ void DecodeSession::Impl::rewind(int64_t step) {
         teacher->cache().truncate(std::min(then.teacher_length, teacher->length()));
     }
     if (boundary) boundary->restore(then.refresh);
+
+    chooser->rewind(step);
 
     recording = std::move(branch.recording);
     pending = then.pending;
@@ -100,16 +102,8 @@ void DecodeSession::Impl::remake_ring_rows(const Branch& branch) {
 
 /// Settings stay as they are now; the log of the branch must lead to them, so that it can be replayed.
 void DecodeSession::Impl::log_reached_settings() {
-    RunConfig reached = last_config(*recording);
-    for (const Parameter& parameter : parameters()) {
-        if (!parameter.live || parameter.of_policy) continue;
-        const auto wanted = parameter_value(config, parameter.key);
-        if (!wanted || parameter_value(reached, parameter.key) == wanted) continue;
-        set_parameter(reached, parameter.key, *wanted);
-        log_command(command::SetParameter{std::string(parameter.key), *wanted});
-    }
-    // Last: a changed mc.every has changed the MC trigger's `every` as well.
-    if (!(reached.policy == config.policy)) log_command(command::SetPolicy{config.policy});
+    for (const Command& command : commands_between(last_config(*recording), config))
+        log_command(command);
 }
 
 void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {

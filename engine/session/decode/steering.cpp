@@ -21,7 +21,8 @@ namespace {
 
 template <class C>
 constexpr bool steers = std::is_same_v<C, command::RefreshNow> || std::is_same_v<C, command::SetParameter> ||
-                        std::is_same_v<C, command::SetPolicy> || std::is_same_v<C, command::RequestAttention>;
+                        std::is_same_v<C, command::SetPolicy> || std::is_same_v<C, command::GiveTokens> ||
+                        std::is_same_v<C, command::RequestAttention>;
 
 /// One command of a list; `what` names the list and the entry.
 Command steering_command(const nlohmann::json& json, const std::string& what) {
@@ -30,7 +31,7 @@ Command steering_command(const nlohmann::json& json, const std::string& what) {
         [&]<class C>(const C&) {
             if constexpr (!steers<C>)
                 throw Error("reading", what, shown(json) + " does not act on a run that goes on",
-                            "refresh_now, set_parameter, set_policy and request_attention do");
+                            "refresh_now, set_parameter, set_policy, give_tokens and request_attention do");
         },
         command);
     return command;

@@ -4,12 +4,28 @@
 
 namespace refreshlab {
 
+void TokenChooser::give(int64_t step, int64_t first_position, std::span<const int32_t> ids) {
+    for (size_t i = 0; i < ids.size(); ++i)
+        m_by_hand.push_back({step, first_position + static_cast<int64_t>(i), ids[i]});
+}
+
+void TokenChooser::rewind(int64_t step) {
+    std::erase_if(m_by_hand, [step](const ByHand& given) { return given.step > step; });
+}
+
+std::optional<int32_t> TokenChooser::given_at(int64_t position) const {
+    for (auto it = m_by_hand.rbegin(); it != m_by_hand.rend(); ++it)
+        if (it->position == position) return it->id;
+    const auto index = static_cast<size_t>(position - m_first_position);
+    return index < m_given.size() ? std::optional(m_given[index]) : std::nullopt;
+}
+
 PendingToken TokenChooser::choose(const at::Tensor& row, int64_t position, Producer producer,
                                   const SamplerConfig& sampler,
                                   const kernels::RowStatistics* statistics) const {
-    const auto index = static_cast<size_t>(position - m_first_position);
-    const Choice choice = index < m_given.size() ? given_token(row, m_given[index], statistics)
-                                                 : choose_token(row, sampler, m_seed, position, statistics);
+    const auto given = given_at(position);
+    const Choice choice = given ? given_token(row, *given, statistics)
+                                : choose_token(row, sampler, m_seed, position, statistics);
     PendingToken token;
     token.id = choice.token_id;
     token.producer = producer;

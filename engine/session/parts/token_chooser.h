@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace refreshlab {
@@ -38,7 +39,22 @@ public:
                                       const SamplerConfig& sampler,
                                       const kernels::RowStatistics* statistics = nullptr) const;
 
+    /// Tokens by hand for first_position and those after it, instead of what choose() would give. The last word on a position
+    /// counts. \param step  from which on it is known
+    void give(int64_t step, int64_t first_position, std::span<const int32_t> ids);
+    /// Of the choices from now on.
+    void set_seed(uint64_t seed) { m_seed = seed; }
+    /// After a rewind to `step`: forgets what was given later.
+    void rewind(int64_t step);
+
 private:
+    struct ByHand {
+        int64_t step, position;
+        int32_t id;
+    };
+    [[nodiscard]] std::optional<int32_t> given_at(int64_t position) const;
+
+    std::vector<ByHand> m_by_hand; ///< in the order in which they were given
     std::vector<int32_t> m_given;
     int64_t m_first_position;
     uint64_t m_seed;

@@ -296,6 +296,9 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
                 need_run("reading attention");
                 run->apply(c);
+            } else if constexpr (std::is_same_v<C, command::GiveTokens>) {
+                need_run("giving tokens");
+                run->apply(c);
             } else if constexpr (!std::is_same_v<C, command::RefreshNow>) {
                 // Without a run, settings are those that the next one will start with.
                 if (run) {

@@ -145,3 +145,94 @@ TEST_CASE("what a run would refuse is refused before it starts", "[session]") {
     config.mode = Mode::student;
     refused(json::array({by_hand(4)}), "overfill");
 }
+
+TEST_CASE("given tokens are chosen from the next choice on, and a branch by hand replays", "[session]") {
+    const auto pair = tiny_pair(60, 61);
+    RunConfig config = tiny_run(40);
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 6)}, {}, OnFire::redraw);
+    config.sampler.temperature = 1;
+    DecodeSession session(pair, config);
+    for (int i = 0; i < 30; ++i)
+        session.step();
+    const auto whole = session.recording();
+    const int32_t other = whole->token(13) == 300 ? 301 : 300, more = 302;
+    // Step 12 chooses token 13: back to the state before that step. Steps 12 and 13 refresh or not; the tokens stay.
+    session.rewind(11);
+    session.apply(command::GiveTokens{{other, more}, {}});
+    for (int i = 0; i < 15; ++i)
+        session.step();
+    const auto branch = session.recording();
+    for (int64_t t = 1; t <= 12; ++t)
+        CHECK(branch->token(t) == whole->token(t));
+    CHECK(branch->token(13) == other);
+    CHECK(branch->token(14) == more);
+    REQUIRE(branch->commands().size() == 1);
+    CHECK(branch->commands()[0].step == 12);
+    const json logged = json::parse(branch->commands()[0].json);
+    CHECK(logged["ids"] == json{other, more});
+    CHECK(logged["text"] == pair->tokenizer->decode(std::vector<int32_t>{other, more}, false));
+    // A run that is told the same at the same step is the same, bit for bit.
+    DecodeSession again(pair, config);
+    Steering steering(commands_of(*branch));
+    do
+        steering.apply_due(again);
+    while (again.recording()->steps() < 26 && again.step());
+    CHECK(first_difference(*branch, *again.recording()).value_or("") == "");
+    CHECK(first_difference(*branch, *replay(*branch, pair)).value_or("") == "");
+    // Its row is that of the step, and the log-probability that of the token under it.
+    CHECK(branch->signal(13, signal_id("logprob").value()) < 0);
+    // A rewind into the given tokens keeps them; one to before them takes them back.
+    session.rewind(12);
+    session.step();
+    CHECK(session.recording()->token(14) == more);
+    session.rewind(11);
+    for (int i = 0; i < 19; ++i)
+        session.step();
+    CHECK(first_difference(*whole, *session.recording()).value_or("") == "");
+}
+
+TEST_CASE("given tokens as text, and what cannot be given", "[session]") {
+    const auto pair = tiny_pair(62, 63);
+    DecodeSession session(pair, tiny_run(12));
+    const std::string text = " the king";
+    const auto ids = pair->tokenizer->encode(text);
+    REQUIRE(ids.size() > 1);
+    session.apply(command::GiveTokens{{}, text});
+    for (size_t i = 0; i < ids.size(); ++i)
+        session.step();
+    for (size_t i = 0; i < ids.size(); ++i)
+        CHECK(session.recording()->token(static_cast<int64_t>(i) + 2) == ids[i]);
+    const size_t logged = session.recording()->commands().size();
+    const auto refused = [&](const command::GiveTokens& give, const std::string& words) {
+        CHECK_THROWS_MATCHES(session.apply(give), Error, MessageMatches(ContainsSubstring(words)));
+    };
+    refused({{1 << 30}, {}}, "is no token");
+    refused({{-1}, {}}, "is no token");
+    refused({{}, "\xFF"}, "not UTF-8");
+    refused({std::vector<int32_t>(5000, 3), {}}, "4096");
+    while (session.step()) {
+    }
+    refused({{3}, {}}, "has ended");
+    CHECK(session.recording()->commands().size() == logged);
+    for (const json& wrong :
+         {json{{"command", "give_tokens"}}, json{{"command", "give_tokens"}, {"ids", {-1}}},
+          json{{"command", "give_tokens"}, {"ids", "x"}}, json{{"command", "give_tokens"}, {"ids", {1.5}}}})
+        CHECK_THROWS_AS(command_from_json(wrong, "test"), Error);
+    const Command give = command::GiveTokens{{1, 2}, "ab"};
+    CHECK(to_json(command_from_json(to_json(give), "test")) == to_json(give));
+}
+
+TEST_CASE("another seed draws otherwise from its step on", "[session]") {
+    const auto pair = tiny_pair(64, 65);
+    RunConfig config = tiny_run(40);
+    config.sampler.temperature = 1;
+    config.seed = 5;
+    const auto plain = steered(pair, config, json::array());
+    const auto changed = steered(pair, config, json::array({setting(20, "seed", "6")}));
+    for (int64_t t = 1; t <= 20; ++t)
+        CHECK(changed->token(t) == plain->token(t));
+    CHECK(changed->token_ids() != plain->token_ids());
+    CHECK(first_difference(*changed, *replay(*changed, pair)).value_or("") == "");
+    // The same number as the run's own changes nothing.
+    CHECK(steered(pair, config, json::array({setting(20, "seed", "5")}))->token_ids() == plain->token_ids());
+}

@@ -84,6 +84,47 @@ void with_and_without_refresh(Robot& r) {
     GUI_CHECK(first_difference(*with, *r.recording()) == std::nullopt);
 }
 
+/// TX6: a candidate that was not chosen, or a word of one's own, begins a branch; the run before stays.
+void branch_at_a_word(Robot& r) {
+    r.start(r.config(), 40);
+    const auto whole = r.recording();
+    r.te->WindowFocus("//Inspector");
+    r.ctx().select_step(20);
+    r.frames(3);
+    const StepRecord& record = whole->step(20);
+    const size_t other = record.top_ids[0] == record.next_token_id ? 1 : 0;
+    r.click(r.box("candidates/" + std::to_string(other)));
+    GUI_CHECK(r.until([&] { return r.recording() != whole && r.recording()->steps() > 24; }, 2000));
+    r.act("run.play_pause");
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::paused; }, 200));
+    const auto branch = r.recording();
+    GUI_CHECK(branch->info().parent_id == whole->info().id && branch->info().fork_step == 19);
+    GUI_CHECK(branch->step(20).next_token_id == record.top_ids[other]);
+    for (int64_t t = 1; t <= 20; ++t)
+        GUI_CHECK(branch->token(t) == whole->token(t));
+    GUI_CHECK(r.count_log_lines("given by hand") == 1);
+    r.act("file.run_before");
+    GUI_CHECK(r.until([&] { return r.ctx().recording == whole; }, 10));
+    r.frames(2);
+    GUI_CHECK(!r.find("candidates/" + std::to_string(other))); // the engine is elsewhere: nothing to click
+    r.act("file.run_before");
+    // Typed, at the newest step; the space before the word comes by itself.
+    r.ctx().select_step(10);
+    r.frames(3);
+    const std::string_view chosen = branch->tokens().token_bytes(branch->step(10).next_token_id);
+    const bool spaced = chosen.starts_with(' ');
+    r.te->ItemClick("//Inspector/##typed");
+    r.te->KeyCharsReplaceEnter("slate");
+    GUI_CHECK(r.until([&] { return r.recording() != branch && r.recording()->steps() > 12; }, 2000));
+    r.act("run.play_pause");
+    GUI_CHECK(r.until([&] { return r.status()->state != EngineState::running; }, 200));
+    std::string text;
+    for (int64_t t = 11; t <= 13; ++t)
+        text += r.recording()->tokens().token_bytes(r.recording()->token(t));
+    GUI_CHECK(text.starts_with(spaced ? " slate" : "slate"));
+    GUI_CHECK(first_difference(*r.recording()->fork(9, "x"), *whole->fork(9, "x")) == std::nullopt);
+}
+
 void refreshes_by_key(Robot& r) {
     RunConfig run = r.config();
     run.policy = preset_policy("periodic");
@@ -271,6 +312,7 @@ std::vector<Case> comparison_cases() {
     return {
         {"after a run", "SG3 a dropped line keeps its estimate and runs again", run_again_with_a_threshold},
         {"after a run", "RB1 TX1 the same run without refresh, and back", with_and_without_refresh},
+        {"branch", "TX6 a candidate or a typed word begins a branch, the run before stays", branch_at_a_word},
         {"after a run", "TL1 next and previous refresh by key", refreshes_by_key},
         {"after a run", "TX5 words are found, tokens are copied", find_in_the_text},
         {"after a run", "WN5 the palette sets parameters, plots signals, opens panels",

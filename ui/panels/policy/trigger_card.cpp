@@ -87,7 +87,7 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Si
     style.colour = colour;
     style.integer = trigger.signal == "steps_since_refresh";
     if (signal) {
-        unit = signal->unit;
+        unit = shown_unit(signal->unit);
         style.slider_min = signal->min;
         const double vocabulary =
             ctx.recording ? static_cast<double>(ctx.recording->info().vocab_size) : 4096;

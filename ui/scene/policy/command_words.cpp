@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/parameters.h"
+#include "engine/text/utf8.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 
@@ -41,6 +42,10 @@ struct Describe {
     }
     std::string operator()(const command::RequestAttention& c) const {
         return fmt::format("attention of position {} asked for", c.position);
+    }
+    std::string operator()(const command::GiveTokens& c) const {
+        if (!c.text.empty()) return fmt::format("given by hand: \"{}\"", visible_text(c.text, 40));
+        return fmt::format("{} {} given by hand", c.ids.size(), c.ids.size() == 1 ? "token" : "tokens");
     }
     std::string operator()(const command::SetPace& c) const {
         return fmt::format("pace: {:g} tokens a second", c.tokens_per_second);
