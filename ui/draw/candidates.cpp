@@ -15,7 +15,8 @@ std::optional<int32_t> draw_candidates(UiContext& ctx, int64_t step, int32_t cho
     if (record.top_k == 0) return std::nullopt;
     std::optional<int32_t> picked;
     ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
-    ImGui::TextUnformatted("Candidates, before temperature and filters");
+    ImGui::TextUnformatted(to_pick ? "Candidates before temperature; a click branches"
+                                   : "Candidates, before temperature and filters");
     ImGui::PopStyleColor();
     const float font = ImGui::GetFontSize(), bar = font * 7, line = ImGui::GetTextLineHeight();
     float names = font * 4;
