@@ -71,8 +71,11 @@ void with_and_without_refresh(Robot& r) {
     r.frames(3);
     GUI_CHECK(!none_wrong() && r.shows(" wrong"));
     // B shows the one before, and goes back.
+    GUI_CHECK(!r.find("signals/stair/entropy_bits"));
     r.act("file.run_before");
     GUI_CHECK(r.until([&] { return r.ctx().recording == with; }, 10));
+    r.frames(2);
+    GUI_CHECK(r.find("signals/stair/entropy_bits")); // its threshold, which the present policy lacks
     GUI_CHECK(none_wrong());
     r.act("file.run_before");
     GUI_CHECK(r.until([&] { return r.ctx().recording == without; }, 10));

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -112,12 +113,17 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
         if (moved) draw_present(ctx, y_px, colour, 1.4F * scale);
         if (asks_what_if(ctx, line)) draw_prediction(ctx, stack, line);
     }
+    if (!lines.empty()) return;
+    // The present policy has no such trigger; a run that is looked at, the one before or a file's, may have had one.
+    ThresholdLine past;
+    past.value = std::numeric_limits<double>::quiet_NaN();
+    static_cast<void>(draw_stair(ctx, past, with_alpha(ctx.theme.signal(info().name), 0.45F)));
 }
 
 /// What the threshold was when each step ran: a stair under its present line.
 /// \return false where it has always been what it is now
 bool SignalPlot::draw_stair(UiContext& ctx, const ThresholdLine& line, Colour colour) {
-    if (!ctx.recording || ctx.steps == 0 || ctx.changes.all().empty()) return false;
+    if (!ctx.recording || ctx.steps == 0) return false;
     const auto stair = threshold_stair(ctx.changes, ctx.steps, info().name, m_pick);
     const bool same = stair.size() == 1 && stair[0].first == 1 && stair[0].value == line.value;
     if (stair.empty() || same) return false;
