@@ -84,6 +84,7 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
             options.prompts.empty() ? assets / "prompts" : std::filesystem::path(options.prompts);
         if (!options.teacher.empty()) settings.base.teacher_dir = options.teacher;
         if (!options.student.empty()) settings.base.student_dir = settled_model(options.student);
+        settings.student_given = !options.student.empty();
         if (!options.device.empty()) settings.base.device = options.device;
         if (!options.dtype.empty()) settings.base.dtype = dtype_of(options.dtype);
         if (!options.kernels.empty()) set_parameter(settings.base, "kernels", options.kernels);
@@ -195,6 +196,10 @@ Command add_study_command(CLI::App& app) {
         "Which signal deserves to be a trigger: gates against the best and blind placement of as many "
         "refreshes",
         "written, chronicle, company, stories", study_landscape);
+    add("derived",
+        "Students made of the teacher's own weights: where their loss comes from, and what refreshes bring "
+        "back",
+        "answers, passages", study_derived);
     return [studies] {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return run_study(study->options, study->run, study->needs_models);

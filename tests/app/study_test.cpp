@@ -453,3 +453,89 @@ TEST_CASE("a gate is fitted on landscapes, says how good it is, and runs", "[cli
     }
     CHECK(nlohmann::json(made) == read_json_file(scratch / "s.json")["policy"]["steps"]);
 }
+
+TEST_CASE("study derived: readings are those of score --split, and a second call reads nothing again",
+          "[study][pair]") {
+    const Scratch scratch("study_derived");
+    const std::string student = "derive:bits=3,group=32";
+    const std::vector<std::string> arguments{"derived", "--limit",       "1",        "--student",     student,
+                                             "--out",   scratch / "out", "--traces", scratch / "kept"};
+    const Outcome first = study(arguments);
+    CHECK(first.out == read_file(scratch / "out/table.md"));
+    const Table figure = read_csv(scratch / "out/figure.csv");
+    REQUIRE(figure.rows.size() == 2 * 8); // an answer and a passage; the teacher and seven ways of reading
+    // The same text, read token by token by another command.
+    const Outcome split = refreshlab_cli({"score", scratch / "kept/answer_1_by_the_teacher.rlt", "--split",
+                                          "--every", "16", "--student", student});
+    INFO(split.out << split.err);
+    REQUIRE(split.status == 0);
+    const size_t losses = split.out.find("entries before");
+    REQUIRE(losses != std::string::npos);
+    for (const auto& [reading, row] : std::map<std::string, std::string>{{"teacher", "teacher"},
+                                                                         {"every 1", "R = 1"},
+                                                                         {"every 16", "R = 16"},
+                                                                         {"no refresh", "none"},
+                                                                         {"alone", "alone"}}) {
+        CAPTURE(reading);
+        const size_t at = row_of(figure, {"answers", "3-bit g32", "answer 1", reading});
+        const size_t line = split.out.find("\n" + fmt::format("{:<18}", row) + " ", losses);
+        REQUIRE(line != std::string::npos);
+        CHECK(std::abs(number(split.out.substr(line + 20, 12)) - number(figure.at(at, "nll"))) < 6e-5);
+        const size_t kl_line = split.out.rfind("\n" + fmt::format("{:<18}", row) + " ");
+        if (reading == "teacher" || reading == "alone") continue;
+        REQUIRE(kl_line > line);
+        CHECK(std::abs(number(split.out.substr(kl_line + 26, 10)) - number(figure.at(at, "kl_nats"))) < 6e-5);
+    }
+    // The table's split is made of these rows.
+    const Table table = read_csv(scratch / "out/table.csv");
+    const auto nll = [&](const char* reading) {
+        return number(figure.at(row_of(figure, {"passages", "3-bit g32", "passage 1", reading}), "nll"));
+    };
+    const size_t passage = row_of(table, {"passages", "3-bit g32"});
+    CHECK(number(table.at(passage, "own weights")) == Approx(nll("every 1") - nll("teacher")));
+    CHECK(number(table.at(passage, "cache")) == Approx(nll("no refresh") - nll("every 1")));
+
+    // What is there is not read again, and gives the same bytes; what is lost is.
+    const std::string kept = read_file(scratch / "out/figure.csv");
+    std::filesystem::remove(scratch / "kept/answer_1_by_the_teacher.rlt");
+    CHECK(study(arguments).out == first.out);
+    CHECK(read_file(scratch / "out/figure.csv") == kept);
+    CHECK_FALSE(std::filesystem::exists(scratch / "kept/answer_1_by_the_teacher.rlt")); // nothing was decoded
+    std::filesystem::remove(scratch / "kept/derived.db");
+    CHECK(study(arguments).out == first.out);
+    CHECK(std::filesystem::exists(scratch / "kept/answer_1_by_the_teacher.rlt"));
+}
+
+TEST_CASE("study derived: students that do not fit are left out with a reason, or refused", "[study][pair]") {
+    const Scratch scratch("study_derived_students");
+    const Outcome outcome =
+        study({"derived", "--limit", "1", "--parts", "passages", "--out", scratch / "out"});
+    const Table table = read_csv(scratch / "out/table.csv");
+    std::vector<std::string> students;
+    for (size_t row = 0; row < table.rows.size(); ++row)
+        students.push_back(table.at(row, "student"));
+    for (const char* name : {"3-bit g32", "3-bit g32 MLP", "FFN 75 %", "FFN 50 %", "without 1 attention"})
+        CHECK(std::ranges::count(students, name) == 1);
+    const bool all = std::ranges::count(students, "4-bit g192") == 1;
+    CHECK(all != (outcome.out.find("4-bit g192 is left out: ") != std::string::npos));
+
+    const auto refused = [](std::vector<std::string> arguments, const std::string& part) {
+        arguments.insert(arguments.begin(), {"study", "derived"});
+        const Outcome bad = refreshlab_cli(arguments);
+        CAPTURE(bad.err);
+        CHECK(bad.status == 2);
+        CHECK(std::ranges::count(bad.err, '\n') == 1);
+        CHECK(bad.err.find(part) != std::string::npos);
+    };
+    refused({"--parts", "tales"}, "'tales'");
+    refused({"--student", RL_SOURCE_DIR "/assets/models/llama-tales-student"}, "made of the teacher");
+    refused({"--student", "derive:bits=9"}, "from 2 to 8");
+    refused({"--student", "derive:bits=3,group=7"}, "does not divide");
+    write_file(scratch / "derived.db", "not a database");
+    const Outcome kept = refreshlab_cli(
+        {"study", "derived", "--parts", "passages", "--prompts", scratch / ".", "--traces", scratch / "."});
+    CHECK(kept.status == 2);
+    INFO(kept.err);
+    CHECK(kept.err.find("derived.db: ") != std::string::npos);
+    CHECK(kept.err.find("choose another --traces") != std::string::npos);
+}

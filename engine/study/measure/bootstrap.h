@@ -30,6 +30,12 @@ inline constexpr size_t fewest_for_interval = 5;
 [[nodiscard]] std::optional<Interval> bootstrap_mean(std::span<const double> values,
                                                      const BootstrapOptions& options);
 
+/// The same of a share: sum(parts) / sum(wholes) over values that are drawn together (paired). Nothing as above, and where some draw
+/// has no positive whole: then the data do not say what share it is. parts.size() == wholes.size()        (asserted)
+[[nodiscard]] std::optional<Interval> bootstrap_share(std::span<const double> parts,
+                                                      std::span<const double> wholes,
+                                                      const BootstrapOptions& options);
+
 [[nodiscard]] std::optional<double> mean(std::span<const double> values);
 /// Divides by n - 1; nothing for fewer than two values.
 [[nodiscard]] std::optional<double> standard_deviation(std::span<const double> values);

@@ -39,4 +39,12 @@ namespace refreshlab {
 /// The figure has loss against refreshes, text by text: the best, and one curve for each gate.
 [[nodiscard]] StudyResult study_landscape(const StudyOptions& options);
 
+/// Students made of the teacher's own weights (4-bit, 3-bit, 3-bit MLP, FFN 75 and 50 %, two sets of sublayers left out; or the one
+/// derivation that is given as student) on texts that stand fixed: what the teacher writes after mt_bench questions (temperature 0.8,
+/// top-p 0.95), and passages of tales (the parts), 3 of each and at most 64 tokens; with options.limit so many of each and 128 tokens.
+/// Each text is read by the student alone, on the teacher's prompt cache, with refreshes every 64, 16, 4, 1 tokens, and with an
+/// entropy gate that refreshes as often as "every 16". Tables: derived_tables.h. With options.traces texts and readings are kept there
+/// (derived.db, a sweep's file), and a later call goes on with what is there. Only the teacher of the options is loaded.
+[[nodiscard]] StudyResult study_derived(const StudyOptions& options);
+
 } // namespace refreshlab

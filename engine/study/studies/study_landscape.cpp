@@ -5,7 +5,6 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/landscape/compute_landscape.h"
 #include "engine/session/pair/run_text.h"
-#include "engine/study/measure/bootstrap.h"
 #include "engine/study/measure/gate_fit.h"
 #include "engine/study/studies/study_catalog.h"
 #include "engine/study/sweep/sweep_plan.h"
@@ -114,14 +113,6 @@ std::vector<std::shared_ptr<const Recording>> runs_of(StudyRunner& runner, const
         runs.push_back({std::move(config), fmt::format("reading {} {}", family, i + 1)});
     }
     return runner.run_all(runs);
-}
-
-/// Means over texts, with an interval where there are enough of them.
-std::vector<StudyCell> mean_cells(const std::vector<double>& values, uint64_t seed) {
-    if (values.empty()) return {StudyCell(), StudyCell(), StudyCell()};
-    const auto interval = bootstrap_mean(values, {.resamples = 2000, .seed = seed, .level = 0.95});
-    return {*mean(values), interval ? StudyCell(interval->low) : StudyCell(),
-            interval ? StudyCell(interval->high) : StudyCell()};
 }
 
 /// Efficiency of one trigger's policy at matched counts, blind placement beside it.

@@ -283,4 +283,11 @@ MeanInterval mean_interval(std::span<const double> values) {
     return result;
 }
 
+std::vector<StudyCell> mean_cells(std::span<const double> values, uint64_t seed) {
+    if (values.empty()) return {StudyCell(), StudyCell(), StudyCell()};
+    const auto interval = bootstrap_mean(values, {.resamples = 2000, .seed = seed, .level = 0.95});
+    return {*mean(values), interval ? StudyCell(interval->low) : StudyCell(),
+            interval ? StudyCell(interval->high) : StudyCell()};
+}
+
 } // namespace refreshlab

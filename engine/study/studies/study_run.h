@@ -24,6 +24,7 @@ struct StudyOptions {
     std::filesystem::path prompts;  ///< folder of KIND.jsonl files and almanac.json
     int64_t limit = 0;              ///< records of each prompt file; 0 = the study's own number
     uint64_t seed = 0;              ///< of sampled runs
+    bool student_given = false;     ///< base.student_dir was asked for; else it is the bundled one
     std::vector<std::string> parts; ///< which tables (names as in the study's header); empty = all
     std::filesystem::path traces;   ///< folder: every run is saved there as a trace; empty = none
     /// \param done  share of the runs, 0..1
@@ -133,5 +134,8 @@ struct MeanInterval {
     StudyCell half_width;
 };
 [[nodiscard]] MeanInterval mean_interval(std::span<const double> values);
+
+/// Three cells: the mean over texts and its 95 % bootstrap interval (2,000 draws), which few texts do not have.
+[[nodiscard]] std::vector<StudyCell> mean_cells(std::span<const double> values, uint64_t seed);
 
 } // namespace refreshlab
