@@ -57,8 +57,9 @@ std::optional<double> number(const json& value) {
 
 class Differences {
 public:
-    explicit Differences(size_t most)
-        : m_most(most) {}
+    Differences(size_t most, double tolerance)
+        : m_most(most)
+        , m_tolerance(tolerance) {}
     void add(std::string line) {
         if (m_lines.size() < m_most) m_lines.push_back(std::move(line));
     }
@@ -71,8 +72,8 @@ public:
         if (value.has_value() != expected.has_value()) {
             add(fmt::format("{}: {}, expected {}", what, value ? fmt::to_string(*value) : "not known",
                             expected ? fmt::to_string(*expected) : "not known"));
-        } else if (value && !(std::abs(*value - *expected) <=
-                              session_tolerance * (1 + std::abs(*expected)))) { // also NaN
+        } else if (value &&
+                   !(std::abs(*value - *expected) <= m_tolerance * (1 + std::abs(*expected)))) { // also NaN
             add(fmt::format("{}: {}, expected {}", what, *value, *expected));
         }
     }
@@ -80,6 +81,7 @@ public:
 
 private:
     size_t m_most;
+    double m_tolerance;
     std::vector<std::string> m_lines;
 };
 
@@ -215,10 +217,29 @@ const std::vector<SessionCase>& session_cases() {
     return cases;
 }
 
+const std::vector<SessionCase>& real_session_cases() {
+    static const std::vector<SessionCase> cases = [] {
+        const char* const named = std::getenv("REFRESHLAB_MODELS");
+        const auto model =
+            std::filesystem::path(named != nullptr ? named : RL_MODELS) / "SmolLM2-135M-Instruct.Q4_1.gguf";
+        std::vector<SessionCase> result;
+        if (!std::filesystem::exists(model)) return result;
+        const auto out = std::filesystem::path(RL_BUILD_DIR) / "session-parity-real";
+        const std::string command =
+            fmt::format("'{}' -B '{}/tests/app/session_real_jobs.py' '{}' '{}/refreshlab' '{}'", RL_PYTHON,
+                        RL_SOURCE_DIR, out.string(), RL_BUILD_DIR, model.string());
+        if (std::system(command.c_str()) != 0) FAIL("session_real_jobs.py failed; its message is above");
+        for (const json& entry : read_json_file(out / "manifest.json"))
+            result.push_back({entry.at("name"), entry.at("arguments"), entry.at("expected"), 2e-4});
+        return result;
+    }();
+    return cases;
+}
+
 std::vector<std::string> session_differences(const SessionCase& session, size_t most) {
     const Exported run = run_and_export(session);
     const json& expected = session.expected;
-    Differences out(most);
+    Differences out(most, session.tolerance);
     out.equal("prompt ids", run.meta.at("prompt_token_ids"), expected.at("prompt_ids"));
     out.equal("token ids", run.meta.at("token_ids"), expected.at("token_ids"));
     compare_refreshes(run, expected.at("refreshes"), out);

@@ -34,6 +34,20 @@ TEST_CASE("whole sessions equal those that refresh.md describes, computed with t
     }
 }
 
+TEST_CASE("whole sessions of a published model and a student of its weights equal the reference's",
+          "[app][parity][real]") {
+    const auto& sessions = real_session_cases();
+    if (sessions.empty())
+        SKIP("SmolLM2-135M-Instruct.Q4_1.gguf is not there: refreshlab models get smollm2-135m");
+    CHECK(sessions.size() == 2); // periodic refreshes, an entropy gate
+    for (const SessionCase& session : sessions) {
+        const std::vector<std::string> differences = session_differences(session);
+        INFO(session.name << ": refreshlab run " << fmt::format("{}", fmt::join(session.arguments, " "))
+                          << "\n  " << fmt::format("{}", fmt::join(differences, "\n  ")));
+        CHECK(differences.empty());
+    }
+}
+
 TEST_CASE("the sessions of the comparison go through every branch of the loop", "[app][parity]") {
     // Without this, jobs on which nothing fires would be a comparison that cannot fail.
     std::set<std::string> seen;

@@ -508,8 +508,10 @@ TEST_CASE("study derived: readings are those of score --split, and a second call
 
 TEST_CASE("study derived: students that do not fit are left out with a reason, or refused", "[study][pair]") {
     const Scratch scratch("study_derived_students");
+    write_file(scratch / "passages.jsonl",
+               R"({"prompt": "The old tower", "reference": "stood by the river, and nobody knew it."})");
     const Outcome outcome =
-        study({"derived", "--limit", "1", "--parts", "passages", "--out", scratch / "out"});
+        study({"derived", "--parts", "passages", "--prompts", scratch / ".", "--out", scratch / "out"});
     const Table table = read_csv(scratch / "out/table.csv");
     std::vector<std::string> students;
     for (size_t row = 0; row < table.rows.size(); ++row)

@@ -33,6 +33,7 @@ const json short_grid{{"name", "short"},
                       {"seeds", {1, 2}}};
 
 const std::atomic<bool> never{false};
+const std::string bundled_teacher = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
 
 struct Ran {
     SweepOutcome outcome;
@@ -44,7 +45,7 @@ struct Ran {
 Ran run(const json& grid, const std::filesystem::path& file, const SweepOptions& options,
         const std::atomic<bool>& stop = never,
         const std::function<void(const SweepProgress&)>& progress = {}) {
-    const SweepSpec spec = parse(grid);
+    const SweepSpec spec = parse(grid, {{bundled_teacher, ""}});
     const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, options));
     const auto store = SweepStore::open(file, plan);
     Ran ran;
@@ -277,4 +278,66 @@ TEST_CASE("devices of two kinds, and devices against the spec's own, are refused
     options.jobs = 3;
     options.devices = {"cpu", "cpu"}; // two pairs in memory, three workers
     CHECK(run(short_grid, shared.path(), options).table == run(short_grid, alone.path(), {}).table);
+}
+
+TEST_CASE("a sweep makes a derived student for every prompt that it measures on", "[study][sweep][derive]") {
+    const ScratchFile together("derived"), halves("derived-halves");
+    json grid{
+        {"name", "derived"},
+        {"base", {{"device", "cpu"}, {"teacher_dir", bundled_teacher}, {"student_dir", "derive:ffn=0.5"}}},
+        {"modes", {"student", "overfill"}},
+        {"policies", {"none", {{"preset", "periodic"}, {"set", {{"periodic.every", {4}}}}}}},
+        {"max_tokens", 12},
+        {"prompts", {"Write a chronicle of 2 companies.", "Tell a story about a fox."}}};
+    SweepOptions options;
+    options.jobs = 2;
+    const Ran ran = run(grid, together.path(), options);
+    CHECK(ran.outcome.complete());
+    REQUIRE(ran.results.size() == 6); // 3 rows, 2 prompts
+    const SweepSpec spec = parse(grid, {{bundled_teacher, ""}});
+    const SweepPlan plan = make_sweep_plan(spec, sweep_models(spec, {}));
+    for (const SweepCell& cell : plan.cells) {
+        // The run as anybody would make it: a pair that is loaded for this configuration.
+        const RunConfig config = spec.config(cell.row, cell.prompt, cell.seed);
+        RunConfig both = config;
+        both.mode = Mode::overfill; // of the teacher's weights, whatever decodes
+        const auto pair = load_pair(both);
+        DecodeSession session(pair, config);
+        while (session.step()) {
+        }
+        session.score();
+        const MetricValues wanted = metrics_of(summary_json(*session.recording()));
+        const auto found = std::ranges::find(ran.results, cell.id, &SweepResult::id);
+        REQUIRE(found != ran.results.end());
+        for (size_t i = 0; i < num_metrics; ++i) {
+            CAPTURE(cell.row, cell.prompt, metric_infos[i].name);
+            if (!metric_infos[i].measured) CHECK(found->metrics[i] == wanted[i]);
+        }
+        const json summary = json::parse(found->summary);
+        CHECK(summary["derived"]["spec"] == "ffn=0.5");
+        CHECK(summary["student"] == "derive:ffn=0.5");
+        if (cell.prompt == 0) continue;
+        // The student of the other prompt would have written something else.
+        RunConfig other = both;
+        other.prompt = spec.prompts[0].text;
+        DecodeSession wrong(load_pair(other), config);
+        while (wrong.step()) {
+        }
+        wrong.score();
+        const MetricValues differs = metrics_of(summary_json(*wrong.recording()));
+        CHECK(value_of(differs, Metric::mean_entropy_bits) !=
+              value_of(found->metrics, Metric::mean_entropy_bits));
+    }
+    // In two calls, with one worker: the same table. Another derivation is another run.
+    options.jobs = 1;
+    options.shard = {1, 2};
+    CHECK(run(grid, halves.path(), options).outcome.computed == 3);
+    options.shard = {2, 2};
+    CHECK(run(grid, halves.path(), options).table == ran.table);
+    grid["base"]["student_dir"] = "derive:bits=3,group=32";
+    options.shard = {1, 1};
+    const Ran rounded = run(grid, halves.path(), options);
+    CHECK(rounded.outcome.computed == 6);
+    CHECK(rounded.outcome.found == 0);
+    CHECK(rounded.table != ran.table);
 }

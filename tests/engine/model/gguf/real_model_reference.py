@@ -57,6 +57,7 @@ def write_answers(out, file, template):
     import transformers
     from safetensors.torch import save_file
 
+    torch.set_num_threads(1)  # suites run side by side: threads that wait for each other spin
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
     tokenizer = tokenizers.Tokenizer.from_file(str(out / "tokenizer.json"))
