@@ -14,15 +14,15 @@ forbidden = {
     "app": r"(?!)",
 }
 # engine rooms whose public headers have no torch type; everything that ui may include.
-plain_rooms = {"base", "text", "control", "signals", "refresh", "record", "tasks", "fetch", "landscape"}
+plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "record", "tasks", "fetch", "landscape"}
 
 # Rooms of engine/ from the bottom to the top: a room includes itself and those before it. Some are floors by themselves, each
 # of which includes itself and those before it.
-engine_rooms = ["base", "text", "fetch", "signals", "refresh", "control", "record", "tasks", "landscape", "cache", "model", "session", "study",
+engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "cache", "model", "session", "study",
                 "train"]
 engine_floors = {
     "record": ["recording", "export", "trace"],
-    "session": ["parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
+    "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
     "study": ["jobs", "measure", "sweep", "studies"],
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/policies/cache_policy_config.h"
 #include "engine/refresh/policy.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -86,6 +87,9 @@ struct RunConfig {
     uint64_t seed = 0;
     SamplerConfig sampler;
     RefreshPolicy policy;
+    /// Which entries each model's cache keeps and reads (reference/cache_policies.md). The teacher's acts in mode teacher alone: a
+    /// teacher that hands its entries over keeps all of them.
+    CachePolicyConfig student_cache, teacher_cache;
     bool shadow = false; ///< teacher runs every step: a complete live KL curve
     McConfig mc;
     CaptureConfig capture;

@@ -225,6 +225,8 @@ TEST_CASE("what is set is read back, and what is read back can be set", "[contro
     for (int round = 0; round < 40; ++round) {
         RunConfig config = full_config();
         for (const Parameter& p : parameters()) {
+            if (p.key.find("_cache.") != std::string_view::npos && !parameter_value(config, p.key))
+                continue; // of another cache policy than the one that was drawn
             std::string value;
             switch (p.kind) {
             case Parameter::Kind::boolean:
