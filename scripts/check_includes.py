@@ -48,7 +48,7 @@ def engine_fault(name, target):
 # window shows, are compiled without Dear ImGui (rl_scene). Rooms within scene/ stand in an order of their own.
 ui_rooms = ["base", "scene", "theme", "context", "widgets", "draw", "panels", "state", "dialogs", "shell"]
 ui_plain = {"base", "scene", "theme"}
-scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy"]
+scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy", "landscape"]
 
 
 def ui_fault(name, target):

@@ -20,10 +20,10 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 /// JSON names, in the order of the variant's alternatives.
 const std::vector<std::string_view> command_names = {
-    "start_run",       "pause",   "resume",        "step",       "stop",
-    "refresh_now",     "rewind",  "set_parameter", "set_policy", "request_attention",
-    "check_exactness", "set_pace"};
-static_assert(std::variant_size_v<Command> == 12, "command_names lists them all");
+    "start_run",       "pause",    "resume",           "step",       "stop",
+    "refresh_now",     "rewind",   "set_parameter",    "set_policy", "request_attention",
+    "check_exactness", "set_pace", "compute_landscape"};
+static_assert(std::variant_size_v<Command> == 13, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -84,6 +84,12 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         fields.real("tokens_per_second", pace.tokens_per_second, 0, 1e9);
         return pace;
     }
+    case 12: {
+        command::ComputeLandscape compute;
+        fields.text("values", compute.values);
+        fields.integer("every", compute.every, 1, most);
+        return compute;
+    }
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -115,6 +121,10 @@ nlohmann::json to_json(const Command& command) {
                    },
                    [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
                    [&](const command::SetPace& c) { json["tokens_per_second"] = c.tokens_per_second; },
+                   [&](const command::ComputeLandscape& c) {
+                       json["values"] = c.values;
+                       json["every"] = c.every;
+                   },
                    [](const command::Pause&) {},
                    [](const command::Resume&) {},
                    [](const command::Stop&) {},
@@ -150,6 +160,7 @@ std::string coalesce_key(const Command& command) {
     }
     if (std::holds_alternative<command::CheckExactness>(command)) return "check";
     if (std::holds_alternative<command::SetPace>(command)) return "pace";
+    if (std::holds_alternative<command::ComputeLandscape>(command)) return "landscape";
     return {};
 }
 

@@ -6,6 +6,7 @@
 #include "engine/refresh/json_fields.h"
 
 #include <array>
+#include <limits>
 
 namespace refreshlab {
 
@@ -77,6 +78,16 @@ void read_capture(const nlohmann::json& json, const std::string& what, CaptureCo
     fields.finish();
 }
 
+void read_ids(const nlohmann::json& json, JsonFields& fields, std::vector<int32_t>& ids) {
+    if (!json.is_array()) fields.fail("given_ids", "must be a list of token ids [...], not " + shown(json));
+    for (const nlohmann::json& id : json) {
+        const bool good = id.is_number_integer() && id.get<int64_t>() >= 0 &&
+                          id.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+        if (!good) fields.fail("given_ids", "must hold token ids from 0, not " + shown(id));
+        ids.push_back(id.get<int32_t>());
+    }
+}
+
 void read_task(const nlohmann::json& json, const std::string& what, TaskConfig& task) {
     JsonFields fields(json, what, "task");
     fields.text("kind", task.kind);
@@ -88,43 +99,45 @@ void read_task(const nlohmann::json& json, const std::string& what, TaskConfig& 
 } // namespace
 
 nlohmann::json to_json(const RunConfig& config) {
-    return {{"teacher_dir", config.teacher_dir},
-            {"student_dir", config.student_dir},
-            {"device", config.device},
-            {"teacher_device", config.teacher_device},
-            {"student_device", config.student_device},
-            {"dtype", to_string(config.dtype)},
-            {"threads", config.threads},
-            {"kernels", to_string(config.kernels)},
-            {"mode", to_string(config.mode)},
-            {"prompt", config.prompt},
-            {"raw_prompt", config.raw_prompt},
-            {"given_text", config.given_text},
-            {"task",
-             {{"kind", config.task.kind},
-              {"reference", config.task.reference},
-              {"almanac", config.task.almanac}}},
-            {"max_tokens", config.max_tokens},
-            {"ignore_stop", config.ignore_stop},
-            {"seed", config.seed},
-            {"sampler",
-             {{"temperature", config.sampler.temperature},
-              {"top_k", config.sampler.top_k},
-              {"top_p", config.sampler.top_p},
-              {"min_p", config.sampler.min_p}}},
-            {"policy", policy_to_json(config.policy)},
-            {"shadow", config.shadow},
-            {"mc",
-             {{"measure", config.mc.measure},
-              {"samples", config.mc.samples},
-              {"p", config.mc.p < 0 ? nlohmann::json(nullptr) : nlohmann::json(config.mc.p)},
-              {"every", config.mc.every}}},
-            {"capture",
-             {{"attention", config.capture.attention},
-              {"layers", config.capture.layers},
-              {"attention_megabytes", config.capture.attention_megabytes},
-              {"top_k", config.capture.top_k},
-              {"attention_entropy", config.capture.attention_entropy}}}};
+    nlohmann::json json = {{"teacher_dir", config.teacher_dir},
+                           {"student_dir", config.student_dir},
+                           {"device", config.device},
+                           {"teacher_device", config.teacher_device},
+                           {"student_device", config.student_device},
+                           {"dtype", to_string(config.dtype)},
+                           {"threads", config.threads},
+                           {"kernels", to_string(config.kernels)},
+                           {"mode", to_string(config.mode)},
+                           {"prompt", config.prompt},
+                           {"raw_prompt", config.raw_prompt},
+                           {"given_text", config.given_text},
+                           {"task",
+                            {{"kind", config.task.kind},
+                             {"reference", config.task.reference},
+                             {"almanac", config.task.almanac}}},
+                           {"max_tokens", config.max_tokens},
+                           {"ignore_stop", config.ignore_stop},
+                           {"seed", config.seed},
+                           {"sampler",
+                            {{"temperature", config.sampler.temperature},
+                             {"top_k", config.sampler.top_k},
+                             {"top_p", config.sampler.top_p},
+                             {"min_p", config.sampler.min_p}}},
+                           {"policy", policy_to_json(config.policy)},
+                           {"shadow", config.shadow},
+                           {"mc",
+                            {{"measure", config.mc.measure},
+                             {"samples", config.mc.samples},
+                             {"p", config.mc.p < 0 ? nlohmann::json(nullptr) : nlohmann::json(config.mc.p)},
+                             {"every", config.mc.every}}},
+                           {"capture",
+                            {{"attention", config.capture.attention},
+                             {"layers", config.capture.layers},
+                             {"attention_megabytes", config.capture.attention_megabytes},
+                             {"top_k", config.capture.top_k},
+                             {"attention_entropy", config.capture.attention_entropy}}}};
+    if (!config.given_ids.empty()) json["given_ids"] = config.given_ids; // earlier programs know no such key
+    return json;
 }
 
 nlohmann::json stored_json(const RunConfig& config) {
@@ -156,6 +169,7 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     fields.text("prompt", config.prompt);
     fields.boolean("raw_prompt", config.raw_prompt);
     fields.text("given_text", config.given_text);
+    if (const nlohmann::json* ids = fields.find("given_ids")) read_ids(*ids, fields, config.given_ids);
     if (const nlohmann::json* task = fields.find("task")) read_task(*task, what, config.task);
     read_whole(fields, "max_tokens", "max_tokens", config.max_tokens);
     fields.boolean("ignore_stop", config.ignore_stop);

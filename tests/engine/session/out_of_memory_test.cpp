@@ -180,7 +180,7 @@ TEST_CASE("memory that runs out in a start leaves the run that stands", "[worker
     answered(worker.send(command::StartRun{config, true}));
     const auto first = worker.recording();
     REQUIRE(first);
-    for (const int64_t n : {0, 5, 40, 300}) {
+    for (const int64_t n : {0, 5, 40, 200}) {
         CAPTURE(n);
         bool armed = false; // read and written on the decode thread
         worker.on_news([&] {
