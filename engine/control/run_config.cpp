@@ -6,6 +6,7 @@
 #include "engine/refresh/json_fields.h"
 
 #include <array>
+#include <limits>
 
 namespace refreshlab {
 
@@ -78,6 +79,16 @@ void read_capture(const nlohmann::json& json, const std::string& what, CaptureCo
     fields.finish();
 }
 
+void read_ids(const nlohmann::json& json, JsonFields& fields, std::vector<int32_t>& ids) {
+    if (!json.is_array()) fields.fail("given_ids", "must be a list of token ids [...], not " + shown(json));
+    for (const nlohmann::json& id : json) {
+        const bool good = id.is_number_integer() && id.get<int64_t>() >= 0 &&
+                          id.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+        if (!good) fields.fail("given_ids", "must hold token ids from 0, not " + shown(id));
+        ids.push_back(id.get<int32_t>());
+    }
+}
+
 void read_task(const nlohmann::json& json, const std::string& what, TaskConfig& task) {
     JsonFields fields(json, what, "task");
     fields.text("kind", task.kind);
@@ -129,6 +140,7 @@ nlohmann::json to_json(const RunConfig& config) {
     // Left out where nothing is chosen: earlier programs read such a configuration, and ids of sweep runs stay.
     if (!config.student_cache.is_full()) json["student_cache"] = to_json(config.student_cache);
     if (!config.teacher_cache.is_full()) json["teacher_cache"] = to_json(config.teacher_cache);
+    if (!config.given_ids.empty()) json["given_ids"] = config.given_ids; // earlier programs know no such key
     return json;
 }
 
@@ -161,6 +173,7 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     fields.text("prompt", config.prompt);
     fields.boolean("raw_prompt", config.raw_prompt);
     fields.text("given_text", config.given_text);
+    if (const nlohmann::json* ids = fields.find("given_ids")) read_ids(*ids, fields, config.given_ids);
     if (const nlohmann::json* task = fields.find("task")) read_task(*task, what, config.task);
     read_whole(fields, "max_tokens", "max_tokens", config.max_tokens);
     fields.boolean("ignore_stop", config.ignore_stop);

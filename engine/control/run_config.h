@@ -81,6 +81,8 @@ struct RunConfig {
     /// When not empty, the continuation is read instead of drawn (teacher forcing): y_1, y_2, ... are this text's
     /// tokens: each choice is replaced by the given one. Signals, triggers and refreshes work as always.
     std::string given_text;
+    /// The same as ids, in place of given_text: a text that a run wrote may be no text that a tokenizer gives again.
+    std::vector<int32_t> given_ids;
     TaskConfig task;
     int32_t max_tokens = 256; ///< N
     bool ignore_stop = false; ///< timing runs: the end token does not stop
@@ -94,9 +96,12 @@ struct RunConfig {
     McConfig mc;
     CaptureConfig capture;
 
+    /// The continuation is read, not drawn.
+    [[nodiscard]] bool reads_given() const { return !given_text.empty() || !given_ids.empty(); }
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
+/// `given_ids` stands in it only where there are some.
 [[nodiscard]] nlohmann::json to_json(const RunConfig& config);
 /// Throws Error{bad_input} naming `what` and the key: unknown keys, wrong types, numbers outside the ranges of
 /// control/parameters.h. Absent keys keep their defaults. Reads all that to_json writes, also negative thresholds.
