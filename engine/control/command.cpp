@@ -19,10 +19,20 @@ template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 /// JSON names, in the order of the variant's alternatives.
-const std::vector<std::string_view> command_names = {
-    "start_run",       "pause",    "resume",        "step",       "stop",
-    "refresh_now",     "rewind",   "set_parameter", "set_policy", "request_attention",
-    "check_exactness", "set_pace", "give_tokens",   "compute_landscape"};
+const std::vector<std::string_view> command_names = {"start_run",
+                                                     "pause",
+                                                     "resume",
+                                                     "step",
+                                                     "stop",
+                                                     "refresh_now",
+                                                     "rewind",
+                                                     "set_parameter",
+                                                     "set_policy",
+                                                     "request_attention",
+                                                     "check_exactness",
+                                                     "set_pace",
+                                                     "give_tokens",
+                                                     "compute_landscape"};
 static_assert(std::variant_size_v<Command> == 14, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();

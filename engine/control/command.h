@@ -74,11 +74,10 @@ struct GiveTokens {
 inline constexpr size_t most_given_tokens = 4096;
 } // namespace command
 
-using Command =
-    std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
-                 command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
-                 command::RequestAttention, command::CheckExactness, command::SetPace, command::GiveTokens,
-                 command::ComputeLandscape>;
+using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
+                             command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
+                             command::RequestAttention, command::CheckExactness, command::SetPace,
+                             command::GiveTokens, command::ComputeLandscape>;
 
 /// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);

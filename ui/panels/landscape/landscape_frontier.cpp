@@ -98,6 +98,15 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
         least = best_of_at_most(*found->best, k).loss - f.teacher;
     }
     const double margin = std::max((none - least) * 0.08, 1e-3);
+    // An item that takes clicks and opens the menu, before the plot, which would else take the mouse. Where the plot was.
+    bool pressed = false;
+    if (m_frontier_box.width > 0) {
+        ImGui::SetCursorScreenPos({m_frontier_box.x, m_frontier_box.y});
+        pressed = ImGui::InvisibleButton("frontier points", {m_frontier_box.width, m_frontier_box.height});
+        m_frontier_menu.draw("##frontier menu", [&] {
+            return std::vector<CopyItem>{{"Copy the frontiers as CSV", frontier_csv(f)}};
+        });
+    }
     ImGui::SetCursorScreenPos({place.x, place.y});
     ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(4, 5));
     ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
@@ -112,7 +121,8 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
         ImPlot::SetupAxisLimits(ImAxis_Y1, least - margin, none + 3 * margin, ImPlotCond_Always);
         ImPlot::SetupFinish();
         const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
-        ctx.landmarks.set("landscape/frontier", {low.x, low.y, extent.x, extent.y});
+        m_frontier_box = {low.x, low.y, extent.x, extent.y};
+        ctx.landmarks.set("landscape/frontier", m_frontier_box);
         plot_curves(ctx, f);
         plot_boundaries(ctx, f);
         plot_shown(ctx, f);
@@ -120,15 +130,7 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
         ImPlot::EndPlot();
     }
     ImPlot::PopStyleVar(2);
-    if (const auto plot =
-            ctx.landmarks.find("landscape/frontier")) { // an item: it takes clicks and opens the menu
-        ImGui::SetCursorScreenPos({plot->x, plot->y});
-        if (ImGui::InvisibleButton("frontier points", {plot->width, plot->height}) && m_hit)
-            take_point(ctx, *m_hit);
-    }
-    m_frontier_menu.draw("##frontier menu", [&] {
-        return std::vector<CopyItem>{{"Copy the frontiers as CSV", frontier_csv(f)}};
-    });
+    if (pressed && m_hit) take_point(ctx, *m_hit);
     if (names > 0)
         static_cast<void>(
             draw_curve_names(ctx, {place.x, place.y + size.y + 0.2F * em, place.width, names}, false));

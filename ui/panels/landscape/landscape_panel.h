@@ -138,7 +138,8 @@ private:
     std::vector<MeasuredRun> m_measured; ///< of this text
     std::shared_ptr<const Landscape> m_measured_of;
     CopyMenu m_map_menu, m_frontier_menu;
-    bool m_panned = false; ///< the button went down on the map and has moved since: no click
+    Landmarks::Box m_frontier_box; ///< of the frontier plot in the last frame
+    bool m_panned = false;         ///< the button went down on the map and has moved since: no click
     std::optional<FrontierHit> m_hit;
 };
 
