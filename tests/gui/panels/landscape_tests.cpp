@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -134,30 +133,6 @@ void a_dragged_line_moves_its_staircase(Robot& r) {
     go_back(r);
 }
 
-void a_point_sets_its_threshold(Robot& r) {
-    compute(r);
-    GUI_CHECK(r.until([&] { return r.find("landscape/point/1").has_value(); }, 2000));
-    const std::string key = "entropy.threshold";
-    const double before = r.ctx().drafts.number(key).value();
-    const std::string told = row(r, policy_row);
-    // The rightmost point: the lowest threshold, and the most refreshes.
-    std::optional<ui::Landmarks::Box> point;
-    for (int p = 0; p < 64; ++p)
-        if (const auto box = r.find(fmt::format("landscape/point/{}", p));
-            box && (!point || box->x > point->x))
-            point = box;
-    r.move(point->x, point->y);
-    r.frames(4);
-    r.te->MouseClick(0);
-    r.frames(3);
-    const double chosen = r.ctx().drafts.number(key).value();
-    GUI_CHECK(chosen < before);
-    GUI_CHECK(r.until([&] { return row(r, policy_row) != told; }, 500));
-    r.act("edit.undo");
-    GUI_CHECK(r.ctx().drafts.number(key) == before); // one entry
-    go_back(r);
-}
-
 /// What the table says of the best is what the run then does.
 void the_best_schedule_wins(Robot& r) {
     compute(r);
@@ -279,8 +254,6 @@ std::vector<Case> landscape_cases() {
         {"landscape", "LA1 computed for a run's text, drawn, told, selected", is_computed_and_drawn},
         {"landscape", "LA2 a dragged entropy line moves its staircase and its number",
          a_dragged_line_moves_its_staircase},
-        {"landscape", "LA3 a click on a point of the frontier sets that threshold",
-         a_point_sets_its_threshold},
         {"landscape", "LA4 the best schedule is run, and wins by what was said", the_best_schedule_wins},
         {"landscape", "LA5 a saved run keeps its landscape, and brings it along", stays_with_a_saved_run},
         {"landscape", "LA6 windowed policies, one model, another text: refused with the reason",
