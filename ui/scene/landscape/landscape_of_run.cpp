@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -75,7 +76,7 @@ std::shared_ptr<const Landscape> KnownLandscapes::of(const std::shared_ptr<const
     m_why_none.clear();
     const std::vector<int32_t> text = text_of(*recording, steps);
     const std::string pair = pair_key(recording->info().config);
-    size_t longest = 0;
+    std::tuple<bool, size_t, uint64_t> best{};
     for (const auto& [id, entry] : m_entries) {
         const LandscapeInfo& info = entry.landscape->info();
         if (info.prompt_ids != recording->info().prompt_ids) {
@@ -93,11 +94,11 @@ std::shared_ptr<const Landscape> KnownLandscapes::of(const std::shared_ptr<const
             m_why_none = "The landscape that is here was computed with another pair of models.";
             continue;
         }
-        // Its own, then the one that covers the most.
-        const bool better = id == recording->info().id || !m_answer || info.tokens.size() > longest;
-        if (!better) continue;
+        // Its own before all others, then the one that covers the most, then the newest.
+        const std::tuple rank(id == recording->info().id, info.tokens.size(), entry.change);
+        if (m_answer && rank < best) continue;
         m_answer = entry.landscape;
-        longest = id == recording->info().id ? std::max(text.size(), info.tokens.size()) : info.tokens.size();
+        best = rank;
     }
     if (m_answer) m_why_none.clear();
     return m_answer;
