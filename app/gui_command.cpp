@@ -134,7 +134,8 @@ Command add_gui_command(CLI::App& app) {
                      "or NAME.strip")
         ->type_name("LIST");
     command->add_option("--theme", options->window.theme, "dark, light or print")->type_name("NAME");
-    command->add_option("--layout", options->window.layout, "Explore, Tune or Present")->type_name("NAME");
+    command->add_option("--layout", options->window.layout, "Explore, Tune, Present or Landscape")
+        ->type_name("NAME");
     command->add_option("--ui-scale", options->window.user_scale, "Size of everything, 0.75 to 3")
         ->type_name("X")
         ->check(CLI::Range(0.75, 3.0));

@@ -75,6 +75,7 @@ int main(int argc, char** argv) {
     add(refreshlab::app::add_figure_command);
     add(refreshlab::app::add_doctor_command);
     add(refreshlab::app::add_models_command);
+    add(refreshlab::app::add_policies_command);
     add(refreshlab::app::add_derive_command);
     add(refreshlab::app::add_check_command);
     add(refreshlab::app::add_landscape_command);

@@ -14,15 +14,15 @@ forbidden = {
     "app": r"(?!)",
 }
 # engine rooms whose public headers have no torch type; everything that ui may include.
-plain_rooms = {"base", "text", "control", "signals", "refresh", "record", "tasks", "fetch", "landscape"}
+plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "record", "tasks", "fetch", "landscape"}
 
 # Rooms of engine/ from the bottom to the top: a room includes itself and those before it. Some are floors by themselves, each
 # of which includes itself and those before it.
-engine_rooms = ["base", "text", "fetch", "signals", "refresh", "control", "record", "tasks", "landscape", "cache", "model", "session", "study",
+engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "cache", "model", "session", "study",
                 "train"]
 engine_floors = {
     "record": ["recording", "export", "trace"],
-    "session": ["parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
+    "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
     "study": ["jobs", "measure", "sweep", "studies"],
 }
 
@@ -48,7 +48,7 @@ def engine_fault(name, target):
 # window shows and what a paper prints, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
 ui_rooms = ["base", "scene", "theme", "figure", "context", "widgets", "draw", "panels", "state", "dialogs", "shell"]
 ui_plain = {"base", "scene", "theme", "figure"}
-scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy"]
+scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy", "landscape"]
 
 
 def ui_fault(name, target):

@@ -50,6 +50,15 @@ struct TraceRun {
     std::shared_ptr<const Landscape> landscape; ///< null: none is stored
 };
 
+/// A landscape says what refreshes do to caches that keep and read everything.
+void require_full_caches(const RunConfig& config) {
+    if (config.student_cache.is_full() && config.teacher_cache.is_full()) return;
+    throw Error("computing a landscape",
+                "cache policy " +
+                    (config.student_cache.is_full() ? config.teacher_cache : config.student_cache).policy,
+                "a landscape is about caches that keep everything", "give --student-cache full");
+}
+
 TraceRun run_of(const std::string& path, const std::string& id) {
     const auto runs = load_trace(path);
     if (runs.empty()) throw Error("reading a landscape's run", path, "the trace holds no run");
@@ -111,6 +120,7 @@ Job job_of_trace(const Options& options) {
     job.recording = found.recording;
     job.known = found.landscape;
     job.config = options.run.config(run.info().config);
+    require_full_caches(job.config);
     job.config.mode = Mode::overfill;
     job.config.kernels = KernelSet::automatic;
     job.request.prompt_ids = run.info().prompt_ids;
@@ -180,6 +190,7 @@ Job job_of_text(const Options& options) {
     if (job.config.mode != Mode::overfill)
         throw Error("computing a landscape", {}, "its student goes on from the teacher's cache",
                     "leave --mode out");
+    require_full_caches(job.config);
     check_run(job.config);
     std::vector<NamedFile> inputs = options.run.inputs(job.config);
     check_outputs(std::vector<NamedFile>{{"--output", options.output}, {"--summary", options.summary}},

@@ -37,6 +37,14 @@ RefreshPolicy policy_of(const std::string& name) {
     return preset_policy(name); // throws, naming the presets
 }
 
+CachePolicyConfig cache_policy_of(const std::string& name, const std::string& option) {
+    if (find_cache_method(name) != nullptr) return cache_policy_defaults(name, option);
+    std::error_code unreadable;
+    if (std::filesystem::exists(name, unreadable)) return cache_policy_from_json(read_json_file(name), name);
+    if (name.ends_with(".json")) throw Error("reading " + option, name, "no such file");
+    return cache_policy_defaults(name, option); // throws, naming the nearest
+}
+
 /// An editor's byte order mark and final line end are no part of the prompt.
 std::string text_of_file(std::string text) {
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
@@ -52,6 +60,8 @@ std::string text_of_file(std::string text) {
 /// it is named after, else of the first that has the trigger. A key that every preset has may differ between them: ", default
 /// none (window: 32; burst: 8)".
 std::string default_text(const Parameter& parameter) {
+    if (parameter.key.find("_cache.") != std::string_view::npos)
+        return {};                                           // differ: refreshlab policies has them
     std::vector<std::pair<std::string, std::string>> values; // preset, value
     for (const Preset& preset : presets()) {
         RunConfig config;
@@ -124,6 +134,16 @@ void RunOptions::add_to(CLI::App& command) {
                     "When to refresh: none, periodic, window, entropy, kl, burst, mc, or a JSON file "
                     "(docs/policies.md); default none, in the window entropy")
         ->type_name("PRESET|FILE");
+    for (auto* const value : {&m_student_cache, &m_teacher_cache}) {
+        const bool student = value == &m_student_cache;
+        command
+            .add_option(student ? "--student-cache" : "--teacher-cache", *value,
+                        student ? "Which entries the student's cache keeps and reads: a cache policy "
+                                  "(refreshlab policies), or "
+                                  "a JSON file; default full"
+                                : "The same of the teacher's cache, in mode teacher; default full")
+            ->type_name("NAME|FILE");
+    }
     command.add_option("--set", m_set, "Set one parameter; may be repeated. Keys are listed below")
         ->type_name("KEY=VALUE")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -166,6 +186,8 @@ std::vector<NamedFile> RunOptions::inputs(const RunConfig& config) const {
     return {{"--prompt-file", m_prompt_file},
             {"--given-file", m_given_file},
             {"--policy", m_policy},
+            {"--student-cache", m_student_cache},
+            {"--teacher-cache", m_teacher_cache},
             {"--teacher", config.teacher_dir},
             {"--student", is_derivation(config.student_dir) ? derivation_of(config.student_dir).text
                                                             : config.student_dir}};
@@ -219,6 +241,8 @@ RunConfig RunOptions::config(RunConfig base) const {
     if (m_ignore_stop) config.ignore_stop = true;
     if (m_shadow) config.shadow = true;
     if (!m_policy.empty()) config.policy = policy_of(m_policy);
+    if (!m_student_cache.empty()) config.student_cache = cache_policy_of(m_student_cache, "--student-cache");
+    if (!m_teacher_cache.empty()) config.teacher_cache = cache_policy_of(m_teacher_cache, "--teacher-cache");
     const std::pair<const char*, const std::string&> plain[] = {
         {"max_tokens", m_max_tokens}, {"sampler.temperature", m_temperature},
         {"sampler.top_k", m_top_k},   {"sampler.top_p", m_top_p},

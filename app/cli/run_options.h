@@ -32,8 +32,8 @@ private:
     /// vocabulary; where they have not, it is left out with a note instead of refusing the run.
     void leave_out_bundled(RunConfig& config) const;
 
-    std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy, m_device,
-        m_teacher_device, m_student_device, m_dtype;
+    std::string m_prompt, m_prompt_file, m_given_file, m_teacher, m_student, m_mode, m_policy,
+        m_student_cache, m_teacher_cache, m_device, m_teacher_device, m_student_device, m_dtype;
     std::string m_max_tokens, m_temperature, m_top_k, m_top_p, m_min_p, m_seed;
     std::vector<std::string> m_set;
     int m_threads = 0;

@@ -67,7 +67,7 @@ std::string split_text(const Recording& run, const Options& options) {
         config.teacher_device.clear();
         config.student_device.clear();
     }
-    if (config.mode != Mode::teacher && config.given_text.empty())
+    if (config.mode != Mode::teacher && !config.reads_given())
         say("note: run {} was written by the student, and its text is likeliest under the cache that it was "
             "written with: split "
             "a teacher's text (--mode teacher) or a given one\n",

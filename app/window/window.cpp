@@ -9,6 +9,7 @@
 #include "engine/text/utf8.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
+#include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/state/layout.h"
 #include "ui/theme/theme.h"
 
@@ -179,7 +180,8 @@ int run_window(const WindowOptions& given) {
         std::ranges::find(themes, options.theme) == themes.end())
         throw not_one_of("--theme", options.theme, themes);
     if (opened) {
-        window.shell().show_recording(opened, options.trace->filename().string());
+        window.shell().show_recording(opened, options.trace->filename().string(),
+                                      ui::landscape_of_file(*options.trace, *opened));
         // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
         if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
     }

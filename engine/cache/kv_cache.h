@@ -1,6 +1,8 @@
 #pragma once
 
+#include "engine/cache/cache_layout.h"
 #include "engine/record/recording/cache_event.h"
+#include "kernels/ops/attention.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -12,17 +14,26 @@
 
 namespace refreshlab {
 
+/// What attention reads of one layer.
+struct LayerEntries {
+    at::Tensor k, v; ///< [kv_heads, columns, head_dim]; views
+    /// [kv_heads]: the entries of each KV head, written ones included; empty = column is position. Valid until the next change.
+    std::span<const kernels::KeyList> lists;
+};
+
 /// Keys and values of one model, addressed by absolute position (prompt included, from 0).
 ///
-/// Storage  K, V: [layers, kv_heads, capacity, head_dim], dtype and device of the model; allocated once, never moved.
-///          Keys are stored after RoPE of their own position. In builds without NDEBUG, positions >= length() hold NaN.
+/// Storage  dense: K, V [layers, kv_heads, capacity, head_dim], dtype and device of the model; allocated once, never moved;
+///          in builds without NDEBUG, positions >= length() hold NaN. pooled: grows and shrinks with what is held.
+///          Keys are stored after RoPE of their own position.
+/// Length   positions of the sequence that were fed, held or not. What a layer's head holds of them is held().
 /// Threads  owned by the decode thread; const reads from elsewhere are not safe either.
 /// Copying  deleted; clone() says what it costs.
 /// Source   reference/refresh.md, section 9 (cache contract).
 class KvCache {
 public:
     KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t head_dim, at::ScalarType dtype,
-            at::Device device);
+            at::Device device, CacheLayout layout = CacheLayout::dense);
     KvCache(const KvCache&) = delete;
     KvCache& operator=(const KvCache&) = delete;
     ~KvCache();
@@ -35,7 +46,16 @@ public:
     [[nodiscard]] at::ScalarType dtype() const;
     [[nodiscard]] at::Device device() const;
 
-    /// One layer's whole storage, [kv_heads, capacity, head_dim]; a view.
+    [[nodiscard]] CacheLayout layout() const;
+    [[nodiscard]] LayerEntries entries(int64_t layer) const;
+    /// Positions that a KV head holds, ascending; those of a pass under way included. Valid until the next change.
+    [[nodiscard]] std::span<const int64_t> held(int64_t layer, int64_t kv_head) const;
+
+    /// Columns of LayerEntries where these positions of a KV head stand; all held, ascending (asserted).
+    [[nodiscard]] std::vector<int64_t> columns(int64_t layer, int64_t kv_head,
+                                               std::span<const int64_t> positions) const;
+
+    /// One layer's whole storage, [kv_heads, capacity, head_dim]; a view. Dense (asserted), as the next ones.
     [[nodiscard]] at::Tensor keys(int64_t layer) const;
     [[nodiscard]] at::Tensor values(int64_t layer) const;
     /// Columns [first_pos, first_pos + n) of all layers, [layers, kv_heads, n, head_dim]; a view.
@@ -48,8 +68,8 @@ public:
     /// Every layer has written n columns: length() += n, with this origin.
     void commit(int64_t n, Origin origin);
 
-    /// Overwrites positions [first_pos, first_pos + n) with those of `teacher` (same positions, all layers, K and V),
-    /// origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
+    /// Overwrites positions [first_pos, first_pos + n) with those of `teacher` (dense; same positions, all layers, K and V) as
+    /// far as they are still held: what was evicted stays evicted (reference/cache_policies.md, section 12). Origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
     /// Copies bits; devices may differ. first_pos + n <= length() and <= teacher.length(); `step` is never below that of
     /// an entry still in the journal                                                                     (asserted)
     /// Cost: one pass over 2 * layers * kv_heads * n * head_dim elements.
@@ -58,6 +78,26 @@ public:
     void mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
     /// Copies columns [0, n) of `other` into an empty cache, with their origins (the hand-over of OverFill).
     void adopt_prefix(const KvCache& other, int64_t n);
+
+    /// Entries of one KV head, all held: [2, n, head_dim], K then V, on the host; a copy.
+    [[nodiscard]] at::Tensor read(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) const;
+    /// Columns [first_pos, first_pos + n) of all layers as far as they are held, and which these are. Copies.
+    struct Columns {
+        at::Tensor k, v; ///< [layers, kv_heads, n, head_dim]; 0 where an entry is not held
+        at::Tensor held; ///< [layers, kv_heads, n] bool
+    };
+    [[nodiscard]] Columns held_columns(int64_t first_pos, int64_t n) const;
+
+    // --- edits of a cache policy; pooled (asserted) ---
+    /// Positions of one KV head are held no more: gone, or merged into others. All held, ascending (asserted). Journalled with
+    /// `step`, except step 0: no rewind goes behind the prompt.
+    void evict(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, int64_t step,
+               CacheChange change = CacheChange::evicted);
+    /// Writes them; journalled. rows: as of read()
+    void overwrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
+                   int64_t step);
+    /// Edits made during a pass are told after its commit(); this tells those that were made between passes.
+    void tell_edits();
 
     /// Drops positions >= new_length, from the journal as well: a later rewind() does not bring them back. Does not undo
     /// splices of the columns that stay.
@@ -69,11 +109,13 @@ public:
     [[nodiscard]] Origin origin(int64_t position) const;
     [[nodiscard]] std::span<const Origin> origins() const;      ///< [length()]
     [[nodiscard]] std::span<const int32_t> refresh_ids() const; ///< [length()], -1 = never spliced
-    [[nodiscard]] int64_t bytes_reserved() const;
-    [[nodiscard]] int64_t bytes_used() const;
+    [[nodiscard]] int64_t bytes_reserved() const;               ///< of K and V
+    [[nodiscard]] int64_t bytes_used() const; ///< of the entries held: 2 * head_dim elements each
+    [[nodiscard]] int64_t layer_bytes(int64_t layer) const; ///< the same of one layer
+    [[nodiscard]] int64_t index_bytes() const; ///< positions and slots of a pooled cache; 0 of a dense one
     [[nodiscard]] int64_t journal_bytes() const;
 
-    /// Is told of every change right after it: commit, adopt_prefix, splice, mark_skipped, mark_rebuilt, truncate. The
+    /// Is told of every change: commit, adopt_prefix, splice, mark_skipped, mark_rebuilt, truncate, edits. The
     /// listener adds step and owner. rewind() tells nothing: it takes changes back, and so does the fork of the
     /// recording.
     void set_listener(std::function<void(CacheEvent)> listener);

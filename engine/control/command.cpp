@@ -19,11 +19,21 @@ template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 /// JSON names, in the order of the variant's alternatives.
-const std::vector<std::string_view> command_names = {
-    "start_run",       "pause",    "resume",        "step",       "stop",
-    "refresh_now",     "rewind",   "set_parameter", "set_policy", "request_attention",
-    "check_exactness", "set_pace", "give_tokens"};
-static_assert(std::variant_size_v<Command> == 13, "command_names lists them all");
+const std::vector<std::string_view> command_names = {"start_run",
+                                                     "pause",
+                                                     "resume",
+                                                     "step",
+                                                     "stop",
+                                                     "refresh_now",
+                                                     "rewind",
+                                                     "set_parameter",
+                                                     "set_policy",
+                                                     "request_attention",
+                                                     "check_exactness",
+                                                     "set_pace",
+                                                     "give_tokens",
+                                                     "compute_landscape"};
+static_assert(std::variant_size_v<Command> == 14, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -98,6 +108,12 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         if (give.ids.empty() && give.text.empty()) fields.fail("text", "missing", "give \"text\" or \"ids\"");
         return give;
     }
+    case 13: {
+        command::ComputeLandscape compute;
+        fields.text("values", compute.values);
+        fields.integer("every", compute.every, 1, most);
+        return compute;
+    }
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -132,6 +148,10 @@ nlohmann::json to_json(const Command& command) {
                    [&](const command::GiveTokens& c) {
                        if (!c.ids.empty()) json["ids"] = c.ids;
                        if (!c.text.empty()) json["text"] = c.text;
+                   },
+                   [&](const command::ComputeLandscape& c) {
+                       json["values"] = c.values;
+                       json["every"] = c.every;
                    },
                    [](const command::Pause&) {},
                    [](const command::Resume&) {},
@@ -182,6 +202,7 @@ std::string coalesce_key(const Command& command) {
     }
     if (std::holds_alternative<command::CheckExactness>(command)) return "check";
     if (std::holds_alternative<command::SetPace>(command)) return "pace";
+    if (std::holds_alternative<command::ComputeLandscape>(command)) return "landscape";
     return {};
 }
 

@@ -52,6 +52,13 @@ struct RequestAttention {
 struct CheckExactness {
     ExactnessOptions options;
 };
+/// Computes the refresh landscape of the run's text so far (engine/landscape), beside other commands; a run that goes on is paused
+/// first. It grows in EngineStatus. Whatever moves the run, Stop and CheckExactness end it; its rows stay, and the same command
+/// goes on with them.
+struct ComputeLandscape {
+    std::string values; ///< names with commas, as landscape_values() takes them; empty: the usual ones
+    int64_t every = 1;  ///< rows 0, every, 2 * every, ...
+};
 /// The highest pace of a running decode: each token waits until its time has come. It is no part of a run: only the
 /// recorded times of arrival depend on it. Step does not wait.
 struct SetPace {
@@ -67,10 +74,10 @@ struct GiveTokens {
 inline constexpr size_t most_given_tokens = 4096;
 } // namespace command
 
-using Command =
-    std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
-                 command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
-                 command::RequestAttention, command::CheckExactness, command::SetPace, command::GiveTokens>;
+using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
+                             command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
+                             command::RequestAttention, command::CheckExactness, command::SetPace,
+                             command::GiveTokens, command::ComputeLandscape>;
 
 /// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);

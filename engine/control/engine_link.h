@@ -13,6 +13,7 @@
 
 namespace refreshlab {
 
+class Landscape;
 class Recording;
 
 enum class EngineState : uint8_t { idle, loading, prefilling, running, paused, finished, failed };
@@ -36,6 +37,15 @@ struct PairFact {
         differs, ///< must be equal for a splice and is not
         free,    ///< may differ
     } verdict = Verdict::equal;
+};
+
+/// The newest landscape of the engine (engine/landscape/landscape.h): of a run's text, and how far it is.
+struct LandscapeState {
+    std::string run_id;                         ///< of the run whose text it is of
+    std::shared_ptr<const Landscape> landscape; ///< the rows so far; null before the first
+    bool computing = false;
+    int64_t cells_done = 0, cells = 0; ///< of those that this computation makes; 0 while the teacher reads
+    double seconds = 0;                ///< spent on them
 };
 
 /// One consistent snapshot of the decode thread's state, replaced as a whole after each step.
@@ -62,9 +72,10 @@ struct EngineStatus {
         stop_reason; ///< once finished: max_tokens | given_end | stop_token | context_limit | cancelled
     /// Of the newest exactness check, growing while it goes on; null before the first.
     std::shared_ptr<const ExactnessReport> exactness;
-    bool checking = false; ///< one is under way: message and progress are its own
-    std::string error;     ///< the newest command that could not be carried out, one line
-    uint64_t errors = 0;   ///< how many there were: a rise means `error` is news
+    bool checking = false;                           ///< one is under way: message and progress are its own
+    std::shared_ptr<const LandscapeState> landscape; ///< null before the first
+    std::string error;   ///< the newest command that could not be carried out, one line
+    uint64_t errors = 0; ///< how many there were: a rise means `error` is news
     /// The newest of them in order, at most kept_refusals; the last is `error`. One refusal often causes others (a
     /// start that failed, then steps of a run that is not there). A reader who looks late must still see the cause
     /// first.

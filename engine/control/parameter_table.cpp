@@ -1,5 +1,6 @@
 #include "engine/control/parameter_table.h"
 
+#include "engine/control/cache_parameters.h"
 #include "engine/signals/registry.h"
 
 #include <fmt/format.h>
@@ -482,6 +483,7 @@ const std::vector<ParameterEntry>& parameter_table() {
             if (signal.letter != 0) add_trigger(entries, signal);
         }
         add_measuring(entries);
+        add_cache_parameters(entries);
         return entries;
     }();
     return table;

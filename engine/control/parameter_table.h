@@ -24,6 +24,8 @@ struct ParameterValue {
 struct ParameterEntry {
     Parameter parameter;
     std::string word; ///< of a trigger's field: what its trigger is called in messages, "entropy"
+    /// Of a field that not every configuration has: why this one has it not; null: the policy lacks the trigger.
+    std::function<std::string(const RunConfig&)> why_absent{};
     std::function<std::optional<std::string>(const RunConfig&)>
         get; ///< nothing: the configuration has no such thing
     std::function<void(RunConfig&, const ParameterValue&)> set; ///< only called when get gives something

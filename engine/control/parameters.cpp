@@ -161,6 +161,8 @@ void set_parameter(RunConfig& config, std::string_view key, std::string_view val
     if (entry == nullptr)
         throw Error("setting", std::string(name), "there is no such parameter", parameter_hint(name));
     const ParameterValue parsed_value = parse_value(entry->parameter, trimmed(value));
+    if (!entry->get(config) && entry->why_absent)
+        throw Error("setting", std::string(name), entry->why_absent(config));
     if (!entry->get(config)) {
         std::vector<std::string_view> others;
         for (const Trigger& trigger : config.policy.triggers)

@@ -6,6 +6,7 @@
 #include "engine/refresh/json_fields.h"
 
 #include <array>
+#include <limits>
 
 namespace refreshlab {
 
@@ -16,6 +17,7 @@ constexpr std::array<std::string_view, 3> dtype_names = {"f32", "bf16", "f16"};
 constexpr std::array<std::string_view, 5> kernel_set_names = {"auto", "portable", "avx2", "avx512",
                                                               "reference"};
 
+constexpr int64_t no_context = int64_t{1} << 40; ///< the models' context is not known here
 constexpr int64_t max_threads = 4096, max_layers = 4096;
 
 /// Ranges stand once, in the parameter table.
@@ -77,6 +79,16 @@ void read_capture(const nlohmann::json& json, const std::string& what, CaptureCo
     fields.finish();
 }
 
+void read_ids(const nlohmann::json& json, JsonFields& fields, std::vector<int32_t>& ids) {
+    if (!json.is_array()) fields.fail("given_ids", "must be a list of token ids [...], not " + shown(json));
+    for (const nlohmann::json& id : json) {
+        const bool good = id.is_number_integer() && id.get<int64_t>() >= 0 &&
+                          id.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+        if (!good) fields.fail("given_ids", "must hold token ids from 0, not " + shown(id));
+        ids.push_back(id.get<int32_t>());
+    }
+}
+
 void read_task(const nlohmann::json& json, const std::string& what, TaskConfig& task) {
     JsonFields fields(json, what, "task");
     fields.text("kind", task.kind);
@@ -88,43 +100,48 @@ void read_task(const nlohmann::json& json, const std::string& what, TaskConfig& 
 } // namespace
 
 nlohmann::json to_json(const RunConfig& config) {
-    return {{"teacher_dir", config.teacher_dir},
-            {"student_dir", config.student_dir},
-            {"device", config.device},
-            {"teacher_device", config.teacher_device},
-            {"student_device", config.student_device},
-            {"dtype", to_string(config.dtype)},
-            {"threads", config.threads},
-            {"kernels", to_string(config.kernels)},
-            {"mode", to_string(config.mode)},
-            {"prompt", config.prompt},
-            {"raw_prompt", config.raw_prompt},
-            {"given_text", config.given_text},
-            {"task",
-             {{"kind", config.task.kind},
-              {"reference", config.task.reference},
-              {"almanac", config.task.almanac}}},
-            {"max_tokens", config.max_tokens},
-            {"ignore_stop", config.ignore_stop},
-            {"seed", config.seed},
-            {"sampler",
-             {{"temperature", config.sampler.temperature},
-              {"top_k", config.sampler.top_k},
-              {"top_p", config.sampler.top_p},
-              {"min_p", config.sampler.min_p}}},
-            {"policy", policy_to_json(config.policy)},
-            {"shadow", config.shadow},
-            {"mc",
-             {{"measure", config.mc.measure},
-              {"samples", config.mc.samples},
-              {"p", config.mc.p < 0 ? nlohmann::json(nullptr) : nlohmann::json(config.mc.p)},
-              {"every", config.mc.every}}},
-            {"capture",
-             {{"attention", config.capture.attention},
-              {"layers", config.capture.layers},
-              {"attention_megabytes", config.capture.attention_megabytes},
-              {"top_k", config.capture.top_k},
-              {"attention_entropy", config.capture.attention_entropy}}}};
+    nlohmann::json json = {{"teacher_dir", config.teacher_dir},
+                           {"student_dir", config.student_dir},
+                           {"device", config.device},
+                           {"teacher_device", config.teacher_device},
+                           {"student_device", config.student_device},
+                           {"dtype", to_string(config.dtype)},
+                           {"threads", config.threads},
+                           {"kernels", to_string(config.kernels)},
+                           {"mode", to_string(config.mode)},
+                           {"prompt", config.prompt},
+                           {"raw_prompt", config.raw_prompt},
+                           {"given_text", config.given_text},
+                           {"task",
+                            {{"kind", config.task.kind},
+                             {"reference", config.task.reference},
+                             {"almanac", config.task.almanac}}},
+                           {"max_tokens", config.max_tokens},
+                           {"ignore_stop", config.ignore_stop},
+                           {"seed", config.seed},
+                           {"sampler",
+                            {{"temperature", config.sampler.temperature},
+                             {"top_k", config.sampler.top_k},
+                             {"top_p", config.sampler.top_p},
+                             {"min_p", config.sampler.min_p}}},
+                           {"policy", policy_to_json(config.policy)},
+                           {"shadow", config.shadow},
+                           {"mc",
+                            {{"measure", config.mc.measure},
+                             {"samples", config.mc.samples},
+                             {"p", config.mc.p < 0 ? nlohmann::json(nullptr) : nlohmann::json(config.mc.p)},
+                             {"every", config.mc.every}}},
+                           {"capture",
+                            {{"attention", config.capture.attention},
+                             {"layers", config.capture.layers},
+                             {"attention_megabytes", config.capture.attention_megabytes},
+                             {"top_k", config.capture.top_k},
+                             {"attention_entropy", config.capture.attention_entropy}}}};
+    // Left out where nothing is chosen: earlier programs read such a configuration, and ids of sweep runs stay.
+    if (!config.student_cache.is_full()) json["student_cache"] = to_json(config.student_cache);
+    if (!config.teacher_cache.is_full()) json["teacher_cache"] = to_json(config.teacher_cache);
+    if (!config.given_ids.empty()) json["given_ids"] = config.given_ids; // earlier programs know no such key
+    return json;
 }
 
 nlohmann::json stored_json(const RunConfig& config) {
@@ -156,6 +173,7 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     fields.text("prompt", config.prompt);
     fields.boolean("raw_prompt", config.raw_prompt);
     fields.text("given_text", config.given_text);
+    if (const nlohmann::json* ids = fields.find("given_ids")) read_ids(*ids, fields, config.given_ids);
     if (const nlohmann::json* task = fields.find("task")) read_task(*task, what, config.task);
     read_whole(fields, "max_tokens", "max_tokens", config.max_tokens);
     fields.boolean("ignore_stop", config.ignore_stop);
@@ -163,6 +181,11 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     if (const nlohmann::json* sampler = fields.find("sampler")) read_sampler(*sampler, what, config.sampler);
     if (const nlohmann::json* policy = fields.find("policy")) {
         config.policy = policy_from_json(*policy, what + ", policy", Thresholds::any_finite);
+    }
+    for (const auto& [key, cache] : {std::pair{"student_cache", &config.student_cache},
+                                     std::pair{"teacher_cache", &config.teacher_cache}}) {
+        if (const nlohmann::json* json_cache = fields.find(key))
+            *cache = cache_policy_from_json(*json_cache, what, key);
     }
     fields.boolean("shadow", config.shadow);
     if (const nlohmann::json* mc = fields.find("mc")) read_mc(*mc, what, config.mc);
@@ -173,6 +196,8 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
 
 void check_run_config(const RunConfig& config, const std::string& what) {
     check_policy(config.policy, what);
+    check_cache_policy(config.student_cache, no_context, what + ", student_cache");
+    check_cache_policy(config.teacher_cache, no_context, what + ", teacher_cache");
     RunConfig copy = config;
     for (const Parameter& parameter : parameters()) {
         if (parameter.of_policy) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/policies/cache_policy_config.h"
 #include "engine/refresh/policy.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -80,19 +81,27 @@ struct RunConfig {
     /// When not empty, the continuation is read instead of drawn (teacher forcing): y_1, y_2, ... are this text's
     /// tokens: each choice is replaced by the given one. Signals, triggers and refreshes work as always.
     std::string given_text;
+    /// The same as ids, in place of given_text: a text that a run wrote may be no text that a tokenizer gives again.
+    std::vector<int32_t> given_ids;
     TaskConfig task;
     int32_t max_tokens = 256; ///< N
     bool ignore_stop = false; ///< timing runs: the end token does not stop
     uint64_t seed = 0;
     SamplerConfig sampler;
     RefreshPolicy policy;
+    /// Which entries each model's cache keeps and reads (reference/cache_policies.md). The teacher's acts in mode teacher alone: a
+    /// teacher that hands its entries over keeps all of them.
+    CachePolicyConfig student_cache, teacher_cache;
     bool shadow = false; ///< teacher runs every step: a complete live KL curve
     McConfig mc;
     CaptureConfig capture;
 
+    /// The continuation is read, not drawn.
+    [[nodiscard]] bool reads_given() const { return !given_text.empty() || !given_ids.empty(); }
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
+/// `given_ids` stands in it only where there are some.
 [[nodiscard]] nlohmann::json to_json(const RunConfig& config);
 /// Throws Error{bad_input} naming `what` and the key: unknown keys, wrong types, numbers outside the ranges of
 /// control/parameters.h. Absent keys keep their defaults. Reads all that to_json writes, also negative thresholds.

@@ -13,6 +13,16 @@ namespace {
 
 constexpr int32_t probe_stride = 8;
 
+/// Known after a teacher pass alone.
+bool is_probed(const Signal& signal) {
+    return signal.cost == SignalCost::teacher_pass;
+}
+/// Low values ask for a refresh.
+bool fires_below(std::string_view signal) {
+    return signal == "top1_prob" || signal == "top2_margin" || signal == "acceptance" ||
+           signal == "same_top1";
+}
+
 bool is_kl(const std::string& signal) {
     return signal == "kl_nats" || signal == "kl_mean_nats";
 }
@@ -101,10 +111,9 @@ std::vector<RefreshPolicy> frontier_policies(const Landscape& landscape) {
         if (!landscape.value_index(is_kl(name) ? "kl_nats" : name)) continue;
         Trigger trigger;
         trigger.signal = name;
-        trigger.comparison =
-            name == "top1_prob" || name == "top2_margin" ? Comparison::below : Comparison::above;
+        trigger.comparison = fires_below(name) ? Comparison::below : Comparison::above;
         trigger.threshold = signal.default_threshold;
-        trigger.every = is_kl(name) ? probe_stride : 1;
+        trigger.every = is_probed(signal) ? probe_stride : 1;
         RefreshPolicy policy;
         policy.name = name;
         policy.triggers = {trigger};

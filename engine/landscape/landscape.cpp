@@ -120,7 +120,7 @@ std::string why_no_landscape_value(std::string_view name) {
     const Signal& signal = signals()[require_signal(name, "the values of a landscape")];
     if (name == "steps_since_refresh") return "it is the distance from a cell to its row";
     if (name == "kl_mean_nats") return "it is the mean of kl_nats along a row";
-    if (name == "teacher_logprob" || name == "teacher_agreement")
+    if (name == "teacher_logprob" || name == "teacher_agreement" || name == "teacher_rank")
         return "it is the same in every row: what the teacher says of a token";
     if (name == "task_score") return "a verdict may hang on tokens on both sides of a refresh";
     if (signal.cost == SignalCost::mc_rows)

@@ -150,7 +150,8 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
     struct Read {
         size_t signal, value;
     };
-    std::vector<Read> reads; // what enabled triggers compare and the row tells by itself
+    std::vector<Read> reads;  // what enabled triggers compare and the row tells by itself
+    std::vector<Read> probed; // and what the teacher's row tells beside it: known at a probe
     std::vector<PublishedSignal> published;
     for (size_t i = 0; i < policy.signals.size(); ++i)
         published.push_back(published_form(policy.signals[i], i));
@@ -158,8 +159,11 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
     for (const Trigger& trigger : policy.triggers) {
         if (!trigger.enabled || is_kl(trigger) || trigger.signal == "steps_since_refresh") continue;
         if (trigger.published) continue; // weighed below
-        reads.push_back(
-            {require_signal(trigger.signal, "a landscape"), *landscape.value_index(trigger.signal)});
+        const bool free =
+            signals()[require_signal(trigger.signal, "a landscape")].cost != SignalCost::teacher_pass;
+        (free ? reads : probed)
+            .push_back(
+                {require_signal(trigger.signal, "a landscape"), *landscape.value_index(trigger.signal)});
     }
     const size_t kl_id = require_signal("kl_nats", "a landscape"),
                  mean_id = require_signal("kl_mean_nats", "a landscape");
@@ -183,6 +187,8 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
             });
         }
         values[kl_id] = values[mean_id] = absent();
+        for (const Read& read : probed)
+            values[read.signal] = absent();
         const Boundary boundary = {.step = t,
                                    .tokens_since_splice = t - last_splice.value_or(0),
                                    .tokens_since_pass = t - last_pass,
@@ -195,6 +201,8 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
             kl.read(t, steps.row());
             values[kl_id] = kl.at(t);
             values[mean_id] = kl.mean(last_splice.value_or(0), t);
+            for (const Read& read : probed)
+                values[read.signal] = landscape.cell(read.value, steps.row(), t);
             decision = decide(policy, boundary); // sees the new values: the span is of `values`
             last_pass = t;
             if (decision.kind != Decision::Kind::refresh) steps.probe(t);

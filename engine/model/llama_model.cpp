@@ -58,11 +58,11 @@ int64_t LlamaModel::weight_bytes() const {
     return m_impl->weights.bytes;
 }
 
-std::unique_ptr<KvCache> LlamaModel::make_cache(int64_t capacity) const {
+std::unique_ptr<KvCache> LlamaModel::make_cache(int64_t capacity, CacheLayout layout) const {
     const ModelConfig& config = m_impl->config;
     try {
         return std::make_unique<KvCache>(config.num_layers, config.num_kv_heads, capacity, config.head_dim,
-                                         m_impl->dtype, m_impl->device);
+                                         m_impl->dtype, m_impl->device, layout);
     } catch (const c10::Error& error) {
         throw Error("allocating a KV cache of", std::to_string(capacity) + " positions",
                     error.what_without_backtrace(), "is there enough memory on " + m_impl->device.str() + "?",

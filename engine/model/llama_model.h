@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/cache/cache_layout.h"
 #include "engine/model/forward.h"
 #include "engine/model/model_config.h"
 
@@ -62,7 +63,8 @@ public:
     weight_bytes() const; ///< held, padding of odd widths included; without what another model holds
 
     /// A cache of this model's geometry, dtype and device. Throws Error{failure} when the memory is not there.
-    [[nodiscard]] std::unique_ptr<KvCache> make_cache(int64_t capacity) const;
+    [[nodiscard]] std::unique_ptr<KvCache> make_cache(int64_t capacity,
+                                                      CacheLayout layout = CacheLayout::dense) const;
 
     /// Prefill, decode steps and read-only passes (engine/model/forward.h). Lives as long as the model.
     [[nodiscard]] const Forward& forward() const;

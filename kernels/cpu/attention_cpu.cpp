@@ -27,28 +27,30 @@ constexpr int64_t rows_per_task = 8;
 struct Problem {
     const AttentionInputs& in;
     int64_t rows, heads, kv_heads, group, head_dim;
-    at::Tensor q, k, v, own_k, own_v, attended, tails;
+    at::Tensor q, k, v, own_k, own_v, tails;
     float* out;
     float* probabilities; ///< null: not wanted
     int64_t probability_columns;
 };
 
-/// Positions that KV head `kv` may read, ascending: null means 0, 1, 2, ...
+/// What KV head `kv` may read, positions ascending: null means 0, 1, 2, ..., and column = position.
 struct Keys {
-    const int64_t* list = nullptr;
+    const int64_t* positions = nullptr;
+    const int64_t* columns = nullptr;
     int64_t size = 0;
 
     /// How many of them are below n.
     [[nodiscard]] int64_t count_below(int64_t n) const {
-        return list == nullptr ? n : std::lower_bound(list, list + size, n) - list;
+        return positions == nullptr ? n : std::lower_bound(positions, positions + size, n) - positions;
     }
 };
 
 Keys keys_of(const Problem& p, int64_t kv) {
-    if (!p.attended.defined()) return {};
-    const int64_t width = p.attended.size(1);
-    const int64_t* const list = p.attended.const_data_ptr<int64_t>() + kv * width;
-    return {list, std::find(list, list + width, int64_t{-1}) - list};
+    if (p.in.lists.empty()) return {};
+    const KeyList& list = p.in.lists[static_cast<size_t>(kv)];
+    static constexpr int64_t nothing = 0; // an empty list is no missing one
+    if (list.n == 0) return {&nothing, &nothing, 0};
+    return {list.positions, list.columns, list.n};
 }
 
 /// The tail of a row: columns of the cache, as keys after its visible ones.
@@ -56,7 +58,7 @@ Keys tail_of(const Problem& p, int64_t row) {
     if (!p.tails.defined()) return {};
     const int64_t width = p.tails.size(1);
     const int64_t* const list = p.tails.const_data_ptr<int64_t>() + row * width;
-    return {list, std::find(list, list + width, int64_t{-1}) - list};
+    return {list, list, std::find(list, list + width, int64_t{-1}) - list};
 }
 
 /// One task: query rows [row, row + rows), query heads [first, first + num_heads) of KV head kv. Its life is the five steps
@@ -129,12 +131,12 @@ private:
         dots.x = m_scratch.queries.data();
         dots.x_stride = m_p.head_dim;
         dots.rows = m_rows * m_num_heads;
-        // Without a list output o is column lowest + o, with one it is column list[lowest + o].
-        const int64_t offset = m_keys.list == nullptr ? m_lowest * m_p.k.stride(1) : 0;
+        // Without a list output o is column lowest + o, with one it is column columns[lowest + o].
+        const int64_t offset = m_keys.columns == nullptr ? m_lowest * m_p.k.stride(1) : 0;
         dots.w = element(m_p.k, m_kv * m_p.k.stride(0) + offset);
         dots.w_type = element_type(m_p.k);
         dots.w_stride = m_p.k.stride(1);
-        dots.w_index = m_keys.list == nullptr ? nullptr : m_keys.list + m_lowest;
+        dots.w_index = m_keys.columns == nullptr ? nullptr : m_keys.columns + m_lowest;
         dots.outs = m_most - m_lowest;
         dots.in = m_p.head_dim;
         dots.y = m_scratch.scores.data() + m_lowest;
@@ -169,7 +171,7 @@ private:
         dots.w = element(m_p.k, m_kv * m_p.k.stride(0));
         dots.w_type = element_type(m_p.k);
         dots.w_stride = m_p.k.stride(1);
-        dots.w_index = tail.list + m_skipped[r];
+        dots.w_index = tail.columns + m_skipped[r];
         dots.outs = tail.size - m_skipped[r];
         dots.in = m_p.head_dim;
         dots.y = scores_of(r, 0) + m_counts[r] + m_skipped[r];
@@ -188,11 +190,9 @@ private:
     void keep_probabilities(int64_t r, int64_t h, const float* s) const {
         float* const to =
             m_p.probabilities + ((m_row + r) * m_p.heads + m_first + h) * m_p.probability_columns;
-        for (int64_t i = m_firsts[r]; i < m_counts[r]; ++i)
-            to[m_keys.list != nullptr ? m_keys.list[i] : i] = s[i];
-        if (m_own) to[visible(r)] = s[m_counts[r]];
-        for (int64_t i = m_skipped[r]; i < m_tails[r].size; ++i)
-            to[visible(r) + i] = s[m_counts[r] + i];
+        std::copy(s + m_firsts[r], s + m_counts[r] + (m_own ? 1 : 0), to + m_firsts[r]);
+        std::copy(s + m_counts[r] + m_skipped[r], s + m_counts[r] + m_tails[r].size,
+                  to + m_counts[r] + m_skipped[r]);
     }
 
     /// Sets a weight to 0 or to itself / (1 - p), by the position of its key.
@@ -204,7 +204,7 @@ private:
             mask_stream(key, DropoutSite::attention, static_cast<uint32_t>(m_first + h), m_p.in.dropout_p);
         const float scale = 1.0F / (1.0F - m_p.in.dropout_p);
         const int64_t first = m_firsts[r], count = m_counts[r];
-        if (m_keys.list ==
+        if (m_keys.positions ==
             nullptr) { // positions in a row; the own column or the tail begins at position `visible`
             m_table.dropout(s + m_begins[r], m_ends[r] - m_begins[r], stream,
                             static_cast<uint32_t>(m_begins[r]), scale);
@@ -214,7 +214,7 @@ private:
             value *= shared::mask_keeps(stream, static_cast<uint32_t>(position)) ? scale : 0.0F;
         };
         for (int64_t i = first; i < count; ++i)
-            apply(s[i], m_keys.list[i]);
+            apply(s[i], m_keys.positions[i]);
         if (m_own) apply(s[count], visible(r));
     }
 
@@ -249,7 +249,7 @@ private:
         sum.v = element(m_p.v, m_kv * m_p.v.stride(0));
         sum.v_type = element_type(m_p.v);
         sum.v_stride = m_p.v.stride(1);
-        sum.v_index = m_keys.list;
+        sum.v_index = m_keys.columns;
         sum.begin = begin;
         sum.end = end;
         sum.width = m_p.head_dim;
@@ -269,7 +269,7 @@ private:
     [[nodiscard]] WeightedSum tail_sum_of(int64_t r) const {
         WeightedSum sum = sum_of(r, 1, m_skipped[r], m_tails[r].size);
         sum.p += m_counts[r];
-        sum.v_index = m_tails[r].list;
+        sum.v_index = m_tails[r].columns;
         return sum;
     }
 
@@ -332,7 +332,6 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
               in.v_cache,
               dense_rows(in.own_k),
               dense_rows(in.own_v),
-              in.attended.defined() ? in.attended.contiguous() : at::Tensor(),
               in.tails.defined() ? in.tails.contiguous() : at::Tensor(),
               out.mutable_data_ptr<float>(),
               nullptr,
@@ -342,8 +341,11 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
         return out;
     }
     if (probabilities != nullptr) {
-        p.probability_columns = std::ranges::max(in.num_visible) + (in.own_k.defined() ? 1 : 0);
-        for (int64_t r = 0; r < rows; ++r) {
+        p.probability_columns = in.lists.empty() ? std::ranges::max(in.num_visible) : 0;
+        for (const KeyList& list : in.lists)
+            p.probability_columns = std::max(p.probability_columns, list.n);
+        p.probability_columns += in.own_k.defined() ? 1 : 0;
+        for (int64_t r = 0; r < rows && p.tails.defined(); ++r) {
             p.probability_columns =
                 std::max(p.probability_columns, in.num_visible[static_cast<size_t>(r)] + tail_of(p, r).size);
         }

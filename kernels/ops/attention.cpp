@@ -18,7 +18,7 @@ void check(const AttentionInputs& in) {
     RL_ASSERT(kv_heads > 0 && in.q.size(1) % kv_heads == 0 && in.q.size(2) == in.k_cache.size(2));
     RL_ASSERT(static_cast<int64_t>(in.num_visible.size()) == rows);
     for (const int64_t n : in.num_visible)
-        RL_ASSERT(n >= 0 && n <= in.k_cache.size(1));
+        RL_ASSERT(n >= 0 && (!in.lists.empty() || n <= in.k_cache.size(1)));
     RL_ASSERT(in.first_visible.empty() || static_cast<int64_t>(in.first_visible.size()) == rows);
     for (const int64_t n : in.first_visible)
         RL_ASSERT(n >= 0);
@@ -28,12 +28,13 @@ void check(const AttentionInputs& in) {
         RL_ASSERT(own.size() == 3 && own[0] == rows && own[1] == kv_heads && own[2] == in.q.size(2));
         RL_ASSERT(in.own_v.sizes() == own);
     }
-    if (in.attended.defined()) {
-        RL_ASSERT(in.attended.dim() == 2 && in.attended.size(0) == kv_heads);
-        RL_ASSERT(in.attended.is_cpu() && in.attended.scalar_type() == at::kLong);
+    RL_ASSERT(in.lists.empty() || static_cast<int64_t>(in.lists.size()) == kv_heads);
+    for (const KeyList& list : in.lists) {
+        RL_ASSERT(list.n >= 0 && (list.n == 0 || (list.positions != nullptr && list.columns != nullptr)));
+        RL_DEBUG_ASSERT(std::is_sorted(list.positions, list.positions + list.n));
     }
     if (in.tails.defined()) {
-        RL_ASSERT(!in.own_k.defined() && !in.attended.defined());
+        RL_ASSERT(!in.own_k.defined() && in.lists.empty());
         RL_ASSERT(in.tails.dim() == 2 && in.tails.size(0) == rows);
         RL_ASSERT(in.tails.is_cpu() && in.tails.scalar_type() == at::kLong);
     }

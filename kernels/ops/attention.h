@@ -9,6 +9,14 @@
 
 namespace refreshlab::kernels {
 
+/// The entries of one KV head that a call may read: entry i stands at absolute position positions[i], in column columns[i]
+/// of the cache. Positions ascend; columns need no order. Masks, sums and dropout go by position.
+struct KeyList {
+    const int64_t* positions = nullptr;
+    const int64_t* columns = nullptr; ///< may be `positions`, where column = position
+    int64_t n = 0;
+};
+
 /// Inputs of one attention call: `rows` query rows of one layer against one cache.
 struct AttentionInputs {
     at::Tensor q; ///< [rows, heads, head_dim], after RoPE
@@ -31,12 +39,13 @@ struct AttentionInputs {
     /// Optional: row r sees these columns of the cache as well, as the keys of positions num_visible[r], num_visible[r] + 1, ...
     /// [rows, m] int64 on the CPU, padded with -1 at the end of a row. Rows that share the first columns and go on with a
     /// tail of their own keep it anywhere in the cache. first_visible counts over both. A row repeats bit for bit what it
-    /// would get if its tail stood after the visible columns. Not beside own columns or an attended set (asserted).
+    /// would get if its tail stood after the visible columns. Not beside own columns or lists (asserted).
     at::Tensor tails;
 
-    /// Optional: attended set. [kv_heads, m] int64 on the CPU, positions ascending per KV head, padded with -1; a row
-    /// sees the listed positions of its range; others are never read. Undefined = every visible position.
-    at::Tensor attended;
+    /// Optional, [kv_heads] or empty: what each KV head may read. A row sees the listed entries whose position is in its
+    /// range; no other column is read. Empty = every column, and column = position. num_visible may then exceed the number of
+    /// columns. The lists outlive the call. Not beside tails (asserted).
+    std::span<const KeyList> lists;
 
     double scale = 0.0; ///< usually 1 / sqrt(head_dim)
 
@@ -49,7 +58,9 @@ struct AttentionInputs {
 
 /// Softmax attention with grouped queries (query head h reads KV head h / (heads / kv_heads)).
 /// \param probabilities  when not null, set to the softmax before dropout, [rows, heads, max visible (+1 with own
-///                       columns, + its tail)] fp32; entries that a row does not attend are 0.
+///                       columns, + its tail)] fp32; entries that a row does not attend are 0. With lists, [rows, heads,
+///                       longest list (+1)]: number i belongs to entry i of the head's list, and an own column to the number
+///                       of entries that the row sees before it.
 /// \return [rows, heads, head_dim], dtype of q; zeros for a row that sees nothing.
 /// Scores, softmax and the weighted sum are fp32. CPU: batch-invariant (dense.h); sums run over positions ascending.
 /// Source: Vaswani et al. 2017; GQA: Ainslie et al. 2023.

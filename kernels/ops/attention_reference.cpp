@@ -10,22 +10,55 @@
 namespace refreshlab::kernels::reference {
 namespace {
 
-/// positions [kv_heads, m] on the CPU, -1 where the list is padded or lies beyond every row's sight.
-at::Tensor key_positions(const AttentionInputs& in, int64_t most_visible) {
+/// What the KV heads may read, [kv_heads, m] on the CPU: positions, and the columns where they stand. -1 where a list is
+/// shorter than another or lies beyond every row's sight.
+struct Listed {
+    at::Tensor positions, columns;
+};
+Listed listed_keys(const AttentionInputs& in, int64_t most_visible) {
     const int64_t least = in.first_visible.empty() ? 0 : std::ranges::min(in.first_visible);
-    if (!in.attended.defined()) {
+    const int64_t kv_heads = in.k_cache.size(0);
+    if (in.lists.empty()) {
         const at::Tensor all = at::arange(std::min(least, most_visible), most_visible, at::kLong);
-        return all.unsqueeze(0).expand({in.k_cache.size(0), all.size(0)});
+        const at::Tensor rows = all.unsqueeze(0).expand({kv_heads, all.size(0)});
+        return {rows, rows};
     }
-    return at::where((in.attended >= least) & (in.attended < most_visible), in.attended,
-                     at::full_like(in.attended, -1));
+    int64_t m = 0;
+    for (const KeyList& list : in.lists)
+        m = std::max(m, list.n);
+    const Listed listed{at::full({kv_heads, m}, -1, at::kLong), at::full({kv_heads, m}, -1, at::kLong)};
+    auto* position = listed.positions.mutable_data_ptr<int64_t>();
+    auto* column = listed.columns.mutable_data_ptr<int64_t>();
+    for (const KeyList& list : in.lists) {
+        for (int64_t i = 0; i < list.n; ++i) {
+            if (list.positions[i] < least || list.positions[i] >= most_visible) continue;
+            position[i] = list.positions[i];
+            column[i] = list.columns[i];
+        }
+        position += m;
+        column += m;
+    }
+    return listed;
 }
 
-/// [kv_heads, m, head_dim] fp32, zeros where the position is -1.
-at::Tensor gather(const at::Tensor& cache, const at::Tensor& positions) {
-    const at::Tensor missing = (positions < 0).unsqueeze(-1);
+/// [rows, kv_heads]: how many entries of each list stand before what the row does not see any more.
+at::Tensor entries_below(const AttentionInputs& in) {
+    const auto rows = static_cast<int64_t>(in.num_visible.size()),
+               kv_heads = static_cast<int64_t>(in.lists.size());
+    at::Tensor counts = at::empty({rows, kv_heads}, at::kLong);
+    auto* out = counts.mutable_data_ptr<int64_t>();
+    for (const int64_t visible : in.num_visible) {
+        for (const KeyList& list : in.lists)
+            *out++ = std::lower_bound(list.positions, list.positions + list.n, visible) - list.positions;
+    }
+    return counts;
+}
+
+/// [kv_heads, m, head_dim] fp32, zeros where the column is -1.
+at::Tensor gather(const at::Tensor& cache, const at::Tensor& columns) {
+    const at::Tensor missing = (columns < 0).unsqueeze(-1);
     const at::Tensor index =
-        positions.clamp_min(0).unsqueeze(-1).expand({positions.size(0), positions.size(1), cache.size(2)});
+        columns.clamp_min(0).unsqueeze(-1).expand({columns.size(0), columns.size(1), cache.size(2)});
     return cache.gather(1, index).to(at::kFloat).masked_fill(missing, 0.0);
 }
 
@@ -111,7 +144,10 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     const bool own = in.own_k.defined();
     const int64_t most = in.num_visible.empty() ? 0 : std::ranges::max(in.num_visible);
     const Tails tails = tails_of(in);
-    const int64_t columns = std::max(most + (own ? 1 : 0), tails.columns);
+    const Listed listed_at = listed_keys(in, most);
+    const bool by_list = !in.lists.empty();
+    const int64_t keys = by_list ? listed_at.positions.size(1) : most;
+    const int64_t columns = std::max(keys + (own ? 1 : 0), tails.columns);
     if (rows == 0 || columns == 0) {
         if (probabilities != nullptr)
             *probabilities = at::zeros({rows, heads, columns}, in.q.options().dtype(at::kFloat));
@@ -119,10 +155,11 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     }
     at::Tensor visible = at::empty({rows}, at::kLong);
     std::ranges::copy(in.num_visible, visible.mutable_data_ptr<int64_t>());
-    const at::Tensor host_positions = key_positions(in, most);
+    const at::Tensor& host_positions = listed_at.positions;
     const at::Tensor positions = host_positions.to(device);
-    const at::Tensor k = gather(in.k_cache.narrow(1, 0, most), positions);
-    const at::Tensor v = gather(in.v_cache.narrow(1, 0, most), positions);
+    const at::Tensor at_columns = listed_at.columns.to(device);
+    const at::Tensor k = gather(in.k_cache, at_columns);
+    const at::Tensor v = gather(in.v_cache, at_columns);
 
     // [kv_heads, rows, group, .]: query heads of one KV head together.
     const at::Tensor q = in.q.to(at::kFloat).reshape({rows, kv_heads, group, head_dim}).permute({1, 0, 2, 3});
@@ -156,15 +193,20 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     p = p.permute({1, 0, 2, 3}).reshape({rows, heads, -1});
 
     const int64_t listed = positions.size(1);
-    const at::Tensor head_positions =
-        positions.repeat_interleave(group, 0).unsqueeze(0).expand({rows, heads, listed});
     if (probabilities != nullptr) {
-        // One spare column takes the entries of padded places, whose probability is 0.
+        // Entry i of a list stands at i, a column at its position. One spare place takes what is not there.
+        const at::Tensor places = by_list ? at::where(positions < 0, positions,
+                                                      at::arange(listed, positions.options()).unsqueeze(0))
+                                          : positions;
+        const at::Tensor head_places =
+            places.repeat_interleave(group, 0).unsqueeze(0).expand({rows, heads, listed});
         at::Tensor full = at::zeros({rows, heads, columns + 1}, p.options());
-        full.scatter_add_(2, at::where(head_positions < 0, columns, head_positions), p.narrow(2, 0, listed));
-        if (own)
-            full.scatter_(2, device_visible.view({rows, 1, 1}).expand({rows, heads, 1}),
-                          p.narrow(2, listed, 1));
+        full.scatter_add_(2, at::where(head_places < 0, columns, head_places), p.narrow(2, 0, listed));
+        if (own) { // after what the row sees before it
+            at::Tensor before = device_visible.view({rows, 1, 1}).expand({rows, heads, 1});
+            if (by_list) before = entries_below(in).to(device).repeat_interleave(group, 1).unsqueeze(-1);
+            full.scatter_(2, before, p.narrow(2, listed, 1));
+        }
         if (tails.k.defined()) {
             const at::Tensor at_position = tails.positions.to(device).unsqueeze(1).expand({rows, heads, -1});
             full.scatter_add_(2, at::where(at_position < 0, columns, at_position),

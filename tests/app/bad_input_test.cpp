@@ -143,6 +143,28 @@ TEST_CASE("policies and parameters that cannot be used", "[bad-input]") {
     refused(run_with({"--policy", scratch / "negative.json"}), {"-3"});
 }
 
+TEST_CASE("cache policies that cannot be used", "[bad-input]") {
+    const Scratch scratch("bad-cache-policy");
+    refused(run_with({"--student-cache", "h20"}), {"--student-cache", "h2o"});
+    refused(run_with({"--student-cache", scratch / "none.json"}), {"none.json", "no such file"});
+    const auto with = [&](const std::string& assignment) {
+        return run_with({"--student-cache", "h2o", "--set", "student_cache." + assignment});
+    };
+    refused(with("budget=0"), {"student_cache.budget", "out of range"});
+    refused(with("budget=2.5"), {"student_cache.budget", "not a whole number"});
+    refused(with("budget=100000"), {"100000 entries are more than"});
+    refused(with("budgett=4"), {"student_cache.budget"});
+    refused(with("window=4"), {"cache policy h2o has no window", "budget"});
+    refused(run_with({"--set", "student_cache.budget=8"}),
+            {"cache policy full has no budget", "student_cache.policy"});
+    refused(run_with({"--teacher-cache", "h2o", "--set", "teacher_cache.budget=8"}), {"keeps all of them"});
+    const std::string file = scratch / "cache.json";
+    write(file, R"({"policy": "snapkv", "budjet": 8})");
+    refused(run_with({"--student-cache", file}), {"cache.json", "budjet", "budget"});
+    write(file, R"({"policy": "snapkv", "budget": 8, "kernel": 4})");
+    refused(run_with({"--student-cache", file}), {"kernel", "even"});
+}
+
 TEST_CASE("published models that there are not", "[bad-input]") {
     refused({"models", "get", "nope"}, {"nope", "smollm2-135m"});
     refused({"models", "get"}, {"NAME"});

@@ -216,6 +216,26 @@ TEST_CASE("a run is steered from a file as it is from the window", "[cli]") {
     CHECK(read_json_file(scratch / "c.json")["refreshes"][0]["step"] == 9);
 }
 
+TEST_CASE("policies are listed, and a run under one of them replays", "[cli]") {
+    const auto listed = nlohmann::json::parse(refreshlab_cli({"policies", "--json"}).out);
+    for (const char* part : {"refresh_presets", "signals", "cache_policies"})
+        CHECK(listed.at(part).size() > 5);
+    const std::string text = refreshlab_cli({"policies"}).out;
+    for (const auto& policy : listed.at("cache_policies")) {
+        CHECK_THAT(text, ContainsSubstring(policy.at("summary").get<std::string>()));
+        for (const auto& parameter : policy.at("parameters"))
+            CHECK(parameter.contains("default"));
+    }
+    const Scratch scratch("cache-policy");
+    const std::string trace = scratch / "run.rltrace";
+    REQUIRE(refreshlab_cli({"run", "--prompt", "Tell a story about a fox.", "--max-tokens", "24",
+                            "--student-cache", "h2o", "--set", "student_cache.budget=12", "--policy",
+                            "periodic", "--set", "periodic.every=7", "--record", trace})
+                .status == 0);
+    CHECK(refreshlab_cli({"run", "--replay", trace}).status == 0);
+    CHECK(refreshlab_cli({"landscape", trace}).status == 2);
+}
+
 TEST_CASE("the chat template is used unless --raw-prompt says no", "[cli]") {
     const Scratch scratch("template");
     REQUIRE(refreshlab_cli(short_run({"--record", scratch / "chat.rlt"})).status == 0);

@@ -25,6 +25,8 @@ struct Problem {
     std::vector<int64_t> num_visible;
     std::vector<int64_t> first_visible;
     std::vector<int32_t> passes;
+    std::vector<std::vector<int64_t>> positions, columns; ///< of each KV head; empty: no lists
+    std::vector<kernels::KeyList> lists;
 
     Problem() = default;
     Problem(const Problem&) = delete; // `in` points into the vectors
@@ -34,6 +36,10 @@ struct Problem {
         in.num_visible = num_visible;
         in.first_visible = first_visible;
         in.passes = passes;
+        lists.clear();
+        for (size_t h = 0; h < positions.size(); ++h)
+            lists.push_back({positions[h].data(), columns[h].data(), std::ssize(positions[h])});
+        in.lists = lists;
     }
 
     /// The same with only the rows [first, first + n).
@@ -52,7 +58,7 @@ struct Problem {
 };
 
 struct Wanted {
-    bool attended = false, own = false, dropout = false;
+    bool listed = false, own = false, dropout = false;
     int64_t rows = 0; ///< 0: random
     bool window = false;
 };
@@ -77,25 +83,26 @@ void fill(Problem& p, Random& random, const Wanted& wanted) {
         p.in.own_k = random.normal({rows, kv_heads, head_dim});
         p.in.own_v = random.normal({rows, kv_heads, head_dim});
     }
-    if (wanted.attended) {
-        // Lists of different lengths; what no head lists is evicted, that is, poisoned.
+    if (wanted.listed) {
+        // Lists of different lengths over columns in any order; every other column is free, that is, poisoned.
         const int64_t width = random.between(1, length);
-        p.in.attended = at::full({kv_heads, width}, -1, at::kLong);
         for (int64_t h = 0; h < kv_heads; ++h) {
-            std::vector<int64_t> all(static_cast<size_t>(length));
+            std::vector<int64_t> all(static_cast<size_t>(length)), some, places;
             std::iota(all.begin(), all.end(), 0);
-            std::vector<int64_t> some;
             std::mt19937 engine(static_cast<uint32_t>(random.between(0, 1 << 30)));
             std::ranges::sample(all, std::back_inserter(some), random.between(1, width), engine);
+            std::ranges::sample(all, std::back_inserter(places), std::ssize(some), engine);
+            std::ranges::shuffle(places, engine);
             const at::Tensor k = p.in.k_cache[h].clone();
             const at::Tensor v = p.in.v_cache[h].clone();
             p.in.k_cache[h].fill_(test::nan);
             p.in.v_cache[h].fill_(test::nan);
             for (size_t i = 0; i < some.size(); ++i) {
-                p.in.attended[h][static_cast<int64_t>(i)] = some[i];
-                p.in.k_cache[h][some[i]].copy_(k[some[i]]);
-                p.in.v_cache[h][some[i]].copy_(v[some[i]]);
+                p.in.k_cache[h][places[i]].copy_(k[some[i]]);
+                p.in.v_cache[h][places[i]].copy_(v[some[i]]);
             }
+            p.positions.push_back(some);
+            p.columns.push_back(places);
         }
     }
     if (wanted.window) {
@@ -103,7 +110,7 @@ void fill(Problem& p, Random& random, const Wanted& wanted) {
         const int64_t window = random.pick<int64_t>({1, 2, 7, 16, 33, random.between(1, length + 5)});
         for (const int64_t visible : p.num_visible)
             p.first_visible.push_back(std::max<int64_t>(visible - window + (wanted.own ? 1 : 0), 0));
-        const int64_t lowest = std::ranges::min(p.first_visible);
+        const int64_t lowest = wanted.listed ? 0 : std::ranges::min(p.first_visible);
         p.in.k_cache.narrow(1, 0, std::min(lowest, capacity)).fill_(test::nan);
         p.in.v_cache.narrow(1, 0, std::min(lowest, capacity)).fill_(test::nan);
     }
@@ -123,26 +130,33 @@ void by_hand(const AttentionInputs& in, at::Tensor& out, at::Tensor& probabiliti
     const int64_t group = heads / in.k_cache.size(0);
     const bool own = in.own_k.defined();
     out = at::zeros(in.q.sizes(), at::kDouble);
-    probabilities = at::zeros({rows, heads, std::ranges::max(in.num_visible) + (own ? 1 : 0)}, at::kDouble);
+    int64_t longest = in.lists.empty() ? std::ranges::max(in.num_visible) : 0;
+    for (const kernels::KeyList& list : in.lists)
+        longest = std::max(longest, list.n);
+    probabilities = at::zeros({rows, heads, longest + (own ? 1 : 0)}, at::kDouble);
     for (int64_t r = 0; r < rows; ++r) {
         const int64_t visible = in.num_visible[static_cast<size_t>(r)];
         const int64_t lowest = in.first_visible.empty() ? 0 : in.first_visible[static_cast<size_t>(r)];
         for (int64_t h = 0; h < heads; ++h) {
-            std::vector<int64_t> positions;
-            if (in.attended.defined()) {
-                const at::Tensor list = in.attended[h / group];
-                for (int64_t i = 0; i < list.size(0); ++i)
-                    positions.push_back(list[i].item<int64_t>());
-            } else {
-                positions.resize(static_cast<size_t>(visible));
-                std::iota(positions.begin(), positions.end(), 0);
+            std::vector<int64_t> positions, columns,
+                places; // of what the row reads; place: in `probabilities`
+            int64_t before = 0;
+            const auto* list = in.lists.empty() ? nullptr : &in.lists[static_cast<size_t>(h / group)];
+            for (int64_t i = 0; i < (list != nullptr ? list->n : visible); ++i) {
+                const int64_t position = list != nullptr ? list->positions[i] : i;
+                if (position >= visible) continue;
+                ++before;
+                if (position < lowest) continue;
+                positions.push_back(position);
+                columns.push_back(list != nullptr ? list->columns[i] : i);
+                places.push_back(i);
             }
-            std::erase_if(positions, [&](int64_t c) { return c < lowest || c < 0 || c >= visible; });
-            const at::Tensor index = at::tensor(positions, at::kLong);
+            const at::Tensor index = at::tensor(columns, at::kLong);
             at::Tensor keys = in.k_cache[h / group].index_select(0, index).to(at::kDouble);
             at::Tensor values = in.v_cache[h / group].index_select(0, index).to(at::kDouble);
             if (own) {
                 positions.push_back(visible);
+                places.push_back(before);
                 keys = at::cat({keys, in.own_k[r][h / group].unsqueeze(0).to(at::kDouble)});
                 values = at::cat({values, in.own_v[r][h / group].unsqueeze(0).to(at::kDouble)});
             }
@@ -151,7 +165,7 @@ void by_hand(const AttentionInputs& in, at::Tensor& out, at::Tensor& probabiliti
             at::Tensor dropped = p.clone();
             for (size_t i = 0; i < positions.size(); ++i) {
                 const int64_t at_i = static_cast<int64_t>(i);
-                probabilities[r][h][positions[i]] = p[at_i];
+                probabilities[r][h][places[i]] = p[at_i];
                 if (in.dropout_p == 0.0F || in.passes.empty() || in.passes[static_cast<size_t>(r)] == 0)
                     continue;
                 DropoutKey key = in.dropout_key;
@@ -207,6 +221,8 @@ TEST_CASE("an attention row has the same bits alone and in any company", "[kerne
                 part.num_visible = p.num_visible;
                 part.first_visible = p.first_visible;
                 part.passes = p.passes;
+                part.positions = p.positions;
+                part.columns = p.columns;
                 part.keep_rows(first, n);
                 REQUIRE(same_bits(kernels::attention(part.in), whole.narrow(0, first, n)));
             }
@@ -254,14 +270,27 @@ TEST_CASE("an own column equals the same column in the cache, bit for bit", "[ke
     }
 }
 
-TEST_CASE("an attended list of every position changes no bit", "[kernels][attention]") {
+TEST_CASE("lists of every position change no bit, wherever the columns stand", "[kernels][attention]") {
     Random random(15);
     for (const Isa isa : test::own_isas()) {
         const Setting setting(isa);
         Problem p;
         fill(p, random, {false, false, true});
         const at::Tensor all = kernels::attention(p.in);
-        p.in.attended = at::arange(p.in.k_cache.size(1), at::kLong).repeat({p.in.k_cache.size(0), 1});
+        const int64_t n = p.in.k_cache.size(1);
+        std::vector<int64_t> columns(static_cast<size_t>(n));
+        std::iota(columns.begin(), columns.end(), 0);
+        const std::vector<int64_t> positions = columns;
+        p.positions.assign(static_cast<size_t>(p.in.k_cache.size(0)), positions);
+        p.columns = p.positions;
+        p.connect();
+        REQUIRE(same_bits(kernels::attention(p.in), all));
+        std::ranges::shuffle(columns, std::mt19937(static_cast<uint32_t>(random.between(0, 1 << 30))));
+        p.columns.assign(p.positions.size(), columns);
+        const at::Tensor index = at::argsort(at::tensor(columns, at::kLong));
+        p.in.k_cache = p.in.k_cache.index_select(1, index);
+        p.in.v_cache = p.in.v_cache.index_select(1, index);
+        p.connect();
         REQUIRE(same_bits(kernels::attention(p.in), all));
     }
 }
@@ -295,8 +324,9 @@ TEST_CASE("a row that attends nothing gives zeros", "[kernels][attention]") {
     Problem p;
     fill(p, random, {false, false, false, 3});
     p.num_visible = {0, 2, 1};
+    p.positions.assign(static_cast<size_t>(p.in.k_cache.size(0)), {1}); // position 1: only row 1 sees it
+    p.columns = p.positions;
     p.connect();
-    p.in.attended = at::ones({p.in.k_cache.size(0), 1}, at::kLong); // position 1: only row 1 sees it
     for (const Isa isa : kernels::available_isas()) {
         const Setting setting(isa);
         CAPTURE(std::string(to_string(isa)));
@@ -337,6 +367,11 @@ TEST_CASE("attention refuses inputs that do not fit", "[kernels][attention]") {
     refused([&](AttentionInputs& in) { in.first_visible = std::span(too_far).first(1); });
     const std::vector<int64_t> negative{0, -1};
     refused([&](AttentionInputs& in) { in.first_visible = negative; });
+    const std::vector<kernels::KeyList> missing(static_cast<size_t>(p.in.k_cache.size(0)) + 1);
+    refused([&](AttentionInputs& in) { in.lists = missing; });
+    const std::vector<kernels::KeyList> nowhere(static_cast<size_t>(p.in.k_cache.size(0)),
+                                                {nullptr, nullptr, 1});
+    refused([&](AttentionInputs& in) { in.lists = nowhere; });
     refused([](AttentionInputs& in) { in.own_v = at::Tensor(); });
     refused([](AttentionInputs& in) { in.passes = in.passes.first(1); });
     refused([](AttentionInputs& in) { in.dropout_p = 1.0F; });

@@ -159,8 +159,16 @@ TEST_CASE("attention on CUDA agrees with the CPU, masks included", "[kernels][cu
     const at::Tensor out = kernels::attention(in, &probabilities);
     REQUIRE(relative_error(kernels::attention(there, &probabilities_there).cpu(), out) < 1e-3);
     REQUIRE(relative_error(probabilities_there.cpu(), probabilities) < 1e-3);
-    in.attended = there.attended = at::arange(0, 45, 2, at::kLong).repeat({3, 1});
-    REQUIRE(relative_error(kernels::attention(there).cpu(), kernels::attention(in)) < 1e-3);
+    std::vector<int64_t> positions, columns; // any order of columns
+    for (int64_t i = 0; i < 20; ++i) {
+        positions.push_back(2 * i);
+        columns.push_back(39 - i);
+    }
+    const std::vector<kernels::KeyList> lists(3, {positions.data(), columns.data(), 20});
+    in.lists = there.lists = lists;
+    REQUIRE(relative_error(kernels::attention(there, &probabilities_there).cpu(),
+                           kernels::attention(in, &probabilities)) < 1e-3);
+    REQUIRE(relative_error(probabilities_there.cpu(), probabilities) < 1e-3);
 }
 
 } // namespace

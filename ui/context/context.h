@@ -1,6 +1,8 @@
 #pragma once
 
 #include "engine/control/engine_link.h"
+#include "engine/landscape/best_schedule.h"
+#include "engine/landscape/landscape.h"
 #include "engine/record/recording/recording.h"
 #include "ui/context/fonts.h"
 #include "ui/context/host.h"
@@ -22,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace refreshlab::ui {
 
@@ -32,6 +35,9 @@ struct Selection {
     int32_t layer = 0, head = 0;         ///< of the enlarged attention head
     std::optional<int64_t> key_position; ///< held attention cell
 };
+
+/// UiContext::coloured_signal of a text that is coloured by UiContext::refresh_gains; the name of no signal.
+inline constexpr std::string_view gain_colouring = "landscape:gain";
 
 /// Everything a panel may use during a frame. The shell builds it at the start of each frame. The engine's snapshot
 /// does not change within a frame. UI thread only.
@@ -58,6 +64,14 @@ struct UiContext {
     Theme theme;
     Toasts toasts;
     Landmarks landmarks;
+    /// Of the shown run's text: every possible refresh; null where there is none. A snapshot, which grows by being replaced.
+    std::shared_ptr<const Landscape> landscape;
+    std::string why_no_landscape; ///< of this run, though there is one: a sentence; else empty
+    /// By step: nats that a refresh at this boundary would have saved the shown run; absent where that is not known. Empty: no
+    /// landscape, or no staircase.
+    std::vector<float> refresh_gains;
+    /// What the panel Landscape shows as the best placement, for "Run the best schedule"; nothing while it shows none.
+    std::optional<Schedule> best_schedule;
     bool find_in_text = false; ///< asked for: Text opens its entry and takes this back
     bool present_mode = false; ///< layout Present: no menus, larger type
     bool first_start_hints = false;

@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/landscape/landscape_store.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
 #include "ui/base/value_format.h"
@@ -8,6 +9,7 @@
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
+#include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
 #include "ui/widgets/widgets.h"
@@ -36,7 +38,10 @@ Work opening(ShellState& state, const fs::path& path) {
     return [path, &state](const std::atomic<bool>&) -> std::function<void()> {
         const auto runs = load_trace(path);
         if (runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
-        return [path, run = runs.back(), &state] {
+        const LandscapeOfFile found = landscape_of_file(path, *runs.back());
+        return [path, run = runs.back(), found, &state] {
+            state.landscapes.keep(run->info().id, found.landscape, run);
+            if (!found.fault.empty()) state.say(Toasts::Level::error, found.fault);
             state.trace = run;
             state.trace_name = path.filename().string();
             state.ctx.select_step(std::nullopt);
@@ -219,8 +224,10 @@ private:
         if (!recording) return;
         start(state, "Saving " + path.filename().string(),
               [path, recording, steps = recording->steps(), quit = m_then_quit,
+               landscape = state.landscapes.to_save(*recording),
                &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
                   if (!save_trace(path, recording, &cancelled)) return {};
+                  if (landscape) store_landscape(path, recording->info().id, *landscape);
                   return [path, id = recording->info().id, steps, quit, &state] {
                       state.saved_steps[id] = steps;
                       state.say(Toasts::Level::info, "Trace saved as " + path.string());

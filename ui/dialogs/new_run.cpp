@@ -58,7 +58,10 @@ std::string NewRun::problem() {
 RunConfig NewRun::result() const {
     RunConfig run = config;
     run.task = task.value_or(TaskConfig{});
-    if (run.prompt != m_first_prompt) run.given_text.clear();
+    if (run.prompt != m_first_prompt) {
+        run.given_text.clear();
+        run.given_ids.clear();
+    }
     return run;
 }
 

@@ -34,6 +34,7 @@ public:
 [[nodiscard]] std::unique_ptr<Panel> make_measure_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_inspector_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_attention_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_landscape_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_cache_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_distribution_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_events_panel();

@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Panel>> make_panels() {
     panels.push_back(make_measure_panel());
     panels.push_back(make_inspector_panel());
     panels.push_back(make_attention_panel());
+    panels.push_back(make_landscape_panel());
     panels.push_back(make_cache_panel());
     panels.push_back(make_distribution_panel());
     panels.push_back(make_events_panel());

@@ -382,8 +382,8 @@ std::vector<Action> file_actions(ShellState& state) {
 
 std::vector<Action> make_actions(ShellState& state) {
     std::vector<Action> all;
-    for (auto* make : {&run_actions, &course_actions, &selection_actions, &edit_actions, &file_actions,
-                       &make_window_actions, &make_help_actions})
+    for (auto* make : {&run_actions, &course_actions, &make_landscape_actions, &selection_actions,
+                       &edit_actions, &file_actions, &make_window_actions, &make_help_actions})
         for (Action& action : make(state))
             all.push_back(std::move(action));
     return all;

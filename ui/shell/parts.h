@@ -15,6 +15,8 @@ namespace refreshlab::ui {
 /// Its parts about the window, and about help.
 [[nodiscard]] std::vector<Action> make_window_actions(ShellState& state);
 [[nodiscard]] std::vector<Action> make_help_actions(ShellState& state);
+/// And about landscapes.
+[[nodiscard]] std::vector<Action> make_landscape_actions(ShellState& state);
 
 void draw_menu_bar(ShellState& state);
 /// Fixed strip under the menu. \return its height in pixels

@@ -99,7 +99,10 @@ bool Shell::may_close() {
     return false;
 }
 
-void Shell::show_recording(std::shared_ptr<const Recording> recording, const std::string& name) {
+void Shell::show_recording(std::shared_ptr<const Recording> recording, const std::string& name,
+                           const LandscapeOfFile& landscape) {
+    if (recording) m_impl->state.landscapes.keep(recording->info().id, landscape.landscape, recording);
+    if (!landscape.fault.empty()) m_impl->state.say(Toasts::Level::error, landscape.fault);
     m_impl->state.trace = std::move(recording);
     m_impl->state.trace_name = m_impl->state.trace ? name : "";
     m_impl->state.ctx.select_step(std::nullopt);
@@ -217,6 +220,7 @@ void Shell::draw() {
     impl.begin_frame();
     impl.watch_engine();
     impl.finish_jobs();
+    impl.watch_landscape();
     impl.play_back();
     impl.count_times();
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/context/context.h"
+#include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/state/shell_options.h"
 
 #include <filesystem>
@@ -31,7 +32,8 @@ public:
     /// Fonts and style for this display density (1.0 = 96 dpi); called once at start and when it changes.
     void set_display_scale(float scale);
     /// Shows a trace that was loaded from a file instead of the engine's recording (nothing = the engine's again).
-    void show_recording(std::shared_ptr<const Recording> recording, const std::string& name = "trace");
+    void show_recording(std::shared_ptr<const Recording> recording, const std::string& name = "trace",
+                        const LandscapeOfFile& landscape = {});
     /// Somebody wants to close the window. True when nothing would be lost; else the question is up, and its answer ends
     /// in Host::quit() or in nothing.
     [[nodiscard]] bool may_close();

@@ -44,6 +44,7 @@ struct Shell::Impl {
     void tell_refusals();
     void finish_jobs();
     void finish(Job& job);
+    void watch_landscape();
     void play_back();
     void count_times();
     // shell.cpp

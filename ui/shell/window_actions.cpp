@@ -25,9 +25,10 @@ std::vector<Action> make_window_actions(ShellState& state) {
                         {},
                         [name](const UiContext& ctx) { return ctx.theme.name == name; }});
     }
-    constexpr ImGuiKey numbers[] = {ImGuiKey_1, ImGuiKey_2, ImGuiKey_3};
+    constexpr ImGuiKey numbers[] = {ImGuiKey_1, ImGuiKey_2, ImGuiKey_3, ImGuiKey_4};
     const char* const helps[] = {"All panels.", "Signals large, with policy and text.",
-                                 "Text and signals only, in larger type, for a projector."};
+                                 "Text and signals only, in larger type, for a projector.",
+                                 "What every refresh is worth, with signals, text and policy."};
     for (size_t i = 0; i < layout_names().size(); ++i) {
         const std::string& name = layout_names()[i];
         std::string id = "view.layout." + name;

@@ -56,17 +56,12 @@ struct Need {
     Extent least, most;
 };
 constexpr Need needs[] = {
-    {"Signals", {26, 17}, {unbounded, unbounded}},
-    {"Text", {15, 10}, {unbounded, unbounded}},
-    {"Policy", {17, 10}, {30, unbounded}},
-    {"Sampling", {17, 10}, {30, unbounded}},
-    {"Measure", {17, 10}, {30, unbounded}},
-    {"Inspector", {15, 10}, {30, unbounded}},
-    {"Attention", {17, 12}, {unbounded, unbounded}},
-    {"Cache", {13, 12}, {unbounded, unbounded}},
-    {"Distribution", {17, 12}, {unbounded, unbounded}},
-    {"Events", {11, 10}, {unbounded, unbounded}},
-    {"Performance", {11, 10}, {unbounded, unbounded}},
+    {"Signals", {26, 17}, {unbounded, unbounded}},   {"Text", {15, 10}, {unbounded, unbounded}},
+    {"Policy", {17, 10}, {30, unbounded}},           {"Sampling", {17, 10}, {30, unbounded}},
+    {"Measure", {17, 10}, {30, unbounded}},          {"Inspector", {15, 10}, {30, unbounded}},
+    {"Landscape", {17, 12}, {unbounded, unbounded}}, {"Attention", {17, 12}, {unbounded, unbounded}},
+    {"Cache", {13, 12}, {unbounded, unbounded}},     {"Distribution", {17, 12}, {unbounded, unbounded}},
+    {"Events", {11, 10}, {unbounded, unbounded}},    {"Performance", {11, 10}, {unbounded, unbounded}},
     {"Timeline", {20, 5}, {unbounded, 8}},
 };
 
@@ -397,7 +392,7 @@ bool same_arrangement(const std::string& a, const std::string& b) {
 }
 
 const std::vector<std::string>& layout_names() {
-    static const std::vector<std::string> names = {"Explore", "Tune", "Present"};
+    static const std::vector<std::string> names = {"Explore", "Tune", "Present", "Landscape"};
     return names;
 }
 

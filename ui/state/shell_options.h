@@ -10,7 +10,7 @@ namespace refreshlab::ui {
 /// How the window begins.
 struct ShellOptions {
     std::string theme = "dark";
-    std::string layout = "Explore";  ///< Explore, Tune, Present
+    std::string layout = "Explore";  ///< Explore, Tune, Present, Landscape
     float user_scale = 1.0F;         ///< 0.75 .. 3
     bool restore_user_layout = true; ///< false: pictures and tests start from the bundled layout
     bool first_start_hints = true;

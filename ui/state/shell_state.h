@@ -1,6 +1,8 @@
 #pragma once
 
 #include "ui/context/context.h"
+#include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/landscape/staircases.h"
 #include "ui/state/action.h"
 #include "ui/state/settings.h"
 #include "ui/state/shell_options.h"
@@ -100,6 +102,13 @@ struct ShellState {
     std::map<std::string, int64_t, std::less<>>
         saved_steps;     ///< by run id: so many are in a file of the person's
     std::string own_run; ///< id of the run that the program started by itself, as it will the next time
+
+    KnownLandscapes landscapes;
+    // What the gains in the context were worked out for.
+    std::shared_ptr<const Landscape> gains_landscape;
+    std::optional<RunRefreshes> gains_refreshes;
+    /// The policy that "Run the best schedule" put in the place of, for "Run the policy".
+    std::optional<RefreshPolicy> before_schedule;
 
     /// What play/pause was last set to, until the engine shows it: the button must answer within one frame.
     std::optional<bool> wanted_running;

@@ -5,6 +5,7 @@
 #include "engine/signals/registry.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -16,18 +17,43 @@ namespace refreshlab {
 
 namespace {
 
-/// The row of `position` among the shown ones. \return [heads, n]
-at::Tensor row_of(const LayerView& view, int64_t position) {
+/// The shown row of `position`, by entry; undefined where it is not shown.
+at::Tensor shown_row(const LayerView& view, int64_t position) {
     const int64_t shown = view.attention.size(0);
     const int64_t first = static_cast<int64_t>(view.positions.size()) - shown;
     for (int64_t r = 0; r < shown; ++r) {
-        if (view.positions[static_cast<size_t>(first + r)] == position)
-            return view.attention[r].narrow(1, 0, position + 1);
+        if (view.positions[static_cast<size_t>(first + r)] == position) return view.attention[r];
     }
     return {};
 }
 
+/// The same by position, [heads, position + 1]: 0 at entries that are not read.
+at::Tensor row_of(const LayerView& view, int64_t position) {
+    const at::Tensor row = shown_row(view, position);
+    if (!row.defined() || view.lists.empty()) return row.defined() ? row.narrow(1, 0, position + 1) : row;
+    at::Tensor spread = at::zeros({row.size(0), position + 1}, row.options());
+    const auto group = row.size(0) / static_cast<int64_t>(view.lists.size());
+    for (int64_t head = 0; head < row.size(0); ++head) {
+        const kernels::KeyList& list = view.lists[static_cast<size_t>(head / group)];
+        const int64_t n =
+            std::lower_bound(list.positions, list.positions + list.n, position + 1) - list.positions;
+        const at::Tensor places =
+            at::tensor(at::ArrayRef<int64_t>(list.positions, static_cast<size_t>(n)), at::kLong);
+        spread[head].index_copy_(0, places.to(row.device()), row[head].narrow(0, 0, n));
+    }
+    return spread;
+}
+
 } // namespace
+
+LayerTaps& LayerTaps::operator|=(const LayerTaps& other) {
+    if (other.attention_from < attention_from) attention_from = other.attention_from;
+    RL_ASSERT(!sums.defined() || !other.sums.defined());
+    if (other.sums.defined()) sums = other.sums;
+    raw_queries |= other.raw_queries;
+    all_rows |= other.all_rows;
+    return *this;
+}
 
 AttentionCapture::AttentionCapture(const ModelConfig& config, std::vector<int32_t> layers, int64_t position)
     : m_layers(std::move(layers))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/base/head_positions.h"
 #include "kernels/ops/attention.h"
 
 #include <ATen/core/Tensor.h>
@@ -26,17 +27,14 @@ struct LayerTaps {
     /// Attention rows of the queries at this position and after it: the last position gives the last row, L - w a window
     /// of w rows. A pass in chunks shows each chunk's part.
     int64_t attention_from = no_rows;
-    bool column_sums = false; ///< attention that each key received, summed over all rows of the pass
+    /// Where the attention that each key received is added up, [heads, at least the keys] fp32 on the model's device;
+    /// undefined: not wanted. Row after row, so that chunks of any size give the same bits on the CPU. Of passes that read
+    /// every position. At most one hook of a pass may ask                                                 (asserted)
+    at::Tensor sums;
     bool raw_queries = false; ///< q before RoPE
     bool all_rows = false;    ///< keep every row in the last layer, also those that get no logits
 
-    LayerTaps& operator|=(const LayerTaps& other) {
-        if (other.attention_from < attention_from) attention_from = other.attention_from;
-        column_sums |= other.column_sums;
-        raw_queries |= other.raw_queries;
-        all_rows |= other.all_rows;
-        return *this;
-    }
+    LayerTaps& operator|=(const LayerTaps& other); ///< both
 };
 
 /// One layer of a pass, as hooks see it. The tensors are views of what the forward computes: on the model's device, valid
@@ -55,11 +53,12 @@ struct LayerView {
         false; ///< a derived student's skipped attention: no q, no attention; nothing is read here
 
     // --- after attention only ---
+    /// What attention read, [kv_heads]; empty: every column, and column = position.
+    std::span<const kernels::KeyList> lists;
     /// [shown rows, heads, n] fp32: softmax before dropout, 0 where a row does not attend. The shown rows are the last
-    /// ones of `positions`. n = the last row's position + 1. Undefined unless asked for.
+    /// ones of `positions`. Number i of a head belongs to entry i of its KV head's list, else to position i. n is at least the
+    /// longest list, else the last row's position + 1. Undefined unless asked for.
     at::Tensor attention;
-    /// [heads, n] fp32. Policies reduce the heads of a KV head as they define it (reference/cache_policies.md, rule 2).
-    at::Tensor column_sums;
 };
 
 /// Places of a layer where a branch joins the residual.
@@ -84,12 +83,13 @@ public:
         (void)layer;
         return {};
     }
-    /// Before attention: which entries this layer reads (interface Select of reference/cache_policies.md).
-    /// \return [kv_heads, m] int64 on the CPU as AttentionInputs::attended, or undefined: every visible entry.
-    ///         At most one hook of a pass may choose                                                        (asserted)
-    [[nodiscard]] virtual at::Tensor select(const LayerView& view) {
+    /// Before attention: which entries this layer reads (interface Select of reference/cache_policies.md). What is not held any
+    /// more when this returns is not read.
+    /// \return held positions of each KV head, valid until the layer is done; null: every entry that is held. At most one hook of
+    ///         a pass may choose                                                                            (asserted)
+    [[nodiscard]] virtual const HeadPositions* select(const LayerView& view) {
         (void)view;
-        return {};
+        return nullptr;
     }
     /// Before attention: the call as it will be made. Dropout is set here.
     virtual void attend(int64_t layer, kernels::AttentionInputs& inputs) {

@@ -179,8 +179,12 @@ private:
         if (taps.raw_queries) view.raw_q = shown_queries(q.clone());
         kernels::rope_(q, m_cos, m_sin);
         if (!m_hooks.empty()) view.q = shown_queries(q);
+        const HeadPositions* chosen = choose_entries(view); // may change what is held
         kernels::AttentionInputs in = attention_inputs(layer, q);
-        choose_entries(view, in);
+        if (chosen != nullptr) in.lists = lists_of(layer, *chosen);
+        for (LayerHooks* hook : m_hooks)
+            hook->attend(layer, in);
+        view.lists = in.lists;
         return attend(taps, in, view);
     }
 
@@ -226,7 +230,7 @@ private:
     /// First row that gets logits or is shown in the last layer; rows() where none is.
     [[nodiscard]] int64_t first_needed(const LayerTaps& taps) const {
         int64_t first = m_batch.outputs == Rows::last ? m_batch.rows() - 1 : m_batch.rows();
-        if (taps.column_sums) first = 0;
+        if (taps.sums.defined()) first = 0;
         const auto shown = std::ranges::lower_bound(m_batch.positions, taps.attention_from);
         return std::min<int64_t>(first, shown - m_batch.positions.begin());
     }
@@ -248,8 +252,10 @@ private:
         const int64_t n = q.size(0), first = m_batch.rows() - n;
         kernels::AttentionInputs in;
         in.q = q;
-        in.k_cache = m_cache.keys(layer);
-        in.v_cache = m_cache.values(layer);
+        const LayerEntries entries = m_cache.entries(layer);
+        in.k_cache = entries.k;
+        in.v_cache = entries.v;
+        in.lists = entries.lists;
         in.num_visible = m_sight.num_visible(first, n);
         in.first_visible = m_sight.first_visible(m_config.window(layer), first, n);
         in.scale = 1.0 / std::sqrt(static_cast<double>(m_config.head_dim));
@@ -260,14 +266,26 @@ private:
         return in;
     }
 
-    void choose_entries(const LayerView& view, kernels::AttentionInputs& in) {
+    [[nodiscard]] const HeadPositions* choose_entries(const LayerView& view) const {
+        const HeadPositions* chosen = nullptr;
         for (LayerHooks* hook : m_hooks) {
-            at::Tensor chosen = hook->select(view);
-            RL_ASSERT(!chosen.defined() || !in.attended.defined());
-            if (chosen.defined()) in.attended = std::move(chosen);
+            const HeadPositions* of_hook = hook->select(view);
+            RL_ASSERT(of_hook == nullptr || chosen == nullptr);
+            if (of_hook != nullptr) chosen = of_hook;
         }
-        for (LayerHooks* hook : m_hooks)
-            hook->attend(view.layer, in);
+        return chosen;
+    }
+
+    /// Lists of chosen positions, with the columns where they stand.
+    [[nodiscard]] std::span<const kernels::KeyList> lists_of(int64_t layer, const HeadPositions& chosen) {
+        RL_ASSERT(static_cast<int64_t>(chosen.size()) == m_cache.num_kv_heads());
+        m_columns.clear();
+        m_lists.clear();
+        for (size_t head = 0; head < chosen.size(); ++head) {
+            m_columns.push_back(m_cache.columns(layer, static_cast<int64_t>(head), chosen[head]));
+            m_lists.push_back({chosen[head].data(), m_columns[head].data(), std::ssize(chosen[head])});
+        }
+        return m_lists;
     }
 
     /// Attention of the batch, and what hooks want to see of it.
@@ -276,7 +294,7 @@ private:
         const auto shown_from = std::ranges::lower_bound(m_batch.positions, taps.attention_from);
         const int64_t from = std::max<int64_t>(shown_from - m_batch.positions.begin(), first) - first;
         const int64_t shown = std::max<int64_t>(m_batch.shown - first - from, 0);
-        if (taps.column_sums) view.column_sums = column_sums(in, m_batch.shown - first);
+        if (taps.sums.defined()) add_column_sums(in, m_batch.shown - first, taps.sums);
         if (shown == 0) return kernels::attention(in);
         at::Tensor probabilities;
         if (from > 0) {
@@ -309,22 +327,17 @@ private:
         return part;
     }
 
-    /// Attention that each key received from rows [0, n) of a call, [heads, keys]; in row blocks.
-    [[nodiscard]] static at::Tensor column_sums(const kernels::AttentionInputs& in, int64_t n) {
-        at::Tensor sums;
-        for (int64_t first = n; first > 0;) { // the last rows see the most keys
-            const int64_t count = (first - 1) % tapped_rows + 1;
-            first -= count;
-            at::Tensor probabilities;
-            (void)kernels::attention(rows_of(in, first, count), &probabilities);
-            const at::Tensor part = probabilities.sum(0);
-            if (!sums.defined()) {
-                sums = part;
-            } else {
-                sums.narrow(1, 0, part.size(1)).add_(part);
-            }
+    /// Adds the attention that each key receives from rows [0, n) of a call to sums, [heads, keys]. In row blocks, and row after
+    /// row within them.
+    static void add_column_sums(const kernels::AttentionInputs& in, int64_t n, at::Tensor sums) {
+        for (int64_t first = 0; first < n; first += tapped_rows) {
+            const int64_t count = std::min(tapped_rows, n - first);
+            at::Tensor part;
+            (void)kernels::attention(rows_of(in, first, count), &part);
+            at::Tensor target = sums.narrow(1, 0, part.size(2));
+            for (int64_t r = 0; r < count; ++r)
+                target.add_(part[r]);
         }
-        return sums;
     }
 
     /// What follows a layer's attention: output projection and MLP, each added to the residual where the layer has it.
@@ -358,6 +371,8 @@ private:
     Sight m_sight;
     at::Tensor m_cos, m_sin, m_x;
     at::Tensor m_own_k, m_own_v; ///< of this layer
+    std::vector<std::vector<int64_t>> m_columns;
+    std::vector<kernels::KeyList> m_lists; ///< of chosen entries
 };
 
 void check_geometry(const LlamaModel& model, const KvCache& cache) {

@@ -377,7 +377,8 @@ size_t Recording::own_bytes() const {
     constexpr size_t map_node = 96; // of the attention rows, which are shared
     size_t bytes = sizeof(Recording) + m_info.prompt_ids.size() * sizeof(int32_t) +
                    m_info.rendered_prompt.size() + m_info.config.prompt.size() +
-                   m_info.config.given_text.size() + m_info.config.task.reference.size() + m_info.note.size();
+                   m_info.config.given_text.size() + m_info.config.given_ids.size() * sizeof(int32_t) +
+                   m_info.config.task.reference.size() + m_info.note.size();
     if (m_table && m_info.fork_step == 0) bytes += m_table->signals.size() * sizeof(Signal);
     bytes += m_steps.own_bytes() + m_fills.own_bytes() + m_last_fill.capacity() * sizeof(int64_t) +
              m_refreshes.own_bytes() + m_passes.own_bytes() + m_commands.own_bytes() + m_drifts.own_bytes() +

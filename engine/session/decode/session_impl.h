@@ -6,6 +6,7 @@
 #include "engine/session/parts/refresh_boundary.h"
 #include "engine/session/parts/signal_source.h"
 #include "engine/session/parts/stopwatch.h"
+#include "engine/session/policies/policy_runner.h"
 #include "engine/tasks/task_scorer.h"
 
 #include <memory>
@@ -23,6 +24,7 @@ struct Watermarks {
     int64_t teacher_length = 0; ///< T.len; 0 without a teacher's cache
     PendingToken pending;
     double active_ms = 0;
+    std::shared_ptr<const CachePolicy> cache_policy; ///< as it stood; null: full
 };
 
 /// One step while it is made: what its parts hand on to each other.
@@ -55,6 +57,9 @@ struct DecodeSession::Impl {
     at::Tensor fill_caches(const std::function<bool(double)>& progress);
     at::Tensor prefill(const Forward& forward, KvCache& cache, Origin origin,
                        const std::function<bool(double fraction)>& progress) const;
+    /// The cache policy of the model that decodes, null where it is full. Throws Error{bad_input} where it cannot work in this run.
+    void make_cache_policy();
+    [[nodiscard]] CacheLayout layout() const; ///< of the cache that it acts on
     void make_boundary();
     /// Changes of a cache go into the recording, with the step under way.
     void listen(KvCache& cache, bool of_teacher);
@@ -110,6 +115,9 @@ struct DecodeSession::Impl {
     [[nodiscard]] int64_t limit() const { return text.limit(config); }
     [[nodiscard]] bool overfill() const { return config.mode == Mode::overfill; }
     [[nodiscard]] bool rebuilds() const { return overfill() && pair->geometry_difference.has_value(); }
+    [[nodiscard]] const CachePolicyConfig& decoder_policy() const {
+        return config.mode == Mode::teacher ? config.teacher_cache : config.student_cache;
+    }
     [[nodiscard]] const LlamaModel& decoder() const {
         return config.mode == Mode::teacher ? *pair->teacher : *pair->student;
     }
@@ -135,9 +143,10 @@ struct DecodeSession::Impl {
     std::optional<TokenChooser> chooser;
     std::unique_ptr<TaskScorer> scorer; ///< null: the run belongs to no task
     std::unique_ptr<KvCache> student_cache;
-    std::unique_ptr<TeacherReader> teacher;  ///< null until something asks the teacher
-    std::optional<RowRing> ring;             ///< mode overfill
-    std::optional<RefreshBoundary> boundary; ///< mode overfill
+    std::unique_ptr<TeacherReader> teacher;     ///< null until something asks the teacher
+    std::unique_ptr<PolicyRunner> cache_policy; ///< of the decoder's cache; null: everything is kept and read
+    std::optional<RowRing> ring;                ///< mode overfill
+    std::optional<RefreshBoundary> boundary;    ///< mode overfill
 
     /// Components that publish signals of their own, and the ids of those, in order.
     std::vector<std::unique_ptr<SignalSource>> sources;

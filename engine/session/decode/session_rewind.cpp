@@ -30,9 +30,10 @@ void DecodeSession::Impl::rewind(int64_t step) {
     if (student_cache) student_cache->rewind(step, length);
     if (teacher) {
         const KvCache::Quiet quiet(teacher->cache()); // the fork forgets what is taken back
-        teacher->cache().truncate(std::min(then.teacher_length, teacher->length()));
+        teacher->cache().rewind(step, std::min(then.teacher_length, teacher->length()));
     }
     if (boundary) boundary->restore(then.refresh);
+    if (cache_policy) cache_policy->restore(*then.cache_policy);
 
     chooser->rewind(step);
 
@@ -64,7 +65,7 @@ DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, co
         Branch branch;
         branch.recording = recording->fork(step, new_run_id());
         if (scorer) branch.scorer = TaskScorer::create(config.task, config.prompt);
-        if (!ring) return branch;
+        if (!ring || cache_policy) return branch;
         branch.first_unread = std::max(then.teacher_length, prompt_length());
         const auto& landed = branch.recording->refreshes();
         branch.spliced_from =
@@ -83,10 +84,11 @@ DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, co
 
 /// Student rows that the next teacher pass will want. Those that fell out are made again: columns of delta were not
 /// touched since they were written, so running their tokens gives the same rows. Only a lagged splice came after some of
-/// them; these need the columns that stood before it.
+/// them; these need the columns that stood before it. Under a cache policy nothing is made again.
 void DecodeSession::Impl::remake_ring_rows(const Branch& branch) {
     const int64_t length = prompt_length() + t;
     ring->drop_from(length);
+    if (cache_policy) return; // what these steps read may be gone: a row that fell out stays missing
     const auto remake = [&](const KvCache& columns, int64_t first, int64_t end) {
         for (int64_t p = std::max(first, length - ring_rows); p < end; ++p) {
             if (ring->holds(p)) continue;

@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
+#include "engine/session/parts/cache_signals.h"
 #include "engine/session/parts/teacher_unread.h"
 #include "engine/text/tokenizer/tokenizer.h"
 
@@ -28,6 +29,16 @@ std::string policy_note(const RunConfig& config) {
                 : std::string();
 }
 
+/// The same of a cache policy.
+std::string idle_cache_note(const RunConfig& config) {
+    const bool teacher = config.mode == Mode::student, student = config.mode == Mode::teacher;
+    if (!(teacher && !config.teacher_cache.is_full()) && !(student && !config.student_cache.is_full()))
+        return {};
+    return fmt::format("cache policy {} does nothing in mode {}: the {} has no part in it",
+                       teacher ? config.teacher_cache.policy : config.student_cache.policy,
+                       to_string(config.mode), teacher ? "teacher" : "student");
+}
+
 } // namespace
 
 DecodeSession::Impl::Impl(std::shared_ptr<const ModelPair> models, RunConfig run, Execution how)
@@ -45,6 +56,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     end_ids = pair->end_ids();
     capacity = text.capacity(config, pair->context());
     require_memory(memory_of_run(config, *pair, &text));
+    make_cache_policy();
 
     call_start = std::chrono::steady_clock::now(); // submit: ids are ready
     chooser.emplace(text.given, prompt_length(), config.seed);
@@ -99,16 +111,24 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
         };
     };
     if (config.mode == Mode::student) {
-        student_cache = pair->student->make_cache(capacity);
+        student_cache = pair->student->make_cache(capacity, layout());
         listen(*student_cache, false);
-        return prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0, 1));
+        const at::Tensor last =
+            prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0, 1));
+        if (cache_policy) cache_policy->finish_prompt(*student_cache);
+        return last;
     }
-    teacher = std::make_unique<TeacherReader>(pair->teacher->forward(), pair->teacher->make_cache(capacity));
+    teacher = std::make_unique<TeacherReader>(
+        pair->teacher->forward(),
+        pair->teacher->make_cache(capacity, overfill() ? CacheLayout::dense : layout()));
     listen(teacher->cache(), true);
     const at::Tensor row = prefill(pair->teacher->forward(), teacher->cache(), Origin::teacher_prefill,
                                    share(0, rebuilds() ? 0.7 : 1));
-    if (!overfill()) return row;
-    student_cache = pair->student->make_cache(capacity);
+    if (!overfill()) {
+        if (cache_policy) cache_policy->finish_prompt(teacher->cache());
+        return row;
+    }
+    student_cache = pair->student->make_cache(capacity, layout());
     listen(*student_cache, false);
     if (rebuilds()) {
         static_cast<void>(
@@ -116,6 +136,7 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
     } else {
         student_cache->adopt_prefix(teacher->cache(), prompt_length());
     }
+    if (cache_policy) cache_policy->finish_prompt(*student_cache);
     return row;
 }
 
@@ -128,12 +149,45 @@ at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, 
         in.tokens = std::span(prompt()).subspan(static_cast<size_t>(done), static_cast<size_t>(n));
         in.origin = origin;
         in.rows = done + n == prompt_length() ? Rows::last : Rows::none;
+        LayerHooks* const hooks[] = {cache_policy.get()};
+        if (cache_policy) in.hooks = hooks;
         row = forward.prefill(cache, in).logits;
         done += n;
         if (!progress(static_cast<double>(done) / static_cast<double>(prompt_length())))
             throw Error("starting a run", {}, "cancelled");
     }
     return row[0];
+}
+
+void DecodeSession::Impl::make_cache_policy() {
+    const auto refuse = [](std::string_view whose, const std::string& problem, const std::string& hint) {
+        throw Error("starting a run", fmt::format("the {}'s cache policy", whose), problem, hint);
+    };
+    if (overfill() && !config.teacher_cache.is_full()) {
+        refuse("teacher",
+               fmt::format(
+                   "{} cannot act in mode overfill: the teacher hands its entries over and keeps all of them",
+                   config.teacher_cache.policy),
+               "give it to the student, or take mode teacher");
+    }
+    const CachePolicyConfig& policy = decoder_policy();
+    if (policy.is_full()) return;
+    const std::string_view whose = config.mode == Mode::teacher ? "teacher" : "student";
+    check_cache_policy(policy, pair->context(), fmt::format("the {}'s cache policy", whose));
+    if (rebuilds()) {
+        refuse("student",
+               fmt::format("{} needs entries that can be copied, and the KV geometries differ ({})",
+                           policy.policy, *pair->geometry_difference),
+               "take a student with the teacher's KV geometry, or mode student");
+    }
+    const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
+    cache_policy = std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(),
+                                                  reader.device(), prompt_length(), config.seed);
+    sources.push_back(std::make_unique<CacheSignals>(*cache_policy));
+}
+
+CacheLayout DecodeSession::Impl::layout() const {
+    return cache_policy && cache_policy->needs().edits ? CacheLayout::pooled : CacheLayout::dense;
 }
 
 void DecodeSession::Impl::listen(KvCache& cache, bool of_teacher) {
@@ -151,7 +205,7 @@ void DecodeSession::Impl::listen(KvCache& cache, bool of_teacher) {
 void DecodeSession::Impl::make_boundary() {
     ring.emplace(std::min(ring_rows, capacity), decoder().config().vocab_size, pair->student->device());
     boundary.emplace(RefreshBoundary::Parts{config, pair->student->forward(), *student_cache, *teacher, *ring,
-                                            *chooser, rebuilds(), prompt_length()});
+                                            *chooser, rebuilds(), prompt_length(), cache_policy.get()});
     sources.push_back(std::make_unique<TeacherUnread>(*teacher, *student_cache));
 }
 
@@ -192,7 +246,9 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.kv_heads = shape.num_kv_heads;
     info.head_dim = shape.head_dim;
     for (const KvCache* cache : {teacher ? &teacher->cache() : nullptr, student_cache.get()}) {
-        if (cache != nullptr) info.cache_bytes_per_token += cache->bytes_reserved() / cache->capacity();
+        if (cache == nullptr) continue;
+        info.cache_bytes_per_token += 2 * cache->num_layers() * cache->num_kv_heads() * cache->head_dim() *
+                                      static_cast<int64_t>(c10::elementSize(cache->dtype()));
     }
     info.ttft_ms = ttft_ms;
     info.prefill_ms = prefill_ms;
@@ -205,6 +261,8 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.rebuild = rebuilds();
     info.text_rule = pair->tokenizer->text_rule();
     info.note = overfill() ? pair->note() : policy_note(config);
+    if (const std::string idle = idle_cache_note(config); !idle.empty())
+        info.note += (info.note.empty() ? "" : "; ") + idle;
     if (config.mode != Mode::teacher) info.derived = pair->derived;
     return info;
 }

@@ -79,6 +79,10 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
         now.entropy = std::make_unique<AttentionEntropy>(model, now.record.position);
         hooks.push_back(now.entropy.get());
     }
+    if (cache_policy) { // the last one: what it evicts is gone for those after it
+        cache_policy->begin_step(now.record.step);
+        hooks.push_back(cache_policy.get());
+    }
     StepInputs in;
     in.tokens = std::span(&now.record.token_id, 1);
     in.origin = config.mode == Mode::teacher ? Origin::teacher_decode : Origin::student;
@@ -202,8 +206,8 @@ void DecodeSession::Impl::append(StepInFlight& now) {
 }
 
 void DecodeSession::Impl::remember() {
-    history.push_back(
-        {boundary ? boundary->state() : RefreshState{}, teacher ? teacher->length() : 0, pending, active_ms});
+    history.push_back({boundary ? boundary->state() : RefreshState{}, teacher ? teacher->length() : 0,
+                       pending, active_ms, cache_policy ? cache_policy->mark() : nullptr});
 }
 
 void DecodeSession::Impl::finish(std::string reason) {

@@ -389,6 +389,7 @@ private:
         config.policy = preset_policy("periodic");
         config.policy.triggers[0].every = 7;
         config.given_text.clear();
+        config.given_ids.clear();
         config.task = {};
         config.ignore_stop = true;
         config.shadow = false;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace refreshlab {
@@ -22,7 +23,9 @@ constexpr auto doing = "computing a landscape";
 constexpr int64_t most_rows_at_once = 64;
 
 bool wants_teacher_rows(const LandscapeRequest& request) {
-    return std::ranges::find(request.values, "kl_nats") != request.values.end();
+    return std::ranges::any_of(request.values, [](const std::string& name) {
+        return name == "kl_nats" || name == "acceptance" || name == "same_top1";
+    });
 }
 
 /// Columns that the teacher makes: of the prompt and of y_1 .. y_{N-1}.
@@ -61,49 +64,71 @@ std::vector<std::vector<int64_t>> blocks_of(const LandscapeRequest& request, con
     return blocks;
 }
 
-/// What the teacher says of the text.
-struct TeacherReading {
-    std::unique_ptr<KvCache> cache; ///< columns of the prompt and of y_1 .. y_{N-1}
-    std::vector<float> logprob;     ///< [N], of y_1, y_2, ...
-    at::Tensor rows;                ///< [N - 1, vocab] fp32 on the host; undefined unless wanted
-};
+/// What the teacher says of the text, read some tokens at a time.
+class TeacherReading {
+public:
+    TeacherReading(const LlamaModel& teacher, const LandscapeRequest& request)
+        : m_teacher(teacher)
+        , m_request(request)
+        , m_cache(teacher.make_cache(shared_columns(request))) {
+        const auto steps = static_cast<int64_t>(request.tokens.size()) - 1;
+        if (wants_teacher_rows(request))
+            m_rows = at::empty({steps, teacher.config().vocab_size}, at::TensorOptions().dtype(at::kFloat));
+    }
 
-/// The prompt as a session prefills it: logits of its last row alone.
-at::Tensor prefill_prompt(const LlamaModel& teacher, KvCache& cache, std::span<const int32_t> prompt) {
-    StepInputs in;
-    in.tokens = prompt;
-    in.origin = Origin::teacher_prefill;
-    return teacher.forward().prefill(cache, in).logits;
-}
+    [[nodiscard]] bool done() const { return m_cache->length() == shared_columns(m_request); }
+    void step() {
+        const auto prompt = static_cast<int64_t>(m_request.prompt_ids.size());
+        if (m_cache->length() < prompt) return read_prompt(prompt);
+        read_text(m_cache->length() - prompt);
+    }
 
-TeacherReading read_text(const LlamaModel& teacher, const LandscapeRequest& request,
-                         const std::function<bool()>& goes_on) {
-    TeacherReading reading;
-    reading.cache = teacher.make_cache(shared_columns(request));
-    const std::span<const int32_t> text = request.tokens;
-    const at::Tensor first = prefill_prompt(teacher, *reading.cache, request.prompt_ids);
-    kernels::RowAsk ask;
-    ask.tokens = text.first(1);
-    reading.logprob.push_back(static_cast<float>(kernels::summarize_rows(first, ask)[0].logprob));
-    const auto steps = static_cast<int64_t>(text.size()) - 1;
-    if (wants_teacher_rows(request))
-        reading.rows = at::empty({steps, teacher.config().vocab_size}, at::TensorOptions().dtype(at::kFloat));
-    for (int64_t begin = 0; begin < steps && goes_on();) {
-        const int64_t n = std::min(pass_chunk, steps - begin);
+    [[nodiscard]] const KvCache& cache() const { return *m_cache; } ///< of the prompt and of y_1 .. y_{N-1}
+    [[nodiscard]] const at::Tensor& rows() const {
+        return m_rows;
+    } ///< [N - 1, vocab] fp32 on the host; undefined unless wanted
+    [[nodiscard]] std::vector<float> take_logprob() {
+        return std::move(m_logprob);
+    } ///< [N], of y_1, y_2, ...
+    void drop_cache() { m_cache.reset(); }
+
+private:
+    /// As a session prefills it: logits of its last row alone.
+    void read_prompt(int64_t prompt) {
+        const int64_t begin = m_cache->length(), n = std::min(pass_chunk, prompt - begin);
+        StepInputs in;
+        in.tokens =
+            std::span(m_request.prompt_ids).subspan(static_cast<size_t>(begin), static_cast<size_t>(n));
+        in.origin = Origin::teacher_prefill;
+        in.rows = begin + n == prompt ? Rows::last : Rows::none;
+        const at::Tensor first = m_teacher.forward().prefill(*m_cache, in).logits;
+        if (begin + n < prompt) return;
+        kernels::RowAsk ask;
+        ask.tokens = std::span(m_request.tokens).first(1);
+        m_logprob.push_back(static_cast<float>(kernels::summarize_rows(first, ask)[0].logprob));
+    }
+
+    void read_text(int64_t begin) {
+        const std::span<const int32_t> text = m_request.tokens;
+        const int64_t n = std::min(pass_chunk, static_cast<int64_t>(text.size()) - 1 - begin);
         StepInputs in;
         in.tokens = text.subspan(static_cast<size_t>(begin), static_cast<size_t>(n));
         in.origin = Origin::teacher_decode;
         in.rows = Rows::all;
-        in.logits = reading.rows.defined();
+        in.logits = m_rows.defined();
         in.ask.emplace().tokens = text.subspan(static_cast<size_t>(begin) + 1, static_cast<size_t>(n));
-        const StepOutputs out = teacher.forward().prefill(*reading.cache, in);
+        const StepOutputs out = m_teacher.forward().prefill(*m_cache, in);
         for (const kernels::RowSummary& row : out.summary)
-            reading.logprob.push_back(static_cast<float>(row.logprob));
-        if (reading.rows.defined()) reading.rows.narrow(0, begin, n).copy_(out.logits);
-        begin += n;
+            m_logprob.push_back(static_cast<float>(row.logprob));
+        if (m_rows.defined()) m_rows.narrow(0, begin, n).copy_(out.logits);
     }
-    return reading;
-}
+
+    const LlamaModel& m_teacher;
+    const LandscapeRequest& m_request;
+    std::unique_ptr<KvCache> m_cache;
+    std::vector<float> m_logprob;
+    at::Tensor m_rows;
+};
 
 LandscapeInfo info_of(const ModelPair& pair, const LandscapeRequest& request, const Execution& execution,
                       std::vector<float> teacher_logprob) {
@@ -216,51 +241,114 @@ std::vector<MemoryEstimate> memory_of_landscape(const ModelPair& pair, const Lan
     return estimates;
 }
 
+struct LandscapeComputation::Impl {
+    std::shared_ptr<const ModelPair> pair;
+    LandscapeRequest request;
+    Execution execution;
+    int64_t at_once; ///< rows per forward
+    LandscapeProgress now;
+    TeacherReading teacher;
+    // Once the teacher has read the text.
+    std::optional<Landscape> landscape;
+    std::vector<std::vector<int64_t>> blocks;
+    size_t block = 0; ///< the one under way
+    std::unique_ptr<KvCache> cache;
+    std::optional<RowBlock> rows;
+
+    Impl(std::shared_ptr<const ModelPair> of, LandscapeRequest asked, Execution with,
+         std::shared_ptr<const Landscape> known, int64_t rows_together)
+        : pair(std::move(of))
+        , request(std::move(asked))
+        , execution(std::move(with))
+        , at_once(rows_together)
+        , teacher(*pair->teacher, request) {
+        now.landscape = std::move(known);
+    }
+
+    void begin_rows();
+    [[nodiscard]] bool step();
+};
+
+/// The teacher has read: what it said is the landscape's, and its columns are the student's prefix.
+void LandscapeComputation::Impl::begin_rows() {
+    const std::shared_ptr<const Landscape> known = now.landscape;
+    landscape.emplace(info_of(*pair, request, execution, teacher.take_logprob()));
+    for (int64_t j = 0; known && j < known->num_rows(); ++j) {
+        if (known->has_row(j)) landscape->put_row(known->row(j));
+    }
+    blocks = blocks_of(request, *landscape, at_once);
+    int64_t most = 0;
+    for (const auto& rows_of_block : blocks) {
+        const int64_t columns = RowBlock::columns(rows_of_block, landscape->num_tokens());
+        most = std::max(most, columns);
+        now.cells += columns;
+    }
+    cache = pair->student->make_cache(shared_columns(request) + most);
+    cache->adopt_prefix(teacher.cache(), shared_columns(request));
+    teacher.drop_cache();
+    rows.emplace(*pair->student, *cache, landscape->info(), teacher.rows());
+    if (!blocks.empty()) rows->begin(blocks.front());
+}
+
+bool LandscapeComputation::Impl::step() {
+    if (!landscape) {
+        teacher.step();
+        if (!teacher.done()) return true;
+        begin_rows();
+        return !blocks.empty();
+    }
+    if (block == blocks.size()) return false;
+    now.cells_done += rows->step();
+    if (!rows->done()) return true;
+    for (const auto& row : rows->take())
+        landscape->put_row(row);
+    now.landscape = std::make_shared<Landscape>(*landscape);
+    if (++block == blocks.size()) return false;
+    rows->begin(blocks[block]);
+    return true;
+}
+
+LandscapeComputation::LandscapeComputation(std::shared_ptr<const ModelPair> pair, LandscapeRequest request,
+                                           Execution execution, std::shared_ptr<const Landscape> known,
+                                           const MemoryQuery& available) {
+    RL_ASSERT(pair != nullptr && execution != nullptr);
+    check_landscape(*pair, request);
+    if (known) require_same(*known, request, info_of(*pair, request, execution, {}));
+    for (const MemoryEstimate& estimate : memory_of_landscape(*pair, request, available)) {
+        if (!estimate.fits())
+            throw Error(doing, {}, "not enough memory: " + estimate.line(), "take a shorter text",
+                        ErrorKind::failure);
+    }
+    const int64_t at_once = rows_at_once(*pair, request, available);
+    const kernels::ExecutionScope scope(*execution);
+    const c10::InferenceMode guard;
+    m_impl = std::make_unique<Impl>(std::move(pair), std::move(request), std::move(execution),
+                                    std::move(known), at_once);
+}
+
+LandscapeComputation::~LandscapeComputation() = default;
+
+bool LandscapeComputation::step() {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    const c10::InferenceMode guard;
+    return m_impl->step();
+}
+
+const LandscapeProgress& LandscapeComputation::progress() const {
+    return m_impl->now;
+}
+
 std::shared_ptr<const Landscape>
 compute_landscape(const ModelPair& pair, const LandscapeRequest& request, const Execution& execution,
                   const std::shared_ptr<const Landscape>& known,
                   const std::function<bool(const LandscapeProgress&)>& progress) {
-    RL_ASSERT(execution != nullptr);
-    check_landscape(pair, request);
-    if (known) require_same(*known, request, info_of(pair, request, execution, {}));
-    require_memory(memory_of_landscape(pair, request));
-    const kernels::ExecutionScope scope(*execution);
-    const c10::InferenceMode guard;
-
-    LandscapeProgress now;
-    now.landscape = known;
-    const auto goes_on = [&] { return !progress || progress(now); };
-    TeacherReading teacher = read_text(*pair.teacher, request, goes_on);
-    if (teacher.logprob.size() != request.tokens.size()) return known; // ended while the teacher read
-    Landscape landscape(info_of(pair, request, execution, std::move(teacher.logprob)));
-    for (int64_t j = 0; known && j < known->num_rows(); ++j) {
-        if (known->has_row(j)) landscape.put_row(known->row(j));
-    }
-
-    const auto blocks = blocks_of(request, landscape, rows_at_once(pair, request, device_memory_available));
-    int64_t most = 0;
-    for (const auto& block : blocks) {
-        const int64_t columns = RowBlock::columns(block, landscape.num_tokens());
-        most = std::max(most, columns);
-        now.cells += columns;
-    }
-    const auto cache = pair.student->make_cache(shared_columns(request) + most);
-    cache->adopt_prefix(*teacher.cache, shared_columns(request));
-    teacher.cache.reset();
-    RowBlock rows(*pair.student, *cache, landscape.info(), teacher.rows);
-    const auto step_done = [&](int64_t cells) {
-        now.cells_done += cells;
-        return goes_on();
-    };
-    for (const auto& block : blocks) {
-        const auto computed = rows.compute(block, step_done);
-        if (computed.empty()) break;
-        for (const auto& row : computed)
-            landscape.put_row(row);
-        now.landscape = std::make_shared<Landscape>(landscape);
-        if (!goes_on()) break;
-    }
-    return now.landscape;
+    const std::shared_ptr<const ModelPair> borrowed(std::shared_ptr<const ModelPair>(), &pair);
+    LandscapeComputation computation(borrowed, request, execution, known);
+    bool goes_on = true;
+    while (goes_on && computation.step())
+        goes_on = !progress || progress(computation.progress());
+    if (goes_on && progress) static_cast<void>(progress(computation.progress()));
+    return computation.progress().landscape;
 }
 
 } // namespace refreshlab

@@ -38,6 +38,30 @@ void check_landscape(const ModelPair& pair, const LandscapeRequest& request);
 memory_of_landscape(const ModelPair& pair, const LandscapeRequest& request,
                     const MemoryQuery& available = device_memory_available);
 
+/// The refresh landscape of a text, a forward at a time: whoever has other work (the window's worker: commands) does it between two
+/// steps. Rows appear as compute_landscape() says.
+/// Threads  one.
+class LandscapeComputation {
+public:
+    /// Checks everything, reads nothing. Throws as compute_landscape().
+    /// \param pair  must outlive this unless it is shared with it
+    LandscapeComputation(std::shared_ptr<const ModelPair> pair, LandscapeRequest request, Execution execution,
+                         std::shared_ptr<const Landscape> known = {},
+                         const MemoryQuery& available = device_memory_available);
+    ~LandscapeComputation();
+    LandscapeComputation(const LandscapeComputation&) = delete;
+    LandscapeComputation& operator=(const LandscapeComputation&) = delete;
+
+    /// One forward: some hundred tokens of the teacher's reading, or one column of some rows.
+    /// \return false when there is nothing left to do
+    bool step();
+    [[nodiscard]] const LandscapeProgress& progress() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
 /// The refresh landscape of a text (reference/refresh.md; engine/landscape/landscape.h). The teacher reads the text once. Each
 /// row is the student's forward over the rest of the text on the teacher's prefix, several rows per forward. On the CPU a cell
 /// has the bits of the record of a session that reads the same text with one refresh at the row's boundary.

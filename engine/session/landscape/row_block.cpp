@@ -5,6 +5,7 @@
 #include "engine/model/forward/layer_hooks.h"
 #include "engine/signals/registry.h"
 #include "kernels/ops/column_distance.h"
+#include "kernels/ops/row_overlap.h"
 #include "kernels/ops/row_summary.h"
 
 #include <ATen/ATen.h>
@@ -124,6 +125,16 @@ std::vector<double> kl_of(const at::Tensor& teacher_row, const at::Tensor& stude
     return kl;
 }
 
+/// Acceptance and equal choices, one teacher row against n student rows.
+std::vector<kernels::RowOverlap> overlap_of(const at::Tensor& teacher_row, const at::Tensor& student_rows) {
+    const int64_t n = student_rows.size(0);
+    const at::Tensor teacher =
+        teacher_row.to(student_rows.device()).unsqueeze(0).expand({n, -1}).contiguous();
+    std::vector<int64_t> other(static_cast<size_t>(n));
+    std::iota(other.begin(), other.end(), 0);
+    return kernels::row_overlap(teacher, kernels::row_statistics(teacher), student_rows, other);
+}
+
 /// What a session would have offered to the signals at this step, and, of the token that the row predicts, at the next.
 SignalInputs inputs_of(const kernels::RowSummary& summary, int32_t next) {
     const kernels::RowStatistics& s = summary.statistics;
@@ -149,9 +160,14 @@ RowBlock::RowBlock(const LlamaModel& student, KvCache& cache, const LandscapeInf
         m_ids.push_back(require_signal(name, "a landscape"));
         m_attention |= signals()[m_ids.back()].attention;
         m_kl |= name == "kl_nats";
+        m_overlap |= name == "acceptance" || name == "same_top1";
         m_drift |= name == "drift";
     }
-    RL_ASSERT(!m_kl || teacher_rows.defined());
+    RL_ASSERT(!(m_kl || m_overlap) || teacher_rows.defined());
+}
+
+RowBlock::~RowBlock() {
+    if (m_shared > 0 && m_cache.length() > m_shared) m_cache.truncate(m_shared);
 }
 
 int64_t RowBlock::columns(std::span<const int64_t> rows, int64_t num_tokens) {
@@ -161,69 +177,95 @@ int64_t RowBlock::columns(std::span<const int64_t> rows, int64_t num_tokens) {
     return columns;
 }
 
-std::vector<std::shared_ptr<const LandscapeRow>>
-RowBlock::compute(std::span<const int64_t> rows, const std::function<bool(int64_t)>& step_done) {
-    const c10::InferenceMode guard;
-    RL_ASSERT(!rows.empty() && std::ranges::is_sorted(rows));
-    const auto steps = static_cast<int64_t>(m_info.tokens.size()) - 1,
-               prompt = static_cast<int64_t>(m_info.prompt_ids.size());
-    const int64_t shared = m_cache.length();
-    RL_ASSERT(shared == prompt + steps);
-    std::vector<std::shared_ptr<LandscapeRow>> out;
-    std::vector<int64_t> visible;
+void RowBlock::begin(std::span<const int64_t> rows) {
+    RL_ASSERT(!rows.empty() && std::ranges::is_sorted(rows) && done() == m_rows.empty());
+    m_steps = static_cast<int64_t>(m_info.tokens.size()) - 1;
+    const auto prompt = static_cast<int64_t>(m_info.prompt_ids.size());
+    m_shared = m_cache.length();
+    RL_ASSERT(m_shared == prompt + m_steps);
+    m_rows.assign(rows.begin(), rows.end());
+    m_visible.clear();
+    m_out.clear();
     for (const int64_t j : rows) {
         auto row = std::make_shared<LandscapeRow>();
         row->row = j;
         row->planes.assign(m_ids.size(), {});
         for (auto& plane : row->planes)
-            plane.reserve(static_cast<size_t>(steps - j));
-        out.push_back(std::move(row));
-        visible.push_back(prompt + j);
+            plane.reserve(static_cast<size_t>(m_steps - j));
+        m_out.push_back(std::move(row));
+        m_visible.push_back(prompt + j);
     }
+    m_tails.assign(rows.size(), {});
+    m_next = rows.front() + 1;
+}
 
-    std::vector<std::vector<int64_t>> tails(rows.size());
-    bool wanted = true;
-    for (int64_t step = rows.front() + 1; step <= steps && wanted; ++step) {
-        const auto n = static_cast<size_t>(std::ranges::lower_bound(rows, step) - rows.begin());
-        const int64_t first = m_cache.length(), position = prompt + step - 1;
-        for (size_t r = 0; r < n; ++r)
-            tails[r].push_back(first + static_cast<int64_t>(r));
-        const std::vector<int32_t> fed(n, m_info.tokens[static_cast<size_t>(step - 1)]),
-            next(n, m_info.tokens[static_cast<size_t>(step)]);
-        TailRows hook(m_student.config(), position, std::span(visible).first(n), as_tensor(tails, n),
-                      m_attention);
-        LayerHooks* const hooks[] = {&hook};
-        StepInputs in;
-        in.tokens = fed;
-        in.origin = Origin::student;
-        in.rows = Rows::all;
-        in.logits = m_kl;
-        in.ask.emplace().top_k = 2;
-        in.ask->tokens = next;
-        in.hooks = hooks;
-        const StepOutputs outputs = m_student.forward().prefill(m_cache, in);
+/// What one forward said of n rows at a step.
+struct RowBlock::Seen {
+    const StepOutputs& outputs;
+    const TailRows& hook;
+    int64_t first; ///< scratch column of the first row
+    int64_t step, position;
+    size_t n;
+};
 
-        const std::vector<double> kl =
-            m_kl ? kl_of(m_teacher_rows[step - 1], outputs.logits) : std::vector<double>();
-        const std::vector<double> drift =
-            m_drift ? drift_of(m_cache, first, static_cast<int64_t>(n), position) : std::vector<double>();
-        std::array<float, max_signals> values{};
-        for (size_t r = 0; r < n; ++r) {
-            SignalInputs signal = inputs_of(outputs.summary[r], next[r]);
-            if (m_kl) signal.kl_nats = kl[r];
-            if (m_drift) signal.drift = drift[r];
-            signal.attention_entropy_bits = hook.entropy(r);
-            values.fill(absent());
-            LayerValues layers;
-            evaluate_signals(signal, values, &layers);
-            for (size_t v = 0; v < m_ids.size(); ++v)
-                out[r]->planes[v].push_back(values[m_ids[v]]);
+void RowBlock::put_cells(const Seen& seen) {
+    const auto rows = static_cast<int64_t>(seen.n);
+    const int32_t next = m_info.tokens[static_cast<size_t>(seen.step)];
+    const at::Tensor teacher = m_kl || m_overlap ? m_teacher_rows[seen.step - 1] : at::Tensor();
+    const auto kl = m_kl ? kl_of(teacher, seen.outputs.logits) : std::vector<double>();
+    const auto overlap =
+        m_overlap ? overlap_of(teacher, seen.outputs.logits) : std::vector<kernels::RowOverlap>();
+    const auto drift = m_drift ? drift_of(m_cache, seen.first, rows, seen.position) : std::vector<double>();
+    std::array<float, max_signals> values{};
+    for (size_t r = 0; r < seen.n; ++r) {
+        SignalInputs signal = inputs_of(seen.outputs.summary[r], next);
+        if (m_kl) signal.kl_nats = kl[r];
+        if (m_overlap) {
+            signal.acceptance = overlap[r].acceptance;
+            signal.same_top1 = overlap[r].same_top1 ? 1 : 0;
         }
-        wanted = !step_done || step_done(static_cast<int64_t>(n));
+        if (m_drift) signal.drift = drift[r];
+        signal.attention_entropy_bits = seen.hook.entropy(r);
+        values.fill(absent());
+        LayerValues layers;
+        evaluate_signals(signal, values, &layers);
+        for (size_t v = 0; v < m_ids.size(); ++v)
+            m_out[r]->planes[v].push_back(values[m_ids[v]]);
     }
-    m_cache.truncate(shared);
-    if (!wanted) return {};
-    return {out.begin(), out.end()};
+}
+
+int64_t RowBlock::step() {
+    RL_ASSERT(!done());
+    const c10::InferenceMode guard;
+    const int64_t step = m_next++;
+    const auto n = static_cast<size_t>(std::ranges::lower_bound(m_rows, step) - m_rows.begin());
+    const int64_t first = m_cache.length(),
+                  position = static_cast<int64_t>(m_info.prompt_ids.size()) + step - 1;
+    for (size_t r = 0; r < n; ++r)
+        m_tails[r].push_back(first + static_cast<int64_t>(r));
+    const std::vector<int32_t> fed(n, m_info.tokens[static_cast<size_t>(step - 1)]),
+        next(n, m_info.tokens[static_cast<size_t>(step)]);
+    TailRows hook(m_student.config(), position, std::span(m_visible).first(n), as_tensor(m_tails, n),
+                  m_attention);
+    LayerHooks* const hooks[] = {&hook};
+    StepInputs in;
+    in.tokens = fed;
+    in.origin = Origin::student;
+    in.rows = Rows::all;
+    in.logits = m_kl || m_overlap;
+    in.ask.emplace().top_k = 2;
+    in.ask->tokens = next;
+    in.hooks = hooks;
+    const StepOutputs outputs = m_student.forward().prefill(m_cache, in);
+    put_cells({outputs, hook, first, step, position, n});
+    return static_cast<int64_t>(n);
+}
+
+std::vector<std::shared_ptr<const LandscapeRow>> RowBlock::take() {
+    RL_ASSERT(done() && !m_rows.empty());
+    m_cache.truncate(m_shared);
+    m_rows.clear();
+    return {m_out.begin(), m_out.end()};
 }
 
 } // namespace refreshlab

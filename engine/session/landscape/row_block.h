@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,19 +27,37 @@ public:
     /// Scratch columns that these rows need.
     [[nodiscard]] static int64_t columns(std::span<const int64_t> rows, int64_t num_tokens);
 
-    /// Computes rows, ascending and not empty (asserted), all of them or none.
-    /// \param step_done  after each step, with the cells made so far; false ends it
-    /// \return empty when it was ended
-    std::vector<std::shared_ptr<const LandscapeRow>>
-    compute(std::span<const int64_t> rows, const std::function<bool(int64_t cells)>& step_done);
+    /// Drops the scratch columns of rows that were not finished.
+    ~RowBlock();
+    RowBlock(const RowBlock&) = delete;
+    RowBlock& operator=(const RowBlock&) = delete;
+
+    /// Rows that the following steps compute, ascending and not empty; those before are done           (asserted)
+    void begin(std::span<const int64_t> rows);
+    /// One forward: the next column of all rows that have it. Rows that were begun are not done yet     (asserted)
+    /// \return cells that it made
+    int64_t step();
+    [[nodiscard]] bool done() const { return m_next > m_steps; }
+    /// The rows, once they are done (asserted). Each has every cell.
+    [[nodiscard]] std::vector<std::shared_ptr<const LandscapeRow>> take();
 
 private:
+    /// Values of this step's cells, which stand in columns [first, first + n) of the cache.
+    struct Seen;
+    void put_cells(const Seen& seen);
+
     const LlamaModel& m_student;
     KvCache& m_cache;
     const LandscapeInfo& m_info;
     const at::Tensor& m_teacher_rows;
     std::vector<size_t> m_ids; ///< of info.values in the registry
-    bool m_kl = false, m_attention = false, m_drift = false;
+    bool m_kl = false, m_overlap = false, m_attention = false, m_drift = false;
+    // Of the rows that are under way.
+    std::vector<int64_t> m_rows, m_visible;
+    std::vector<std::shared_ptr<LandscapeRow>> m_out;
+    std::vector<std::vector<int64_t>> m_tails; ///< per row: its scratch columns
+    int64_t m_shared = 0;                      ///< the teacher's columns
+    int64_t m_steps = 0, m_next = 1;           ///< N - 1, and the step that comes
 };
 
 } // namespace refreshlab

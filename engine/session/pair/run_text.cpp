@@ -3,6 +3,8 @@
 #include "engine/base/error.h"
 #include "engine/session/pair/model_pair.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace refreshlab {
@@ -12,6 +14,15 @@ PromptText render_prompt(const ModelPair& pair, const RunConfig& config) {
 }
 
 std::vector<int32_t> given_ids(const ModelPair& pair, const RunConfig& config, const PromptText& prompt) {
+    if (!config.given_ids.empty()) {
+        const int32_t vocab = pair.tokenizer->vocab_size();
+        for (const int32_t id : config.given_ids) {
+            if (id < 0 || id >= vocab)
+                throw Error("starting a run", "the given text",
+                            fmt::format("token id {} is outside the vocabulary of {}", id, vocab));
+        }
+        return config.given_ids;
+    }
     if (config.given_text.empty()) return {};
     const std::vector<int32_t> alone = pair.tokenizer->encode(prompt.text, false);
     std::vector<int32_t> ids = pair.tokenizer->encode(prompt.text + config.given_text, false);

@@ -14,9 +14,9 @@ struct ModelPair;
 /// Throws Error{bad_input}: not UTF-8, ...
 [[nodiscard]] PromptText render_prompt(const ModelPair& pair, const RunConfig& config);
 
-/// Ids of config.given_text after the prompt: those of prompt and text together if the prompt's own stay what they are,
+/// config.given_ids, or the ids of config.given_text after the prompt: those of prompt and text together if the prompt's own stay what they are,
 /// else those of the text alone (a merge across the seam would change the prompt). Empty without a given text.
-/// Throws Error{bad_input}: not UTF-8, a text that gives no tokens.
+/// Throws Error{bad_input}: not UTF-8, a text that gives no tokens, ids outside the vocabulary.
 [[nodiscard]] std::vector<int32_t> given_ids(const ModelPair& pair, const RunConfig& config,
                                              const PromptText& prompt);
 

@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/session/parts/stopwatch.h"
+#include "engine/session/policies/policy_runner.h"
 #include "engine/signals/kl_mean.h"
 
 #include <algorithm>
@@ -207,16 +208,20 @@ void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event) {
         drift.map->step = event.step;
         drift.map->refresh_id = event.id;
         double total = 0;
+        int64_t held = 0; // positions of delta that the student holds anywhere
         for (int64_t i = 0; i < delta.size(); ++i) {
             const double mean = drift.mean[static_cast<size_t>(i)];
+            if (is_absent(static_cast<float>(mean))) continue;
+            ++held;
             total += mean;
             put_signal(step.recording, &step.record, ids().drift, delta.first + i - m_parts.prompt_length + 1,
                        mean);
         }
-        event.mean_drift = static_cast<float>(total / static_cast<double>(delta.size()));
+        if (held > 0) event.mean_drift = static_cast<float>(total / static_cast<double>(held));
         step.recording.add_drift(std::move(drift.map));
         splice_newest(m_parts.student_cache, m_parts.teacher.cache(), delta, event.spliced, event.id,
                       event.step);
+        if (m_parts.cache_policy != nullptr) m_parts.cache_policy->refreshed(event.first_pos, event.spliced);
     } else if (event.spliced > 0) {
         std::vector<int32_t> tokens;
         for (int64_t p = event.first_pos; p < student_length(); ++p)
@@ -235,6 +240,9 @@ void RefreshBoundary::replace_pending(BoundaryStep& step, RefreshEvent& event) {
     if (event.on_fire == OnFire::redraw) {
         StepInputs in;
         in.tokens = std::span(&record.token_id, 1);
+        LayerHooks* const again[] = {m_parts.cache_policy != nullptr ? &m_parts.cache_policy->again()
+                                                                     : nullptr};
+        if (m_parts.cache_policy != nullptr) in.hooks = again;
         const at::Tensor row =
             m_parts.student.read_only(m_parts.student_cache, record.position, in).logits[0];
         step.pending = m_parts.chooser.choose(row, record.position + 1, Producer::student, sampler);

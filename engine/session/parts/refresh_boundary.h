@@ -15,6 +15,8 @@
 
 namespace refreshlab {
 
+class PolicyRunner;
+
 /// A refresh from the boundary at which it fired to the one at which its splice lands. Both are the same unless the
 /// policy has a lag. What the refresh will do was settled when it fired.
 struct RefreshInFlight {
@@ -69,6 +71,7 @@ public:
         const TokenChooser& chooser;
         bool rebuild;          ///< the geometries differ: columns are computed again, not copied
         int64_t prompt_length; ///< position of y_1
+        PolicyRunner* cache_policy = nullptr; ///< of the student's cache; null: full
     };
     explicit RefreshBoundary(const Parts& parts);
 

@@ -2,7 +2,10 @@
 
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/signals/registry.h"
 #include "kernels/ops/column_distance.h"
+
+#include <ATen/core/Tensor.h>
 
 namespace refreshlab {
 
@@ -14,15 +17,49 @@ std::vector<float> to_floats(const at::Tensor& tensor) {
     return {data, data + dense.numel()};
 }
 
+/// No drift where no KV head of the layer holds the position.
+void forget_missing(DriftMap& map, const at::Tensor& held) {
+    const at::Tensor dense = held.contiguous();
+    const bool* here = dense.const_data_ptr<bool>();
+    for (size_t i = 0; i < map.k.size(); ++i) {
+        if (here[i]) continue;
+        for (auto* of : {&map.k, &map.v, &map.k_max, &map.v_max})
+            (*of)[i] = absent();
+    }
+}
+
+/// Both versions of the entries of delta that the student holds; the others are 0 in both.
+struct Versions {
+    at::Tensor k, v, teacher_k, teacher_v; ///< [layers, kv_heads, positions, head_dim]
+    at::Tensor held;                       ///< [layers, positions]: by some KV head; undefined: everything
+};
+Versions versions_of(const KvCache& student, const KvCache& teacher, Delta delta) {
+    const int64_t n = delta.size();
+    const at::Device device = student.device();
+    Versions two{
+        {}, {}, teacher.keys(delta.first, n).to(device), teacher.values(delta.first, n).to(device), {}};
+    if (student.layout() == CacheLayout::dense) {
+        two.k = student.keys(delta.first, n);
+        two.v = student.values(delta.first, n);
+        return two;
+    }
+    const KvCache::Columns columns = student.held_columns(delta.first, n);
+    const at::Tensor missing = columns.held.logical_not().unsqueeze(-1);
+    two.k = columns.k;
+    two.v = columns.v;
+    two.teacher_k = two.teacher_k.masked_fill(missing, 0);
+    two.teacher_v = two.teacher_v.masked_fill(missing, 0);
+    two.held = columns.held.any(1).cpu();
+    return two;
+}
+
 } // namespace
 
 DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta delta) {
     const int64_t n = delta.size();
-    const at::Device device = student.device();
-    const auto k =
-        kernels::column_distance(student.keys(delta.first, n), teacher.keys(delta.first, n).to(device));
-    const auto v =
-        kernels::column_distance(student.values(delta.first, n), teacher.values(delta.first, n).to(device));
+    const Versions two = versions_of(student, teacher, delta);
+    const auto k = kernels::column_distance(two.k, two.teacher_k);
+    const auto v = kernels::column_distance(two.v, two.teacher_v);
     DeltaDrift drift;
     drift.map = std::make_shared<DriftMap>();
     drift.map->first_pos = delta.first;
@@ -32,13 +69,18 @@ DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta d
     drift.map->v = to_floats(v.relative);
     drift.map->k_max = to_floats(k.max_abs);
     drift.map->v_max = to_floats(v.max_abs);
+    if (two.held.defined()) forget_missing(*drift.map, two.held);
     for (int64_t i = 0; i < n; ++i) {
         double sum = 0;
+        int64_t layers = 0; // that hold it
         for (int64_t layer = 0; layer < drift.map->layers; ++layer) {
+            if (is_absent(drift.map->k[static_cast<size_t>(layer * n + i)])) continue;
+            ++layers;
             const auto at_cell = static_cast<size_t>(layer * n + i);
             sum += static_cast<double>(drift.map->k[at_cell]) + static_cast<double>(drift.map->v[at_cell]);
         }
-        drift.mean.push_back(sum / (2.0 * static_cast<double>(drift.map->layers)));
+        drift.mean.push_back(layers > 0 ? sum / (2.0 * static_cast<double>(layers))
+                                        : static_cast<double>(absent()));
     }
     return drift;
 }

@@ -23,8 +23,9 @@ struct Delta {
 /// (reference/refresh.md, 6.2). To be called before the splice: only then do both versions of every column exist.
 struct DeltaDrift {
     std::shared_ptr<DriftMap> map; ///< step and refresh id are the caller's to fill in
-    std::vector<double> mean;      ///< [positions]: (eK + eV) / 2, mean over layers
+    std::vector<double> mean;      ///< [positions]: (eK + eV) / 2, mean over the layers that hold it
 };
+/// Over the entries that the student holds; absent() where it holds none (signals/registry.h).
 /// One KV geometry, positions in both caches                                                             (asserted)
 [[nodiscard]] DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta delta);
 

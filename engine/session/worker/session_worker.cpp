@@ -4,9 +4,11 @@
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/control/parameters.h"
+#include "engine/landscape/landscape_store.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/exactness/exactness.h"
+#include "engine/session/landscape/compute_landscape.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/session/worker/outlook.h"
 
@@ -42,6 +44,7 @@ struct SessionWorker::Impl {
 
     // --- decode thread only ---
     std::unique_ptr<TraceStore> trace;
+    std::filesystem::path trace_path;
     std::shared_ptr<const ModelPair> pair;
     std::unique_ptr<RunDriver> run;
     EngineStatus now;
@@ -51,7 +54,10 @@ struct SessionWorker::Impl {
     uint64_t spent_stop =
         0; ///< this Stop and those before it have given up a start or a check, and end no run
     using Clock = std::chrono::steady_clock;
-    Clock::time_point due{}; ///< of the next step, where the run has a pace
+    Clock::time_point due{};                         ///< of the next step, where the run has a pace
+    std::unique_ptr<LandscapeComputation> landscape; ///< under way; null: none is
+    Clock::time_point landscape_began{}, landscape_told{}, landscape_stored{};
+    size_t landscape_rows_stored = 0;
     std::thread thread;
 
     void loop();
@@ -65,6 +71,12 @@ struct SessionWorker::Impl {
     [[nodiscard]] bool goes_on() const { return newest_stop.load() <= handling && !closing.load(); }
     void note_stop(uint64_t ticket);
     void make_step();
+    void begin_landscape(const command::ComputeLandscape& asked);
+    void step_landscape();
+    void end_landscape();
+    void drop_landscape();
+    void tell_landscape();
+    void store_rows();
     void publish_recording();
     void set_state(EngineState state, std::string message = {}, double progress = 0);
     void publish();
@@ -250,7 +262,106 @@ void SessionWorker::Impl::check(const ExactnessOptions& options) {
     done();
 }
 
+void SessionWorker::Impl::begin_landscape(const command::ComputeLandscape& asked) {
+    const Recording& recording = *run->recording();
+    if (recording.info().config.mode != Mode::overfill) // though both models may be loaded
+        throw Error("computing a landscape", {},
+                    "it takes a teacher and a student, and this run has one model",
+                    "start one in mode overfill");
+    LandscapeRequest request;
+    request.prompt_ids = recording.info().prompt_ids;
+    request.tokens = recording.token_ids();
+    request.values = landscape_values(asked.values);
+    request.every = asked.every;
+    std::shared_ptr<const Landscape> known = now.landscape ? now.landscape->landscape : nullptr;
+    const bool goes_on = known && now.landscape->run_id == recording.info().id &&
+                         known->info().tokens == request.tokens && known->info().values == request.values;
+    if (!goes_on) known = nullptr;
+    auto begun =
+        std::make_unique<LandscapeComputation>(pair, std::move(request), run->execution(), known, available);
+    running = false;
+    if (now.state == EngineState::running) now.state = EngineState::paused;
+    landscape = std::move(begun);
+    landscape_began = landscape_stored = Clock::now();
+    landscape_rows_stored = 0;
+    now.landscape = std::make_shared<LandscapeState>(
+        LandscapeState{.run_id = recording.info().id, .landscape = known, .computing = true});
+}
+
+/// What has been computed as a new snapshot.
+void SessionWorker::Impl::tell_landscape() {
+    LandscapeState state = *now.landscape;
+    const LandscapeProgress& progress = landscape->progress();
+    state.landscape = progress.landscape;
+    state.cells_done = progress.cells_done;
+    state.cells = progress.cells;
+    state.seconds = std::chrono::duration<double>(Clock::now() - landscape_began).count();
+    now.landscape = std::make_shared<LandscapeState>(std::move(state));
+    landscape_told = Clock::now();
+}
+
+/// New rows go into the trace beside their run.
+void SessionWorker::Impl::store_rows() {
+    const auto known = now.landscape->landscape;
+    landscape_stored = Clock::now();
+    if (!trace || !trace->error().empty() || !known || known->rows().size() == landscape_rows_stored) return;
+    trace->flush();
+    landscape_rows_stored = known->rows().size();
+    try {
+        store_landscape(trace_path, now.landscape->run_id, *known);
+    } catch (const Error& e) {
+        report(e.what()); // the landscape itself is there
+    }
+}
+
+void SessionWorker::Impl::step_landscape() {
+    constexpr auto tell_every = std::chrono::milliseconds(50);
+    constexpr auto store_every = std::chrono::seconds(5);
+    const bool more = landscape->step();
+    if (!more) return end_landscape();
+    const bool news = landscape->progress().landscape != now.landscape->landscape;
+    if (news || Clock::now() - landscape_told > tell_every) {
+        tell_landscape();
+        publish();
+    }
+    if (Clock::now() - landscape_stored > store_every) store_rows();
+}
+
+/// Nothing more is computed; the rows that were published stay.
+void SessionWorker::Impl::drop_landscape() {
+    landscape.reset();
+    if (!now.landscape || !now.landscape->computing) return;
+    LandscapeState state = *now.landscape;
+    state.computing = false;
+    now.landscape = std::make_shared<LandscapeState>(std::move(state));
+}
+
+void SessionWorker::Impl::end_landscape() {
+    if (!landscape) return;
+    tell_landscape();
+    drop_landscape();
+    store_rows();
+    publish();
+}
+
+namespace {
+
+/// The run moves, or the models are wanted for something else.
+bool ends_landscape(const Command& command) {
+    return std::holds_alternative<command::StartRun>(command) ||
+           std::holds_alternative<command::Resume>(command) ||
+           std::holds_alternative<command::Step>(command) || std::holds_alternative<command::Stop>(command) ||
+           std::holds_alternative<command::Rewind>(command) ||
+           std::holds_alternative<command::CheckExactness>(command) ||
+           std::holds_alternative<command::ComputeLandscape>(command);
+}
+
+} // namespace
+
 void SessionWorker::Impl::handle(const Command& command) {
+    const bool computing = landscape != nullptr;
+    if (ends_landscape(command)) end_landscape();
+    if (computing && std::holds_alternative<command::Stop>(command)) return; // it meant the landscape
     const auto need_run = [this](const char* doing) {
         if (!run) throw Error(doing, {}, "there is no run yet", "start one first");
     };
@@ -289,6 +400,9 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else if constexpr (std::is_same_v<C, command::CheckExactness>) {
                 need_run("checking exactness");
                 check(c.options);
+            } else if constexpr (std::is_same_v<C, command::ComputeLandscape>) {
+                need_run("computing a landscape");
+                begin_landscape(c);
             } else if constexpr (std::is_same_v<C, command::SetPace>) {
                 due += (now.pace > 0 ? -period() : Clock::duration{});
                 now.pace = c.tokens_per_second > 0 ? std::max(c.tokens_per_second, command::slowest_pace) : 0;
@@ -324,6 +438,7 @@ SessionWorker::Impl::Clock::duration SessionWorker::Impl::period() const {
 
 /// The next command, or nothing: then it is time for a step, or the queue was closed.
 std::optional<CommandQueue::Taken> SessionWorker::Impl::next_command() {
+    if (landscape) return queue.try_pop();
     if (!running) return queue.wait_pop();
     if (now.pace <= 0 || steps_left > 0) return queue.try_pop();
     return queue.wait_pop_until(due);
@@ -351,11 +466,12 @@ void SessionWorker::Impl::loop() {
     const c10::InferenceMode inference; // per thread
     while (true) {
         std::optional<CommandQueue::Taken> taken = next_command();
-        if (!taken && !running) break; // closed
+        if (closing) landscape.reset();
+        if (!taken && !running && !landscape) break; // closed
         // Each error is handled here, once: a command that could not be carried out (refused, cancelled, too large) is
         // reported and the run stays as it was; a failing step, or a device or program at fault, ends the run: its
         // recording stays readable, and the next StartRun begins afresh.
-        const bool is_step = !taken;
+        const bool of_landscape = !taken && landscape, is_step = !taken && !of_landscape;
         std::string problem;
         bool refused = false;
         try {
@@ -364,6 +480,8 @@ void SessionWorker::Impl::loop() {
                 handle(taken->command);
                 now.answered = taken->ticket;
                 publish();
+            } else if (landscape) {
+                step_landscape();
             } else {
                 make_step();
             }
@@ -375,14 +493,16 @@ void SessionWorker::Impl::loop() {
             problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
         } catch (const std::bad_alloc&) {
             problem = "out of memory; try a shorter context or a smaller model";
-            refused = taken &&
-                      std::holds_alternative<command::StartRun>(taken->command); // the run before it stands
+            refused = of_landscape || (taken && std::holds_alternative<command::StartRun>(
+                                                    taken->command)); // the run before it stands
         } catch (const std::exception& e) {
             problem = std::string("internal error: ") + e.what();
         }
         std::replace(problem.begin(), problem.end(), '\n', ' ');
+        if (of_landscape) drop_landscape();
         if (is_step || !refused) {
             running = false;
+            drop_landscape();
             run.reset();
             pair.reset(); // weights on a faulted device are of no use
             now.state = EngineState::failed;
@@ -400,8 +520,10 @@ SessionWorker::SessionWorker(std::optional<std::filesystem::path> trace, MemoryQ
     : m_impl(std::make_unique<Impl>()) {
     m_impl->available = std::move(available);
     m_impl->prefilled = std::move(prefilled);
-    if (trace)
+    if (trace) {
         m_impl->trace = TraceStore::create(*trace); // an unwritable path is the caller's error, at once
+        m_impl->trace_path = *trace;
+    }
     m_impl->thread = std::thread([this] { m_impl->loop(); });
 }
 

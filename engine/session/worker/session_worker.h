@@ -18,6 +18,8 @@ namespace refreshlab {
 ///           given up first. Then the recording stays, and a start that fails nevertheless ends in state `failed`.
 /// Stop      ends the run. A Stop during a start or a check cancels that instead, and the run that stands stays. If the
 ///           start has finished meanwhile, the Stop ends the new run.
+/// Landscape  computed a forward at a time while the run stands, so commands do not wait for it. Its rows go into the trace, where
+///           there is one, now and then and at its end.
 /// Shutdown  ~SessionWorker(): queue closed, the step in flight finishes, trace flushed, thread joined.
 class SessionWorker final : public EngineLink {
 public:

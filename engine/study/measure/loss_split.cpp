@@ -39,6 +39,7 @@ RunConfig reading_config(RunConfig config, Mode mode, int32_t period) {
     config.capture.attention = false;
     config.capture.top_k = 0;
     config.given_text.clear(); // the ids are given
+    config.given_ids.clear();
     return config;
 }
 

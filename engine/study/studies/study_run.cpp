@@ -193,7 +193,7 @@ std::shared_ptr<const Recording> StudyRunner::run(const StudyRun& run, JobSlot& 
 TaskResult score_recording(const Recording& recording, const TaskConfig& task, const std::string& prompt) {
     const auto scorer = TaskScorer::create(task, prompt);
     const size_t hit_id = require_signal("top1_hit", "scoring a task");
-    const bool given = !recording.info().config.given_text.empty();
+    const bool given = recording.info().config.reads_given();
     const TokenTable& tokens = recording.tokens();
     for (int64_t t = 1; t <= recording.num_tokens(); ++t) {
         const int32_t id = recording.token(t);

@@ -190,7 +190,7 @@ private:
         if (base != nullptr) {
             m_base = run_config_from_json(*base, m_what + ", base");
             if (!base->contains("capture")) m_base.capture.attention = false;
-            if (!m_base.prompt.empty() || !m_base.given_text.empty() || m_base.task != TaskConfig{})
+            if (!m_base.prompt.empty() || m_base.reads_given() || m_base.task != TaskConfig{})
                 refuse(m_what, "base", "holds a prompt, a given text or a task",
                        "they belong into \"prompts\"");
         } else {

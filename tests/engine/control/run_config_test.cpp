@@ -157,7 +157,8 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
                                            command::RequestAttention{77, true},
                                            command::CheckExactness{},
                                            command::SetPace{12.5},
-                                           command::GiveTokens{{3, 4}, " slate"}};
+                                           command::GiveTokens{{3, 4}, " slate"},
+                                           command::ComputeLandscape{"entropy_bits", 4}};
     CHECK(commands.size() == std::variant_size_v<Command>);
     for (const Command& command : commands) {
         const json written = to_json(command);

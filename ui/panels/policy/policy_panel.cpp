@@ -10,9 +10,11 @@
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace refreshlab::ui {
 namespace {
@@ -79,18 +81,27 @@ void PolicyPanel::draw(UiContext& ctx) {
     draw_action(ctx, policy);
     draw_budget(ctx, policy);
     heading(ctx, "Cache policy");
-    draw_cache_policy();
+    draw_cache_policy(ctx);
 }
 
-void PolicyPanel::draw_cache_policy() {
+/// That of the shown run: it is chosen with the run and fixed then.
+void PolicyPanel::draw_cache_policy(const UiContext& ctx) {
+    const RunConfig& config = ctx.recording ? ctx.recording->info().config : ctx.status->applied;
     const float column = ImGui::GetFontSize() * 6.5F;
-    for (const char* model : {"Teacher", "Student"}) {
+    for (const auto& [model, policy] :
+         {std::pair{"Teacher", &config.teacher_cache}, std::pair{"Student", &config.student_cache}}) {
         ImGui::TextUnformatted(model);
         ImGui::SameLine(ImGui::GetCursorStartPos().x + column);
-        const char* what = "full: every position is attended";
-        if (ImGui::CalcTextSize(what).x > ImGui::GetContentRegionAvail().x) what = "full"; // narrow
-        ImGui::TextDisabled("%s", what);
-        ImGui::SetItemTooltip("Every position is attended");
+        std::string what = policy->policy, all;
+        const nlohmann::json chosen = to_json(*policy);
+        for (const auto& [key, value] : chosen.items())
+            if (key != "policy") all += fmt::format("{}{} {}", all.empty() ? "" : ", ", key, value.dump());
+        if (policy->is_full()) all = "every position is attended";
+        if (const std::string whole = what + ": " + all;
+            !all.empty() && ImGui::CalcTextSize(whole.c_str()).x <= ImGui::GetContentRegionAvail().x)
+            what = whole;
+        ImGui::TextDisabled("%s", what.c_str());
+        ImGui::SetItemTooltip("%s", all.c_str());
     }
 }
 

@@ -31,7 +31,7 @@ private:
     static void draw_combine(UiContext& ctx, const RefreshPolicy& policy);
     static void draw_action(UiContext& ctx, const RefreshPolicy& policy);
     static void draw_budget(UiContext& ctx, const RefreshPolicy& policy);
-    static void draw_cache_policy();
+    static void draw_cache_policy(const UiContext& ctx);
     // trigger_card.cpp
     void draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t index, const TriggerState& state);
     void draw_result(UiContext& ctx, size_t index, const Trigger& trigger);

@@ -67,6 +67,10 @@ void TextPanel::update_layout(UiContext& ctx, float width, const Metrics& m) {
 }
 
 float TextPanel::value_of(const UiContext& ctx, int64_t token) const {
+    if (by_gain(ctx)) { // a refresh at boundary t comes before y_{t+1} is read
+        const auto step = static_cast<size_t>(token - 1);
+        return token >= 2 && step <= ctx.refresh_gains.size() ? ctx.refresh_gains[step - 1] : absent();
+    }
     const auto id = ctx.signal_id(ctx.coloured_signal);
     if (!id) return absent();
     return m_series.value(ctx.signals()[*id].about == SignalAbout::token ? token : token - 1, *id);

@@ -32,6 +32,8 @@ private:
     struct Metrics {
         float font, flag, pitch; ///< text height, room above it for refresh flags, distance of lines
     };
+    /// Colours by what the landscape says, not by a signal.
+    [[nodiscard]] static bool by_gain(const UiContext& ctx) { return ctx.coloured_signal == gain_colouring; }
     void forget();
     void update_layout(UiContext& ctx, float width, const Metrics& m);
     void lay_out_anew(const UiContext& ctx, float width, float font);
@@ -47,6 +49,9 @@ private:
     void draw_signal_list(UiContext& ctx, std::optional<size_t> id);
     void update_scale(const UiContext& ctx, size_t id);
     void draw_scale(UiContext& ctx, size_t id, float bar, const std::string& counted);
+    void draw_gain_choice(UiContext& ctx);
+    void update_gain_scale(const UiContext& ctx);
+    void draw_bar(UiContext& ctx, Colour hue, std::string_view unit, float bar);
     [[nodiscard]] std::string count_verdicts(const UiContext& ctx, size_t signal);
     // text_tokens.cpp
     void draw_prompt(UiContext& ctx, const Metrics& m, float clip_top, float clip_bottom);

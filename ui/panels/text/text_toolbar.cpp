@@ -36,7 +36,8 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
     const float row = ImGui::GetContentRegionAvail().x, font = ImGui::GetFontSize();
     const float spacing = ImGui::GetStyle().ItemSpacing.x, inner = ImGui::GetStyle().ItemInnerSpacing.x;
     // The bar with its numbers keeps its width; the list takes what is left, the caption goes first where room is short.
-    const std::string unit = id ? std::string(ctx.signals()[*id].unit) : std::string();
+    const bool gain = by_gain(ctx);
+    const std::string unit = gain ? "nats" : id ? std::string(ctx.signals()[*id].unit) : std::string();
     const std::string counted = m_verdicts && id ? count_verdicts(ctx, *id) : std::string();
     const float numbers = m_verdicts ? ImGui::CalcTextSize(counted.c_str()).x
                                      : ImGui::CalcTextSize(format_value(m_scale.min, "").c_str()).x +
@@ -61,15 +62,44 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
         m_range.reset();
         m_range_signal = ctx.coloured_signal;
     }
-    if (!id) return;
-    update_scale(ctx, *id);
+    if (!id && !gain) return;
+    if (gain)
+        update_gain_scale(ctx);
+    else
+        update_scale(ctx, *id);
     if (beside) ImGui::SameLine();
-    draw_scale(ctx, *id, bar, counted);
+    if (gain)
+        draw_bar(ctx, ctx.theme.accent, "nats", bar);
+    else
+        draw_scale(ctx, *id, bar, counted);
+}
+
+/// What the landscape says, among the signals.
+void TextPanel::draw_gain_choice(UiContext& ctx) {
+    const bool there = !ctx.refresh_gains.empty();
+    ImGui::BeginDisabled(!there && !by_gain(ctx));
+    if (ImGui::Selectable("Gain of a refresh before (nats)", by_gain(ctx)))
+        ctx.coloured_signal = gain_colouring;
+    ImGui::EndDisabled();
+    if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+        ImGui::SetTooltip("%s", there ? "What a refresh before this token would have saved over the next 32 "
+                                        "steps, as the landscape "
+                                        "of this text says"
+                                      : "The panel Landscape computes it");
+}
+
+/// From 0, where a refresh is worth nothing, to the largest gain; what it would cost counts as 0.
+void TextPanel::update_gain_scale(const UiContext& ctx) {
+    m_scale.min = 0;
+    m_scale.max = 1e-6;
+    for (const float gain : ctx.refresh_gains)
+        if (!is_absent(gain)) m_scale.max = std::max(m_scale.max, static_cast<double>(gain));
 }
 
 void TextPanel::draw_signal_list(UiContext& ctx, std::optional<size_t> id) {
-    std::string current =
-        id ? with_unit(ctx.signals()[*id].label, ctx.signals()[*id].unit) : ctx.coloured_signal;
+    std::string current = by_gain(ctx) ? "Gain of a refresh before"
+                          : id         ? with_unit(ctx.signals()[*id].label, ctx.signals()[*id].unit)
+                                       : ctx.coloured_signal;
     // In a narrow panel without its unit: that stands at the end of the bar as well.
     if (id && ImGui::CalcTextSize(current.c_str()).x + ImGui::GetFrameHeight() + ImGui::GetFontSize() >
                   ImGui::CalcItemWidth())
@@ -84,6 +114,7 @@ void TextPanel::draw_signal_list(UiContext& ctx, std::optional<size_t> id) {
             ImGui::SetItemTooltip("%s\nCost: %s", std::string(s.description).c_str(),
                                   std::string(s.cost_hint).c_str());
         }
+        draw_gain_choice(ctx);
         ImGui::Separator();
         ImGui::Checkbox("Underline by cache origin", &m_show_origin);
         ImGui::SetItemTooltip(
@@ -121,10 +152,14 @@ void TextPanel::draw_scale(UiContext& ctx, size_t id, float bar, const std::stri
                 TokenColours::entry(verdict_colour(yes), background, ctx.theme.text);
         return;
     }
-    const Colour hue = ctx.theme.signal(ctx.signals()[id].name); // as its curve
+    draw_bar(ctx, ctx.theme.signal(ctx.signals()[id].name), ctx.signals()[id].unit, bar); // as its curve
+}
+
+void TextPanel::draw_bar(UiContext& ctx, Colour hue, std::string_view unit, float bar) {
+    const ImU32 background = ImGui::GetColorU32(ImGuiCol_WindowBg) | IM_COL32_A_MASK;
     if (!m_colours.matches(hue, background, ctx.theme.text)) m_colours.build(hue, background, ctx.theme.text);
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    draw_colour_bar("##range", m_scale, bar, ctx.signals()[id].unit, &m_colours);
+    draw_colour_bar("##range", m_scale, bar, unit, &m_colours);
     ctx.landmarks.set("text/scale", {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
     if (ImGui::IsItemHovered()) {
         ImGui::SetTooltip(

@@ -1,0 +1,254 @@
+#include "engine/cache/layer_pool.h"
+
+#include "engine/base/check.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr int64_t slack = 256; ///< free slots that are not worth a copy of the pool
+
+at::Tensor index_of(std::span<const int64_t> slots, at::Device device) {
+    // from_blob wants a writable pointer; index operations only read.
+    return at::from_blob(const_cast<int64_t*>(slots.data()), {std::ssize(slots)}, at::kLong).to(device);
+}
+
+} // namespace
+
+LayerPool::LayerPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device)
+    : m_k(at::empty({0, head_dim}, at::TensorOptions().dtype(dtype).device(device)))
+    , m_v(at::empty_like(m_k))
+    , m_heads(static_cast<size_t>(kv_heads)) {
+    refresh_lists();
+}
+
+void LayerPool::refresh_lists() {
+    m_lists.clear();
+    for (const Head& head : m_heads)
+        m_lists.push_back({head.positions.data(), head.slots.data(), std::ssize(head.positions)});
+}
+
+void LayerPool::grow(int64_t wanted) {
+    const int64_t missing = wanted - std::ssize(m_free);
+    if (missing <= 0) return;
+    const int64_t before = m_k.size(0), after = before + std::max(missing, before / 8 + 64);
+    for (at::Tensor* pool : {&m_k, &m_v}) {
+        at::Tensor larger =
+            at::full({after, pool->size(1)}, std::numeric_limits<double>::quiet_NaN(), pool->options());
+        larger.narrow(0, 0, before).copy_(*pool);
+        *pool = std::move(larger);
+    }
+    std::vector<int64_t> free(static_cast<size_t>(after - before));
+    for (int64_t i = 0; i < after - before; ++i) // the lowest slot last: it is the next one
+        free[static_cast<size_t>(i)] = after - 1 - i;
+    free.insert(free.end(), m_free.begin(), m_free.end());
+    m_free = std::move(free);
+}
+
+void LayerPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) {
+    const int64_t n = k.size(0), heads = std::ssize(m_heads), head_dim = m_k.size(1);
+    grow(n * heads);
+    std::vector<int64_t> slots; // head by head
+    for (Head& head : m_heads) {
+        RL_ASSERT(head.positions.empty() || head.positions.back() < first_pos);
+        for (int64_t i = 0; i < n; ++i) {
+            slots.push_back(m_free.back());
+            m_free.pop_back();
+            head.positions.push_back(first_pos + i);
+            head.slots.push_back(slots.back());
+        }
+    }
+    refresh_lists();
+    for (const auto& [to, rows] : {std::pair(m_k, k), std::pair(m_v, v)}) {
+        const bool plain = to.is_cpu() && rows.is_cpu() && rows.scalar_type() == to.scalar_type() &&
+                           (head_dim == 1 || rows.stride(2) == 1);
+        if (!plain) {
+            const at::Tensor ordered = rows.transpose(0, 1).reshape({heads * n, head_dim});
+            at::Tensor target = to;
+            target.index_copy_(0, index_of(slots, to.device()), ordered.to(to.options()));
+            continue;
+        }
+        const auto element = static_cast<size_t>(to.element_size());
+        const size_t bytes = element * static_cast<size_t>(head_dim);
+        auto* out = static_cast<std::byte*>(to.mutable_data_ptr());
+        const auto* in = static_cast<const std::byte*>(rows.const_data_ptr());
+        for (int64_t h = 0; h < heads; ++h) {
+            for (int64_t i = 0; i < n; ++i) {
+                std::memcpy(out + bytes * static_cast<size_t>(slots[static_cast<size_t>(h * n + i)]),
+                            in + element * static_cast<size_t>(i * rows.stride(0) + h * rows.stride(1)),
+                            bytes);
+            }
+        }
+    }
+}
+
+std::vector<int64_t> LayerPool::slots(int64_t kv_head, std::span<const int64_t> positions) const {
+    const Head& head = m_heads[static_cast<size_t>(kv_head)];
+    std::vector<int64_t> found;
+    found.reserve(positions.size());
+    auto at = head.positions.begin();
+    for (const int64_t position : positions) {
+        at = std::lower_bound(at, head.positions.end(), position);
+        RL_ASSERT(at != head.positions.end() && *at == position);
+        found.push_back(head.slots[static_cast<size_t>(at - head.positions.begin())]);
+        ++at; // ascending, none twice
+    }
+    return found;
+}
+
+void LayerPool::poison(std::span<const int64_t> slots) {
+    for (const at::Tensor& pool : {m_k, m_v}) {
+        if (!pool.is_cpu()) {
+            at::Tensor target = pool;
+            target.index_fill_(0, index_of(slots, pool.device()), std::numeric_limits<double>::quiet_NaN());
+            continue;
+        }
+        // All bits set is a NaN in fp32, bf16 and fp16 alike.
+        const auto bytes = static_cast<size_t>(pool.element_size() * pool.size(1));
+        auto* out = static_cast<std::byte*>(pool.mutable_data_ptr());
+        for (const int64_t slot : slots)
+            std::memset(out + bytes * static_cast<size_t>(slot), 0xFF, bytes);
+    }
+}
+
+void LayerPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
+    if (positions.empty()) return;
+    Head& head = m_heads[static_cast<size_t>(kv_head)];
+    const std::vector<int64_t> gone = slots(kv_head, positions);
+    size_t kept = 0, next = 0;
+    for (size_t i = 0; i < head.positions.size(); ++i) {
+        if (next < positions.size() && head.positions[i] == positions[next]) {
+            ++next;
+            continue;
+        }
+        head.positions[kept] = head.positions[i];
+        head.slots[kept++] = head.slots[i];
+    }
+    head.positions.resize(kept);
+    head.slots.resize(kept);
+    poison(gone);
+    m_free.insert(m_free.end(), gone.rbegin(), gone.rend());
+    shrink();
+    refresh_lists();
+}
+
+void LayerPool::erase_from(int64_t first_pos) {
+    for (size_t h = 0; h < m_heads.size(); ++h) {
+        const auto& all = m_heads[h].positions;
+        const std::vector<int64_t> gone(std::ranges::lower_bound(all, first_pos), all.end());
+        erase(static_cast<int64_t>(h), gone);
+    }
+}
+
+void LayerPool::shrink() {
+    const int64_t slots = m_k.size(0);
+    if (std::ssize(m_free) <= slots / 4 + slack) return;
+    std::vector<int64_t> order;
+    for (Head& head : m_heads) {
+        for (int64_t& slot : head.slots) {
+            order.push_back(slot);
+            slot = std::ssize(order) - 1;
+        }
+    }
+    const at::Tensor index = index_of(order, m_k.device());
+    m_k = m_k.index_select(0, index);
+    m_v = m_v.index_select(0, index);
+    m_free.clear();
+}
+
+void LayerPool::insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
+    if (positions.empty()) return;
+    Head& head = m_heads[static_cast<size_t>(kv_head)];
+    grow(std::ssize(positions));
+    Head merged;
+    size_t old = 0;
+    for (const int64_t position : positions) {
+        for (; old < head.positions.size() && head.positions[old] < position; ++old) {
+            merged.positions.push_back(head.positions[old]);
+            merged.slots.push_back(head.slots[old]);
+        }
+        RL_ASSERT(old == head.positions.size() || head.positions[old] != position);
+        merged.positions.push_back(position);
+        merged.slots.push_back(m_free.back());
+        m_free.pop_back();
+    }
+    merged.positions.insert(merged.positions.end(), head.positions.begin() + static_cast<int64_t>(old),
+                            head.positions.end());
+    merged.slots.insert(merged.slots.end(), head.slots.begin() + static_cast<int64_t>(old), head.slots.end());
+    head = std::move(merged);
+    overwrite(kv_head, positions, rows);
+    refresh_lists();
+}
+
+at::Tensor LayerPool::read(int64_t kv_head, std::span<const int64_t> positions) const {
+    const std::vector<int64_t> at = slots(kv_head, positions);
+    if (!m_k.is_cpu()) {
+        const at::Tensor index = index_of(at, m_k.device());
+        return at::stack({m_k.index_select(0, index), m_v.index_select(0, index)}).cpu();
+    }
+    const auto bytes = static_cast<size_t>(m_k.element_size() * m_k.size(1));
+    at::Tensor rows = at::empty({2, std::ssize(at), m_k.size(1)}, m_k.options());
+    auto* out = static_cast<std::byte*>(rows.mutable_data_ptr());
+    for (const at::Tensor& pool : {m_k, m_v}) {
+        const auto* in = static_cast<const std::byte*>(pool.const_data_ptr());
+        for (const int64_t slot : at) {
+            std::memcpy(out, in + bytes * static_cast<size_t>(slot), bytes);
+            out += bytes;
+        }
+    }
+    return rows;
+}
+
+void LayerPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
+    if (positions.empty()) return;
+    RL_ASSERT(rows.dim() == 3 && rows.size(0) == 2 && rows.size(1) == std::ssize(positions));
+    const std::vector<int64_t> at = slots(kv_head, positions);
+    const at::Tensor index = index_of(at, m_k.device());
+    m_k.index_copy_(0, index, rows[0].to(m_k.options()));
+    m_v.index_copy_(0, index, rows[1].to(m_v.options()));
+}
+
+std::span<const int64_t> LayerPool::positions(int64_t kv_head) const {
+    return m_heads[static_cast<size_t>(kv_head)].positions;
+}
+
+at::Tensor LayerPool::keys() const {
+    return m_k.unsqueeze(0).expand({std::ssize(m_heads), m_k.size(0), m_k.size(1)});
+}
+at::Tensor LayerPool::values() const {
+    return m_v.unsqueeze(0).expand({std::ssize(m_heads), m_v.size(0), m_v.size(1)});
+}
+
+int64_t LayerPool::entries() const {
+    int64_t n = 0;
+    for (const Head& head : m_heads)
+        n += std::ssize(head.positions);
+    return n;
+}
+int64_t LayerPool::bytes_reserved() const {
+    return static_cast<int64_t>(m_k.nbytes() + m_v.nbytes());
+}
+int64_t LayerPool::index_bytes() const {
+    return 2 * entries() * static_cast<int64_t>(sizeof(int64_t));
+}
+
+LayerPool LayerPool::clone() const {
+    LayerPool copy;
+    copy.m_k = m_k.clone();
+    copy.m_v = m_v.clone();
+    copy.m_heads = m_heads;
+    copy.m_free = m_free;
+    copy.refresh_lists();
+    return copy;
+}
+
+} // namespace refreshlab

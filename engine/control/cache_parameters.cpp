@@ -1,0 +1,132 @@
+#include "engine/control/cache_parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+using Kind = Parameter::Kind;
+using Field = CachePolicyConfig RunConfig::*;
+
+/// Texts made here must outlive the table's string_views.
+std::string_view keep(std::string text) {
+    static std::deque<std::string> texts;
+    return texts.emplace_back(std::move(text));
+}
+
+Kind kind_of(CacheParameter::Kind kind) {
+    switch (kind) {
+    case CacheParameter::Kind::integer:
+        return Kind::integer;
+    case CacheParameter::Kind::real:
+        return Kind::real;
+    case CacheParameter::Kind::boolean:
+        return Kind::boolean;
+    case CacheParameter::Kind::choice:
+        return Kind::choice;
+    }
+    return Kind::real;
+}
+
+std::string text_of(const CacheParameter& parameter, double value) {
+    if (parameter.kind == CacheParameter::Kind::choice)
+        return std::string(parameter.choices[static_cast<size_t>(value)]);
+    if (parameter.kind == CacheParameter::Kind::boolean) return value != 0 ? "true" : "false";
+    return fmt::format("{}", value);
+}
+
+ParameterEntry policy_entry(std::string_view owner, Field field) {
+    ParameterEntry entry;
+    Parameter& p = entry.parameter;
+    p.key = keep(fmt::format("{}_cache.policy", owner));
+    p.label = owner == "student" ? "Student's cache policy" : "Teacher's cache policy";
+    p.help = "Which entries the cache keeps and attention reads; another policy starts with its own defaults "
+             "(refreshlab policies).";
+    p.kind = Kind::choice;
+    p.live = false;
+    for (const CacheMethod& method : cache_methods())
+        p.choices.push_back(method.name);
+    p.max = p.slider_max = static_cast<double>(p.choices.size() - 1);
+    entry.get = [field](const RunConfig& config) -> std::optional<std::string> {
+        return (config.*field).policy;
+    };
+    entry.set = [field](RunConfig& config, const ParameterValue& value) {
+        config.*field = cache_policy_defaults(cache_methods()[value.choice].name, "a cache policy");
+    };
+    return entry;
+}
+
+ParameterEntry value_entry(std::string_view owner, Field field, const CacheParameter& parameter) {
+    ParameterEntry entry;
+    Parameter& p = entry.parameter;
+    p.key = keep(fmt::format("{}_cache.{}", owner, parameter.key));
+    p.label = keep(fmt::format("{}'s {}", owner == "student" ? "Student" : "Teacher", parameter.label));
+    p.unit = parameter.unit;
+    p.help = parameter.help;
+    p.kind = kind_of(parameter.kind);
+    p.min = parameter.min;
+    p.max = parameter.max;
+    p.slider_min = parameter.slider_min;
+    p.slider_max = parameter.slider_max;
+    p.choices = parameter.choices;
+    p.live = false;
+    entry.get = [field, parameter](const RunConfig& config) -> std::optional<std::string> {
+        const auto& values = (config.*field).values;
+        const auto found = values.find(parameter.key);
+        if (found == values.end()) return std::nullopt;
+        return text_of(parameter, found->second);
+    };
+    entry.set = [field, parameter](RunConfig& config, const ParameterValue& value) {
+        double& number = (config.*field).values.find(parameter.key)->second;
+        switch (parameter.kind) {
+        case CacheParameter::Kind::integer:
+            number = static_cast<double>(value.whole);
+            break;
+        case CacheParameter::Kind::real:
+            number = value.number;
+            break;
+        case CacheParameter::Kind::boolean:
+            number = value.flag ? 1 : 0;
+            break;
+        case CacheParameter::Kind::choice:
+            number = static_cast<double>(value.choice);
+            break;
+        }
+    };
+    entry.why_absent = [field, owner, parameter](const RunConfig& config) {
+        const CachePolicyConfig& cache = config.*field;
+        std::string own;
+        for (const auto& [key, number] : cache.values)
+            own += (own.empty() ? "; it has " : ", ") + key;
+        return fmt::format("cache policy {} has no {}{}", cache.policy, parameter.key,
+                           own.empty() ? fmt::format("; set {}_cache.policy first", owner) : own);
+    };
+    return entry;
+}
+
+} // namespace
+
+void add_cache_parameters(std::vector<ParameterEntry>& table) {
+    for (const auto& [owner, field] : {std::pair{std::string_view("student"), &RunConfig::student_cache},
+                                       std::pair{std::string_view("teacher"), &RunConfig::teacher_cache}}) {
+        table.push_back(policy_entry(owner, field));
+        const size_t first = table.size();
+        for (const CacheMethod& method : cache_methods()) {
+            for (const CacheParameter& parameter : method.parameters) {
+                ParameterEntry entry = value_entry(owner, field, parameter);
+                const auto same = [&](const ParameterEntry& other) {
+                    return other.parameter.key == entry.parameter.key;
+                };
+                if (std::none_of(table.begin() + static_cast<int64_t>(first), table.end(), same))
+                    table.push_back(std::move(entry));
+            }
+        }
+    }
+}
+
+} // namespace refreshlab

@@ -1,0 +1,150 @@
+#pragma once
+
+#include "engine/base/head_positions.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// Numbers [n0][n1][n2], densely; a view that lives as long as the call that brings it. Empty where nobody asked for it.
+struct Cube {
+    const float* data = nullptr;
+    int64_t n0 = 0, n1 = 0, n2 = 0;
+    [[nodiscard]] std::span<const float> row(int64_t i, int64_t j) const {
+        return {data + (i * n1 + j) * n2, static_cast<size_t>(n2)};
+    }
+};
+
+/// What a policy may know of the model and the run that it works in.
+struct PolicyContext {
+    int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+    int64_t prompt_length = 0;
+    uint64_t seed = 0;
+    std::vector<float> rope_frequencies; ///< [head_dim / 2]; channel c turns with c + head_dim / 2
+    [[nodiscard]] int64_t group() const { return heads / kv_heads; } ///< query heads of a KV head
+};
+
+/// What a policy wants to be shown. What it does not ask for is not computed. Keys and values it reads from the cache.
+struct PolicyNeeds {
+    bool edits =
+        true; ///< evicts, merges or rewrites entries; false: every entry stays (interface Select alone)
+    int64_t prompt_rows = 0;  ///< attention rows of the last so many prompt queries
+    bool prompt_sums = false; ///< attention that each key received from all prompt queries
+    int64_t prompt_queries =
+        0;              ///< the last so many queries of the prompt, before RoPE where raw_queries is set
+    bool row = false;   ///< each step: the attention row of the new token
+    bool query = false; ///< each step: its queries
+    bool raw_queries = false; ///< queries are those before RoPE
+};
+
+/// The prompt, as one layer read it: full attention, every entry held.
+struct PromptView {
+    int64_t layer = 0, length = 0;
+    Cube rows;    ///< [prompt_rows, heads, length]: the last row is that of the last token
+    Cube sums;    ///< [1, heads, length]
+    Cube queries; ///< [prompt_queries, heads, head_dim]
+};
+
+/// One decode step in one layer. The new token's entry is in the cache already.
+struct StepView {
+    int64_t layer = 0;
+    int64_t position = 0; ///< of the new token
+    int64_t step = 0;     ///< 1 = the first after the prompt
+    Cube query;           ///< [1, heads, head_dim]
+    // --- after attention only ---
+    /// [kv_heads]: positions that attention read, ascending; the new one is the last.
+    std::span<const std::span<const int64_t>> read;
+    Cube
+        row; ///< [1, heads, longest of `read`]: number i of a head belongs to entry i of its KV head's `read`
+};
+
+/// What a policy does to a cache: by position, per layer and KV head. Every edit is journalled for rewinds, told as a cache
+/// event, and counted. Positions are held and ascend                                                       (asserted)
+class CacheEditor {
+public:
+    CacheEditor() = default;
+    CacheEditor(const CacheEditor&) = delete;
+    CacheEditor& operator=(const CacheEditor&) = delete;
+    virtual ~CacheEditor() = default;
+
+    /// Ascending; valid until the next edit of this layer.
+    [[nodiscard]] virtual std::span<const int64_t> held(int64_t layer, int64_t kv_head) const = 0;
+    /// [n, head_dim], keys after RoPE; copies.
+    [[nodiscard]] virtual std::vector<float> keys(int64_t layer, int64_t kv_head,
+                                                  std::span<const int64_t> positions) const = 0;
+    [[nodiscard]] virtual std::vector<float> values(int64_t layer, int64_t kv_head,
+                                                    std::span<const int64_t> positions) const = 0;
+
+    virtual void evict(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) = 0;
+    /// As evict(), for entries whose content went into others.
+    virtual void merge_away(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) = 0;
+    /// New content of entries, [n, head_dim]; an empty span leaves that half as it is.
+    virtual void rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                         std::span<const float> keys, std::span<const float> values) = 0;
+
+    /// Evicts all but these.
+    void keep(int64_t layer, int64_t kv_head, std::span<const int64_t> positions);
+};
+
+/// A number per layer that a policy measures at each step. It becomes a signal of the run: plotted, exported, a trigger.
+struct PolicySignal {
+    std::string name, label, unit, description;
+    double min = 0, max = 0;   ///< usual range; max 0 = open
+    std::vector<float> values; ///< [layers], of the step; absent() where a layer was not measured
+};
+
+/// One cache policy at work on one model's cache: the interfaces of reference/cache_policies.md, section 2. A method overrides
+/// what it uses. The default of every function does nothing, and that is policy full.
+///
+/// Order    per layer of the prompt: read_prompt; then finish_prompt. Per step and layer: before_attention, attention,
+///          after_attention. A layer whose attention a derived student leaves out is never shown.
+/// State    lies in the object: clone() of each step is what a rewind goes back to.
+/// Threads  one owner.
+class CachePolicy {
+public:
+    CachePolicy() = default;
+    CachePolicy& operator=(const CachePolicy&) = delete;
+    virtual ~CachePolicy() = default;
+    [[nodiscard]] virtual std::unique_ptr<CachePolicy> clone() const = 0;
+
+    [[nodiscard]] virtual PolicyNeeds needs() const { return {}; }
+
+    /// Evict0: what the layer keeps of the prompt.
+    virtual void read_prompt(const PromptView& view, CacheEditor& cache) {
+        (void)view;
+        (void)cache;
+    }
+    /// Evict0 with budgets that need all layers.
+    virtual void finish_prompt(CacheEditor& cache) { (void)cache; }
+
+    /// Select, and EvictT where room is made before the new token is read.
+    /// \return what attention reads, valid until after_attention(); null: all that is held. The new position is read in any case.
+    [[nodiscard]] virtual const HeadPositions* before_attention(const StepView& view, CacheEditor& cache) {
+        (void)view;
+        (void)cache;
+        return nullptr;
+    }
+    /// EvictT, Merge.
+    virtual void after_attention(const StepView& view, CacheEditor& cache) {
+        (void)view;
+        (void)cache;
+    }
+    /// A refresh wrote other content into positions [first_pos, first_pos + n), as far as they are held.
+    virtual void refreshed(int64_t first_pos, int64_t n, const CacheEditor& cache) {
+        (void)first_pos;
+        (void)n;
+        (void)cache;
+    }
+
+    /// In a fixed order, with the values of the last step.
+    [[nodiscard]] virtual std::vector<PolicySignal> signals() const { return {}; }
+
+protected:
+    CachePolicy(const CachePolicy&) = default; // of clone() alone
+};
+
+} // namespace refreshlab

@@ -1,0 +1,76 @@
+#include "engine/policies/cache_scores.h"
+
+#include "engine/base/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace refreshlab::cache_scores {
+
+std::vector<float> reduce_group(std::span<const std::span<const float>> heads, Group group) {
+    RL_ASSERT(!heads.empty());
+    std::vector<float> row(heads[0].begin(), heads[0].end());
+    if (group == Group::first) return row;
+    for (const auto& head : heads.subspan(1)) {
+        for (size_t i = 0; i < row.size(); ++i)
+            row[i] = group == Group::max ? std::max(row[i], head[i]) : row[i] + head[i];
+    }
+    if (group == Group::mean) {
+        for (float& value : row)
+            value /= static_cast<float>(heads.size());
+    }
+    return row;
+}
+
+std::vector<float> pooled(std::span<const float> scores, int64_t kernel, Pooling pooling) {
+    RL_ASSERT(kernel % 2 == 1);
+    const int64_t n = std::ssize(scores), half = kernel / 2;
+    std::vector<float> out(scores.size());
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t begin = std::max<int64_t>(i - half, 0), end = std::min(i + half + 1, n);
+        const auto part = scores.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+        out[static_cast<size_t>(i)] =
+            pooling == Pooling::max
+                ? *std::ranges::max_element(part)
+                : std::accumulate(part.begin(), part.end(), 0.0F) / static_cast<float>(kernel);
+    }
+    return out;
+}
+
+std::vector<int64_t> top(std::span<const float> scores, int64_t k) {
+    std::vector<int64_t> order(scores.size());
+    std::iota(order.begin(), order.end(), 0);
+    const int64_t kept = std::clamp<int64_t>(k, 0, std::ssize(order));
+    const auto better = [&](int64_t a, int64_t b) {
+        const float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
+        return x != y ? x > y : a > b;
+    };
+    if (kept < std::ssize(order)) std::nth_element(order.begin(), order.begin() + kept, order.end(), better);
+    order.resize(static_cast<size_t>(kept));
+    std::ranges::sort(order);
+    return order;
+}
+
+std::vector<int64_t> shares(std::span<const double> weights, int64_t total) {
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    RL_ASSERT(sum > 0);
+    std::vector<int64_t> parts;
+    std::vector<double> rest;
+    int64_t left = total;
+    for (const double weight : weights) {
+        const double exact = weight / sum * static_cast<double>(total);
+        parts.push_back(static_cast<int64_t>(std::floor(exact)));
+        rest.push_back(exact - std::floor(exact));
+        left -= parts.back();
+    }
+    std::vector<size_t> order(parts.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return rest[a] > rest[b]; });
+    for (size_t i = 0; left > 0; i = (i + 1) % order.size(), --left)
+        ++parts[order[i]];
+    return parts;
+}
+
+} // namespace refreshlab::cache_scores

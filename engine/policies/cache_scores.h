@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+/// Arithmetic that cache policies share (reference/cache_policies.md, sections 1 and 3). fp32, one order, no threads.
+namespace refreshlab::cache_scores {
+
+enum class Group : uint8_t { max, mean, first }; ///< of the query heads of a KV head
+enum class Pooling : uint8_t { max, mean };
+
+/// Rows of the query heads of one KV head, [heads][n], into one row of n numbers.
+[[nodiscard]] std::vector<float> reduce_group(std::span<const std::span<const float>> heads, Group group);
+
+/// Pooling over `kernel` neighbours. Mean divides by the whole kernel at the borders, where zeros are counted; max sees what is
+/// there. kernel is odd (asserted).
+[[nodiscard]] std::vector<float> pooled(std::span<const float> scores, int64_t kernel, Pooling pooling);
+
+/// Indices of the k largest, ascending by index. Ties go to the higher index (rule 5); k is cut to what there is.
+[[nodiscard]] std::vector<int64_t> top(std::span<const float> scores, int64_t k);
+
+/// Whole shares of `total` in the ratio of the weights, by largest remainders; ties go to the lower index.
+[[nodiscard]] std::vector<int64_t> shares(std::span<const double> weights, int64_t total);
+
+} // namespace refreshlab::cache_scores

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "engine/policies/cache_method.h"
+
+#include <algorithm>
+#include <utility>
+
+/// Parameters that several methods share: the same words and ranges everywhere, a default of one's own.
+namespace refreshlab::cache_parameters {
+
+[[nodiscard]] inline CacheParameter whole(std::string_view key, std::string_view label, std::string_view unit,
+                                          std::string_view help, double min, double max, double fallback) {
+    CacheParameter p;
+    p.key = key;
+    p.label = label;
+    p.unit = unit;
+    p.help = help;
+    p.min = p.slider_min = min;
+    p.max = max;
+    p.slider_max = std::min(max, 4 * std::max(fallback, 1.0));
+    p.fallback = fallback;
+    return p;
+}
+[[nodiscard]] inline CacheParameter real(std::string_view key, std::string_view label, std::string_view unit,
+                                         std::string_view help, double min, double max, double fallback) {
+    CacheParameter p = whole(key, label, unit, help, min, max, fallback);
+    p.kind = CacheParameter::Kind::real;
+    p.slider_max = max;
+    return p;
+}
+[[nodiscard]] inline CacheParameter flag(std::string_view key, std::string_view label, std::string_view help,
+                                         bool fallback) {
+    CacheParameter p = whole(key, label, "", help, 0, 1, fallback ? 1 : 0);
+    p.kind = CacheParameter::Kind::boolean;
+    p.slider_max = 1;
+    return p;
+}
+[[nodiscard]] inline CacheParameter choice(std::string_view key, std::string_view label,
+                                           std::string_view help, std::vector<std::string_view> choices,
+                                           double fallback) {
+    CacheParameter p = whole(key, label, "", help, 0, static_cast<double>(choices.size()) - 1, fallback);
+    p.kind = CacheParameter::Kind::choice;
+    p.slider_max = p.max;
+    p.choices = std::move(choices);
+    return p;
+}
+
+inline constexpr double most_entries = 1 << 24; ///< longer than any context
+
+[[nodiscard]] inline CacheParameter budget(double fallback = 1024) {
+    return whole("budget", "Budget", "entries", "Entries that a KV head of a layer keeps.", 1, most_entries,
+                 fallback);
+}
+[[nodiscard]] inline CacheParameter window(double fallback = 32) {
+    return whole("window", "Observation window", "tokens",
+                 "The last prompt tokens whose attention scores the others; they stay themselves.", 1, 4096,
+                 fallback);
+}
+[[nodiscard]] inline CacheParameter kernel(double fallback = 7) {
+    return whole("kernel", "Pooling kernel", "tokens",
+                 "Scores are pooled over so many neighbours; odd, 1 = not pooled.", 1, 127, fallback);
+}
+[[nodiscard]] inline CacheParameter pool(double fallback = 0) {
+    return choice("pool", "Pooling", "How neighbouring scores are pooled.", {"max", "mean"}, fallback);
+}
+[[nodiscard]] inline CacheParameter group(double fallback = 1) {
+    return choice("group", "Group reduction", "How the query heads of a KV head become one score.",
+                  {"max", "mean", "first"}, fallback);
+}
+
+} // namespace refreshlab::cache_parameters

@@ -1,0 +1,215 @@
+// RefreshKV: everything stays stored, and most steps read a small part of it. Every `check_every` steps a layer compares its query
+// with that of its last full step; where it has turned away (cosine <= similarity), the step reads everything and chooses the part
+// anew by its own attention. Each layer decides alone.
+//
+// The part is a list in ascending order of the score that chose it, so its first entry is the least important: a partial step appends
+// the new entry and drops the first. It is kept as positions, not as a copy, so a refresh of the teacher's is in it at once, and the
+// paper's tail of entries that are not in the full cache yet does not exist.
+// Source: reference/cache_policies.md, section 7; Xu et al. 2024.
+#include "engine/policies/cache_scores.h"
+#include "engine/policies/common_parameters.h"
+#include "engine/policies/methods/method_list.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace refreshlab {
+
+namespace {
+
+using cache_scores::Group;
+
+class RefreshKv final : public CacheMethodBase<RefreshKv> {
+public:
+    RefreshKv(const CacheValues& values, const PolicyContext& context)
+        : m_size(values.whole("partial") > 0 ? values.whole("partial")
+                                             : std::max<int64_t>(1, context.prompt_length / 8))
+        , m_check_every(values.whole("check_every"))
+        , m_similarity(values.real("similarity"))
+        , m_fixed(values.whole("schedule") == 1)
+        , m_rebuild(values.flag("rebuild"))
+        , m_rotated_query(values.flag("rotated_query"))
+        , m_kernel(values.whole("kernel"))
+        , m_group(static_cast<Group>(values.whole("group")))
+        , m_context(context)
+        , m_parts(static_cast<size_t>(context.layers * context.kv_heads))
+        , m_reference(static_cast<size_t>(context.layers))
+        , m_full(static_cast<size_t>(context.layers), 0)
+        , m_cosine(static_cast<size_t>(context.layers), not_measured)
+        , m_full_steps(static_cast<size_t>(context.layers), 0.0F) {}
+
+    [[nodiscard]] PolicyNeeds needs() const override {
+        return {.edits = false,
+                .prompt_rows = 1,
+                .prompt_queries = 1,
+                .row = true,
+                .query = true,
+                .raw_queries = !m_rotated_query};
+    }
+
+    /// Full step 0: the last prompt token chooses the part.
+    void read_prompt(const PromptView& view, CacheEditor&) override {
+        for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+            std::vector<int64_t> every(static_cast<size_t>(view.length));
+            std::iota(every.begin(), every.end(), 0);
+            choose(view.layer, head, every, heads_of(view.rows, head));
+        }
+        m_reference[static_cast<size_t>(view.layer)] = mean_query(view.queries);
+    }
+
+    const HeadPositions* before_attention(const StepView& view, CacheEditor&) override {
+        const auto layer = static_cast<size_t>(view.layer);
+        const std::vector<float> query = mean_query(view.query);
+        m_cosine[layer] = cosine(query, m_reference[layer]);
+        m_full[layer] = is_full(view) ? 1 : 0;
+        m_full_steps[layer] = static_cast<float>(m_full[layer]);
+        if (m_full[layer] != 0) {
+            m_reference[layer] = query;
+            return nullptr;
+        }
+        m_chosen.assign(static_cast<size_t>(m_context.kv_heads), {});
+        for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+            auto& chosen = m_chosen[static_cast<size_t>(head)];
+            chosen = part(view.layer, head);
+            chosen.push_back(view.position);
+            std::ranges::sort(chosen);
+        }
+        return &m_chosen;
+    }
+
+    void after_attention(const StepView& view, CacheEditor&) override {
+        const bool rebuilds = m_full[static_cast<size_t>(view.layer)] != 0 && m_rebuild;
+        for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+            if (rebuilds) {
+                choose(view.layer, head, view.read[static_cast<size_t>(head)], heads_of(view.row, head));
+                continue;
+            }
+            auto& list = part(view.layer, head);
+            list.push_back(view.position);
+            if (std::ssize(list) > m_size) list.erase(list.begin());
+        }
+    }
+
+    [[nodiscard]] std::vector<PolicySignal> signals() const override {
+        PolicySignal cosines{
+            "query_similarity",
+            "Query similarity",
+            "",
+            "Cosine of the mean query with that of the layer's last full step (RefreshKV): a check at or "
+            "below the threshold makes the step a full one.",
+            -1,
+            1,
+            m_cosine};
+        PolicySignal full{
+            "full_step", "Full step", "",          "1 where the layer read its whole cache (RefreshKV).",
+            0,           1,           m_full_steps};
+        return {std::move(cosines), std::move(full)};
+    }
+
+private:
+    static constexpr float not_measured = std::numeric_limits<float>::quiet_NaN();
+
+    [[nodiscard]] std::vector<int64_t>& part(int64_t layer, int64_t head) {
+        return m_parts[static_cast<size_t>(layer * m_context.kv_heads + head)];
+    }
+    [[nodiscard]] std::vector<std::span<const float>> heads_of(const Cube& rows, int64_t kv_head) const {
+        std::vector<std::span<const float>> heads;
+        for (int64_t g = 0; g < m_context.group(); ++g)
+            heads.push_back(rows.row(0, kv_head * m_context.group() + g));
+        return heads;
+    }
+
+    [[nodiscard]] bool is_full(const StepView& view) const {
+        if (view.step % m_check_every != 0) return false;
+        return m_fixed || static_cast<double>(m_cosine[static_cast<size_t>(view.layer)]) <= m_similarity;
+    }
+
+    /// The best entries by the pooled attention of one query, ascending by score; ties: lower position first.
+    void choose(int64_t layer, int64_t head, std::span<const int64_t> positions,
+                const std::vector<std::span<const float>>& rows) {
+        std::vector<float> scores = cache_scores::reduce_group(rows, m_group);
+        scores.resize(positions.size());
+        scores = cache_scores::pooled(scores, m_kernel, cache_scores::Pooling::max);
+        std::vector<int64_t> best = cache_scores::top(scores, m_size);
+        std::ranges::stable_sort(best, [&](int64_t a, int64_t b) {
+            return scores[static_cast<size_t>(a)] < scores[static_cast<size_t>(b)];
+        });
+        auto& list = part(layer, head);
+        list.clear();
+        for (const int64_t i : best)
+            list.push_back(positions[static_cast<size_t>(i)]);
+    }
+
+    [[nodiscard]] std::vector<float> mean_query(const Cube& queries) const {
+        std::vector<float> mean(static_cast<size_t>(m_context.head_dim), 0.0F);
+        for (int64_t head = 0; head < m_context.heads; ++head) {
+            const auto q = queries.row(queries.n0 - 1, head);
+            for (size_t c = 0; c < mean.size(); ++c)
+                mean[c] += q[c];
+        }
+        for (float& value : mean)
+            value /= static_cast<float>(m_context.heads);
+        return mean;
+    }
+    /// A zero vector counts as turned away.
+    [[nodiscard]] static float cosine(std::span<const float> a, std::span<const float> b) {
+        double ab = 0, aa = 0, bb = 0;
+        for (size_t c = 0; c < std::min(a.size(), b.size()); ++c) {
+            ab += static_cast<double>(a[c]) * static_cast<double>(b[c]);
+            aa += static_cast<double>(a[c]) * static_cast<double>(a[c]);
+            bb += static_cast<double>(b[c]) * static_cast<double>(b[c]);
+        }
+        return aa == 0 || bb == 0 ? -1 : static_cast<float>(ab / std::sqrt(aa * bb));
+    }
+
+    int64_t m_size, m_check_every;
+    double m_similarity;
+    bool m_fixed, m_rebuild, m_rotated_query;
+    int64_t m_kernel;
+    Group m_group;
+    PolicyContext m_context;
+    HeadPositions m_parts;                       ///< per layer and KV head; ascending by score, then by age
+    std::vector<std::vector<float>> m_reference; ///< per layer: the mean query of its last full step
+    std::vector<char> m_full;                    ///< per layer, of the step under way
+    std::vector<float> m_cosine, m_full_steps;   ///< per layer, of the last step
+    HeadPositions m_chosen;
+};
+
+} // namespace
+
+CacheMethod cache_method_list::refreshkv() {
+    using namespace cache_parameters;
+    CacheMethod method;
+    method.name = "refreshkv";
+    method.label = "RefreshKV";
+    method.summary = "Everything stays; most steps read a small part, which full steps choose anew where the "
+                     "query has turned.";
+    method.cost =
+        "stores n entries and the positions of `partial`; reads `partial` + 1 of them, or n at full steps";
+    method.source = "Xu et al. 2024";
+    method.parameters = {
+        whole("partial", "Part", "entries",
+              "Entries that a partial step reads, beside the new one; 0 = an eighth of the prompt.", 0,
+              most_entries, 0),
+        whole("check_every", "Check every", "steps",
+              "A layer looks at its query, or has its fixed full step, every so many steps.", 1, 65536, 10),
+        real("similarity", "Similarity", "",
+             "A check makes a full step where the cosine is at or below this.", -2, 2, 0.85),
+        choice("schedule", "Schedule",
+               "dynamic: full steps by the query's similarity; fixed: at every check.", {"dynamic", "fixed"},
+               0),
+        flag("rebuild", "Rebuild", "Full steps choose the part anew; off: the ablation without refresh.",
+             true),
+        kernel(),
+        group(0),
+        flag("rotated_query", "Rotated query", "Compares queries after RoPE instead of before it.", false)};
+    method.make = [](const CacheValues& values,
+                     const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
+        return std::make_unique<RefreshKv>(values, context);
+    };
+    return method;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,56 @@
+// Sliding window of size w: at position p only (p - w, p] is read. The prompt is read in full and trimmed after it (our choice).
+// Source: reference/cache_policies.md, section 4; Beltagy et al. 2020 (Longformer).
+#include "engine/policies/common_parameters.h"
+#include "engine/policies/methods/method_list.h"
+
+#include <algorithm>
+
+namespace refreshlab {
+
+namespace {
+
+class SlidingWindow final : public CacheMethodBase<SlidingWindow> {
+public:
+    SlidingWindow(int64_t size, int64_t kv_heads)
+        : m_size(size)
+        , m_kv_heads(kv_heads) {}
+
+    void read_prompt(const PromptView& view, CacheEditor& cache) override {
+        trim(view.layer, view.length - 1, cache);
+    }
+    /// Room is made before the new token is read, so that it reads w entries, itself included.
+    const HeadPositions* before_attention(const StepView& view, CacheEditor& cache) override {
+        trim(view.layer, view.position, cache);
+        return nullptr;
+    }
+
+private:
+    void trim(int64_t layer, int64_t newest, CacheEditor& cache) const {
+        for (int64_t head = 0; head < m_kv_heads; ++head) {
+            const auto held = cache.held(layer, head);
+            const std::vector<int64_t> gone(held.begin(), std::ranges::upper_bound(held, newest - m_size));
+            cache.evict(layer, head, gone);
+        }
+    }
+
+    int64_t m_size, m_kv_heads;
+};
+
+} // namespace
+
+CacheMethod cache_method_list::sliding_window() {
+    CacheMethod method;
+    method.name = "sliding_window";
+    method.label = "Sliding window";
+    method.summary = "The newest tokens stay, whatever they are.";
+    method.cost = "stores and reads `budget` entries";
+    method.source = "Beltagy et al. 2020 (Longformer)";
+    method.parameters = {cache_parameters::budget()};
+    method.make = [](const CacheValues& values,
+                     const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
+        return std::make_unique<SlidingWindow>(values.whole("budget"), context.kv_heads);
+    };
+    return method;
+}
+
+} // namespace refreshlab

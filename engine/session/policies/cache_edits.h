@@ -1,0 +1,71 @@
+#pragma once
+
+#include "engine/policies/cache_policy.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace refreshlab {
+
+class KvCache;
+
+/// A policy's edits of a cache, at once, marked with a step for the journal.
+class CacheEdits final : public CacheEditor {
+public:
+    explicit CacheEdits(KvCache& cache)
+        : m_cache(cache) {}
+    void set_step(int64_t step) { m_step = step; } ///< of the edits that follow; 0 = the prompt
+
+    [[nodiscard]] std::span<const int64_t> held(int64_t layer, int64_t kv_head) const override;
+    [[nodiscard]] std::vector<float> keys(int64_t layer, int64_t kv_head,
+                                          std::span<const int64_t> positions) const override;
+    [[nodiscard]] std::vector<float> values(int64_t layer, int64_t kv_head,
+                                            std::span<const int64_t> positions) const override;
+    void evict(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) override;
+    void merge_away(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) override;
+    void rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                 std::span<const float> keys, std::span<const float> values) override;
+
+private:
+    KvCache& m_cache;
+    int64_t m_step = 0;
+};
+
+/// A policy's edits of a prompt while it is read: remembered, and made when the cache that they are for holds the prompt. Until then
+/// contents come from the cache that the prompt is read into, whose entries are the same.
+class PromptEdits final : public CacheEditor {
+public:
+    PromptEdits(int64_t layers, int64_t kv_heads, int64_t length);
+    void set_source(const KvCache& cache) { m_source = &cache; } ///< before anything is read
+
+    /// Makes them, layer after layer.
+    void apply(CacheEdits& cache) const;
+
+    [[nodiscard]] std::span<const int64_t> held(int64_t layer, int64_t kv_head) const override;
+    [[nodiscard]] std::vector<float> keys(int64_t layer, int64_t kv_head,
+                                          std::span<const int64_t> positions) const override;
+    [[nodiscard]] std::vector<float> values(int64_t layer, int64_t kv_head,
+                                            std::span<const int64_t> positions) const override;
+    void evict(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) override;
+    void merge_away(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) override;
+    void rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                 std::span<const float> keys, std::span<const float> values) override;
+
+private:
+    enum class Kind : uint8_t { evicted, merged, rewritten };
+    struct Edit {
+        Kind kind;
+        int64_t layer, kv_head;
+        std::vector<int64_t> positions;
+        std::vector<float> keys, values;
+    };
+    void take_away(Kind kind, int64_t layer, int64_t kv_head, std::span<const int64_t> positions);
+
+    int64_t m_kv_heads;
+    const KvCache* m_source = nullptr;
+    std::vector<std::vector<int64_t>> m_held; ///< [layers * kv_heads]
+    std::vector<Edit> m_edits;                ///< in order
+};
+
+} // namespace refreshlab

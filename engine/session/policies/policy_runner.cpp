@@ -1,0 +1,255 @@
+#include "engine/session/policies/policy_runner.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/model/forward/rope_table.h"
+#include "engine/model/model_config.h"
+#include "engine/signals/registry.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace refreshlab {
+
+namespace {
+
+/// A tensor of three dimensions as a policy sees it; `host` keeps the numbers.
+Cube cube_of(const at::Tensor& tensor, at::Tensor& host) {
+    host = tensor.to(at::kCPU, at::kFloat).contiguous();
+    return {host.const_data_ptr<float>(), host.size(0), host.size(1), host.size(2)};
+}
+
+/// The last n rows of [rows, ...].
+at::Tensor last_rows(const at::Tensor& rows, int64_t n) {
+    return rows.narrow(0, rows.size(0) - n, n);
+}
+
+} // namespace
+
+/// Of each layer: what the policy asked for, chunk after chunk.
+struct PolicyRunner::Prompt {
+    Prompt(int64_t layers, int64_t kv_heads, int64_t length)
+        : edits(layers, kv_heads, length)
+        , sums(static_cast<size_t>(layers))
+        , rows(static_cast<size_t>(layers))
+        , queries(static_cast<size_t>(layers)) {}
+    PromptEdits edits;
+    std::vector<at::Tensor> sums;                 ///< [heads, length] on the device of the pass
+    std::vector<std::vector<at::Tensor>> rows;    ///< parts [n, heads, keys so far]
+    std::vector<std::vector<at::Tensor>> queries; ///< parts [n, heads, head_dim]
+};
+
+/// What a step read, once more.
+class PolicyRunner::Again final : public LayerHooks {
+public:
+    explicit Again(PolicyRunner& runner)
+        : m_runner(runner) {}
+    const HeadPositions* select(const LayerView& view) override {
+        const auto& chosen = m_runner.m_chosen[static_cast<size_t>(view.layer)];
+        if (!chosen) return nullptr;
+        m_held.assign(chosen->size(), {});
+        for (size_t head = 0; head < chosen->size(); ++head) {
+            std::ranges::set_intersection((*chosen)[head],
+                                          view.cache->held(view.layer, static_cast<int64_t>(head)),
+                                          std::back_inserter(m_held[head]));
+        }
+        return &m_held;
+    }
+
+private:
+    PolicyRunner& m_runner;
+    HeadPositions m_held;
+};
+
+PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model,
+                           const ModelConfig& reader, at::Device device, int64_t prompt_length, uint64_t seed)
+    : m_context{model.num_layers,       model.num_heads, model.num_kv_heads,
+                model.head_dim,         prompt_length,   seed,
+                rope_frequencies(model)}
+    , m_policy(make_cache_policy(config, m_context))
+    , m_needs(m_policy->needs())
+    , m_prompt(std::make_unique<Prompt>(model.num_layers, model.num_kv_heads, prompt_length))
+    , m_chosen(static_cast<size_t>(model.num_layers))
+    , m_entries_read(static_cast<size_t>(model.num_layers), absent())
+    , m_again(std::make_unique<Again>(*this)) {
+    m_needs.prompt_rows = std::min(m_needs.prompt_rows, prompt_length);
+    m_needs.prompt_queries = std::min(m_needs.prompt_queries, prompt_length);
+    for (at::Tensor& sums : m_prompt->sums) {
+        if (m_needs.prompt_sums)
+            sums = at::zeros({reader.num_heads, prompt_length},
+                             at::TensorOptions().dtype(at::kFloat).device(device));
+    }
+    const bool looks = m_needs.prompt_rows > 0 || m_needs.prompt_sums || m_needs.prompt_queries > 0;
+    if (looks && reader.num_heads != model.num_heads) {
+        throw Error(
+            "starting a run", fmt::format("cache policy {}", config.policy),
+            fmt::format("reads the prompt's attention, which is the teacher's, and the models have {} and {} "
+                        "query heads",
+                        reader.num_heads, model.num_heads),
+            "take one that does not look at the prompt: sliding_window, streaming_llm or random");
+    }
+}
+
+PolicyRunner::~PolicyRunner() = default;
+
+LayerHooks& PolicyRunner::again() {
+    return *m_again;
+}
+
+void PolicyRunner::finish_prompt(KvCache& cache) {
+    RL_ASSERT(m_prompt != nullptr && cache.length() == m_context.prompt_length);
+    RL_ASSERT(!m_needs.edits || cache.layout() == CacheLayout::pooled);
+    m_cache = &cache;
+    m_edits.emplace(cache);
+    m_prompt->edits.apply(*m_edits);
+    m_policy->finish_prompt(*m_edits);
+    cache.tell_edits();
+    m_prompt.reset();
+}
+
+void PolicyRunner::begin_step(int64_t step) {
+    RL_ASSERT(m_prompt == nullptr);
+    m_step = step;
+    m_edits->set_step(step);
+    std::ranges::fill(m_chosen, std::nullopt);
+    std::ranges::fill(m_entries_read, absent());
+}
+
+void PolicyRunner::refreshed(int64_t first_pos, int64_t n) {
+    m_policy->refreshed(first_pos, n, *m_edits);
+}
+
+std::shared_ptr<const CachePolicy> PolicyRunner::mark() const {
+    return m_policy->clone();
+}
+void PolicyRunner::restore(const CachePolicy& mark) {
+    m_policy = mark.clone();
+}
+
+std::vector<float> PolicyRunner::entries_held() const {
+    std::vector<float> held;
+    for (int64_t layer = 0; layer < m_context.layers; ++layer) {
+        int64_t entries = 0;
+        for (int64_t head = 0; head < m_context.kv_heads; ++head)
+            entries += std::ssize(m_cache->held(layer, head));
+        held.push_back(static_cast<float>(entries) / static_cast<float>(m_context.kv_heads));
+    }
+    return held;
+}
+
+LayerTaps PolicyRunner::taps(int64_t layer) const {
+    LayerTaps taps;
+    taps.raw_queries = m_needs.raw_queries;
+    if (m_prompt == nullptr) {
+        if (m_needs.row) taps.attention_from = 0;
+        return taps;
+    }
+    if (m_needs.prompt_rows > 0) taps.attention_from = m_context.prompt_length - m_needs.prompt_rows;
+    if (m_needs.prompt_sums) taps.sums = m_prompt->sums[static_cast<size_t>(layer)];
+    // The last layer runs its queries only where somebody asks for them.
+    if (m_needs.prompt_queries > 0) {
+        taps.attention_from = std::min(taps.attention_from, m_context.prompt_length - m_needs.prompt_queries);
+    }
+    return taps;
+}
+
+const HeadPositions* PolicyRunner::select(const LayerView& view) {
+    if (m_prompt != nullptr) return nullptr;
+    StepView step;
+    step.layer = view.layer;
+    step.position = view.positions.back();
+    step.step = m_step;
+    at::Tensor query;
+    if (m_needs.query) {
+        const at::Tensor& asked = m_needs.raw_queries ? view.raw_q : view.q;
+        step.query = cube_of(last_rows(asked, 1), query);
+    }
+    const HeadPositions* chosen = m_policy->before_attention(step, *m_edits);
+    if (chosen == nullptr) return nullptr;
+    for (const auto& positions : *chosen)
+        RL_ASSERT(!positions.empty() && positions.back() == step.position);
+    m_chosen[static_cast<size_t>(view.layer)] = *chosen;
+    return chosen;
+}
+
+void PolicyRunner::observe(const LayerView& view) {
+    if (m_prompt != nullptr) {
+        gather(view);
+    } else if (!view.left_out) {
+        watch(view);
+    }
+}
+
+void PolicyRunner::gather(const LayerView& view) {
+    const auto layer = static_cast<size_t>(view.layer);
+    const int64_t length = m_context.prompt_length, end = view.positions.back() + 1;
+    if (view.left_out) return;
+    const auto part = [&](const at::Tensor& rows, int64_t wanted, std::vector<at::Tensor>& parts) {
+        // The rows are those of the newest positions; of them, those of the prompt's last `wanted`.
+        const int64_t n = std::min(rows.size(0), end - (length - wanted));
+        if (n > 0) parts.push_back(last_rows(rows, n).clone());
+    };
+    if (m_needs.prompt_rows > 0 && view.attention.defined())
+        part(view.attention, m_needs.prompt_rows, m_prompt->rows[layer]);
+    if (m_needs.prompt_queries > 0 && view.q.defined())
+        part(m_needs.raw_queries ? view.raw_q : view.q, m_needs.prompt_queries, m_prompt->queries[layer]);
+    if (end < length) return;
+
+    PromptView prompt;
+    prompt.layer = view.layer;
+    prompt.length = length;
+    at::Tensor rows, sums, queries;
+    if (m_needs.prompt_rows > 0) {
+        at::Tensor all = at::zeros({m_needs.prompt_rows, m_context.heads, length});
+        int64_t first = 0;
+        for (const at::Tensor& some : m_prompt->rows[layer]) {
+            all.narrow(0, first, some.size(0)).narrow(2, 0, some.size(2)).copy_(some);
+            first += some.size(0);
+        }
+        RL_ASSERT(first == m_needs.prompt_rows);
+        prompt.rows = cube_of(all, rows);
+    }
+    if (m_needs.prompt_sums) prompt.sums = cube_of(m_prompt->sums[layer].unsqueeze(0), sums);
+    if (m_needs.prompt_queries > 0) {
+        prompt.queries = cube_of(at::cat(m_prompt->queries[layer]), queries);
+        RL_ASSERT(prompt.queries.n0 == m_needs.prompt_queries);
+    }
+    m_prompt->edits.set_source(*view.cache);
+    m_policy->read_prompt(prompt, m_prompt->edits);
+    m_prompt->rows[layer].clear();
+    m_prompt->queries[layer].clear();
+    m_prompt->sums[layer] = at::Tensor();
+}
+
+void PolicyRunner::watch(const LayerView& view) {
+    StepView step;
+    step.layer = view.layer;
+    step.position = view.positions.back();
+    step.step = m_step;
+    std::vector<std::span<const int64_t>> read;
+    int64_t entries = 0;
+    for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+        const auto at = static_cast<size_t>(head);
+        read.push_back(view.lists.empty()
+                           ? m_cache->held(view.layer, head)
+                           : std::span(view.lists[at].positions, static_cast<size_t>(view.lists[at].n)));
+        entries += std::ssize(read.back());
+    }
+    m_entries_read[static_cast<size_t>(view.layer)] =
+        static_cast<float>(entries) / static_cast<float>(m_context.kv_heads);
+    step.read = read;
+    at::Tensor query, row;
+    if (m_needs.query) {
+        const at::Tensor& asked = m_needs.raw_queries ? view.raw_q : view.q;
+        step.query = cube_of(last_rows(asked, 1), query);
+    }
+    if (m_needs.row) step.row = cube_of(last_rows(view.attention, 1), row);
+    m_policy->after_attention(step, *m_edits);
+}
+
+} // namespace refreshlab

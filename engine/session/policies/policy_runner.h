@@ -1,0 +1,80 @@
+#pragma once
+
+#include "engine/model/forward/layer_hooks.h"
+#include "engine/policies/cache_policy_config.h"
+#include "engine/session/policies/cache_edits.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace refreshlab {
+
+class KvCache;
+struct ModelConfig;
+
+/// A cache policy in a session: shows it what it needs of each pass, and makes its edits. The model knows no policy, and a policy
+/// knows no session. It is a hook of the passes that read the prompt and of every decode step; the last of the hooks, because what
+/// it evicts is gone for those after it.
+class PolicyRunner final : public LayerHooks {
+public:
+    /// \param config   checked
+    /// \param model    whose cache it is
+    /// \param reader   whose passes read the prompt: the model itself, or the teacher that hands its entries over
+    /// \param device   of the reader
+    /// Throws Error{bad_input}: the policy reads the prompt's attention, and the two have not the same query heads.
+    PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model, const ModelConfig& reader,
+                 at::Device device, int64_t prompt_length, uint64_t seed);
+    ~PolicyRunner() override;
+
+    /// How the cache must be laid out.
+    [[nodiscard]] const PolicyNeeds& needs() const { return m_needs; }
+
+    /// The prompt is read, and `cache` holds it: what the policy decided becomes true. The cache outlives this.
+    void finish_prompt(KvCache& cache);
+    /// Before the pass of a step.
+    void begin_step(int64_t step);
+    /// Of passes that read the newest token again: they read what its step read, as far as it is still held.
+    [[nodiscard]] LayerHooks& again();
+    /// Positions [first_pos, first_pos + n) were spliced.
+    void refreshed(int64_t first_pos, int64_t n);
+
+    /// The policy's state, for rewinds; and back to it.
+    [[nodiscard]] std::shared_ptr<const CachePolicy> mark() const;
+    void restore(const CachePolicy& mark);
+
+    [[nodiscard]] const CachePolicy& policy() const { return *m_policy; }
+    /// Entries that the cache holds, mean over the KV heads; [layers].
+    [[nodiscard]] std::vector<float> entries_held() const;
+    /// Entries that attention read in the last step, mean over the KV heads; [layers]. absent() where nothing is read.
+    [[nodiscard]] const std::vector<float>& entries_read() const { return m_entries_read; }
+
+    // --- LayerHooks ---
+    [[nodiscard]] LayerTaps taps(int64_t layer) const override;
+    [[nodiscard]] const HeadPositions* select(const LayerView& view) override;
+    void observe(const LayerView& view) override;
+
+private:
+    class Again;
+    struct Prompt; ///< what was gathered of it
+    void gather(const LayerView& view);
+    void watch(const LayerView& view);
+
+    PolicyContext m_context;
+    std::unique_ptr<CachePolicy> m_policy;
+    PolicyNeeds m_needs;
+    std::unique_ptr<Prompt> m_prompt;  ///< null once it is finished
+    std::optional<CacheEdits> m_edits; ///< of the cache, once there is one
+    KvCache* m_cache = nullptr;
+    int64_t m_step = 0;
+    std::vector<std::optional<HeadPositions>>
+        m_chosen; ///< per layer, of the last step; nothing: all that is held
+    std::vector<float> m_entries_read;
+    std::unique_ptr<Again> m_again;
+};
+
+} // namespace refreshlab

@@ -1,0 +1,100 @@
+#include "engine/base/error.h"
+#include "tests/engine/policies/fake_cache.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <set>
+
+using namespace refreshlab;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+std::string refusal(const json& value) {
+    try {
+        (void)cache_policy_from_json(value, "cache.json");
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return {};
+}
+
+std::string check(CachePolicyConfig config, int64_t context) {
+    try {
+        check_cache_policy(config, context, "a run");
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return {};
+}
+
+} // namespace
+
+TEST_CASE("every method says what it is, and a key means the same in all of them", "[policies]") {
+    REQUIRE(cache_methods().front().name == "full");
+    std::set<std::string_view> names;
+    std::map<std::string_view, CacheParameter> keys;
+    for (const CacheMethod& method : cache_methods()) {
+        INFO(method.name);
+        CHECK(names.insert(method.name).second);
+        CHECK_FALSE(method.label.empty());
+        CHECK_FALSE(method.summary.empty());
+        CHECK_FALSE(method.cost.empty());
+        CHECK_FALSE(method.source.empty());
+        REQUIRE(method.make != nullptr);
+        std::set<std::string_view> own;
+        for (const CacheParameter& parameter : method.parameters) {
+            INFO(parameter.key);
+            CHECK(own.insert(parameter.key).second);
+            CHECK_FALSE(parameter.help.empty());
+            CHECK((parameter.fallback >= parameter.min && parameter.fallback <= parameter.max));
+            CHECK((parameter.slider_min >= parameter.min && parameter.slider_max <= parameter.max));
+            const CacheParameter& first = keys.emplace(parameter.key, parameter).first->second;
+            CHECK(first.kind == parameter.kind);
+            CHECK(first.min == parameter.min);
+            CHECK(first.max == parameter.max);
+            CHECK(first.unit == parameter.unit);
+            CHECK(first.help == parameter.help);
+            CHECK(first.choices == parameter.choices);
+        }
+        const CachePolicyConfig config = cache_policy_defaults(method.name, "a test");
+        CHECK(check(config, 1 << 20).empty());
+        CHECK(cache_policy_from_json(to_json(config), "a test") == config);
+    }
+}
+
+TEST_CASE("cache policies are read strictly, in one line", "[policies]") {
+    const CachePolicyConfig config =
+        cache_policy_from_json({{"policy", "snapkv"}, {"budget", 64}, {"pool", "mean"}}, "cache.json");
+    CHECK(config.values.at("budget") == 64);
+    CHECK(config.values.at("pool") == 1);
+    CHECK(config.values.at("window") == 32);
+    CHECK_THAT(refusal({{"policy", "snapk"}}), ContainsSubstring("did you mean snapkv"));
+    CHECK_THAT(refusal({{"budget", 3}}), ContainsSubstring("must name a cache policy"));
+    CHECK_THAT(refusal({{"policy", "h2o"}, {"budgets", 3}}), ContainsSubstring("budget"));
+    for (const json& value : {json(0), json(2.5), json(-1), json("64"), json(nullptr)})
+        CHECK_THAT(refusal({{"policy", "h2o"}, {"budget", value}}), ContainsSubstring("budget"));
+    CHECK_THAT(refusal({{"policy", "h2o"}, {"group", "middle"}}), ContainsSubstring("max, mean"));
+}
+
+TEST_CASE("what a run cannot hold is refused", "[policies]") {
+    CachePolicyConfig config = cache_policy_defaults("h2o", "a test");
+    CHECK_THAT(check(config, 512), ContainsSubstring("2048 entries are more than the 512"));
+    config.values["budget"] = 512;
+    CHECK(check(config, 512).empty());
+    config.values["budget"] = 0.5;
+    CHECK_THAT(check(config, 512), ContainsSubstring("out of range"));
+    config.values["budget"] = 8.5;
+    CHECK_THAT(check(config, 512), ContainsSubstring("not a whole number"));
+    config = cache_policy_defaults("snapkv", "a test");
+    config.values["kernel"] = 4;
+    CHECK_THAT(check(config, 4096), ContainsSubstring("is even"));
+    config.values.erase("kernel");
+    CHECK_THAT(check(config, 4096), ContainsSubstring("is missing"));
+    config.policy = "h20";
+    CHECK_THAT(check(config, 4096), ContainsSubstring("h2o"));
+}

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "engine/policies/cache_method.h"
+#include "engine/policies/cache_policy_config.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::test {
+
+/// A cache of positions alone, with keys that a test sets.
+class FakeCache final : public CacheEditor {
+public:
+    FakeCache(int64_t layers, int64_t kv_heads, int64_t length, int64_t head_dim = 2)
+        : m_kv_heads(kv_heads)
+        , m_head_dim(head_dim)
+        , m_held(static_cast<size_t>(layers * kv_heads), std::vector<int64_t>(static_cast<size_t>(length)))
+        , m_keys(512, std::vector<float>(static_cast<size_t>(head_dim), 0.0F)) {
+        for (auto& held : m_held)
+            std::iota(held.begin(), held.end(), 0);
+    }
+    void append(int64_t position) {
+        for (auto& held : m_held)
+            held.push_back(position);
+    }
+    [[nodiscard]] const std::vector<int64_t>& of(int64_t layer, int64_t head) const {
+        return m_held[static_cast<size_t>(layer * m_kv_heads + head)];
+    }
+    std::vector<float>& key(int64_t position) { return m_keys[static_cast<size_t>(position)]; }
+
+    [[nodiscard]] std::span<const int64_t> held(int64_t layer, int64_t head) const override {
+        return of(layer, head);
+    }
+    [[nodiscard]] std::vector<float> keys(int64_t, int64_t,
+                                          std::span<const int64_t> positions) const override {
+        std::vector<float> all;
+        for (const int64_t p : positions)
+            all.insert(all.end(), m_keys[static_cast<size_t>(p)].begin(),
+                       m_keys[static_cast<size_t>(p)].end());
+        return all;
+    }
+    [[nodiscard]] std::vector<float> values(int64_t layer, int64_t head,
+                                            std::span<const int64_t> positions) const override {
+        return keys(layer, head, positions);
+    }
+    void evict(int64_t layer, int64_t head, std::span<const int64_t> positions) override {
+        auto& held = m_held[static_cast<size_t>(layer * m_kv_heads + head)];
+        const std::vector<int64_t> gone(positions.begin(), positions.end());
+        std::vector<int64_t> left;
+        std::ranges::set_difference(held, gone, std::back_inserter(left));
+        held = left;
+    }
+    void merge_away(int64_t layer, int64_t head, std::span<const int64_t> positions) override {
+        evict(layer, head, positions);
+    }
+    void rewrite(int64_t, int64_t, std::span<const int64_t> positions, std::span<const float> keys,
+                 std::span<const float>) override {
+        const auto d = static_cast<size_t>(m_head_dim);
+        for (size_t i = 0; i < positions.size(); ++i)
+            std::ranges::copy(keys.subspan(i * d, d), m_keys[static_cast<size_t>(positions[i])].begin());
+    }
+
+private:
+    int64_t m_kv_heads, m_head_dim;
+    std::vector<std::vector<int64_t>> m_held;
+    std::vector<std::vector<float>> m_keys; ///< by position, the same in all heads
+};
+
+using Values = std::initializer_list<std::pair<const char*, double>>;
+
+inline std::unique_ptr<CachePolicy> make(const char* name, Values values, const PolicyContext& context) {
+    CachePolicyConfig config = cache_policy_defaults(name, "a test");
+    for (const auto& [key, value] : values)
+        config.values.find(key)->second = value;
+    check_cache_policy(config, 1 << 20, "a test");
+    return make_cache_policy(config, context);
+}
+
+/// Rows of attention, [n0][n1][n2], with the view of them.
+struct Rows {
+    std::vector<float> numbers;
+    Cube cube;
+    Rows(std::vector<float> all, int64_t n0, int64_t n1)
+        : numbers(std::move(all))
+        , cube{numbers.data(), n0, n1, std::ssize(numbers) / (n0 * n1)} {}
+    Rows(const Rows&) = delete;
+};
+
+} // namespace refreshlab::test

@@ -1,0 +1,265 @@
+// The panel Landscape: computed, drawn, dragged, clicked, run for real, opened from a file, refused.
+#include "engine/landscape/best_schedule.h"
+#include "engine/landscape/landscape_store.h"
+#include "engine/landscape/staircase.h"
+#include "engine/record/recording/recording.h"
+#include "engine/record/trace/trace_store.h"
+#include "tests/gui/robot.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace refreshlab::gui {
+
+namespace {
+
+constexpr const char* policy_row = "landscape/row/1";
+constexpr const char* best_row = "landscape/row/3";
+
+std::string row(Robot& r, const char* name) {
+    r.frames(2);
+    return r.ctx().landmarks.text(name);
+}
+
+/// Layout Landscape, in small type: the window of the tests is small.
+void show_panel(Robot& r) {
+    while (r.enabled("view.scale_down")) {
+        r.ctx().run_action("view.scale_down");
+        r.frames(2);
+    }
+    r.act("view.layout.landscape");
+    r.frames(8);
+}
+
+/// A finished run of `tokens` in layout Landscape, and its landscape.
+void compute(Robot& r, int32_t tokens = 40) {
+    RunConfig config = r.config(tokens);
+    config.policy = preset_policy("entropy");
+    config.policy.triggers[0].threshold = 2;
+    config.policy.triggers[0].cooldown = 0;
+    config.policy.triggers[0].every = 1;
+    r.start(config, tokens - 4);
+    show_panel(r);
+    r.engine().send(command::Resume{});
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    r.act("landscape.compute");
+    GUI_CHECK(r.until(
+        [&] {
+            const auto& state = r.status()->landscape;
+            return state && !state->computing && state->landscape && state->landscape->complete() &&
+                   state->run_id == r.recording()->info().id && r.ctx().landscape == state->landscape;
+        },
+        20000));
+    r.frames(4);
+}
+
+void go_back(Robot& r) {
+    r.act("view.layout.explore");
+    r.frames(4);
+}
+
+std::string told(const Staircase& stairs, const Landscape& landscape) {
+    return fmt::format("{} {:+.3f}", stairs.refreshes.size(), stairs.loss - landscape.mean_teacher_loss());
+}
+
+void is_computed_and_drawn(Robot& r) {
+    compute(r);
+    GUI_CHECK(r.shows("What refreshes do for the 40 tokens that were written"));
+    const auto map = r.box("landscape/map");
+    GUI_CHECK(map.width > 200 && map.height > 150);
+    r.move_away();
+    // Above the diagonal the picture, below it the ground.
+    const Image seen = r.look();
+    std::set<uint32_t> colours;
+    for (double x = 0.1; x < 0.98; x += 0.01) {
+        const auto at = [&](double y) {
+            return seen.at(static_cast<double>(map.x) + x * static_cast<double>(map.width),
+                           static_cast<double>(map.y) + y * static_cast<double>(map.height));
+        };
+        colours.insert(at(x * 0.3));
+        if (x < 0.9) GUI_CHECK(colour_distance(at(x + 0.08), r.ctx().theme.plot_background) < 12);
+    }
+    GUI_CHECK(colours.size() > 10);
+    // The numbers are those of the engine's own functions.
+    const Landscape& landscape = *r.ctx().landscape;
+    GUI_CHECK(row(r, policy_row) == told(walk_policy(landscape, r.ctx().drafts.policy()), landscape));
+    // Hover tells, a click selects everywhere.
+    r.move(map.x + map.width * 0.51F, map.y + map.height * 0.1F);
+    GUI_CHECK(r.shows("Last refresh at step") && r.shows("Above the teacher"));
+    r.te->MouseClick(0);
+    r.frames(2);
+    GUI_CHECK(r.ctx().selection.step == 20);
+    // Zoomed by the wheel, and whole again.
+    r.te->MouseWheelY(4);
+    r.frames(2);
+    GUI_CHECK(r.shows("Whole"));
+    r.te->ItemClick("//Landscape/Whole");
+    r.frames(2);
+    GUI_CHECK(!r.shows("Whole"));
+    // Another value.
+    r.te->SetRef("//Landscape");
+    r.te->ComboClick("##value/Entropy (bits)");
+    r.frames(3);
+    GUI_CHECK(r.ctx().landmarks.text("landscape/value") == "Entropy");
+    r.te->ComboClick("##value/Loss above the teacher (nats)");
+    r.te->SetRef("");
+    // The text is coloured by what a refresh would have gained.
+    r.ctx().coloured_signal = std::string(ui::gain_colouring);
+    r.frames(3);
+    GUI_CHECK(r.shows("Gain of a refresh before"));
+    GUI_CHECK(r.ctx().refresh_gains.size() == 39);
+    r.ctx().coloured_signal = "entropy_bits";
+    r.ctx().select_step(std::nullopt);
+    go_back(r);
+}
+
+void a_dragged_line_moves_its_staircase(Robot& r) {
+    compute(r);
+    const Landscape& landscape = *r.ctx().landscape;
+    const std::string before = row(r, policy_row);
+    const auto line = r.box("signals/threshold/entropy_bits");
+    r.move(line.x + line.width * 0.4F, line.y + line.height / 2);
+    r.drag_by(0, -r.box("signals/plot/entropy_bits").height * 0.6F, 6);
+    GUI_CHECK(!r.ctx().drafts.edited_key().empty());
+    // While it is held: exactly what the planner does with the value of this frame.
+    const std::string held = row(r, policy_row);
+    GUI_CHECK(held == told(walk_policy(landscape, r.ctx().drafts.policy()), landscape));
+    GUI_CHECK(held != before);
+    r.te->MouseUp(0);
+    r.frames(3);
+    go_back(r);
+}
+
+/// What the table says of the best is what the run then does.
+void the_best_schedule_wins(Robot& r) {
+    compute(r);
+    const auto landscape = r.ctx().landscape;
+    GUI_CHECK(r.until([&] { return r.ctx().best_schedule.has_value(); }, 200));
+    const Schedule best = *r.ctx().best_schedule;
+    const Staircase policy = walk_policy(*landscape, r.ctx().drafts.policy());
+    GUI_CHECK(best.steps.size() == policy.refreshes.size());
+    const auto finished = [&](const std::shared_ptr<const Recording>& before) {
+        return r.until(
+            [&] {
+                return r.recording() != before && r.status()->state == EngineState::finished &&
+                       r.ctx().recording == r.recording();
+            },
+            20000);
+    };
+    const auto first = r.recording();
+    r.act("landscape.run_best");
+    GUI_CHECK(finished(first));
+    r.frames(4);
+    GUI_CHECK(r.recording()->token_ids() == landscape->info().tokens);
+    GUI_CHECK(r.recording()->refreshes().size() == best.steps.size());
+    GUI_CHECK(r.ctx().landscape == landscape); // the same text: the same landscape
+    GUI_CHECK(r.ctx().landmarks.text("landscape/measured") ==
+              fmt::format("best {} {} {:.9f}", best.steps.size(), best.steps.size(), best.loss));
+    // And the policy of before, for real: it does no better.
+    const auto second = r.recording();
+    r.act("landscape.run_policy");
+    GUI_CHECK(finished(second));
+    r.frames(4);
+    GUI_CHECK(r.recording()->refreshes().size() == policy.refreshes.size());
+    GUI_CHECK(r.ctx().landmarks.text("landscape/measured") ==
+              fmt::format("entropy {} {:.9f}", policy.refreshes.size(), policy.loss));
+    GUI_CHECK(best.loss <= policy.loss);
+    go_back(r);
+}
+
+void stays_with_a_saved_run(Robot& r) {
+    namespace fs = std::filesystem;
+    compute(r, 24);
+    const auto landscape = r.ctx().landscape;
+    const fs::path path = Robot::scratch("landscape.rlt");
+    fs::remove(path);
+    r.act("file.save_trace");
+    r.te->ItemInputValue("//Save trace/##path", path.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + path.string()) > 0; }));
+    const auto stored = load_landscapes(path);
+    GUI_CHECK(stored.size() == 1 && stored[0].landscape->rows() == landscape->rows());
+    // Another run has no landscape; the file brings it along.
+    RunConfig another = r.config();
+    another.prompt = "Write a chronicle of 2 companies.";
+    r.start(another, 5);
+    GUI_CHECK(!r.ctx().landscape);
+    show_panel(r);
+    GUI_CHECK(r.shows("Compute the landscape"));
+    r.window().shell().open_trace(path);
+    GUI_CHECK(r.until([&] { return r.ctx().landscape != nullptr; }, 2000));
+    r.frames(3);
+    GUI_CHECK(r.find("landscape/map"));
+    GUI_CHECK(r.shows("What refreshes do for the 24 tokens"));
+    r.act("file.close_trace");
+    r.frames(3);
+    GUI_CHECK(!r.ctx().landscape);
+    fs::remove(path);
+    go_back(r);
+}
+
+void what_cannot_be_is_said(Robot& r) {
+    compute(r, 24);
+    // A windowed policy has no staircase, and says why.
+    RefreshPolicy windowed = preset_policy("window");
+    r.ctx().drafts.set_policy(r.engine(), windowed);
+    r.frames(3);
+    GUI_CHECK(row(r, policy_row).find("windowed") != std::string::npos);
+    GUI_CHECK(!row(r, best_row).empty());
+    // One model alone.
+    RunConfig alone = r.config(12);
+    alone.mode = Mode::teacher;
+    alone.policy = RefreshPolicy{};
+    alone.seed = 5;
+    alone.sampler.temperature = 1;
+    r.start(alone, 6);
+    show_panel(r);
+    GUI_CHECK(!r.enabled("landscape.compute"));
+    GUI_CHECK(r.shows("It takes a teacher and a student"));
+    GUI_CHECK(!r.enabled("landscape.run_best") && !r.enabled("landscape.run_policy"));
+    // A landscape of another text is not shown with this one.
+    GUI_CHECK(!r.ctx().landscape);
+    GUI_CHECK(r.shows("The landscape that is here is"));
+    go_back(r);
+}
+
+void is_cancelled(Robot& r) {
+    RunConfig config = r.config(400);
+    r.start(config, 120);
+    show_panel(r);
+    r.act("landscape.compute");
+    GUI_CHECK(r.until(
+        [&] {
+            const auto& state = r.status()->landscape;
+            return state && state->computing && state->landscape && state->run_id == r.recording()->info().id;
+        },
+        5000));
+    r.frames(2);
+    r.te->ItemClick("//Landscape/Cancel");
+    GUI_CHECK(r.until([&] { return !r.status()->landscape->computing; }, 2000));
+    GUI_CHECK(r.status()->state == EngineState::paused);
+    GUI_CHECK(!r.status()->landscape->landscape->complete());
+    r.frames(3);
+    GUI_CHECK(r.shows("rows are there") && r.shows("Compute the rest"));
+    GUI_CHECK(r.find("landscape/map"));
+    go_back(r);
+}
+
+} // namespace
+
+std::vector<Case> landscape_cases() {
+    return {
+        {"landscape", "LA1 computed for a run's text, drawn, told, selected", is_computed_and_drawn},
+        {"landscape", "LA2 a dragged entropy line moves its staircase and its number",
+         a_dragged_line_moves_its_staircase},
+        {"landscape", "LA4 the best schedule is run, and wins by what was said", the_best_schedule_wins},
+        {"landscape", "LA5 a saved run keeps its landscape, and brings it along", stays_with_a_saved_run},
+        {"landscape", "LA6 windowed policies, one model, another text: refused with the reason",
+         what_cannot_be_is_said},
+        {"landscape", "LA7 a landscape is cancelled and its rows stay", is_cancelled},
+    };
+}
+
+} // namespace refreshlab::gui

@@ -1,0 +1,262 @@
+// Loss against refreshes: what thresholds give, blind placement, and what nobody can go below.
+#include "engine/base/error.h"
+#include "engine/signals/registry.h"
+#include "ui/base/colour.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/text.h"
+#include "ui/draw/tooltips.h"
+#include "ui/panels/landscape/landscape_panel.h"
+#include "ui/scene/policy/thresholds.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+#include <implot.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace refreshlab::ui {
+
+namespace {
+
+const Trigger& trigger_of(const FrontierCurve& curve) {
+    return curve.policy.triggers[curve.trigger];
+}
+
+std::string curve_label(const UiContext& ctx, const FrontierCurve& curve) {
+    const std::string& signal = trigger_of(curve).signal;
+    const Signal* known = ctx.find_signal_info(signal);
+    return known ? std::string(known->label) : signal;
+}
+
+Colour curve_colour(const Theme& theme, const FrontierCurve& curve) {
+    return theme.signal(trigger_of(curve).signal);
+}
+
+/// A line of points, in the order in which they are.
+void plot_line(const char* id, const std::vector<double>& x, const std::vector<double>& y, Colour colour,
+               float width) {
+    if (x.empty()) return;
+    ImPlotSpec spec;
+    spec.LineColor = ImGui::ColorConvertU32ToFloat4(colour);
+    spec.LineWeight = width;
+    ImPlot::PlotLine(id, x.data(), y.data(), static_cast<int>(x.size()), spec);
+}
+
+int count_label(double value, char* buffer, int size, void*) {
+    return std::snprintf(buffer, static_cast<size_t>(size), "%s",
+                         format_thousands(std::llround(value)).c_str());
+}
+
+} // namespace
+
+/// The names of the curves below the plot, in as many lines as they need. \return their height
+float LandscapePanel::draw_curve_names(const UiContext& ctx, PixelBox place, bool measure) {
+    const float em = ImGui::GetFontSize(), box = std::round(0.65F * em), line = ImGui::GetTextLineHeight();
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    float x = place.x, y = place.y;
+    const auto entry = [&](const std::string& name, Colour colour, bool strong) {
+        const float width = box + 0.4F * em + text_width(name);
+        if (x > place.x && x + width > place.x + place.width) {
+            x = place.x;
+            y += line;
+        }
+        if (!measure) {
+            list->AddRectFilled({x, y + line / 2 - (strong ? 2.0F : 1.0F)},
+                                {x + box, y + line / 2 + (strong ? 2.0F : 1.0F)}, colour);
+            text_at(list, {x + box + 0.4F * em, y}, strong ? ctx.theme.text : ctx.theme.text_muted, name);
+        }
+        x += width + 0.9F * em;
+    };
+    entry("best possible", colour_of(ctx.theme, StairsOf::best), true);
+    entry("blind, mean", colour_of(ctx.theme, StairsOf::blind), true);
+    if (const auto* curves = m_frontiers.answer())
+        for (const FrontierCurve& curve : *curves)
+            entry(curve_label(ctx, curve) + (curve.of_draft ? " (this policy)" : ""),
+                  curve_colour(ctx.theme, curve), curve.of_draft);
+    return y + line - place.y;
+}
+
+void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox place) {
+    const float em = f.em;
+    float names = draw_curve_names(ctx, place, true) + 0.3F * em;
+    if (place.height - names < 8 * em || names > 0.35F * place.height) names = 0; // tooltips tell them
+    const ImVec2 size(place.width, place.height - names);
+    if (size.x < 10 * em || size.y < 5 * em) return;
+    const ShownStairs& policy =
+        stairs(StairsOf::policy).there() ? stairs(StairsOf::policy) : stairs(StairsOf::run);
+    const auto counts =
+        static_cast<double>(shown_counts(f.landscape->num_tokens(), policy.there() ? policy.refreshes() : 0));
+    const BestAnswer* found = m_bests.answer();
+    const double none = f.landscape->has_row(0) ? f.landscape->mean_loss_without_refresh() - f.teacher : 1;
+    double least = 0;
+    if (found && found->best && !found->best->empty()) {
+        const size_t k = std::min(found->best->size() - 1, static_cast<size_t>(counts));
+        least = best_of_at_most(*found->best, k).loss - f.teacher;
+    }
+    const double margin = std::max((none - least) * 0.08, 1e-3);
+    // An item that takes clicks and opens the menu, before the plot, which would else take the mouse. Where the plot was.
+    bool pressed = false;
+    if (m_frontier_box.width > 0) {
+        ImGui::SetCursorScreenPos({m_frontier_box.x, m_frontier_box.y});
+        pressed = ImGui::InvisibleButton("frontier points", {m_frontier_box.width, m_frontier_box.height});
+        m_frontier_menu.draw("##frontier menu", [&] {
+            return std::vector<CopyItem>{{"Copy the frontiers as CSV", frontier_csv(f)}};
+        });
+    }
+    ImGui::SetCursorScreenPos({place.x, place.y});
+    ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(4, 5));
+    ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
+    if (ImPlot::BeginPlot("##frontier", size,
+                          ImPlotFlags_NoTitle | ImPlotFlags_NoLegend | ImPlotFlags_NoMouseText |
+                              ImPlotFlags_NoMenus | ImPlotFlags_NoBoxSelect | ImPlotFlags_NoInputs)) {
+        const char* upright = size.y > 13 * em ? "Loss above the teacher (nats)" : "above (nats)";
+        ImPlot::SetupAxis(ImAxis_X1, "refreshes");
+        ImPlot::SetupAxis(ImAxis_Y1, upright);
+        ImPlot::SetupAxisFormat(ImAxis_X1, count_label);
+        ImPlot::SetupAxisLimits(ImAxis_X1, -0.03 * counts, counts, ImPlotCond_Always);
+        ImPlot::SetupAxisLimits(ImAxis_Y1, least - margin, none + 3 * margin, ImPlotCond_Always);
+        ImPlot::SetupFinish();
+        const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
+        m_frontier_box = {low.x, low.y, extent.x, extent.y};
+        ctx.landmarks.set("landscape/frontier", m_frontier_box);
+        plot_curves(ctx, f);
+        plot_boundaries(ctx, f);
+        plot_shown(ctx, f);
+        hover_frontier(ctx, f);
+        ImPlot::EndPlot();
+    }
+    ImPlot::PopStyleVar(2);
+    if (pressed && m_hit) take_point(ctx, *m_hit);
+    if (names > 0)
+        static_cast<void>(
+            draw_curve_names(ctx, {place.x, place.y + size.y + 0.2F * em, place.width, names}, false));
+}
+
+/// What nobody can go below, and blind placement.
+void LandscapePanel::plot_boundaries(const UiContext& ctx, const Frame& f) {
+    const BestAnswer* found = m_bests.answer();
+    if (!found || !found->best) return;
+    const float width = std::max(2.0F, f.em * 0.15F);
+    std::vector<double> x, y;
+    for (size_t k = 0; k < found->best->size(); ++k) {
+        x.push_back(static_cast<double>(k));
+        y.push_back((*found->best)[k].loss - f.teacher);
+    }
+    plot_line("##best", x, y, colour_of(ctx.theme, StairsOf::best), width);
+    x.clear();
+    y.clear();
+    for (const BlindPlacement& blind : found->blind) {
+        x.push_back(static_cast<double>(blind.refreshes));
+        y.push_back(blind.mean_loss - f.teacher);
+    }
+    plot_line("##blind", x, y, colour_of(ctx.theme, StairsOf::blind), width);
+}
+
+void LandscapePanel::plot_curves(UiContext& ctx, const Frame& f) {
+    const auto* curves = m_frontiers.answer();
+    if (curves == nullptr) return;
+    for (size_t c = 0; c < curves->size(); ++c) {
+        const FrontierCurve& curve = (*curves)[c];
+        std::vector<double> x, y;
+        for (const FrontierPoint& point : curve.points) {
+            x.push_back(static_cast<double>(point.refreshes));
+            y.push_back(point.loss - f.teacher);
+        }
+        const Colour colour = curve_colour(ctx.theme, curve);
+        const std::string id = fmt::format("##curve {}", c);
+        plot_line(id.c_str(), x, y, with_alpha(colour, curve.of_draft ? 1.0F : 0.75F),
+                  curve.of_draft ? f.em * 0.15F : 1.0F);
+        ImDrawList* list = ImPlot::GetPlotDrawList();
+        ImPlot::PushPlotClipRect();
+        for (size_t p = 0; p < x.size(); ++p) {
+            const ImVec2 at = ImPlot::PlotToPixels(x[p], y[p]);
+            list->AddCircleFilled(at, f.em * (curve.of_draft ? 0.2F : 0.13F), colour);
+            if (curve.of_draft) ctx.landmarks.set(fmt::format("landscape/point/{}", p), {at.x, at.y, 1, 1});
+        }
+        ImPlot::PopPlotClipRect();
+    }
+}
+
+/// The staircases of the picture as points.
+void LandscapePanel::plot_shown(const UiContext& ctx, const Frame& f) {
+    ImDrawList* list = ImPlot::GetPlotDrawList();
+    ImPlot::PushPlotClipRect();
+    for (const ShownStairs& shown : m_stairs) {
+        if (!shown.there()) continue;
+        const ImVec2 at = ImPlot::PlotToPixels(static_cast<double>(shown.refreshes()), shown.above_teacher);
+        const float r = f.em * 0.36F;
+        list->AddCircleFilled(at, r + 1.5F, ctx.theme.plot_background);
+        if (shown.of == StairsOf::run)
+            list->AddRect({at.x - r, at.y - r}, {at.x + r, at.y + r}, colour_of(ctx.theme, shown.of), 0,
+                          2.0F);
+        else
+            list->AddCircle(at, r, colour_of(ctx.theme, shown.of), 0, 2.5F);
+    }
+    ImPlot::PopPlotClipRect();
+}
+
+void LandscapePanel::hover_frontier(UiContext& ctx, const Frame& f) {
+    m_hit.reset();
+    const auto* curves = m_frontiers.answer();
+    const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
+    const ImVec2 mouse = ImGui::GetIO().MousePos;
+    const bool inside =
+        mouse.x >= low.x && mouse.x < low.x + extent.x && mouse.y >= low.y && mouse.y < low.y + extent.y;
+    if (curves == nullptr || !inside ||
+        !ImGui::IsWindowHovered(ImGuiHoveredFlags_AllowWhenBlockedByActiveItem))
+        return;
+    const auto x_of = [](double count) { return static_cast<double>(ImPlot::PlotToPixels(count, 0).x); };
+    const auto y_of = [&](double loss) {
+        return static_cast<double>(ImPlot::PlotToPixels(0, loss - f.teacher).y);
+    };
+    m_hit = nearest_point(*curves, static_cast<double>(mouse.x), static_cast<double>(mouse.y),
+                          static_cast<double>(f.em), x_of, y_of);
+    if (!m_hit) return;
+    const FrontierCurve& curve = (*curves)[m_hit->curve];
+    const FrontierPoint& point = curve.points[m_hit->point];
+    const ImVec2 at = ImPlot::PlotToPixels(static_cast<double>(point.refreshes), point.loss - f.teacher);
+    ImPlot::GetPlotDrawList()->AddCircle(at, f.em * 0.45F, ctx.theme.text, 0, 1.5F);
+    if (begin_plot_tip({low.x, low.y, extent.x, extent.y})) {
+        const Signal* signal = ctx.find_signal_info(trigger_of(curve).signal);
+        ImGui::TextUnformatted(fmt::format("{} at {}", curve_label(ctx, curve),
+                                           format_value(point.threshold, signal ? signal->unit : ""))
+                                   .c_str());
+        ImGui::TextUnformatted(
+            fmt::format("{} {}: {} nats above the teacher", format_thousands(point.refreshes),
+                        point.refreshes == 1 ? "refresh" : "refreshes", format_number(point.loss - f.teacher))
+                .c_str());
+        ImGui::TextDisabled(curve.of_draft ? "A click sets this threshold" : "A click makes this the policy");
+        end_plot_tip();
+    }
+}
+
+/// The threshold of the policy's own trigger, or another policy: one undo entry either way.
+void LandscapePanel::take_point(UiContext& ctx, const FrontierHit& hit) {
+    const FrontierCurve& curve = (*m_frontiers.answer())[hit.curve];
+    const FrontierClick click = frontier_click(ctx.drafts.policy(), curve, curve.points[hit.point]);
+    try_edit(ctx, [&] {
+        if (!click.trigger) return ctx.drafts.set_policy(ctx.engine, click.policy);
+        const std::string& signal = ctx.drafts.policy().triggers[*click.trigger].signal;
+        for (const ThresholdLine& line : threshold_lines(ctx.drafts, signal))
+            if (line.trigger == *click.trigger) ctx.drafts.edit(ctx.engine, line.key, click.threshold);
+    });
+}
+
+std::string LandscapePanel::frontier_csv(const Frame& f) {
+    std::string text = "policy,threshold,refreshes,loss_above_teacher\n";
+    if (const auto* curves = m_frontiers.answer())
+        for (const FrontierCurve& curve : *curves)
+            for (const FrontierPoint& point : curve.points)
+                text += fmt::format("{},{},{},{}\n", trigger_of(curve).signal, exact_number(point.threshold),
+                                    point.refreshes, point.loss - f.teacher);
+    if (const BestAnswer* found = m_bests.answer(); found && found->best)
+        for (size_t k = 0; k < found->best->size(); ++k)
+            text += fmt::format("best,,{},{}\n", k, (*found->best)[k].loss - f.teacher);
+    return text;
+}
+
+} // namespace refreshlab::ui

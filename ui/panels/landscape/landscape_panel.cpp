@@ -1,0 +1,203 @@
+#include "ui/panels/landscape/landscape_panel.h"
+
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/scene/maps/heatmap.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace refreshlab::ui {
+
+namespace {
+
+/// Up to so many tokens it is worked out within the frame that asks for it.
+constexpr int64_t at_once_tokens = 700, at_once_schedules = 300;
+
+} // namespace
+
+std::unique_ptr<Panel> make_landscape_panel() {
+    return std::make_unique<LandscapePanel>();
+}
+
+std::shared_ptr<const CellPyramid> LandscapePanel::make_pyramid(const PyramidQuestion& question) {
+    return std::make_shared<CellPyramid>(question.landscape, question.value);
+}
+
+LandscapePanel::ColouredImage LandscapePanel::make_image(const ImageQuestion& question) {
+    ColouredImage coloured;
+    coloured.image = question.pyramid->image(question.region, question.texels);
+    ColourScale scale;
+    scale.map = colour_map(question.map);
+    scale.min = question.low;
+    scale.max = question.high;
+    coloured.rgba.resize(coloured.image.values.size());
+    colour_values(coloured.image.values, scale, coloured.rgba);
+    return coloured;
+}
+
+LandscapePanel::BestAnswer LandscapePanel::find_best(const BestQuestion& question) {
+    BestAnswer answer;
+    const Landscape& landscape = *question.landscape;
+    if (!landscape.has_row(0)) return answer;
+    answer.best = std::make_shared<const std::vector<Schedule>>(best_schedules(landscape, question.counts));
+    constexpr int64_t most_blind = 64;
+    for (int64_t k = 1; k <= std::min(question.counts, most_blind); ++k)
+        if (auto placement = blind_placement(landscape, k)) answer.blind.push_back(std::move(*placement));
+    return answer;
+}
+
+Colour LandscapePanel::colour_of(const Theme& theme, StairsOf of) {
+    switch (of) {
+    case StairsOf::run:
+        return theme.text;
+    case StairsOf::policy:
+        return theme.accent_ink;
+    case StairsOf::blind:
+        return theme.signal("mc_variance");
+    case StairsOf::best:
+        return theme.signal("top1_hit");
+    }
+    return theme.text;
+}
+
+void LandscapePanel::ask(UiContext& ctx, const Frame& f) {
+    const bool at_once = f.landscape->num_tokens() <= at_once_tokens;
+    const auto values = cell_values(*f.landscape);
+    if (std::ranges::find(values, m_value) == values.end()) m_value = {};
+    m_view.show(f.landscape->num_rows());
+    m_pyramids.ask({ctx.landscape, m_value}, at_once);
+    if (const auto* pyramid = m_pyramids.answer()) m_pyramid = *pyramid;
+    m_bests.ask({ctx.landscape, best_counts(f.landscape->num_tokens())},
+                f.landscape->num_tokens() <= at_once_schedules);
+    m_frontiers.ask(frontier_question(ctx.landscape, ctx.drafts.policy()), false);
+    if (m_pyramids.busy() || m_bests.busy() || m_frontiers.busy()) ctx.host.keep_awake(0.2);
+}
+
+/// The run's and the policy's way, exactly and at once; then blind placement and the best schedule of the policy's count.
+void LandscapePanel::ask_stairs(UiContext& ctx, const Frame& f) {
+    const BestAnswer* found = m_bests.answer();
+    const auto best = found ? found->best : nullptr;
+    StairsKey key{ctx.landscape, best, ctx.drafts.policy(), refreshes_of(*ctx.recording, ctx.steps)};
+    if (m_stairs_key != key) {
+        const std::span<const Schedule> schedules =
+            best ? std::span<const Schedule>(*best) : std::span<const Schedule>();
+        stairs(StairsOf::run) = stairs_of_run(*f.landscape, key.run, schedules);
+        stairs(StairsOf::policy) = stairs_of_policy(*f.landscape, key.policy, schedules);
+        m_stairs_key = std::move(key);
+    }
+    stairs(StairsOf::run).name = "This run";
+    const ShownStairs& policy = stairs(StairsOf::policy);
+    const ShownStairs& counted = policy.there() ? policy : stairs(StairsOf::run);
+    const int64_t k = counted.there() ? counted.refreshes() : 0;
+    m_counts.ask({ctx.landscape, best, k}, f.landscape->num_tokens() <= at_once_tokens);
+    if (m_counts.busy()) ctx.host.keep_awake(0.2);
+    if (const CountAnswer* answer = m_counts.answer()) {
+        stairs(StairsOf::blind) = answer->blind;
+        stairs(StairsOf::best) = answer->best;
+        m_placement = answer->placement;
+    }
+    stairs(StairsOf::blind).name = "Blind, at best";
+    stairs(StairsOf::best).name = "Best possible";
+    ctx.best_schedule.reset();
+    if (const ShownStairs& shown = stairs(StairsOf::best); shown.there() && shown.refreshes() > 0)
+        ctx.best_schedule = Schedule{shown.stairs.refreshes, shown.stairs.loss};
+}
+
+/// Finished runs of this text stay in the table, to compare.
+void LandscapePanel::note_measured(const UiContext& ctx, const Frame& f) {
+    const auto same_text = [&] {
+        return m_measured_of && m_measured_of->info().tokens == f.landscape->info().tokens &&
+               m_measured_of->info().prompt_ids == f.landscape->info().prompt_ids;
+    };
+    if (m_measured_of != ctx.landscape) {
+        if (!same_text()) m_measured.clear();
+        m_measured_of = ctx.landscape;
+    }
+    const std::string& id = ctx.recording->info().id;
+    const auto known = std::ranges::find(m_measured, id, &MeasuredRun::run_id);
+    if (known != m_measured.end() || ctx.steps < f.landscape->num_tokens()) return;
+    if (auto run = measure_run(*f.landscape, *ctx.recording, ctx.steps))
+        m_measured.push_back(std::move(*run));
+    constexpr size_t most = 8;
+    if (m_measured.size() > most) m_measured.erase(m_measured.begin());
+}
+
+void LandscapePanel::draw(UiContext& ctx) {
+    Frame f;
+    f.em = ImGui::GetFontSize();
+    if (!ctx.landscape || !ctx.recording) return draw_empty(ctx, f.em);
+    f.landscape = ctx.landscape.get();
+    f.teacher = f.landscape->mean_teacher_loss();
+    ask(ctx, f);
+    ask_stairs(ctx, f);
+    note_measured(ctx, f);
+    tell_rows(ctx);
+    draw_toolbar(ctx, f);
+    draw_parts(ctx, f);
+}
+
+/// The picture beside frontier and table; above them in a narrow panel; alone in a small one.
+void LandscapePanel::draw_parts(UiContext& ctx, const Frame& f) {
+    const float em = f.em;
+    draw_condition(ctx, f);
+    const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
+    if (room.x < 12 * em || room.y < 7 * em) {
+        muted_text(ctx, "Too small for the picture: enlarge this panel");
+        return;
+    }
+    const float gap = std::round(0.8F * em);
+    const float table_height =
+        std::round(ImGui::GetTextLineHeightWithSpacing() *
+                       (6.6F + static_cast<float>(std::min<size_t>(m_measured.size(), 3))) +
+                   ImGui::GetFrameHeightWithSpacing());
+    const bool low = room.y <= table_height + 9 * em;
+    const auto table = [&](PixelBox place) {
+        ImGui::SetCursorScreenPos({place.x, place.y});
+        if (ImGui::BeginChild("##table", {place.width, place.height})) draw_table(ctx, f);
+        ImGui::EndChild();
+    };
+    if (low && room.x >= 60 * em && room.y >= 10 * em) { // side by side, all three
+        const float numbers = std::round(27 * em), left = std::round((room.x - numbers - 2 * gap) * 0.54F);
+        draw_map(ctx, f, {at.x, at.y, left, room.y});
+        draw_frontier(ctx, f, {at.x + left + gap, at.y, room.x - numbers - left - 2 * gap, room.y});
+        return table({at.x + room.x - numbers, at.y, numbers, room.y});
+    }
+    if (room.x >= 46 * em && room.y >= 13 * em) {
+        const float left = std::round(std::clamp(room.y * 1.25F, room.x * 0.42F, room.x * 0.58F));
+        draw_map(ctx, f, {at.x, at.y, left, room.y});
+        const PixelBox right{at.x + left + gap, at.y, room.x - left - gap, room.y};
+        if (low) return table(right);
+        draw_frontier(ctx, f, {right.x, right.y, right.width, right.height - table_height});
+        return table({right.x, right.y + right.height - table_height, right.width, table_height});
+    }
+    if (room.y < 26 * em) { // the picture, and its numbers in a line
+        const float line = ImGui::GetTextLineHeightWithSpacing();
+        draw_summary(ctx, f, {at.x, at.y, room.x, line});
+        return draw_map(ctx, f, {at.x, at.y + line, room.x, room.y - line});
+    }
+    const float map = std::round((room.y - table_height) * 0.58F);
+    draw_map(ctx, f, {at.x, at.y, room.x, map});
+    draw_frontier(ctx, f, {at.x, at.y + map + gap, room.x, room.y - table_height - map - 2 * gap});
+    table({at.x, at.y + room.y - table_height, room.x, table_height});
+}
+
+/// What all of it hangs on.
+void LandscapePanel::draw_condition(const UiContext& ctx, const Frame& f) {
+    const int64_t n = f.landscape->num_tokens();
+    std::string words =
+        fmt::format("What refreshes do for the {} tokens that were written; with another refresh a free run "
+                    "would have written others.",
+                    format_thousands(n));
+    const int64_t rows = static_cast<int64_t>(f.landscape->rows().size());
+    if (rows < f.landscape->num_rows())
+        words += fmt::format(" {} of {} rows are there: the rows between are drawn as the one above.",
+                             format_thousands(rows), format_thousands(f.landscape->num_rows()));
+    muted_text(ctx, words);
+}
+
+} // namespace refreshlab::ui

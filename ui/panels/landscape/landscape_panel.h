@@ -1,0 +1,146 @@
+#pragma once
+
+#include "ui/base/latest_answer.h"
+#include "ui/panels/panel.h"
+#include "ui/scene/attention/attention_geometry.h"
+#include "ui/scene/landscape/cell_pyramid.h"
+#include "ui/scene/landscape/frontier_curves.h"
+#include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/landscape/map_view.h"
+#include "ui/scene/landscape/staircases.h"
+#include "ui/scene/maps/colour_maps.h"
+#include "ui/widgets/copy_menu.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// What every possible refresh is worth on the run's text: the triangle as a picture, the staircases of policies on it, and loss
+/// against refreshes beside it (docs/howto/landscape.md). Everything that takes longer than a frame is asked of jobs that read a
+/// snapshot.
+class LandscapePanel final : public Panel {
+public:
+    [[nodiscard]] std::string_view title() const override { return "Landscape"; }
+    [[nodiscard]] std::pair<float, float> size_in_ems() const override { return {64.0F, 38.0F}; }
+    void draw(UiContext& ctx) override;
+
+private:
+    /// What one frame works with.
+    struct Frame {
+        const Landscape* landscape = nullptr;
+        float em = 0;
+        double teacher = 0; ///< its mean loss
+    };
+    struct PyramidQuestion {
+        std::shared_ptr<const Landscape> landscape;
+        CellValue value;
+        friend bool operator==(const PyramidQuestion&, const PyramidQuestion&) = default;
+    };
+    struct ImageQuestion {
+        std::shared_ptr<const CellPyramid> pyramid;
+        CellRegion region;
+        int64_t texels = 0;
+        std::string map;
+        double low = 0, high = 1;
+        friend bool operator==(const ImageQuestion&, const ImageQuestion&) = default;
+    };
+    struct ColouredImage {
+        CellImage image;
+        std::vector<uint32_t> rgba;
+    };
+    struct BestQuestion {
+        std::shared_ptr<const Landscape> landscape;
+        int64_t counts = 0;
+        friend bool operator==(const BestQuestion&, const BestQuestion&) = default;
+    };
+    /// The best schedules by count, and the mean over its phases of blind placement.
+    struct BestAnswer {
+        std::shared_ptr<const std::vector<Schedule>> best;
+        std::vector<BlindPlacement> blind;
+    };
+    struct StairsKey {
+        std::shared_ptr<const Landscape> landscape;
+        std::shared_ptr<const std::vector<Schedule>> best;
+        RefreshPolicy policy;
+        RunRefreshes run;
+        friend bool operator==(const StairsKey&, const StairsKey&) = default;
+    };
+
+    // landscape_panel.cpp
+    void ask(UiContext& ctx, const Frame& f);
+    void ask_stairs(UiContext& ctx, const Frame& f);
+    void note_measured(const UiContext& ctx, const Frame& f);
+    void draw_parts(UiContext& ctx, const Frame& f);
+    void draw_condition(const UiContext& ctx, const Frame& f);
+    // landscape_toolbar.cpp
+    void draw_empty(UiContext& ctx, float em);
+    void draw_toolbar(UiContext& ctx, const Frame& f);
+    void draw_value_choice(const Frame& f);
+    static void draw_progress(UiContext& ctx, const LandscapeState& state, float width);
+    bool draw_compute(UiContext& ctx, const Frame& f);
+    [[nodiscard]] bool shows_signs() const;
+    [[nodiscard]] ColourScale scale(const Theme& theme) const;
+    // landscape_map.cpp
+    void draw_map(UiContext& ctx, const Frame& f, PixelBox place);
+    void ask_image(const UiContext& ctx, PixelBox box);
+    void draw_picture(UiContext& ctx, PixelBox box);
+    void draw_stairs(UiContext& ctx, const Frame& f, PixelBox box);
+    void draw_map_lines(UiContext& ctx, PixelBox box);
+    void draw_axes(const UiContext& ctx, const Frame& f, PixelBox box);
+    void move_map(UiContext& ctx, const Frame& f, PixelBox box);
+    void hover_cell(UiContext& ctx, const Frame& f, PixelBox box);
+    void tell_cell(UiContext& ctx, const Frame& f, int64_t row, int64_t step);
+    [[nodiscard]] std::vector<CopyItem> map_copies(const UiContext& ctx, const Frame& f, PixelBox box) const;
+    // landscape_frontier.cpp
+    void draw_frontier(UiContext& ctx, const Frame& f, PixelBox place);
+    void plot_boundaries(const UiContext& ctx, const Frame& f);
+    void plot_curves(UiContext& ctx, const Frame& f);
+    void plot_shown(const UiContext& ctx, const Frame& f);
+    void hover_frontier(UiContext& ctx, const Frame& f);
+    void take_point(UiContext& ctx, const FrontierHit& hit);
+    float draw_curve_names(const UiContext& ctx, PixelBox place, bool measure);
+    [[nodiscard]] std::string frontier_csv(const Frame& f);
+    // landscape_table.cpp
+    void draw_table(UiContext& ctx, const Frame& f);
+    void draw_summary(UiContext& ctx, const Frame& f, PixelBox place);
+    void tell_rows(UiContext& ctx) const;
+    void draw_table_row(UiContext& ctx, const ShownStairs& shown);
+    void draw_measured(UiContext& ctx, const Frame& f);
+    void draw_run_buttons(UiContext& ctx);
+
+    [[nodiscard]] ShownStairs& stairs(StairsOf of) { return m_stairs[static_cast<size_t>(of)]; }
+    [[nodiscard]] const ShownStairs& stairs(StairsOf of) const { return m_stairs[static_cast<size_t>(of)]; }
+    [[nodiscard]] static Colour colour_of(const Theme& theme, StairsOf of);
+
+    static std::shared_ptr<const CellPyramid> make_pyramid(const PyramidQuestion& question);
+    static ColouredImage make_image(const ImageQuestion& question);
+    static BestAnswer find_best(const BestQuestion& question);
+
+    CellValue m_value;
+    MapView m_view;
+    std::array<bool, num_stairs> m_shown{true, true, true, true};
+    std::array<ShownStairs, num_stairs> m_stairs;
+    std::optional<StairsKey> m_stairs_key;
+    std::optional<BlindPlacement> m_placement; ///< of the policy's count
+    LatestAnswer<PyramidQuestion, std::shared_ptr<const CellPyramid>> m_pyramids{make_pyramid};
+    LatestAnswer<ImageQuestion, ColouredImage> m_images{make_image};
+    LatestAnswer<BestQuestion, BestAnswer> m_bests{find_best};
+    LatestAnswer<CountQuestion, CountAnswer> m_counts{answer_count};
+    LatestAnswer<FrontierQuestion, std::vector<FrontierCurve>> m_frontiers{frontier_curves};
+    std::shared_ptr<const CellPyramid> m_pyramid; ///< the newest answer
+    const uint32_t* m_uploaded = nullptr;         ///< the answer that the texture has
+    uint64_t m_revision = 0;
+    std::vector<MeasuredRun> m_measured; ///< of this text
+    std::shared_ptr<const Landscape> m_measured_of;
+    CopyMenu m_map_menu, m_frontier_menu;
+    Landmarks::Box m_frontier_box; ///< of the frontier plot in the last frame
+    bool m_panned = false;         ///< the button went down on the map and has moved since: no click
+    std::optional<FrontierHit> m_hit;
+};
+
+} // namespace refreshlab::ui

@@ -1,0 +1,154 @@
+// The line above the picture: which value, its scale, what computes it; and the panel while there is no landscape.
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/draw/colour_bar.h"
+#include "ui/panels/landscape/landscape_panel.h"
+#include "ui/widgets/widgets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+namespace {
+
+/// "12 s", "4 min".
+std::string duration(double seconds) {
+    if (seconds < 1) return "less than a second";
+    if (seconds < 90) return fmt::format("{} s", format_thousands(std::llround(seconds)));
+    if (seconds < 5400) return fmt::format("{} min", format_thousands(std::llround(seconds / 60)));
+    return fmt::format("{} h", format_number(seconds / 3600));
+}
+
+/// The shown run's own computation.
+bool computes_this(const UiContext& ctx) {
+    const auto& state = ctx.status->landscape;
+    return state && state->computing;
+}
+
+} // namespace
+
+/// A gain, and a loss above the teacher where it is often below: a text that the student wrote by itself is likelier under the
+/// student.
+bool LandscapePanel::shows_signs() const {
+    if (m_value.kind != CellValue::Kind::loss_above_teacher) return is_signed(m_value);
+    return m_pyramid && -m_pyramid->low() > 0.25 * m_pyramid->high();
+}
+
+ColourScale LandscapePanel::scale(const Theme& theme) const {
+    ColourScale scale;
+    const double low = m_pyramid ? m_pyramid->low() : 0, high = m_pyramid ? m_pyramid->high() : 1;
+    if (shows_signs()) {
+        const double end = std::max({std::abs(low), std::abs(high), 1e-6});
+        scale.map = colour_map(theme.map_signed);
+        scale.min = -end;
+        scale.max = end;
+        return scale;
+    }
+    scale.map = colour_map(theme.map_amounts);
+    scale.min = m_value.kind == CellValue::Kind::signal ? low : std::min(0.0, low);
+    if (m_value.kind == CellValue::Kind::loss_above_teacher) scale.min = 0;
+    scale.max = std::max(high, scale.min + 1e-6);
+    return scale;
+}
+
+void LandscapePanel::draw_empty(UiContext& ctx, float em) {
+    if (computes_this(ctx)) {
+        muted_text(ctx, "The teacher reads the text, then the first rows come.");
+        draw_progress(ctx, *ctx.status->landscape, 14 * em);
+        return;
+    }
+    if (!ctx.why_no_landscape.empty()) {
+        ImGui::PushTextWrapPos(0);
+        ImGui::TextUnformatted(ctx.why_no_landscape.c_str());
+        ImGui::PopTextWrapPos();
+    }
+    muted_text(ctx, "What would every possible refresh be worth on this text? The landscape computes it: the "
+                    "loss of every step for every "
+                    "place of the last refresh. So the best placement of any number of refreshes is known, "
+                    "and how far a policy is from it.");
+    ImGui::Dummy({0, em * 0.2F});
+    const bool of_engine = ctx.of_engine();
+    const std::string why = why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, of_engine);
+    ImGui::BeginDisabled(!why.empty());
+    if (accent_button(ctx, "Compute the landscape", 0)) ctx.run_action("landscape.compute");
+    ImGui::EndDisabled();
+    if (!why.empty()) {
+        muted_text(ctx, why);
+        if (ctx.decoding() && ImGui::Button("Pause")) ctx.run_action("run.play_pause");
+        return;
+    }
+    const LandscapeCost cost = landscape_cost(*ctx.recording, ctx.steps, *ctx.status);
+    std::string words = fmt::format("{} tokens: {} cells, about {} of memory", format_thousands(cost.tokens),
+                                    format_thousands(cost.cells), format_bytes(cost.bytes));
+    if (cost.most_seconds > 0) words += fmt::format(", at most {} (estimate)", duration(cost.most_seconds));
+    muted_text(ctx, words);
+}
+
+void LandscapePanel::draw_progress(UiContext& ctx, const LandscapeState& state, float width) {
+    const double share =
+        state.cells > 0 ? static_cast<double>(state.cells_done) / static_cast<double>(state.cells) : 0;
+    std::string words = fmt::format("{:.0f} %", share * 100);
+    if (share > 0.02) words += ", " + duration(state.seconds / share * (1 - share)) + " left";
+    if (ImGui::Button("Cancel")) ctx.engine.send(command::Stop{});
+    ImGui::SetItemTooltip("Keeps the rows that are there; Compute goes on with them");
+    ImGui::SameLine();
+    ImGui::ProgressBar(static_cast<float>(share), {width, ImGui::GetFrameHeight()}, words.c_str());
+    ctx.host.keep_awake(0.3);
+}
+
+/// \return whether there was something to draw
+bool LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
+    if (computes_this(ctx)) {
+        draw_progress(ctx, *ctx.status->landscape, 11 * f.em);
+        return true;
+    }
+    const int64_t text = std::min(ctx.recording->num_tokens(), ctx.steps + 1);
+    const bool longer = text > f.landscape->num_tokens();
+    if (f.landscape->complete() && !longer) return false;
+    const std::string why = why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
+    // A run that reads the landscape's text again only grows into it.
+    ImGui::BeginDisabled(!why.empty());
+    if (ImGui::Button(f.landscape->complete() ? "Compute again" : "Compute the rest"))
+        ctx.run_action("landscape.compute");
+    ImGui::EndDisabled();
+    if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+        ImGui::SetTooltip("%s", !why.empty() ? why.c_str()
+                                : longer     ? "The run has written more since"
+                                             : "The rows that are there are kept");
+    return true;
+}
+
+void LandscapePanel::draw_value_choice(const Frame& f) {
+    const std::string current = label_of(m_value);
+    ImGui::SetNextItemWidth(std::min(ImGui::GetContentRegionAvail().x, 14 * f.em));
+    if (!ImGui::BeginCombo("##value", current.c_str(), ImGuiComboFlags_HeightLarge)) {
+        ImGui::SetItemTooltip("What the picture's cells show");
+        return;
+    }
+    for (const CellValue& value : cell_values(*f.landscape))
+        if (ImGui::Selectable(with_unit(label_of(value), unit_of(value)).c_str(), value == m_value))
+            m_value = value;
+    ImGui::EndCombo();
+}
+
+void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
+    draw_value_choice(f);
+    ImGui::SameLine();
+    draw_fitting_colour_bar("scale", scale(ctx.theme), 7 * f.em, unit_of(m_value));
+    ctx.landmarks.set_text("landscape/value", label_of(m_value));
+    const bool fits = ImGui::GetItemRectMax().x + 20 * f.em < ImGui::GetWindowPos().x + content_right();
+    if (fits) ImGui::SameLine();
+    const bool zoomed = !m_view.whole();
+    if (zoomed) {
+        if (ImGui::Button("Whole")) m_view.fit(f.landscape->num_rows());
+        ImGui::SetItemTooltip("Shows the whole triangle (double click)");
+        ImGui::SameLine();
+    }
+    const bool drawn = draw_compute(ctx, f);
+    if (!drawn && (fits || zoomed)) ImGui::NewLine();
+}
+
+} // namespace refreshlab::ui
