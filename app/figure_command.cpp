@@ -120,14 +120,8 @@ ui::FigureRequest request_of(const Options& options) {
     request.to = options.to;
     request.step = options.step;
     request.runs = runs_of(options);
-    if (request.panel == "landscape" || request.panel == "frontier") {
-        const Recording& run = *request.runs.front().recording;
-        for (const StoredLandscape& stored : load_landscapes(options.traces.front()))
-            if (stored.run_id == run.info().id) {
-                require_landscape_of(*stored.landscape, run, options.traces.front());
-                request.landscape = stored.landscape;
-            }
-    }
+    if (request.panel == "landscape" || request.panel == "frontier")
+        request.landscape = load_landscape_of(options.traces.front(), *request.runs.front().recording);
     return request;
 }
 

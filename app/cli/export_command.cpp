@@ -14,20 +14,6 @@
 
 namespace refreshlab::app {
 
-namespace {
-
-/// The landscape beside a run; null where none with rows is stored.
-std::shared_ptr<const Landscape> landscape_of(const std::string& trace, const Recording& run) {
-    for (const StoredLandscape& stored : load_landscapes(trace)) {
-        if (stored.run_id != run.info().id) continue;
-        require_landscape_of(*stored.landscape, run, trace);
-        if (stored.landscape->has_row(0)) return stored.landscape;
-    }
-    return nullptr;
-}
-
-} // namespace
-
 Command add_export_command(CLI::App& app) {
     struct Options {
         std::string trace, csv, npz, run;
@@ -67,7 +53,8 @@ Command add_export_command(CLI::App& app) {
             }
             chosen = *found;
         }
-        const auto landscape = landscape_of(options->trace, *chosen);
+        auto landscape = load_landscape_of(options->trace, *chosen);
+        if (landscape && !landscape->has_row(0)) landscape.reset(); // begun, and nothing to tell yet
         if (!options->npz.empty()) {
             if (!landscape) {
                 throw Error("exporting", options->trace, "run " + chosen->info().id + " has no landscape",

@@ -68,11 +68,7 @@ TraceRun run_of(const std::string& path, const std::string& id) {
         if (named == runs.end()) throw Error("reading a landscape's run", path, "no run " + id);
         found.recording = *named;
     }
-    for (const StoredLandscape& stored : load_landscapes(path)) {
-        if (stored.run_id != found.recording->info().id) continue;
-        require_landscape_of(*stored.landscape, *found.recording, path);
-        found.landscape = stored.landscape;
-    }
+    found.landscape = load_landscape_of(path, *found.recording);
     return found;
 }
 

@@ -228,4 +228,13 @@ void require_landscape_of(const Landscape& landscape, const Recording& recording
     if (!same) throw Error("reading a landscape", what, "it is of another text than its run");
 }
 
+std::shared_ptr<const Landscape> load_landscape_of(const std::filesystem::path& path, const Recording& run) {
+    for (const StoredLandscape& stored : load_landscapes(path)) {
+        if (stored.run_id != run.info().id) continue;
+        require_landscape_of(*stored.landscape, run, path.string());
+        return stored.landscape;
+    }
+    return nullptr;
+}
+
 } // namespace refreshlab

@@ -31,4 +31,8 @@ void store_landscape(const std::filesystem::path& path, const std::string& run_i
 /// Throws Error{bad_input} unless the landscape is of this run's prompt and text.
 void require_landscape_of(const Landscape& landscape, const Recording& recording, const std::string& what);
 
+/// The landscape that a trace has of this run; null where it has none. Throws as load_landscapes() and require_landscape_of() do.
+[[nodiscard]] std::shared_ptr<const Landscape> load_landscape_of(const std::filesystem::path& path,
+                                                                 const Recording& run);
+
 } // namespace refreshlab

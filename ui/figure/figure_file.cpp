@@ -1,5 +1,6 @@
 #include "ui/figure/figure_file.h"
 
+#include "engine/base/csv_text.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
@@ -28,16 +29,6 @@ constexpr double least_length = 20 * points_per_mm, most_length = 1000 * points_
 [[noreturn]] void no_size(std::string_view text, const std::string& problem) {
     throw Error("reading", "--size", fmt::format("'{}' {}", visible_text(std::string(text), 60), problem),
                 "a width such as 84mm, 174mm or 3.3in, or a width and a height such as 84x60mm");
-}
-
-std::string csv_cell(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char c : text) {
-        if (c == '"') quoted += '"';
-        quoted += c;
-    }
-    return quoted + '"';
 }
 
 FigureRect inner(const FigureSize& size, double height) {
@@ -168,7 +159,7 @@ std::string table_csv(const FigureTable& table) {
     std::string text;
     const auto line = [&](const std::vector<std::string>& cells) {
         for (size_t i = 0; i < cells.size(); ++i)
-            text += (i > 0 ? "," : "") + csv_cell(cells[i]);
+            text += (i > 0 ? "," : "") + csv_field(cells[i]);
         text += "\r\n";
     };
     line(table.columns);

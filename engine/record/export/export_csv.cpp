@@ -1,4 +1,5 @@
 #include "engine/base/check.h"
+#include "engine/base/csv_text.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
@@ -51,16 +52,7 @@ public:
 
     CsvRows& text(std::string_view value) {
         separate();
-        if (value.find_first_of(",\"\r\n") == std::string_view::npos) {
-            m_row += value;
-            return *this;
-        }
-        m_row += '"';
-        for (const char c : value) {
-            if (c == '"') m_row += '"';
-            m_row += c;
-        }
-        m_row += '"';
+        m_row += csv_field(value);
         return *this;
     }
     CsvRows& integer(int64_t value) {

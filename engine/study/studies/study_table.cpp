@@ -1,6 +1,7 @@
 #include "engine/study/studies/study_table.h"
 
 #include "engine/base/check.h"
+#include "engine/base/csv_text.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/text/utf8.h"
@@ -29,13 +30,7 @@ std::string readable(const StudyCell& cell, const StudyColumn& column) {
 }
 
 std::string exact(const StudyCell& cell) {
-    if (const auto* text = std::get_if<std::string>(&cell)) {
-        if (text->find_first_of(",\"\r\n") == std::string::npos) return *text;
-        std::string quoted = "\"";
-        for (const char c : *text)
-            quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-        return quoted + "\"";
-    }
+    if (const auto* text = std::get_if<std::string>(&cell)) return csv_field(*text);
     if (const auto* count = std::get_if<int64_t>(&cell)) return fmt::format("{}", *count);
     if (const auto* number = std::get_if<double>(&cell)) return fmt::format("{}", *number);
     return "";

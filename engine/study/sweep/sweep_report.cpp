@@ -1,3 +1,4 @@
+#include "engine/base/csv_text.h"
 #include "engine/study/sweep/sweep_table.h"
 #include "kernels/execution/isa.h"
 
@@ -20,16 +21,6 @@ constexpr Metric costs[] = {Metric::decode_tps, Metric::refreshes, Metric::teach
 
 bool shown(const MetricInfo& metric, TableColumns columns) {
     return columns == TableColumns::all || !metric.measured;
-}
-
-std::string csv_field(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char c : text) {
-        if (c == '"') quoted += '"';
-        quoted += c;
-    }
-    return quoted + '"';
 }
 
 /// Nine digits: beyond what any of these means, and short of where sums of another order would show.

@@ -35,15 +35,10 @@ size_t common(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
 
 LandscapeOfFile landscape_of_file(const std::filesystem::path& path, const Recording& run) {
     try {
-        for (const StoredLandscape& stored : load_landscapes(path)) {
-            if (stored.run_id != run.info().id) continue;
-            require_landscape_of(*stored.landscape, run, path.string());
-            return {stored.landscape, {}};
-        }
+        return {load_landscape_of(path, run), {}};
     } catch (const Error& e) {
         return {nullptr, e.what()};
     }
-    return {};
 }
 
 std::string pair_key(const RunConfig& config) {

@@ -1,5 +1,6 @@
 #include "ui/scene/marks/event_table.h"
 
+#include "engine/base/csv_text.h"
 #include "ui/base/format.h"
 #include "ui/scene/text/token_label.h"
 
@@ -50,16 +51,6 @@ const std::string* text_of(const EventRow& row, EventColumn column) {
     default:
         return nullptr;
     }
-}
-
-std::string quoted(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string result = "\"";
-    for (const char c : text) {
-        if (c == '"') result += '"';
-        result += c;
-    }
-    return result + '"';
 }
 
 } // namespace
@@ -120,9 +111,9 @@ std::string events_csv(std::span<const EventRow> rows) {
     csv += '\n';
     const auto number = [](double value) { return std::isnan(value) ? std::string() : exact_number(value); };
     for (const EventRow& row : rows)
-        csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.step, quoted(row.reason), number(row.value),
-                           number(row.threshold), row.spliced, number(row.ms), quoted(row.token_read),
-                           quoted(row.chosen_before), quoted(row.chosen_after));
+        csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.step, csv_field(row.reason), number(row.value),
+                           number(row.threshold), row.spliced, number(row.ms), csv_field(row.token_read),
+                           csv_field(row.chosen_before), csv_field(row.chosen_after));
     return csv;
 }
 
