@@ -4,8 +4,11 @@ usage: real_model_reference.py OUT_DIR SOURCE_DIR SEED FILE.gguf
 
 OUT_DIR/tokenizer.json, cases.json  its vocabulary as a tokenizer.json (Digits, then GPT-2's words, as the published one has it), and the
                                     ids of 2,000 random texts and the edge cases, as tests/engine/text/reference_ids.py writes them
-OUT_DIR/answers.json                [{"messages": [...], "text": rendered, "ids": of it, "greedy": 50 ids that follow}, ...]
+OUT_DIR/answers.json                [{"messages": [...], "text": rendered, "ids": of it, "greedy": 200 ids that follow}, ...]
 OUT_DIR/logits.safetensors          <number>: fp32 logits of every position of a prompt, by transformers from the same file
+                                    <number>.k, <number>.v: its cache after the prompt, [layers, kv_heads, positions, head_dim]
+OUT_DIR/long.safetensors            ids: 4,000 of the passages that ship with the program; logits: of the last 32 positions; rows: 50 positions;
+                                    k, v: the cache at them
 Does nothing when OUT_DIR holds the results of the same scripts, libraries, file and seed.
 """
 import hashlib
@@ -21,7 +24,8 @@ CHATS = [
     [{"role": "system", "content": "You answer in one short sentence."}, {"role": "user", "content": "What is 12 + 30? And who wrote \u201cHamlet\u201d?"}],
     [{"role": "user", "content": "List three uses of a paper clip."}, {"role": "assistant", "content": "1. To hold paper."}, {"role": "user", "content": "Go on, please.\n\n 3  more"}],
 ]
-STEPS = 50
+STEPS = 200
+LONG = 4000
 
 
 def stamp(source, seed, file):
@@ -49,7 +53,16 @@ def write_tokenizer(out, fields, seed):
     shutil.move(out / "ids" / "cases.json", out / "cases.json")
 
 
-def write_answers(out, file, template):
+def columns(cache, positions):
+    """K and V of all layers at these positions, each [layers, kv_heads, positions, head_dim]."""
+    import torch
+
+    layers = cache.layers
+    return (torch.stack([layer.keys[0][:, positions] for layer in layers]).contiguous(),
+            torch.stack([layer.values[0][:, positions] for layer in layers]).contiguous())
+
+
+def write_answers(out, source, file, template):
     os.environ["TQDM_DISABLE"] = "1"
     import jinja2
     import tokenizers
@@ -71,12 +84,20 @@ def write_answers(out, file, template):
             result = model(torch.tensor([ids]), use_cache=True)
             logits[str(number)] = result.logits[0].contiguous()
             greedy, cache = [int(result.logits[0, -1].argmax())], result.past_key_values
+            logits[f"{number}.k"], logits[f"{number}.v"] = columns(cache, torch.arange(len(ids)))
             while len(greedy) < STEPS:
                 result = model(torch.tensor([greedy[-1:]]), past_key_values=cache, use_cache=True)
                 greedy.append(int(result.logits[0, -1].argmax()))
         answers.append({"messages": messages, "text": text, "ids": ids, "greedy": greedy, "answer": tokenizer.decode(greedy)})
     (out / "answers.json").write_text(json.dumps(answers))
     save_file(logits, out / "logits.safetensors")
+    passages = [json.loads(line) for line in (source / "assets/prompts/passages.jsonl").read_text().splitlines()]
+    ids = torch.tensor([tokenizer.encode("\n\n".join(one["prompt"] + one["reference"] for one in passages), add_special_tokens=False).ids[:LONG]])
+    with torch.no_grad():
+        result = model(ids, use_cache=True, logits_to_keep=32)
+    rows = torch.arange(0, LONG, LONG // 50)
+    k, v = columns(result.past_key_values, rows)
+    save_file({"ids": ids[0].to(torch.int32), "logits": result.logits[0].contiguous(), "rows": rows, "k": k, "v": v}, out / "long.safetensors")
 
 
 def main():
@@ -90,7 +111,7 @@ def main():
     import gguf
     fields = gguf.GGUFReader(file).fields
     write_tokenizer(out, fields, seed)
-    write_answers(out, file, fields["tokenizer.chat_template"].contents())
+    write_answers(out, source, file, fields["tokenizer.chat_template"].contents())
     mark.write_text(stamp(source, seed, file))
 
 

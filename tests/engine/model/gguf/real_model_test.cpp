@@ -42,6 +42,33 @@ const std::filesystem::path& references(const std::filesystem::path& model) {
     return folder;
 }
 
+/// The tensors of a safetensors file that the reference wrote.
+class References {
+public:
+    explicit References(const std::filesystem::path& file)
+        : stored_(read_file(file))
+        , header_(SafetensorsHeader::parse(std::as_bytes(std::span(stored_.data(), stored_.size())),
+                                           file.filename().string())) {}
+
+    at::Tensor tensor(const std::string& name, at::ScalarType type = at::kFloat) {
+        const StoredTensor& entry = header_.tensors.at(name);
+        return at::from_blob(stored_.data() + header_.data_begin + entry.begin, entry.shape,
+                             at::TensorOptions().dtype(type))
+            .clone(); // the file's bytes need not be aligned
+    }
+
+private:
+    std::string stored_;
+    SafetensorsHeader header_;
+};
+
+/// \return the largest difference, in units of what float32 may differ by: 1e-4, and as much more as the numbers are larger than 10
+float distance(const at::Tensor& ours, const at::Tensor& wanted) {
+    REQUIRE(ours.sizes() == wanted.sizes());
+    return (ours - wanted).abs().max().item<float>() /
+           (1e-4F * std::max(1.0F, wanted.abs().max().item<float>() / 10.0F));
+}
+
 } // namespace
 
 TEST_CASE("the tokenizer of a published GGUF file gives the ids of the tokenizers library",
@@ -74,10 +101,8 @@ TEST_CASE("a published GGUF file answers as in transformers", "[gguf][real][pari
     const auto tokenizer = source->tokenizer();
     const auto chat = source->chat_template();
     const auto model = LlamaModel::load(*source, at::kCPU, at::kFloat);
-    const std::string stored = read_file(references(path) / "logits.safetensors");
-    const SafetensorsHeader header = SafetensorsHeader::parse(
-        std::as_bytes(std::span(stored.data(), stored.size())), "logits.safetensors");
-    size_t number = 0;
+    References stored(references(path) / "logits.safetensors");
+    int number = 0;
     for (const nlohmann::json& answer : read_json_file(references(path) / "answers.json")) {
         std::vector<ChatMessage> messages;
         for (const nlohmann::json& message : answer["messages"])
@@ -85,15 +110,14 @@ TEST_CASE("a published GGUF file answers as in transformers", "[gguf][real][pari
         const PromptText prompt = prompt_text(*tokenizer, chat.get(), messages);
         CHECK(prompt.text == answer["text"].get<std::string>());
         REQUIRE(prompt.ids == answer["ids"].get<std::vector<int32_t>>());
-        const auto cache = model->make_cache(static_cast<int64_t>(prompt.ids.size()) + 50);
+        const auto cache = model->make_cache(static_cast<int64_t>(prompt.ids.size()) + 200);
         const at::Tensor logits = extend(*model, *cache, prompt.ids, Rows::all, Origin::student);
-        const StoredTensor& entry = header.tensors.at(std::to_string(number++));
-        std::vector<float> values((entry.end - entry.begin) / sizeof(float));
-        std::memcpy(values.data(), stored.data() + header.data_begin + entry.begin, entry.end - entry.begin);
-        const at::Tensor wanted =
-            at::from_blob(values.data(), entry.shape, at::TensorOptions().dtype(at::kFloat));
-        CHECK((logits - wanted).abs().max().item<float>() <
-              1e-4F * std::max(1.0F, wanted.abs().max().item<float>() / 10.0F));
+        const std::string name = std::to_string(number++);
+        CHECK(distance(logits, stored.tensor(name)) < 1);
+        const auto n = static_cast<int64_t>(prompt.ids.size());
+        CHECK(distance(cache->keys(0, n), stored.tensor(name + ".k")) < 1);
+        CHECK(distance(cache->values(0, n), stored.tensor(name + ".v")) < 1);
+        REQUIRE(answer["greedy"].size() == 200);
         std::vector<int32_t> greedy = {
             static_cast<int32_t>(logits[logits.size(0) - 1].argmax().item<int64_t>())};
         while (greedy.size() < answer["greedy"].size())
@@ -103,4 +127,25 @@ TEST_CASE("a published GGUF file answers as in transformers", "[gguf][real][pari
         INFO("this model says: " << tokenizer->decode(greedy));
         CHECK(greedy == answer["greedy"].get<std::vector<int32_t>>());
     }
+}
+
+TEST_CASE("a published GGUF file reads 4,000 tokens as transformers does", "[gguf][real][parity]") {
+    const auto path = real_model();
+    References stored(references(path) / "long.safetensors");
+    const at::Tensor text = stored.tensor("ids", at::kInt);
+    REQUIRE(text.numel() == 4000);
+    const auto model = LlamaModel::load(*ModelSource::open(path), at::kCPU, at::kFloat);
+    const auto cache = model->make_cache(text.numel());
+    const at::Tensor wanted = stored.tensor("logits");
+    const std::span<const int32_t> ids(text.const_data_ptr<int32_t>(), static_cast<size_t>(text.numel()));
+    const size_t last = static_cast<size_t>(wanted.size(0));
+    extend(*model, *cache, ids.first(ids.size() - last), Rows::none, Origin::student);
+    CHECK(distance(extend(*model, *cache, ids.last(last), Rows::all, Origin::student), wanted) < 1);
+    const at::Tensor rows = stored.tensor("rows", at::kLong);
+    const at::Tensor keys = cache->keys(0, text.numel()).index_select(2, rows);
+    const at::Tensor wanted_keys = stored.tensor("k");
+    CHECK(distance(keys.narrow(2, 0, 12), wanted_keys.narrow(2, 0, 12)) < 1);
+    // transformers raises theta to its powers in float32. The last bit of a frequency, times 4,000 positions, turns a key a little.
+    CHECK(distance(keys, wanted_keys) < 4);
+    CHECK(distance(cache->values(0, text.numel()).index_select(2, rows), stored.tensor("v")) < 1);
 }
