@@ -273,8 +273,8 @@ std::string parameter_help() {
                 range += (range.empty() ? "" : "|") + std::string(choice);
         } else if (p.kind == Parameter::Kind::boolean) {
             range = "true|false";
-        } else if (p.kind == Parameter::Kind::steps) {
-            range = "steps with commas, or none";
+        } else if (p.kind == Parameter::Kind::list) {
+            range = "whole numbers with commas, or none";
         } else {
             range = number(p.min) + ".." + number(p.max) + (p.optional ? " or none" : "");
         }

@@ -220,13 +220,13 @@ void add_policy(std::vector<ParameterEntry>& table) {
     at.parameter = integer("at", "Schedule", "",
                            "Refreshes at these steps, whatever the triggers say; none = no schedule.", 1,
                            policy_limits::step, 1, policy_limits::step);
-    at.parameter.kind = Kind::steps;
+    at.parameter.kind = Kind::list;
     at.parameter.optional = true;
     at.parameter.of_policy = true;
     at.get = [](const RunConfig& c) -> std::optional<std::string> {
         return c.policy.at.empty() ? "none" : fmt::format("{}", fmt::join(c.policy.at, ","));
     };
-    at.set = [](RunConfig& c, const ParameterValue& v) { c.policy.at = v.steps; }; // of "none" there are none
+    at.set = [](RunConfig& c, const ParameterValue& v) { c.policy.at = v.list; }; // of "none" there are none
     table.push_back(std::move(at));
 
     table.push_back(limit(
@@ -454,6 +454,19 @@ void add_measuring(std::vector<ParameterEntry>& table) {
     table.push_back(plain(
         boolean("capture.attention", "Keep attention", "Keeps the decoding model's attention rows."),
         [](auto& c) -> auto& { return c.capture.attention; }));
+    ParameterEntry layers;
+    layers.parameter = integer("capture.layers", "Layers of attention", "",
+                               "Attention rows are kept of these layers, from 0; none = of every layer.", 0,
+                               max_capture_layers - 1, 0, max_capture_layers - 1);
+    layers.parameter.kind = Kind::list;
+    layers.parameter.optional = true;
+    layers.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return c.capture.layers.empty() ? "none" : fmt::format("{}", fmt::join(c.capture.layers, ","));
+    };
+    layers.set = [](RunConfig& c, const ParameterValue& v) {
+        c.capture.layers.assign(v.list.begin(), v.list.end());
+    };
+    table.push_back(std::move(layers));
     ParameterEntry megabytes = plain(
         integer("capture.attention_megabytes", "Attention kept", "MB",
                 "Attention rows are kept up to this size; then the oldest ones go, from the trace too.", 0,

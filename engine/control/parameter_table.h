@@ -12,12 +12,12 @@ namespace refreshlab {
 
 /// A value that was parsed and found in range.
 struct ParameterValue {
-    bool none = false;          ///< "none" of an optional parameter
-    double number = 0;          ///< real, integer
-    uint64_t whole = 0;         ///< integer, exact (a seed has 64 bits)
-    bool flag = false;          ///< boolean
-    size_t choice = 0;          ///< index in Parameter::choices
-    std::vector<int64_t> steps; ///< ascending
+    bool none = false;         ///< "none" of an optional parameter
+    double number = 0;         ///< real, integer
+    uint64_t whole = 0;        ///< integer, exact (a seed has 64 bits)
+    bool flag = false;         ///< boolean
+    size_t choice = 0;         ///< index in Parameter::choices
+    std::vector<int64_t> list; ///< ascending
 };
 
 /// A parameter and how it is read from and written to a configuration.

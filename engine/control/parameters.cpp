@@ -39,7 +39,7 @@ std::string quoted(std::string_view value) {
 std::string range_text(const Parameter& p) {
     if (p.kind == Parameter::Kind::boolean) return "true or false";
     if (p.kind == Parameter::Kind::choice) return fmt::format("one of {}", fmt::join(p.choices, ", "));
-    if (p.kind == Parameter::Kind::steps)
+    if (p.kind == Parameter::Kind::list)
         return fmt::format("ascending whole numbers from {} to {} with commas, or none", p.min, p.max);
     const std::string unit = p.unit.empty() ? "" : fmt::format(" {}", p.unit);
     const std::string max = p.key == "seed" ? fmt::format("{}", UINT64_MAX) : fmt::format("{}", p.max);
@@ -47,15 +47,15 @@ std::string range_text(const Parameter& p) {
 }
 
 /// "12,40,64"; nothing unless all are whole numbers in range and ascend.
-std::optional<std::vector<int64_t>> parsed_steps(const Parameter& p, std::string_view text) {
-    std::vector<int64_t> steps;
+std::optional<std::vector<int64_t>> parsed_list(const Parameter& p, std::string_view text) {
+    std::vector<int64_t> list;
     while (true) {
         const size_t comma = std::min(text.find(','), text.size());
-        const auto step = parsed<int64_t>(trimmed(text.substr(0, comma)));
-        const int64_t least = steps.empty() ? static_cast<int64_t>(p.min) : steps.back() + 1;
-        if (!step || *step < least || *step > static_cast<int64_t>(p.max)) return std::nullopt;
-        steps.push_back(*step);
-        if (comma == text.size()) return steps;
+        const auto number = parsed<int64_t>(trimmed(text.substr(0, comma)));
+        const int64_t least = list.empty() ? static_cast<int64_t>(p.min) : list.back() + 1;
+        if (!number || *number < least || *number > static_cast<int64_t>(p.max)) return std::nullopt;
+        list.push_back(*number);
+        if (comma == text.size()) return list;
         text.remove_prefix(comma + 1);
     }
 }
@@ -81,10 +81,10 @@ ParameterValue parse_value(const Parameter& p, std::string_view text) {
         value.choice = static_cast<size_t>(it - p.choices.begin());
         break;
     }
-    case Parameter::Kind::steps: {
-        auto steps = parsed_steps(p, text);
-        if (!steps) refuse("is no list of steps");
-        value.steps = *std::move(steps);
+    case Parameter::Kind::list: {
+        auto list = parsed_list(p, text);
+        if (!list) refuse("is no list of whole numbers");
+        value.list = *std::move(list);
         break;
     }
     case Parameter::Kind::integer:
@@ -142,8 +142,6 @@ const Parameter* find_parameter(std::string_view key) {
 }
 
 std::string parameter_hint(std::string_view key) {
-    if (key == "capture.layers") // a list, so no parameter
-        return R"(a sweep's spec takes it: "base": {"capture": {"layers": [0, 4]}})";
     std::vector<std::string_view> keys;
     for (const Parameter& p : parameters())
         keys.push_back(p.key);

@@ -18,7 +18,7 @@ struct Parameter {
         integer,
         real,
         choice,
-        steps, ///< ascending whole numbers with commas: "12,40,64"
+        list, ///< ascending whole numbers with commas: "12,40,64"; or "none"
     };
     std::string_view key;   ///< "entropy.threshold", "sampler.temperature", "on_fire", ...
     std::string_view label; ///< for people, sentence case

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> kernel_set_names = {"auto", "portable"
                                                               "reference"};
 
 constexpr int64_t no_context = int64_t{1} << 40; ///< the models' context is not known here
-constexpr int64_t max_threads = 4096, max_layers = 4096;
+constexpr int64_t max_threads = 4096;
 
 /// Ranges stand once, in the parameter table.
 template <std::integral T>
@@ -70,8 +70,8 @@ void read_capture(const nlohmann::json& json, const std::string& what, CaptureCo
             fields.fail("layers", "must be a list of layers [...], not " + shown(*layers));
         capture.layers.clear();
         for (const nlohmann::json& layer : *layers) {
-            const bool good =
-                layer.is_number_integer() && layer.get<int64_t>() >= 0 && layer.get<int64_t>() < max_layers;
+            const bool good = layer.is_number_integer() && layer.get<int64_t>() >= 0 &&
+                              layer.get<int64_t>() < max_capture_layers;
             if (!good) fields.fail("layers", "must hold layer numbers from 0, not " + shown(layer));
             capture.layers.push_back(layer.get<int32_t>());
         }

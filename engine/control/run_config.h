@@ -19,6 +19,7 @@ enum class Mode : uint8_t {
     student,  ///< student prefills the prompt itself and decodes
     overfill, ///< teacher prefills, its cache is copied, student decodes; refresh policies act here
 };
+inline constexpr int64_t max_capture_layers = 4096;         ///< of CaptureConfig
 inline constexpr int64_t max_attention_megabytes = 1 << 20; ///< of CaptureConfig
 inline constexpr size_t max_top_k = 16; ///< candidates of a step that a recording keeps at most
 
@@ -51,8 +52,8 @@ struct McConfig {
 
 struct CaptureConfig {
     bool attention = true;             ///< keep the decoding model's attention rows
-    std::vector<int32_t> layers;       ///< empty = all
-    int64_t attention_megabytes = 256; ///< in memory; the oldest rows go first
+    std::vector<int32_t> layers;       ///< of attention rows; empty = all
+    int64_t attention_megabytes = 256; ///< in memory and in the trace; the oldest rows go first
     int32_t top_k = 8;                 ///< candidates kept per step
     bool attention_entropy = false; ///< measure signal attention_entropy_bits at every step, trigger or not
     friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;

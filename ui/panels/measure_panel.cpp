@@ -1,3 +1,4 @@
+#include "ui/base/format.h"
 #include "ui/panels/panel.h"
 #include "ui/widgets/widgets.h"
 
@@ -38,6 +39,16 @@ public:
 
         heading(ctx, "Recording");
         parameter_row(ctx, "capture.attention", column, "", "Attention");
+        parameter_row(ctx, "capture.layers", column, "", "Of layers");
+        if (ctx.recording) {
+            const Recording::AttentionBytes bytes = ctx.recording->attention_bytes();
+            const int64_t most = ctx.recording->info().config.capture.attention_megabytes << 20;
+            if (bytes.newest > 0)
+                muted_text(ctx,
+                           fmt::format("{} of {} kept, {} for the newest token; then the oldest go",
+                                       format_bytes(static_cast<int64_t>(bytes.kept)), format_bytes(most),
+                                       format_bytes(static_cast<int64_t>(bytes.newest))));
+        }
         parameter_row(ctx, "capture.top_k", column, "", "Candidates");
     }
 };

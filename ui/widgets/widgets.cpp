@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "ui/base/colour.h"
 #include "ui/base/format.h"
+#include "ui/widgets/text_entry.h"
 
 #include <fmt/format.h>
 #include <misc/cpp/imgui_stdlib.h>
@@ -169,6 +170,19 @@ bool switch_box(UiContext& ctx, const char* label, const std::string& key) {
     return true;
 }
 
+namespace {
+
+/// Whole numbers with commas, or "none". Enter sets them; what cannot be read is refused in one line and changes nothing.
+void list_entry(UiContext& ctx, const std::string& key) {
+    std::string entered = ctx.drafts.value(key).value_or("none");
+    ImGui::SetNextItemWidth(std::min(ImGui::GetFontSize() * 11, ImGui::GetContentRegionAvail().x));
+    if (text_entry("##list", &entered, ImGuiInputTextFlags_EnterReturnsTrue))
+        try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, key, entered); });
+    mark_pending(ctx, key);
+}
+
+} // namespace
+
 bool choice_box(UiContext& ctx, const char* id, const std::string& key, float width) {
     const auto value = ctx.drafts.value(key);
     const Parameter* parameter = find_parameter(key);
@@ -218,8 +232,8 @@ bool parameter_row(UiContext& ctx, const std::string& key, float label_width, st
     case Parameter::Kind::choice:
         choice_box(ctx, "##choice", key, std::min(em * 11, ImGui::GetContentRegionAvail().x));
         break;
-    case Parameter::Kind::steps: // shown; a policy file or --set gives it
-        ImGui::TextUnformatted(value->c_str());
+    case Parameter::Kind::list:
+        list_entry(ctx, key);
         break;
     case Parameter::Kind::integer:
     case Parameter::Kind::real: {

@@ -113,6 +113,11 @@ std::vector<std::shared_ptr<const AttentionRows>> Recording::attention_rows() co
     return rows;
 }
 
+Recording::AttentionBytes Recording::attention_bytes() const {
+    const std::scoped_lock lock(m_mutex);
+    return {m_attention_bytes, m_attention.empty() ? 0 : bytes_of(*m_attention.rbegin()->second)};
+}
+
 const RefreshEvent* Recording::refresh_at(int64_t t) const {
     const size_t found = first_beyond(m_refreshes, [&](const RefreshEvent& e) { return e.step >= t; });
     return found < m_refreshes.size() && m_refreshes[found].step == t ? &m_refreshes[found] : nullptr;

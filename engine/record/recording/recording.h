@@ -157,6 +157,11 @@ public:
     };
     using AttentionLog = ChunkedLog<AttentionChange, 128, size_t{1} << 24>;
     [[nodiscard]] const AttentionLog& attention_changes() const { return m_attention_changes; }
+    /// Bytes of the attention rows that are kept, and of the newest one; both stand in the trace too.
+    struct AttentionBytes {
+        size_t kept = 0, newest = 0;
+    };
+    [[nodiscard]] AttentionBytes attention_bytes() const;
     /// All rows, by (position, teacher).
     [[nodiscard]] std::vector<std::shared_ptr<const AttentionRows>> attention_rows() const;
     /// How many events at the front of each log came from the recording that this one was forked from.

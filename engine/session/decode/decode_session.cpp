@@ -56,7 +56,10 @@ bool DecodeSession::finished() const {
 }
 
 void DecodeSession::apply(const command::SetParameter& c) {
-    set_live_parameter(m_impl->config, c.key, c.value);
+    RunConfig changed = m_impl->config;
+    set_live_parameter(changed, c.key, c.value);
+    m_impl->check_capture(changed.capture);
+    m_impl->config = std::move(changed);
     m_impl->chooser->set_seed(m_impl->config.seed);
     m_impl->log_command(c);
 }

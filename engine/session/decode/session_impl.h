@@ -53,6 +53,7 @@ struct DecodeSession::Impl {
     // --- session_start.cpp ---
     void start(const std::function<bool(double)>& progress, const RunText* known);
     void check_text() const;
+    void check_capture(const CaptureConfig& capture) const; ///< throws: layers that the decoding model lacks
     /// Caches, prefill, hand-over. \return the row that chooses y_1
     at::Tensor fill_caches(const std::function<bool(double)>& progress);
     at::Tensor prefill(const Forward& forward, KvCache& cache, Origin origin,

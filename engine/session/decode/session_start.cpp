@@ -53,6 +53,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     if (!config.task.kind.empty()) scorer = TaskScorer::create(config.task, config.prompt);
     text = known != nullptr ? *known : run_text(*pair, config);
     check_text();
+    check_capture(config.capture);
     end_ids = pair->end_ids();
     capacity = text.capacity(config, pair->context());
     require_memory(memory_of_run(config, *pair, &text));
@@ -101,6 +102,16 @@ void DecodeSession::Impl::check_text() const {
                         fmt::format("token id {} is outside the model's vocabulary of {}", id, vocab),
                         "tokenizer.json and config.json do not belong together");
         }
+    }
+}
+
+void DecodeSession::Impl::check_capture(const CaptureConfig& capture) const {
+    const int64_t layers = decoder().config().num_layers;
+    for (const int32_t layer : capture.layers) {
+        if (layer < layers) continue;
+        throw Error("setting", "capture.layers",
+                    fmt::format("there is no layer {}: the model that decodes has {}", layer, layers),
+                    fmt::format("0 to {}, or none for all", layers - 1));
     }
 }
 

@@ -235,7 +235,7 @@ TEST_CASE("what is set is read back, and what is read back can be set", "[contro
             case Parameter::Kind::choice:
                 value = p.choices[random() % p.choices.size()];
                 break;
-            case Parameter::Kind::steps:
+            case Parameter::Kind::list:
                 value = fmt::format("{},{}", 1 + random() % 50, 51 + random() % 900);
                 break;
             case Parameter::Kind::integer:
@@ -375,7 +375,8 @@ TEST_CASE("NaN, negative and other impossible thresholds are refused with key, v
 
 TEST_CASE("values of the wrong kind are refused", "[control]") {
     for (const char* steps : {"", "x", "3,", ",3", "3,3", "4,3", "0", "-1", "1.5", "3;4", "2000000"})
-        CHECK(refusal(with_preset("none"), "at", steps).find("is no list of steps") != std::string::npos);
+        CHECK(refusal(with_preset("none"), "at", steps).find("is no list of whole numbers") !=
+              std::string::npos);
     const RunConfig config = full_config();
     CHECK_THAT(refusal(config, "periodic.every", "0"), ContainsSubstring("1 to 1000000 tokens"));
     CHECK_THAT(refusal(config, "periodic.every", "2.5"), ContainsSubstring("not a whole number"));
@@ -431,4 +432,16 @@ TEST_CASE("unknown keys are named with the nearest", "[control]") {
     } catch (const Error& error) {
         CHECK_THAT(error.what(), ContainsSubstring("KEY=VALUE"));
     }
+}
+
+TEST_CASE("the layers whose attention is kept are a list like any other parameter", "[control]") {
+    RunConfig config;
+    CHECK(parameter_value(config, "capture.layers") == "none");
+    set_parameter(config, "capture.layers", "0, 4,29");
+    CHECK(config.capture.layers == std::vector<int32_t>{0, 4, 29});
+    CHECK(parameter_value(config, "capture.layers") == "0,4,29");
+    CHECK(refusal(config, "capture.layers", "4,0").find("is no list of whole numbers") != std::string::npos);
+    CHECK(refusal(config, "capture.layers", "0-4").find("with commas, or none") != std::string::npos);
+    set_parameter(config, "capture.layers", "none");
+    CHECK(config.capture.layers.empty());
 }

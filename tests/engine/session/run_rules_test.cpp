@@ -270,6 +270,31 @@ TEST_CASE("attention rows are kept for every step and made on request for the te
           r.attention(r.prompt_length() + 2, false)->weights);
 }
 
+TEST_CASE("attention is kept of the layers that are asked for, and of others from a command on",
+          "[session]") {
+    const auto pair = tiny_pair(1, 2);
+    RunConfig config = tiny_run(8);
+    config.capture.layers = {1};
+    DecodeSession session(pair, config);
+    REQUIRE(session.step());
+    REQUIRE(session.step());
+    session.apply(command::SetParameter{"capture.layers", "0"});
+    REQUIRE(session.step());
+    const Recording& r = *session.recording();
+    CHECK(r.attention(r.step(1).position, false)->layers == std::vector<int32_t>{1});
+    CHECK(r.attention(r.step(3).position, false)->layers == std::vector<int32_t>{0});
+    const Recording::AttentionBytes bytes = r.attention_bytes();
+    CHECK(bytes.newest > 0);
+    CHECK(bytes.kept > bytes.newest);
+
+    CHECK_THROWS_WITH(session.apply(command::SetParameter{"capture.layers", "0,64"}),
+                      ContainsSubstring("there is no layer 64"));
+    CHECK(session.step());
+    CHECK(r.attention(r.step(4).position, false)->layers == std::vector<int32_t>{0});
+    config.capture.layers = {64};
+    CHECK_THAT(refused(pair, config), ContainsSubstring("capture.layers: there is no layer 64"));
+}
+
 TEST_CASE("sessions on several threads share a pair and stay what they are alone", "[session]") {
     // Long enough that the table of rotations grows while others read it.
     TinyShape shape;
