@@ -195,7 +195,8 @@ Command add_study_command(CLI::App& app) {
     add("landscape",
         "Which signal deserves to be a trigger: gates against the best and blind placement of as many "
         "refreshes",
-        "written, chronicle, company, stories", study_landscape);
+        "written, chronicle, company, stories; answers, passages (these two for any --student)",
+        study_landscape);
     add("derived",
         "Students made of the teacher's own weights: where their loss comes from, and what refreshes bring "
         "back",

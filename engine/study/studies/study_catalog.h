@@ -31,7 +31,8 @@ namespace refreshlab {
 [[nodiscard]] StudyResult study_drift(const StudyOptions& options);
 
 /// The refresh landscapes of texts (engine/landscape): what the teacher writes after chronicle prompts, and given chronicles, companies
-/// and stories (the parts), 3 of each and at most 128 tokens; with options.limit so many of each and 256 tokens. With options.traces every
+/// and stories, 3 of each and at most 128 tokens; with options.limit so many of each and 256 tokens. For a student that was asked for:
+/// what its teacher answers to questions of MT-Bench, and passages of Andersen's tales, half as long. options.parts names any of them. With options.traces every
 /// landscape is kept there, and a later call goes on with what is there. Tables, intervals over texts:
 ///   table       loss above the teacher without refreshes, with blind and with the best ones, 1 to 16 in 256 tokens
 ///   efficiency  of a gate on each signal, its threshold set for those counts, and how much above blind placement

@@ -143,29 +143,13 @@ private:
     }
 
     void list_texts() {
-        const StudyCase teacher{"teacher", Mode::teacher, {}};
-        // Evenly over the file: its questions come in groups.
-        if (m_runner.wants("answers")) {
-            const auto records = read_prompt_file(m_options.prompts / "mt_bench.jsonl");
-            const int64_t all = std::ssize(records),
-                          n = std::min(all, m_options.limit > 0 ? m_options.limit : quick_texts);
-            for (int64_t i = 0; i < n; ++i) {
-                const int64_t at = i * all / n;
-                RunConfig config = m_runner.config(teacher);
-                config.prompt = records[static_cast<size_t>(at)].prompt;
-                config.sampler.temperature = 0.8;
-                config.sampler.top_p = 0.95;
-                config.seed = m_options.seed + static_cast<uint64_t>(at);
-                add_text("answers", fmt::format("answer {}", at + 1), std::move(config));
-            }
-        }
-        if (!m_runner.wants("passages")) return;
-        for (const PromptRecord& record : m_runner.records("passages", quick_texts)) {
-            RunConfig config = m_runner.config(teacher);
-            config.prompt = record.prompt;
-            config.given_text = record.response;
-            config.raw_prompt = true;
-            add_text("passages", fmt::format("passage {}", ++m_passages), std::move(config));
+        for (const std::string_view family : families) {
+            if (!m_runner.wants(std::string(family))) continue;
+            const auto runs = family == "answers"
+                                  ? m_runner.questions(quick_texts)
+                                  : m_runner.passages({"teacher", Mode::teacher, {}}, quick_texts);
+            for (const StudyRun& run : runs)
+                add_text(std::string(family), run.name, run.config);
         }
     }
 
@@ -327,7 +311,6 @@ private:
     StudyRunner m_runner;
     SweepModels m_models;
     std::vector<StudyText> m_texts;
-    int m_passages = 0;
     std::unique_ptr<SweepStore> m_store;        ///< null: nothing is kept
     std::map<std::string, std::string> m_found; ///< stored numbers by id
     std::mutex m_mutex; ///< protects store and progress while jobs run; held for one transaction

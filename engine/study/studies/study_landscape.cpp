@@ -23,9 +23,22 @@ constexpr int64_t quick_texts = 3, targets[] = {1, 2, 4, 8, 16};
 constexpr int32_t quick_tokens = 128, full_tokens = 256; ///< tokens of a text
 constexpr int64_t gain_horizon = 32;
 
-/// Quick without a number of texts, full with one.
-int32_t tokens_of(const StudyOptions& options) {
-    return options.limit > 0 ? full_tokens : quick_tokens;
+/// The tasks of the bundled pair, and texts that say something to any pair.
+constexpr std::string_view families[] = {"written", "chronicle", "company", "stories", "answers", "passages"};
+bool of_any_pair(std::string_view family) {
+    return family == "answers" || family == "passages";
+}
+
+/// Without a choice: the bundled pair's tasks for it, the others for a student that was asked for.
+bool wants(const StudyRunner& runner, std::string_view family) {
+    const StudyOptions& options = runner.options();
+    if (options.parts.empty()) return of_any_pair(family) == options.student_given;
+    return runner.wants(std::string(family));
+}
+
+/// Quick without a number of texts, full with one. Any pair: half of it, as the models are large.
+int32_t tokens_of(const StudyOptions& options, std::string_view family) {
+    return (options.limit > 0 ? full_tokens : quick_tokens) / (of_any_pair(family) ? 2 : 1);
 }
 
 /// A text and its landscape.
@@ -44,12 +57,12 @@ public:
 
     void add(const std::string& family, const std::shared_ptr<const Recording>& run) {
         const std::vector<int32_t> text = run->token_ids();
-        if (text.size() < 8) return; // a story that ended at once says nothing
+        if (text.size() < 8) return; // a text that ended at once says nothing
         LandscapeRequest request;
         request.prompt_ids = run->info().prompt_ids;
-        request.tokens.assign(text.begin(),
-                              text.begin() +
-                                  std::min<std::ptrdiff_t>(std::ssize(text), tokens_of(m_runner.options())));
+        request.tokens.assign(
+            text.begin(),
+            text.begin() + std::min<std::ptrdiff_t>(std::ssize(text), tokens_of(m_runner.options(), family)));
         request.values =
             landscape_values("entropy_bits,top1_surprisal_bits,top1_prob,varentropy_bits2,top2_margin,"
                              "kl_nats,attention_entropy_bits");
@@ -101,6 +114,12 @@ std::vector<std::shared_ptr<const Recording>> runs_of(StudyRunner& runner, const
     const bool written = family == "written", stories = family == "stories";
     const StudyCase none{"none", written ? Mode::teacher : Mode::overfill, RefreshPolicy{}};
     std::vector<StudyRun> runs;
+    if (of_any_pair(family)) {
+        runs = family == "answers" ? runner.questions(quick_texts) : runner.passages(none, quick_texts);
+        for (StudyRun& run : runs)
+            run.config.max_tokens = tokens_of(runner.options(), family);
+        return runner.run_all(runs);
+    }
     const auto records = runner.records(stories   ? "story_continuations"
                                         : written ? "chronicle"
                                                   : family,
@@ -109,7 +128,7 @@ std::vector<std::shared_ptr<const Recording>> runs_of(StudyRunner& runner, const
         RunConfig config = runner.given_config(none, records[i]);
         if (!records[i].prefix.empty()) config = runner.with_prefix(config, records[i]);
         if (written) config.given_text.clear();
-        config.max_tokens = tokens_of(runner.options());
+        config.max_tokens = tokens_of(runner.options(), family);
         runs.push_back({std::move(config), fmt::format("reading {} {}", family, i + 1)});
     }
     return runner.run_all(runs);
@@ -190,13 +209,14 @@ void add_best(StudyTable& table, StudyTable& figure, const std::vector<StudyText
 } // namespace
 
 StudyResult study_landscape(const StudyOptions& options) {
-    constexpr std::string_view known[] = {"written", "chronicle", "company", "stories"};
-    check_parts(options, known);
+    check_parts(options, families);
     StudyRunner runner(options);
     Texts texts(runner, model_fingerprint(options.base.teacher_dir),
                 model_fingerprint(options.base.student_dir));
-    for (const std::string_view family : known) {
-        if (!runner.wants(std::string(family))) continue;
+    int32_t longest = 0;
+    for (const std::string_view family : families) {
+        if (!wants(runner, family)) continue;
+        longest = std::max(longest, tokens_of(options, family));
         for (const auto& run : runs_of(runner, std::string(family)))
             texts.add(std::string(family), run);
     }
@@ -204,7 +224,7 @@ StudyResult study_landscape(const StudyOptions& options) {
     StudyResult result;
     StudyTable best{"table",
                     fmt::format("Loss above the teacher (nats), {} texts of at most {} tokens",
-                                texts.all.size(), tokens_of(options)),
+                                texts.all.size(), longest),
                     {{"per 256"},
                      {"texts"},
                      {"none"},

@@ -144,6 +144,35 @@ std::vector<PromptRecord> StudyRunner::records(const std::string& name, int64_t 
     return all;
 }
 
+std::vector<StudyRun> StudyRunner::questions(int64_t number) const {
+    const auto records = read_prompt_file(m_options.prompts / "mt_bench.jsonl");
+    const int64_t all = std::ssize(records),
+                  n = std::min(all, m_options.limit > 0 ? m_options.limit : number);
+    std::vector<StudyRun> runs;
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = i * all / n;
+        RunConfig asked = config({"teacher", Mode::teacher, {}});
+        asked.prompt = records[static_cast<size_t>(at)].prompt;
+        asked.sampler.temperature = 0.8;
+        asked.sampler.top_p = 0.95;
+        asked.seed = m_options.seed + static_cast<uint64_t>(at);
+        runs.push_back({std::move(asked), fmt::format("answer {}", at + 1)});
+    }
+    return runs;
+}
+
+std::vector<StudyRun> StudyRunner::passages(const StudyCase& c, int64_t number) const {
+    std::vector<StudyRun> runs;
+    for (const PromptRecord& record : records("passages", number)) {
+        RunConfig read = config(c);
+        read.prompt = record.prompt;
+        read.given_text = record.response;
+        read.raw_prompt = true;
+        runs.push_back({std::move(read), fmt::format("passage {}", runs.size() + 1)});
+    }
+    return runs;
+}
+
 bool StudyRunner::wants(const std::string& part) const {
     return m_options.parts.empty() || std::ranges::find(m_options.parts, part) != m_options.parts.end();
 }

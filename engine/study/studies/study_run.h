@@ -75,6 +75,12 @@ public:
 
     /// The first `limit` records of PROMPTS/NAME.jsonl (options.limit if that is set). Throws Error{bad_input}.
     [[nodiscard]] std::vector<PromptRecord> records(const std::string& name, int64_t limit) const;
+    /// Questions of MT-Bench for the teacher to answer, sampled (temperature 0.8, top-p 0.95): `number` of them (options.limit
+    /// if that is set), evenly over the file, whose questions come in groups. Names: "answer 1", ...
+    [[nodiscard]] std::vector<StudyRun> questions(int64_t number) const;
+    /// The first `number` passages of Andersen's tales (options.limit if that is set), given after their beginnings. Names:
+    /// "passage 1", ...
+    [[nodiscard]] std::vector<StudyRun> passages(const StudyCase& c, int64_t number) const;
     /// Number of tokens of a text after a prompt.
     [[nodiscard]] int64_t token_count(const std::string& text) const;
     /// Prompt and the beginning of the answer as one raw prompt: the prefix belongs to the prompt side, so that in mode overfill
