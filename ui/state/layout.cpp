@@ -50,7 +50,7 @@ using Extent = std::array<float, 2>; // x, y
 constexpr float unbounded = std::numeric_limits<float>::infinity();
 
 /// What the contents of a panel need and can use, in ems, tabs and padding included. Found by looking at each at 75 to
-/// 300 %: below, words are cut. In order of importance: of panels that come to share a place the first one is in front.
+/// 300 %: below, words are cut. In order of importance: of panels of one size that come to share a place the first one is in front.
 struct Need {
     std::string_view panel;
     Extent least, most;
@@ -236,10 +236,24 @@ std::vector<std::string> split_lines(const std::string& text) {
     return lines;
 }
 
-/// Of panels that share a place one is in front: the most important of those that were.
-std::vector<std::string> front_of_each(const DockTree& tree, const std::vector<std::string>& front) {
-    const auto importance = [](const std::string& title) {
-        return std::ranges::find(needs, title, &Need::panel) - std::begin(needs);
+/// The area that the file gives to a panel: what a layout is about has the largest.
+using Areas = std::map<std::string, float, std::less<>>;
+Areas areas_of(const DockTree& tree) {
+    Areas areas;
+    for (const auto& [id, node] : tree) {
+        for (const std::string& title : node.tabs)
+            areas[title] = node.size[0] * node.size[1];
+    }
+    return areas;
+}
+
+/// Of panels that share a place one is in front: of those that were the largest, of equal ones the most important.
+std::vector<std::string> front_of_each(const DockTree& tree, const Areas& areas,
+                                       const std::vector<std::string>& front) {
+    const auto rank = [&](const std::string& title) {
+        const auto area = areas.find(title);
+        return std::pair(area == areas.end() ? 0.0F : -area->second,
+                         std::ranges::find(needs, title, &Need::panel) - std::begin(needs));
     };
     std::vector<std::string> chosen = front;
     for (const auto& [id, node] : tree) {
@@ -247,7 +261,7 @@ std::vector<std::string> front_of_each(const DockTree& tree, const std::vector<s
         std::string best;
         for (const std::string& title : node.tabs) {
             const bool was = std::ranges::find(front, title) != front.end();
-            if (was && (best.empty() || importance(title) < importance(best))) best = title;
+            if (was && (best.empty() || rank(title) < rank(best))) best = title;
         }
         std::erase_if(chosen, [&](const std::string& title) {
             return title != best && std::ranges::find(node.tabs, title) != node.tabs.end();
@@ -354,9 +368,11 @@ Layout fit_layout(const Layout& layout, float width, float height, float em) {
     auto docking = parse_docking(lines);
     if (!docking) return layout;
     auto& [tree, root] = *docking;
+    const Areas areas = areas_of(tree);
     fold_to_fit(tree, tree.find(root)->second, {width, height}, em, true);
     share_out(tree, tree.find(root)->second, {width, height});
-    return {layout.open_panels, front_of_each(tree, layout.front_panels), rewritten(lines, tree, root)};
+    return {layout.open_panels, front_of_each(tree, areas, layout.front_panels),
+            rewritten(lines, tree, root)};
 }
 
 Layout keep_front(const Layout& layout, const std::vector<std::string>& drawn) {

@@ -27,7 +27,7 @@ struct Layout {
 /// Fits the docked panels to a window of this size. They keep the shares of the file, but no panel gets narrower or
 /// lower than its contents need (Policy's cards, the Timeline's strip), nor wider than they can use. Where the needs do
 /// not fit beside each other, not even with a little less, panels share a place as tabs. Then the panels of the smaller
-/// half of a split join the smallest panel of the other half, and the most important front panel stays in front. Text
+/// half of a split join the smallest panel of the other half, and the largest front panel stays in front. Text
 /// in, text out: Dear ImGui then only reads sizes and places. A text without docking, or with docking that is not
 /// understood, is returned as it is.
 /// \param width, height  of the dock space, pixels; em: font size, pixels
