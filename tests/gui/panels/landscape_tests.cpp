@@ -133,6 +133,37 @@ void a_dragged_line_moves_its_staircase(Robot& r) {
     go_back(r);
 }
 
+/// A point of the policy's own curve sets its threshold; the staircase is that point then.
+void a_point_of_the_frontier_is_taken(Robot& r) {
+    compute(r);
+    const auto plot = r.box("landscape/frontier");
+    GUI_CHECK(plot.width > 80 && plot.height > 50);
+    const auto point = [&](int p) { return r.ctx().landmarks.find(fmt::format("landscape/point/{}", p)); };
+    GUI_CHECK(r.until([&] { return point(0).has_value(); }, 200));
+    const std::string before = row(r, policy_row), own = r.ctx().drafts.value("entropy.threshold").value();
+    // The second point in the picture: at most one of them is the policy as it stands.
+    int inside = 0;
+    for (int p = 0; inside < 2 && point(p); ++p) {
+        const auto at = *point(p);
+        if (at.x < plot.x + 4 || at.x > plot.x + plot.width - 4 || at.y < plot.y + 4 ||
+            at.y > plot.y + plot.height - 4)
+            continue;
+        ++inside;
+        r.move(at.x, at.y);
+    }
+    GUI_CHECK(inside == 2);
+    r.frames(2);
+    GUI_CHECK(r.shows("A click sets this threshold"));
+    r.te->MouseClick(0);
+    r.frames(4);
+    // The staircase of the policy is that point now.
+    const std::string after = row(r, policy_row);
+    GUI_CHECK(after != before);
+    GUI_CHECK(r.ctx().drafts.value("entropy.threshold").value() != own);
+    GUI_CHECK(after == told(walk_policy(*r.ctx().landscape, r.ctx().drafts.policy()), *r.ctx().landscape));
+    go_back(r);
+}
+
 /// What the table says of the best is what the run then does.
 void the_best_schedule_wins(Robot& r) {
     compute(r);
@@ -254,6 +285,7 @@ std::vector<Case> landscape_cases() {
         {"landscape", "LA1 computed for a run's text, drawn, told, selected", is_computed_and_drawn},
         {"landscape", "LA2 a dragged entropy line moves its staircase and its number",
          a_dragged_line_moves_its_staircase},
+        {"landscape", "LA3 a point of the frontier sets its threshold", a_point_of_the_frontier_is_taken},
         {"landscape", "LA4 the best schedule is run, and wins by what was said", the_best_schedule_wins},
         {"landscape", "LA5 a saved run keeps its landscape, and brings it along", stays_with_a_saved_run},
         {"landscape", "LA6 windowed policies, one model, another text: refused with the reason",

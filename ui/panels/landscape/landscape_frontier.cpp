@@ -240,8 +240,7 @@ void LandscapePanel::take_point(UiContext& ctx, const FrontierHit& hit) {
     const FrontierClick click = frontier_click(ctx.drafts.policy(), curve, curve.points[hit.point]);
     try_edit(ctx, [&] {
         if (!click.trigger) return ctx.drafts.set_policy(ctx.engine, click.policy);
-        const std::string& signal = ctx.drafts.policy().triggers[*click.trigger].signal;
-        for (const ThresholdLine& line : threshold_lines(ctx.drafts, signal))
+        for (const ThresholdLine& line : threshold_lines(ctx.drafts, trigger_of(curve).signal))
             if (line.trigger == *click.trigger) ctx.drafts.edit(ctx.engine, line.key, click.threshold);
     });
 }
