@@ -8,9 +8,12 @@
 #include "engine/study/measure/gate_fit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +46,14 @@ std::string mean_text(const std::vector<double>& values) {
     return average ? fmt::format("{:.2f}", *average) : "-";
 }
 
+/// "+0.12 (-0.01 to +0.25)": the mean, and the 95 % bootstrap interval where there are texts enough for one.
+std::string interval_text(const std::vector<double>& values, const std::optional<Interval>& interval) {
+    const auto average = mean(values);
+    if (!average) return "-";
+    const std::string text = fmt::format("{:+.2f}", *average);
+    return interval ? fmt::format("{} ({:+.2f} to {:+.2f})", text, interval->low, interval->high) : text;
+}
+
 /// The table, and the sentence that says what it comes to.
 std::string report(const FittedGate& gate) {
     const WeightedSignal& signal = gate.policy.signals[0];
@@ -52,20 +63,24 @@ std::string report(const FittedGate& gate) {
         text += fmt::format("{:<25}  {:+.4g}\n", term.signal, term.weight);
     text += fmt::format("{:<25}  {:+.4g}\n\n", "offset", signal.offset);
     text += "Efficiency on texts that were left out (0: no better than no refresh, 1: the best possible)\n"
-            "per 256 tokens  texts  gate   entropy  blind\n";
-    std::vector<double> better;
+            "per 256 tokens  texts  gate   entropy  blind  above blind (95 % over texts)\n";
+    std::vector<std::string> better;
+    bool intervals = false;
     for (const FittedGate::Judged& judged : gate.judged) {
-        text += fmt::format("{:>14}  {:>5}  {:<5}  {:<7}  {}\n", judged.per_256, judged.gate.size(),
-                            mean_text(judged.gate), mean_text(judged.entropy), mean_text(judged.blind));
+        std::vector<double> above;
         for (size_t i = 0; i < judged.gate.size(); ++i)
-            better.push_back(judged.gate[i] - judged.blind[i]);
+            above.push_back(judged.gate[i] - judged.blind[i]);
+        const auto interval = bootstrap_mean(above, {});
+        intervals = intervals || interval;
+        if (interval && interval->low > 0) better.push_back(fmt::format("{}", judged.per_256));
+        text += fmt::format("{:>14}  {:>5}  {:<5}  {:<7}  {:<5}  {}\n", judged.per_256, judged.gate.size(),
+                            mean_text(judged.gate), mean_text(judged.entropy), mean_text(judged.blind),
+                            interval_text(above, interval));
     }
-    const double difference = mean(better).value_or(0);
-    return text +
-           (difference > 0
-                ? fmt::format("The gate is {:.2f} better than blind placement on average.\n", difference)
-                : fmt::format("The gate is no better than blind placement ({:+.2f} on average).\n",
-                              difference));
+    if (!intervals) return text + "Too few texts to say whether the gate is better than blind placement.\n";
+    if (better.empty()) return text + "The gate is no better than blind placement at any of these counts.\n";
+    return text + fmt::format("The gate is better than blind placement at {} in 256 tokens.\n",
+                              fmt::join(better, ", "));
 }
 
 int fit(const Options& options) {
@@ -103,6 +118,13 @@ Command add_fit_gate_command(CLI::App& app) {
         ->add_option("--horizon", options->gate.horizon, "Tokens over which a refresh is judged (default 32)")
         ->type_name("TOKENS")
         ->check(CLI::Range(1, 1'000'000));
+    command
+        ->add_option(
+            "--form", options->gate.form,
+            "What is foretold: ridge (the gain in nats, the default) or logistic (the log odds of a gain)")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, GateOptions::Form>{
+            {"ridge", GateOptions::Form::ridge}, {"logistic", GateOptions::Form::logistic}}))
+        ->type_name("FORM");
     command
         ->add_option("--ridge", options->gate.ridge,
                      "Penalty on the weights of standardised signals (default 0.01)")

@@ -68,52 +68,97 @@ void solve(std::vector<double>& a, std::vector<double>& b) {
     }
 }
 
-/// The weighted signal that predicts the gain from these texts.
-WeightedSignal fitted(std::span<const GainSamples* const> texts, double ridge) {
-    const std::vector<std::string>& names = texts.front()->signals;
-    const size_t d = names.size();
-    std::vector<double> mean(d), sd(d), normal(d * d), right(d);
-    double gain_mean = 0, n = 0;
-    const auto each = [&](const auto& visit) {
-        for (const GainSamples* text : texts) {
-            for (size_t s = 0; s < text->gains.size(); ++s)
-                visit(*text, s);
+/// Samples of several texts, one after the other, their signals standardised over all of them.
+struct Standardised {
+    std::vector<double> mean, sd; ///< [signals]
+    std::vector<double> x;        ///< [samples, signals + 1]; the last column is 1, for the offset
+    std::vector<double> gains;    ///< [samples]
+    [[nodiscard]] size_t width() const { return mean.size() + 1; }
+};
+
+Standardised standardised(std::span<const GainSamples* const> texts) {
+    const size_t d = texts.front()->signals.size();
+    Standardised all{std::vector<double>(d), std::vector<double>(d), {}, {}};
+    for (const GainSamples* text : texts) {
+        for (size_t s = 0; s < text->gains.size(); ++s) {
+            for (size_t f = 0; f < d; ++f)
+                all.x.push_back(static_cast<double>(text->values[f][s]));
+            all.x.push_back(1);
+            all.gains.push_back(text->gains[s]);
         }
-    };
-    each([&](const GainSamples& text, size_t s) {
-        for (size_t f = 0; f < d; ++f)
-            mean[f] += static_cast<double>(text.values[f][s]);
-        gain_mean += text.gains[s];
-        ++n;
-    });
-    for (double& m : mean)
-        m /= n;
-    gain_mean /= n;
-    each([&](const GainSamples& text, size_t s) {
-        for (size_t f = 0; f < d; ++f)
-            sd[f] += std::pow(static_cast<double>(text.values[f][s]) - mean[f], 2);
-    });
-    for (double& s : sd)
-        s = s > 0 ? std::sqrt(s / n) : 1;
-    each([&](const GainSamples& text, size_t s) {
-        std::vector<double> x(d);
-        for (size_t f = 0; f < d; ++f)
-            x[f] = (static_cast<double>(text.values[f][s]) - mean[f]) / sd[f];
+    }
+    const auto n = static_cast<double>(all.gains.size());
+    for (size_t f = 0; f < d; ++f) {
+        for (size_t s = 0; s < all.gains.size(); ++s)
+            all.mean[f] += all.x[s * (d + 1) + f] / n;
+        for (size_t s = 0; s < all.gains.size(); ++s)
+            all.sd[f] += std::pow(all.x[s * (d + 1) + f] - all.mean[f], 2) / n;
+        all.sd[f] = all.sd[f] > 0 ? std::sqrt(all.sd[f]) : 1;
+        for (size_t s = 0; s < all.gains.size(); ++s)
+            all.x[s * (d + 1) + f] = (all.x[s * (d + 1) + f] - all.mean[f]) / all.sd[f];
+    }
+    return all;
+}
+
+/// Solves (X' W X / n + ridge) b = X' z / n; the offset's column is not penalised. \param weights  W; empty: all 1
+std::vector<double> least_squares(const Standardised& data, std::span<const double> weights,
+                                  std::span<const double> z, double ridge) {
+    const size_t d = data.width();
+    const auto n = static_cast<double>(data.gains.size());
+    std::vector<double> normal(d * d), right(d);
+    for (size_t s = 0; s < data.gains.size(); ++s) {
+        const double* const row = &data.x[s * d];
+        const double weight = weights.empty() ? 1 : weights[s];
         for (size_t f = 0; f < d; ++f) {
             for (size_t g = 0; g < d; ++g)
-                normal[f * d + g] += x[f] * x[g] / n;
-            right[f] += x[f] * (text.gains[s] - gain_mean) / n;
+                normal[f * d + g] += weight * row[f] * row[g] / n;
+            right[f] += row[f] * z[s] / n;
         }
-    });
-    for (size_t f = 0; f < d; ++f)
+    }
+    for (size_t f = 0; f + 1 < d; ++f)
         normal[f * d + f] += ridge;
     solve(normal, right);
+    return right;
+}
+
+/// Weights that maximise the penalised likelihood of "a refresh gains here", by Newton's steps (McCullagh and Nelder 1989, 4.4).
+std::vector<double> logistic(const Standardised& data, double ridge) {
+    constexpr int most_steps = 50;
+    constexpr double still = 1e-10,
+                     least_weight = 1e-6; // a text that is told apart wholly has no maximum without a ridge
+    const size_t d = data.width();
+    std::vector<double> b(d), weights(data.gains.size()), z(data.gains.size());
+    for (int round = 0; round < most_steps; ++round) {
+        for (size_t s = 0; s < data.gains.size(); ++s) {
+            double eta = 0;
+            for (size_t f = 0; f < d; ++f)
+                eta += b[f] * data.x[s * d + f];
+            const double p = 1 / (1 + std::exp(-eta));
+            weights[s] = std::max(p * (1 - p), least_weight);
+            z[s] = weights[s] * eta + (data.gains[s] > 0 ? 1 : 0) - p;
+        }
+        const std::vector<double> next = least_squares(data, weights, z, ridge);
+        double moved = 0;
+        for (size_t f = 0; f < d; ++f)
+            moved = std::max(moved, std::abs(next[f] - b[f]));
+        b = next;
+        if (moved < still) break;
+    }
+    return b;
+}
+
+/// The weighted signal that foretells the gain, fitted on these texts.
+WeightedSignal fitted(std::span<const GainSamples* const> texts, const GateOptions& options) {
+    const Standardised data = standardised(texts);
+    const std::vector<double> b = options.form == GateOptions::Form::logistic
+                                      ? logistic(data, options.ridge)
+                                      : least_squares(data, {}, data.gains, options.ridge);
     WeightedSignal signal;
     signal.name = gate_name;
-    signal.offset = gain_mean;
-    for (size_t f = 0; f < d; ++f) {
-        signal.terms.push_back({names[f], right[f] / sd[f]});
-        signal.offset -= mean[f] * right[f] / sd[f];
+    signal.offset = b.back();
+    for (size_t f = 0; f < data.mean.size(); ++f) {
+        signal.terms.push_back({texts.front()->signals[f], b[f] / data.sd[f]});
+        signal.offset -= data.mean[f] * b[f] / data.sd[f];
     }
     return signal;
 }
@@ -262,6 +307,20 @@ FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
         if (samples.back().gains.empty())
             throw Error(doing, {}, "a landscape has one row only", "compute more of its rows");
     }
+    if (options.form == GateOptions::Form::logistic) {
+        for (size_t i = 0; i < samples.size(); ++i) {
+            // The others must have both kinds, whichever text is left out.
+            const auto kind = [&](bool gains) {
+                return std::ranges::any_of(samples, [&](const GainSamples& text) {
+                    return &text != &samples[i] &&
+                           std::ranges::any_of(text.gains, [&](double gain) { return (gain > 0) == gains; });
+                });
+            };
+            if (!kind(true) || !kind(false))
+                throw Error(doing, {}, "all refreshes of these texts gain, or none does",
+                            "take more texts, or the form ridge");
+        }
+    }
     for (const int64_t target : targets)
         gate.judged.push_back({target, {}, {}, {}});
     for (size_t held_out = 0; held_out < landscapes.size(); ++held_out) {
@@ -269,7 +328,7 @@ FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
         for (size_t i = 0; i < samples.size(); ++i) {
             if (i != held_out) others.push_back(&samples[i]);
         }
-        const RefreshPolicy policy = gate_of(fitted(others, options.ridge));
+        const RefreshPolicy policy = gate_of(fitted(others, options));
         const Landscape& landscape = *landscapes[held_out];
         for (FittedGate::Judged& judged : gate.judged) {
             const int64_t count = wanted_on(landscape, static_cast<double>(judged.per_256));
@@ -286,7 +345,7 @@ FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
     std::vector<const GainSamples*> all;
     for (const GainSamples& text : samples)
         all.push_back(&text);
-    gate.policy = gate_of(fitted(all, options.ridge));
+    gate.policy = gate_of(fitted(all, options));
     std::vector<double> thresholds;
     for (const auto& landscape : landscapes) {
         if (const auto point =

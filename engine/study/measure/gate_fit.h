@@ -47,6 +47,11 @@ matched_point(const Landscape& landscape, const RefreshPolicy& policy, size_t tr
 
 /// How a gate is fitted.
 struct GateOptions {
+    enum class Form : uint8_t {
+        ridge,   ///< the gain, in nats
+        logistic ///< the log odds that there is a gain: how much is gained does not count
+    };
+    Form form = Form::ridge;
     std::vector<std::string>
         signals;          ///< the terms; empty: all that the landscapes share and that can be terms
     int64_t horizon = 32; ///< tokens over which a refresh is judged
@@ -57,7 +62,7 @@ struct GateOptions {
 /// A fitted gate, and how good it is on texts that it has not seen.
 struct FittedGate {
     RefreshPolicy
-        policy; ///< one weighted signal: the predicted gain in nats, and a trigger above a threshold
+        policy; ///< one weighted signal: the predicted gain in nats or its log odds, and a trigger above a threshold
     struct Judged {
         int64_t per_256 = 0;             ///< wanted refreshes in 256 tokens
         std::vector<double> gate, blind; ///< efficiency on each held-out text
@@ -68,8 +73,9 @@ struct FittedGate {
     size_t samples = 0;
 };
 
-/// Ridge regression of the gain on standardised signals (Hoerl and Kennard 1970), over all texts alike; judged by leaving out one
-/// text after the other. Throws Error{bad_input} for fewer than two landscapes and for signals that they do not share.
+/// Ridge regression of the gain on standardised signals (Hoerl and Kennard 1970), or logistic regression of whether there is a gain with
+/// the same penalty (le Cessie and van Houwelingen 1992), over all texts alike; judged by leaving out one text after the other. Throws
+/// Error{bad_input} for fewer than two landscapes, for signals that they do not share, and for a logistic form where every sample gains.
 [[nodiscard]] FittedGate fit_gate(Landscapes landscapes, const GateOptions& options);
 
 /// Signals that every one of these landscapes holds and that can be terms of a weighted signal, and steps_since_refresh.

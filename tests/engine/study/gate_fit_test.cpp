@@ -108,6 +108,61 @@ TEST_CASE("a fitted gate finds what foretells a gain, and beats blind placement 
     CHECK(policy_from_json(policy_to_json(gate.policy), "again") == gate.policy);
 }
 
+TEST_CASE("a logistic gate is at the maximum of its penalised likelihood", "[study][gate]") {
+    std::mt19937 random(test::seed(0x6A80));
+    const auto all = texts(random, 3);
+    GateOptions options;
+    options.form = GateOptions::Form::logistic;
+    options.ridge = 0.03;
+    const FittedGate gate = fit_gate(all, options);
+    const WeightedSignal& signal = gate.policy.signals[0];
+    std::vector<std::string> names;
+    for (const WeightedSignal::Term& term : signal.terms)
+        names.push_back(term.signal);
+    std::vector<GainSamples> samples;
+    double n = 0;
+    for (const auto& text : all) {
+        samples.push_back(gain_samples(*text, names, options.horizon));
+        n += static_cast<double>(samples.back().gains.size());
+    }
+    // The likelihood is written from its definition, in raw signals; the penalty is on weights of standardised ones.
+    std::vector<double> sd;
+    for (size_t f = 0; f < names.size(); ++f) {
+        double sum = 0, squares = 0;
+        for (const GainSamples& text : samples) {
+            for (const float value : text.values[f]) {
+                sum += static_cast<double>(value);
+                squares += static_cast<double>(value) * static_cast<double>(value);
+            }
+        }
+        sd.push_back(std::sqrt(squares / n - sum / n * sum / n));
+    }
+    const auto likelihood = [&](size_t moved, double by) {
+        double total = 0;
+        for (const GainSamples& text : samples) {
+            for (size_t s = 0; s < text.gains.size(); ++s) {
+                double odds = signal.offset + (moved == names.size() ? by : 0);
+                for (size_t f = 0; f < names.size(); ++f)
+                    odds += (signal.terms[f].weight + (f == moved ? by : 0)) *
+                            static_cast<double>(text.values[f][s]);
+                total -= std::log1p(std::exp(text.gains[s] > 0 ? -odds : odds)) / n;
+            }
+        }
+        for (size_t f = 0; f < names.size(); ++f)
+            total -=
+                options.ridge / 2 * std::pow((signal.terms[f].weight + (f == moved ? by : 0)) * sd[f], 2);
+        return total;
+    };
+    const double at = likelihood(names.size() + 1, 0);
+    for (size_t f = 0; f <= names.size(); ++f) {
+        CAPTURE(f);
+        const double step = f < names.size() ? 0.02 / sd[f] : 0.02;
+        CHECK(likelihood(f, step) < at);
+        CHECK(likelihood(f, -step) < at);
+    }
+    CHECK(std::ranges::find(signal.terms, "entropy_bits", &WeightedSignal::Term::signal)->weight > 0);
+}
+
 TEST_CASE("a matched point has the wanted number of refreshes, or none", "[study][gate]") {
     std::mt19937 random(test::seed(0x6A80));
     const auto landscape = landscape_with_accidents(random, 90);
