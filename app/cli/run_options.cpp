@@ -274,7 +274,7 @@ std::string parameter_help() {
         } else if (p.kind == Parameter::Kind::boolean) {
             range = "true|false";
         } else if (p.kind == Parameter::Kind::list) {
-            range = "whole numbers with commas, or none";
+            range = "whole numbers with commas, or " + std::string(p.choices.front());
         } else {
             range = number(p.min) + ".." + number(p.max) + (p.optional ? " or none" : "");
         }

@@ -221,12 +221,12 @@ void add_policy(std::vector<ParameterEntry>& table) {
                            "Refreshes at these steps, whatever the triggers say; none = no schedule.", 1,
                            policy_limits::step, 1, policy_limits::step);
     at.parameter.kind = Kind::list;
-    at.parameter.optional = true;
+    at.parameter.choices = {"none"};
     at.parameter.of_policy = true;
     at.get = [](const RunConfig& c) -> std::optional<std::string> {
         return c.policy.at.empty() ? "none" : fmt::format("{}", fmt::join(c.policy.at, ","));
     };
-    at.set = [](RunConfig& c, const ParameterValue& v) { c.policy.at = v.list; }; // of "none" there are none
+    at.set = [](RunConfig& c, const ParameterValue& v) { c.policy.at = v.list; };
     table.push_back(std::move(at));
 
     table.push_back(limit(
@@ -456,12 +456,12 @@ void add_measuring(std::vector<ParameterEntry>& table) {
         [](auto& c) -> auto& { return c.capture.attention; }));
     ParameterEntry layers;
     layers.parameter = integer("capture.layers", "Layers of attention", "",
-                               "Attention rows are kept of these layers, from 0; none = of every layer.", 0,
-                               max_capture_layers - 1, 0, max_capture_layers - 1);
+                               "Attention rows are kept of these layers, from 0.", 0, max_capture_layers - 1,
+                               0, max_capture_layers - 1);
     layers.parameter.kind = Kind::list;
-    layers.parameter.optional = true;
+    layers.parameter.choices = {"all"};
     layers.get = [](const RunConfig& c) -> std::optional<std::string> {
-        return c.capture.layers.empty() ? "none" : fmt::format("{}", fmt::join(c.capture.layers, ","));
+        return c.capture.layers.empty() ? "all" : fmt::format("{}", fmt::join(c.capture.layers, ","));
     };
     layers.set = [](RunConfig& c, const ParameterValue& v) {
         c.capture.layers.assign(v.list.begin(), v.list.end());

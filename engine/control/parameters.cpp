@@ -40,7 +40,8 @@ std::string range_text(const Parameter& p) {
     if (p.kind == Parameter::Kind::boolean) return "true or false";
     if (p.kind == Parameter::Kind::choice) return fmt::format("one of {}", fmt::join(p.choices, ", "));
     if (p.kind == Parameter::Kind::list)
-        return fmt::format("ascending whole numbers from {} to {} with commas, or none", p.min, p.max);
+        return fmt::format("ascending whole numbers from {} to {} with commas, or {}", p.min, p.max,
+                           p.choices.front());
     const std::string unit = p.unit.empty() ? "" : fmt::format(" {}", p.unit);
     const std::string max = p.key == "seed" ? fmt::format("{}", UINT64_MAX) : fmt::format("{}", p.max);
     return fmt::format("{} to {}{}{}", p.min, max, unit, p.optional ? ", or none" : "");
@@ -82,6 +83,7 @@ ParameterValue parse_value(const Parameter& p, std::string_view text) {
         break;
     }
     case Parameter::Kind::list: {
+        if (text == p.choices.front()) break;
         auto list = parsed_list(p, text);
         if (!list) refuse("is no list of whole numbers");
         value.list = *std::move(list);

@@ -18,7 +18,7 @@ struct Parameter {
         integer,
         real,
         choice,
-        list, ///< ascending whole numbers with commas: "12,40,64"; or "none"
+        list, ///< ascending whole numbers with commas: "12,40,64"; or the word of `choices`, which stands for an empty one
     };
     std::string_view key;   ///< "entropy.threshold", "sampler.temperature", "on_fire", ...
     std::string_view label; ///< for people, sentence case
@@ -27,7 +27,7 @@ struct Parameter {
     Kind kind = Kind::real;
     double min = 0, max = 0;               ///< inclusive range accepted
     double slider_min = 0, slider_max = 0; ///< usual range
-    std::vector<std::string_view> choices; ///< Kind::choice
+    std::vector<std::string_view> choices; ///< Kind::choice; of Kind::list one word
     bool live = true;                      ///< may change between steps; false: only before a run
     bool optional = false;   ///< accepts "none": unlimited (window.size), the checkpoint's own (mc.p)
     bool of_policy = false;  ///< part of RunConfig::policy, so a whole new policy replaces it

@@ -19,8 +19,8 @@ public:
         heading(ctx, "MC dropout");
         parameter_row(ctx, "mc.measure", column, "", "Measure");
         parameter_row(ctx, "mc.samples", column, "", "Passes");
-        parameter_row(ctx, "mc.p", column,
-                      config.mc.p < 0 ? "negative: the value of the training, else 0.1" : "", "Dropout p");
+        parameter_row(ctx, "mc.p", column, config.mc.p < 0 ? "where the checkpoint says none: 0.1" : "",
+                      "Dropout p");
         parameter_row(ctx, "mc.every", column, "", "Every");
         std::string cost = fmt::format("{} extra rows every {} tokens", config.mc.samples, config.mc.every);
         if (!config.mc.measure) cost = "Off, unless a trigger asks for it";

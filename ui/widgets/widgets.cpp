@@ -172,9 +172,9 @@ bool switch_box(UiContext& ctx, const char* label, const std::string& key) {
 
 namespace {
 
-/// Whole numbers with commas, or "none". Enter sets them; what cannot be read is refused in one line and changes nothing.
+/// Whole numbers with commas, or the word for none or all of them. Enter sets them; what cannot be read is refused in one line and changes nothing.
 void list_entry(UiContext& ctx, const std::string& key) {
-    std::string entered = ctx.drafts.value(key).value_or("none");
+    std::string entered = ctx.drafts.value(key).value_or("");
     ImGui::SetNextItemWidth(std::min(ImGui::GetFontSize() * 11, ImGui::GetContentRegionAvail().x));
     if (text_entry("##list", &entered, ImGuiInputTextFlags_EnterReturnsTrue))
         try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, key, entered); });

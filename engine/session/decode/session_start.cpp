@@ -111,7 +111,7 @@ void DecodeSession::Impl::check_capture(const CaptureConfig& capture) const {
         if (layer < layers) continue;
         throw Error("setting", "capture.layers",
                     fmt::format("there is no layer {}: the model that decodes has {}", layer, layers),
-                    fmt::format("0 to {}, or none for all", layers - 1));
+                    fmt::format("0 to {}, or all", layers - 1));
     }
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
         CHECK(p.slider_min >= p.min);
         CHECK(p.slider_max <= p.max);
         CHECK(p.slider_min < p.slider_max);
-        CHECK((p.kind == Parameter::Kind::choice) == !p.choices.empty());
+        CHECK((p.kind == Parameter::Kind::choice || p.kind == Parameter::Kind::list) == !p.choices.empty());
         CHECK(find_parameter(p.key) == &*std::find_if(parameters().begin(), parameters().end(),
                                                       [&](const Parameter& q) { return q.key == p.key; }));
     }
@@ -237,6 +237,7 @@ TEST_CASE("what is set is read back, and what is read back can be set", "[contro
                 break;
             case Parameter::Kind::list:
                 value = fmt::format("{},{}", 1 + random() % 50, 51 + random() % 900);
+                if (random() % 4 == 0) value = p.choices.front();
                 break;
             case Parameter::Kind::integer:
                 value = fmt::format(
@@ -436,12 +437,12 @@ TEST_CASE("unknown keys are named with the nearest", "[control]") {
 
 TEST_CASE("the layers whose attention is kept are a list like any other parameter", "[control]") {
     RunConfig config;
-    CHECK(parameter_value(config, "capture.layers") == "none");
+    CHECK(parameter_value(config, "capture.layers") == "all");
     set_parameter(config, "capture.layers", "0, 4,29");
     CHECK(config.capture.layers == std::vector<int32_t>{0, 4, 29});
     CHECK(parameter_value(config, "capture.layers") == "0,4,29");
     CHECK(refusal(config, "capture.layers", "4,0").find("is no list of whole numbers") != std::string::npos);
-    CHECK(refusal(config, "capture.layers", "0-4").find("with commas, or none") != std::string::npos);
-    set_parameter(config, "capture.layers", "none");
+    CHECK(refusal(config, "capture.layers", "0-4").find("with commas, or all") != std::string::npos);
+    set_parameter(config, "capture.layers", "all");
     CHECK(config.capture.layers.empty());
 }
