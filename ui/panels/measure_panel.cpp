@@ -45,9 +45,9 @@ public:
             const int64_t most = ctx.recording->info().config.capture.attention_megabytes << 20;
             if (bytes.newest > 0)
                 muted_text(ctx,
-                           fmt::format("{} of {} kept, {} for the newest token; then the oldest go",
-                                       format_bytes(static_cast<int64_t>(bytes.kept)), format_bytes(most),
-                                       format_bytes(static_cast<int64_t>(bytes.newest))));
+                           fmt::format("{} kept, {} for the newest token; from {} on the oldest go",
+                                       format_bytes(static_cast<int64_t>(bytes.kept)),
+                                       format_bytes(static_cast<int64_t>(bytes.newest)), format_bytes(most)));
         }
         parameter_row(ctx, "capture.top_k", column, "", "Candidates");
     }
