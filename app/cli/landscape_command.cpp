@@ -35,7 +35,7 @@ namespace {
 struct Options {
     RunOptions run;
     std::string trace, output, run_id, values, summary;
-    int64_t every = 1, best = 16, rows_at_once = 16;
+    int64_t every = 1, best = 16, rows_at_once = LandscapeRequest::most_rows_at_once;
     std::optional<double> price;
     const CLI::App* command = nullptr;
 
@@ -337,7 +337,7 @@ Command add_landscape_command(CLI::App& app) {
         ->check(CLI::Range(0.0, 1e9));
     command
         ->add_option("--rows-at-once", options->rows_at_once,
-                     "Rows in one forward, 1 to 64 (default 16); no number depends on it")
+                     "Rows in one forward, 1 to 64 (default 64); no number depends on it")
         ->type_name("N")
         ->check(CLI::Range(1, 64));
     command->add_option("--summary", options->summary, "Write the numbers as JSON")->type_name("FILE");

@@ -20,7 +20,6 @@ namespace refreshlab {
 namespace {
 
 constexpr auto doing = "computing a landscape";
-constexpr int64_t most_rows_at_once = 64;
 
 bool wants_teacher_rows(const LandscapeRequest& request) {
     return std::ranges::any_of(request.values, [](const std::string& name) {
@@ -40,7 +39,7 @@ int64_t column_bytes(const ModelConfig& config, at::ScalarType dtype) {
 
 /// Rows per forward whose scratch columns take a quarter of what the device has left, and at least one.
 int64_t rows_at_once(const ModelPair& pair, const LandscapeRequest& request, const MemoryQuery& available) {
-    const int64_t wanted = std::clamp<int64_t>(request.rows_at_once, 1, most_rows_at_once);
+    const int64_t wanted = std::clamp<int64_t>(request.rows_at_once, 1, LandscapeRequest::most_rows_at_once);
     const auto bytes = available(pair.student->device().str());
     if (!bytes) return wanted;
     const int64_t row = column_bytes(pair.student->config(), pair.student->dtype()) *

@@ -269,6 +269,7 @@ void SessionWorker::Impl::begin_landscape(const command::ComputeLandscape& asked
                     "it takes a teacher and a student, and this run has one model",
                     "start one in mode overfill");
     LandscapeRequest request;
+    request.rows_at_once = LandscapeRequest::rows_beside_a_window;
     request.prompt_ids = recording.info().prompt_ids;
     request.tokens = recording.token_ids();
     request.values = landscape_values(asked.values);
