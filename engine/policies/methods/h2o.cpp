@@ -1,5 +1,5 @@
 // H2O (heavy hitters): acc[j] = the attention that entry j received from every query so far, those of the prompt included. Above
-// the budget, the newest half stays, and of the others those with the largest acc.
+// the budget, the newest half (`recent`) stays, and of the others those with the largest acc.
 // Source: reference/cache_policies.md, section 4; Zhang et al. 2023.
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
@@ -15,8 +15,9 @@ using cache_scores::Group;
 
 class H2o final : public CacheMethodBase<H2o> {
 public:
-    H2o(int64_t budget, Group group, bool per_query_mean, const PolicyContext& context)
+    H2o(int64_t budget, double recent, Group group, bool per_query_mean, const PolicyContext& context)
         : m_budget(budget)
+        , m_heavy(static_cast<int64_t>(static_cast<double>(budget) * (1 - recent)))
         , m_group(group)
         , m_per_query_mean(per_query_mean)
         , m_context(context)
@@ -58,12 +59,12 @@ private:
         const int64_t n = std::ssize(held);
         if (n <= m_budget) return;
         std::vector<float>& sums = acc(layer, head);
-        const int64_t heavy = m_budget / 2, recent = m_budget - heavy;
+        const int64_t recent = m_budget - m_heavy;
         std::vector<float> scores(sums.begin(), sums.begin() + (n - recent));
         for (size_t i = 0; i < scores.size() && m_per_query_mean;
              ++i) // queries that saw it: its own and all later ones
             scores[i] /= static_cast<float>(newest - held[i] + 1);
-        std::vector<int64_t> stay = cache_scores::top(scores, heavy);
+        std::vector<int64_t> stay = cache_scores::top(scores, m_heavy);
         for (int64_t i = n - recent; i < n; ++i)
             stay.push_back(i);
         std::vector<int64_t> kept;
@@ -76,7 +77,7 @@ private:
         cache.keep(layer, head, kept);
     }
 
-    int64_t m_budget;
+    int64_t m_budget, m_heavy; ///< entries in all, and of them those with the largest sums
     Group m_group;
     bool m_per_query_mean;
     PolicyContext m_context;
@@ -95,13 +96,16 @@ CacheMethod cache_method_list::h2o() {
     method.cost = "stores and reads `budget` entries; column sums of the prompt, a row a step";
     method.source = "Zhang et al. 2023";
     method.parameters = {
-        budget(2048), group(1),
+        budget(2048),
+        real("recent", "Recent share", "", "The part of the budget that the newest entries have.", 0, 1, 0.5),
+        group(1),
         flag("per_query_mean", "Mean per query",
              "Divides an entry's sum by the number of queries that saw it: sums favour old tokens.", false)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
-        return std::make_unique<H2o>(values.whole("budget"), static_cast<Group>(values.whole("group")),
-                                     values.flag("per_query_mean"), context);
+        return std::make_unique<H2o>(values.whole("budget"), values.real("recent"),
+                                     static_cast<Group>(values.whole("group")), values.flag("per_query_mean"),
+                                     context);
     };
     return method;
 }

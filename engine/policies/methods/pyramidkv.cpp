@@ -5,16 +5,19 @@
 #include "engine/policies/methods/window_scores.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace refreshlab {
 
 namespace {
 
+enum class LayerBudgets : uint8_t { exact, whole_steps, kvpress };
+
 class PyramidKv final : public CacheMethodBase<PyramidKv> {
 public:
-    PyramidKv(const WindowScores& scores, bool integer_step, const PolicyContext& context)
+    PyramidKv(const WindowScores& scores, LayerBudgets layer_budgets, const PolicyContext& context)
         : m_scores(scores)
-        , m_integer_step(integer_step)
+        , m_layer_budgets(layer_budgets)
         , m_context(context) {}
 
     [[nodiscard]] PolicyNeeds needs() const override { return {.prompt_rows = m_scores.window}; }
@@ -29,6 +32,7 @@ public:
 private:
     /// Of each layer, the window not counted.
     [[nodiscard]] std::vector<int64_t> budgets(int64_t length) const {
+        if (m_layer_budgets == LayerBudgets::kvpress) return budgets_of_kvpress(length);
         const int64_t base = m_scores.budget - m_scores.window, layers = m_context.layers;
         const int64_t candidates = length - m_scores.window;
         if (length < 2 * base || layers == 1 || base == 0)
@@ -45,11 +49,30 @@ private:
             line.push_back(static_cast<double>(high) -
                            static_cast<double>(l * (high - low)) / static_cast<double>(layers - 1));
         }
-        return m_integer_step ? stepped : cache_scores::shares(line, base * layers);
+        return m_layer_budgets == LayerBudgets::whole_steps ? stepped
+                                                            : cache_scores::shares(line, base * layers);
+    }
+    /// The window is part of the line, each layer is rounded, and a line that would end below the window is flat.
+    [[nodiscard]] std::vector<int64_t> budgets_of_kvpress(int64_t length) const {
+        const auto all = static_cast<double>(m_scores.budget), window = static_cast<double>(m_scores.window);
+        const int64_t layers = m_context.layers;
+        double low = all / 20, high = 2 * all - low;
+        if (high >= static_cast<double>(length) - window) {
+            high = static_cast<double>(length) - window;
+            low = 2 * all - high;
+        }
+        const bool flat = high < low || low < window;
+        const double step = flat || layers == 1 ? 0 : (high - low) / static_cast<double>(layers - 1);
+        std::vector<int64_t> line;
+        for (int64_t l = 0; l < layers; ++l) {
+            const double budget = flat ? all : high - static_cast<double>(l) * step;
+            line.push_back(static_cast<int64_t>(std::nearbyint(budget)) - m_scores.window); // half to even
+        }
+        return line;
     }
 
     WindowScores m_scores;
-    bool m_integer_step;
+    LayerBudgets m_layer_budgets;
     PolicyContext m_context;
 };
 
@@ -69,13 +92,14 @@ CacheMethod cache_method_list::pyramidkv() {
         kernel(),
         pool(),
         group(),
-        flag("integer_step", "Whole steps",
-             "Budgets fall by a whole number from layer to layer, as in the released code; their sum "
-             "then misses the total.",
-             false)};
+        choice("layer_budgets", "Layer budgets",
+               "exact: on a line that sums to the total; whole_steps: falling by a whole number, as in the "
+               "released code, whose sum misses the total; kvpress: the window is part of the line.",
+               {"exact", "whole_steps", "kvpress"}, 0)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
-        return std::make_unique<PyramidKv>(WindowScores::of(values), values.flag("integer_step"), context);
+        return std::make_unique<PyramidKv>(WindowScores::of(values),
+                                           static_cast<LayerBudgets>(values.whole("layer_budgets")), context);
     };
     return method;
 }

@@ -154,7 +154,7 @@ TEST_CASE("PyramidKV: budgets fall, and sum to the total", "[policies]") {
     for (const bool stepped : {false, true}) {
         FakeCache cache(6, 1, 400);
         const auto policy = make(
-            "pyramidkv", {{"budget", 128}, {"window", 8}, {"integer_step", stepped ? 1.0 : 0.0}}, context);
+            "pyramidkv", {{"budget", 128}, {"window", 8}, {"layer_budgets", stepped ? 1.0 : 0.0}}, context);
         const Rows window(std::vector<float>(8 * 400, 0.1F), 8, 1);
         PromptView prompt;
         prompt.length = 400;

@@ -1,0 +1,315 @@
+#include "tests/engine/session/plain_policies.h"
+
+#include "engine/model/forward/rope_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace refreshlab::test {
+
+namespace {
+
+PositionSet all_of(int64_t n) {
+    PositionSet all;
+    for (int64_t p = 0; p < n; ++p)
+        all.insert(all.end(), p);
+    return all;
+}
+
+double number(const at::Tensor& x) {
+    return x.item<double>();
+}
+
+class PlainH2o final : public PlainPolicy {
+public:
+    explicit PlainH2o(int64_t budget)
+        : m_budget(budget) {}
+
+    void prompt(const PlainLayer& view) override {
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            m_held[{view.layer, head}] = all_of(view.n());
+            thin(view, head);
+        }
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        PositionSet all = m_held.at({view.layer, kv_head});
+        all.insert(view.n() - 1);
+        return all;
+    }
+    void after(const PlainLayer& view) override {
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            m_held[{view.layer, head}].insert(view.n() - 1);
+            thin(view, head);
+        }
+    }
+    PositionSet held(int64_t layer, int64_t kv_head, int64_t) const override {
+        return m_held.at({layer, kv_head});
+    }
+
+private:
+    /// acc[j]: what every query so far gave to j, the mean of the group's sums.
+    void thin(const PlainLayer& view, int64_t head) {
+        PositionSet& held = m_held[{view.layer, head}];
+        if (std::ssize(held) <= m_budget) return;
+        const at::Tensor acc =
+            view.probabilities.narrow(0, head * view.group(), view.group()).sum(1).mean(0); // [n]
+        const int64_t heavy = m_budget / 2, recent = m_budget - heavy;
+        std::vector<int64_t> order(held.begin(), held.end());
+        PositionSet kept(order.end() - recent, order.end());
+        order.resize(order.size() - static_cast<size_t>(recent));
+        std::ranges::sort(order, [&](int64_t a, int64_t b) {
+            const double x = number(acc[a]), y = number(acc[b]);
+            return x != y ? x > y : a > b;
+        });
+        compared(number(acc[order[static_cast<size_t>(heavy) - 1]] - acc[order[static_cast<size_t>(heavy)]]));
+        kept.insert(order.begin(), order.begin() + heavy);
+        held = kept;
+    }
+
+    int64_t m_budget;
+    std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
+};
+
+class PlainQuest final : public PlainPolicy {
+public:
+    PlainQuest(int64_t budget, int64_t page, int64_t dense_layers)
+        : m_budget(budget)
+        , m_page(page)
+        , m_dense_layers(dense_layers) {}
+
+    void prompt(const PlainLayer&) override {}
+    void after(const PlainLayer&) override {}
+    PositionSet held(int64_t, int64_t, int64_t n) const override { return all_of(n); }
+
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        if (view.layer < m_dense_layers) return all_of(view.n());
+        std::vector<std::pair<double, int64_t>> older; // score, page
+        const int64_t newest = (view.n() - 1) / m_page;
+        for (int64_t page = 0; page < newest; ++page)
+            older.emplace_back(score(view, kv_head, page), page);
+        std::ranges::sort(older, std::greater<>());
+        const auto pages = static_cast<size_t>(std::max<int64_t>(3, m_budget / m_page) - 1);
+        if (older.size() > pages) compared(older[pages - 1].first - older[pages].first);
+        older.resize(std::min(older.size(), pages));
+        older.emplace_back(0, newest);
+        PositionSet chosen;
+        for (const auto& [ignored, page] : older) {
+            for (int64_t p = page * m_page; p < std::min((page + 1) * m_page, view.n()); ++p)
+                chosen.insert(p);
+        }
+        return chosen;
+    }
+
+private:
+    /// The largest over the group of sum_c max(q_c m_c, q_c M_c).
+    [[nodiscard]] double score(const PlainLayer& view, int64_t kv_head, int64_t page) const {
+        const at::Tensor keys =
+            view.k.select(1, kv_head).slice(0, page * m_page, std::min((page + 1) * m_page, view.n()));
+        const at::Tensor low = std::get<0>(keys.min(0)), high = std::get<0>(keys.max(0));
+        const at::Tensor q = view.q[view.n() - 1].narrow(0, kv_head * view.group(), view.group());
+        return number(at::maximum(q * low, q * high).sum(1).max());
+    }
+
+    int64_t m_budget, m_page, m_dense_layers;
+};
+
+/// Section 7 word for word: Cf, Cp, pend and qref of every layer.
+class PlainRefresh final : public PlainPolicy {
+public:
+    explicit PlainRefresh(const PlainRefreshKv& settings)
+        : m_s(settings) {}
+
+    void prompt(const PlainLayer& view) override {
+        Layer& layer = m_layers[view.layer];
+        layer.committed = all_of(view.n());
+        layer.reference = mean_query(view);
+        for (int64_t head = 0; head < view.kv_heads; ++head)
+            layer.partial.push_back(rebuilt(view, head));
+    }
+
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t step) override {
+        Layer& layer = m_layers.at(view.layer);
+        const int64_t self = view.n() - 1;
+        if (kv_head == 0) {
+            const at::Tensor query = mean_query(view);
+            layer.full = false;
+            if (step % m_s.check_every == 0) {
+                const double cosine =
+                    number((query * layer.reference).sum() / query.norm() / layer.reference.norm());
+                layer.full = m_s.fixed || cosine <= m_s.similarity;
+                if (!m_s.fixed) compared(std::abs(cosine - m_s.similarity));
+            }
+            if (layer.full) {
+                layer.committed.insert(layer.pending.begin(), layer.pending.end());
+                layer.pending.clear();
+                layer.reference = query;
+            }
+        }
+        const auto& partial = layer.partial[static_cast<size_t>(kv_head)];
+        PositionSet chosen = layer.full ? layer.committed : PositionSet(partial.begin(), partial.end());
+        chosen.insert(self);
+        return chosen;
+    }
+
+    void after(const PlainLayer& view) override {
+        Layer& layer = m_layers.at(view.layer);
+        const int64_t self = view.n() - 1;
+        (layer.full ? layer.committed : layer.pending).insert(self);
+        for (int64_t head = 0; head < view.kv_heads; ++head) {
+            auto& partial = layer.partial[static_cast<size_t>(head)];
+            if (layer.full && m_s.rebuild) {
+                partial = rebuilt(view, head);
+            } else {
+                partial.push_back(self);
+                if (std::ssize(partial) > m_s.size) partial.erase(partial.begin());
+            }
+        }
+    }
+
+    PositionSet held(int64_t layer, int64_t, int64_t) const override {
+        PositionSet all = m_layers.at(layer).committed;
+        all.insert(m_layers.at(layer).pending.begin(), m_layers.at(layer).pending.end());
+        return all;
+    }
+
+private:
+    struct Layer {
+        PositionSet committed, pending;
+        std::vector<std::vector<int64_t>> partial; ///< of each KV head, the least important first
+        at::Tensor reference;
+        bool full = false;
+    };
+
+    [[nodiscard]] static at::Tensor mean_query(const PlainLayer& view) {
+        return view.raw_q[view.n() - 1].mean(0);
+    }
+
+    [[nodiscard]] std::vector<int64_t> rebuilt(const PlainLayer& view, int64_t head) {
+        const at::Tensor rows =
+            view.probabilities.narrow(0, head * view.group(), view.group()).select(1, view.n() - 1);
+        const at::Tensor one = m_s.mean_group ? rows.mean(0) : std::get<0>(rows.max(0));
+        std::vector<std::pair<double, int64_t>> scores;
+        for (int64_t j = 0; j < view.n(); ++j) {
+            const int64_t first = std::max<int64_t>(j - m_s.kernel / 2, 0),
+                          end = std::min(j + m_s.kernel / 2 + 1, view.n());
+            scores.emplace_back(number(one.slice(0, first, end).max()), j);
+        }
+        std::ranges::sort(scores); // ties: lower position first
+        const auto left_out = static_cast<size_t>(std::max<int64_t>(view.n() - m_s.size, 0));
+        if (left_out > 0 && scores[left_out].first != scores[left_out - 1].first)
+            compared(scores[left_out].first - scores[left_out - 1].first);
+        std::vector<int64_t> best;
+        for (size_t i = left_out; i < scores.size(); ++i)
+            best.push_back(scores[i].second);
+        return best;
+    }
+
+    PlainRefreshKv m_s;
+    std::map<int64_t, Layer> m_layers;
+};
+
+} // namespace
+
+void PlainPolicy::compared(double difference) {
+    m_closest = std::min(m_closest, difference);
+}
+
+std::unique_ptr<PlainPolicy> plain_h2o(int64_t budget) {
+    return std::make_unique<PlainH2o>(budget);
+}
+std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers) {
+    return std::make_unique<PlainQuest>(budget, page, dense_layers);
+}
+std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings) {
+    return std::make_unique<PlainRefresh>(settings);
+}
+
+PlainDecoder::PlainDecoder(ModelConfig config, std::map<std::string, at::Tensor> weights, PlainPolicy& policy)
+    : m_config(std::move(config))
+    , m_weights(std::move(weights))
+    , m_policy(policy)
+    , m_reads(static_cast<size_t>(m_config.num_layers * m_config.num_kv_heads))
+    , m_rows(static_cast<size_t>(m_config.num_layers)) {
+    for (auto& [name, weight] : m_weights)
+        weight = weight.to(at::kDouble);
+}
+
+at::Tensor PlainDecoder::prompt(std::span<const int32_t> tokens) {
+    m_tokens.assign(tokens.begin(), tokens.end());
+    m_prompt = length();
+    return recompute();
+}
+
+at::Tensor PlainDecoder::step(int32_t token) {
+    m_tokens.push_back(token);
+    return recompute();
+}
+
+at::Tensor PlainDecoder::norm(const at::Tensor& x, const std::string& name) const {
+    return x / at::sqrt(x.pow(2).mean(-1, true) + m_config.rms_norm_eps) * weight(name);
+}
+
+at::Tensor PlainDecoder::rotated(const at::Tensor& x) const {
+    const std::vector<float> frequencies = rope_frequencies(m_config);
+    const at::Tensor angle = at::arange(x.size(0), at::kDouble).unsqueeze(1) *
+                             at::tensor(frequencies, at::kFloat).to(at::kDouble).unsqueeze(0);
+    const at::Tensor cosine = angle.cos().unsqueeze(1), sine = angle.sin().unsqueeze(1);
+    const auto halves = x.chunk(2, 2);
+    return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, 2);
+}
+
+at::Tensor PlainDecoder::recompute() {
+    at::Tensor x = weight("model.embed_tokens.weight").index_select(0, at::tensor(m_tokens, at::kLong));
+    const auto linear = [&](const at::Tensor& rows, const std::string& name) {
+        return at::matmul(rows, weight(name + ".weight").t());
+    };
+    for (int64_t layer = 0; layer < m_config.num_layers; ++layer) {
+        const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+        const at::Tensor h = norm(x, prefix + "input_layernorm.weight");
+        const auto heads = [&](const char* name) {
+            return linear(h, prefix + "self_attn." + name + "_proj").view({length(), -1, m_config.head_dim});
+        };
+        PlainLayer view{layer, m_config.num_heads, m_config.num_kv_heads, heads("q"), {}, {}, {}};
+        view.q = rotated(view.raw_q);
+        view.k = rotated(heads("k"));
+        x = x + linear(attend(view, heads("v")), prefix + "self_attn.o_proj");
+        const at::Tensor g = norm(x, prefix + "post_attention_layernorm.weight");
+        const at::Tensor gate = linear(g, prefix + "mlp.gate_proj");
+        x = x +
+            linear(gate * at::sigmoid(gate) * linear(g, prefix + "mlp.up_proj"), prefix + "mlp.down_proj");
+    }
+    return linear(norm(x[length() - 1], "model.norm.weight"), "lm_head");
+}
+
+at::Tensor PlainDecoder::attend(PlainLayer& view, const at::Tensor& v) {
+    const int64_t n = length(), group = view.group();
+    at::Tensor visible = at::ones({view.heads, n, n}, at::kBool).tril();
+    for (int64_t head = 0; head < view.kv_heads; ++head) {
+        auto& reads = m_reads[static_cast<size_t>(view.layer * view.kv_heads + head)];
+        if (n > m_prompt) reads.push_back(m_policy.attended(view, head, n - m_prompt));
+        for (size_t i = 0; i < reads.size(); ++i) {
+            at::Tensor row =
+                visible.narrow(0, head * group, group).select(1, m_prompt + static_cast<int64_t>(i));
+            const at::Tensor seen =
+                at::tensor(std::vector<int64_t>(reads[i].begin(), reads[i].end()), at::kLong);
+            row.zero_();
+            row.index_fill_(1, seen, at::scalar_tensor(true, at::kBool));
+        }
+    }
+    const at::Tensor keys = view.k.permute({1, 2, 0}).repeat_interleave(group, 0),
+                     values = v.transpose(0, 1).repeat_interleave(group, 0);
+    const at::Tensor scores =
+        at::matmul(view.q.transpose(0, 1), keys) / std::sqrt(static_cast<double>(m_config.head_dim));
+    view.probabilities =
+        at::softmax(scores.masked_fill(~visible, -std::numeric_limits<double>::infinity()), -1);
+    if (n == m_prompt) {
+        m_policy.prompt(view);
+    } else {
+        m_policy.after(view);
+    }
+    m_rows[static_cast<size_t>(view.layer)] = view.probabilities.select(1, n - 1).clone();
+    return at::matmul(view.probabilities, values).transpose(0, 1).reshape({n, -1});
+}
+
+} // namespace refreshlab::test

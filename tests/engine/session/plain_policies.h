@@ -1,0 +1,98 @@
+#pragma once
+
+#include "engine/model/model_config.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// Cache policies once more, from their definitions in reference/cache_policies.md: dense, in float64, over whole recomputations of
+/// the text, without a cache. What they share with the engine is the model's configuration.
+namespace refreshlab::test {
+
+using PositionSet = std::set<int64_t>;
+
+/// One layer of a recomputation, as a policy sees it.
+struct PlainLayer {
+    int64_t layer = 0, heads = 0, kv_heads = 0;
+    at::Tensor raw_q, q, k;   ///< [n, heads or kv_heads, head_dim]; raw_q before RoPE
+    at::Tensor probabilities; ///< [heads, n, n], 0 where a row does not attend; undefined before attention
+    [[nodiscard]] int64_t n() const { return k.size(0); }
+    [[nodiscard]] int64_t group() const { return heads / kv_heads; }
+};
+
+/// What a policy decides. One object serves one text.
+class PlainPolicy {
+public:
+    PlainPolicy() = default;
+    PlainPolicy(const PlainPolicy&) = delete;
+    PlainPolicy& operator=(const PlainPolicy&) = delete;
+    virtual ~PlainPolicy() = default;
+    virtual void prompt(const PlainLayer& view) = 0;
+    /// What the newest row reads of a KV head, itself included. \param step  1 = the first after the prompt
+    [[nodiscard]] virtual PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t step) = 0;
+    virtual void after(const PlainLayer& view) = 0;
+    /// What a KV head holds of positions [0, n).
+    [[nodiscard]] virtual PositionSet held(int64_t layer, int64_t kv_head, int64_t n) const = 0;
+    /// How far the decisions so far were from going the other way, in the units of what was compared.
+    [[nodiscard]] double closest() const { return m_closest; }
+
+protected:
+    void compared(double difference);
+
+private:
+    double m_closest = 1e300;
+};
+
+struct PlainRefreshKv {
+    int64_t size = 12, check_every = 3, kernel = 7;
+    double similarity = 0.9;
+    bool fixed = false, rebuild = true, mean_group = false;
+};
+
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_h2o(int64_t budget);
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers);
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings);
+
+/// A llama under a plain policy: the text so far is read anew for every row.
+class PlainDecoder {
+public:
+    PlainDecoder(ModelConfig config, std::map<std::string, at::Tensor> weights, PlainPolicy& policy);
+
+    /// The row after the prompt, [vocab].
+    [[nodiscard]] at::Tensor prompt(std::span<const int32_t> tokens);
+    /// The row after one more token.
+    [[nodiscard]] at::Tensor step(int32_t token);
+    /// The newest row of the last recomputation, [heads, n].
+    [[nodiscard]] const at::Tensor& attention(int64_t layer) const {
+        return m_rows[static_cast<size_t>(layer)];
+    }
+    [[nodiscard]] const PositionSet& read(int64_t layer, int64_t kv_head) const {
+        return m_reads[static_cast<size_t>(layer * m_config.num_kv_heads + kv_head)].back();
+    }
+    [[nodiscard]] int64_t length() const { return std::ssize(m_tokens); }
+
+private:
+    [[nodiscard]] const at::Tensor& weight(const std::string& name) const { return m_weights.at(name); }
+    [[nodiscard]] at::Tensor norm(const at::Tensor& x, const std::string& name) const;
+    [[nodiscard]] at::Tensor rotated(const at::Tensor& x) const;
+    [[nodiscard]] at::Tensor recompute();
+    [[nodiscard]] at::Tensor attend(PlainLayer& view, const at::Tensor& v);
+
+    ModelConfig m_config;
+    std::map<std::string, at::Tensor> m_weights;
+    PlainPolicy& m_policy;
+    std::vector<int64_t> m_tokens;
+    int64_t m_prompt = 0;
+    std::vector<std::vector<PositionSet>> m_reads; ///< [layers * kv_heads], of every row after the prompt
+    std::vector<at::Tensor> m_rows;
+};
+
+} // namespace refreshlab::test

@@ -1,0 +1,174 @@
+// H2O, Quest and RefreshKV in sessions against plain ones that read the whole text anew at every step.
+#include "engine/cache/kv_cache.h"
+#include "engine/record/recording/recording.h"
+#include "engine/session/decode/decode_session.h"
+#include "tests/engine/session/plain_policies.h"
+#include "tests/engine/session/tiny_pair.h"
+#include "tests/support/seed.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+
+namespace {
+
+/// A random model with its weights at hand, as its own teacher.
+struct Plain {
+    ModelConfig config;
+    std::map<std::string, at::Tensor> weights;
+    std::shared_ptr<const ModelPair> pair;
+};
+
+Plain plain_model(uint64_t number, const TinyShape& shape) {
+    Plain plain;
+    const auto like = tiny_pair(1, 1, shape, shape);
+    plain.config = like->student->config();
+    std::mt19937_64 random(number);
+    const auto weight = [&](const std::string& name, at::IntArrayRef sizes) {
+        const bool norm = name.find("norm") != std::string::npos;
+        std::normal_distribution<float> normal(norm ? 1.0F : 0.0F, norm ? 0.1F : 0.3F);
+        at::Tensor values = at::empty(sizes, at::kFloat);
+        for (int64_t i = 0; i < values.numel(); ++i)
+            values.mutable_data_ptr<float>()[i] = normal(random);
+        plain.weights.emplace(name, values.clone());
+        return values;
+    };
+    auto pair = std::make_shared<ModelPair>(*like);
+    pair->student = pair->teacher = LlamaModel::from_weights(plain.config, weight, at::kCPU, at::kFloat);
+    plain.pair = pair;
+    return plain;
+}
+
+CachePolicyConfig settings(const char* name, const std::map<std::string, double>& values) {
+    CachePolicyConfig policy = cache_policy_defaults(name, "a test");
+    for (const auto& [key, value] : values)
+        policy.values.at(key) = value;
+    return policy;
+}
+
+double entropy_bits(const at::Tensor& row) {
+    const at::Tensor log_p = at::log_softmax(row, 0);
+    return -(log_p.exp() * log_p).sum().item<double>() / std::log(2.0);
+}
+
+/// The recorded row of the newest position: which positions of a KV head it gave attention to, and how much.
+void compare_rows(const AttentionRows& recorded, const PlainDecoder& plain, const ModelConfig& config) {
+    const int64_t group = config.num_heads / config.num_kv_heads;
+    REQUIRE(recorded.keys == plain.length());
+    for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+        for (int64_t head = 0; head < config.num_heads; ++head) {
+            const PositionSet& read = plain.read(layer, head / group);
+            const at::Tensor row = plain.attention(layer)[head].contiguous();
+            for (int64_t p = 0; p < recorded.keys; ++p) {
+                const float weight = half_to_float(
+                    recorded
+                        .weights[static_cast<size_t>((layer * recorded.heads + head) * recorded.keys + p)]);
+                const double wanted = row.const_data_ptr<double>()[p];
+                if (std::abs(static_cast<double>(weight) - wanted) > 1e-3 + 1e-3 * wanted ||
+                    (weight > 0 && !read.contains(p)) || (weight == 0 && wanted > 1e-6)) {
+                    CAPTURE(layer, head, p, weight, wanted, read.contains(p));
+                    FAIL("attention differs");
+                }
+            }
+        }
+    }
+}
+
+using MakePlain = std::function<std::unique_ptr<PlainPolicy>()>;
+
+/// \param sometimes_all  some steps read everything, others do not
+void compare(const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all) {
+    constexpr int64_t steps = 30;
+    const TinyShape shapes[] = {
+        {.layers = 3}, {.layers = 2, .heads = 6, .kv_heads = 3}, {.layers = 3, .heads = 4, .kv_heads = 1}};
+    uint32_t number = 0;
+    for (const TinyShape& shape : shapes) {
+        CAPTURE(to_json(policy).dump(), number);
+        const Plain model = plain_model(seed(900 + number++), shape);
+        RunConfig config = tiny_run(steps + 1);
+        config.prompt = "Once upon a time a fox and a crow lived by the river, and every morning the crow "
+                        "sang of the mill, the bridge and the seven hills, while the fox counted boats.";
+        config.mode = Mode::student;
+        config.student_cache = policy;
+        config.capture.top_k = max_top_k;
+        DecodeSession session(model.pair, config);
+        const auto rule = make();
+        PlainDecoder plain(model.config, model.weights, *rule);
+        at::Tensor row = plain.prompt(session.recording()->info().prompt_ids);
+        const size_t entropy = require_signal("entropy_bits", "a test");
+        int64_t least = plain.length(), whole = 0;
+        for (int64_t t = 1; t <= steps; ++t) {
+            CAPTURE(t);
+            REQUIRE(session.step());
+            const StepRecord& record = session.recording()->step(t);
+            REQUIRE(record.token_id == row.argmax().item<int64_t>());
+            row = plain.step(record.token_id);
+            // Kept and attended sets.
+            for (int64_t layer = 0; layer < model.config.num_layers; ++layer) {
+                for (int64_t head = 0; head < model.config.num_kv_heads; ++head) {
+                    const auto held = session.student_cache()->held(layer, head);
+                    CHECK(PositionSet(held.begin(), held.end()) == rule->held(layer, head, plain.length()));
+                    const int64_t read = std::ssize(plain.read(layer, head));
+                    least = std::min(least, read);
+                    if (read == plain.length()) ++whole;
+                }
+            }
+            const auto attention = session.recording()->attention(plain.length() - 1, false);
+            REQUIRE(attention != nullptr);
+            compare_rows(*attention, plain, model.config);
+            // Logits, as far as a record has them.
+            const at::Tensor p = at::softmax(row, 0);
+            for (size_t i = 0; i < record.top_k; ++i)
+                CHECK(std::abs(static_cast<double>(record.top_probs[i]) -
+                               p[record.top_ids[i]].item<double>()) < 2e-5);
+            CHECK(std::abs(static_cast<double>(session.recording()->signal(t, entropy)) - entropy_bits(row)) <
+                  2e-4);
+        }
+        CHECK(least < plain.length() / 2); // the policy had something to do
+        CHECK((whole > 0) == sometimes_all);
+        CHECK(rule->closest() > 1e-7); // and rounding decided nothing
+    }
+}
+
+} // namespace
+
+TEST_CASE("H2O decides as its definition does, step by step", "[session][cache_policy][plain]") {
+    compare(
+        settings("h2o", {{"budget", 16}}), [] { return plain_h2o(16); }, false);
+    compare(
+        settings("h2o", {{"budget", 9}}), [] { return plain_h2o(9); }, false);
+}
+
+TEST_CASE("Quest reads what its definition reads, step by step", "[session][cache_policy][plain]") {
+    compare(
+        settings("quest", {{"budget", 16}, {"page", 4}, {"dense_layers", 1}}),
+        [] { return plain_quest(16, 4, 1); }, true);
+    compare(
+        settings("quest", {{"budget", 10}, {"page", 8}, {"dense_layers", 0}}),
+        [] { return plain_quest(10, 8, 0); }, false);
+}
+
+TEST_CASE("RefreshKV reads what its definition reads, step by step", "[session][cache_policy][plain]") {
+    const auto both = [](const PlainRefreshKv& s) {
+        compare(
+            settings("refreshkv", {{"partial", static_cast<double>(s.size)},
+                                   {"check_every", static_cast<double>(s.check_every)},
+                                   {"similarity", s.similarity},
+                                   {"schedule", s.fixed ? 1.0 : 0.0},
+                                   {"rebuild", s.rebuild ? 1.0 : 0.0},
+                                   {"kernel", static_cast<double>(s.kernel)},
+                                   {"group", s.mean_group ? 1.0 : 0.0}}),
+            [&] { return plain_refreshkv(s); }, true);
+    };
+    both({});
+    both({.size = 7, .check_every = 1, .similarity = 0.5});
+    both({.size = 12, .check_every = 5, .fixed = true});
+    both({.size = 12, .check_every = 4, .rebuild = false});
+    both({.size = 10, .check_every = 2, .kernel = 1, .mean_group = true});
+}
