@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -157,13 +158,18 @@ std::vector<std::string> landscape_values(std::string_view wanted) {
     return names;
 }
 
-std::vector<std::vector<int64_t>> landscape_levels(int64_t num_rows, int64_t every, int64_t coarsest) {
-    RL_ASSERT(every >= 1 && coarsest >= 1);
+int64_t coarsest_stride(int64_t num_rows) {
+    constexpr int64_t least = 32, rows = 16;
+    return std::max(least, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_rows / rows))));
+}
+
+std::vector<std::vector<int64_t>> landscape_levels(int64_t num_rows, int64_t every) {
+    RL_ASSERT(num_rows >= 0 && every >= 1);
     std::vector<int64_t> strides{every};
-    while (strides.back() * 2 <= std::max(coarsest, every))
+    while (strides.back() * 2 <= coarsest_stride(num_rows))
         strides.push_back(strides.back() * 2);
     std::vector<std::vector<int64_t>> levels;
-    std::vector<bool> taken(static_cast<size_t>(std::max<int64_t>(num_rows, 0)));
+    std::vector<bool> taken(static_cast<size_t>(num_rows));
     for (auto stride = strides.rbegin(); stride != strides.rend(); ++stride) {
         std::vector<int64_t> level;
         for (int64_t j = 0; j < num_rows; j += *stride) {

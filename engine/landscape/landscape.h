@@ -94,9 +94,10 @@ private:
 /// why the signal is no value of a cell.
 [[nodiscard]] std::vector<std::string> landscape_values(std::string_view wanted);
 
-/// The order in which rows are computed: every 32nd, then every 16th that is new, and so on down to every `every`-th. So a
-/// person sees the whole triangle early. Each list is ascending; together they have each row once.
-[[nodiscard]] std::vector<std::vector<int64_t>> landscape_levels(int64_t num_rows, int64_t every,
-                                                                 int64_t coarsest = 32);
+/// How far the rows that are computed first stand apart: 32, in a long text so far that some twenty of them go over all of it.
+[[nodiscard]] int64_t coarsest_stride(int64_t num_rows);
+/// The order in which rows are computed: every coarsest_stride()-th, then those half way between, and so on down to every
+/// `every`-th. So a person sees the whole triangle early. Each list is ascending; together they have each row once.
+[[nodiscard]] std::vector<std::vector<int64_t>> landscape_levels(int64_t num_rows, int64_t every);
 
 } // namespace refreshlab

@@ -182,4 +182,7 @@ TEST_CASE("levels bring every wanted row once, coarse ones first", "[landscape]"
     CHECK(odd[0] == std::vector<int64_t>{0, 20, 40, 60});
     CHECK(odd.back() == std::vector<int64_t>{5, 15, 25, 35, 45, 55, 65});
     CHECK(landscape_levels(1, 64).size() == 1);
+    const auto of_long_text = landscape_levels(9'999, 1);
+    CHECK(of_long_text[0].size() == 20); // every 512th
+    CHECK(of_long_text[1].size() == 20); // those half way between
 }

@@ -15,8 +15,7 @@ namespace {
 /// Stand-ins of rows that were not computed.
 std::vector<int64_t> shown_rows(const Landscape& landscape) {
     const std::vector<int64_t> rows = landscape.rows();
-    constexpr int64_t coarsest = 32; // landscape_levels()
-    int64_t apart = coarsest;
+    int64_t apart = coarsest_stride(landscape.num_rows());
     for (size_t i = 1; i < rows.size(); ++i)
         apart = std::max(apart, rows[i] - rows[i - 1]);
     std::vector<int64_t> shown(static_cast<size_t>(landscape.num_rows()), -1);
