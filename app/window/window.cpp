@@ -120,6 +120,12 @@ int take_picture(AppWindow& window, const EngineLink& engine, const WindowOption
         for (int i = 0; i < 4; ++i)
             window.frame();
     }
+    // What jobs are still making belongs to the picture; jobs that never end do not keep it back for ever.
+    constexpr int most_waits = 600;
+    for (int i = 0; i < most_waits && window.context().unfinished; ++i) {
+        window.wait_without_frame(0.05);
+        window.frame();
+    }
     const auto status = engine.status();
     if (options.start && status->state == EngineState::idle && status->errors > 0) {
         fmt::print(stderr, "refreshlab: {}\n",

@@ -72,6 +72,8 @@ struct UiContext {
     std::vector<float> refresh_gains;
     /// What the panel Landscape shows as the best placement, for "Run the best schedule"; nothing while it shows none.
     std::optional<Schedule> best_schedule;
+    /// Jobs are still making what panels of this frame will show (wait_for_jobs()). A picture waits for them.
+    bool unfinished = false;
     bool find_in_text = false; ///< asked for: Text opens its entry and takes this back
     bool present_mode = false; ///< layout Present: no menus, larger type
     bool first_start_hints = false;
@@ -110,6 +112,11 @@ struct UiContext {
     /// What the newest step is called.
     [[nodiscard]] const char* newest() const { return decoding() ? "Live" : "Newest"; }
     [[nodiscard]] bool live() const { return !selection.step.has_value(); }
+    /// A panel whose jobs are under way looks again soon.
+    void wait_for_jobs() {
+        unfinished = true;
+        host.keep_awake(0.2);
+    }
     void select_step(std::optional<int64_t> step) { selection.step = step; }
 };
 

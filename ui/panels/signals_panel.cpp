@@ -176,7 +176,7 @@ void SignalsPanel::ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& p
         return;
     }
     m_preview.ask(ctx.recording, ctx.steps, ctx.drafts.policy());
-    if (m_preview.busy()) ctx.host.keep_awake(0.2);
+    if (m_preview.busy()) ctx.wait_for_jobs();
 }
 
 void SignalsPanel::draw(UiContext& ctx) {

@@ -38,6 +38,7 @@ void Shell::Impl::begin_frame() {
     const int64_t steps_before = std::exchange(ctx.steps, ctx.recording ? ctx.recording->steps() : 0);
     ctx.hovered_step = std::exchange(ctx.next_hovered_step, std::nullopt);
     ctx.landmarks.clear();
+    ctx.unfinished = false;
     ctx.drafts.begin_frame(*ctx.status);
     if (ctx.recording == last_recording)
         ctx.steps_jumped += std::max<int64_t>(0, ctx.steps - steps_before - 1);

@@ -105,7 +105,7 @@ void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, PixelBox cel
 void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
     constexpr int64_t rows_a_frame = 6;
     const HeadRanking::Question question{m_order, m_colours.of() == AttentionOf::teacher, f.layers, f.heads};
-    if (m_ranking.update(*f.recording, question, m_window, rows_a_frame)) ctx.host.keep_awake(0.2);
+    if (m_ranking.update(*f.recording, question, m_window, rows_a_frame)) ctx.wait_for_jobs();
     const auto& ranked = m_ranking.ranked();
     const auto count = std::min<int64_t>(m_best, static_cast<int64_t>(ranked.size()));
     if (count == 0) {

@@ -88,9 +88,11 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
     if (size.x < 10 * em || size.y < 5 * em) return;
     const ShownStairs& policy =
         stairs(StairsOf::policy).there() ? stairs(StairsOf::policy) : stairs(StairsOf::run);
-    const auto counts =
-        static_cast<double>(shown_counts(f.landscape->num_tokens(), policy.there() ? policy.refreshes() : 0));
+    const int64_t of_policy = policy.there() ? policy.refreshes() : 0;
     const BestAnswer* found = m_bests.answer();
+    int64_t most = shown_counts(f.landscape->num_tokens(), of_policy);
+    if (found && found->best) most = std::min(most, std::max(std::ssize(*found->best) - 1, 2 * of_policy));
+    const auto counts = static_cast<double>(std::max<int64_t>(most, 1));
     const double none = f.landscape->has_row(0) ? f.landscape->mean_loss_without_refresh() - f.teacher : 1;
     double least = 0;
     if (found && found->best && !found->best->empty()) {

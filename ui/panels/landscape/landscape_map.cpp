@@ -85,7 +85,7 @@ void LandscapePanel::ask_image(const UiContext& ctx, PixelBox box) {
 
 void LandscapePanel::draw_picture(UiContext& ctx, PixelBox box) {
     const ColouredImage* picture = m_images.answer();
-    if (m_images.busy()) ctx.host.keep_awake(0.2);
+    if (m_images.busy()) ctx.wait_for_jobs();
     if (picture == nullptr || picture->rgba.empty()) return;
     if (m_uploaded != picture->rgba.data()) {
         m_uploaded = picture->rgba.data();

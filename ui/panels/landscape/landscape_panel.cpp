@@ -72,10 +72,9 @@ void LandscapePanel::ask(UiContext& ctx, const Frame& f) {
     m_view.show(f.landscape->num_rows());
     m_pyramids.ask({ctx.landscape, m_value}, at_once);
     if (const auto* pyramid = m_pyramids.answer()) m_pyramid = *pyramid;
-    m_bests.ask({ctx.landscape, best_counts(f.landscape->num_tokens())},
-                f.landscape->num_tokens() <= at_once_schedules);
+    m_bests.ask({ctx.landscape, best_counts(*f.landscape)}, f.landscape->num_tokens() <= at_once_schedules);
     m_frontiers.ask(frontier_question(ctx.landscape, ctx.drafts.policy()), false);
-    if (m_pyramids.busy() || m_bests.busy() || m_frontiers.busy()) ctx.host.keep_awake(0.2);
+    if (m_pyramids.busy() || m_bests.busy() || m_frontiers.busy()) ctx.wait_for_jobs();
 }
 
 /// The run's and the policy's way, exactly and at once; then blind placement and the best schedule of the policy's count.
@@ -95,7 +94,7 @@ void LandscapePanel::ask_stairs(UiContext& ctx, const Frame& f) {
     const ShownStairs& counted = policy.there() ? policy : stairs(StairsOf::run);
     const int64_t k = counted.there() ? counted.refreshes() : 0;
     m_counts.ask({ctx.landscape, best, k}, f.landscape->num_tokens() <= at_once_tokens);
-    if (m_counts.busy()) ctx.host.keep_awake(0.2);
+    if (m_counts.busy()) ctx.wait_for_jobs();
     if (const CountAnswer* answer = m_counts.answer()) {
         stairs(StairsOf::blind) = answer->blind;
         stairs(StairsOf::best) = answer->best;

@@ -30,7 +30,7 @@ CalibrationResult FindThreshold::result(UiContext& ctx, const RefreshPolicy& pol
     }
     m_answers.ask({{ctx.recording, ctx.steps, policy}, m_trigger, m_per_1000}, ctx.steps <= immediate_steps);
     const CalibrationResult* answer = m_answers.answer();
-    if (m_answers.busy()) ctx.host.keep_awake(0.2);
+    if (m_answers.busy()) ctx.wait_for_jobs();
     return answer ? *answer : CalibrationResult{std::nullopt, "Looking through the run"};
 }
 

@@ -109,11 +109,11 @@ CountAnswer answer_count(const CountQuestion& question) {
     return answer;
 }
 
-int64_t best_counts(int64_t num_tokens) {
-    const auto rows = static_cast<double>(std::max<int64_t>(num_tokens - 1, 1));
+int64_t best_counts(const Landscape& landscape) {
+    const auto rows = static_cast<double>(std::max<size_t>(landscape.rows().size(), 1));
     constexpr double additions = 1e9; // about a second
     const auto affordable = static_cast<int64_t>(additions / (rows * rows / 2));
-    return std::min(num_tokens - 2, std::max<int64_t>(32, affordable));
+    return std::min(landscape.num_tokens() - 2, std::max<int64_t>(32, affordable));
 }
 
 std::vector<StairCorner> corners_of(const Staircase& stairs) {

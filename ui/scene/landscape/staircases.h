@@ -69,8 +69,8 @@ struct CountQuestion {
 /// Cost: as many walks as the stride of so many refreshes.
 [[nodiscard]] CountAnswer answer_count(const CountQuestion& question);
 
-/// Counts up to which the best schedules are looked for: all of them for a short text, fewer where it takes long.
-[[nodiscard]] int64_t best_counts(int64_t num_tokens);
+/// Counts up to which the best schedules are looked for: all of them of a few rows, fewer where it takes long.
+[[nodiscard]] int64_t best_counts(const Landscape& landscape);
 
 /// Corners of a staircase in cells of the picture (column 0 is step 1): along the middle of its rows, down at a refresh.
 struct StairCorner {
