@@ -44,7 +44,8 @@ json parameter_json(const CacheParameter& parameter) {
                 {"unit", parameter.unit},
                 {"help", parameter.help},
                 {"kind", name_of(parameter.kind)},
-                {"default", value_of(parameter, parameter.fallback)}};
+                {"default", value_of(parameter, parameter.fallback)},
+                {"live", parameter.live}};
     if (parameter.kind == Kind::choice) {
         out["choices"] = parameter.choices;
     } else if (parameter.kind != Kind::boolean) {
@@ -86,8 +87,10 @@ json everything() {
                                   {"layered", signal.layered}});
     }
     for (const CacheMethod& method : cache_methods()) {
-        json entry = {{"name", method.name}, {"label", method.label},   {"summary", method.summary},
-                      {"cost", method.cost}, {"source", method.source}, {"parameters", json::array()}};
+        json entry = {{"name", method.name},        {"label", method.label},
+                      {"summary", method.summary},  {"cost", method.cost},
+                      {"source", method.source},    {"given_text", method.given_text},
+                      {"parameters", json::array()}};
         for (const CacheParameter& parameter : method.parameters)
             entry["parameters"].push_back(parameter_json(parameter));
         out["cache_policies"].push_back(std::move(entry));
@@ -116,9 +119,10 @@ void list() {
         print("  {:<16} {} {}: {}.\n", method.name, method.summary, method.source, method.cost);
         for (const CacheParameter& parameter : method.parameters) {
             const json value = value_of(parameter, parameter.fallback);
-            print("    {:<16} {}{} [{}, default {}]\n", parameter.key, parameter.help,
+            print("    {:<16} {}{} [{}, default {}{}]\n", parameter.key, parameter.help,
                   parameter.unit.empty() ? "" : fmt::format(" Unit: {}", parameter.unit), range_of(parameter),
-                  value.is_string() ? value.get<std::string>() : value.dump());
+                  value.is_string() ? value.get<std::string>() : value.dump(),
+                  parameter.live ? ", live" : "");
         }
     }
 }

@@ -1,6 +1,7 @@
 #include "engine/cache/kv_cache.h"
 
 #include "engine/base/check.h"
+#include "engine/cache/coded_pool.h"
 #include "engine/cache/layer_pool.h"
 
 #include <ATen/ops/empty.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -25,8 +27,8 @@ namespace {
 struct JournalEntry {
     enum class Kind : uint8_t {
         columns, ///< positions [first_pos, first_pos + size()) of all layers: origins, and entries of a dense cache
-        taken,       ///< entries of one KV head that are held no more
-        overwritten, ///< entries of one KV head that were other ones
+        taken,   ///< entries of one KV head that are held no more
+        changed, ///< entries of one KV head that were other ones, or stored otherwise
     };
     Kind kind = Kind::columns;
     int64_t step = 0;
@@ -37,7 +39,8 @@ struct JournalEntry {
     std::vector<int32_t> refresh_ids;
     int64_t layer = 0, kv_head = 0;
     std::vector<int64_t> positions; ///< ascending
-    at::Tensor rows;                ///< of `positions`, as LayerPool::read() gives them
+    SavedEntries saved;             ///< of `positions`
+    std::vector<int64_t> blended;   ///< those of them that a splice could write before, and not after
 
     [[nodiscard]] int64_t size() const {
         return kind == Kind::columns ? std::ssize(origins) : std::ssize(positions);
@@ -56,7 +59,8 @@ struct JournalEntry {
             k = k.narrow(2, 0, n).clone(at::MemoryFormat::Contiguous);
             v = v.narrow(2, 0, n).clone(at::MemoryFormat::Contiguous);
         }
-        if (rows.defined() && n > 0) rows = rows.narrow(1, 0, n).clone(at::MemoryFormat::Contiguous);
+        if (saved.rows.defined() && n > 0)
+            saved.rows = saved.rows.narrow(1, 0, n).clone(at::MemoryFormat::Contiguous);
     }
 };
 
@@ -116,8 +120,9 @@ struct KvCache::Impl {
         , device(where) {}
 
     int64_t layers, kv_heads, capacity, head_dim;
-    at::Tensor k, v;              ///< dense: [layers, kv_heads, capacity, head_dim]; else undefined
-    std::vector<LayerPool> pools; ///< pooled: [layers]
+    at::Tensor k, v; ///< dense: [layers, kv_heads, capacity, head_dim]; else undefined
+    std::vector<std::unique_ptr<EntryPool>> pools; ///< pooled, coded: [layers]
+    CacheLayout layout = CacheLayout::dense;
     at::ScalarType dtype;
     at::Device device;
     int64_t length = 0;
@@ -125,8 +130,13 @@ struct KvCache::Impl {
     std::vector<Origin> origins;      ///< [length]
     std::vector<int32_t> refresh_ids; ///< [length]
     std::vector<int64_t> every;       ///< 0, 1, 2, ...: what a head of a dense cache holds
+    std::vector<std::vector<int64_t>>
+        blended; ///< of a pool's heads, [layers * kv_heads]: what splices leave alone, ascending
     std::vector<JournalEntry> journal;
-    std::vector<Edit> edits; ///< not told yet
+    std::vector<Edit> edits;                    ///< not told yet
+    int64_t lender = -1;                        ///< layer with borrowed entries; -1 = none
+    std::vector<std::vector<int64_t>> borrowed; ///< of its KV heads
+    mutable DecodeScratch scratch;              ///< of a coded cache; what entries() gives
     std::function<void(CacheEvent)> listener;
     int32_t quiet = 0; ///< Quiet objects alive
 
@@ -135,7 +145,7 @@ struct KvCache::Impl {
         return 2 * head_dim * static_cast<int64_t>(c10::elementSize(dtype));
     }
     [[nodiscard]] int64_t layer_bytes(int64_t layer) const {
-        return entry_bytes() * (pooled() ? pools[static_cast<size_t>(layer)].entries() : kv_heads * length);
+        return pooled() ? pools[static_cast<size_t>(layer)]->bytes_used() : entry_bytes() * kv_heads * length;
     }
     /// As an event tells it: one number where all layers hold the same.
     [[nodiscard]] std::vector<int64_t> told_bytes() const {
@@ -217,15 +227,30 @@ struct KvCache::Impl {
         entry.origins.assign(origins.begin() + first_pos, origins.begin() + first_pos + n);
         entry.refresh_ids.assign(refresh_ids.begin() + first_pos, refresh_ids.begin() + first_pos + n);
     }
-    void journal_entries(int64_t step, JournalEntry::Kind kind, int64_t layer, int64_t kv_head,
-                         std::span<const int64_t> positions) {
-        if (step == 0) return; // no rewind goes behind the prompt
+    void erase_from(int64_t layer, int64_t first_pos) {
+        for (int64_t head = 0; head < kv_heads; ++head) {
+            const auto all = pool(layer).positions(head);
+            const std::vector<int64_t> gone(std::ranges::lower_bound(all, first_pos), all.end());
+            pool(layer).erase(head, gone);
+        }
+    }
+    [[nodiscard]] EntryPool& pool(int64_t layer) {
+        return *pools[static_cast<size_t>(layer)];
+    }
+    [[nodiscard]] std::vector<int64_t>& blended_of(int64_t layer, int64_t kv_head) {
+        return blended[static_cast<size_t>(layer * kv_heads + kv_head)];
+    }
+    /// \return the entry, null where none is needed
+    JournalEntry* journal_entries(int64_t step, JournalEntry::Kind kind, int64_t layer, int64_t kv_head,
+                                  std::span<const int64_t> positions) {
+        if (step == 0) return nullptr; // no rewind goes behind the prompt
         JournalEntry& entry = push_journal(step);
         entry.kind = kind;
         entry.layer = layer;
         entry.kv_head = kv_head;
         entry.positions.assign(positions.begin(), positions.end());
-        entry.rows = pools[static_cast<size_t>(layer)].read(kv_head, positions);
+        entry.saved = pool(layer).save(kv_head, positions);
+        return &entry;
     }
 
     void undo(const JournalEntry& entry) {
@@ -240,12 +265,12 @@ struct KvCache::Impl {
                       refresh_ids.begin() + entry.first_pos);
             return;
         }
-        LayerPool& pool = pools[static_cast<size_t>(entry.layer)];
-        if (entry.kind == JournalEntry::Kind::taken) {
-            pool.insert(entry.kv_head, entry.positions, entry.rows);
-        } else {
-            pool.overwrite(entry.kv_head, entry.positions, entry.rows);
-        }
+        pool(entry.layer).restore(entry.kv_head, entry.positions, entry.saved);
+        if (entry.blended.empty()) return;
+        std::vector<int64_t>& marks = blended_of(entry.layer, entry.kv_head);
+        std::vector<int64_t> left;
+        std::ranges::set_difference(marks, entry.blended, std::back_inserter(left));
+        marks = std::move(left);
     }
 
     /// Entries about dropped positions must go: undoing them later would overwrite columns written since.
@@ -255,22 +280,68 @@ struct KvCache::Impl {
         std::erase_if(journal, [](const JournalEntry& entry) { return entry.size() == 0; });
     }
 
-    /// The teacher's columns over those that are held.
+    /// The teacher's columns over those that are held and hold nothing of others.
     void splice_held(const KvCache& teacher, int64_t first_pos, int64_t n, int64_t step) {
         for (int64_t layer = 0; layer < layers; ++layer) {
-            LayerPool& pool = pools[static_cast<size_t>(layer)];
             for (int64_t head = 0; head < kv_heads; ++head) {
-                const auto all = pool.positions(head);
-                const std::vector<int64_t> positions(std::ranges::lower_bound(all, first_pos),
-                                                     std::ranges::lower_bound(all, first_pos + n));
+                const std::vector<int64_t> positions = spliced(layer, head, first_pos, n, false);
                 if (positions.empty()) continue;
-                journal_entries(step, JournalEntry::Kind::overwritten, layer, head, positions);
+                journal_entries(step, JournalEntry::Kind::changed, layer, head, positions);
                 const at::Tensor index = at::tensor(positions, at::kLong).to(teacher.device());
-                pool.overwrite(head, positions,
-                               at::stack({teacher.keys(layer)[head].index_select(0, index),
-                                          teacher.values(layer)[head].index_select(0, index)}));
+                pool(layer).overwrite(head, positions,
+                                      at::stack({teacher.keys(layer)[head].index_select(0, index),
+                                                 teacher.values(layer)[head].index_select(0, index)}));
             }
         }
+    }
+    /// Held positions of [first_pos, first_pos + n) that are blended, or that are not.
+    [[nodiscard]] std::vector<int64_t> spliced(int64_t layer, int64_t head, int64_t first_pos, int64_t n,
+                                               bool are_blended) {
+        const auto all = pool(layer).positions(head);
+        const std::vector<int64_t>& marks = blended_of(layer, head);
+        std::vector<int64_t> positions;
+        std::copy_if(std::ranges::lower_bound(all, first_pos), std::ranges::lower_bound(all, first_pos + n),
+                     std::back_inserter(positions),
+                     [&](int64_t p) { return std::ranges::binary_search(marks, p) == are_blended; });
+        return positions;
+    }
+    void return_borrowed() {
+        for (size_t head = 0; head < borrowed.size(); ++head)
+            pool(lender).erase(static_cast<int64_t>(head), borrowed[head]);
+        borrowed.clear();
+        lender = -1;
+    }
+    void tell_left_alone(int64_t first_pos, int64_t n, int32_t refresh) {
+        if (!listener || quiet > 0 || !pooled()) return;
+        for (int64_t layer = 0; layer < layers; ++layer) {
+            for (int64_t head = 0; head < kv_heads; ++head) {
+                const std::vector<int64_t> positions = spliced(layer, head, first_pos, n, true);
+                if (positions.empty()) continue;
+                CacheEvent event;
+                event.change = CacheChange::skipped;
+                event.layer = static_cast<int32_t>(layer);
+                event.kv_head = static_cast<int32_t>(head);
+                event.positions = ranges_of(positions);
+                event.origin = Origin::skipped;
+                event.refresh_id = refresh;
+                event.bytes = {layer_bytes(layer)};
+                listener(std::move(event));
+            }
+        }
+    }
+    void write_entries(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                       const at::Tensor& rows, int64_t step, bool blend) {
+        RL_ASSERT(pooled());
+        JournalEntry* entry = journal_entries(step, JournalEntry::Kind::changed, layer, kv_head, positions);
+        if (blend) {
+            std::vector<int64_t>& marks = blended_of(layer, kv_head);
+            std::vector<int64_t> fresh, all;
+            std::ranges::set_difference(positions, marks, std::back_inserter(fresh));
+            std::ranges::set_union(marks, positions, std::back_inserter(all));
+            marks = std::move(all);
+            if (entry != nullptr) entry->blended = std::move(fresh);
+        }
+        pool(layer).overwrite(kv_head, positions, rows);
     }
 };
 
@@ -284,9 +355,16 @@ KvCache::KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t hea
         m_impl->v = at::empty({layers, kv_heads, capacity, head_dim}, options);
         m_impl->poison(0, capacity);
     } else {
-        for (int64_t layer = 0; layer < layers; ++layer)
-            m_impl->pools.emplace_back(kv_heads, head_dim, dtype, device);
+        for (int64_t layer = 0; layer < layers; ++layer) {
+            if (layout == CacheLayout::coded) {
+                m_impl->pools.push_back(std::make_unique<CodedPool>(kv_heads, head_dim, dtype, device));
+            } else {
+                m_impl->pools.push_back(std::make_unique<LayerPool>(kv_heads, head_dim, dtype, device));
+            }
+        }
+        m_impl->blended.resize(static_cast<size_t>(layers * kv_heads));
     }
+    m_impl->layout = layout;
     m_impl->written.assign(static_cast<size_t>(layers), 0);
     m_impl->origins.reserve(static_cast<size_t>(capacity));
     m_impl->refresh_ids.reserve(static_cast<size_t>(capacity));
@@ -318,25 +396,24 @@ at::Device KvCache::device() const {
     return m_impl->device;
 }
 CacheLayout KvCache::layout() const {
-    return m_impl->pooled() ? CacheLayout::pooled : CacheLayout::dense;
+    return m_impl->layout;
 }
 
 LayerEntries KvCache::entries(int64_t layer) const {
     if (!m_impl->pooled()) return {keys(layer), values(layer), {}};
-    const LayerPool& pool = m_impl->pools[static_cast<size_t>(layer)];
-    return {pool.keys(), pool.values(), pool.lists()};
+    return m_impl->pool(layer).attended(m_impl->scratch);
 }
 
 std::span<const int64_t> KvCache::held(int64_t layer, int64_t kv_head) const {
     RL_ASSERT(layer >= 0 && layer < num_layers() && kv_head >= 0 && kv_head < num_kv_heads());
     const auto at_layer = static_cast<size_t>(layer);
-    if (m_impl->pooled()) return m_impl->pools[at_layer].positions(kv_head);
+    if (m_impl->pooled()) return m_impl->pools[at_layer]->positions(kv_head);
     return std::span(m_impl->every).first(static_cast<size_t>(length() + m_impl->written[at_layer]));
 }
 
 std::vector<int64_t> KvCache::columns(int64_t layer, int64_t kv_head,
                                       std::span<const int64_t> positions) const {
-    if (m_impl->pooled()) return m_impl->pools[static_cast<size_t>(layer)].slots(kv_head, positions);
+    if (m_impl->pooled()) return m_impl->pool(layer).columns(kv_head, positions);
     RL_ASSERT(positions.empty() || positions.back() < std::ssize(held(layer, kv_head)));
     return {positions.begin(), positions.end()};
 }
@@ -368,10 +445,9 @@ void KvCache::write(int64_t layer, const at::Tensor& k, const at::Tensor& v) {
     const int64_t n = k.size(0);
     RL_ASSERT(length() + n <= capacity());
     if (m_impl->pooled()) {
-        LayerPool& pool = m_impl->pools[static_cast<size_t>(layer)];
         if (m_impl->written[static_cast<size_t>(layer)] > 0)
-            pool.erase_from(length()); // of a pass that was given up
-        pool.append(length(), k, v);
+            m_impl->erase_from(layer, length()); // of a pass that was given up
+        m_impl->pool(layer).append(length(), k, v);
     } else {
         copy_columns(keys(layer), k, length());
         copy_columns(values(layer), v, length());
@@ -409,6 +485,7 @@ void KvCache::splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32
     std::fill_n(m_impl->origins.begin() + first_pos, n, Origin::teacher_refresh);
     std::fill_n(m_impl->refresh_ids.begin() + first_pos, n, refresh);
     m_impl->tell(CacheChange::spliced, first_pos, n, Origin::teacher_refresh, refresh);
+    m_impl->tell_left_alone(first_pos, n, refresh);
 }
 
 void KvCache::mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_t step) {
@@ -450,8 +527,7 @@ void KvCache::adopt_prefix(const KvCache& other, int64_t n) {
             const auto rows = [n](const at::Tensor& columns) {
                 return columns.narrow(1, 0, n).transpose(0, 1);
             };
-            m_impl->pools[static_cast<size_t>(layer)].append(0, rows(other.keys(layer)),
-                                                             rows(other.values(layer)));
+            m_impl->pool(layer).append(0, rows(other.keys(layer)), rows(other.values(layer)));
         }
     } else {
         m_impl->k.narrow(2, 0, n).copy_(other.keys(0, n));
@@ -473,8 +549,11 @@ void KvCache::truncate(int64_t new_length) {
     const c10::InferenceMode guard;
     RL_ASSERT(new_length >= 0 && new_length <= length());
     m_impl->poison(new_length, length() - new_length);
-    for (LayerPool& pool : m_impl->pools)
-        pool.erase_from(new_length);
+    m_impl->return_borrowed(); // of a pass that was given up
+    for (int64_t layer = 0; layer < std::ssize(m_impl->pools); ++layer)
+        m_impl->erase_from(layer, new_length);
+    for (std::vector<int64_t>& marks : m_impl->blended)
+        marks.erase(std::ranges::lower_bound(marks, new_length), marks.end());
     m_impl->edits.clear(); // of a pass that was given up
     m_impl->origins.resize(static_cast<size_t>(new_length));
     m_impl->refresh_ids.resize(static_cast<size_t>(new_length));
@@ -489,6 +568,7 @@ void KvCache::rewind(int64_t step, int64_t new_length) {
     const c10::InferenceMode guard;
     RL_ASSERT(new_length >= 0 && new_length <= length());
     const Quiet quiet(*this);
+    m_impl->return_borrowed();
     while (!m_impl->journal.empty() && m_impl->journal.back().step > step) {
         m_impl->undo(m_impl->journal.back());
         m_impl->journal.pop_back();
@@ -515,11 +595,11 @@ void KvCache::evict(int64_t layer, int64_t kv_head, std::span<const int64_t> pos
     if (positions.empty()) return;
     m_impl->journal_entries(step, JournalEntry::Kind::taken, layer, kv_head, positions);
     m_impl->edits.push_back({change, layer, kv_head, {positions.begin(), positions.end()}});
-    m_impl->pools[static_cast<size_t>(layer)].erase(kv_head, positions); // last: `positions` may lie in it
+    m_impl->pool(layer).erase(kv_head, positions); // last: `positions` may lie in it
 }
 
 at::Tensor KvCache::read(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) const {
-    if (m_impl->pooled()) return m_impl->pools[static_cast<size_t>(layer)].read(kv_head, positions);
+    if (m_impl->pooled()) return m_impl->pool(layer).read(kv_head, positions);
     const at::Tensor index = at::tensor(columns(layer, kv_head, positions), at::kLong).to(device());
     return at::stack(
                {keys(layer)[kv_head].index_select(0, index), values(layer)[kv_head].index_select(0, index)})
@@ -554,9 +634,38 @@ KvCache::Columns KvCache::held_columns(int64_t first_pos, int64_t n) const {
 void KvCache::overwrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                         const at::Tensor& rows, int64_t step) {
     const c10::InferenceMode guard;
-    RL_ASSERT(m_impl->pooled());
-    m_impl->journal_entries(step, JournalEntry::Kind::overwritten, layer, kv_head, positions);
-    m_impl->pools[static_cast<size_t>(layer)].overwrite(kv_head, positions, rows);
+    m_impl->write_entries(layer, kv_head, positions, rows, step, false);
+}
+void KvCache::merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                         const at::Tensor& rows, int64_t step) {
+    const c10::InferenceMode guard;
+    m_impl->write_entries(layer, kv_head, positions, rows, step, true);
+}
+
+void KvCache::encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                     std::shared_ptr<const EntryCodec> codec, int64_t step) {
+    const c10::InferenceMode guard;
+    RL_ASSERT(layout() == CacheLayout::coded);
+    if (positions.empty()) return;
+    m_impl->journal_entries(step, JournalEntry::Kind::changed, layer, kv_head, positions);
+    m_impl->edits.push_back({CacheChange::encoded, layer, kv_head, {positions.begin(), positions.end()}});
+    m_impl->pool(layer).encode(kv_head, half, positions, std::move(codec));
+}
+
+void KvCache::borrow(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                     const at::Tensor& rows) {
+    const c10::InferenceMode guard;
+    RL_ASSERT(m_impl->pooled() && (m_impl->lender < 0 || m_impl->lender == layer));
+    m_impl->lender = layer;
+    m_impl->borrowed.resize(static_cast<size_t>(num_kv_heads()));
+    std::vector<int64_t>& of_head = m_impl->borrowed[static_cast<size_t>(kv_head)];
+    RL_ASSERT(of_head.empty());
+    of_head.assign(positions.begin(), positions.end());
+    m_impl->pool(layer).insert(kv_head, positions, rows);
+}
+void KvCache::give_back(int64_t layer) {
+    const c10::InferenceMode guard;
+    if (m_impl->lender == layer) m_impl->return_borrowed();
 }
 
 void KvCache::tell_edits() {
@@ -565,8 +674,8 @@ void KvCache::tell_edits() {
 
 int64_t KvCache::bytes_reserved() const {
     int64_t bytes = m_impl->pooled() ? 0 : static_cast<int64_t>(m_impl->k.nbytes() + m_impl->v.nbytes());
-    for (const LayerPool& pool : m_impl->pools)
-        bytes += pool.bytes_reserved();
+    for (const auto& pool : m_impl->pools)
+        bytes += pool->bytes_reserved();
     return bytes;
 }
 int64_t KvCache::bytes_used() const {
@@ -580,9 +689,18 @@ int64_t KvCache::layer_bytes(int64_t layer) const {
 }
 int64_t KvCache::index_bytes() const {
     int64_t bytes = 0;
-    for (const LayerPool& pool : m_impl->pools)
-        bytes += pool.index_bytes();
+    for (const auto& pool : m_impl->pools)
+        bytes += pool->index_bytes();
     return bytes;
+}
+int64_t KvCache::metadata_bytes() const {
+    int64_t bytes = 0;
+    for (const auto& pool : m_impl->pools)
+        bytes += pool->metadata_bytes();
+    return bytes;
+}
+int64_t KvCache::scratch_bytes() const {
+    return m_impl->scratch.bytes();
 }
 
 int64_t KvCache::journal_bytes() const {
@@ -591,7 +709,10 @@ int64_t KvCache::journal_bytes() const {
         const size_t each =
             entry.kind == JournalEntry::Kind::columns ? sizeof(Origin) + sizeof(int32_t) : sizeof(int64_t);
         bytes += entry.size() * static_cast<int64_t>(each);
-        if (entry.rows.defined()) bytes += static_cast<int64_t>(entry.rows.nbytes());
+        if (entry.saved.rows.defined()) bytes += static_cast<int64_t>(entry.saved.rows.nbytes());
+        for (const CodedBlocks& blocks : entry.saved.blocks)
+            for (const auto& block : blocks)
+                bytes += std::ssize(block->bytes->payload) + std::ssize(block->bytes->metadata);
         if (entry.k.defined()) bytes += static_cast<int64_t>(entry.k.nbytes() + entry.v.nbytes());
     }
     return bytes;
@@ -602,8 +723,9 @@ std::unique_ptr<KvCache> KvCache::clone() const {
                                           device(), layout());
     if (m_impl->pooled()) {
         copy->m_impl->pools.clear();
-        for (const LayerPool& pool : m_impl->pools)
-            copy->m_impl->pools.push_back(pool.clone());
+        for (const auto& pool : m_impl->pools)
+            copy->m_impl->pools.push_back(pool->clone());
+        copy->m_impl->blended = m_impl->blended;
         copy->m_impl->origins = m_impl->origins;
         copy->m_impl->refresh_ids = m_impl->refresh_ids;
         copy->m_impl->length = length();

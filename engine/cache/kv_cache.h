@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/cache/cache_layout.h"
+#include "engine/cache/entry_pool.h"
 #include "engine/record/recording/cache_event.h"
-#include "kernels/ops/attention.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -14,17 +14,11 @@
 
 namespace refreshlab {
 
-/// What attention reads of one layer.
-struct LayerEntries {
-    at::Tensor k, v; ///< [kv_heads, columns, head_dim]; views
-    /// [kv_heads]: the entries of each KV head, written ones included; empty = column is position. Valid until the next change.
-    std::span<const kernels::KeyList> lists;
-};
-
 /// Keys and values of one model, addressed by absolute position (prompt included, from 0).
 ///
 /// Storage  dense: K, V [layers, kv_heads, capacity, head_dim], dtype and device of the model; allocated once, never moved;
-///          in builds without NDEBUG, positions >= length() hold NaN. pooled: grows and shrinks with what is held.
+///          in builds without NDEBUG, positions >= length() hold NaN. pooled: grows and shrinks with what is held. coded: the same,
+///          with blocks that codecs made; attention reads a scratch, into which one layer at a time is decoded.
 ///          Keys are stored after RoPE of their own position.
 /// Length   positions of the sequence that were fed, held or not. What a layer's head holds of them is held().
 /// Threads  owned by the decode thread; const reads from elsewhere are not safe either.
@@ -47,6 +41,7 @@ public:
     [[nodiscard]] at::Device device() const;
 
     [[nodiscard]] CacheLayout layout() const;
+    /// Of a coded cache: decoded, until the next call.
     [[nodiscard]] LayerEntries entries(int64_t layer) const;
     /// Positions that a KV head holds, ascending; those of a pass under way included. Valid until the next change.
     [[nodiscard]] std::span<const int64_t> held(int64_t layer, int64_t kv_head) const;
@@ -79,7 +74,7 @@ public:
     /// Copies columns [0, n) of `other` into an empty cache, with their origins (the hand-over of OverFill).
     void adopt_prefix(const KvCache& other, int64_t n);
 
-    /// Entries of one KV head, all held: [2, n, head_dim], K then V, on the host; a copy.
+    /// Entries of one KV head, all held: [2, n, head_dim], K then V, decoded, on the host; a copy.
     [[nodiscard]] at::Tensor read(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) const;
     /// Columns [first_pos, first_pos + n) of all layers as far as they are held, and which these are. Copies.
     struct Columns {
@@ -88,7 +83,7 @@ public:
     };
     [[nodiscard]] Columns held_columns(int64_t first_pos, int64_t n) const;
 
-    // --- edits of a cache policy; pooled (asserted) ---
+    // --- edits of a cache policy; not dense (asserted) ---
     /// Positions of one KV head are held no more: gone, or merged into others. All held, ascending (asserted). Journalled with
     /// `step`, except step 0: no rewind goes behind the prompt.
     void evict(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, int64_t step,
@@ -96,6 +91,16 @@ public:
     /// Writes them; journalled. rows: as of read()
     void overwrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows,
                    int64_t step);
+    /// As overwrite(), and no later splice writes these entries: they hold what others were (reference/cache_policies.md, section 12).
+    /// A splice tells them as skipped.
+    void merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                    const at::Tensor& rows, int64_t step);
+    /// Stores one half of these entries, none of it encoded (asserted), as a block; coded (asserted). Journalled.
+    void encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                std::shared_ptr<const EntryCodec> codec, int64_t step);
+    /// Entries that are not held stand in the cache until give_back(): neither journalled nor told. Of one layer at a time (asserted).
+    void borrow(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows);
+    void give_back(int64_t layer);
     /// Edits made during a pass are told after its commit(); this tells those that were made between passes.
     void tell_edits();
 
@@ -110,9 +115,15 @@ public:
     [[nodiscard]] std::span<const Origin> origins() const;      ///< [length()]
     [[nodiscard]] std::span<const int32_t> refresh_ids() const; ///< [length()], -1 = never spliced
     [[nodiscard]] int64_t bytes_reserved() const;               ///< of K and V
-    [[nodiscard]] int64_t bytes_used() const; ///< of the entries held: 2 * head_dim elements each
+    /// Of the entries held as they are stored: 2 * head_dim elements each, or what a codec made of them, metadata included.
+    [[nodiscard]] int64_t bytes_used() const;
+    [[nodiscard]] int64_t metadata_bytes() const; ///< scales and the like, part of bytes_used()
+    [[nodiscard]] int64_t
+    scratch_bytes() const; ///< what a coded cache's layers are decoded into, beside bytes_used()
     [[nodiscard]] int64_t layer_bytes(int64_t layer) const; ///< the same of one layer
-    [[nodiscard]] int64_t index_bytes() const; ///< positions and slots of a pooled cache; 0 of a dense one
+    [[nodiscard]] int64_t
+    index_bytes() const; ///< positions and places of a pool's entries; 0 of a dense cache
+    /// Copies on the host. A block that is still in use counts as well.
     [[nodiscard]] int64_t journal_bytes() const;
 
     /// Is told of every change: commit, adopt_prefix, splice, mark_skipped, mark_rebuilt, truncate, edits. The

@@ -91,7 +91,7 @@ void LayerPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor&
     }
 }
 
-std::vector<int64_t> LayerPool::slots(int64_t kv_head, std::span<const int64_t> positions) const {
+std::vector<int64_t> LayerPool::columns(int64_t kv_head, std::span<const int64_t> positions) const {
     const Head& head = m_heads[static_cast<size_t>(kv_head)];
     std::vector<int64_t> found;
     found.reserve(positions.size());
@@ -123,7 +123,7 @@ void LayerPool::poison(std::span<const int64_t> slots) {
 void LayerPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
     if (positions.empty()) return;
     Head& head = m_heads[static_cast<size_t>(kv_head)];
-    const std::vector<int64_t> gone = slots(kv_head, positions);
+    const std::vector<int64_t> gone = columns(kv_head, positions);
     size_t kept = 0, next = 0;
     for (size_t i = 0; i < head.positions.size(); ++i) {
         if (next < positions.size() && head.positions[i] == positions[next]) {
@@ -139,14 +139,6 @@ void LayerPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
     m_free.insert(m_free.end(), gone.rbegin(), gone.rend());
     shrink();
     refresh_lists();
-}
-
-void LayerPool::erase_from(int64_t first_pos) {
-    for (size_t h = 0; h < m_heads.size(); ++h) {
-        const auto& all = m_heads[h].positions;
-        const std::vector<int64_t> gone(std::ranges::lower_bound(all, first_pos), all.end());
-        erase(static_cast<int64_t>(h), gone);
-    }
 }
 
 void LayerPool::shrink() {
@@ -190,7 +182,7 @@ void LayerPool::insert(int64_t kv_head, std::span<const int64_t> positions, cons
 }
 
 at::Tensor LayerPool::read(int64_t kv_head, std::span<const int64_t> positions) const {
-    const std::vector<int64_t> at = slots(kv_head, positions);
+    const std::vector<int64_t> at = columns(kv_head, positions);
     if (!m_k.is_cpu()) {
         const at::Tensor index = index_of(at, m_k.device());
         return at::stack({m_k.index_select(0, index), m_v.index_select(0, index)}).cpu();
@@ -211,7 +203,7 @@ at::Tensor LayerPool::read(int64_t kv_head, std::span<const int64_t> positions) 
 void LayerPool::overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
     if (positions.empty()) return;
     RL_ASSERT(rows.dim() == 3 && rows.size(0) == 2 && rows.size(1) == std::ssize(positions));
-    const std::vector<int64_t> at = slots(kv_head, positions);
+    const std::vector<int64_t> at = columns(kv_head, positions);
     const at::Tensor index = index_of(at, m_k.device());
     m_k.index_copy_(0, index, rows[0].to(m_k.options()));
     m_v.index_copy_(0, index, rows[1].to(m_v.options()));
@@ -221,33 +213,50 @@ std::span<const int64_t> LayerPool::positions(int64_t kv_head) const {
     return m_heads[static_cast<size_t>(kv_head)].positions;
 }
 
-at::Tensor LayerPool::keys() const {
-    return m_k.unsqueeze(0).expand({std::ssize(m_heads), m_k.size(0), m_k.size(1)});
+SavedEntries LayerPool::save(int64_t kv_head, std::span<const int64_t> positions) const {
+    SavedEntries saved;
+    saved.rows = read(kv_head, positions);
+    return saved;
 }
-at::Tensor LayerPool::values() const {
-    return m_v.unsqueeze(0).expand({std::ssize(m_heads), m_v.size(0), m_v.size(1)});
+void LayerPool::restore(int64_t kv_head, std::span<const int64_t> positions, const SavedEntries& saved) {
+    if (positions.empty()) return;
+    if (std::ranges::binary_search(this->positions(kv_head), positions.front())) {
+        overwrite(kv_head, positions, saved.rows);
+    } else {
+        insert(kv_head, positions, saved.rows);
+    }
 }
 
-int64_t LayerPool::entries() const {
-    int64_t n = 0;
+LayerEntries LayerPool::attended(DecodeScratch&) const {
+    const auto of_all_heads = [this](const at::Tensor& pool) {
+        return pool.unsqueeze(0).expand({std::ssize(m_heads), pool.size(0), pool.size(1)});
+    };
+    return {of_all_heads(m_k), of_all_heads(m_v), m_lists};
+}
+
+int64_t LayerPool::bytes_used() const {
+    int64_t entries = 0;
     for (const Head& head : m_heads)
-        n += std::ssize(head.positions);
-    return n;
+        entries += std::ssize(head.positions);
+    return entries * 2 * m_k.size(1) * static_cast<int64_t>(m_k.element_size());
 }
 int64_t LayerPool::bytes_reserved() const {
     return static_cast<int64_t>(m_k.nbytes() + m_v.nbytes());
 }
 int64_t LayerPool::index_bytes() const {
-    return 2 * entries() * static_cast<int64_t>(sizeof(int64_t));
+    int64_t bytes = 0;
+    for (const Head& head : m_heads)
+        bytes += 2 * std::ssize(head.positions) * static_cast<int64_t>(sizeof(int64_t));
+    return bytes;
 }
 
-LayerPool LayerPool::clone() const {
-    LayerPool copy;
-    copy.m_k = m_k.clone();
-    copy.m_v = m_v.clone();
-    copy.m_heads = m_heads;
-    copy.m_free = m_free;
-    copy.refresh_lists();
+std::unique_ptr<EntryPool> LayerPool::clone() const {
+    auto copy = std::unique_ptr<LayerPool>(new LayerPool());
+    copy->m_k = m_k.clone();
+    copy->m_v = m_v.clone();
+    copy->m_heads = m_heads;
+    copy->m_free = m_free;
+    copy->refresh_lists();
     return copy;
 }
 

@@ -74,7 +74,18 @@ ParameterEntry value_entry(std::string_view owner, Field field, const CacheParam
     p.slider_min = parameter.slider_min;
     p.slider_max = parameter.slider_max;
     p.choices = parameter.choices;
-    p.live = false;
+    p.live = std::ranges::any_of(cache_methods(), [&](const CacheMethod& method) {
+        return std::ranges::any_of(method.parameters, [&](const CacheParameter& other) {
+            return other.key == parameter.key && other.live;
+        });
+    });
+    entry.why_fixed = [field, parameter](const RunConfig& config) -> std::string {
+        const CacheMethod* method = find_cache_method((config.*field).policy);
+        if (method == nullptr) return {};
+        const auto own = std::ranges::find(method->parameters, parameter.key, &CacheParameter::key);
+        if (own == method->parameters.end() || own->live) return {};
+        return fmt::format("of cache policy {} cannot change while a run goes on", method->name);
+    };
     entry.get = [field, parameter](const RunConfig& config) -> std::optional<std::string> {
         const auto& values = (config.*field).values;
         const auto found = values.find(parameter.key);

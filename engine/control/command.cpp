@@ -32,8 +32,9 @@ const std::vector<std::string_view> command_names = {"start_run",
                                                      "check_exactness",
                                                      "set_pace",
                                                      "give_tokens",
-                                                     "compute_landscape"};
-static_assert(std::variant_size_v<Command> == 14, "command_names lists them all");
+                                                     "compute_landscape",
+                                                     "full_step_now"};
+static_assert(std::variant_size_v<Command> == 15, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
@@ -114,6 +115,8 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
         fields.integer("every", compute.every, 1, most);
         return compute;
     }
+    case 14:
+        return command::FullStepNow{};
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -157,6 +160,7 @@ nlohmann::json to_json(const Command& command) {
                    [](const command::Resume&) {},
                    [](const command::Stop&) {},
                    [](const command::RefreshNow&) {},
+                   [](const command::FullStepNow&) {},
                },
                command);
     return json;
@@ -180,7 +184,7 @@ void apply_to(RunConfig& config, const Command& command) {
 std::vector<Command> commands_between(RunConfig from, const RunConfig& to) {
     std::vector<Command> commands;
     for (const Parameter& parameter : parameters()) {
-        if (!parameter.live || parameter.of_policy) continue;
+        if (parameter.of_policy || !fixed_reason(from, parameter.key).empty()) continue;
         const auto wanted = parameter_value(to, parameter.key);
         if (!wanted || parameter_value(from, parameter.key) == wanted) continue;
         set_parameter(from, parameter.key, *wanted);

@@ -72,12 +72,14 @@ struct GiveTokens {
     std::string text;         ///< UTF-8, without special tokens; beside ids it says what they are
 };
 inline constexpr size_t most_given_tokens = 4096;
+/// * At the next step every layer reads all that it holds, where the cache policy has such steps (RefreshKV).
+struct FullStepNow {};
 } // namespace command
 
 using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
                              command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
                              command::RequestAttention, command::CheckExactness, command::SetPace,
-                             command::GiveTokens, command::ComputeLandscape>;
+                             command::GiveTokens, command::ComputeLandscape, command::FullStepNow>;
 
 /// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);

@@ -26,6 +26,8 @@ struct ParameterEntry {
     std::string word; ///< of a trigger's field: what its trigger is called in messages, "entropy"
     /// Of a field that not every configuration has: why this one has it not; null: the policy lacks the trigger.
     std::function<std::string(const RunConfig&)> why_absent{};
+    /// Of a field that is live in some configurations: why it is fixed in this one, empty if it is not; null: Parameter::live says it.
+    std::function<std::string(const RunConfig&)> why_fixed{};
     std::function<std::optional<std::string>(const RunConfig&)>
         get; ///< nothing: the configuration has no such thing
     std::function<void(RunConfig&, const ParameterValue&)> set; ///< only called when get gives something

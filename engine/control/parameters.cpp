@@ -175,12 +175,16 @@ void set_parameter(RunConfig& config, std::string_view key, std::string_view val
     entry->set(config, parsed_value);
 }
 
+std::string fixed_reason(const RunConfig& config, std::string_view key) {
+    const ParameterEntry* entry = find_entry(trimmed(key));
+    if (entry == nullptr) return {};
+    if (!entry->parameter.live) return "cannot change while a run goes on";
+    return entry->why_fixed ? entry->why_fixed(config) : std::string();
+}
+
 void set_live_parameter(RunConfig& config, std::string_view key, std::string_view value) {
-    const Parameter* parameter = find_parameter(trimmed(key));
-    if (parameter != nullptr && !parameter->live) {
-        throw Error("setting", std::string(key), "cannot change while a run goes on",
-                    "start a new run with it");
-    }
+    if (const std::string why = fixed_reason(config, key); !why.empty())
+        throw Error("setting", std::string(key), why, "start a new run with it");
     set_parameter(config, key, value);
 }
 

@@ -28,7 +28,8 @@ struct Parameter {
     double min = 0, max = 0;               ///< inclusive range accepted
     double slider_min = 0, slider_max = 0; ///< usual range
     std::vector<std::string_view> choices; ///< Kind::choice; of Kind::list one word
-    bool live = true;                      ///< may change between steps; false: only before a run
+    bool live =
+        true; ///< may change between steps, of a cache policy where its method says so; false: only before a run
     bool optional = false;   ///< accepts "none": unlimited (window.size), the checkpoint's own (mc.p)
     bool of_policy = false;  ///< part of RunConfig::policy, so a whole new policy replaces it
     std::string_view signal; ///< of a trigger's field: the signal; empty else
@@ -55,6 +56,8 @@ struct Parameter {
 /// not a number, NaN, out of range (negative thresholds are), or a policy that has no such trigger ("policy periodic has
 /// no entropy trigger"). The configuration is as before then.
 void set_parameter(RunConfig& config, std::string_view key, std::string_view value);
+/// Why a parameter cannot change while a run with this configuration goes on, for people; empty: it can.
+[[nodiscard]] std::string fixed_reason(const RunConfig& config, std::string_view key);
 /// The same while a run goes on: also throws for a parameter that is fixed then.
 void set_live_parameter(RunConfig& config, std::string_view key, std::string_view value);
 /// "KEY=VALUE"; spaces around either do not count.

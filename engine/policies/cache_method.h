@@ -23,6 +23,7 @@ struct CacheParameter {
     double slider_min = 0, slider_max = 0; ///< usual range
     double fallback = 0;                   ///< the default; of a choice its index
     std::vector<std::string_view> choices; ///< of a choice
+    bool live = false;                     ///< may change between two steps (CachePolicy::set_values)
 };
 
 /// The parameters of a policy, all of them, each in its range. Booleans are 0 or 1, choices an index.
@@ -47,6 +48,7 @@ struct CacheMethod {
     std::string_view cost;    ///< one phrase: what it stores and reads
     std::string_view source;  ///< paper
     std::vector<CacheParameter> parameters;
+    bool given_text = false; ///< works on a given text alone: it has to know what comes
     std::unique_ptr<CachePolicy> (*make)(const CacheValues& values, const PolicyContext& context) = nullptr;
 };
 

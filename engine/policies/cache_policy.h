@@ -10,6 +10,10 @@
 
 namespace refreshlab {
 
+class CacheValues;
+class EntryCodec;
+enum class KvHalf : uint8_t;
+
 /// Numbers [n0][n1][n2], densely; a view that lives as long as the call that brings it. Empty where nobody asked for it.
 struct Cube {
     const float* data = nullptr;
@@ -38,7 +42,14 @@ struct PolicyNeeds {
         0;              ///< the last so many queries of the prompt, before RoPE where raw_queries is set
     bool row = false;   ///< each step: the attention row of the new token
     bool query = false; ///< each step: its queries
-    bool raw_queries = false; ///< queries are those before RoPE
+    bool raw_queries = false;   ///< queries are those before RoPE
+    bool rotated_query = false; ///< each step: its queries after RoPE, whatever raw_queries says
+    bool future =
+        false; ///< attention that a given text will pay, in a run that keeps everything (policy oracle)
+    bool encodes = false; ///< stores entries in a shorter form: CacheEditor::encode()
+    /// What before_attention() chooses may be evicted: it is computed again from its token (interface Backing). Then what is evicted
+    /// is a prefix of the sequence, the same in all layers and KV heads                                       (asserted)
+    bool recomputes = false;
 };
 
 /// The prompt, as one layer read it: full attention, every entry held.
@@ -49,12 +60,20 @@ struct PromptView {
     Cube queries; ///< [prompt_queries, heads, head_dim]
 };
 
+/// What the tokens of a given text will attend to, as one layer saw it in a pass over prompt and text in which nothing was evicted.
+struct FutureView {
+    int64_t layer = 0;
+    int64_t first_pos = 0; ///< of the rows; ascending from call to call of a layer
+    Cube rows; ///< [rows, heads, positions]: row i is the query at first_pos + i, 0 behind its own position
+};
+
 /// One decode step in one layer. The new token's entry is in the cache already.
 struct StepView {
     int64_t layer = 0;
     int64_t position = 0; ///< of the new token
     int64_t step = 0;     ///< 1 = the first after the prompt
     Cube query;           ///< [1, heads, head_dim]
+    Cube rotated_query;   ///< [1, heads, head_dim], before attention alone
     // --- after attention only ---
     /// [kv_heads]: positions that attention read, ascending; the new one is the last.
     std::span<const std::span<const int64_t>> read;
@@ -85,6 +104,15 @@ public:
     /// New content of entries, [n, head_dim]; an empty span leaves that half as it is.
     virtual void rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                          std::span<const float> keys, std::span<const float> values) = 0;
+    /// As rewrite(), with content of entries that leave: a refresh does not write these positions any more.
+    virtual void merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                            std::span<const float> keys, std::span<const float> values) {
+        rewrite(layer, kv_head, positions, keys, values);
+    }
+    /// Stores one half of these entries, none of it encoded yet, as one block (interface Codec, entry_codec.h). They are held as
+    /// before, and read as what decoding gives. Asked for in PolicyNeeds::encodes                              (asserted)
+    virtual void encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                        std::shared_ptr<const EntryCodec> codec);
 
     /// Evicts all but these.
     void keep(int64_t layer, int64_t kv_head, std::span<const int64_t> positions);
@@ -100,7 +128,7 @@ struct PolicySignal {
 /// One cache policy at work on one model's cache: the interfaces of reference/cache_policies.md, section 2. A method overrides
 /// what it uses. The default of every function does nothing, and that is policy full.
 ///
-/// Order    per layer of the prompt: read_prompt; then finish_prompt. Per step and layer: before_attention, attention,
+/// Order    per layer of the prompt: read_prompt; read_future where it is asked for; then finish_prompt. Per step and layer: before_attention, attention,
 ///          after_attention. A layer whose attention a derived student leaves out is never shown.
 /// State    lies in the object: clone() of each step is what a rewind goes back to.
 /// Threads  one owner.
@@ -118,6 +146,8 @@ public:
         (void)view;
         (void)cache;
     }
+    /// Part after part of each layer, between read_prompt() and finish_prompt().
+    virtual void read_future(const FutureView& view) { (void)view; }
     /// Evict0 with budgets that need all layers.
     virtual void finish_prompt(CacheEditor& cache) { (void)cache; }
 
@@ -139,6 +169,12 @@ public:
         (void)n;
         (void)cache;
     }
+
+    /// Parameters have changed between two steps: those that the method calls live. All are here, each in its range.
+    virtual void set_values(const CacheValues& values) { (void)values; }
+    /// Asked by hand: every layer reads all that it holds at the next step.
+    /// \return whether the policy has such steps
+    [[nodiscard]] virtual bool full_step_now() { return false; }
 
     /// In a fixed order, with the values of the last step.
     [[nodiscard]] virtual std::vector<PolicySignal> signals() const { return {}; }

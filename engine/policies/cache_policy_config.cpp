@@ -129,6 +129,14 @@ void check_cache_policy(const CachePolicyConfig& config, int64_t context, const 
     }
 }
 
+bool has_full_steps(const CachePolicyConfig& config) {
+    PolicyContext context; // the answer is the method's
+    context.layers = context.heads = context.kv_heads = context.prompt_length = 1;
+    context.head_dim = 2;
+    context.rope_frequencies = {1};
+    return make_cache_policy(config, context)->full_step_now();
+}
+
 std::unique_ptr<CachePolicy> make_cache_policy(const CachePolicyConfig& config,
                                                const PolicyContext& context) {
     const CacheMethod* method = find_cache_method(config.policy);

@@ -34,6 +34,9 @@ struct CachePolicyConfig {
 /// than that, an even kernel, unknown or missing values (of a configuration made in code).
 void check_cache_policy(const CachePolicyConfig& config, int64_t context, const std::string& what);
 
+/// Whether a method knows full steps (CachePolicy::full_step_now).
+[[nodiscard]] bool has_full_steps(const CachePolicyConfig& config);
+
 /// A checked policy, ready for the first layer of the prompt.
 [[nodiscard]] std::unique_ptr<CachePolicy> make_cache_policy(const CachePolicyConfig& config,
                                                              const PolicyContext& context);

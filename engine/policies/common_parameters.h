@@ -45,6 +45,12 @@ namespace refreshlab::cache_parameters {
     return p;
 }
 
+/// The same, and it may change between two steps.
+[[nodiscard]] inline CacheParameter live(CacheParameter parameter) {
+    parameter.live = true;
+    return parameter;
+}
+
 inline constexpr double most_entries = 1 << 24; ///< longer than any context
 
 [[nodiscard]] inline CacheParameter budget(double fallback = 1024) {
@@ -66,6 +72,14 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
 [[nodiscard]] inline CacheParameter group(double fallback = 1) {
     return choice("group", "Group reduction", "How the query heads of a KV head become one score.",
                   {"max", "mean", "first"}, fallback);
+}
+
+[[nodiscard]] inline CacheParameter interval(double fallback) {
+    return whole("interval", "Interval", "steps", "Entries leave every so many steps.", 1, 65536, fallback);
+}
+[[nodiscard]] inline CacheParameter residual(double fallback) {
+    return whole("residual", "Residual", "tokens", "So many of the newest tokens keep their numbers.", 1,
+                 most_entries, fallback);
 }
 
 } // namespace refreshlab::cache_parameters

@@ -68,7 +68,8 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
     }
     for (const Parameter& parameter : parameters()) {
         const auto value = state.ctx.drafts.value(parameter.key);
-        if (!parameter.live || !value) continue; // the run has no such thing, or needs a new one for it
+        const bool fixed = !fixed_reason(state.ctx.drafts.config(), parameter.key).empty();
+        if (fixed || !value) continue; // the run has no such thing, or needs a new one for it
         const std::string shown = parameter.kind != Parameter::Kind::boolean ? *value
                                   : *value == "true"                         ? "on"
                                                                              : "off";

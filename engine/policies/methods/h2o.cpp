@@ -43,6 +43,8 @@ public:
         }
     }
 
+    void set_values(const CacheValues& values) override { m_budget = values.whole("budget"); }
+
 private:
     [[nodiscard]] std::vector<float>& acc(int64_t layer, int64_t head) {
         return m_acc[static_cast<size_t>(layer * m_context.kv_heads + head)];
@@ -96,7 +98,7 @@ CacheMethod cache_method_list::h2o() {
     method.cost = "stores and reads `budget` entries; column sums of the prompt, a row a step";
     method.source = "Zhang et al. 2023";
     method.parameters = {
-        budget(2048),
+        live(budget(2048)),
         real("recent", "Recent share", "", "The part of the budget that the newest entries have.", 0, 1, 0.5),
         group(1),
         flag("per_query_mean", "Mean per query",

@@ -43,6 +43,12 @@ public:
         }
     }
 
+    void set_values(const CacheValues& values) override {
+        m_budget = values.whole("budget");
+        m_window = std::min(values.whole("interval"), m_budget);
+        m_alpha = static_cast<float>(values.real("attended_from"));
+    }
+
 private:
     struct Entry {
         int64_t last_seen = 0; ///< TS
@@ -105,14 +111,12 @@ CacheMethod cache_method_list::lazy_eviction() {
     method.summary = "What comes back after long gaps stays longer; the rest leaves, some steps at a time.";
     method.cost = "stores and reads `budget` entries to `budget` + `interval`; a row a step";
     method.source = "Zhang et al. 2025";
-    method.parameters = {
-        budget(),
-        whole("interval", "Interval", "steps",
-              "Entries leave every so many steps; so many of the newest stay.", 1, 65536, 64),
-        real("attended_from", "Attended from", "", "Attention from here on counts as attended.", 0, 1, 5e-4),
-        choice("recurrence", "Recurrence term",
-               "How a long gap counts: 2 sigma(-MRI - 1), or 2 sigma(-1 / MRI).", {"minus_one", "inverse"},
-               0)};
+    method.parameters = {live(budget()), interval(64),
+                         live(real("attended_from", "Attended from", "",
+                                   "Attention from here on counts as attended.", 0, 1, 5e-4)),
+                         choice("recurrence", "Recurrence term",
+                                "How a long gap counts: 2 sigma(-MRI - 1), or 2 sigma(-1 / MRI).",
+                                {"minus_one", "inverse"}, 0)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<LazyEviction>(values, context);

@@ -9,6 +9,7 @@ CacheMethod full();
 CacheMethod sliding_window();
 CacheMethod streaming_llm();
 CacheMethod random();
+CacheMethod oracle();
 CacheMethod h2o();
 CacheMethod tova();
 CacheMethod snapkv();
@@ -17,9 +18,13 @@ CacheMethod adakv();
 CacheMethod quest();
 CacheMethod lazy_eviction();
 CacheMethod refreshkv();
+CacheMethod cam();
+CacheMethod think();
+CacheMethod kivi();
+CacheMethod kv_direct();
 
-inline constexpr CacheMethod (*all[])() = {full,  sliding_window, streaming_llm, random,
-                                           h2o,   tova,           snapkv,        pyramidkv,
-                                           adakv, quest,          lazy_eviction, refreshkv};
+inline constexpr CacheMethod (*all[])() = {
+    full,  sliding_window, streaming_llm, random,    oracle, h2o,   tova, snapkv,   pyramidkv,
+    adakv, quest,          lazy_eviction, refreshkv, cam,    think, kivi, kv_direct};
 
 } // namespace refreshlab::cache_method_list

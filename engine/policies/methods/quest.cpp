@@ -52,6 +52,11 @@ public:
         }
     }
 
+    void set_values(const CacheValues& values) override {
+        m_pages_read = std::max<int64_t>(3, values.whole("budget") / m_page);
+        m_dense_layers = values.whole("dense_layers");
+    }
+
 private:
     [[nodiscard]] std::vector<float>& bounds_of(int64_t layer, int64_t head) {
         return m_bounds[static_cast<size_t>(layer * m_context.kv_heads + head)];
@@ -116,10 +121,10 @@ CacheMethod cache_method_list::quest() {
         "Everything stays; a step reads the pages that could match its query best, and the newest one.";
     method.cost = "stores n entries and 1 more a page, reads `budget` of them";
     method.source = "Tang et al. 2024";
-    method.parameters = {budget(),
+    method.parameters = {live(budget()),
                          whole("page", "Page", "entries", "Entries that are chosen together.", 1, 1024, 16),
-                         whole("dense_layers", "Dense layers", "layers",
-                               "The first layers, which read everything.", 0, 4096, 2)};
+                         live(whole("dense_layers", "Dense layers", "layers",
+                                    "The first layers, which read everything.", 0, 4096, 2))};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<Quest>(values.whole("budget"), values.whole("page"),

@@ -3,20 +3,13 @@
 #include "engine/policies/cache_scores.h"
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
+#include "engine/policies/mixed_bits.h"
 
 #include <algorithm>
 
 namespace refreshlab {
 
 namespace {
-
-/// 64 well mixed bits (Steele, Lea, Flood 2014: SplitMix64).
-uint64_t mixed(uint64_t x) {
-    x += 0x9E3779B97F4A7C15ULL;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-    return x ^ (x >> 31);
-}
 
 class Random final : public CacheMethodBase<Random> {
 public:
@@ -26,6 +19,7 @@ public:
 
     void read_prompt(const PromptView& view, CacheEditor& cache) override { thin(view.layer, cache); }
     void after_attention(const StepView& view, CacheEditor& cache) override { thin(view.layer, cache); }
+    void set_values(const CacheValues& values) override { m_budget = values.whole("budget"); }
 
 private:
     void thin(int64_t layer, CacheEditor& cache) const {
@@ -44,8 +38,8 @@ private:
     }
     [[nodiscard]] float draw(int64_t layer, int64_t head, int64_t position) const {
         const uint64_t key =
-            mixed(m_context.seed ^ mixed(static_cast<uint64_t>(layer * m_context.kv_heads + head)));
-        return static_cast<float>(mixed(key ^ static_cast<uint64_t>(position)) >>
+            mixed_bits(m_context.seed ^ mixed_bits(static_cast<uint64_t>(layer * m_context.kv_heads + head)));
+        return static_cast<float>(mixed_bits(key ^ static_cast<uint64_t>(position)) >>
                                   40); // 24 bits: exact in a float
     }
 
@@ -62,7 +56,7 @@ CacheMethod cache_method_list::random() {
     method.summary = "A random sample stays: the floor that any rule must beat.";
     method.cost = "stores and reads `budget` entries";
     method.source = "baseline";
-    method.parameters = {cache_parameters::budget()};
+    method.parameters = {cache_parameters::live(cache_parameters::budget())};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<Random>(values.whole("budget"), context);

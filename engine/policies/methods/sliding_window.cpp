@@ -23,6 +23,7 @@ public:
         trim(view.layer, view.position, cache);
         return nullptr;
     }
+    void set_values(const CacheValues& values) override { m_size = values.whole("budget"); }
 
 private:
     void trim(int64_t layer, int64_t newest, CacheEditor& cache) const {
@@ -45,7 +46,7 @@ CacheMethod cache_method_list::sliding_window() {
     method.summary = "The newest tokens stay, whatever they are.";
     method.cost = "stores and reads `budget` entries";
     method.source = "Beltagy et al. 2020 (Longformer)";
-    method.parameters = {cache_parameters::budget()};
+    method.parameters = {cache_parameters::live(cache_parameters::budget())};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<SlidingWindow>(values.whole("budget"), context.kv_heads);

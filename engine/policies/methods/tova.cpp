@@ -23,6 +23,7 @@ public:
     void after_attention(const StepView& view, CacheEditor& cache) override {
         thin(view.layer, view.row, cache);
     }
+    void set_values(const CacheValues& values) override { m_budget = values.whole("budget"); }
 
 private:
     void thin(int64_t layer, const Cube& rows, CacheEditor& cache) const {
@@ -54,7 +55,7 @@ CacheMethod cache_method_list::tova() {
     method.summary = "At each step the entry leaves that the newest token attends least.";
     method.cost = "stores and reads `budget` entries; a row a step";
     method.source = "Oren et al. 2024";
-    method.parameters = {cache_parameters::budget(512)};
+    method.parameters = {cache_parameters::live(cache_parameters::budget(512))};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<Tova>(values.whole("budget"), context);

@@ -12,8 +12,8 @@ namespace refreshlab {
 namespace {
 
 constexpr std::array<std::string_view, num_cache_changes> names = {
-    "appended", "adopted", "spliced", "skipped", "rebuilt",
-    "attended", "kept",    "evicted", "merged",  "dropped"};
+    "appended", "adopted", "spliced", "skipped", "rebuilt", "attended",
+    "kept",     "evicted", "merged",  "dropped", "encoded"};
 
 } // namespace
 

@@ -11,7 +11,7 @@
 
 namespace refreshlab {
 
-/// What happened to entries of a cache. The first five say who wrote an entry, the last five what became of it.
+/// What happened to entries of a cache. The first five say who wrote an entry, the others what became of it.
 enum class CacheChange : uint8_t {
     appended, ///< written after the newest position, by the model that owns the cache
     adopted,  ///< copied into an empty cache from the other model's (the hand-over of OverFill)
@@ -23,8 +23,9 @@ enum class CacheChange : uint8_t {
     evicted,  ///< gone
     merged,   ///< gone as entries of their own: merged into others
     dropped,  ///< truncated: the positions are no part of the sequence any more
+    encoded,  ///< keys, values or both are stored in a shorter form from now on
 };
-inline constexpr size_t num_cache_changes = 10;
+inline constexpr size_t num_cache_changes = 11;
 [[nodiscard]] std::string_view to_string(CacheChange change);
 [[nodiscard]] std::optional<CacheChange> cache_change_from_string(std::string_view name);
 
@@ -42,7 +43,7 @@ struct CacheEvent {
     CacheChange change = CacheChange::appended;
     int32_t layer = -1, kv_head = -1;     ///< -1 = all of them
     std::vector<PositionRange> positions; ///< ascending, disjoint, none empty
-    /// Of these entries after the change; of attended, kept, evicted, merged and dropped: none.
+    /// Of these entries after the change; of attended, kept, evicted, merged, dropped and encoded: none.
     Origin origin = Origin::none;
     int32_t refresh_id = -1; ///< of spliced, skipped, rebuilt: RefreshEvent::id
     /// Held by the cache after the change, keys and values with what belongs to them: of each layer, [layers]; or one number, of

@@ -17,6 +17,7 @@ void grow(CacheState::Plane& plane, int64_t length) {
     plane.origin.resize(n, Origin::none);
     plane.refresh.resize(n, -1);
     plane.written_at.resize(n, 0);
+    plane.encoded.resize(n, 0);
 }
 
 /// One event upon one position of a plane.
@@ -24,8 +25,10 @@ void change_position(CacheState::Plane& plane, size_t p, const CacheEntry& entry
     switch (entry.change) {
     case CacheChange::appended:
     case CacheChange::adopted:
-    case CacheChange::spliced:
     case CacheChange::rebuilt:
+        plane.encoded[p] = 0;
+        [[fallthrough]];
+    case CacheChange::spliced: // what is encoded is encoded again
         plane.state[p] = EntryState::attended;
         plane.origin[p] = entry.origin;
         plane.refresh[p] = entry.refresh_id;
@@ -52,6 +55,10 @@ void change_position(CacheState::Plane& plane, size_t p, const CacheEntry& entry
         plane.origin[p] = Origin::none;
         plane.refresh[p] = -1;
         plane.written_at[p] = 0;
+        plane.encoded[p] = 0;
+        return;
+    case CacheChange::encoded:
+        plane.encoded[p] = 1;
         return;
     }
 }
@@ -183,6 +190,7 @@ void CacheState::fit_length() {
         plane.origin.resize(n);
         plane.refresh.resize(n);
         plane.written_at.resize(n);
+        plane.encoded.resize(n);
     }
 }
 

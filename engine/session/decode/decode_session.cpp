@@ -56,10 +56,15 @@ bool DecodeSession::finished() const {
 }
 
 void DecodeSession::apply(const command::SetParameter& c) {
-    RunConfig changed = m_impl->config;
-    set_live_parameter(changed, c.key, c.value);
-    m_impl->check_capture(changed.capture);
-    m_impl->config = std::move(changed);
+    Impl& s = *m_impl;
+    const CachePolicyConfig before = s.decoder_policy();
+    RunConfig next = s.config;
+    set_live_parameter(next, c.key, c.value);
+    const CachePolicyConfig& after = next.mode == Mode::teacher ? next.teacher_cache : next.student_cache;
+    if (!(after == before)) check_cache_policy(after, s.pair->context(), "a cache policy");
+    s.check_capture(next.capture);
+    s.config = std::move(next);
+    if (s.cache_policy && !(s.decoder_policy() == before)) s.cache_policy->set_values(s.decoder_policy());
     m_impl->chooser->set_seed(m_impl->config.seed);
     m_impl->log_command(c);
 }
@@ -76,6 +81,16 @@ void DecodeSession::apply(const command::RefreshNow& c) {
     require_refreshable(m_impl->config.mode);
     m_impl->refresh_requested = true;
     m_impl->log_command(c);
+}
+
+void DecodeSession::apply(const command::FullStepNow& c) {
+    Impl& s = *m_impl;
+    if (s.finished)
+        throw Error("asking for a full step", {}, "the run has ended", "rewind it or start a new one");
+    if (!s.cache_policy || !s.cache_policy->full_step_now())
+        throw Error("asking for a full step of", fmt::format("cache policy {}", s.decoder_policy().policy),
+                    "it has none", "refreshkv has them");
+    s.log_command(c);
 }
 
 void DecodeSession::apply(const command::GiveTokens& c) {

@@ -47,6 +47,8 @@ public:
     void apply(const command::SetParameter& c);
     void apply(const command::SetPolicy& c);
     void apply(const command::RefreshNow& c);
+    /// Throws Error{bad_input} where no cache policy has full steps.
+    void apply(const command::FullStepNow& c);
     /// Throws Error{bad_input}: an id outside of the vocabulary, a text without a token, more than most_given_tokens.
     void apply(const command::GiveTokens& c);
     /// Ends the run here (stop_reason cancelled).

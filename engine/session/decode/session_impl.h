@@ -6,6 +6,7 @@
 #include "engine/session/parts/refresh_boundary.h"
 #include "engine/session/parts/signal_source.h"
 #include "engine/session/parts/stopwatch.h"
+#include "engine/session/policies/backing.h"
 #include "engine/session/policies/policy_runner.h"
 #include "engine/tasks/task_scorer.h"
 
@@ -61,6 +62,8 @@ struct DecodeSession::Impl {
     /// The cache policy of the model that decodes, null where it is full. Throws Error{bad_input} where it cannot work in this run.
     void make_cache_policy();
     [[nodiscard]] CacheLayout layout() const; ///< of the cache that it acts on
+    /// What the policy decided about the prompt becomes true; it gets what else it works with.
+    void start_cache_policy();
     void make_boundary();
     /// Changes of a cache go into the recording, with the step under way.
     void listen(KvCache& cache, bool of_teacher);
@@ -144,7 +147,9 @@ struct DecodeSession::Impl {
     std::optional<TokenChooser> chooser;
     std::unique_ptr<TaskScorer> scorer; ///< null: the run belongs to no task
     std::unique_ptr<KvCache> student_cache;
-    std::unique_ptr<TeacherReader> teacher;     ///< null until something asks the teacher
+    std::unique_ptr<TeacherReader> teacher; ///< null until something asks the teacher
+    std::unique_ptr<Backing>
+        backing; ///< of what the cache policy reads and the cache does not hold; null: nothing
     std::unique_ptr<PolicyRunner> cache_policy; ///< of the decoder's cache; null: everything is kept and read
     std::optional<RowRing> ring;                ///< mode overfill
     std::optional<RefreshBoundary> boundary;    ///< mode overfill

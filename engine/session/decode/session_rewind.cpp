@@ -33,7 +33,10 @@ void DecodeSession::Impl::rewind(int64_t step) {
         teacher->cache().rewind(step, std::min(then.teacher_length, teacher->length()));
     }
     if (boundary) boundary->restore(then.refresh);
-    if (cache_policy) cache_policy->restore(*then.cache_policy);
+    if (cache_policy) {
+        cache_policy->restore(*then.cache_policy);
+        cache_policy->set_values(decoder_policy()); // settings stay as they are now
+    }
 
     chooser->rewind(step);
 

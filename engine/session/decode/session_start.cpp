@@ -126,7 +126,7 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
         listen(*student_cache, false);
         const at::Tensor last =
             prefill(pair->student->forward(), *student_cache, Origin::student_prefill, share(0, 1));
-        if (cache_policy) cache_policy->finish_prompt(*student_cache);
+        start_cache_policy();
         return last;
     }
     teacher = std::make_unique<TeacherReader>(
@@ -136,7 +136,7 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
     const at::Tensor row = prefill(pair->teacher->forward(), teacher->cache(), Origin::teacher_prefill,
                                    share(0, rebuilds() ? 0.7 : 1));
     if (!overfill()) {
-        if (cache_policy) cache_policy->finish_prompt(teacher->cache());
+        start_cache_policy();
         return row;
     }
     student_cache = pair->student->make_cache(capacity, layout());
@@ -147,8 +147,24 @@ at::Tensor DecodeSession::Impl::fill_caches(const std::function<bool(double)>& p
     } else {
         student_cache->adopt_prefix(teacher->cache(), prompt_length());
     }
-    if (cache_policy) cache_policy->finish_prompt(*student_cache);
+    start_cache_policy();
     return row;
+}
+
+void DecodeSession::Impl::start_cache_policy() {
+    if (!cache_policy) return;
+    // The tokens of a given text that will be fed: the last one is recorded alone.
+    const auto fed =
+        std::clamp<int64_t>(std::min(limit() - 1, capacity - prompt_length()), 0, std::ssize(text.given));
+    cache_policy->foresee(decoder().forward(), decoder_cache(),
+                          std::span(text.given).first(static_cast<size_t>(fed)));
+    if (cache_policy->needs().recomputes) {
+        backing = std::make_unique<RecomputedEntries>(
+            decoder(), decoder_cache(), overfill() ? &teacher->cache() : nullptr,
+            [this](int64_t position) { return token_at(position); });
+        cache_policy->set_backing(*backing);
+    }
+    cache_policy->finish_prompt(decoder_cache());
 }
 
 at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, Origin origin,
@@ -191,6 +207,12 @@ void DecodeSession::Impl::make_cache_policy() {
                            policy.policy, *pair->geometry_difference),
                "take a student with the teacher's KV geometry, or mode student");
     }
+    if (find_cache_method(policy.policy)->given_text && text.given.empty()) {
+        refuse(whose,
+               fmt::format("{} has to know the text that will be read, and this run draws its own",
+                           policy.policy),
+               "give the text (--given-file), for example what a run without a cache policy has written");
+    }
     const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
     cache_policy = std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(),
                                                   reader.device(), prompt_length(), config.seed);
@@ -198,7 +220,7 @@ void DecodeSession::Impl::make_cache_policy() {
 }
 
 CacheLayout DecodeSession::Impl::layout() const {
-    return cache_policy && cache_policy->needs().edits ? CacheLayout::pooled : CacheLayout::dense;
+    return cache_policy ? cache_policy->layout() : CacheLayout::dense;
 }
 
 void DecodeSession::Impl::listen(KvCache& cache, bool of_teacher) {

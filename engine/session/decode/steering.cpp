@@ -20,9 +20,10 @@ namespace refreshlab {
 namespace {
 
 template <class C>
-constexpr bool steers = std::is_same_v<C, command::RefreshNow> || std::is_same_v<C, command::SetParameter> ||
-                        std::is_same_v<C, command::SetPolicy> || std::is_same_v<C, command::GiveTokens> ||
-                        std::is_same_v<C, command::RequestAttention>;
+constexpr bool steers =
+    std::is_same_v<C, command::RefreshNow> || std::is_same_v<C, command::SetParameter> ||
+    std::is_same_v<C, command::SetPolicy> || std::is_same_v<C, command::GiveTokens> ||
+    std::is_same_v<C, command::RequestAttention> || std::is_same_v<C, command::FullStepNow>;
 
 /// One command of a list; `what` names the list and the entry.
 Command steering_command(const nlohmann::json& json, const std::string& what) {
@@ -31,7 +32,8 @@ Command steering_command(const nlohmann::json& json, const std::string& what) {
         [&]<class C>(const C&) {
             if constexpr (!steers<C>)
                 throw Error("reading", what, shown(json) + " does not act on a run that goes on",
-                            "refresh_now, set_parameter, set_policy, give_tokens and request_attention do");
+                            "refresh_now, full_step_now, set_parameter, set_policy, give_tokens and "
+                            "request_attention do");
         },
         command);
     return command;
@@ -82,6 +84,12 @@ void check_commands(const std::vector<TimedCommand>& commands, RunConfig config,
                 config.policy = whole->policy;
             } else if (std::holds_alternative<command::RefreshNow>(timed.command)) {
                 require_refreshable(config.mode);
+            } else if (std::holds_alternative<command::FullStepNow>(timed.command)) {
+                const CachePolicyConfig& policy =
+                    config.mode == Mode::teacher ? config.teacher_cache : config.student_cache;
+                if (!has_full_steps(policy))
+                    throw Error("asking for a full step of", fmt::format("cache policy {}", policy.policy),
+                                "it has none", "refreshkv has them");
             }
         } catch (const Error& e) {
             throw Error("reading", what, fmt::format("command at step {}: {}", timed.step, e.what()));

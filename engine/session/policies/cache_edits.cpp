@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <utility>
 
 namespace refreshlab {
 
@@ -40,8 +41,8 @@ void CacheEdits::evict(int64_t layer, int64_t kv_head, std::span<const int64_t> 
 void CacheEdits::merge_away(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) {
     m_cache.evict(layer, kv_head, positions, m_step, CacheChange::merged);
 }
-void CacheEdits::rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
-                         std::span<const float> keys, std::span<const float> values) {
+at::Tensor CacheEdits::changed(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                               std::span<const float> keys, std::span<const float> values) const {
     at::Tensor rows = m_cache.read(layer, kv_head, positions);
     const auto put = [&](int64_t half, std::span<const float> of) {
         if (of.empty()) return;
@@ -50,7 +51,19 @@ void CacheEdits::rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t
     };
     put(0, keys);
     put(1, values);
-    m_cache.overwrite(layer, kv_head, positions, rows, m_step);
+    return rows;
+}
+void CacheEdits::rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                         std::span<const float> keys, std::span<const float> values) {
+    m_cache.overwrite(layer, kv_head, positions, changed(layer, kv_head, positions, keys, values), m_step);
+}
+void CacheEdits::merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                            std::span<const float> keys, std::span<const float> values) {
+    m_cache.merge_into(layer, kv_head, positions, changed(layer, kv_head, positions, keys, values), m_step);
+}
+void CacheEdits::encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                        std::shared_ptr<const EntryCodec> codec) {
+    m_cache.encode(layer, kv_head, half, positions, std::move(codec), m_step);
 }
 
 PromptEdits::PromptEdits(int64_t layers, int64_t kv_heads, int64_t length)
@@ -80,7 +93,7 @@ void PromptEdits::take_away(Kind kind, int64_t layer, int64_t kv_head, std::span
     std::ranges::set_difference(held, gone, std::back_inserter(left));
     RL_ASSERT(left.size() + gone.size() == held.size());
     held = std::move(left);
-    m_edits.push_back({kind, layer, kv_head, gone, {}, {}});
+    m_edits.push_back({kind, layer, kv_head, gone, {}, {}, {}});
 }
 void PromptEdits::evict(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) {
     take_away(Kind::evicted, layer, kv_head, positions);
@@ -95,7 +108,24 @@ void PromptEdits::rewrite(int64_t layer, int64_t kv_head, std::span<const int64_
                        kv_head,
                        {positions.begin(), positions.end()},
                        {keys.begin(), keys.end()},
-                       {values.begin(), values.end()}});
+                       {values.begin(), values.end()},
+                       {}});
+}
+void PromptEdits::merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                             std::span<const float> keys, std::span<const float> values) {
+    rewrite(layer, kv_head, positions, keys, values);
+    m_edits.back().kind = Kind::merged_into;
+}
+void PromptEdits::encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                         std::shared_ptr<const EntryCodec> codec) {
+    m_edits.push_back({Kind::encoded,
+                       layer,
+                       kv_head,
+                       {positions.begin(), positions.end()},
+                       {},
+                       {},
+                       std::move(codec),
+                       half});
 }
 
 void PromptEdits::apply(CacheEdits& cache) const {
@@ -109,6 +139,12 @@ void PromptEdits::apply(CacheEdits& cache) const {
             break;
         case Kind::rewritten:
             cache.rewrite(edit.layer, edit.kv_head, edit.positions, edit.keys, edit.values);
+            break;
+        case Kind::merged_into:
+            cache.merge_into(edit.layer, edit.kv_head, edit.positions, edit.keys, edit.values);
+            break;
+        case Kind::encoded:
+            cache.encode(edit.layer, edit.kv_head, edit.half, edit.positions, edit.codec);
             break;
         }
     }

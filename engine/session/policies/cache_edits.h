@@ -1,8 +1,12 @@
 #pragma once
 
 #include "engine/policies/cache_policy.h"
+#include "engine/policies/entry_codec.h"
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,8 +30,15 @@ public:
     void merge_away(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) override;
     void rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                  std::span<const float> keys, std::span<const float> values) override;
+    void merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                    std::span<const float> keys, std::span<const float> values) override;
+    void encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                std::shared_ptr<const EntryCodec> codec) override;
 
 private:
+    /// The entries with one half or both written anew.
+    [[nodiscard]] at::Tensor changed(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                                     std::span<const float> keys, std::span<const float> values) const;
     KvCache& m_cache;
     int64_t m_step = 0;
 };
@@ -51,14 +62,20 @@ public:
     void merge_away(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) override;
     void rewrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                  std::span<const float> keys, std::span<const float> values) override;
+    void merge_into(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                    std::span<const float> keys, std::span<const float> values) override;
+    void encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                std::shared_ptr<const EntryCodec> codec) override;
 
 private:
-    enum class Kind : uint8_t { evicted, merged, rewritten };
+    enum class Kind : uint8_t { evicted, merged, rewritten, merged_into, encoded };
     struct Edit {
         Kind kind;
         int64_t layer, kv_head;
         std::vector<int64_t> positions;
         std::vector<float> keys, values;
+        std::shared_ptr<const EntryCodec> codec; ///< of encoded entries
+        KvHalf half{};
     };
     void take_away(Kind kind, int64_t layer, int64_t kv_head, std::span<const int64_t> positions);
 

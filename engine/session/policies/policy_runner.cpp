@@ -3,8 +3,10 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
+#include "engine/model/forward.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/model/model_config.h"
+#include "engine/session/policies/backing.h"
 #include "engine/signals/registry.h"
 
 #include <ATen/ops/cat.h>
@@ -52,6 +54,10 @@ public:
     const HeadPositions* select(const LayerView& view) override {
         const auto& chosen = m_runner.m_chosen[static_cast<size_t>(view.layer)];
         if (!chosen) return nullptr;
+        if (m_runner.m_backing != nullptr) {
+            m_runner.borrow_missing(view.layer, *chosen);
+            return &*chosen;
+        }
         m_held.assign(chosen->size(), {});
         for (size_t head = 0; head < chosen->size(); ++head) {
             std::ranges::set_intersection((*chosen)[head],
@@ -60,10 +66,37 @@ public:
         }
         return &m_held;
     }
+    void observe(const LayerView& view) override { m_runner.m_cache->give_back(view.layer); }
 
 private:
     PolicyRunner& m_runner;
     HeadPositions m_held;
+};
+
+/// Shows the rows of a text, layer by layer and part by part.
+class PolicyRunner::Foresight final : public LayerHooks {
+public:
+    Foresight(CachePolicy& policy, int64_t first_pos)
+        : m_policy(policy)
+        , m_first_pos(first_pos) {}
+    [[nodiscard]] LayerTaps taps(int64_t) const override {
+        LayerTaps taps;
+        taps.attention_from = m_first_pos;
+        return taps;
+    }
+    void observe(const LayerView& view) override {
+        if (view.left_out || !view.attention.defined()) return;
+        FutureView future;
+        at::Tensor rows;
+        future.layer = view.layer;
+        future.rows = cube_of(view.attention, rows);
+        future.first_pos = view.positions.back() + 1 - future.rows.n0;
+        m_policy.read_future(future);
+    }
+
+private:
+    CachePolicy& m_policy;
+    int64_t m_first_pos;
 };
 
 PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& model,
@@ -101,9 +134,27 @@ LayerHooks& PolicyRunner::again() {
     return *m_again;
 }
 
+CacheLayout PolicyRunner::layout() const {
+    if (!m_needs.edits) return CacheLayout::dense;
+    return m_needs.encodes ? CacheLayout::coded : CacheLayout::pooled;
+}
+
+void PolicyRunner::foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> tokens) {
+    RL_ASSERT(m_prompt != nullptr && cache.length() == m_context.prompt_length);
+    if (!m_needs.future || tokens.empty()) return;
+    const std::unique_ptr<KvCache> copy = cache.clone();
+    Foresight foresight(*m_policy, m_context.prompt_length);
+    LayerHooks* const hooks[] = {&foresight};
+    StepInputs in;
+    in.tokens = tokens;
+    in.rows = Rows::none;
+    in.hooks = hooks;
+    static_cast<void>(forward.prefill(*copy, in));
+}
+
 void PolicyRunner::finish_prompt(KvCache& cache) {
     RL_ASSERT(m_prompt != nullptr && cache.length() == m_context.prompt_length);
-    RL_ASSERT(!m_needs.edits || cache.layout() == CacheLayout::pooled);
+    RL_ASSERT(!m_needs.edits || cache.layout() == layout());
     m_cache = &cache;
     m_edits.emplace(cache);
     m_prompt->edits.apply(*m_edits);
@@ -116,11 +167,17 @@ void PolicyRunner::begin_step(int64_t step) {
     RL_ASSERT(m_prompt == nullptr);
     m_step = step;
     m_edits->set_step(step);
+    if (m_backing != nullptr) m_backing->begin_step();
     std::ranges::fill(m_chosen, std::nullopt);
     std::ranges::fill(m_entries_read, absent());
 }
 
+void PolicyRunner::set_values(const CachePolicyConfig& config) {
+    m_policy->set_values(CacheValues(config.values));
+}
+
 void PolicyRunner::refreshed(int64_t first_pos, int64_t n) {
+    if (m_backing != nullptr) m_backing->begin_step(); // it may have brought what was overwritten
     m_policy->refreshed(first_pos, n, *m_edits);
 }
 
@@ -164,17 +221,28 @@ const HeadPositions* PolicyRunner::select(const LayerView& view) {
     step.layer = view.layer;
     step.position = view.positions.back();
     step.step = m_step;
-    at::Tensor query;
+    at::Tensor query, rotated;
     if (m_needs.query) {
         const at::Tensor& asked = m_needs.raw_queries ? view.raw_q : view.q;
         step.query = cube_of(last_rows(asked, 1), query);
     }
+    if (m_needs.rotated_query) step.rotated_query = cube_of(last_rows(view.q, 1), rotated);
     const HeadPositions* chosen = m_policy->before_attention(step, *m_edits);
     if (chosen == nullptr) return nullptr;
     for (const auto& positions : *chosen)
         RL_ASSERT(!positions.empty() && positions.back() == step.position);
     m_chosen[static_cast<size_t>(view.layer)] = *chosen;
+    if (m_backing != nullptr) borrow_missing(view.layer, *chosen);
     return chosen;
+}
+
+void PolicyRunner::borrow_missing(int64_t layer, const HeadPositions& chosen) {
+    for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+        std::vector<int64_t> missing;
+        std::ranges::set_difference(chosen[static_cast<size_t>(head)], m_cache->held(layer, head),
+                                    std::back_inserter(missing));
+        if (!missing.empty()) m_cache->borrow(layer, head, missing, m_backing->fetch(layer, head, missing));
+    }
 }
 
 void PolicyRunner::observe(const LayerView& view) {
@@ -249,6 +317,7 @@ void PolicyRunner::watch(const LayerView& view) {
         step.query = cube_of(last_rows(asked, 1), query);
     }
     if (m_needs.row) step.row = cube_of(last_rows(view.attention, 1), row);
+    m_cache->give_back(view.layer);
     m_policy->after_attention(step, *m_edits);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/cache/cache_layout.h"
 #include "engine/model/forward/layer_hooks.h"
 #include "engine/policies/cache_policy_config.h"
 #include "engine/session/policies/cache_edits.h"
@@ -14,6 +15,8 @@
 
 namespace refreshlab {
 
+class Backing;
+class Forward;
 class KvCache;
 struct ModelConfig;
 
@@ -31,13 +34,24 @@ public:
                  at::Device device, int64_t prompt_length, uint64_t seed);
     ~PolicyRunner() override;
 
-    /// How the cache must be laid out.
     [[nodiscard]] const PolicyNeeds& needs() const { return m_needs; }
+    /// How the cache must be laid out.
+    [[nodiscard]] CacheLayout layout() const;
+
+    /// Shows the policy what a given text will attend to, where it asks for that: a pass of its own over a copy of `cache`, which
+    /// holds the whole prompt. \param tokens  that the run will feed after the prompt
+    void foresee(const Forward& forward, const KvCache& cache, std::span<const int32_t> tokens);
+    /// Where entries come from that the policy reads and the cache does not hold. Outlives this.
+    void set_backing(Backing& backing) { m_backing = &backing; }
 
     /// The prompt is read, and `cache` holds it: what the policy decided becomes true. The cache outlives this.
     void finish_prompt(KvCache& cache);
     /// Before the pass of a step.
     void begin_step(int64_t step);
+    /// Parameters have changed between two steps. \param config  checked; of the same method
+    void set_values(const CachePolicyConfig& config);
+    /// CachePolicy::full_step_now().
+    [[nodiscard]] bool full_step_now() { return m_policy->full_step_now(); }
     /// Of passes that read the newest token again: they read what its step read, as far as it is still held.
     [[nodiscard]] LayerHooks& again();
     /// Positions [first_pos, first_pos + n) were spliced.
@@ -60,7 +74,9 @@ public:
 
 private:
     class Again;
+    class Foresight;
     struct Prompt; ///< what was gathered of it
+    void borrow_missing(int64_t layer, const HeadPositions& chosen);
     void gather(const LayerView& view);
     void watch(const LayerView& view);
 
@@ -70,6 +86,7 @@ private:
     std::unique_ptr<Prompt> m_prompt;  ///< null once it is finished
     std::optional<CacheEdits> m_edits; ///< of the cache, once there is one
     KvCache* m_cache = nullptr;
+    Backing* m_backing = nullptr; ///< null: what is chosen is held
     int64_t m_step = 0;
     std::vector<std::optional<HeadPositions>>
         m_chosen; ///< per layer, of the last step; nothing: all that is held

@@ -411,6 +411,9 @@ void SessionWorker::Impl::handle(const Command& command) {
             } else if constexpr (std::is_same_v<C, command::RequestAttention>) {
                 need_run("reading attention");
                 run->apply(c);
+            } else if constexpr (std::is_same_v<C, command::FullStepNow>) {
+                need_run("asking for a full step");
+                run->apply(c);
             } else if constexpr (std::is_same_v<C, command::GiveTokens>) {
                 need_run("giving tokens");
                 run->apply(c);

@@ -79,6 +79,17 @@ TEST_CASE("cache policies are read strictly, in one line", "[policies]") {
     for (const json& value : {json(0), json(2.5), json(-1), json("64"), json(nullptr)})
         CHECK_THAT(refusal({{"policy", "h2o"}, {"budget", value}}), ContainsSubstring("budget"));
     CHECK_THAT(refusal({{"policy", "h2o"}, {"group", "middle"}}), ContainsSubstring("max, mean"));
+    CHECK_THAT(refusal({{"policy", "kivi"}, {"residul", 32}}), ContainsSubstring("did you mean residual"));
+    // Of every method: nothing, less than one, half of one, and more than any context.
+    for (const CacheMethod& method : cache_methods()) {
+        for (const CacheParameter& parameter : method.parameters) {
+            if (parameter.kind != CacheParameter::Kind::integer) continue;
+            INFO(method.name << " " << parameter.key);
+            const std::string key(parameter.key);
+            for (const double wrong : {parameter.min - 1, parameter.min + 0.5, parameter.max + 1})
+                CHECK_THAT(refusal({{"policy", method.name}, {key, wrong}}), ContainsSubstring(key));
+        }
+    }
 }
 
 TEST_CASE("what a run cannot hold is refused", "[policies]") {

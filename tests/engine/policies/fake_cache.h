@@ -2,6 +2,7 @@
 
 #include "engine/policies/cache_method.h"
 #include "engine/policies/cache_policy_config.h"
+#include "engine/policies/entry_codec.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -12,14 +13,15 @@
 
 namespace refreshlab::test {
 
-/// A cache of positions alone, with keys that a test sets.
+/// A cache of positions alone, with keys and values that a test sets, and blocks that a policy encodes.
 class FakeCache final : public CacheEditor {
 public:
     FakeCache(int64_t layers, int64_t kv_heads, int64_t length, int64_t head_dim = 2)
         : m_kv_heads(kv_heads)
         , m_head_dim(head_dim)
         , m_held(static_cast<size_t>(layers * kv_heads), std::vector<int64_t>(static_cast<size_t>(length)))
-        , m_keys(512, std::vector<float>(static_cast<size_t>(head_dim), 0.0F)) {
+        , m_keys(512, std::vector<float>(static_cast<size_t>(head_dim), 0.0F))
+        , m_values(m_keys) {
         for (auto& held : m_held)
             std::iota(held.begin(), held.end(), 0);
     }
@@ -31,21 +33,25 @@ public:
         return m_held[static_cast<size_t>(layer * m_kv_heads + head)];
     }
     std::vector<float>& key(int64_t position) { return m_keys[static_cast<size_t>(position)]; }
+    std::vector<float>& value(int64_t position) { return m_values[static_cast<size_t>(position)]; }
+    struct Block {
+        KvHalf half;
+        std::vector<int64_t> positions;
+        std::shared_ptr<const EntryCodec> codec;
+    };
+    std::vector<Block> blocks;           ///< in the order of encode()
+    std::vector<int64_t> merged, spoilt; ///< positions of merge_away() and merge_into()
 
     [[nodiscard]] std::span<const int64_t> held(int64_t layer, int64_t head) const override {
         return of(layer, head);
     }
     [[nodiscard]] std::vector<float> keys(int64_t, int64_t,
                                           std::span<const int64_t> positions) const override {
-        std::vector<float> all;
-        for (const int64_t p : positions)
-            all.insert(all.end(), m_keys[static_cast<size_t>(p)].begin(),
-                       m_keys[static_cast<size_t>(p)].end());
-        return all;
+        return rows_of(m_keys, positions);
     }
-    [[nodiscard]] std::vector<float> values(int64_t layer, int64_t head,
+    [[nodiscard]] std::vector<float> values(int64_t, int64_t,
                                             std::span<const int64_t> positions) const override {
-        return keys(layer, head, positions);
+        return rows_of(m_values, positions);
     }
     void evict(int64_t layer, int64_t head, std::span<const int64_t> positions) override {
         auto& held = m_held[static_cast<size_t>(layer * m_kv_heads + head)];
@@ -55,19 +61,39 @@ public:
         held = left;
     }
     void merge_away(int64_t layer, int64_t head, std::span<const int64_t> positions) override {
+        merged.insert(merged.end(), positions.begin(), positions.end());
         evict(layer, head, positions);
     }
     void rewrite(int64_t, int64_t, std::span<const int64_t> positions, std::span<const float> keys,
-                 std::span<const float>) override {
+                 std::span<const float> values) override {
         const auto d = static_cast<size_t>(m_head_dim);
-        for (size_t i = 0; i < positions.size(); ++i)
-            std::ranges::copy(keys.subspan(i * d, d), m_keys[static_cast<size_t>(positions[i])].begin());
+        for (size_t i = 0; i < positions.size(); ++i) {
+            const auto at = static_cast<size_t>(positions[i]);
+            if (!keys.empty()) std::ranges::copy(keys.subspan(i * d, d), m_keys[at].begin());
+            if (!values.empty()) std::ranges::copy(values.subspan(i * d, d), m_values[at].begin());
+        }
+    }
+    void merge_into(int64_t layer, int64_t head, std::span<const int64_t> positions,
+                    std::span<const float> keys, std::span<const float> values) override {
+        spoilt.insert(spoilt.end(), positions.begin(), positions.end());
+        rewrite(layer, head, positions, keys, values);
+    }
+    void encode(int64_t, int64_t, KvHalf half, std::span<const int64_t> positions,
+                std::shared_ptr<const EntryCodec> codec) override {
+        blocks.push_back({half, {positions.begin(), positions.end()}, std::move(codec)});
     }
 
 private:
+    using Table = std::vector<std::vector<float>>; ///< by position, the same in all heads
+    [[nodiscard]] static std::vector<float> rows_of(const Table& table, std::span<const int64_t> positions) {
+        std::vector<float> all;
+        for (const int64_t p : positions)
+            all.insert(all.end(), table[static_cast<size_t>(p)].begin(), table[static_cast<size_t>(p)].end());
+        return all;
+    }
     int64_t m_kv_heads, m_head_dim;
     std::vector<std::vector<int64_t>> m_held;
-    std::vector<std::vector<float>> m_keys; ///< by position, the same in all heads
+    Table m_keys, m_values;
 };
 
 using Values = std::initializer_list<std::pair<const char*, double>>;

@@ -4,13 +4,16 @@
 #include "engine/control/parameters.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/session/decode/decode_session.h"
+#include "engine/session/decode/steering.h"
 #include "engine/session/driver/replay.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace refreshlab;
@@ -48,10 +51,20 @@ CachePolicyConfig small(std::string_view name, int64_t entries) {
     set("dense_layers", 1);
     set("interval", 8);
     set("check_every", 3);
+    set("spread", 4);
+    const bool off = entries >= tokens + 60; // longer than every run here
+    set("residual", off ? 320 : 32);
+    if (off) set("dropped", 0);
     return policy;
 }
 
 RunConfig with(RunConfig config, const CachePolicyConfig& policy) {
+    if (find_cache_method(policy.policy)->given_text) {
+        config.given_text =
+            " One day the fox said to the crow that the seven hills were too far away, and the "
+            "crow flew over the river to look at the mill and at the bridge and at the boats "
+            "that the fox had counted so often, and it came back in the evening with a song.";
+    }
     (config.mode == Mode::teacher ? config.teacher_cache : config.student_cache) = policy;
     return config;
 }
@@ -65,6 +78,13 @@ void finish(DecodeSession& session) {
     }
 }
 
+size_t signal_id(const Recording& recording, std::string_view name) {
+    const auto all = recording.signals();
+    const auto found = std::ranges::find(all, name, &Signal::name);
+    REQUIRE(found != all.end());
+    return static_cast<size_t>(found - all.begin());
+}
+
 /// The text, and signals of every step that any read of a wrong entry would change.
 std::vector<float> trail(const Recording& recording) {
     std::vector<float> values;
@@ -76,6 +96,27 @@ std::vector<float> trail(const Recording& recording) {
     return values;
 }
 
+bool encodes(const CacheMethod& method) {
+    return method.name == "think" || method.name == "kivi";
+}
+
+/// Bytes of a cache whose entries all stay, by the methods' definitions: fp32, parameters of small().
+int64_t encoded_bytes(const CacheMethod& method, const KvCache& cache, int64_t prompt) {
+    const int64_t n = cache.length(), d = cache.head_dim();
+    int64_t head = 0;
+    if (method.name == "think") { // keys of the prompt but the newest 4 lose 40 % of their channels
+        const int64_t kept = d - 2 * d / 5, coded = prompt - 4;
+        head = coded * kept * 4 + (d + 7) / 8 + (n - coded) * d * 4 + n * d * 4;
+    } else { // 2 bits and residual 32: keys in blocks of 32 tokens, values but the newest 32
+        const int64_t keys = n - n % 32, values = n - 32, at_once = prompt - 32;
+        head = keys * d / 4 + keys / 32 * d * 4 + (n - keys) * d * 4;
+        // Values: those of the prompt in one row of bits, then a token at a time in whole bytes.
+        head += (2 * at_once * d + 7) / 8 + (values - at_once) * ((2 * d + 7) / 8);
+        head += values * ((d + 31) / 32 * 4) + 32 * d * 4;
+    }
+    return head * cache.num_layers() * cache.num_kv_heads();
+}
+
 /// Positions and bits of all that is held.
 bool same_contents(const KvCache& a, const KvCache& b) {
     for (int64_t layer = 0; layer < a.num_layers(); ++layer) {
@@ -85,17 +126,52 @@ bool same_contents(const KvCache& a, const KvCache& b) {
             if (!at::equal(a.read(layer, head, held), b.read(layer, head, held))) return false;
         }
     }
-    return true;
+    return a.bytes_used() == b.bytes_used();
+}
+
+/// What a refresh leaves of the entries of generated tokens: the teacher's, but for what was merged, and to rounding where it is
+/// encoded.
+void check_spliced(const DecodeSession& session, const CacheMethod& method) {
+    const KvCache &student = *session.student_cache(), &teacher = *session.teacher_cache();
+    const Recording& recording = *session.recording();
+    const auto prompt = std::ssize(recording.info().prompt_ids);
+    const CacheState told = cache_state(recording, recording.steps(), false);
+    int64_t merged = 0;
+    for (int64_t layer = 0; layer < student.num_layers(); ++layer) {
+        for (int64_t head = 0; head < student.num_kv_heads(); ++head) {
+            std::vector<int64_t> generated;
+            for (const int64_t p : student.held(layer, head)) {
+                const bool skipped =
+                    told.plane(layer, head).origin[static_cast<size_t>(p)] == Origin::skipped;
+                merged += skipped ? 1 : 0;
+                if (p >= prompt && !skipped) generated.push_back(p);
+            }
+            const at::Tensor mine = student.read(layer, head, generated),
+                             theirs = teacher.read(layer, head, generated);
+            if (!encodes(method)) {
+                CHECK(at::equal(mine, theirs));
+            } else { // two bits: half of a third of the range
+                const double range = (theirs.max() - theirs.min()).item<double>();
+                CHECK((mine - theirs).abs().max().item<double>() < 1.02 * range / 6);
+            }
+        }
+    }
+    CHECK((merged > 0) == (method.name == "cam"));
 }
 
 } // namespace
 
 TEST_CASE("a budget that nothing reaches changes no bit", "[session][cache_policy]") {
     for (const Mode mode : {Mode::student, Mode::teacher, Mode::overfill}) {
-        DecodeSession full(pair_of_two(), run_of(mode));
-        finish(full);
+        DecodeSession drawn(pair_of_two(), run_of(mode));
+        finish(drawn);
+        RunConfig same_text = with(run_of(mode), small("oracle", 300));
+        same_text.student_cache = same_text.teacher_cache = cache_policy_defaults("full", "a test");
+        DecodeSession given(pair_of_two(), same_text);
+        finish(given);
         for (const CacheMethod& method : cache_methods()) {
             CAPTURE(method.name, to_string(mode));
+            const DecodeSession& full = method.given_text ? given : drawn;
             DecodeSession session(pair_of_two(), with(run_of(mode), small(method.name, 300)));
             finish(session);
             CHECK(trail(*session.recording()) == trail(*full.recording()));
@@ -125,18 +201,20 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                     most = std::max(most, std::ssize(cache.held(layer, head)));
                 }
             }
-            CHECK(cache.bytes_used() == entries * 2 * cache.head_dim() * 4);
+            CHECK(cache.bytes_used() == (encodes(method) ? encoded_bytes(method, cache, prompt)
+                                                         : entries * 2 * cache.head_dim() * 4));
             const int64_t heads = cache.num_layers() * cache.num_kv_heads(),
                           generated = cache.length() - prompt;
             const bool decodes = method.name == "sliding_window" || method.name == "streaming_llm" ||
-                                 method.name == "random" || method.name == "h2o" || method.name == "tova";
+                                 method.name == "random" || method.name == "h2o" || method.name == "tova" ||
+                                 method.name == "oracle" || method.name == "kv_direct";
             const bool once = method.name == "snapkv" || method.name == "pyramidkv" || method.name == "adakv";
             if (decodes) {
                 CHECK(entries == heads * budget);
                 CHECK(most == budget);
             } else if (once) {
                 CHECK(entries == heads * (budget + generated));
-            } else if (method.name == "lazy_eviction") {
+            } else if (method.name == "lazy_eviction" || method.name == "cam") {
                 CHECK(most <= budget + 8);
             } else {
                 CHECK(entries == heads * cache.length()); // nothing leaves
@@ -152,6 +230,8 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                             told.push_back(p);
                     }
                     CHECK(std::ranges::equal(held, told));
+                    const auto& encoded = state.plane(layer, head).encoded;
+                    CHECK((std::ranges::count(encoded, 1) > 0) == encodes(method));
                 }
             }
         }
@@ -200,7 +280,7 @@ TEST_CASE("a prompt in chunks is kept like a prompt in one", "[session][cache_po
         config.prompt += " " + config.prompt;
     config.prompt = config.prompt.substr(0, 1100); // longer than a chunk of the session
     config.max_tokens = 12;
-    for (const char* name : {"h2o", "snapkv", "tova", "refreshkv"}) {
+    for (const char* name : {"h2o", "snapkv", "tova", "refreshkv", "cam", "think", "kivi"}) {
         CAPTURE(name);
         DecodeSession session(pair_of_two(), with(config, small(name, 40)));
         REQUIRE(std::ssize(session.recording()->info().prompt_ids) > 256);
@@ -238,19 +318,148 @@ TEST_CASE("with teacher = student a refresh changes nothing under any cache poli
             session.step();
         session.apply(command::RefreshNow{});
         session.step();
-        const KvCache &student = *session.student_cache(), &teacher = *session.teacher_cache();
-        CHECK(session.splice_watermark() == student.length());
-        const auto prompt = std::ssize(session.recording()->info().prompt_ids);
-        for (int64_t layer = 0; layer < student.num_layers(); ++layer) {
-            for (int64_t head = 0; head < student.num_kv_heads(); ++head) {
-                std::vector<int64_t> generated;
-                for (const int64_t p : student.held(layer, head)) {
-                    if (p >= prompt) generated.push_back(p);
-                }
-                CHECK(at::equal(student.read(layer, head, generated), teacher.read(layer, head, generated)));
+        CHECK(session.splice_watermark() == session.student_cache()->length());
+        check_spliced(session, method);
+    }
+}
+
+TEST_CASE("entries that are computed again are those that left: KV-Direct reads what full reads",
+          "[session][cache_policy]") {
+    for (const OnFire on_fire : {OnFire::keep, OnFire::redraw}) {
+        for (const Mode mode : {Mode::student, Mode::teacher, Mode::overfill}) {
+            CAPTURE(to_string(mode));
+            RunConfig config = run_of(mode);
+            if (mode == Mode::overfill)
+                config.policy =
+                    policy_of({trigger("steps_since_refresh", Comparison::above, 6.5)}, {}, on_fire);
+            DecodeSession full(pair_of_two(), config);
+            finish(full);
+            for (const int64_t budget :
+                 {1, 20, 70}) { // nothing, some of the prompt, some of the generated tokens
+                DecodeSession session(pair_of_two(), with(config, small("kv_direct", budget)));
+                finish(session);
+                CHECK(trail(*session.recording()) == trail(*full.recording()));
+                CHECK(std::ssize(cache_of(session).held(1, 0)) == budget);
             }
         }
     }
+}
+
+TEST_CASE("parameters that a method calls live change between steps, and replay bit for bit",
+          "[session][cache_policy]") {
+    DecodeSession session(pair_of_two(), with(run_of(Mode::student), small("refreshkv", 12)));
+    const auto read = [&] {
+        const Recording& recording = *session.recording();
+        return recording.signal(recording.steps(), signal_id(recording, "cache_read"));
+    };
+    for (int i = 0; i < 4; ++i)
+        session.step();
+    CHECK(read() == 13);
+    session.apply(command::SetParameter{"student_cache.partial", "5"});
+    session.step();
+    CHECK(read() == 6);
+    session.apply(command::SetParameter{"student_cache.similarity", "2"}); // every check is a full step
+    session.step();
+    CHECK(read() == static_cast<float>(session.student_cache()->length()));
+    session.apply(command::FullStepNow{});
+    session.step();
+    CHECK(read() == static_cast<float>(session.student_cache()->length()));
+    session.step();
+    CHECK(read() == 6);
+    const auto refused = [&](const Command& command) {
+        try {
+            apply_command(session, command);
+        } catch (const Error& e) {
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    CHECK_THAT(refused(command::SetParameter{"student_cache.attend_full", "false"}),
+               ContainsSubstring("attend_full: cannot change while a run goes on"));
+    {
+        DecodeSession once(pair_of_two(), with(run_of(Mode::student), small("snapkv", 12)));
+        try {
+            once.apply(command::SetParameter{"student_cache.budget", "9"}); // of others it is live
+            FAIL("a fixed parameter was changed");
+        } catch (const Error& e) {
+            CHECK_THAT(e.what(),
+                       ContainsSubstring("of cache policy snapkv cannot change while a run goes on"));
+        }
+    }
+    CHECK_THAT(refused(command::SetParameter{"student_cache.partial", "513"}),
+               ContainsSubstring("more than the 512"));
+    CHECK_THAT(refused(command::SetParameter{"student_cache.partial", "2.5"}), ContainsSubstring("whole"));
+    CHECK_THAT(refused(command::SetParameter{"student_cache.policy", "h2o"}),
+               ContainsSubstring("cannot change"));
+    session.step();
+    CHECK(read() ==
+          static_cast<float>(session.student_cache()->length())); // step 9, a check; nothing was half set
+    finish(session);
+    CHECK(trail(*replay(*session.recording(), pair_of_two())) == trail(*session.recording()));
+    // A rewind goes back behind the commands; settings stay, and the branch's own log leads to them.
+    session.rewind(3);
+    CHECK(parameter_value(session.config(), "student_cache.partial") == "5");
+    session.step();
+    CHECK(read() == 6);
+    finish(session);
+    CHECK(trail(*replay(*session.recording(), pair_of_two())) == trail(*session.recording()));
+}
+
+TEST_CASE("a budget may shrink and grow while a run goes on", "[session][cache_policy]") {
+    for (const char* name : {"sliding_window", "random", "h2o", "tova", "kv_direct"}) {
+        CAPTURE(name);
+        DecodeSession session(pair_of_two(), with(run_of(Mode::teacher), small(name, 20)));
+        const auto held = [&] { return std::ssize(session.teacher_cache()->held(2, 1)); };
+        for (int i = 0; i < 5; ++i)
+            session.step();
+        CHECK(held() == 20);
+        session.apply(command::SetParameter{"teacher_cache.budget", "7"});
+        session.step();
+        CHECK(held() == 7);
+        session.apply(command::SetParameter{"teacher_cache.budget", "9"});
+        for (int i = 0; i < 4; ++i)
+            session.step();
+        CHECK(held() == 9);
+        session.rewind(5);
+        CHECK(held() == 20);
+        session.step();
+        CHECK(held() == 9);
+    }
+}
+
+TEST_CASE("a full step by hand belongs to policies that have one", "[session][cache_policy]") {
+    DecodeSession session(pair_of_two(), with(run_of(Mode::student), small("h2o", 12)));
+    CHECK_THROWS_AS(session.apply(command::FullStepNow{}), Error);
+    DecodeSession full(pair_of_two(), run_of(Mode::student));
+    CHECK_THROWS_AS(full.apply(command::FullStepNow{}), Error);
+    CHECK(full.recording()->commands().size() == 0);
+    const std::vector<TimedCommand> commands{{3, command::FullStepNow{}}};
+    CHECK_THROWS_AS(check_commands(commands, full.config(), "a test"), Error);
+    check_commands(commands, with(run_of(Mode::student), small("refreshkv", 12)), "a test");
+    CHECK(std::holds_alternative<command::FullStepNow>(
+        command_from_json(to_json(Command(command::FullStepNow{})), "a test")));
+}
+
+TEST_CASE("RefreshKV without full attention reads the part that a full step chooses",
+          "[session][cache_policy]") {
+    CachePolicyConfig policy = small("refreshkv", 12);
+    policy.values["attend_full"] = 0;
+    policy.values["similarity"] = 2;
+    DecodeSession session(pair_of_two(), with(run_of(Mode::student), policy));
+    finish(session);
+    const Recording& recording = *session.recording();
+    const size_t read = signal_id(recording, "cache_read"), full = signal_id(recording, "full_step");
+    for (int64_t t = 1; t < recording.steps(); ++t) {
+        CHECK(recording.signal(t, full) == (t % 3 == 0 ? 1.0F : 0.0F));
+        CHECK(recording.signal(t, read) >= 12);
+        CHECK(recording.signal(t, read) <= 13); // the new entry may be one of the chosen
+    }
+    policy.values["partial"] = 300;
+    DecodeSession everything(pair_of_two(), with(run_of(Mode::student), policy)),
+        plain(pair_of_two(), run_of(Mode::student));
+    finish(everything);
+    finish(plain);
+    CHECK(trail(*everything.recording()) == trail(*plain.recording()));
 }
 
 TEST_CASE("what a policy cannot do is said in one line before anything is computed",
@@ -267,6 +476,9 @@ TEST_CASE("what a policy cannot do is said in one line before anything is comput
     RunConfig config = run_of(Mode::overfill);
     config.teacher_cache = small("h2o", 12);
     CHECK_THAT(refusal(pair_of_two(), config), ContainsSubstring("keeps all of them"));
+    config = run_of(Mode::student);
+    config.student_cache = small("oracle", 12);
+    CHECK_THAT(refusal(pair_of_two(), config), ContainsSubstring("has to know the text"));
     CHECK_THAT(refusal(pair_of_two(), with(run_of(Mode::student), small("h2o", 513))),
                ContainsSubstring("513 entries are more than the 512"));
     const auto strangers = tiny_pair(11, 12, {.layers = 3}, {.layers = 2});

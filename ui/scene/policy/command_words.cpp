@@ -27,6 +27,7 @@ struct Describe {
     }
     std::string operator()(const command::Stop&) const { return "stopped"; }
     std::string operator()(const command::RefreshNow&) const { return "refresh by hand"; }
+    std::string operator()(const command::FullStepNow&) const { return "full step by hand"; }
     std::string operator()(const command::Rewind& c) const {
         return fmt::format("rewound to step {}", format_thousands(c.step));
     }

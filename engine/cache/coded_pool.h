@@ -1,0 +1,85 @@
+#pragma once
+
+#include "engine/cache/entry_pool.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace refreshlab {
+
+/// Entries of one layer's KV heads of which keys or values may be encoded, each half apart. A row of a half stands in a slot of the
+/// half's pool, or in a block. A block stays as long as its head holds one of its positions.
+///
+/// Poison   as in LayerPool: a slot that nobody holds reads as NaN.
+class CodedPool final : public EntryPool {
+public:
+    CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device);
+
+    void append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) override;
+    void erase(int64_t kv_head, std::span<const int64_t> positions) override;
+    void insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) override;
+    [[nodiscard]] at::Tensor read(int64_t kv_head, std::span<const int64_t> positions) const override;
+    void overwrite(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) override;
+    void encode(int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
+                std::shared_ptr<const EntryCodec> codec) override;
+
+    [[nodiscard]] SavedEntries save(int64_t kv_head, std::span<const int64_t> positions) const override;
+    void restore(int64_t kv_head, std::span<const int64_t> positions, const SavedEntries& saved) override;
+
+    [[nodiscard]] std::span<const int64_t> positions(int64_t kv_head) const override;
+    [[nodiscard]] std::vector<int64_t> columns(int64_t kv_head,
+                                               std::span<const int64_t> positions) const override;
+    [[nodiscard]] LayerEntries attended(DecodeScratch& scratch) const override;
+
+    [[nodiscard]] int64_t bytes_used() const override;
+    [[nodiscard]] int64_t metadata_bytes() const override;
+    [[nodiscard]] int64_t bytes_reserved() const override;
+    [[nodiscard]] int64_t index_bytes() const override;
+    [[nodiscard]] std::unique_ptr<EntryPool> clone() const override;
+
+private:
+    /// Rows that are not encoded, of all heads.
+    struct RowStore {
+        at::Tensor rows;           ///< [slots, head_dim]
+        std::vector<int64_t> free; ///< the next one last
+        [[nodiscard]] std::vector<int64_t> take(int64_t n);
+        void give_back(std::span<const int64_t> slots);
+        [[nodiscard]] at::Tensor read(std::span<const int64_t> slots) const; ///< [n, head_dim] on the host
+        void write(std::span<const int64_t> slots, const at::Tensor& from);
+    };
+    /// One half of one head's entries.
+    struct Half {
+        std::vector<int64_t> positions, slots; ///< of the rows that are not encoded, ascending by position
+        CodedBlocks blocks;
+    };
+    struct Head {
+        std::vector<int64_t> positions; ///< ascending
+        std::array<Half, 2> halves;
+    };
+
+    [[nodiscard]] Head& head(int64_t kv_head) { return m_heads[static_cast<size_t>(kv_head)]; }
+    [[nodiscard]] const Head& head(int64_t kv_head) const { return m_heads[static_cast<size_t>(kv_head)]; }
+    void put_rows(Head& of, size_t half, std::span<const int64_t> positions, const at::Tensor& rows);
+    void take_rows(Head& of, size_t half, std::span<const int64_t> positions);
+    /// Blocks that hold nothing any more go.
+    static void drop_dead(Head& of);
+    [[nodiscard]] std::vector<float> decoded(const CodedBlock& block) const;
+    [[nodiscard]] std::shared_ptr<const CodedBlock> encoded(std::shared_ptr<const EntryCodec> codec,
+                                                            std::vector<int64_t> positions,
+                                                            std::span<const float> rows) const;
+    /// [n, head_dim] on the host, cache dtype.
+    [[nodiscard]] at::Tensor half_rows(const Head& of, size_t half, std::span<const int64_t> positions) const;
+    [[nodiscard]] BlockShape shape_of(int64_t n) const;
+    void shrink(size_t half);
+
+    int64_t m_head_dim;
+    std::array<RowStore, 2> m_rows; ///< K and V
+    std::vector<Head> m_heads;
+};
+
+} // namespace refreshlab

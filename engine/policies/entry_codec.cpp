@@ -1,0 +1,78 @@
+#include "engine/policies/entry_codec.h"
+
+#include "engine/base/check.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace refreshlab {
+
+namespace {
+
+uint16_t to_bfloat16(float value) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40U);
+    return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+}
+
+/// IEEE half: 5 bits of exponent, 10 of fraction. Halves below 2^-14 are multiples of 2^-24.
+uint16_t to_float16(float value) {
+    const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+    if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7E00);
+    const double size = std::fabs(static_cast<double>(value));
+    if (size == 0) return sign;
+    if (size >= 65520) return static_cast<uint16_t>(sign | 0x7C00); // rounds to infinity
+    int exponent = 0;
+    std::frexp(size, &exponent); // size in [2^(exponent - 1), 2^exponent)
+    const int step = std::max(exponent - 11, -24);
+    const auto units = static_cast<int64_t>(std::nearbyint(std::ldexp(size, -step))); // ties to even
+    // 1024 units or more carry into the exponent, which is how it comes to its value.
+    const int64_t bits = (static_cast<int64_t>(step + 24) << 10) + units;
+    return static_cast<uint16_t>(sign | bits);
+}
+float from_float16(uint16_t bits) {
+    const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    double size = 0;
+    if (exponent == 31) {
+        size = fraction == 0 ? HUGE_VAL : std::nan("");
+    } else {
+        size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    }
+    return static_cast<float>((bits & 0x8000) != 0 ? -size : size);
+}
+
+} // namespace
+
+void put_number(std::vector<uint8_t>& bytes, float value, StoredAs type) {
+    const auto put = [&bytes](auto bits) {
+        const size_t at = bytes.size();
+        bytes.resize(at + sizeof(bits));
+        std::memcpy(bytes.data() + at, &bits, sizeof(bits));
+    };
+    switch (type) {
+    case StoredAs::float32:
+        return put(value);
+    case StoredAs::bfloat16:
+        return put(to_bfloat16(value));
+    case StoredAs::float16:
+        return put(to_float16(value));
+    }
+}
+
+float number_at(std::span<const uint8_t> bytes, int64_t index, StoredAs type) {
+    const auto at = static_cast<size_t>(index * bytes_of(type));
+    RL_ASSERT(at + static_cast<size_t>(bytes_of(type)) <= bytes.size());
+    if (type == StoredAs::float32) {
+        float value = 0;
+        std::memcpy(&value, bytes.data() + at, sizeof(value));
+        return value;
+    }
+    uint16_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at, sizeof(bits));
+    return type == StoredAs::float16 ? from_float16(bits)
+                                     : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+} // namespace refreshlab

@@ -1,0 +1,163 @@
+// Numbers of few bits, and the methods that store them.
+#include "tests/engine/policies/fake_cache.h"
+#include "tests/support/seed.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <random>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Positions = std::vector<int64_t>;
+
+namespace {
+
+float rounded(float value, StoredAs type) {
+    std::vector<uint8_t> bytes;
+    put_number(bytes, value, type);
+    CHECK(std::ssize(bytes) == bytes_of(type));
+    return number_at(bytes, 0, type);
+}
+
+PolicyContext one_head(int64_t head_dim) {
+    PolicyContext context;
+    context.layers = context.heads = context.kv_heads = 1;
+    context.head_dim = head_dim;
+    context.rope_frequencies.assign(static_cast<size_t>(head_dim / 2), 0.5F);
+    return context;
+}
+
+std::vector<float> decoded(const EntryCodec& codec, const EncodedBlock& block, const BlockShape& shape) {
+    std::vector<float> rows(static_cast<size_t>(shape.numbers()), -7.0F);
+    codec.decode(block, shape, rows);
+    return rows;
+}
+
+} // namespace
+
+TEST_CASE("halves and bfloat16 keep their bits, and round to even", "[policies]") {
+    for (const StoredAs type : {StoredAs::float16, StoredAs::bfloat16}) {
+        for (uint32_t bits = 0; bits < 65536; ++bits) {
+            const std::vector<uint8_t> bytes{static_cast<uint8_t>(bits), static_cast<uint8_t>(bits >> 8)};
+            const float value = number_at(bytes, 0, type);
+            if (std::isnan(value)) continue;
+            std::vector<uint8_t> again;
+            put_number(again, value, type);
+            REQUIRE(again == bytes);
+        }
+    }
+    const auto half = [](double value) { return rounded(static_cast<float>(value), StoredAs::float16); };
+    CHECK(half(1 + std::ldexp(1, -11)) == 1);
+    CHECK(half(1 + 3 * std::ldexp(1, -11)) == 1 + 2 * std::ldexp(1.0F, -10));
+    CHECK(half(1 + 1.01 * std::ldexp(1, -11)) == 1 + std::ldexp(1.0F, -10));
+    CHECK(half(65519) == 65504);
+    CHECK(std::isinf(half(65520)));
+    CHECK(half(std::ldexp(1, -25)) == 0);
+    CHECK(half(-1.5 * std::ldexp(1, -25)) == -std::ldexp(1.0F, -24));
+    CHECK(half(2047.5 * std::ldexp(1, -25)) ==
+          std::ldexp(1.0F, -14)); // the carry into the first normal number
+    CHECK(std::isnan(half(std::nan(""))));
+    CHECK(rounded(1 + std::ldexp(1.0F, -8), StoredAs::bfloat16) == 1);
+    CHECK(rounded(1.1F, StoredAs::float32) == 1.1F);
+}
+
+TEST_CASE("ThinK: the channels go that queries and keys weigh least", "[policies]") {
+    FakeCache cache(1, 1, 4, 4);
+    for (int64_t p = 0; p < 4; ++p)
+        cache.key(p) = {1, 2, 3, 0.5F};
+    const auto policy = make("think", {{"dropped", 0.5}, {"window", 1}}, one_head(4));
+    CHECK(policy->needs().prompt_queries == 1);
+    const Rows query({4.0F, 1.0F, 0.1F, 2.0F}, 1, 1); // 16 * 1, 1 * 4, 0.01 * 9, 4 * 0.25
+    PromptView prompt;
+    prompt.length = 4;
+    prompt.queries = query.cube;
+    policy->read_prompt(prompt, cache);
+    REQUIRE(cache.blocks.size() == 1);
+    CHECK(cache.blocks[0].half == KvHalf::keys);
+    CHECK(cache.blocks[0].positions == Positions{0, 1, 2}); // the newest keeps all
+    const BlockShape shape{2, 4, StoredAs::float32};
+    const std::vector<float> rows{1, 2, 3, 4, 5, 6, 7, 8};
+    const EntryCodec& codec = *cache.blocks[0].codec;
+    const EncodedBlock block = codec.encode(rows, shape);
+    CHECK(block.payload.size() == 4 * sizeof(float));
+    CHECK(block.metadata.size() == 1);
+    CHECK(decoded(codec, block, shape) == std::vector<float>{1, 2, 0, 0, 5, 6, 0, 0});
+    const std::vector<float> zeros{1, 2, 0, 0, 5, 6, 0, 0}; // what is dropped was 0: nothing changes
+    CHECK(decoded(codec, codec.encode(zeros, shape), shape) == zeros);
+    CHECK(codec.encode(rows, {2, 4, StoredAs::bfloat16}).payload.size() == 8);
+
+    FakeCache whole(1, 1, 4, 4);
+    make("think", {{"dropped", 0.2}, {"window", 1}}, one_head(4))->read_prompt(prompt, whole); // int(0.8) = 0
+    CHECK(whole.blocks.empty());
+}
+
+TEST_CASE("KIVI: keys in groups when the residual is full, values one by one", "[policies]") {
+    FakeCache cache(1, 1, 6);
+    const auto policy = make("kivi", {{"bits", 2}, {"residual", 4}, {"group_size", 2}}, one_head(2));
+    PromptView prompt;
+    prompt.length = 6;
+    policy->read_prompt(prompt, cache);
+    const auto told = [&] {
+        std::vector<std::pair<KvHalf, Positions>> all;
+        for (const FakeCache::Block& block : cache.blocks)
+            all.emplace_back(block.half, block.positions);
+        cache.blocks.clear();
+        return all;
+    };
+    using Told = std::vector<std::pair<KvHalf, Positions>>;
+    CHECK(told() == Told{{KvHalf::keys, {0, 1}}, {KvHalf::keys, {2, 3}}, {KvHalf::values, {0, 1}}});
+    const auto step = [&](int64_t position) {
+        cache.append(position);
+        StepView view;
+        view.position = position;
+        policy->after_attention(view, cache);
+        return told();
+    };
+    CHECK(step(6) == Told{{KvHalf::values, {2}}});
+    CHECK(step(7) == Told{{KvHalf::keys, {4, 5}}, {KvHalf::keys, {6, 7}}, {KvHalf::values, {3}}});
+    CHECK(step(8) == Told{{KvHalf::values, {4}}});
+}
+
+TEST_CASE("KIVI: codes are off by half a scale at most, and as long as they say", "[policies]") {
+    const auto codec_of = [](KvHalf half, double bits) {
+        FakeCache cache(1, 1, 66, 48);
+        PromptView prompt;
+        prompt.length = 66;
+        make("kivi", {{"bits", bits}, {"residual", 32}}, one_head(48))->read_prompt(prompt, cache);
+        const auto found = std::ranges::find(cache.blocks, half, &FakeCache::Block::half);
+        REQUIRE(found != cache.blocks.end());
+        return found->codec;
+    };
+    std::mt19937_64 random(seed(8102));
+    std::normal_distribution<float> normal(0.3F, 2);
+    const BlockShape shape{32, 48, StoredAs::float32};
+    std::vector<float> rows(static_cast<size_t>(shape.numbers()));
+    for (float& value : rows)
+        value = normal(random);
+    for (int64_t i = 0; i < 32; ++i) // a channel, and a token, of one value
+        rows[static_cast<size_t>(i * 48 + 5)] = 0.75F;
+    for (int64_t c = 0; c < 48; ++c)
+        rows[static_cast<size_t>(7 * 48 + c)] = 0.75F;
+    for (const double bits : {2.0, 3.0, 4.0, 8.0}) {
+        for (const KvHalf half : {KvHalf::keys, KvHalf::values}) {
+            const auto codec = codec_of(half, bits);
+            const EncodedBlock block = codec->encode(rows, shape);
+            CHECK(std::ssize(block.payload) == 32 * 48 * static_cast<int64_t>(bits) / 8);
+            // 4 B a group: 48 channels of 32 tokens, or 32 tokens with groups of 32 and 16 channels.
+            CHECK(block.metadata.size() == (half == KvHalf::keys ? 48U : 64U) * 4);
+            const std::vector<float> read = decoded(*codec, block, shape);
+            double worst = 0;
+            for (size_t i = 0; i < rows.size(); ++i)
+                worst =
+                    std::max(worst, std::fabs(static_cast<double>(rows[i]) - static_cast<double>(read[i])));
+            const auto [low, high] = std::ranges::minmax(rows);
+            const double scale = static_cast<double>(high - low) / (std::exp2(bits) - 1);
+            CHECK(worst < scale / 2 + 0.02); // scale and minimum are halves: 0.02 of numbers up to 10
+            CHECK(worst > scale / 16);
+            const size_t constant = half == KvHalf::keys ? 9 * 48 + 5 : 7 * 48 + 9;
+            CHECK(read[constant] == 0.75F);
+            CHECK(decoded(*codec, codec->encode(read, shape), shape) == read); // once coded, it stays
+        }
+    }
+}

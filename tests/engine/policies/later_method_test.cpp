@@ -1,0 +1,175 @@
+// Hand-worked cases of the methods that merge, know the future, or read what is not held.
+#include "tests/engine/policies/fake_cache.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Approx;
+using Positions = std::vector<int64_t>;
+
+namespace {
+
+PolicyContext one_head() {
+    PolicyContext context;
+    context.layers = context.heads = context.kv_heads = 1;
+    context.head_dim = 2;
+    context.rope_frequencies = {0.5F};
+    return context;
+}
+
+void after(CachePolicy& policy, FakeCache& cache, int64_t position, int64_t number, std::vector<float> row) {
+    cache.append(position);
+    StepView view;
+    view.position = position;
+    view.step = number;
+    (void)policy.before_attention(view, cache);
+    const Rows rows(std::move(row), 1, 1);
+    const std::span<const int64_t> read[] = {cache.held(0, 0)};
+    view.read = read;
+    view.row = rows.cube;
+    policy.after_attention(view, cache);
+}
+
+} // namespace
+
+TEST_CASE("CaM: what leaves is divided among those behind it, by its share of their attention",
+          "[policies]") {
+    FakeCache cache(1, 1, 4);
+    for (int64_t p = 0; p < 6; ++p)
+        cache.value(p) = {1, 1};
+    cache.value(0) = {8, 0};
+    cache.value(2) = {0, 16};
+    const auto policy =
+        make("cam", {{"budget", 4}, {"interval", 2}, {"spread", 2}, {"expected", 1}}, one_head());
+    after(*policy, cache, 4, 1, {0.1F, 0.2F, 0.1F, 0.1F, 0.5F});
+    CHECK(cache.of(0, 0).size() == 5);                                 // not yet
+    after(*policy, cache, 5, 2, {0.1F, 0.4F, 0.0F, 0.1F, 0.1F, 0.3F}); // sums 0.2 0.6 0.1 0.2 | 0.6 0.3
+    CHECK(cache.of(0, 0) == Positions{1, 3, 4, 5});
+    CHECK(cache.merged == Positions{0, 2});
+    CHECK(cache.spoilt == Positions{1, 3, 4});
+    // Entry 0: 0.2 of a mean of 0.4, half of it, in two parts; entry 2: 0.1 of 0.4, a quarter.
+    const auto is = [&](int64_t p, double x, double y) {
+        CHECK(cache.value(p)[0] == Approx(x));
+        CHECK(cache.value(p)[1] == Approx(y));
+    };
+    is(1, 3, 1);
+    is(3, 3, 3);
+    is(4, 1, 3);
+    is(5, 1, 1);
+    CHECK(cache.key(1) == std::vector<float>{0, 0});
+}
+
+TEST_CASE("CaM: with equal attention every draw merges, and the sum of values stays", "[policies]") {
+    FakeCache cache(1, 1, 6);
+    for (int64_t p = 0; p < 8; ++p)
+        cache.value(p) = {static_cast<float>(1 << p), 1};
+    const auto policy = make("cam", {{"budget", 4}, {"interval", 2}, {"spread", 32}}, one_head());
+    after(*policy, cache, 6, 1, std::vector<float>(7, 0.125F));
+    std::vector<float> row(8, 0.125F);
+    row[7] = 0.25F; // the newest has seen one row only: now as much as the others
+    after(*policy, cache, 7, 2, row);
+    // Two steps, so of the four that leave two are merged; the others are dropped. Ties: the newer ones stay, and merge.
+    CHECK(cache.of(0, 0) == Positions{4, 5, 6, 7});
+    CHECK(cache.merged == Positions{2, 3});
+    float sum = 0;
+    for (const int64_t p : cache.of(0, 0))
+        sum += cache.value(p)[0];
+    CHECK(sum == 4 + 8 + 16 + 32 + 64 + 128);
+}
+
+TEST_CASE("Oracle: what the rest of the text attends to stays", "[policies]") {
+    FakeCache cache(1, 1, 3);
+    PolicyContext context = one_head();
+    context.prompt_length = 3;
+    const auto policy = make("oracle", {{"budget", 2}}, context);
+    CHECK(policy->needs().future);
+    CHECK(find_cache_method("oracle")->given_text);
+    PromptView prompt;
+    prompt.length = 3;
+    policy->read_prompt(prompt, cache);
+    const Rows first({0.1F, 0.2F, 0.3F, 0.4F, 0.0F, 0.5F, 0.1F, 0.1F, 0.1F, 0.2F}, 2, 1); // tokens 3 and 4
+    const Rows last({0.1F, 0.1F, 0.5F, 0.1F, 0.1F, 0.1F}, 1, 1);                          // token 5
+    FutureView future;
+    future.first_pos = 3;
+    future.rows = first.cube;
+    policy->read_future(future);
+    future.first_pos = 5;
+    future.rows = last.cube;
+    policy->read_future(future);
+    policy->finish_prompt(cache); // 0.7, 0.4, 0.9
+    CHECK(cache.of(0, 0) == Positions{0, 2});
+    after(*policy, cache, 3, 1, {0, 0, 0}); // behind it 0.6, 0.6 and 0.2
+    CHECK(cache.of(0, 0) == Positions{0, 2});
+    after(*policy, cache, 4, 2, {0, 0, 0}); // behind it 0.1, 0.5 and 0.1
+    CHECK(cache.of(0, 0) == Positions{2, 4});
+    after(*policy, cache, 5, 3, {0, 0, 0}); // nothing comes: the newer ones
+    CHECK(cache.of(0, 0) == Positions{4, 5});
+}
+
+TEST_CASE("KV-Direct holds the newest and reads everything", "[policies]") {
+    FakeCache cache(1, 1, 6);
+    const auto policy = make("kv_direct", {{"budget", 3}}, one_head());
+    CHECK(policy->needs().recomputes);
+    PromptView prompt;
+    prompt.length = 6;
+    policy->read_prompt(prompt, cache);
+    CHECK(cache.of(0, 0) == Positions{3, 4, 5});
+    cache.append(6);
+    StepView view;
+    view.position = 6;
+    view.step = 1;
+    const HeadPositions* read = policy->before_attention(view, cache);
+    REQUIRE(read != nullptr);
+    CHECK((*read)[0] == Positions{0, 1, 2, 3, 4, 5, 6});
+    policy->after_attention(view, cache);
+    CHECK(cache.of(0, 0) == Positions{4, 5, 6});
+}
+
+TEST_CASE("RefreshKV without full attention: the query chooses before anything is read", "[policies]") {
+    PolicyContext context = one_head();
+    context.prompt_length = 3;
+    FakeCache cache(1, 1, 3);
+    const auto policy = make(
+        "refreshkv",
+        {{"partial", 2}, {"check_every", 2}, {"similarity", 2}, {"kernel", 1}, {"attend_full", 0}}, context);
+    CHECK(policy->needs().rotated_query);
+    cache.key(0) = {3, 0};
+    cache.key(2) = {5, 0};
+    cache.key(4) = {1, 0};
+    const Rows last({0.1F, 0.6F, 0.3F}, 1, 1), query({0.0F, 1.0F}, 1, 1), rotated({1.0F, 0.0F}, 1, 1);
+    PromptView prompt;
+    prompt.length = 3;
+    prompt.rows = last.cube;
+    prompt.queries = query.cube;
+    policy->read_prompt(prompt, cache);
+    const auto run = [&](int64_t number) {
+        const int64_t position = 2 + number;
+        cache.append(position);
+        StepView view;
+        view.position = position;
+        view.step = number;
+        view.query = query.cube;
+        view.rotated_query = rotated.cube;
+        const HeadPositions* read = policy->before_attention(view, cache);
+        REQUIRE(read != nullptr);
+        const Positions positions = (*read)[0];
+        const std::span<const int64_t> all[] = {positions};
+        view.read = all;
+        policy->after_attention(view, cache);
+        return positions;
+    };
+    CHECK(run(1) == Positions{1, 2, 3}); // a partial step: 2, the least, leaves
+    CHECK(run(2) == Positions{0, 2, 4}); // chosen by the keys: 5 and 3, then 1; self is read in any case
+    CHECK(policy->signals()[1].values[0] == 1.0F);
+    CHECK(run(3) == Positions{0, 2, 5});
+    // By hand, at a step that is no check; of one step.
+    CHECK(policy->full_step_now());
+    cache.key(5) = {9, 0};
+    CHECK(run(3 + 2) == Positions{2, 5, 7});
+    CHECK(policy->signals()[1].values[0] == 1.0F);
+    CHECK(run(3 + 4) == Positions{2, 5, 9});
+    CHECK(policy->signals()[1].values[0] == 0.0F);
+    CHECK_FALSE(make("h2o", {}, context)->full_step_now());
+}
