@@ -201,6 +201,8 @@ Command add_study_command(CLI::App& app) {
         "Students made of the teacher's own weights: where their loss comes from, and what refreshes bring "
         "back",
         "answers, passages", study_derived);
+    add("cache", "Cache policies at equal budgets: perplexity, recall, and both axes together",
+        "text, recall, both", study_cache);
     return [studies] {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return run_study(study->options, study->run, study->needs_models);

@@ -351,6 +351,7 @@ TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
         {{"study", "nonsense"}, "nonsense"},
         {{"study", "tasks", "--parts", "tables"}, "the parts are table, answers, live, stories"},
         {{"study", "drift", "--parts", "chronicle,retell"}, "there is no part 'retell'"},
+        {{"study", "cache", "--parts", "text,both,texts"}, "the parts are text, recall, both"},
         {{"study", "tasks", "--limit", "0"}, "--limit"},
         {{"study", "tasks", "--prompts", scratch / "nowhere"}, "nowhere"},
         {{"study", "drift", "--prompts", RL_SOURCE_DIR "/engine", "--limit", "1"}, "chronicle.jsonl"},
@@ -540,4 +541,81 @@ TEST_CASE("study derived: students that do not fit are left out with a reason, o
     INFO(kept.err);
     CHECK(kept.err.find("derived.db: ") != std::string::npos);
     CHECK(kept.err.find("choose another --traces") != std::string::npos);
+}
+
+TEST_CASE("study cache: accuracies are those of runs, and a second call makes none of them again",
+          "[study][cache_policy]") {
+    const Scratch scratch("study_cache");
+    const std::string ledger = "These are the facts:\nMaya has a yellow map in the garden and 8 coins.\nKate "
+                               "has a brown doll in the "
+                               "garden and 11 coins.\nWrite a list in this order: Kate, Maya.";
+    const std::string answer = "Kate: brown doll, garden, 11\nMaya: yellow map, garden, 8";
+    const auto record = [&](const std::string& kind, const std::string& prompt, const std::string& response) {
+        write_file(scratch / (kind + ".jsonl"),
+                   nlohmann::json({{"kind", kind}, {"prompt", prompt}, {"response", response}}).dump());
+    };
+    record("chain_of_key",
+           "Here are some keys:\nring-wind\nwind-grape\nMake a chain. Each key starts with the last word of "
+           "the key "
+           "before it. Begin with ring.",
+           "ring-wind\nwind-grape");
+    record("table",
+           "<table>\n<tr><th>item</th></tr>\n<tr><td> lamp</td></tr>\n</table>\nWrite these columns with "
+           "tabs between them: item.",
+           " item\n lamp");
+    record("ledger", ledger, answer);
+    record("retell", "Tell this story again, word for word:\nThe cook sang.", "The cook sang.");
+    std::filesystem::copy_file(RL_SOURCE_DIR "/assets/prompts/almanac.json", scratch / "almanac.json");
+    const std::vector<std::string> arguments{
+        "cache",     "--device",    "cpu",   "--parts",       "recall",   "--limit",       "1",
+        "--prompts", scratch / ".", "--out", scratch / "out", "--traces", scratch / "kept"};
+    const Outcome first = study(arguments);
+    const Table table = read_csv(scratch / "out/recall.csv");
+    CHECK(table.rows.size() == 4 * 10);
+    write_file(scratch / "given.txt", answer);
+    const int budget = 13; // a fourth of the prompt's tokens
+    for (const bool streaming : {false, true}) {
+        std::vector<std::string> run{"run",
+                                     "--mode",
+                                     "teacher",
+                                     "--device",
+                                     "cpu",
+                                     "--prompt",
+                                     ledger,
+                                     "--given-file",
+                                     scratch / "given.txt",
+                                     "--max-tokens",
+                                     "100",
+                                     "--record",
+                                     scratch / "run.rlt"};
+        if (streaming) {
+            for (const std::string& more :
+                 {std::string("--teacher-cache"), std::string("streaming_llm"), std::string("--set"),
+                  fmt::format("teacher_cache.budget={}", budget)})
+                run.push_back(more);
+        }
+        REQUIRE(refreshlab_cli(run).status == 0);
+        REQUIRE(refreshlab_cli({"export", scratch / "run.rlt", "--csv", scratch / "csv"}).status == 0);
+        const Table steps = read_csv(scratch / "csv/steps.csv");
+        double hits = 0;
+        for (size_t i = 0; i < steps.rows.size(); ++i)
+            hits += number(steps.at(i, "top1_hit"));
+        const size_t row = row_of(table, {"ledger", streaming ? "StreamingLLM" : "vanilla"});
+        CHECK(number(table.at(row, "token accuracy")) ==
+              Approx(hits / static_cast<double>(steps.rows.size())));
+    }
+    size_t kept = 0;
+    for (const auto& file : std::filesystem::directory_iterator(scratch / "kept")) {
+        ++kept;
+        nlohmann::json numbers = read_json_file(file.path());
+        numbers["score"] = 0.125;
+        write_file(file.path(), numbers.dump());
+    }
+    CHECK(kept == 4 * 10 * 2);
+    study(arguments);
+    const Table again = read_csv(scratch / "out/recall.csv");
+    for (size_t i = 0; i < again.rows.size(); ++i) {
+        CHECK(again.at(i, "score") == "0.125");
+        CHECK(again.at(i, "token accuracy") == table.at(i, "token accuracy"));
+    }
 }

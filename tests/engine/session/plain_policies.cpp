@@ -21,6 +21,12 @@ double number(const at::Tensor& x) {
     return x.item<double>();
 }
 
+/// Of one dimension.
+std::vector<double> numbers(const at::Tensor& x) {
+    const at::Tensor dense = x.contiguous();
+    return {dense.const_data_ptr<double>(), dense.const_data_ptr<double>() + dense.numel()};
+}
+
 class PlainH2o final : public PlainPolicy {
 public:
     explicit PlainH2o(int64_t budget)
@@ -52,17 +58,19 @@ private:
     void thin(const PlainLayer& view, int64_t head) {
         PositionSet& held = m_held[{view.layer, head}];
         if (std::ssize(held) <= m_budget) return;
-        const at::Tensor acc =
-            view.probabilities.narrow(0, head * view.group(), view.group()).sum(1).mean(0); // [n]
+        const std::vector<double> acc =
+            numbers(view.probabilities.narrow(0, head * view.group(), view.group()).sum(1).mean(0)); // [n]
         const int64_t heavy = m_budget / 2, recent = m_budget - heavy;
         std::vector<int64_t> order(held.begin(), held.end());
         PositionSet kept(order.end() - recent, order.end());
         order.resize(order.size() - static_cast<size_t>(recent));
         std::ranges::sort(order, [&](int64_t a, int64_t b) {
-            const double x = number(acc[a]), y = number(acc[b]);
+            const double x = acc[static_cast<size_t>(a)], y = acc[static_cast<size_t>(b)];
             return x != y ? x > y : a > b;
         });
-        compared(number(acc[order[static_cast<size_t>(heavy) - 1]] - acc[order[static_cast<size_t>(heavy)]]));
+        const auto last = static_cast<size_t>(order[static_cast<size_t>(heavy) - 1]),
+                   next = static_cast<size_t>(order[static_cast<size_t>(heavy)]);
+        compared(acc[last] - acc[next]);
         kept.insert(order.begin(), order.begin() + heavy);
         held = kept;
     }
@@ -188,12 +196,12 @@ private:
     [[nodiscard]] std::vector<int64_t> rebuilt(const PlainLayer& view, int64_t head) {
         const at::Tensor rows =
             view.probabilities.narrow(0, head * view.group(), view.group()).select(1, view.n() - 1);
-        const at::Tensor one = m_s.mean_group ? rows.mean(0) : std::get<0>(rows.max(0));
+        const std::vector<double> one = numbers(m_s.mean_group ? rows.mean(0) : std::get<0>(rows.max(0)));
         std::vector<std::pair<double, int64_t>> scores;
         for (int64_t j = 0; j < view.n(); ++j) {
             const int64_t first = std::max<int64_t>(j - m_s.kernel / 2, 0),
                           end = std::min(j + m_s.kernel / 2 + 1, view.n());
-            scores.emplace_back(number(one.slice(0, first, end).max()), j);
+            scores.emplace_back(*std::max_element(one.begin() + first, one.begin() + end), j);
         }
         std::ranges::sort(scores); // ties: lower position first
         const auto left_out = static_cast<size_t>(std::max<int64_t>(view.n() - m_s.size, 0));
@@ -284,17 +292,18 @@ at::Tensor PlainDecoder::recompute() {
 
 at::Tensor PlainDecoder::attend(PlainLayer& view, const at::Tensor& v) {
     const int64_t n = length(), group = view.group();
-    at::Tensor visible = at::ones({view.heads, n, n}, at::kBool).tril();
+    at::Tensor visible = at::ones({view.heads, n, n}, at::kBool).tril().contiguous();
+    bool* const flags = visible.mutable_data_ptr<bool>();
     for (int64_t head = 0; head < view.kv_heads; ++head) {
         auto& reads = m_reads[static_cast<size_t>(view.layer * view.kv_heads + head)];
         if (n > m_prompt) reads.push_back(m_policy.attended(view, head, n - m_prompt));
         for (size_t i = 0; i < reads.size(); ++i) {
-            at::Tensor row =
-                visible.narrow(0, head * group, group).select(1, m_prompt + static_cast<int64_t>(i));
-            const at::Tensor seen =
-                at::tensor(std::vector<int64_t>(reads[i].begin(), reads[i].end()), at::kLong);
-            row.zero_();
-            row.index_fill_(1, seen, at::scalar_tensor(true, at::kBool));
+            for (int64_t h = head * group; h < (head + 1) * group; ++h) {
+                bool* const row = flags + (h * n + m_prompt + static_cast<int64_t>(i)) * n;
+                std::fill_n(row, n, false);
+                for (const int64_t p : reads[i])
+                    row[p] = true;
+            }
         }
     }
     const at::Tensor keys = view.k.permute({1, 2, 0}).repeat_interleave(group, 0),

@@ -6,6 +6,7 @@
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/support/seed.h"
 
+#include <ATen/Parallel.h>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
@@ -85,6 +86,7 @@ using MakePlain = std::function<std::unique_ptr<PlainPolicy>()>;
 /// \param sometimes_all  some steps read everything, others do not
 void compare(const CachePolicyConfig& policy, const MakePlain& make, bool sometimes_all) {
     constexpr int64_t steps = 30;
+    at::set_num_threads(1); // tensors of a few hundred numbers: more threads only wait for one another
     const TinyShape shapes[] = {
         {.layers = 3}, {.layers = 2, .heads = 6, .kv_heads = 3}, {.layers = 3, .heads = 4, .kv_heads = 1}};
     uint32_t number = 0;

@@ -1,0 +1,190 @@
+#include "engine/study/measure/cache_reading.h"
+
+#include "engine/base/check.h"
+#include "engine/base/error.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/session/policies/policy_runner.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <numeric>
+
+namespace refreshlab {
+
+namespace {
+
+double mean_of(const std::vector<double>& values) {
+    return values.empty()
+               ? 0
+               : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// One text of one model.
+class Reader {
+public:
+    Reader(const LlamaModel& model, std::span<const int32_t> tokens, int64_t prompt, uint64_t seed)
+        : m_model(model)
+        , m_tokens(tokens)
+        , m_prompt(prompt)
+        , m_seed(seed) {}
+
+    std::vector<CacheReading> read(std::span<const CachePolicyConfig> policies) {
+        std::vector<std::unique_ptr<PolicyRunner>> runners;
+        for (const CachePolicyConfig& policy : policies) {
+            runners.push_back(policy.is_full()
+                                  ? nullptr
+                                  : std::make_unique<PolicyRunner>(policy, m_model.config(), m_model.config(),
+                                                                   m_model.device(), m_prompt, m_seed));
+        }
+        read_prompt(runners);
+        std::vector<at::Tensor> rows;
+        const CacheReading full = read_end(nullptr, &rows);
+        m_full = at::stack(rows);
+        std::vector<CacheReading> readings;
+        for (const auto& runner : runners)
+            readings.push_back(runner ? read_end(runner.get(), nullptr) : full);
+        return readings;
+    }
+
+private:
+    [[nodiscard]] int64_t steps() const { return std::ssize(m_tokens) - m_prompt - 1; }
+
+    /// At most one policy of a pass may add up columns.
+    void read_prompt(const std::vector<std::unique_ptr<PolicyRunner>>& runners) {
+        std::vector<PolicyRunner*> open;
+        for (const auto& runner : runners) {
+            if (runner) open.push_back(runner.get());
+        }
+        do {
+            std::vector<LayerHooks*> hooks;
+            std::vector<PolicyRunner*> later;
+            bool sums = false;
+            for (PolicyRunner* runner : open) {
+                if (sums && runner->needs().prompt_sums) {
+                    later.push_back(runner);
+                    continue;
+                }
+                sums = sums || runner->needs().prompt_sums;
+                hooks.push_back(runner);
+            }
+            auto cache = m_model.make_cache(std::ssize(m_tokens));
+            StepInputs in;
+            in.tokens = m_tokens.first(static_cast<size_t>(m_prompt));
+            in.origin = Origin::student_prefill;
+            in.ask.emplace().tokens = m_tokens.subspan(static_cast<size_t>(m_prompt), 1);
+            in.hooks = hooks;
+            const StepOutputs out = m_model.forward().prefill(*cache, in);
+            if (m_cache == nullptr) {
+                m_cache = std::move(cache);
+                m_first = out.summary[0].logprob;
+            }
+            open = std::move(later);
+        } while (!open.empty());
+    }
+
+    /// \param runner  null: everything is read
+    CacheReading read_end(PolicyRunner* runner, std::vector<at::Tensor>* rows) const {
+        const bool pooled = runner != nullptr && runner->needs().edits;
+        const auto cache =
+            m_model.make_cache(std::ssize(m_tokens), pooled ? CacheLayout::pooled : CacheLayout::dense);
+        cache->adopt_prefix(*m_cache, m_prompt);
+        if (runner != nullptr) runner->finish_prompt(*cache);
+        CacheReading reading;
+        reading.logprob.push_back(m_first);
+        for (int64_t step = 1; step <= steps(); ++step) {
+            const auto at = static_cast<size_t>(m_prompt + step - 1);
+            StepInputs in;
+            in.tokens = m_tokens.subspan(at, 1);
+            in.origin = Origin::student;
+            in.ask.emplace().tokens = m_tokens.subspan(at + 1, 1);
+            LayerHooks* const hooks[] = {runner};
+            if (runner != nullptr) {
+                runner->begin_step(step);
+                in.hooks = hooks;
+            }
+            const StepOutputs out = m_model.forward().step(*cache, in);
+            reading.logprob.push_back(out.summary[0].logprob);
+            if (rows != nullptr) rows->push_back(out.logits[0]);
+            note(runner, step, out.logits, reading);
+        }
+        for (double& share : reading.full_step_share)
+            share /= static_cast<double>(steps());
+        reading.entries_read /= static_cast<double>(steps());
+        return reading;
+    }
+
+    void note(PolicyRunner* runner, int64_t step, const at::Tensor& row, CacheReading& reading) const {
+        if (runner == nullptr) {
+            reading.kl_nats.push_back(0);
+            reading.entries_read += static_cast<double>(m_prompt + step);
+            return;
+        }
+        const int64_t same = 0;
+        kernels::RowAsk ask;
+        ask.kl_against = row;
+        ask.kl_rows = {&same, 1};
+        reading.kl_nats.push_back(kernels::summarize_rows(m_full.narrow(0, step - 1, 1), ask)[0].kl_nats);
+        const std::vector<float>& read = runner->entries_read();
+        reading.entries_read +=
+            std::accumulate(read.begin(), read.end(), 0.0) / static_cast<double>(read.size());
+        for (const PolicySignal& signal : runner->policy().signals()) {
+            if (signal.name != "full_step") continue;
+            reading.full_step_share.resize(signal.values.size());
+            for (size_t layer = 0; layer < signal.values.size(); ++layer)
+                reading.full_step_share[layer] += static_cast<double>(signal.values[layer]);
+        }
+    }
+
+    const LlamaModel& m_model;
+    std::span<const int32_t> m_tokens;
+    int64_t m_prompt;
+    uint64_t m_seed;
+    std::unique_ptr<KvCache> m_cache; ///< of the prompt, everything held
+    double m_first = 0;               ///< log-probability of the first token of the end
+    at::Tensor m_full;                ///< [steps, vocab] with everything read
+};
+
+} // namespace
+
+double CacheReading::nll() const {
+    return -mean_of(logprob);
+}
+double CacheReading::kl() const {
+    return mean_of(kl_nats);
+}
+double CacheReading::stride() const {
+    const double share = mean_of(full_step_share);
+    return share > 0 ? 1 / share : 0;
+}
+
+std::vector<CacheReading> read_under_policies(const LlamaModel& model, std::span<const int32_t> tokens,
+                                              int64_t prompt, std::span<const CachePolicyConfig> policies,
+                                              uint64_t seed) {
+    RL_ASSERT(prompt >= 1 && prompt + 2 <= std::ssize(tokens));
+    return Reader(model, tokens, prompt, seed).read(policies);
+}
+
+nlohmann::json to_json(const CacheReading& reading) {
+    return {{"logprob", reading.logprob},
+            {"kl_nats", reading.kl_nats},
+            {"entries_read", reading.entries_read},
+            {"full_step_share", reading.full_step_share}};
+}
+
+CacheReading cache_reading_from_json(const nlohmann::json& json, const std::string& what) {
+    try {
+        CacheReading reading;
+        json.at("logprob").get_to(reading.logprob);
+        json.at("kl_nats").get_to(reading.kl_nats);
+        json.at("entries_read").get_to(reading.entries_read);
+        json.at("full_step_share").get_to(reading.full_step_share);
+        return reading;
+    } catch (const nlohmann::json::exception& e) {
+        throw Error("reading", what, e.what());
+    }
+}
+
+} // namespace refreshlab

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "engine/model/llama_model.h"
+#include "engine/policies/cache_policy_config.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace refreshlab {
+
+/// The end of a text, read token by token under a cache policy that acts on what stands before it.
+struct CacheReading {
+    std::vector<double>
+        logprob; ///< of each token of the end, nats; the first one comes from the prompt's row
+    std::vector<double> kl_nats; ///< of each row but that one: KL(everything read || under the policy)
+    double entries_read = 0;     ///< per step, mean over steps, layers and KV heads
+    std::vector<double> full_step_share; ///< [layers]; empty where the policy has no such signal
+
+    [[nodiscard]] double nll() const; ///< nats per token
+    [[nodiscard]] double kl() const;  ///< mean, nats
+    [[nodiscard]] double
+    stride() const; ///< steps per full step, over all layers; 0: no signal or no full step
+};
+
+/// Reads one text under each of these policies. The prompt is read once for all of them (and once more for every further one that
+/// wants its column sums); the last token is not fed.
+/// \param prompt    tokens of the prompt, 1 .. tokens.size() - 2                                      (asserted)
+/// \param policies  checked; full is allowed
+/// Threads  one; under the ExecutionScope of the caller. Memory: (tokens - prompt) * vocab fp32, and two caches.
+[[nodiscard]] std::vector<CacheReading> read_under_policies(const LlamaModel& model,
+                                                            std::span<const int32_t> tokens, int64_t prompt,
+                                                            std::span<const CachePolicyConfig> policies,
+                                                            uint64_t seed);
+
+[[nodiscard]] nlohmann::json to_json(const CacheReading& reading);
+/// Throws Error{bad_input} naming `what`.
+[[nodiscard]] CacheReading cache_reading_from_json(const nlohmann::json& json, const std::string& what);
+
+} // namespace refreshlab

@@ -1,0 +1,546 @@
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
+#include "engine/record/recording/recording.h"
+#include "engine/study/jobs/job_pool.h"
+#include "engine/study/measure/cache_reading.h"
+#include "engine/study/studies/study_catalog.h"
+#include "engine/study/sweep/sweep_plan.h"
+#include "engine/tasks/row_f1.h"
+#include "engine/text/digest.h"
+#include "engine/text/tokenizer/tokenizer.h"
+#include "kernels/execution/cores.h"
+
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace refreshlab {
+
+namespace {
+
+constexpr std::string_view parts[] = {"text", "recall", "both"};
+const std::vector<std::string> recall_kinds{"chain_of_key", "table", "ledger", "retell"};
+constexpr int64_t quick_texts = 3, quick_records = 6, quick_pairs = 6; ///< texts of a kind, records of a kind
+constexpr int64_t quick_length = 2048,
+                  full_length = 4096;             ///< tokens of a long text, where the context has them
+constexpr int64_t quick_end = 64, full_end = 256; ///< of them, those that are read under a policy
+constexpr int64_t pair_budget = 64;
+
+struct NamedPolicy {
+    std::string name;
+    CachePolicyConfig config;
+};
+
+/// \param settings  of what the method has; keys that it lacks are left out
+CachePolicyConfig policy_with(std::string_view method,
+                              const std::vector<std::pair<std::string_view, double>>& settings) {
+    CachePolicyConfig config = cache_policy_defaults(method, "a study");
+    for (const auto& [key, value] : settings) {
+        if (const auto found = config.values.find(key); found != config.values.end()) found->second = value;
+    }
+    return config;
+}
+
+/// The rows of RefreshKV's comparison (reference/cache_policies.md, section 7), with random beside them, and others of one budget.
+std::vector<NamedPolicy> compared_policies(int64_t budget) {
+    const auto k = static_cast<double>(budget);
+    constexpr double group_max = 0;
+    const auto refreshkv = [&](double every, std::vector<std::pair<std::string_view, double>> more = {}) {
+        more.emplace_back("partial", k);
+        more.emplace_back("check_every", every);
+        return policy_with("refreshkv", more);
+    };
+    std::vector<NamedPolicy> rows{
+        {"vanilla", policy_with("full", {})},
+        {"SnapKV", policy_with("snapkv", {{"budget", k}, {"window", 1}, {"group", group_max}})},
+        {"H2O", policy_with("h2o", {{"budget", k}, {"group", group_max}})},
+        {"StreamingLLM", policy_with("streaming_llm", {{"budget", k}})},
+        {"RefreshKV, stride 5", refreshkv(5)},
+        {"RefreshKV, stride 10", refreshkv(10)},
+        {"RefreshKV, fixed 10", refreshkv(10, {{"schedule", 1}})},
+        {"RefreshKV, stride 5, without refresh", refreshkv(5, {{"rebuild", 0}})},
+        {"RefreshKV, stride 5, group mean", refreshkv(5, {{"group", 1}})},
+        {"TOVA", policy_with("tova", {{"budget", k}})},
+        {"Quest", policy_with("quest", {{"budget", k}})},
+        {"random", policy_with("random", {{"budget", k}})}};
+    if (find_cache_method("oracle") != nullptr)
+        rows.push_back({"oracle", policy_with("oracle", {{"budget", k}})});
+    return rows;
+}
+
+/// Those of them that a table of tasks has room for.
+std::vector<NamedPolicy> few_policies(int64_t budget) {
+    std::vector<NamedPolicy> rows = compared_policies(budget);
+    std::erase_if(rows, [](const NamedPolicy& p) {
+        return p.name == "RefreshKV, fixed 10" || p.name.ends_with("group mean") || p.name == "oracle";
+    });
+    return rows;
+}
+
+/// Numbers that earlier calls left behind, a file each; without a folder none are kept.
+class KeptNumbers {
+public:
+    explicit KeptNumbers(std::filesystem::path folder)
+        : m_folder(std::move(folder)) {}
+    [[nodiscard]] std::optional<nlohmann::json> get(const std::string& id) const {
+        if (m_folder.empty() || !std::filesystem::exists(file(id))) return {};
+        return read_json_file(file(id));
+    }
+    void put(const std::string& id, const nlohmann::json& numbers) const {
+        if (!m_folder.empty()) write_file(file(id), json_text(numbers));
+    }
+
+private:
+    [[nodiscard]] std::filesystem::path file(const std::string& id) const {
+        return m_folder / ("cache-" + id + ".json");
+    }
+    std::filesystem::path m_folder;
+};
+
+/// What a table needs of a run.
+struct RunNumbers {
+    double loss = 0;              ///< nats per token of a given text
+    int64_t hits = 0, tokens = 0; ///< first choices of a given text
+    double score = 0;             ///< of an answer: correct prefix, or row F1
+    int64_t right = 0, scored = 0;
+    int64_t refreshes = 0;
+};
+
+nlohmann::json to_json(const RunNumbers& n) {
+    return {{"loss", n.loss},   {"hits", n.hits},     {"tokens", n.tokens},      {"score", n.score},
+            {"right", n.right}, {"scored", n.scored}, {"refreshes", n.refreshes}};
+}
+RunNumbers numbers_from(const nlohmann::json& json) {
+    return {json.value("loss", 0.0),
+            json.value("hits", int64_t{0}),
+            json.value("tokens", int64_t{0}),
+            json.value("score", 0.0),
+            json.value("right", int64_t{0}),
+            json.value("scored", int64_t{0}),
+            json.value("refreshes", int64_t{0})};
+}
+
+std::string text_of(const Recording& recording) {
+    std::string text;
+    const TokenTable& tokens = recording.tokens();
+    for (int64_t t = 1; t <= recording.num_tokens(); ++t) {
+        const int32_t id = recording.token(t);
+        if (!tokens.is_special(id)) text += tokens.token_bytes(id);
+    }
+    return text;
+}
+
+RunNumbers numbers_of(const Recording& recording) {
+    const RunConfig& config = recording.info().config;
+    const TaskResult task = score_recording(recording, config.task, config.prompt);
+    RunTotals totals;
+    totals.add(recording, &task);
+    RunNumbers numbers;
+    numbers.loss = totals.run_loss.empty() ? 0 : totals.run_loss[0];
+    numbers.hits = totals.hits;
+    numbers.tokens = totals.choices;
+    numbers.right = totals.right;
+    numbers.scored = totals.scored;
+    numbers.refreshes = totals.refreshes;
+    const bool table = config.task.kind == "table" && !config.reads_given();
+    numbers.score = table ? row_f1(text_of(recording), config.task.reference) : totals.correct_prefix;
+    return numbers;
+}
+
+/// Number, low and high, as one line of a table has them.
+void add_cells(std::vector<StudyCell>& row, const std::vector<double>& values, uint64_t seed) {
+    for (StudyCell& cell : mean_cells(values, seed))
+        row.push_back(std::move(cell));
+}
+
+class CacheStudy {
+public:
+    explicit CacheStudy(const StudyOptions& options)
+        : m_options(options)
+        , m_kept(options.traces) {
+        check_parts(options, parts);
+    }
+
+    StudyResult run() {
+        StudyTable bins{"figure",
+                        "",
+                        {{"kind"}, {"policy"}, {"share"}, {"text"}, {"token"}, {"loss_nats"}, {"kl_nats"}},
+                        {}};
+        const bool one_model = wants("text") || wants("recall");
+        if (one_model) {
+            StudyOptions alone = m_options;
+            alone.base.mode = Mode::teacher;
+            alone.base.student_dir.clear();
+            alone.traces.clear();
+            StudyRunner runner(alone);
+            if (wants("text")) text_table(runner, bins);
+            if (wants("recall")) recall_table(runner);
+        }
+        if (wants("both")) {
+            if (m_options.parts.empty() && !m_options.student_given && !bundled_teacher()) {
+                m_result.notes.emplace_back("part both is left out: it needs a student (--student)");
+            } else {
+                StudyOptions pair = m_options;
+                pair.traces.clear();
+                StudyRunner runner(pair);
+                both_table(runner);
+            }
+        }
+        m_result.figures.push_back(std::move(bins));
+        return std::move(m_result);
+    }
+
+private:
+    [[nodiscard]] bool wants(std::string_view part) const {
+        return m_options.parts.empty() || std::ranges::find(m_options.parts, part) != m_options.parts.end();
+    }
+    [[nodiscard]] bool bundled_teacher() const {
+        const std::filesystem::path teacher = m_options.base.teacher_dir,
+                                    student = m_options.base.student_dir;
+        return teacher.parent_path() == student.parent_path();
+    }
+    [[nodiscard]] bool quick() const { return m_options.limit == 0; }
+
+    // --- long texts ---
+
+    struct LongText {
+        std::string kind, name;
+        std::vector<int32_t> tokens;
+    };
+
+    /// Records of a file, one behind the other, cut into texts of one length; no record is used twice.
+    void add_long_texts(StudyRunner& runner, const char* file, const char* kind, int64_t length,
+                        std::vector<LongText>& texts) const {
+        const int64_t wanted = quick() ? quick_texts : m_options.limit;
+        std::vector<int32_t> tokens;
+        int64_t made = 0;
+        for (const PromptRecord& record :
+             read_prompt_file(m_options.prompts / (std::string(file) + ".jsonl"))) {
+            if (made == wanted) break;
+            const std::string text = record.prompt + " " + record.response + "\n\n";
+            const auto ids = runner.pair().tokenizer->encode(text, false);
+            tokens.insert(tokens.end(), ids.begin(), ids.end());
+            if (std::ssize(tokens) < length) continue;
+            tokens.resize(static_cast<size_t>(length));
+            texts.push_back({kind, fmt::format("{} {}", kind, ++made), std::move(tokens)});
+            tokens.clear();
+        }
+    }
+
+    void text_table(StudyRunner& runner, StudyTable& bins) {
+        const LlamaModel& model = *runner.pair().teacher;
+        // Half of the context: models are rarely trained on all of it.
+        const int64_t length =
+            std::min(quick() ? quick_length : full_length, model.config().max_position / 2);
+        if (length < 2 * quick_end)
+            throw Error("starting a study", m_options.base.teacher_dir,
+                        fmt::format("has a context of {} tokens, too short for long texts",
+                                    model.config().max_position));
+        const int64_t end = std::min(quick() ? quick_end : full_end, length / 4), prompt = length - end;
+        std::vector<LongText> texts;
+        add_long_texts(runner, "passages", "tales", length, texts);
+        add_long_texts(runner, "story_prompts", "stories", length, texts);
+        if (texts.empty())
+            throw Error("starting a study", m_options.prompts.string(),
+                        fmt::format("the files do not make a text of {} tokens", length));
+        std::vector<NamedPolicy> policies;
+        std::vector<int64_t> shares;
+        for (const int64_t share : {8, 4}) {
+            for (NamedPolicy& policy : compared_policies(length / share)) {
+                if (policy.config.is_full() && share != 8) continue;
+                policies.push_back(std::move(policy));
+                shares.push_back(share);
+            }
+        }
+        const auto readings = read_all(model, texts, prompt, policies);
+        StudyTable table{
+            "text",
+            fmt::format(
+                "The last {} of {} tokens, {} texts; loss and KL against everything read, nats per token",
+                end, length, texts.size()),
+            {{"policy"},
+             {"budget"},
+             {"PPL", 2},
+             {"loss above vanilla", 4, true},
+             {"low", 4, true},
+             {"high", 4, true},
+             {"KL", 4},
+             {"KL low", 4},
+             {"KL high", 4},
+             {"entries read", 1},
+             {"effective stride", 1}},
+            {}};
+        for (size_t p = 0; p < policies.size(); ++p) {
+            std::vector<double> above, kl;
+            double loss = 0, read = 0, full_share = 0;
+            for (size_t t = 0; t < texts.size(); ++t) {
+                const CacheReading& reading = readings[t][p];
+                above.push_back(reading.nll() - readings[t][0].nll());
+                kl.push_back(reading.kl());
+                loss += reading.nll() / static_cast<double>(texts.size());
+                read += reading.entries_read / static_cast<double>(texts.size());
+                full_share +=
+                    reading.stride() > 0 ? 1 / reading.stride() / static_cast<double>(texts.size()) : 0;
+                for (size_t i = 0; i < reading.logprob.size(); ++i)
+                    bins.rows.push_back({texts[t].kind, policies[p].name, shares[p], texts[t].name,
+                                         static_cast<int64_t>(i), -reading.logprob[i],
+                                         i == 0 ? StudyCell() : StudyCell(reading.kl_nats[i - 1])});
+            }
+            const bool full = policies[p].config.is_full();
+            std::vector<StudyCell> row{
+                policies[p].name, full ? std::string("all") : fmt::format("n/{}", shares[p]), std::exp(loss)};
+            add_cells(row, above, m_options.seed);
+            add_cells(row, kl, m_options.seed);
+            row.emplace_back(read);
+            row.push_back(full_share > 0 ? StudyCell(1 / full_share) : StudyCell());
+            table.rows.push_back(std::move(row));
+        }
+        m_result.tables.push_back(std::move(table));
+        layer_table(policies, shares, readings);
+    }
+
+    /// How often each layer read everything.
+    void layer_table(const std::vector<NamedPolicy>& policies, const std::vector<int64_t>& shares,
+                     const std::vector<std::vector<CacheReading>>& readings) {
+        StudyTable layers{"full_steps", "", {{"policy"}, {"share"}, {"layer"}, {"full_steps_per_step"}}, {}};
+        for (size_t p = 0; p < policies.size(); ++p) {
+            for (size_t layer = 0; layer < readings[0][p].full_step_share.size(); ++layer) {
+                double share = 0;
+                for (const auto& text : readings)
+                    share += text[p].full_step_share[layer] / static_cast<double>(readings.size());
+                layers.rows.push_back({policies[p].name, shares[p], static_cast<int64_t>(layer), share});
+            }
+        }
+        m_result.figures.push_back(std::move(layers));
+    }
+
+    std::vector<std::vector<CacheReading>> read_all(const LlamaModel& model,
+                                                    const std::vector<LongText>& texts, int64_t prompt,
+                                                    const std::vector<NamedPolicy>& policies) {
+        std::vector<CachePolicyConfig> configs;
+        nlohmann::json listed = nlohmann::json::array();
+        for (const NamedPolicy& policy : policies) {
+            configs.push_back(policy.config);
+            listed.push_back(to_json(policy.config));
+        }
+        const std::string fingerprint = model_fingerprint(m_options.base.teacher_dir);
+        std::vector<std::vector<CacheReading>> readings(texts.size());
+        const int threads = kernels::threads_for(m_options.base.threads);
+        // One text at a time: its prompt alone keeps all cores busy, and two would hold two sets of caches.
+        JobPool pool(1, threads);
+        pool.run(texts.size(), [&](size_t t, JobSlot& slot) {
+            if (m_options.progress)
+                m_options.progress(static_cast<double>(t) / static_cast<double>(texts.size()), texts[t].name);
+            Digest digest;
+            digest.add("refreshlab study cache 1");
+            digest.add(fingerprint);
+            digest.add(json_text(listed));
+            digest.add(json_text(texts[t].tokens));
+            digest.add(static_cast<uint64_t>(prompt));
+            digest.add(m_options.seed);
+            if (const auto kept = m_kept.get(digest.hex())) {
+                for (const nlohmann::json& one : *kept)
+                    readings[t].push_back(cache_reading_from_json(one, "a kept reading"));
+                return;
+            }
+            const Execution execution = slot.execution(m_options.base.kernels);
+            const kernels::ExecutionScope scope(*execution);
+            const c10::InferenceMode guard;
+            readings[t] = read_under_policies(model, texts[t].tokens, prompt, configs, m_options.seed);
+            nlohmann::json numbers = nlohmann::json::array();
+            for (const CacheReading& reading : readings[t])
+                numbers.push_back(to_json(reading));
+            m_kept.put(digest.hex(), numbers);
+        });
+        return readings;
+    }
+
+    // --- runs ---
+
+    /// The numbers of runs; those that are kept are not made again.
+    std::vector<RunNumbers> run_all(StudyRunner& runner, const std::vector<StudyRun>& runs,
+                                    const SweepModels& models) {
+        std::vector<RunNumbers> numbers(runs.size());
+        std::vector<std::string> ids;
+        std::vector<size_t> open;
+        const std::string almanac = read_file(m_options.prompts / "almanac.json");
+        for (size_t i = 0; i < runs.size(); ++i) {
+            Digest facts;
+            facts.add(almanac);
+            ids.push_back(cell_id(runs[i].config, facts.hex(), models));
+            if (const auto kept = m_kept.get(ids[i])) {
+                numbers[i] = numbers_from(*kept);
+            } else {
+                open.push_back(i);
+            }
+        }
+        runner.expect(std::ssize(open));
+        constexpr size_t at_once = 8; // what a call that is stopped loses at most
+        for (size_t first = 0; first < open.size(); first += at_once) {
+            std::vector<StudyRun> some;
+            for (size_t i = first; i < std::min(first + at_once, open.size()); ++i)
+                some.push_back(runs[open[i]]);
+            const auto made = runner.run_all(some);
+            for (size_t i = 0; i < made.size(); ++i) {
+                numbers[open[first + i]] = numbers_of(*made[i]);
+                m_kept.put(ids[open[first + i]], to_json(numbers[open[first + i]]));
+            }
+        }
+        return numbers;
+    }
+
+    [[nodiscard]] SweepModels models_of(const StudyRunner& runner) const {
+        SweepModels models;
+        models.teacher = model_fingerprint(m_options.base.teacher_dir);
+        if (runner.pair().student) models.student = model_fingerprint(m_options.base.student_dir);
+        models.device = runner.pair().teacher->device().is_cuda() ? "cuda" : "cpu";
+        return models;
+    }
+
+    void recall_table(StudyRunner& runner) {
+        const int64_t limit = quick() ? quick_records : m_options.limit;
+        const SweepModels models = models_of(runner);
+        StudyTable table{
+            "recall",
+            fmt::format(
+                "Answers that stand in the prompt, {} records of each kind, a budget of a fourth of the "
+                "prompt: first choices right on the given answer; score of the written one (greedy)",
+                limit),
+            {{"kind"},
+             {"policy"},
+             {"token accuracy"},
+             {"low"},
+             {"high"},
+             {"score"},
+             {"score low"},
+             {"score high"}},
+            {}};
+        for (const std::string& kind : recall_kinds) {
+            const auto records = runner.records(kind, limit);
+            for (const NamedPolicy& row : few_policies(1)) {
+                std::vector<StudyRun> given, written;
+                for (size_t i = 0; i < records.size(); ++i) {
+                    const int64_t budget = std::max<int64_t>(8, runner.token_count(records[i].prompt) / 4);
+                    RunConfig config = runner.given_config({row.name, Mode::teacher, {}}, records[i]);
+                    const auto all = few_policies(budget);
+                    config.teacher_cache = std::ranges::find(all, row.name, &NamedPolicy::name)->config;
+                    given.push_back({config, fmt::format("{} {} given {}", kind, row.name, i + 1)});
+                    config.given_text.clear();
+                    config.max_tokens = static_cast<int32_t>(runner.token_count(records[i].response) + 32);
+                    written.push_back({config, fmt::format("{} {} written {}", kind, row.name, i + 1)});
+                }
+                std::vector<double> accuracy, score;
+                for (const RunNumbers& n : run_all(runner, given, models))
+                    accuracy.push_back(static_cast<double>(n.hits) /
+                                       static_cast<double>(std::max<int64_t>(n.tokens, 1)));
+                for (const RunNumbers& n : run_all(runner, written, models))
+                    score.push_back(n.score);
+                std::vector<StudyCell> cells{kind, row.name};
+                add_cells(cells, accuracy, m_options.seed);
+                add_cells(cells, score, m_options.seed);
+                table.rows.push_back(std::move(cells));
+            }
+        }
+        m_result.tables.push_back(std::move(table));
+    }
+
+    // --- both axes ---
+
+    void both_table(StudyRunner& runner) {
+        const int64_t limit = quick() ? quick_pairs : m_options.limit;
+        const SweepModels models = models_of(runner);
+        const auto records = runner.records("chronicle", limit);
+        const std::vector<StudyCase> refreshes{{"none", Mode::overfill, {}},
+                                               {"every 32", Mode::overfill, periodic_policy(32)},
+                                               {"every 8", Mode::overfill, periodic_policy(8)},
+                                               {"entropy gate, 6 bits, redraw", Mode::overfill,
+                                                gate_policy("entropy_bits", 6, 1, 4, OnFire::redraw)}};
+        std::vector<NamedPolicy> caches = few_policies(pair_budget);
+        std::erase_if(caches, [](const NamedPolicy& p) {
+            return p.name != "vanilla" && p.name != "H2O" && p.name != "StreamingLLM" &&
+                   p.name != "RefreshKV, stride 5" && p.name != "random";
+        });
+        StudyTable table{"both",
+                         fmt::format("Teacher refresh and cache policy of the student ({} entries), {} given "
+                                     "chronicles. Saved: loss without a "
+                                     "refresh minus loss, under the same policy. Sum: this less what the "
+                                     "refresh saves with the full cache; "
+                                     "0 where the axes add up",
+                                     pair_budget, records.size()),
+                         {{"cache policy"},
+                          {"refresh"},
+                          {"loss (nats per token)", 4},
+                          {"words right"},
+                          {"refreshes per 1,000 tokens", 1},
+                          {"saved", 4, true},
+                          {"low", 4, true},
+                          {"high", 4, true},
+                          {"sum", 4, true},
+                          {"sum low", 4, true},
+                          {"sum high", 4, true}},
+                         {}};
+        std::vector<std::vector<RunNumbers>> vanilla; ///< by refresh
+        for (const NamedPolicy& cache : caches) {
+            std::vector<std::vector<RunNumbers>> mine;
+            for (const StudyCase& refresh : refreshes) {
+                std::vector<StudyRun> runs;
+                for (size_t i = 0; i < records.size(); ++i) {
+                    RunConfig config = runner.given_config(refresh, records[i]);
+                    config.student_cache = cache.config;
+                    runs.push_back({config, fmt::format("{} {} {}", cache.name, refresh.name, i + 1)});
+                }
+                mine.push_back(run_all(runner, runs, models));
+            }
+            if (vanilla.empty()) vanilla = mine;
+            for (size_t r = 0; r < refreshes.size(); ++r)
+                table.rows.push_back(both_row(cache.name, refreshes[r].name, mine, vanilla, r));
+        }
+        m_result.tables.push_back(std::move(table));
+    }
+
+    [[nodiscard]] std::vector<StudyCell> both_row(const std::string& cache, const std::string& refresh,
+                                                  const std::vector<std::vector<RunNumbers>>& mine,
+                                                  const std::vector<std::vector<RunNumbers>>& vanilla,
+                                                  size_t r) const {
+        std::vector<double> saved, sum;
+        double loss = 0;
+        int64_t right = 0, scored = 0, refreshes = 0, tokens = 0;
+        for (size_t i = 0; i < mine[r].size(); ++i) {
+            const RunNumbers& n = mine[r][i];
+            saved.push_back(mine[0][i].loss - n.loss);
+            sum.push_back(saved.back() - (vanilla[0][i].loss - vanilla[r][i].loss));
+            loss += n.loss / static_cast<double>(mine[r].size());
+            right += n.right;
+            scored += n.scored;
+            refreshes += n.refreshes;
+            tokens += n.tokens;
+        }
+        std::vector<StudyCell> row{cache, refresh, loss};
+        row.emplace_back(static_cast<double>(right) / static_cast<double>(std::max<int64_t>(scored, 1)));
+        row.emplace_back(1000 * static_cast<double>(refreshes) /
+                         static_cast<double>(std::max<int64_t>(tokens, 1)));
+        const std::vector<double> none;
+        add_cells(row, r == 0 ? none : saved, m_options.seed);
+        add_cells(row, r == 0 || cache == "vanilla" ? none : sum, m_options.seed);
+        return row;
+    }
+
+    StudyOptions m_options;
+    KeptNumbers m_kept;
+    StudyResult m_result;
+};
+
+} // namespace
+
+StudyResult study_cache(const StudyOptions& options) {
+    return CacheStudy(options).run();
+}
+
+} // namespace refreshlab
