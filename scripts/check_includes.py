@@ -21,7 +21,7 @@ plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "rec
 engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "cache", "model", "session", "study",
                 "train"]
 engine_floors = {
-    "record": ["recording", "export", "trace"],
+    "record": ["recording", "runs", "export", "trace"],
     "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
     "study": ["jobs", "measure", "sweep", "studies"],
 }
@@ -48,7 +48,7 @@ def engine_fault(name, target):
 # window shows and what a paper prints, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
 ui_rooms = ["base", "scene", "theme", "figure", "context", "widgets", "draw", "panels", "state", "dialogs", "shell"]
 ui_plain = {"base", "scene", "theme", "figure"}
-scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy", "landscape"]
+scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy", "runs", "landscape"]
 
 
 def ui_fault(name, target):

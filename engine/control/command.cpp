@@ -33,13 +33,56 @@ const std::vector<std::string_view> command_names = {"start_run",
                                                      "set_pace",
                                                      "give_tokens",
                                                      "compute_landscape",
-                                                     "full_step_now"};
-static_assert(std::variant_size_v<Command> == 15, "command_names lists them all");
+                                                     "full_step_now",
+                                                     "rebuild"};
+static_assert(std::variant_size_v<Command> == 16, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
 
 void require(JsonFields& fields, std::string_view key) {
     if (fields.find(key) == nullptr) fields.fail(key, "missing");
+}
+
+/// A list of ids, where there is one.
+void token_ids(JsonFields& fields, std::string_view key, std::vector<int32_t>& ids) {
+    const nlohmann::json* list = fields.find(key);
+    if (list == nullptr) return;
+    if (!list->is_array()) fields.fail(key, "must be a list of token ids");
+    for (const nlohmann::json& id : *list) {
+        if (!id.is_number_integer() || id < 0 || id > most)
+            fields.fail(key, "must be a list of token ids, not " + shown(id));
+        ids.push_back(id.get<int32_t>());
+    }
+}
+
+Command read_rebuild(JsonFields& fields, const std::string& what) {
+    command::Rebuild rebuild;
+    for (const char* key : {"run_id", "config", "prompt_ids", "tokens", "steps"})
+        require(fields, key);
+    fields.text("run_id", rebuild.run_id);
+    rebuild.config = run_config_from_json(*fields.find("config"), what);
+    fields.text("rendered_prompt", rebuild.rendered_prompt);
+    token_ids(fields, "prompt_ids", rebuild.prompt_ids);
+    fields.text("kernel_set", rebuild.kernel_set);
+    token_ids(fields, "tokens", rebuild.tokens);
+    fields.integer("steps", rebuild.steps, 0, most);
+    if (const nlohmann::json* log = fields.find("commands")) {
+        if (!log->is_array()) fields.fail("commands", "must be a list of commands");
+        for (const nlohmann::json& entry : *log) {
+            JsonFields timed(entry, what + ", commands");
+            for (const char* key : {"step", "command"})
+                require(timed, key);
+            TimedCommand& read = rebuild.commands.emplace_back();
+            timed.integer("step", read.step, 1, most);
+            const nlohmann::json& inner = *timed.find("command");
+            // One level: a log holds what acts on a run, and this begins one.
+            if (inner.is_object() && inner.value("command", nlohmann::json()) == "rebuild")
+                timed.fail("command", "rebuild does not act on a run that goes on");
+            read.command = command_from_json(inner, what + ", commands");
+            timed.finish();
+        }
+    }
+    return rebuild;
 }
 
 /// Reads the fields of one alternative; finish() is the caller's.
@@ -98,14 +141,7 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
     case 12: {
         command::GiveTokens give;
         fields.text("text", give.text);
-        if (const nlohmann::json* ids = fields.find("ids")) {
-            if (!ids->is_array()) fields.fail("ids", "must be a list of token ids");
-            for (const nlohmann::json& id : *ids) {
-                if (!id.is_number_integer() || id < 0 || id > most)
-                    fields.fail("ids", "must be a list of token ids, not " + shown(id));
-                give.ids.push_back(id.get<int32_t>());
-            }
-        }
+        token_ids(fields, "ids", give.ids);
         if (give.ids.empty() && give.text.empty()) fields.fail("text", "missing", "give \"text\" or \"ids\"");
         return give;
     }
@@ -117,6 +153,8 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
     }
     case 14:
         return command::FullStepNow{};
+    case 15:
+        return read_rebuild(fields, what);
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -130,39 +168,51 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
 
 nlohmann::json to_json(const Command& command) {
     nlohmann::json json = {{"command", command_names[command.index()]}};
-    std::visit(Overloaded{
-                   [&](const command::StartRun& c) {
-                       json["config"] = to_json(c.config);
-                       json["paused"] = c.paused;
-                   },
-                   [&](const command::Step& c) { json["steps"] = c.steps; },
-                   [&](const command::Rewind& c) { json["step"] = c.step; },
-                   [&](const command::SetParameter& c) {
-                       json["key"] = c.key;
-                       json["value"] = c.value;
-                   },
-                   [&](const command::SetPolicy& c) { json["policy"] = policy_to_json(c.policy); },
-                   [&](const command::RequestAttention& c) {
-                       json["position"] = c.position;
-                       json["teacher"] = c.teacher;
-                   },
-                   [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
-                   [&](const command::SetPace& c) { json["tokens_per_second"] = c.tokens_per_second; },
-                   [&](const command::GiveTokens& c) {
-                       if (!c.ids.empty()) json["ids"] = c.ids;
-                       if (!c.text.empty()) json["text"] = c.text;
-                   },
-                   [&](const command::ComputeLandscape& c) {
-                       json["values"] = c.values;
-                       json["every"] = c.every;
-                   },
-                   [](const command::Pause&) {},
-                   [](const command::Resume&) {},
-                   [](const command::Stop&) {},
-                   [](const command::RefreshNow&) {},
-                   [](const command::FullStepNow&) {},
-               },
-               command);
+    std::visit(
+        Overloaded{
+            [&](const command::StartRun& c) {
+                json["config"] = to_json(c.config);
+                json["paused"] = c.paused;
+            },
+            [&](const command::Step& c) { json["steps"] = c.steps; },
+            [&](const command::Rewind& c) { json["step"] = c.step; },
+            [&](const command::SetParameter& c) {
+                json["key"] = c.key;
+                json["value"] = c.value;
+            },
+            [&](const command::SetPolicy& c) { json["policy"] = policy_to_json(c.policy); },
+            [&](const command::RequestAttention& c) {
+                json["position"] = c.position;
+                json["teacher"] = c.teacher;
+            },
+            [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
+            [&](const command::SetPace& c) { json["tokens_per_second"] = c.tokens_per_second; },
+            [&](const command::GiveTokens& c) {
+                if (!c.ids.empty()) json["ids"] = c.ids;
+                if (!c.text.empty()) json["text"] = c.text;
+            },
+            [&](const command::ComputeLandscape& c) {
+                json["values"] = c.values;
+                json["every"] = c.every;
+            },
+            [&](const command::Rebuild& c) {
+                json["run_id"] = c.run_id;
+                json["config"] = to_json(c.config);
+                json["rendered_prompt"] = c.rendered_prompt;
+                json["prompt_ids"] = c.prompt_ids;
+                json["kernel_set"] = c.kernel_set;
+                json["tokens"] = c.tokens;
+                json["steps"] = c.steps;
+                json["commands"] = nlohmann::json::array();
+                for (const TimedCommand& timed : c.commands)
+                    json["commands"].push_back({{"step", timed.step}, {"command", to_json(timed.command)}});
+            },
+            [](const command::Pause&) {},
+            [](const command::Resume&) {},
+            [](const command::Stop&) {},
+            [](const command::RefreshNow&) {},
+        },
+        command);
     return json;
 }
 

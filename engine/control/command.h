@@ -12,6 +12,8 @@
 
 namespace refreshlab {
 
+struct TimedCommand;
+
 /// What the decode thread is told. Plain data that serialises: a trace logs it, a socket could carry it. Commands are
 /// applied between steps. Those marked * change the recording, and are logged with the step at which they act.
 namespace command {
@@ -74,12 +76,32 @@ struct GiveTokens {
 inline constexpr size_t most_given_tokens = 4096;
 /// * At the next step every layer reads all that it holds, where the cache policy has such steps (RefreshKV).
 struct FullStepNow {};
+/// Makes a recorded run the engine's again: decodes its prompt under its configuration and its log up to `steps`, and waits there,
+/// paused, as a branch of it. Bit for bit the state of that step where kernels round alike; refused where another token is chosen.
+struct Rebuild {
+    std::string run_id; ///< of the recorded run, the parent of what is made
+    RunConfig config;   ///< as the run started
+    std::string rendered_prompt;
+    std::vector<int32_t> prompt_ids;    ///< fed as they are
+    std::string kernel_set;             ///< that it was recorded with, taken where the processor has it
+    std::vector<TimedCommand> commands; ///< its log
+    std::vector<int32_t> tokens;        ///< y_1 .. y_{steps + 1} as recorded
+    int64_t steps = 0;
+};
 } // namespace command
 
-using Command = std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
-                             command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
-                             command::RequestAttention, command::CheckExactness, command::SetPace,
-                             command::GiveTokens, command::ComputeLandscape, command::FullStepNow>;
+using Command =
+    std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
+                 command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
+                 command::RequestAttention, command::CheckExactness, command::SetPace, command::GiveTokens,
+                 command::ComputeLandscape, command::FullStepNow, command::Rebuild>;
+
+/// A command with its step: it is applied after boundary step - 1, so step `step` is the first that feels it and a refresh
+/// by hand comes at boundary `step`. A recording logs the same number.
+struct TimedCommand {
+    int64_t step = 1;
+    Command command;
+};
 
 /// {"command": "set_parameter", "key": "entropy.threshold", "value": "5.2"}: the snake_case name and the fields.
 [[nodiscard]] nlohmann::json to_json(const Command& command);

@@ -2,6 +2,7 @@
 
 #include "engine/control/parameters.h"
 #include "engine/record/recording/recording.h"
+#include "ui/scene/runs/run_set.h"
 
 #include <imgui_internal.h>
 
@@ -103,6 +104,8 @@ void Robot::start(const RunConfig& run, int32_t steps) {
         if (dialog_open(title)) close_dialog(title);
     ctx().toasts.dismiss_all();
     ctx().run_action("file.close_trace");
+    ctx().runs.untick_all();
+    ctx().runs.by_position = false;
     ctx().run_action("view.scale_reset");
     ctx().run_action("view.layout.explore");
     frames(2);

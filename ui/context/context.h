@@ -28,6 +28,8 @@
 
 namespace refreshlab::ui {
 
+class RunSet;
+
 /// What is selected, everywhere at once. Panels read it and never keep a copy.
 /// A step t is selected together with the token it chose, y_{t+1} (docs/design.md, "Which step a number belongs to").
 struct Selection {
@@ -44,6 +46,7 @@ inline constexpr std::string_view gain_colouring = "landscape:gain";
 struct UiContext {
     EngineLink& engine;
     Host& host;
+    RunSet& runs; ///< every run of this window (ui/scene/runs/run_set.h); which is live, looked at, compared
     std::shared_ptr<const EngineStatus> status; ///< never null
     std::shared_ptr<const Recording> recording; ///< null before the first run
     int64_t steps = 0;                          ///< recording->steps() at the start of the frame

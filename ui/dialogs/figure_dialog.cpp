@@ -104,7 +104,7 @@ private:
         ImGui::SetNextItemWidth(em * 18);
         if (ImGui::BeginCombo("##of", kinds[m_kind].words)) {
             for (size_t i = 0; i < kinds.size(); ++i)
-                if ((i != compared || state.replaced) && ImGui::Selectable(kinds[i].words, m_kind == i))
+                if ((i != compared || state.runs.other()) && ImGui::Selectable(kinds[i].words, m_kind == i))
                     m_kind = i;
             ImGui::EndCombo();
         }
@@ -147,9 +147,13 @@ private:
             return FigureRun{run, fmt::format("{}, seed {}", config.policy.name, config.seed)};
         };
         request->runs.push_back(named(ctx.recording));
-        if (m_kind == compared && state.replaced) {
-            const auto other = state.replaced == ctx.recording ? ctx.engine.recording() : state.replaced;
-            if (other && other != ctx.recording) request->runs.push_back(named(other));
+        if (m_kind == compared) { // the ticked runs, else the one that was looked at before
+            std::vector<RunKey> others = state.runs.compared();
+            if (const auto other = state.runs.other(); others.empty() && other) others.push_back(*other);
+            for (const RunKey key : others) {
+                FigureRun& run = request->runs.emplace_back(named(state.runs.recording(key)));
+                if (state.runs.find(key)->named) run.name = state.runs.name(key);
+            }
         }
         request->plots = ctx.plots;
         request->signal = ctx.coloured_signal;

@@ -33,17 +33,16 @@ std::string brief(const std::exception& fault) {
     return error->problem() + (error->hint().empty() ? "" : "; " + error->hint());
 }
 
-/// Shows the newest run of a file.
+/// Shows the newest run of a file; the others are in the panel Runs.
 Work opening(ShellState& state, const fs::path& path) {
     return [path, &state](const std::atomic<bool>&) -> std::function<void()> {
         const auto runs = load_trace(path);
         if (runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
         const LandscapeOfFile found = landscape_of_file(path, *runs.back());
-        return [path, run = runs.back(), found, &state] {
-            state.landscapes.keep(run->info().id, found.landscape, run);
+        return [path, runs, found, &state] {
+            state.landscapes.keep(runs.back()->info().id, found.landscape, runs.back());
             if (!found.fault.empty()) state.say(Toasts::Level::error, found.fault);
-            state.trace = run;
-            state.trace_name = path.filename().string();
+            state.runs.add_file(runs, path.filename().string());
             state.ctx.select_step(std::nullopt);
         };
     };
@@ -218,9 +217,11 @@ public:
     }
 
 private:
-    [[nodiscard]] bool of_engine(const ShellState& state) const { return m_then_quit || !state.trace; }
+    [[nodiscard]] bool of_engine(const ShellState& state) const {
+        return m_then_quit || state.ctx.of_engine();
+    }
     void work_on(ShellState& state, const fs::path& path) override {
-        const auto recording = of_engine(state) ? state.ctx.engine.recording() : state.trace;
+        const auto recording = of_engine(state) ? state.ctx.engine.recording() : state.runs.away();
         if (!recording) return;
         start(state, "Saving " + path.filename().string(),
               [path, recording, steps = recording->steps(), quit = m_then_quit,

@@ -352,8 +352,7 @@ bool NewRunDialog::draw_start() {
     }
     if (begun) {
         m_state.unfinished_run.reset();
-        m_state.trace.reset();
-        m_state.trace_name.clear();
+        m_state.runs.look_live();
         m_state.ctx.select_step(std::nullopt);
         const RunConfig run = m_run.result();
         remember_pair(m_state.settings, run.mode == Mode::student ? "" : run.teacher_dir,

@@ -1,8 +1,10 @@
 #include "ui/base/value_format.h"
+#include "ui/context/branch.h"
 #include "ui/draw/candidates.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/widgets/offer_run.h"
 #include "ui/widgets/text_entry.h"
@@ -50,15 +52,10 @@ void InspectorPanel::group(const UiContext& ctx, int64_t step, SignalAbout about
 
 /// The candidates, and a word of one's own: either begins a branch in which this step chooses it.
 void InspectorPanel::draw_branch(UiContext& ctx, int64_t step, int32_t chosen) {
-    const EngineState state = ctx.status->state;
-    const bool can =
-        ctx.of_engine() && chosen >= 0 &&
-        (state == EngineState::running || state == EngineState::paused || state == EngineState::finished);
+    const auto run = ctx.runs.looked_at();
+    const bool can = run && chosen >= 0 && why_no_branch(ctx, *run, step - 1).empty();
     const auto branch = [&](command::GiveTokens give) {
-        ctx.engine.send(command::Rewind{step - 1});
-        ctx.engine.send(std::move(give));
-        ctx.engine.send(command::Resume{});
-        ctx.select_step(std::nullopt);
+        branch_at(ctx, *run, step - 1, std::move(give), true);
     };
     if (const auto picked = draw_candidates(ctx, step, chosen, can)) branch({.ids = {*picked}, .text = {}});
     if (!can) return;

@@ -41,6 +41,7 @@ public:
 [[nodiscard]] std::unique_ptr<Panel> make_performance_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_exactness_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_log_panel();
+[[nodiscard]] std::unique_ptr<Panel> make_runs_panel();
 [[nodiscard]] std::unique_ptr<Panel> make_timeline_panel();
 
 } // namespace refreshlab::ui

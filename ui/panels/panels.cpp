@@ -15,6 +15,7 @@ std::vector<std::unique_ptr<Panel>> make_panels() {
     panels.push_back(make_cache_panel());
     panels.push_back(make_distribution_panel());
     panels.push_back(make_events_panel());
+    panels.push_back(make_runs_panel());
     panels.push_back(make_performance_panel());
     panels.push_back(make_exactness_panel());
     panels.push_back(make_log_panel());

@@ -4,6 +4,7 @@
 #include "ui/draw/badge.h"
 #include "ui/draw/change_ticks.h"
 #include "ui/draw/plot/layer_choice.h"
+#include "ui/draw/plot/run_overlays.h"
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/rug.h"
 #include "ui/draw/text.h"
@@ -60,6 +61,7 @@ private:
 
     std::map<std::string, SignalPlot, std::less<>> m_plots; ///< by the signal's name
     SeriesSet m_series;
+    RunOverlays m_overlays;
     WhatIfPreview m_preview;
     ThresholdDrag m_drag;
     float m_left = 0, m_width = 0; ///< of the plot areas in the last frame: the lane stands above them
@@ -181,7 +183,9 @@ void SignalsPanel::ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& p
 
 void SignalsPanel::draw(UiContext& ctx) {
     m_series.begin_frame(ctx.recording, ctx.steps);
+    m_overlays.begin_frame(ctx);
     PlotStack stack{m_series, m_preview, m_drag};
+    stack.overlays = &m_overlays;
     stack.fit = ctx.time.fit_request;
     stack.left = m_left;
     stack.width = m_width;
@@ -201,6 +205,7 @@ void SignalsPanel::draw(UiContext& ctx) {
         return;
     }
     ask_what_if(ctx, plots);
+    m_overlays.draw_legend(ctx);
     const float badges = std::round(ImGui::GetFontSize() * 1.25F);
     const bool many = ctx.recording && ctx.recording->refreshes().size() >= many_refreshes;
     const float rug = many ? std::round(ImGui::GetFontSize() * 0.75F) : 0;

@@ -67,6 +67,14 @@ std::optional<int64_t> refresh_beside(const UiContext& ctx, bool forward) {
     return found;
 }
 
+/// The engine's run stays beside the one that takes its place.
+void compare_with_live(ShellState& state) {
+    const auto live = state.runs.live();
+    if (live && state.ctx.engine.recording() && state.ctx.engine.recording()->steps() > 0)
+        state.runs.tick(*live, true);
+    state.runs.look_live();
+}
+
 /// It can refresh by itself.
 bool refreshes(const RefreshPolicy& policy) {
     return std::ranges::any_of(policy.triggers, &Trigger::enabled);
@@ -144,10 +152,11 @@ std::vector<Action> course_actions(ShellState& state) {
                     },
                     [&state](const UiContext& ctx) {
                         const bool can = has_session(ctx) || ctx.status->state == EngineState::finished;
-                        return can && !state.trace && rewind_target(ctx).has_value();
+                        return can && !state.runs.away() && rewind_target(ctx).has_value();
                     },
                     [&state](const UiContext& ctx) {
-                        if (state.trace) return std::string("A trace from a file has no session to rewind");
+                        if (state.runs.away())
+                            return std::string("The engine has another run: branch here in the panel Runs");
                         if (!rewind_target(ctx))
                             return std::string("Select a step first: click a token or a plot");
                         return why_no_session(ctx);
@@ -178,6 +187,7 @@ std::vector<Action> course_actions(ShellState& state) {
              }
              state.wanted_running = std::nullopt;
              ctx.select_step(std::nullopt);
+             compare_with_live(state);
              ctx.engine.send(command::StartRun{run});
          },
          [&state](const UiContext& ctx) {
@@ -327,31 +337,28 @@ std::vector<Action> file_actions(ShellState& state) {
                     ImGuiMod_Ctrl | ImGuiKey_O,
                     [&state](UiContext&) { state.dialog = make_open_trace_dialog(state); }});
     list.push_back({"file.close_trace", "File", "Close trace",
-                    "Goes back from a trace to the engine's own run.", 0,
+                    "Goes back to the engine's own run; the panel Runs keeps the trace.", 0,
                     [&state](UiContext& ctx) {
-                        state.trace.reset();
-                        state.trace_name.clear();
+                        state.runs.look_live();
                         ctx.select_step(std::nullopt);
                     },
-                    [&state](const UiContext&) { return state.trace != nullptr; },
+                    [&state](const UiContext&) { return state.runs.away() != nullptr; },
                     [](const UiContext&) { return std::string("No trace is open"); }});
     list.push_back({"file.save_trace", "File", "Save trace...",
                     "Saves the recording that is shown, to open it again later.", ImGuiMod_Ctrl | ImGuiKey_S,
                     [&state](UiContext&) { state.dialog = make_save_trace_dialog(state); }, has_recording,
                     why});
-    list.push_back(
-        {"file.run_before", "File", "Show the run before",
-         "Shows the run that the present one replaced, to look at it or to save it; once more goes back.",
-         ImGuiKey_B,
-         [&state](UiContext& ctx) {
-             const bool shown = state.trace == state.replaced;
-             state.trace = shown ? nullptr : state.replaced;
-             state.trace_name = shown ? "" : "the run before";
-             ctx.select_step(std::nullopt);
-         },
-         [&state](const UiContext&) { return state.replaced != nullptr; },
-         [](const UiContext&) { return std::string("No run has been replaced yet"); },
-         [&state](const UiContext&) { return state.replaced && state.trace == state.replaced; }});
+    list.push_back({"file.run_before", "File", "Show the other run",
+                    "Shows the next run that is ticked in Runs, without any the one that was looked at "
+                    "before; once more goes "
+                    "back. Step and view stay: so Cache and Attention of two runs blink.",
+                    ImGuiKey_B,
+                    [&state](UiContext&) {
+                        if (const auto other = state.runs.other()) state.runs.look_at(*other);
+                    },
+                    [&state](const UiContext&) { return state.runs.other().has_value(); },
+                    [](const UiContext&) { return std::string("There is no other run yet"); },
+                    [&state](const UiContext&) { return state.runs.away() != nullptr; }});
     list.push_back({"export.picture", "File", "Save picture...", "Saves a PNG of the window or of one panel.",
                     ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_E,
                     [&state](UiContext&) { state.dialog = make_picture_dialog(state); }});

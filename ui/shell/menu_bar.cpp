@@ -42,9 +42,9 @@ struct Piece {
 std::vector<Piece> pair_summary(const ShellState& state) {
     const EngineStatus& status = *state.ctx.status;
     std::vector<Piece> pieces;
-    if (state.trace) {
-        const RunInfo& info = state.trace->info();
-        pieces.push_back({state.trace_name, true});
+    if (const auto shown = state.runs.away()) {
+        const RunInfo& info = shown->info();
+        pieces.push_back({state.runs.name(*state.runs.looked_at()), true});
         pieces.push_back({pair_name(info.config.teacher_dir, info.config.student_dir), true});
         pieces.push_back({mode_name(info.config.mode)});
         pieces.push_back({upper(info.device) + " " + info.dtype});

@@ -103,8 +103,10 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording, const std
                            const LandscapeOfFile& landscape) {
     if (recording) m_impl->state.landscapes.keep(recording->info().id, landscape.landscape, recording);
     if (!landscape.fault.empty()) m_impl->state.say(Toasts::Level::error, landscape.fault);
-    m_impl->state.trace = std::move(recording);
-    m_impl->state.trace_name = m_impl->state.trace ? name : "";
+    if (recording)
+        m_impl->state.runs.add_file(recording, name);
+    else
+        m_impl->state.runs.look_live();
     m_impl->state.ctx.select_step(std::nullopt);
 }
 

@@ -15,26 +15,15 @@
 
 namespace refreshlab::ui {
 
-/// The engine has another run: the one before stays at hand.
-void Shell::Impl::keep_replaced(const std::shared_ptr<const Recording>& live) {
-    const auto before = std::exchange(state.engine_recording, live);
-    if (!before) {
-        if (live && state.options.starts_a_run && live->info().parent_id.empty())
-            state.own_run = live->info().id;
-        return;
-    }
-    // A branch from the newest step has everything that its parent had.
-    const bool whole =
-        live && live->info().parent_id == before->info().id && live->info().fork_step >= before->steps();
-    if (before->steps() > 0 && !whole) state.replaced = before;
-}
-
 void Shell::Impl::begin_frame() {
     UiContext& ctx = state.ctx;
     ctx.status = ctx.engine.status();
     const auto live = ctx.engine.recording();
-    if (live != state.engine_recording) keep_replaced(live);
-    ctx.recording = state.trace ? state.trace : live;
+    if (live && !state.runs.live() && state.options.starts_a_run && live->info().parent_id.empty())
+        state.own_run = live->info().id;
+    state.runs.update(live);
+    const auto away = state.runs.away();
+    ctx.recording = away ? away : live;
     const int64_t steps_before = std::exchange(ctx.steps, ctx.recording ? ctx.recording->steps() : 0);
     ctx.hovered_step = std::exchange(ctx.next_hovered_step, std::nullopt);
     ctx.landmarks.clear();
@@ -55,22 +44,25 @@ void Shell::Impl::begin_recording() {
     // A rewind keeps what was selected as far as the branch has it; another run starts afresh.
     const bool branch =
         ctx.recording && last_recording && ctx.recording->info().parent_id == last_recording->info().id;
-    if (!branch && last_recording)
+    const bool flipped = state.runs.take_flip();
+    if (!branch && !flipped && last_recording)
         ctx.selection = {};
     else if (ctx.selection.step && *ctx.selection.step > ctx.steps)
         ctx.selection.step.reset();
     ctx.hovered_step.reset();
     ctx.playback.stop();
     ctx.changes.clear();
-    ctx.time.follow = true;
-    ctx.time.seen_steps = 0;
+    if (!flipped) {
+        ctx.time.follow = true;
+        ctx.time.seen_steps = 0;
+    }
     state.refreshes_when_asked.reset();
     state.counted_steps = 0;
     // Commands that a branch shares with its parent are in the log already; those of an opened trace come too late.
-    logged_commands = !ctx.recording ? 0
-                      : state.trace  ? ctx.recording->commands().size()
-                      : branch       ? ctx.recording->inherited().commands
-                                     : 0;
+    logged_commands = !ctx.recording      ? 0
+                      : state.runs.away() ? ctx.recording->commands().size()
+                      : branch            ? ctx.recording->inherited().commands
+                                          : 0;
     state.decode_ms = state.refresh_ms = 0;
     last_recording = ctx.recording;
     for (const auto& panel : state.panels)
@@ -152,8 +144,9 @@ void Shell::Impl::log_rows_read() {
 /// At the first start the demonstration begins anew, until somebody touches a key or a button.
 void Shell::Impl::show_again() {
     UiContext& ctx = state.ctx;
-    const bool over = ctx.first_start_hints && state.options.starts_a_run && !state.trace && ctx.recording &&
-                      ctx.status->state == EngineState::finished && ctx.recording->info().id == state.own_run;
+    const bool over = ctx.first_start_hints && state.options.starts_a_run && ctx.of_engine() &&
+                      ctx.recording && ctx.status->state == EngineState::finished &&
+                      ctx.recording->info().id == state.own_run;
     if (!over) {
         over_since = -1;
         return;
@@ -163,6 +156,7 @@ void Shell::Impl::show_again() {
     ctx.host.keep_awake(1);
     if (ImGui::GetTime() - over_since < rest_s) return;
     over_since = -1;
+    state.runs.forget_live_when_left();
     ctx.engine.send(command::StartRun{ctx.drafts.config()});
 }
 

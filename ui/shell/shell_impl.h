@@ -35,7 +35,6 @@ struct Shell::Impl {
     void draw_enlarged();
     // shell_engine.cpp
     void begin_frame();
-    void keep_replaced(const std::shared_ptr<const Recording>& live);
     void begin_recording();
     void watch_engine();
     void log_rows_read();

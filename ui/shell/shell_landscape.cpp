@@ -13,13 +13,10 @@ namespace refreshlab::ui {
 void Shell::Impl::watch_landscape() {
     UiContext& ctx = state.ctx;
     if (const auto& told = ctx.status->landscape) {
-        const auto is = [&](const std::shared_ptr<const Recording>& run) {
-            return run && run->info().id == told->run_id;
-        };
-        state.landscapes.keep(told->run_id, told->landscape,
-                              is(state.engine_recording) ? state.engine_recording
-                              : is(state.replaced)       ? state.replaced
-                                                         : nullptr);
+        const RunNode* run = state.runs.tree().find_id(told->run_id);
+        const auto recording = run ? state.runs.recording(run->key) : nullptr;
+        const bool same = recording && recording->info().id == told->run_id;
+        state.landscapes.keep(told->run_id, told->landscape, same ? recording : nullptr);
     }
     const auto landscape = state.landscapes.of(ctx.recording, ctx.steps);
     if (landscape != ctx.landscape) ctx.best_schedule.reset();
@@ -51,10 +48,7 @@ void run_on_text(ShellState& state, RefreshPolicy policy) {
     ctx.select_step(std::nullopt);
     RunConfig run =
         reading_run(ctx.recording->info().config, ctx.landscape->info().tokens, std::move(policy));
-    if (state.trace) { // the comparison is with what the window shows: the new run is the engine's
-        state.trace.reset();
-        state.trace_name.clear();
-    }
+    state.runs.look_live(); // the comparison is with what the window shows: the new run is the engine's
     ctx.engine.send(command::StartRun{std::move(run)});
 }
 
@@ -71,10 +65,10 @@ std::vector<Action> make_landscape_actions(ShellState& state) {
              state.focus_panel = "Landscape";
          },
          [&state](const UiContext& ctx) {
-             return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, !state.trace).empty();
+             return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine()).empty();
          },
          [&state](const UiContext& ctx) {
-             return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, !state.trace);
+             return why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
          }});
     list.push_back({"landscape.run_best", "Run", "Run the best schedule",
                     "Reads the same text again with the refreshes of the best schedule that Landscape shows.",

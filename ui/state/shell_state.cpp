@@ -16,6 +16,7 @@ namespace refreshlab::ui {
 ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_options)
     : ctx{.engine = engine,
           .host = host,
+          .runs = runs,
           .status = engine.status(),
           .recording = nullptr,
           .steps = 0,

@@ -3,6 +3,7 @@
 #include "ui/context/context.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/staircases.h"
+#include "ui/scene/runs/run_set.h"
 #include "ui/state/action.h"
 #include "ui/state/settings.h"
 #include "ui/state/shell_options.h"
@@ -60,6 +61,7 @@ struct ShellState {
     ShellState(const ShellState&) = delete;
     ShellState& operator=(const ShellState&) = delete;
 
+    RunSet runs; ///< before the context, which refers to it
     UiContext ctx;
     ShellOptions options;
     Settings settings;
@@ -89,16 +91,10 @@ struct ShellState {
     std::vector<Job> jobs;
     std::vector<std::future<void>> orphans; ///< what a dialog that is gone still waits for
 
-    std::shared_ptr<const Recording> trace; ///< shown instead of the engine's recording
-    std::string trace_name;
-
-    // What became of the engine's recordings. In a demonstration one key replaces a run, often many times, so the
-    // window does not ask. The replaced run stays, and can be shown and saved until the next one is replaced (undo
-    // rather than "are you sure", reference/ui.md, 2). Closing the window is the one step without a way back: there it
-    // asks, once. The other choice was to write a copy without asking. It would delay the closing by the time the bytes
-    // take (attention of a long run: gigabytes), for runs that mostly nobody wants.
-    std::shared_ptr<const Recording> engine_recording; ///< of the last frame
-    std::shared_ptr<const Recording> replaced;         ///< the one before it, if it had a step
+    // In a demonstration one key replaces a run, often many times, so the window does not ask. The replaced run stays in
+    // `runs`, and can be shown and saved (undo rather than "are you sure", reference/ui.md, 2). Closing the window is the
+    // one step without a way back: there it asks, once. The other choice was to write a copy without asking. It would delay
+    // the closing by the time the bytes take (attention of a long run: gigabytes), for runs that mostly nobody wants.
     std::map<std::string, int64_t, std::less<>>
         saved_steps;     ///< by run id: so many are in a file of the person's
     std::string own_run; ///< id of the run that the program started by itself, as it will the next time

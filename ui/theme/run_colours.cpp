@@ -1,6 +1,9 @@
 #include "ui/theme/run_colours.h"
 
 #include "ui/scene/marks/refresh_marks.h"
+
+#include <array>
+
 namespace refreshlab::ui {
 
 Colour origin_colour(const Theme& theme, Origin origin) {
@@ -19,6 +22,19 @@ Colour origin_colour(const Theme& theme, Origin origin) {
         break;
     }
     return 0;
+}
+
+Colour run_colour(const Theme& theme, uint32_t colour) {
+    // Okabe-Ito, yellow last; its dark blue is not read on a dark ground, and its yellow and sky blue not on a white one.
+    constexpr std::array on_dark = {rgba(230, 159, 0),   rgba(86, 180, 233), rgba(0, 190, 140),
+                                    rgba(204, 121, 167), rgba(236, 112, 54), rgba(110, 140, 255),
+                                    rgba(190, 196, 205), rgba(240, 228, 66)};
+    constexpr std::array on_light = {rgba(190, 125, 0),  rgba(0, 114, 178), rgba(0, 128, 92),
+                                     rgba(176, 80, 136), rgba(200, 80, 0),  rgba(80, 70, 190),
+                                     rgba(96, 100, 108), rgba(140, 128, 0)};
+    const auto& colours = theme.dark ? on_dark : on_light;
+    static_assert(on_dark.size() == run_colours && on_light.size() == run_colours);
+    return colours[colour % run_colours];
 }
 
 Colour marker_colour(const Theme& theme, const RefreshEvent& event) {

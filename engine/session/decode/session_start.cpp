@@ -265,7 +265,7 @@ std::vector<PublishedSignal> DecodeSession::Impl::publish() {
 
 RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     RunInfo info;
-    info.id = new_run_id();
+    info.id = text.run_id.empty() ? new_run_id() : text.run_id;
     info.config = config;
     info.rendered_prompt = text.prompt.text;
     info.prompt_ids = prompt();

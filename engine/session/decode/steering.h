@@ -14,13 +14,6 @@ namespace refreshlab {
 class DecodeSession;
 class Recording;
 
-/// A command with its step: it is applied after boundary step - 1, so step `step` is the first that feels it and a refresh
-/// by hand comes at boundary `step`. A recording logs the same number.
-struct TimedCommand {
-    int64_t step = 1;
-    Command command;
-};
-
 /// Reads [{"step": 40, "command": {"command": "refresh_now"}}, ...], the form of "commands" in an exported meta.json; sorted
 /// by step, those of one step stay in their order. Throws Error{bad_input} naming `what`, the entry and the field: also for
 /// commands that do not act on a run that goes on (start_run, pause, resume, step, stop, rewind, check_exactness).

@@ -12,11 +12,15 @@ namespace refreshlab {
 
 Execution replay_execution(const RunInfo& recorded) {
     // A trace that does not say what ran may still say what was asked for.
-    const auto isa = kernels::parse_isa(recorded.kernel_set.empty() ? to_string(recorded.config.kernels)
-                                                                    : std::string_view(recorded.kernel_set));
+    return replay_execution(recorded.config.threads, recorded.kernel_set.empty()
+                                                         ? to_string(recorded.config.kernels)
+                                                         : std::string_view(recorded.kernel_set));
+}
+
+Execution replay_execution(int32_t threads, std::string_view kernel_set) {
+    const auto isa = kernels::parse_isa(kernel_set);
     return std::make_shared<const kernels::ExecutionContext>(
-        kernels::threads_for(recorded.config.threads),
-        isa && kernels::is_available(*isa) ? *isa : kernels::widest_isa());
+        kernels::threads_for(threads), isa && kernels::is_available(*isa) ? *isa : kernels::widest_isa());
 }
 
 std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair,

@@ -3,13 +3,18 @@
 #include "engine/record/recording/recording.h"
 #include "engine/session/pair/model_pair.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace refreshlab {
 
 /// Threads and kernel set for running a recorded run again: the recorded set where this processor has it, else the widest.
 [[nodiscard]] Execution replay_execution(const RunInfo& recorded);
+
+/// The same by what a command says: threads that were asked for, and the set.
+[[nodiscard]] Execution replay_execution(int32_t threads, std::string_view kernel_set);
 
 /// Runs a trace again from its configuration and command log, as far as it was recorded. Throws Error if the models are
 /// missing.

@@ -77,6 +77,11 @@ void RunDriver::apply_due() {
     }
 }
 
+void RunDriver::record_into(TraceStore& trace) {
+    m_trace = &trace;
+    m_trace->attach(recording());
+}
+
 void RunDriver::rewind(int64_t step) {
     m_session->rewind(step);
     if (m_trace != nullptr) m_trace->attach(recording());

@@ -67,6 +67,8 @@ public:
     void apply(const Command& command);
     /// The request's commands that come before the next step; step() does this by itself.
     void apply_due();
+    /// From now on into this trace; the request had none.
+    void record_into(TraceStore& trace);
     /// DecodeSession::rewind(): goes on as a branch, with a recording of its own, in the same trace.
     void rewind(int64_t step);
 

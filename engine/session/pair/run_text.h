@@ -4,6 +4,7 @@
 #include "engine/text/prompt_text.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace refreshlab {
@@ -24,6 +25,8 @@ struct ModelPair;
 struct RunText {
     PromptText prompt;
     std::vector<int32_t> given; ///< y_1, y_2, ... of a given text; empty: tokens are drawn
+    /// Of a recorded run that is made again, and whose branches are its own; empty: a run of its own.
+    std::string run_id = {};
 
     /// N at most: max_tokens, or the given text's length if that is less.
     [[nodiscard]] int64_t limit(const RunConfig& config) const;

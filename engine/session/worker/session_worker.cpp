@@ -5,84 +5,18 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/control/parameters.h"
 #include "engine/landscape/landscape_store.h"
-#include "engine/record/trace/trace_store.h"
-#include "engine/session/driver/run_driver.h"
 #include "engine/session/exactness/exactness.h"
-#include "engine/session/landscape/compute_landscape.h"
-#include "engine/session/pair/run_text.h"
 #include "engine/session/worker/outlook.h"
+#include "engine/session/worker/session_worker_impl.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <variant>
 
 namespace refreshlab {
-
-struct SessionWorker::Impl {
-    // --- shared; the mutex protects the three pointers, held for a copy ---
-    mutable std::mutex mutex;
-    std::shared_ptr<const EngineStatus> published = std::make_shared<EngineStatus>();
-    std::shared_ptr<const Recording> published_recording;
-    std::weak_ptr<const ModelPair>
-        published_pair;    ///< weak: it must not hold weights that the thread gives up
-    std::mutex wake_mutex; ///< held while `wake` is called, so that on_news() can take it away for good
-    std::function<void()> wake;
-    CommandQueue queue;
-    MemoryQuery available;
-    std::function<void()> prefilled; ///< see the constructor
-    // Ticket of the newest Stop, and the destructor's word: written by any thread, read by the progress callbacks of a start
-    // or a check that is under way.
-    std::atomic<uint64_t> newest_stop{0};
-    std::atomic<bool> closing{false};
-
-    // --- decode thread only ---
-    std::unique_ptr<TraceStore> trace;
-    std::filesystem::path trace_path;
-    std::shared_ptr<const ModelPair> pair;
-    std::unique_ptr<RunDriver> run;
-    EngineStatus now;
-    bool running = false;
-    int64_t steps_left = 0; ///< of a Step command; 0 = until paused
-    uint64_t handling = 0;  ///< ticket of the command that is being carried out
-    uint64_t spent_stop =
-        0; ///< this Stop and those before it have given up a start or a check, and end no run
-    using Clock = std::chrono::steady_clock;
-    Clock::time_point due{};                         ///< of the next step, where the run has a pace
-    std::unique_ptr<LandscapeComputation> landscape; ///< under way; null: none is
-    Clock::time_point landscape_began{}, landscape_told{}, landscape_stored{};
-    size_t landscape_rows_stored = 0;
-    std::thread thread;
-
-    void loop();
-    [[nodiscard]] std::optional<CommandQueue::Taken> next_command();
-    [[nodiscard]] Clock::duration period() const;
-    void handle(const Command& command);
-    void start_run(const RunConfig& config, bool paused);
-    void make_room(PreparedRun& next);
-    void check(const ExactnessOptions& options);
-    /// No Stop has come since the command that is being carried out, and nobody closes the worker.
-    [[nodiscard]] bool goes_on() const { return newest_stop.load() <= handling && !closing.load(); }
-    void note_stop(uint64_t ticket);
-    void make_step();
-    void begin_landscape(const command::ComputeLandscape& asked);
-    void step_landscape();
-    void end_landscape();
-    void drop_landscape();
-    void tell_landscape();
-    void store_rows();
-    void publish_recording();
-    void set_state(EngineState state, std::string message = {}, double progress = 0);
-    void publish();
-    void report(const std::string& error);
-    void update_speed();
-};
 
 void SessionWorker::Impl::publish() {
     now.queued_commands = queue.size();
@@ -138,102 +72,6 @@ void SessionWorker::Impl::update_speed() {
     if (last <= first) return;
     const double ms = recording.step(last).arrival_ms - recording.step(first).arrival_ms;
     if (ms > 0) now.tokens_per_second = 1000.0 * static_cast<double>(last - first) / ms;
-}
-
-/// Throws as require_memory() if the run cannot fit even when everything that it replaces is given up; then nothing has been.
-void SessionWorker::Impl::make_room(PreparedRun& next) {
-    const auto fits = [&] {
-        return std::all_of(next.memory.begin(), next.memory.end(),
-                           [](const MemoryEstimate& estimate) { return estimate.fits(); });
-    };
-    if (fits()) return;
-    const auto gain = [&](const at::Device& device, int64_t bytes) {
-        for (MemoryEstimate& estimate : next.memory) {
-            if (estimate.device == device.str() && estimate.available) *estimate.available += bytes;
-        }
-    };
-    if (run) {
-        const DecodeSession& session = run->session();
-        for (const auto& [cache, model] : {std::pair(session.teacher_cache(), pair->teacher.get()),
-                                           std::pair(session.student_cache(), pair->student.get())}) {
-            if (cache == nullptr) continue;
-            // On the CPU pages that were never written were never taken.
-            const bool cpu = model->device().is_cpu();
-            gain(model->device(), cpu ? cache->bytes_used() : cache->bytes_reserved());
-        }
-    }
-    if (pair && next.pair != pair) {
-        for (const auto& model : {pair->teacher, pair->student}) {
-            const bool kept =
-                next.text_side && (next.text_side->teacher == model || next.text_side->student == model);
-            if (model && !kept) gain(model->device(), model->weight_bytes());
-        }
-    }
-    require_memory(next.memory);
-    run.reset();
-    now.cache_bytes_used = now.cache_bytes_reserved = 0;
-    if (next.pair != pair) pair.reset();
-}
-
-void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
-    // What runs now is given up only when the new run stands (or make_room() had to): a cancelled or failed start restores it.
-    const EngineState before = now.state;
-    const RunConfig applied_before = now.applied;
-    const bool had_run = run != nullptr;
-    try {
-        check_run(config);
-        now.applied = config;
-        if (!pair || !pair_serves(*pair, config)) set_state(EngineState::loading, "loading models");
-        PreparedRun next = prepare_run(config, pair, available);
-        make_room(next);
-        load_models(next, config, [this](double fraction, const std::string& what) {
-            set_state(EngineState::loading, what, fraction);
-            return goes_on();
-        });
-        set_state(EngineState::prefilling, "prefilling the prompt");
-        auto started = std::make_unique<RunDriver>(RunRequest{.pair = next.pair,
-                                                              .config = config,
-                                                              .text = next.text,
-                                                              .execution = next.execution,
-                                                              .trace = trace.get()},
-                                                   [this](double fraction) {
-                                                       set_state(EngineState::prefilling,
-                                                                 "prefilling the prompt", fraction);
-                                                       return goes_on();
-                                                   });
-        if (prefilled) prefilled();
-        pair = std::move(next.pair);
-        run = std::move(started);
-    } catch (...) {
-        spent_stop =
-            newest_stop.load(); // a Stop that came meanwhile meant this start, not the run that stands
-        now.applied = applied_before;
-        now.message.clear();
-        if (run) {
-            now.state = before == EngineState::running ? EngineState::paused : before;
-        } else if (had_run) {
-            now.state = EngineState::failed;
-            now.message = "the run had to make room for one that did not start";
-        } else {
-            now.state = EngineState::idle;
-        }
-        running = false;
-        throw;
-    }
-    now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
-    now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
-    now.pair = pair->facts;
-    now.derived = pair->derived;
-    now.rebuild_mode = pair->geometry_difference.has_value();
-    const RunInfo& info = run->recording()->info();
-    now.note = info.note;
-    now.prefill_ms = info.prefill_ms;
-    now.ttft_ms = info.ttft_ms;
-    now.tokens_per_second = 0;
-    publish_recording();
-    running = !run->finished() && !paused;
-    steps_left = 0;
-    set_state(run->finished() ? EngineState::finished : paused ? EngineState::paused : EngineState::running);
 }
 
 void SessionWorker::Impl::check(const ExactnessOptions& options) {
@@ -350,6 +188,7 @@ namespace {
 /// The run moves, or the models are wanted for something else.
 bool ends_landscape(const Command& command) {
     return std::holds_alternative<command::StartRun>(command) ||
+           std::holds_alternative<command::Rebuild>(command) ||
            std::holds_alternative<command::Resume>(command) ||
            std::holds_alternative<command::Step>(command) || std::holds_alternative<command::Stop>(command) ||
            std::holds_alternative<command::Rewind>(command) ||
@@ -378,6 +217,8 @@ void SessionWorker::Impl::handle(const Command& command) {
             using C = std::decay_t<decltype(c)>;
             if constexpr (std::is_same_v<C, command::StartRun>) {
                 start_run(c.config, c.paused);
+            } else if constexpr (std::is_same_v<C, command::Rebuild>) {
+                rebuild(c);
             } else if constexpr (std::is_same_v<C, command::Pause>) {
                 running = false;
                 if (now.state == EngineState::running) now.state = EngineState::paused;
@@ -497,8 +338,9 @@ void SessionWorker::Impl::loop() {
             problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
         } catch (const std::bad_alloc&) {
             problem = "out of memory; try a shorter context or a smaller model";
-            refused = of_landscape || (taken && std::holds_alternative<command::StartRun>(
-                                                    taken->command)); // the run before it stands
+            const bool starts = taken && (std::holds_alternative<command::StartRun>(taken->command) ||
+                                          std::holds_alternative<command::Rebuild>(taken->command));
+            refused = of_landscape || starts; // the run before it stands
         } catch (const std::exception& e) {
             problem = std::string("internal error: ") + e.what();
         }

@@ -145,20 +145,29 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
     std::mt19937 random(seed);
     RefreshPolicy below_zero = preset_policy("kl");
     below_zero.triggers[0].threshold = -1; // the log of a run that was made in code must replay
-    const std::vector<Command> commands = {command::StartRun{random_config(random)},
-                                           command::Pause{},
-                                           command::Resume{},
-                                           command::Step{17},
-                                           command::Stop{},
-                                           command::RefreshNow{},
-                                           command::Rewind{123456789012},
-                                           command::SetParameter{"entropy.threshold", "5.2"},
-                                           command::SetPolicy{below_zero},
-                                           command::RequestAttention{77, true},
-                                           command::CheckExactness{},
-                                           command::SetPace{12.5},
-                                           command::GiveTokens{{3, 4}, " slate"},
-                                           command::ComputeLandscape{"entropy_bits", 4}};
+    const std::vector<Command> commands = {
+        command::StartRun{random_config(random)},
+        command::Pause{},
+        command::Resume{},
+        command::Step{17},
+        command::Stop{},
+        command::RefreshNow{},
+        command::Rewind{123456789012},
+        command::SetParameter{"entropy.threshold", "5.2"},
+        command::SetPolicy{below_zero},
+        command::RequestAttention{77, true},
+        command::CheckExactness{},
+        command::SetPace{12.5},
+        command::GiveTokens{{3, 4}, " slate"},
+        command::ComputeLandscape{"entropy_bits", 4},
+        command::Rebuild{"00ff",
+                         random_config(random),
+                         "<p>",
+                         {1, 2},
+                         "avx2",
+                         {{3, command::GiveTokens{{5}, {}}}, {4, command::SetPolicy{below_zero}}},
+                         {7, 8, 9},
+                         2}};
     CHECK(commands.size() == std::variant_size_v<Command>);
     for (const Command& command : commands) {
         const json written = to_json(command);
@@ -192,6 +201,12 @@ TEST_CASE("broken commands are refused with the key", "[control]") {
                ContainsSubstring("step: must be a whole number"));
     CHECK_THAT(command_error(R"({"command": "step", "steps": 0})"), ContainsSubstring("steps"));
     CHECK_THAT(command_error(R"({"command": "start_run"})"), ContainsSubstring("config: missing"));
+    CHECK_THAT(command_error(R"({"command": "rebuild", "run_id": "a", "config": {}, "prompt_ids": [1],
+                                 "tokens": [1, 2], "steps": 1, "commands": [{"step": 1, "command": {"command": "rebuild"}}]})"),
+               ContainsSubstring("does not act on a run that goes on"));
+    CHECK_THAT(command_error(R"({"command": "rebuild", "run_id": "a", "config": {}, "prompt_ids": [-1],
+                                 "tokens": [1, 2], "steps": 1})"),
+               ContainsSubstring("prompt_ids: must be a list of token ids"));
     CHECK_THAT(command_error(R"({"command": "set_policy", "policy": {"name": 1}})"),
                ContainsSubstring("name"));
 }

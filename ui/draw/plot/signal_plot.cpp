@@ -81,6 +81,7 @@ std::vector<ThresholdLine> SignalPlot::threshold_lines_here(const UiContext& ctx
 
 void SignalPlot::forget_run() {
     m_strip.clear();
+    m_differences.clear();
     m_auto_y = true;
     m_box_from.reset();
     m_pressed = false;
@@ -98,8 +99,7 @@ void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines&
         thresholds.push_back(line.value);
     const int64_t vocab = ctx.recording ? ctx.recording->info().vocab_size : ctx.status->student.vocab_size;
     const ValueRange usual = usual_range(info(), vocab);
-    fit_axis(m_axis, ctx.plots.of(info().name).scale,
-             stack.series.seen(m_signal, ctx.time.x_min, ctx.time.x_max, m_pick), thresholds, usual);
+    fit_axis(m_axis, ctx.plots.of(info().name).scale, seen_of_all(ctx, stack), thresholds, usual);
     const float room = ImGui::GetFontSize() * 0.3F; // a curve is less than a tenth of it thick
     clear_floor(m_axis, usual, static_cast<double>(room / std::max(height, 4 * room)));
 }
@@ -121,6 +121,11 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     m_header_button = 0;
     const Lines lines = threshold_lines_here(ctx);
     draw_header(ctx, stack, lines);
+    const ImVec2 below_header = ImGui::GetCursorScreenPos();
+    const size_t strips = num_strips(stack, height);
+    const float strips_height = strips > 0 ? strip_height() * static_cast<float>(strips) + 2 : 0;
+    ImGui::SetCursorScreenPos({below_header.x, below_header.y + strips_height});
+    height -= strips_height;
     for (const ThresholdLine& line : lines)
         stack.gutter = std::max(stack.gutter, threshold_tag_width(line.value));
 
@@ -160,7 +165,9 @@ void SignalPlot::draw(UiContext& ctx, PlotStack& stack, float height, bool x_lab
     ImPlot::PopStyleVar(2);
     move_view(ctx, f);
     draw_tags(ctx, lines);
-    if (ctx.recording && ctx.steps > 0 && !has_data(stack.series)) draw_empty_hint(ctx);
+    draw_strips(ctx, stack, below_header, strips);
+    if (ctx.recording && ctx.steps > 0 && !has_data(stack.series) && seen_of_all(ctx, stack).finite == 0)
+        draw_empty_hint(ctx);
     if (menu) ImGui::OpenPopup("##plot menu");
     draw_menu(ctx, stack, lines);
     ImGui::PopID();
@@ -211,6 +218,7 @@ void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& li
 
     if (m_pick.strip) draw_strip(ctx, static_cast<double>(area.x));
     draw_refresh_lines(ctx, stack);
+    if (!m_pick.strip) draw_overlays(ctx, stack, static_cast<double>(area.x));
     if (!m_pick.strip) draw_curve(ctx, stack, static_cast<double>(area.x));
     draw_step_lines(ctx, stack);
     draw_thresholds(ctx, stack, lines);

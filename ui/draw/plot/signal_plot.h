@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/context/context.h"
+#include "ui/draw/plot/run_overlays.h"
 #include "ui/draw/plot/threshold_drag.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/value_axis.h"
@@ -11,9 +12,11 @@
 #include "ui/scene/policy/empty_hint.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/what_if_preview.h"
+#include "ui/scene/runs/run_difference.h"
 #include "ui/scene/series/series_set.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +35,7 @@ struct PlotStack {
     float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
     bool pressed_on_line = false; ///< this press belongs to a threshold line
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
+    RunOverlays* overlays = nullptr;               ///< ticked runs; null: a stack that shows none
     TipBox tips = {}; ///< all plots together, as in the last frame: tooltips keep off its middle
 };
 
@@ -81,8 +85,17 @@ private:
     // signal_plot_curve.cpp
     void draw_curve(UiContext& ctx, PlotStack& stack, double width_px);
     void draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px);
-    void draw_path(const UiContext& ctx);
-    void draw_placeless(UiContext& ctx);
+    void draw_path(Colour colour, float weight);
+    void draw_placeless(UiContext& ctx, Colour colour);
+    // signal_plot_overlays.cpp
+    [[nodiscard]] Colour curve_colour(const UiContext& ctx, const PlotStack& stack) const;
+    [[nodiscard]] SeriesSummary seen_of_all(const UiContext& ctx, PlotStack& stack) const;
+    void draw_overlays(UiContext& ctx, PlotStack& stack, double width_px);
+    [[nodiscard]] size_t num_strips(PlotStack& stack, float height) const;
+    void draw_strips(UiContext& ctx, PlotStack& stack, ImVec2 at, size_t strips);
+    [[nodiscard]] static float strip_height();
+    void strip_tooltip_of(UiContext& ctx, const DifferenceSeries& difference, const RunOverlay& run,
+                          double per_px, float left);
     // signal_plot_layers.cpp
     void draw_strip(UiContext& ctx, double width_px);
     void draw_strip_range(UiContext& ctx, ImVec2 at, float x, float right);
@@ -134,6 +147,7 @@ private:
     Landmarks::Box m_box;      ///< plot area of the last frame
     float m_header_button = 0; ///< width kept free at the right end of the header
     PlotPath m_path;
+    std::map<RunKey, DifferenceSeries> m_differences; ///< of ticked runs, against the one that is looked at
     std::vector<double> m_band_x, m_band_low, m_band_high;
 };
 

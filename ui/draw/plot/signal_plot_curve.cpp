@@ -17,8 +17,9 @@ void SignalPlot::draw_curve(UiContext& ctx, PlotStack& stack, double width_px) {
         if (const SeriesSet::Band* band = stack.series.band(m_signal)) draw_band(ctx, *band, width_px);
     decimate(stack.series.series(m_signal, m_pick), ctx.time.x_min, ctx.time.x_max, width_px, m_path);
     clip_to_axis(m_axis, m_path);
-    draw_path(ctx);
-    draw_placeless(ctx);
+    const Colour colour = curve_colour(ctx, stack);
+    draw_path(colour, 1.5F);
+    draw_placeless(ctx, colour);
 }
 
 void SignalPlot::draw_band(UiContext& ctx, const SeriesSet::Band& band, double width_px) {
@@ -49,8 +50,8 @@ void SignalPlot::draw_band(UiContext& ctx, const SeriesSet::Band& band, double w
     }
 }
 
-void SignalPlot::draw_path(const UiContext& ctx) {
-    const Colour colour = ctx.theme.signal(info().name);
+/// \param weight  of the line, pixels at the smallest type
+void SignalPlot::draw_path(Colour colour, float weight) {
     const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
     ImPlotSpec spec;
     spec.LineColor = ImGui::ColorConvertU32ToFloat4(with_alpha(colour, 0.45F));
@@ -59,12 +60,12 @@ void SignalPlot::draw_path(const UiContext& ctx) {
         ImPlot::PlotLine("##stair", m_path.stair_x.data(), m_path.stair_y.data(),
                          static_cast<int>(m_path.stair_x.size()), spec);
     spec.LineColor = ImGui::ColorConvertU32ToFloat4(colour);
-    spec.LineWeight = 1.5F * scale;
+    spec.LineWeight = weight * scale;
     if (!m_path.x.empty())
         ImPlot::PlotLine("##line", m_path.x.data(), m_path.y.data(), static_cast<int>(m_path.x.size()), spec);
     if (!m_path.marker_x.empty()) {
         spec.Marker = ImPlotMarker_Circle;
-        spec.MarkerSize = 3 * scale;
+        spec.MarkerSize = 2 * weight * scale;
         spec.MarkerFillColor = spec.MarkerLineColor = ImGui::ColorConvertU32ToFloat4(colour);
         ImPlot::PlotScatter("##points", m_path.marker_x.data(), m_path.marker_y.data(),
                             static_cast<int>(m_path.marker_x.size()), spec);
@@ -73,8 +74,7 @@ void SignalPlot::draw_path(const UiContext& ctx) {
 
 /// What has no place: NaN as ticks on the rug, infinities and values that a logarithm does not know as triangles at their
 /// edge.
-void SignalPlot::draw_placeless(UiContext& ctx) {
-    const Colour colour = ctx.theme.signal(info().name);
+void SignalPlot::draw_placeless(UiContext& ctx, Colour colour) {
     const float scale = std::max(1.0F, ImGui::GetFontSize() / 16);
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
@@ -132,7 +132,7 @@ void SignalPlot::draw_step_lines(UiContext& ctx, const PlotStack& stack) {
             const ImVec2 at =
                 ImPlot::PlotToPixels(static_cast<double>(*ctx.hovered_step), static_cast<double>(value));
             list->AddCircleFilled(at, 3.5F, ctx.theme.plot_background);
-            list->AddCircle(at, 3.5F, ctx.theme.signal(info().name), 0, 1.5F);
+            list->AddCircle(at, 3.5F, curve_colour(ctx, stack), 0, 1.5F);
         }
     }
     ImPlot::PopPlotClipRect();

@@ -3,6 +3,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/plot/signal_plot.h"
+#include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/signal_reading.h"
 #include "ui/scene/text/token_colours.h"
 #include "ui/widgets/widgets.h"
@@ -80,9 +81,14 @@ float SignalPlot::draw_run_again(UiContext& ctx, const ThresholdLine& moved, ImV
     const ImVec2 back = ImGui::GetCursorScreenPos();
     ImGui::SetCursorScreenPos({right - width, at.y + 2});
     ImGui::PushID(static_cast<int>(m_signal));
-    if (ImGui::SmallButton(fmt::format("{}###again", label).c_str())) ctx.run_action("run.restart");
+    if (ImGui::SmallButton(fmt::format("{}###again", label).c_str())) {
+        // The outcome beside the estimate: the run that it was made of stays in the plots.
+        if (const auto live = ctx.runs.live()) ctx.runs.tick(*live, true);
+        ctx.run_action("run.restart");
+    }
     ImGui::PopID();
-    ImGui::SetItemTooltip("The same prompt from the beginning, with the thresholds as they are now (Ctrl+R)");
+    ImGui::SetItemTooltip(
+        "The same prompt from the beginning, with the thresholds as they are now; this run stays beside it");
     ctx.landmarks.set(fmt::format("signals/run_again/{}", info().name),
                       {right - width, at.y + 2, width, ImGui::GetItemRectSize().y});
     ImGui::SetCursorScreenPos(back);

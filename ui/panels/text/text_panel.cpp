@@ -93,8 +93,16 @@ void TextPanel::draw(UiContext& ctx) {
     const Metrics m{font, std::round(font * 0.62F), std::round(font * 1.78F)};
     const float legend = ImGui::GetTextLineHeight() + ImGui::GetStyle().ItemSpacing.y;
     bool wants_menu = false;
+    m_comparing = m_compared.begin_frame(ctx);
+    if (m_comparing) m_compared.draw_headline(ctx);
+    // Two texts stand beside each other where lines stay long enough to be read, else one below the other.
+    const ImVec2 room = ImGui::GetContentRegionAvail();
+    const bool beside = m_comparing && (room.x > 44 * font || (room.y < 11 * font && room.x > 24 * font));
+    const float height = std::max(room.y - legend, 2 * font);
+    const float own_width = beside ? (room.x - font) / 2 : 0,
+                own_height = m_comparing && !beside ? std::round((height - font * 0.4F) / 2) : height;
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
-    if (ImGui::BeginChild("##text", {0, -legend}, ImGuiChildFlags_None)) {
+    if (ImGui::BeginChild("##text", {own_width, own_height}, ImGuiChildFlags_None)) {
         const float width = ImGui::GetWindowWidth() - ImGui::GetStyle().ScrollbarSize - 6;
         update_layout(ctx, std::max(width, font * 4), m);
         const float top = ImGui::GetWindowPos().y, bottom = top + ImGui::GetWindowHeight();
@@ -108,6 +116,7 @@ void TextPanel::draw(UiContext& ctx) {
         m_at_end = ImGui::GetScrollY() >= ImGui::GetScrollMaxY() - m.pitch;
     }
     ImGui::EndChild();
+    if (m_comparing) draw_compared(ctx, m, beside ? height : height - own_height - font * 0.4F, beside);
     ImGui::PopStyleVar();
     if (wants_menu) {
         m_menu_token = m_hovered_token;
@@ -118,6 +127,25 @@ void TextPanel::draw(UiContext& ctx) {
     else if (m_hovered_token > 0)
         token_tooltip(ctx, m_hovered_token);
     draw_legend(ctx);
+}
+
+/// The other run's text, beside or below, with a line between the two.
+void TextPanel::draw_compared(UiContext& ctx, const Metrics& m, float height, bool beside) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float gap = beside ? m.font : std::round(m.font * 0.4F);
+    if (beside) ImGui::SameLine(0, gap);
+    ImVec2 at = ImGui::GetCursorScreenPos();
+    if (!beside) {
+        at.y += gap - ImGui::GetStyle().ItemSpacing.y;
+        ImGui::SetCursorScreenPos(at);
+        list->AddLine({at.x, at.y - gap / 2}, {at.x + ImGui::GetContentRegionAvail().x, at.y - gap / 2},
+                      m_compared.colour(), 2);
+    } else {
+        list->AddLine({at.x - gap / 2, at.y}, {at.x - gap / 2, at.y + height}, m_compared.colour(), 2);
+    }
+    if (ImGui::BeginChild("##compared", {0, height}, ImGuiChildFlags_None))
+        m_compared.draw(ctx, {m.font, m.flag, m.pitch, m_colours, m_scale, m_verdicts, m_verdict_colours});
+    ImGui::EndChild();
 }
 
 void TextPanel::follow_selection(UiContext& ctx, const Metrics& m, float prompt_height) {

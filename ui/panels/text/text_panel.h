@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/panels/panel.h"
+#include "ui/panels/text/compared_text.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/marks/token_origins.h"
@@ -39,6 +40,7 @@ private:
     void lay_out_anew(const UiContext& ctx, float width, float font);
     void follow_selection(UiContext& ctx, const Metrics& m, float prompt_height);
     void draw_legend(UiContext& ctx);
+    void draw_compared(UiContext& ctx, const Metrics& m, float height, bool beside);
     [[nodiscard]] float value_of(const UiContext& ctx, int64_t token) const;
     [[nodiscard]] bool is_pending(const UiContext& ctx, int64_t token) const {
         return token == ctx.steps + 1;
@@ -86,6 +88,8 @@ private:
     bool m_was_live = true, m_at_end = true;
     int64_t m_hovered_token = 0;
     int64_t m_menu_token = 0; ///< under the mouse when the menu was opened; 0 = none
+    ComparedText m_compared;  ///< of the first ticked run
+    bool m_comparing = false;
     TextFinder m_finder;
     std::string m_query;
     bool m_find_open = false, m_focus_find = false;

@@ -204,6 +204,8 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
     const RefreshEvent* event = token >= 2 ? ctx.recording->refresh_at(token - 1) : nullptr;
     if (event && event->on_fire != OnFire::keep)
         list->AddRectFilled({min.x, max.y + 3}, {max.x, max.y + 5}, ctx.theme.accent);
+    if (m_comparing && m_compared.difference().differs(token))
+        mark_difference(list, min, max, ctx.theme.text_error, m_compared.difference().first() == token);
     if (f.starts_token)
         ctx.landmarks.set(fmt::format("text/token/{}", token),
                           {min.x, min.y, std::max(2.0F, max.x - min.x), max.y - min.y});

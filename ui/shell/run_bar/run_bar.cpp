@@ -164,7 +164,7 @@ void RunBar::add_numbers() {
                         ImGui::SetTooltip("%s", number.help.c_str());
                 });
     }
-    if (m_state.trace) {
+    if (m_state.runs.away()) {
         // Without a run of the engine there is nothing live to go back to.
         const char* label = m_ctx.engine.recording() ? "Back to the live run" : "Close trace";
         add(7, apart, padded(label), false, [this, label] {
@@ -177,7 +177,7 @@ void RunBar::add_numbers() {
 /// Temperature and seed, live or selected step, way out of Present.
 void RunBar::add_right_end() {
     // From the back of a room nobody reads them, and the numbers of the run need the place.
-    const bool plain = !m_ctx.present_mode && !m_state.trace;
+    const bool plain = !m_ctx.present_mode && !m_state.runs.away();
     if (plain && m_ctx.drafts.number("sampler.temperature")) {
         const float entry = m_em * 3.4F, inner = m_em * 0.4F;
         add(11, m_em, ImGui::CalcTextSize("T").x + inner + entry, true, [this, entry, inner] {

@@ -21,8 +21,8 @@ std::vector<Number> run_numbers(const ShellState& state) {
         const float width = std::max(ImGui::CalcTextSize(text.c_str()).x, ImGui::CalcTextSize(widest).x);
         numbers.push_back({rank, std::move(text), std::move(help), colour, width});
     };
-    const int32_t max_tokens = ctx.recording && state.trace ? ctx.recording->info().config.max_tokens
-                                                            : ctx.status->applied.max_tokens;
+    const int32_t max_tokens = ctx.recording && state.runs.away() ? ctx.recording->info().config.max_tokens
+                                                                  : ctx.status->applied.max_tokens;
     const std::string all = format_thousands(std::max<int64_t>(max_tokens, ctx.steps));
     add(4, fmt::format("step {} / {}", format_thousands(ctx.shown_step()), all),
         ctx.live() ? "The newest step and the tokens asked for"
@@ -44,7 +44,7 @@ std::vector<Number> run_numbers(const ShellState& state) {
         add(8, fmt::format("{} wrong", format_thousands(count.no)), help,
             count.no > 0 ? ctx.theme.text_error : ctx.theme.text_muted, "00 wrong");
     }
-    const double tps = state.trace ? 0 : ctx.status->tokens_per_second;
+    const double tps = state.runs.away() ? 0 : ctx.status->tokens_per_second;
     if (tps > 0)
         add(13, fmt::format("{} tokens/s", format_number(tps)), "Decode speed over the last 64 tokens",
             ctx.theme.text, "0000 tokens/s");

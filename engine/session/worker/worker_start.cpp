@@ -1,0 +1,169 @@
+// How the decode thread begins a run: what it replaces makes room, and stays where the start fails.
+#include "engine/base/error.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/session/driver/replay.h"
+#include "engine/session/pair/run_text.h"
+#include "engine/session/worker/session_worker_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab {
+
+/// Throws as require_memory() if the run cannot fit even when everything that it replaces is given up; then nothing has been.
+void SessionWorker::Impl::make_room(PreparedRun& next) {
+    const auto fits = [&] {
+        return std::all_of(next.memory.begin(), next.memory.end(),
+                           [](const MemoryEstimate& estimate) { return estimate.fits(); });
+    };
+    if (fits()) return;
+    const auto gain = [&](const at::Device& device, int64_t bytes) {
+        for (MemoryEstimate& estimate : next.memory) {
+            if (estimate.device == device.str() && estimate.available) *estimate.available += bytes;
+        }
+    };
+    if (run) {
+        const DecodeSession& session = run->session();
+        for (const auto& [cache, model] : {std::pair(session.teacher_cache(), pair->teacher.get()),
+                                           std::pair(session.student_cache(), pair->student.get())}) {
+            if (cache == nullptr) continue;
+            // On the CPU pages that were never written were never taken.
+            const bool cpu = model->device().is_cpu();
+            gain(model->device(), cpu ? cache->bytes_used() : cache->bytes_reserved());
+        }
+    }
+    if (pair && next.pair != pair) {
+        for (const auto& model : {pair->teacher, pair->student}) {
+            const bool kept =
+                next.text_side && (next.text_side->teacher == model || next.text_side->student == model);
+            if (model && !kept) gain(model->device(), model->weight_bytes());
+        }
+    }
+    require_memory(next.memory);
+    run.reset();
+    now.cache_bytes_used = now.cache_bytes_reserved = 0;
+    if (next.pair != pair) pair.reset();
+}
+
+void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
+    begin_run(config, paused, nullptr);
+}
+
+void SessionWorker::Impl::rebuild(const command::Rebuild& asked) {
+    const bool whole = asked.steps >= 0 && static_cast<int64_t>(asked.tokens.size()) == asked.steps + 1;
+    if (asked.run_id.empty() || asked.prompt_ids.empty() || !whole)
+        throw Error("making a run again", asked.run_id, "the command does not say its prompt and tokens");
+    begin_run(asked.config, true, &asked);
+}
+
+std::unique_ptr<RunDriver> SessionWorker::Impl::make_driver(const PreparedRun& next,
+                                                            const RunConfig& config) {
+    return std::make_unique<RunDriver>(RunRequest{.pair = next.pair,
+                                                  .config = config,
+                                                  .text = next.text,
+                                                  .execution = next.execution,
+                                                  .trace = trace.get()},
+                                       [this](double fraction) {
+                                           set_state(EngineState::prefilling, "prefilling the prompt",
+                                                     fraction);
+                                           return goes_on();
+                                       });
+}
+
+/// A recorded run up to a step, as a branch of it. Nothing of it is recorded to disk before the branch.
+std::unique_ptr<RunDriver> SessionWorker::Impl::make_again(const PreparedRun& next,
+                                                           const command::Rebuild& asked) {
+    auto text = std::make_shared<RunText>(*next.text);
+    text->prompt.text = asked.rendered_prompt;
+    text->prompt.ids = asked.prompt_ids;
+    text->run_id = asked.run_id;
+    const auto progress = [&](int64_t step) {
+        set_state(EngineState::prefilling, fmt::format("making step {} of {} again", step, asked.steps),
+                  static_cast<double>(step) / static_cast<double>(std::max<int64_t>(asked.steps, 1)));
+        return goes_on();
+    };
+    auto driver = std::make_unique<RunDriver>(
+        RunRequest{.pair = next.pair,
+                   .config = asked.config,
+                   .text = std::move(text),
+                   .execution = replay_execution(asked.config.threads, asked.kernel_set),
+                   .commands = asked.commands},
+        [&](double) { return progress(0); });
+    constexpr int64_t told_every = 8; // steps
+    const Recording* made = driver->recording().get();
+    const auto check_token = [&](int64_t y) {
+        if (made->token(y) != asked.tokens[static_cast<size_t>(y - 1)])
+            throw Error("making a run again", fmt::format("token {}", y),
+                        "this engine chooses another one than was recorded",
+                        "models, device or kernels are not those of the recording");
+    };
+    check_token(1);
+    for (int64_t t = 1; t <= asked.steps; ++t) {
+        const bool stopped = t % told_every == 0 ? !progress(t) : !goes_on();
+        if (stopped) throw Error("making a run again", {}, "cancelled");
+        driver->step();
+        check_token(t + 1);
+    }
+    driver->apply_due();
+    driver->rewind(asked.steps);
+    if (trace) driver->record_into(*trace);
+    return driver;
+}
+
+/// \param made_again  a recorded run; null: one of its own
+void SessionWorker::Impl::begin_run(const RunConfig& config, bool paused,
+                                    const command::Rebuild* made_again) {
+    // What runs now is given up only when the new run stands (or make_room() had to): a cancelled or failed start restores it.
+    const EngineState before = now.state;
+    const RunConfig applied_before = now.applied;
+    const bool had_run = run != nullptr;
+    try {
+        check_run(config);
+        now.applied = config;
+        if (!pair || !pair_serves(*pair, config)) set_state(EngineState::loading, "loading models");
+        PreparedRun next = prepare_run(config, pair, available);
+        make_room(next);
+        load_models(next, config, [this](double fraction, const std::string& what) {
+            set_state(EngineState::loading, what, fraction);
+            return goes_on();
+        });
+        set_state(EngineState::prefilling, "prefilling the prompt");
+        auto started = made_again ? make_again(next, *made_again) : make_driver(next, config);
+        if (prefilled) prefilled();
+        pair = std::move(next.pair);
+        run = std::move(started);
+    } catch (...) {
+        spent_stop =
+            newest_stop.load(); // a Stop that came meanwhile meant this start, not the run that stands
+        now.applied = applied_before;
+        now.message.clear();
+        if (run) {
+            now.state = before == EngineState::running ? EngineState::paused : before;
+        } else if (had_run) {
+            now.state = EngineState::failed;
+            now.message = "the run had to make room for one that did not start";
+        } else {
+            now.state = EngineState::idle;
+        }
+        running = false;
+        throw;
+    }
+    now.teacher = pair->teacher ? summarize(*pair->teacher, pair->teacher_dir) : ModelSummary{};
+    now.student = pair->student ? summarize(*pair->student, pair->student_dir) : ModelSummary{};
+    now.pair = pair->facts;
+    now.derived = pair->derived;
+    now.rebuild_mode = pair->geometry_difference.has_value();
+    const RunInfo& info = run->recording()->info();
+    now.note = info.note;
+    now.prefill_ms = info.prefill_ms;
+    now.ttft_ms = info.ttft_ms;
+    now.tokens_per_second = 0;
+    publish_recording();
+    running = !run->finished() && !paused;
+    steps_left = 0;
+    set_state(run->finished() ? EngineState::finished : paused ? EngineState::paused : EngineState::running);
+}
+
+} // namespace refreshlab

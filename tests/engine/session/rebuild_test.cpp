@@ -1,0 +1,161 @@
+// A recorded run is made the engine's again: bit for bit, with its commands, on top of a branch, into a trace.
+#include "engine/base/error.h"
+#include "engine/record/runs/rebuild.h"
+#include "engine/record/trace/trace_store.h"
+#include "engine/session/worker/session_worker.h"
+#include "tests/engine/session/tiny_pair.h"
+#include "tests/engine/session/watcher.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <filesystem>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+RunConfig bundled(int32_t max_tokens) {
+    RunConfig config;
+    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    config.student_dir = RL_SOURCE_DIR "/assets/models/llama-tales-student";
+    config.prompt = "Write a chronicle of 6 companies.";
+    config.max_tokens = max_tokens;
+    config.policy = preset_policy("entropy");
+    config.policy.triggers[0].every = 1;
+    config.policy.triggers[0].cooldown = 4;
+    config.sampler.temperature = 0.8;
+    config.seed = 5;
+    config.threads = 2;
+    return config;
+}
+
+/// Sends, and waits for its answer.
+std::shared_ptr<const EngineStatus> answered(SessionWorker& worker, Watcher& watch, Command command) {
+    const uint64_t ticket = worker.send(std::move(command));
+    return watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
+}
+
+void steps(SessionWorker& worker, Watcher& watch, int32_t count) {
+    const int64_t before = worker.recording()->steps();
+    worker.send(command::Step{count});
+    watch.until([&](const EngineStatus& s) {
+        return worker.recording()->steps() >= before + count &&
+               (s.state == EngineState::paused || s.state == EngineState::finished);
+    });
+}
+
+} // namespace
+
+TEST_CASE("a steered branch is made again bit for bit and goes on like the one that stood", "[rebuild]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    answered(worker, watch, command::StartRun{bundled(80), true});
+    steps(worker, watch, 20);
+    answered(worker, watch, command::RefreshNow{});
+    answered(worker, watch, command::Rewind{12});
+    answered(worker, watch, command::GiveTokens{{}, " slate"});
+    steps(worker, watch, 9);
+    answered(worker, watch, command::SetParameter{"entropy.threshold", "3"});
+    answered(worker, watch, command::RequestAttention{10, true});
+    steps(worker, watch, 6);
+    const auto branch = worker.recording();
+    REQUIRE(branch->info().fork_step == 12);
+    REQUIRE(branch->steps() >= 27);
+    const int64_t at = branch->steps();
+    const auto then = branch->fork(at, "then"); // as it stands now
+    const command::Rebuild rebuild = rebuild_of(*branch, at), earlier = rebuild_of(*branch, 15);
+    steps(worker, watch, 10);
+    const auto further = branch->fork(at + 10, "further");
+
+    answered(worker, watch, command::StartRun{bundled(20), true}); // something else takes its place
+    REQUIRE(worker.recording() != branch);
+    const auto status = answered(worker, watch, rebuild);
+    CHECK(status->error == "");
+    CHECK(status->state == EngineState::paused);
+    const auto again = worker.recording();
+    CHECK(again->info().parent_id == branch->info().id);
+    CHECK(again->info().fork_step == at);
+    CHECK(again->info().id != branch->info().id);
+    REQUIRE(first_difference(*again, *then) == std::nullopt);
+    CHECK(status->applied.policy.triggers.at(0).threshold == 3);
+    steps(worker, watch, 10);
+    CHECK(first_difference(*again, *further) == std::nullopt);
+
+    // Any earlier step as well.
+    answered(worker, watch, earlier);
+    CHECK(first_difference(*worker.recording(), *branch->fork(15, "x")) == std::nullopt);
+}
+
+TEST_CASE("a run that is made again stands in the trace as a branch", "[rebuild]") {
+    const auto path = std::filesystem::temp_directory_path() / "refreshlab_rebuild_test.rlt";
+    std::filesystem::remove(path);
+    std::shared_ptr<const Recording> first, again;
+    {
+        SessionWorker worker(path);
+        Watcher watch(worker);
+        answered(worker, watch, command::StartRun{bundled(60), true});
+        steps(worker, watch, 18);
+        first = worker.recording();
+        answered(worker, watch, command::StartRun{bundled(10), true});
+        answered(worker, watch, rebuild_of(*first, 11));
+        steps(worker, watch, 5);
+        again = worker.recording();
+    }
+    const auto runs = load_trace(path);
+    REQUIRE(runs.size() == 3); // and not the run that led to the branch
+    CHECK(first_difference(*runs[0], *first) == std::nullopt);
+    CHECK(first_difference(*runs[2], *again) == std::nullopt);
+    CHECK(runs[2]->info().parent_id == first->info().id);
+    CHECK(runs[2]->inherited().commands == 0);
+    std::filesystem::remove(path);
+}
+
+TEST_CASE("a run that cannot be made again leaves the one that stands", "[rebuild]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    answered(worker, watch, command::StartRun{bundled(40), true});
+    steps(worker, watch, 10);
+    const auto stands = worker.recording();
+    const auto refused = [&](const command::Rebuild& rebuild, const char* words) {
+        const uint64_t before = worker.status()->errors;
+        const auto status = answered(worker, watch, rebuild);
+        INFO(status->error);
+        CHECK(status->errors == before + 1);
+        CHECK_THAT(status->error, ContainsSubstring(words));
+        CHECK(worker.recording() == stands);
+        CHECK(status->state == EngineState::paused);
+    };
+    command::Rebuild other = rebuild_of(*stands, 8);
+    other.tokens[6] += 1;
+    refused(other, "token 7");
+    other = rebuild_of(*stands, 8);
+    other.tokens.pop_back();
+    refused(other, "does not say its prompt and tokens");
+    other = rebuild_of(*stands, 8);
+    other.config.student_dir = "/nowhere/student";
+    refused(other, "/nowhere/student");
+    steps(worker, watch, 2);
+    CHECK(stands->steps() == 12);
+}
+
+TEST_CASE("the last record of a whole run has no state to go back to", "[rebuild]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    worker.send(command::StartRun{bundled(14)});
+    watch.until_state(EngineState::finished);
+    const auto whole = worker.recording();
+    REQUIRE(whole->steps() == 14);
+    CHECK(newest_reached(*whole) == 13);
+    CHECK_FALSE(why_at_its_end(*whole).empty());
+    answered(worker, watch, command::StartRun{bundled(5), true});
+    answered(worker, watch, rebuild_of(*whole, 13));
+    CHECK(worker.status()->state == EngineState::paused);
+    steps(worker, watch, 1);
+    CHECK(worker.status()->state == EngineState::finished);
+    CHECK(first_difference(*worker.recording(), *whole) == std::nullopt);
+    answered(worker, watch, rebuild_of(*whole, 0));
+    CHECK(worker.recording()->steps() == 0);
+}

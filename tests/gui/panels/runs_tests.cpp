@@ -1,0 +1,301 @@
+// The panel Runs: every run of the window, which one is live, looked at, compared; two of them over each other.
+#include "engine/record/recording/recording.h"
+#include "engine/record/trace/trace_store.h"
+#include "tests/gui/robot.h"
+#include "ui/scene/runs/run_set.h"
+
+#include <imgui_internal.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace refreshlab::gui {
+
+namespace {
+
+using ui::RunSet;
+
+std::string of(const char* what, RunKey key) {
+    return std::string("runs/") + what + "/" + std::to_string(key);
+}
+
+RunSet& runs(Robot& r) {
+    return r.ctx().runs;
+}
+
+/// Pictures of what a case shows, for a person: into the folder that REFRESHLAB_GUI_PICTURES names.
+void picture(Robot& r, const char* name) {
+    const char* folder = std::getenv("REFRESHLAB_GUI_PICTURES");
+    if (folder == nullptr) return;
+    r.ctx().host.save_picture({std::filesystem::path(folder) / (std::string(name) + ".png"), "", 1});
+    r.frames(4);
+}
+
+/// A run of 40 steps, and a branch of it at step 20 in which step 21 chooses another token. \return both
+std::pair<RunKey, RunKey> branch(Robot& r, int32_t steps = 15) {
+    r.start(r.config(), 40);
+    for (const RunTree::Row& row : runs(r).tree().rows()) // what other cases left
+        if (runs(r).live() != row.key) runs(r).remove(row.key);
+    const RunKey whole = *runs(r).live();
+    const StepRecord& record = r.recording()->step(21);
+    const auto before = r.recording();
+    r.engine().send(command::Rewind{20});
+    r.engine().send(command::GiveTokens{
+        .ids = {record.top_ids[record.top_ids[0] == record.next_token_id ? 1 : 0]}, .text = {}});
+    r.engine().send(command::Step{steps});
+    GUI_CHECK(r.until([&] {
+        return r.recording() != before && r.recording()->steps() == 20 + steps &&
+               r.status()->state == EngineState::paused;
+    }));
+    r.frames(3);
+    r.te->WindowFocus("//Runs");
+    r.frames(3);
+    return {whole, *runs(r).live()};
+}
+
+/// RU1: the tree; a click looks at a run, at the same step; a tick lays it over the other.
+void a_tree_of_runs(Robot& r) {
+    const auto [whole, other] = branch(r);
+    GUI_CHECK(whole != other && runs(r).tree().find(other)->parent == whole);
+    GUI_CHECK(runs(r).tree().find(other)->fork_step == 20);
+    GUI_CHECK(runs(r).tree().find(other)->change.starts_with("given by hand"));
+    GUI_CHECK(r.box(of("row", other)).y > r.box(of("row", whole)).y);
+    const auto stood = runs(r).recording(whole);
+    GUI_CHECK(r.ctx().of_engine());
+    r.ctx().select_step(12);
+    r.frames(2);
+    r.click(r.box(of("row", whole)));
+    GUI_CHECK(r.until([&] { return r.ctx().recording == stood; }, 10));
+    GUI_CHECK(r.ctx().selection.step == 12); // what is selected is so in every run
+    GUI_CHECK(!r.find("signals/difference/entropy_bits/" + std::to_string(other)));
+    r.click(r.box(of("tick", other)));
+    r.move_away();
+    r.frames(4);
+    GUI_CHECK(runs(r).ticked(other) && r.ctx().recording == stood); // a tick does not look
+    GUI_CHECK(r.find("signals/difference/entropy_bits/" + std::to_string(other)));
+    GUI_CHECK(r.find("signals/legend/" + std::to_string(other)) &&
+              r.find("signals/legend/" + std::to_string(whole)));
+    picture(r, "runs-tree");
+    // The strip is of no difference before the fork, and of one behind it.
+    const auto strip = r.box("signals/difference/entropy_bits/" + std::to_string(other));
+    const Image seen = r.look();
+    const auto colour = [&](double step) {
+        const double share = (step - r.ctx().time.x_min) / (r.ctx().time.x_max - r.ctx().time.x_min);
+        return seen.at(static_cast<double>(strip.x) + share * static_cast<double>(strip.width),
+                       static_cast<double>(strip.y + strip.height / 2));
+    };
+    int changed = 0;
+    for (int step = 22; step <= 34; ++step)
+        changed += colour_distance(colour(step), colour(10)) > 40 ? 1 : 0;
+    GUI_CHECK(changed >= 3);
+    GUI_CHECK(colour_distance(colour(5), colour(15)) < 10);
+    r.te->ItemClick("//Runs/Untick all");
+    r.frames(3);
+    GUI_CHECK(!r.find("signals/difference/entropy_bits/" + std::to_string(other)));
+    r.act("file.close_trace");
+    GUI_CHECK(r.until([&] { return r.ctx().of_engine(); }, 10));
+}
+
+/// TX7: two texts, the first token that differs and later ones.
+void texts_part(Robot& r) {
+    const auto [whole, other] = branch(r);
+    GUI_CHECK(!r.find("text/compared/5"));
+    runs(r).tick(whole, true);
+    r.frames(4);
+    GUI_CHECK(r.find("text/difference"));
+    r.click(r.box("text/difference"));
+    r.frames(3);
+    GUI_CHECK(r.ctx().selection.step == 21); // it chose token 22, the first that differs
+    r.move_away();
+    const auto here = r.box("text/token/22"), there = r.box("text/compared/22"),
+               same = r.box("text/compared/20");
+    const Image seen = r.look();
+    const uint32_t mark = r.ctx().theme.text_error;
+    const auto pointed_at = [&](const ui::Landmarks::Box& token) {
+        for (float y = token.y - 8; y < token.y - 3; y += 1)
+            if (colour_distance(
+                    seen.at(static_cast<double>(token.x + token.width / 2), static_cast<double>(y)), mark) <
+                60)
+                return true;
+        return false;
+    };
+    GUI_CHECK(pointed_at(here) && pointed_at(there) && !pointed_at(same));
+    picture(r, "runs-text");
+    // A click on a token of the other text selects its step.
+    r.click(r.box("text/compared/22"));
+    GUI_CHECK(r.ctx().selection.step == 21);
+    // Beside each other where the panel is wide.
+    r.act("view.layout.tune");
+    r.frames(10);
+    picture(r, "runs-tune");
+    runs(r).untick_all();
+    r.frames(3);
+    GUI_CHECK(!r.find("text/compared/22"));
+    r.act("view.layout.explore");
+    r.frames(3);
+}
+
+/// B flips between two ticked runs; step and view stay, so maps blink.
+void blink(Robot& r) {
+    const auto [whole, other] = branch(r);
+    const auto a = runs(r).recording(whole), b = runs(r).recording(other);
+    runs(r).tick(whole, true);
+    runs(r).tick(other, true);
+    r.ctx().select_step(30);
+    ui::set_time_range(r.ctx().time, 10, 33, r.ctx().steps);
+    r.frames(3);
+    const double from = r.ctx().time.x_min, to = r.ctx().time.x_max;
+    for (const auto& wanted : {a, b, a, b}) {
+        r.act("file.run_before");
+        GUI_CHECK(r.until([&] { return r.ctx().recording == wanted; }, 10));
+        r.frames(2);
+        GUI_CHECK(r.ctx().selection.step == 30);
+        GUI_CHECK(r.ctx().time.x_min == from && r.ctx().time.x_max == to);
+    }
+    runs(r).untick_all();
+    r.act("view.follow");
+    r.act("select.live");
+}
+
+/// Another run is live; this one is made again, bit for bit, and goes on.
+void go_on_from_its_end(Robot& r) {
+    const auto [whole, other] = branch(r);
+    const auto stood = runs(r).recording(whole);
+    r.move(r.box(of("row", whole)).x + 60, r.box(of("row", whole)).y + 6);
+    r.te->MouseClick(1);
+    r.frames(3);
+    r.te->ItemClick("//$FOCUSED/Go on from its end");
+    GUI_CHECK(r.until(
+        [&] {
+            return r.status()->state == EngineState::paused &&
+                   r.recording()->info().parent_id == stood->info().id && r.recording()->steps() == 40;
+        },
+        3000));
+    r.frames(3);
+    GUI_CHECK(runs(r).live() == whole && runs(r).tree().runs().size() == 2); // the same run, live again
+    GUI_CHECK(first_difference(*r.recording(), *stood->fork(40, "x")) == std::nullopt);
+    r.step(5);
+    GUI_CHECK(runs(r).tree().find(whole)->steps == 45);
+    GUI_CHECK(runs(r).tree().find(other)->standing == RunStanding::left);
+    // And a candidate of the other one, which is not live.
+    runs(r).look_at(other);
+    r.te->WindowFocus("//Inspector");
+    r.ctx().select_step(30);
+    r.frames(3);
+    const auto from = runs(r).recording(other);
+    const StepRecord& record = from->step(30);
+    const size_t pick = record.top_ids[0] == record.next_token_id ? 1 : 0;
+    r.click(r.box("candidates/" + std::to_string(pick)));
+    GUI_CHECK(r.until(
+        [&] { return r.recording()->info().parent_id == from->info().id && r.recording()->steps() > 32; },
+        3000));
+    r.act("run.play_pause");
+    GUI_CHECK(r.recording()->step(30).next_token_id == record.top_ids[pick]);
+    GUI_CHECK(r.until([&] { return r.ctx().of_engine(); }, 10));
+}
+
+/// Names can be edited; Esc leaves the old one.
+void names(Robot& r) {
+    const auto [whole, other] = branch(r);
+    const auto rename = [&](RunKey key, const char* text, ImGuiKey last) {
+        const auto row = r.box(of("row", key));
+        r.move(row.x + 60, row.y + row.height / 2);
+        r.te->MouseDoubleClick(0);
+        r.frames(5);
+        r.te->KeyCharsReplace(text);
+        r.frames(2);
+        r.te->KeyPress(last);
+        r.frames(4);
+    };
+    rename(whole, "before the blue door", ImGuiKey_Enter);
+    GUI_CHECK(runs(r).name(whole) == "before the blue door");
+    rename(whole, "no", ImGuiKey_Escape);
+    GUI_CHECK(runs(r).name(whole) == "before the blue door");
+    rename(other, "A very long name that nobody can read in a table of a hundred columns, \xC3\xA4 and more",
+           ImGuiKey_Enter);
+    GUI_CHECK(runs(r).name(other).size() > 80);
+    rename(other, "", ImGuiKey_Enter);
+    GUI_CHECK(runs(r).name(other) == "Run " + std::to_string(other));
+}
+
+/// Thirty runs in a small window, every theme; sorted; removed; the live one stays.
+void many_runs(Robot& r) {
+    branch(r);
+    for (int i = 0; i < 30; ++i) {
+        const auto before = r.recording();
+        RunConfig run = r.config();
+        run.seed = static_cast<uint64_t>(i);
+        r.engine().send(command::StartRun{run, true});
+        r.engine().send(command::Step{2 + i % 5});
+        GUI_CHECK(r.until([&] {
+            return r.recording() != before && r.recording()->steps() == 2 + i % 5 &&
+                   r.status()->state == EngineState::paused;
+        }));
+        r.frames(2);
+    }
+    GUI_CHECK(runs(r).tree().runs().size() == 32);
+    runs(r).rename(runs(r).tree().runs()[3].key, std::string(120, 'n'));
+    for (const RunNode& run : runs(r).tree().runs())
+        runs(r).tick(run.key, run.key % 2 == 0);
+    r.te->WindowFocus("//Runs");
+    r.frames(4);
+    for (const char* theme : {"print", "light", "dark"}) {
+        r.ctx().run_action(std::string("view.theme.") + theme);
+        r.frames(4);
+        picture(r, (std::string("runs-many-") + theme).c_str());
+    }
+    GUI_CHECK(r.find(of("row", runs(r).tree().runs()[0].key)));
+    runs(r).untick_all();
+    const RunKey first = runs(r).tree().runs()[0].key;
+    GUI_CHECK(runs(r).remove(first));
+    GUI_CHECK(!runs(r).remove(*runs(r).live()));
+    r.frames(3);
+    GUI_CHECK(!r.find(of("row", first)));
+    for (const RunTree::Row& row : runs(r).tree().rows())
+        runs(r).remove(row.key);
+    GUI_CHECK(runs(r).tree().runs().size() == 1);
+}
+
+/// RU2: the runs of a trace come into the list with their tree.
+void a_trace_brings_its_runs(Robot& r) {
+    const auto [whole, other] = branch(r);
+    const auto path = Robot::scratch("runs.rlt");
+    save_trace(path, r.recording());
+    std::vector<std::string> ids;
+    for (const auto& run : load_trace(path))
+        ids.push_back(run->info().id);
+    runs(r).look_at(whole);
+    r.start(r.config(), 3);
+    for (const RunTree::Row& row : runs(r).tree().rows())
+        runs(r).remove(row.key);
+    r.window().shell().open_trace(path);
+    GUI_CHECK(r.until([&] { return !r.ctx().of_engine(); }, 600));
+    for (const std::string& id : ids)
+        GUI_CHECK(runs(r).tree().find_id(id) != nullptr);
+    GUI_CHECK(runs(r).name(*runs(r).looked_at()).starts_with("runs.rlt"));
+    r.te->WindowFocus("//Runs");
+    r.frames(3);
+    GUI_CHECK(r.find(of("row", *runs(r).looked_at())));
+    picture(r, "runs-file");
+    r.act("file.close_trace");
+    r.frames(3);
+    GUI_CHECK(r.ctx().of_engine() && runs(r).tree().find_id(ids.back()) != nullptr);
+    static_cast<void>(other);
+}
+
+} // namespace
+
+std::vector<Case> runs_cases() {
+    return {
+        {"runs", "RU1 runs stand as a tree, a click looks, a tick compares", a_tree_of_runs},
+        {"runs", "TX7 two texts, and where they part", texts_part},
+        {"runs", "RU1 the blink key flips two ticked runs at one step", blink},
+        {"runs", "RU1 a run is made live again, bit for bit", go_on_from_its_end},
+        {"runs", "RU1 names can be edited", names},
+        {"runs", "RU1 thirty runs, every theme", many_runs},
+        {"runs", "RU2 a trace brings its runs along", a_trace_brings_its_runs},
+    };
+}
+
+} // namespace refreshlab::gui

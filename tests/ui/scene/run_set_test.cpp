@@ -1,0 +1,327 @@
+// The runs of a window: what becomes of the engine's recordings, which are looked at and compared, and their numbers.
+#include "engine/control/command.h"
+#include "tests/support/seed.h"
+#include "ui/scene/runs/run_difference.h"
+#include "ui/scene/runs/run_rows.h"
+#include "ui/scene/runs/run_set.h"
+#include "ui/scene/series/series_set.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+
+namespace {
+
+class Words final : public TokenTable {
+public:
+    [[nodiscard]] std::string_view token_bytes(int32_t) const override { return " word"; }
+    [[nodiscard]] bool is_special(int32_t) const override { return false; }
+};
+
+std::shared_ptr<Recording> new_run(const std::string& id, int64_t prompt_length = 5) {
+    RunInfo info;
+    info.id = id;
+    info.prompt_ids.assign(static_cast<size_t>(prompt_length), 1);
+    info.first_token = 2;
+    info.vocab_size = 60;
+    info.config.policy = preset_policy("entropy");
+    return std::make_shared<Recording>(info, std::make_shared<Words>());
+}
+
+void add_step(Recording& run, int32_t next = 1, float entropy = absent()) {
+    StepRecord r;
+    r.step = run.steps() + 1;
+    r.position = run.prompt_length() + run.steps();
+    r.token_id = run.token(r.step);
+    r.next_token_id = next;
+    r.signals.fill(absent());
+    r.signals[*run.signal_id("entropy_bits")] = entropy;
+    run.append(r);
+}
+
+std::shared_ptr<Recording> run_of(const std::string& id, int64_t steps, int64_t prompt_length = 5) {
+    auto run = new_run(id, prompt_length);
+    for (int64_t t = 0; t < steps; ++t)
+        add_step(*run, 1, 1);
+    return run;
+}
+
+} // namespace
+
+TEST_CASE("the engine's runs stay in the set, each once", "[runs]") {
+    RunSet set;
+    set.update(nullptr);
+    CHECK_FALSE(set.looked_at());
+    auto first = run_of("first", 10);
+    set.update(first);
+    const RunKey a = *set.live();
+    CHECK(set.looked_at() == a);
+    CHECK(set.away() == nullptr);
+    CHECK_FALSE(set.other());
+    CHECK(set.name(a) == "Run 1");
+    // Rewound to its newest step it is the same run.
+    auto on = first->fork(10, "on");
+    add_step(*on);
+    set.update(on);
+    CHECK(set.live() == a);
+    CHECK(set.recording(a) == on);
+    CHECK(set.tree().runs().size() == 1);
+    // Rewound further it is a branch; one that was left before it had a step of its own is forgotten.
+    const auto nothing = on->fork(8, "nothing");
+    set.update(nothing);
+    CHECK(set.tree().runs().size() == 2);
+    auto branch = nothing->fork(4, "branch");
+    set.update(branch);
+    CHECK(set.tree().runs().size() == 2);
+    add_step(*branch);
+    set.update(branch);
+    const RunKey b = *set.live();
+    CHECK(b != a);
+    CHECK(set.tree().find(b)->parent == a);
+    CHECK(set.tree().find(b)->fork_step == 4);
+    CHECK(set.tree().find(b)->steps == 5);
+    CHECK(set.tree().find(b)->standing == RunStanding::live);
+    CHECK(set.tree().find(a)->standing == RunStanding::left);
+    // B goes to the one that was left, and back.
+    CHECK(set.other() == a);
+    set.look_at(a);
+    CHECK(set.take_flip());
+    CHECK_FALSE(set.take_flip());
+    CHECK(set.away() == on);
+    CHECK(set.other() == b);
+    // Another run starts: what is looked at stays.
+    auto next = run_of("next", 3);
+    set.update(next);
+    CHECK(set.away() == on);
+    set.look_live();
+    CHECK(set.looked_at() == set.live());
+    CHECK(set.recording(*set.live()) == next);
+    CHECK(set.tree().rows().size() == 3);
+    CHECK_FALSE(set.remove(*set.live()));
+    CHECK(set.remove(a));
+    CHECK(set.tree().rows().size() == 2);
+    CHECK_FALSE(set.tree().find(b)->parent);
+}
+
+TEST_CASE("of many runs the oldest go, but none that a person holds on to", "[runs]") {
+    RunSet set;
+    const auto make = [&](int i) {
+        const auto run = run_of("run" + std::to_string(i), 2);
+        set.update(run);
+        return *set.live();
+    };
+    const RunKey named = make(0), ticked = make(1), plain = make(2);
+    set.rename(named, "keep me");
+    set.tick(ticked, true);
+    for (int i = 3; i < 80; ++i)
+        static_cast<void>(make(i));
+    CHECK(set.tree().runs().size() == RunSet::most_kept);
+    CHECK(set.find(named));
+    CHECK(set.find(ticked));
+    CHECK_FALSE(set.find(plain));
+    CHECK(set.name(named) == "keep me");
+    CHECK(set.name(*set.live()) == "Run 80");
+    // The demonstration that begins again leaves nothing.
+    set.forget_live_when_left();
+    const RunKey demonstration = *set.live();
+    static_cast<void>(make(100));
+    CHECK_FALSE(set.find(demonstration));
+}
+
+TEST_CASE("runs of a file come with their tree, and once", "[runs]") {
+    auto root = run_of("root", 9);
+    auto branch = root->fork(5, "branch");
+    branch->add_command({6, to_json(Command(command::GiveTokens{{}, " blue"})).dump()});
+    add_step(*branch, 7);
+    add_step(*branch, 8);
+    RunSet set;
+    const auto live = run_of("live", 4);
+    set.update(live);
+    const std::vector<std::shared_ptr<Recording>> file = {root, branch};
+    set.add_file(file, "a.rlt");
+    CHECK(set.away() == branch);
+    CHECK_FALSE(set.take_flip()); // a file is seen from its beginning
+    const RunNode& node = *set.tree().find(*set.looked_at());
+    CHECK(node.name == "a.rlt, run 2");
+    CHECK(node.standing == RunStanding::file);
+    CHECK(set.tree().find(*node.parent)->name == "a.rlt, run 1");
+    CHECK(node.change == "given by hand: \" blue\"");
+    const RunKey key = node.key;
+    set.add_file(file, "again.rlt");
+    CHECK(set.tree().runs().size() == 3);
+    CHECK(set.looked_at() == key);
+    set.look_live();
+    CHECK(set.away() == nullptr);
+    CHECK(set.other() == key);
+}
+
+TEST_CASE("ticked runs are compared with the one that is looked at", "[runs]") {
+    RunSet set;
+    std::vector<RunKey> keys;
+    for (const int64_t prompt : {5, 9, 7}) {
+        set.update(run_of("p" + std::to_string(prompt), 6, prompt));
+        keys.push_back(*set.live());
+    }
+    CHECK(set.compared().empty());
+    set.tick(keys[0], true);
+    set.tick(keys[1], true);
+    CHECK(set.compared() == std::vector{keys[0], keys[1]});
+    CHECK(set.other() == keys[0]);
+    set.look_at(keys[0]);
+    CHECK(set.compared() == std::vector{keys[1]});
+    CHECK(set.other() == keys[1]); // to and fro between the two
+    set.look_at(keys[1]);
+    CHECK(set.other() == keys[0]);
+    CHECK(set.shift_of(keys[0]) == 0);
+    set.by_position = true; // the prompts are 9 and 5 long
+    CHECK(set.shift_of(keys[0]) == -4);
+    CHECK(set.shift_of(keys[2]) == -2);
+    set.untick_all();
+    CHECK(set.compared().empty());
+    CHECK(set.other() == keys[0]); // looked at before
+}
+
+TEST_CASE("what changed is said in words", "[runs]") {
+    const auto base = new_run("base");
+    CHECK(what_changed(*base, nullptr) == "policy " + base->info().config.policy.name);
+    RunInfo info = base->info();
+    info.id = "other";
+    info.config.seed = 7;
+    info.config.policy = preset_policy("none");
+    const Recording other(info, std::make_shared<Words>());
+    const std::string words = what_changed(other, base.get());
+    CHECK(words.find("7") != std::string::npos);
+    CHECK(words.find("policy " + info.config.policy.name) != std::string::npos);
+    CHECK(what_changed(*base, base.get()).empty());
+}
+
+TEST_CASE("numbers of a run follow its steps and what is filled in later", "[runs]") {
+    const uint32_t seed = test::seed(505);
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> value(0, 9);
+    const auto run = new_run("numbers");
+    const size_t kl = *run->signal_id("kl_nats"), entropy = *run->signal_id("entropy_bits");
+    RunMetrics metrics;
+    metrics.update(*run, 0);
+    CHECK_FALSE(metrics.numbers().entropy_bits);
+    for (int round = 0; round < 40; ++round) {
+        for (int i = 0; i < 5; ++i)
+            add_step(*run, 1, round == 7 ? std::numeric_limits<float>::quiet_NaN() : value(random));
+        if (round % 3 == 0) {
+            const std::vector<float> filled = {value(random), absent(), value(random)};
+            run->back_fill(kl, run->steps() - 4 - (round > 10 ? 20 : 0), filled);
+        }
+        metrics.update(*run, run->steps() - (round % 2)); // the frame's snapshot may be behind
+    }
+    metrics.update(*run, run->steps());
+    const auto mean = [&](size_t id) {
+        double sum = 0;
+        int64_t count = 0;
+        for (int64_t t = 1; t <= run->steps(); ++t) {
+            const float v = run->signal(t, id);
+            if (is_absent(v) || !std::isfinite(v)) continue;
+            sum += static_cast<double>(v);
+            ++count;
+        }
+        return sum / static_cast<double>(count);
+    };
+    using Catch::Matchers::WithinAbs;
+    CHECK_THAT(*metrics.numbers().entropy_bits, WithinAbs(mean(entropy), 1e-9));
+    CHECK_THAT(*metrics.numbers().kl_nats, WithinAbs(mean(kl), 1e-9));
+    CHECK_FALSE(metrics.numbers().acceptance);
+    CHECK_FALSE(metrics.numbers().teacher_ppl);
+    RunEnd end;
+    end.teacher_ppl = 12.5;
+    run->set_end(end);
+    metrics.update(*run, run->steps());
+    CHECK(metrics.numbers().teacher_ppl == 12.5);
+}
+
+TEST_CASE("rows sort by a number, unknown ones last", "[runs]") {
+    RunSet set;
+    std::vector<RunKey> keys;
+    for (const float entropy : {3.0F, absent(), 1.0F}) {
+        const auto run = new_run("e" + std::to_string(keys.size()));
+        add_step(*run, 1, entropy);
+        set.update(run);
+        keys.push_back(*set.live());
+    }
+    const auto order = [&](std::optional<RunColumn> by, bool descending) {
+        std::vector<RunKey> sorted;
+        for (const RunTree::Row& row : run_rows(set, by, descending))
+            sorted.push_back(row.key);
+        return sorted;
+    };
+    CHECK(order({}, false) == keys);
+    CHECK(order(RunColumn::entropy_bits, false) == std::vector{keys[2], keys[0], keys[1]});
+    CHECK(order(RunColumn::entropy_bits, true) == std::vector{keys[0], keys[2], keys[1]});
+    CHECK(order(RunColumn::name, true) == std::vector{keys[2], keys[1], keys[0]});
+}
+
+TEST_CASE("a difference is that of the values, however they come", "[runs]") {
+    const uint32_t seed = test::seed(606);
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> value(-2, 2);
+    const auto maybe = [&] { return random() % 5 == 0 ? absent() : value(random); };
+    for (const int64_t shift : {0, 4, -3}) {
+        const auto a = new_run("a"), b = new_run("b");
+        const size_t id = *a->signal_id("entropy_bits");
+        DifferenceSeries difference;
+        for (int round = 0; round < 60; ++round) {
+            for (uint32_t n = random() % 4; n > 0; --n)
+                add_step(*a, 1, maybe());
+            for (uint32_t n = random() % 4; n > 0; --n)
+                add_step(*b, 1, maybe());
+            for (const auto& run : {a, b})
+                if (run->steps() > 6 && random() % 4 == 0)
+                    run->back_fill(id, run->steps() - 5, std::vector<float>{value(random), value(random)});
+            difference.update({a, a->steps(), id}, {b, b->steps(), id}, {}, shift);
+            REQUIRE(difference.series().size() == a->steps());
+            for (int64_t t = 1; t <= a->steps(); ++t) {
+                const int64_t there = t - shift;
+                const float x = a->signal(t, id),
+                            y = there >= 1 && there <= b->steps() ? b->signal(there, id) : absent();
+                const float have = difference.series().at(t);
+                REQUIRE(is_absent(have) == (is_absent(x) || is_absent(y)));
+                if (!is_absent(have)) REQUIRE(have == y - x);
+            }
+        }
+        CHECK(difference.largest() > 0);
+    }
+}
+
+TEST_CASE("the first differing token is found, and only then later ones", "[runs]") {
+    const auto a = new_run("a");
+    for (int32_t t = 0; t < 30; ++t)
+        add_step(*a, t);
+    const auto b = a->fork(12, "b");
+    TokenDifference difference;
+    difference.update(a, b, 12);
+    CHECK_FALSE(difference.first());
+    CHECK(difference.compared() == 13); // y_1 .. y_13
+    for (int32_t t = 12; t < 20; ++t)
+        add_step(*b, t == 14 || t == 17 ? 50 : t);
+    difference.update(a, b, 12);
+    CHECK(difference.first() == 16); // step 15 chose y_16
+    CHECK(difference.differing() == 2);
+    CHECK(difference.compared() == 21);
+    CHECK(difference.differs(16));
+    CHECK_FALSE(difference.differs(17));
+    CHECK(difference.differs(19));
+    CHECK_FALSE(difference.differs(25)); // the other one has no such token
+    TokenDifference whole;
+    whole.update(a, b);
+    CHECK(whole.first() == difference.first());
+    CHECK(whole.differing() == 2);
+}

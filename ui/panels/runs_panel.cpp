@@ -1,0 +1,303 @@
+#include "engine/record/runs/rebuild.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/context/branch.h"
+#include "ui/draw/text.h"
+#include "ui/panels/panel.h"
+#include "ui/scene/runs/run_rows.h"
+#include "ui/scene/runs/run_set.h"
+#include "ui/theme/run_colours.h"
+#include "ui/widgets/offer_run.h"
+#include "ui/widgets/text_entry.h"
+
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::ui {
+namespace {
+
+/// Every run of the window as a tree: which one is live, which one is looked at, which ones are compared, and their numbers.
+class RunsPanel final : public Panel {
+public:
+    [[nodiscard]] std::string_view title() const override { return "Runs"; }
+    [[nodiscard]] std::pair<float, float> size_in_ems() const override { return {48.0F, 18.0F}; }
+    void draw(UiContext& ctx) override;
+
+private:
+    static void draw_toolbar(UiContext& ctx);
+    void draw_table(UiContext& ctx);
+    void read_order();
+    void draw_row(UiContext& ctx, const RunTree::Row& row);
+    void draw_name(UiContext& ctx, const RunNode& run, int depth, ImVec2 at, float width);
+    void draw_entry(UiContext& ctx, const RunNode& run);
+    static void draw_numbers(const RunSet::Run& run);
+    void draw_menu(UiContext& ctx, const RunNode& run);
+    static void tooltip(const UiContext& ctx, const RunNode& run);
+
+    std::optional<RunColumn> m_by; ///< nothing: the tree
+    bool m_descending = false;
+    std::optional<RunKey> m_renamed; ///< its name is being edited
+    std::string m_typed;
+    int m_entry_frames = 0; ///< that the entry has been there
+};
+
+// Places of the columns: the tick, those of RunColumn, what changed.
+constexpr int place_tick = 0, place_name = 1, place_change = 1 + static_cast<int>(num_run_columns);
+constexpr int place_of(RunColumn column) {
+    return place_name + static_cast<int>(column);
+}
+
+constexpr const char* dash = "-";
+
+void RunsPanel::draw(UiContext& ctx) {
+    if (ctx.runs.tree().runs().empty())
+        return offer_run(ctx, "Every run appears here, with its branches, as soon as one has begun.");
+    draw_toolbar(ctx);
+    draw_table(ctx);
+}
+
+void RunsPanel::draw_toolbar(UiContext& ctx) {
+    const auto runs = static_cast<int64_t>(ctx.runs.tree().runs().size());
+    const size_t compared = ctx.runs.compared().size();
+    ImGui::AlignTextToFramePadding();
+    ImGui::Text("%s %s", format_thousands(runs).c_str(), runs == 1 ? "run" : "runs");
+    ImGui::SameLine();
+    ImGui::BeginDisabled(compared == 0);
+    if (ImGui::Button("Untick all")) ctx.runs.untick_all();
+    ImGui::EndDisabled();
+    if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+        ImGui::SetTooltip("%s", compared > 0 ? "Shows the run that is looked at alone"
+                                             : "A tick before a run lays it over the one that is looked at");
+    ImGui::SameLine();
+    if (ImGui::Button("Open trace...")) ctx.run_action("file.open_trace");
+    ImGui::SetItemTooltip("Its runs come into this list");
+}
+
+void RunsPanel::draw_table(UiContext& ctx) {
+    constexpr ImGuiTableFlags flags =
+        ImGuiTableFlags_Sortable | ImGuiTableFlags_SortTristate | ImGuiTableFlags_RowBg |
+        ImGuiTableFlags_Resizable | ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
+        ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_Hideable | ImGuiTableFlags_NoSavedSettings;
+    const float em = ImGui::GetFontSize();
+    constexpr int columns = place_change + 1;
+    if (!ImGui::BeginTable("##runs", columns, flags)) return;
+    const bool narrow = ImGui::GetWindowWidth() < 26 * em;
+    ImGui::TableSetupScrollFreeze(2, 1);
+    ImGui::TableSetupColumn("##tick",
+                            ImGuiTableColumnFlags_NoSort | ImGuiTableColumnFlags_NoResize |
+                                ImGuiTableColumnFlags_NoHide,
+                            ImGui::GetFrameHeight() * 0.8F);
+    ImGui::TableSetupColumn(run_column_name(RunColumn::name), ImGuiTableColumnFlags_NoHide,
+                            em * (narrow ? 8.5F : 12.0F));
+    for (size_t i = 1; i < num_run_columns; ++i)
+        ImGui::TableSetupColumn(run_column_name(static_cast<RunColumn>(i)),
+                                ImGuiTableColumnFlags_PreferSortDescending);
+    ImGui::TableSetupColumn("Change", ImGuiTableColumnFlags_NoSort);
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    for (int i = 0; i < columns; ++i) {
+        if (!ImGui::TableSetColumnIndex(i)) continue;
+        ImGui::TableHeader(ImGui::TableGetColumnName(i));
+        if (i == place_change)
+            ImGui::SetItemTooltip(
+                "What is other than in the run that it came from, or than in the run above it");
+        else if (i >= place_name)
+            ImGui::SetItemTooltip("%s", run_column_meaning(static_cast<RunColumn>(i - place_name)));
+    }
+    read_order();
+    for (const RunTree::Row& row : run_rows(ctx.runs, m_by, m_descending))
+        draw_row(ctx, row);
+    ImGui::EndTable();
+}
+
+void RunsPanel::read_order() {
+    ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
+    if (specs == nullptr || !specs->SpecsDirty) return;
+    specs->SpecsDirty = false;
+    m_by.reset();
+    if (specs->SpecsCount == 0) return;
+    const int column = specs->Specs[0].ColumnIndex;
+    m_by = static_cast<RunColumn>(column - place_name);
+    m_descending = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
+}
+
+void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
+    const RunNode* found = ctx.runs.tree().find(row.key);
+    const RunSet::Run* run = ctx.runs.find(row.key);
+    if (found == nullptr || run == nullptr) return; // a menu of a row above has removed it
+    const RunNode node = *found;                    // what follows may change the tree
+    ImGui::TableNextRow();
+    ImGui::PushID(static_cast<int>(node.key));
+    const bool shown = ctx.runs.looked_at() == node.key;
+    if (ImGui::TableSetColumnIndex(place_name)) {
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        const float width = ImGui::GetContentRegionAvail().x;
+        if (m_renamed == node.key) {
+            draw_entry(ctx, node);
+        } else {
+            // The whole row: the tick, which comes after it, lies over it.
+            if (ImGui::Selectable("##row", shown,
+                                  ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowOverlap |
+                                      ImGuiSelectableFlags_AllowDoubleClick)) {
+                ctx.runs.look_at(node.key);
+                if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) {
+                    m_renamed = node.key;
+                    m_typed = node.name;
+                    m_entry_frames = 0;
+                }
+            }
+            ctx.landmarks.set(fmt::format("runs/row/{}", node.key),
+                              {at.x, at.y, width, ImGui::GetTextLineHeight()});
+            if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayNormal)) tooltip(ctx, node);
+            draw_menu(ctx, node);
+            draw_name(ctx, node, m_by ? 0 : row.depth, at, width);
+        }
+    }
+    if (ImGui::TableSetColumnIndex(place_tick)) {
+        bool ticked = run->ticked;
+        ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {0, 0});
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        if (ImGui::Checkbox("##ticked", &ticked)) ctx.runs.tick(node.key, ticked);
+        ctx.landmarks.set(fmt::format("runs/tick/{}", node.key),
+                          {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
+        ImGui::SetItemTooltip("Compared: laid over the run that is looked at");
+        ImGui::PopStyleVar();
+    }
+    if (const RunSet::Run* still = ctx.runs.find(node.key)) draw_numbers(*still);
+    if (ImGui::TableSetColumnIndex(place_change)) {
+        const std::string change = node.parent
+                                       ? fmt::format("at {}{}{}", format_thousands(node.fork_step + 1),
+                                                     node.change.empty() ? "" : ": ", node.change)
+                                       : node.change;
+        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_muted);
+        ImGui::TextUnformatted(change.empty() ? dash : change.c_str());
+        ImGui::PopStyleColor();
+    }
+    ImGui::PopID();
+}
+
+/// The place in the tree, the colour, the name, and whether it is live.
+void RunsPanel::draw_name(UiContext& ctx, const RunNode& run, int depth, ImVec2 at, float width) {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float em = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight(), size = em * 0.62F;
+    // Deep trees give their indentation up before their names.
+    const float indent = std::min(static_cast<float>(depth) * em * 0.9F, width * 0.35F);
+    float x = at.x + indent;
+    const float middle = at.y + line / 2;
+    if (depth > 0) {
+        const float from = x - em * 0.55F;
+        list->AddLine({from, at.y}, {from, middle}, ctx.theme.text_muted);
+        list->AddLine({from, middle}, {x - 2, middle}, ctx.theme.text_muted);
+    }
+    list->AddRectFilled({x, middle - size / 2}, {x + size, middle + size / 2},
+                        run_colour(ctx.theme, run.colour), size * 0.25F);
+    x += size + em * 0.4F;
+    float right = at.x + width;
+    const bool live = run.standing == RunStanding::live;
+    if (live || run.standing == RunStanding::file) {
+        const char* word = live ? "live" : "file";
+        right -= text_width(word);
+        text_at(list, {right, at.y}, live ? ctx.theme.accent_ink : ctx.theme.text_muted, word);
+        right -= em * 0.4F;
+    }
+    text_at(list, {x, at.y}, ctx.theme.text, shortened(run.name, right - x));
+}
+
+/// In place of the row's name. Enter or a click elsewhere takes it, Esc leaves the old one.
+void RunsPanel::draw_entry(UiContext& ctx, const RunNode& run) {
+    if (m_entry_frames == 0) ImGui::SetKeyboardFocusHere();
+    ImGui::SetNextItemWidth(-1);
+    ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {ImGui::GetStyle().FramePadding.x, 0});
+    const bool entered = text_entry("##name", &m_typed,
+                                    ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll);
+    ImGui::PopStyleVar();
+    const bool left = ++m_entry_frames > 2 && !ImGui::IsItemActive();
+    const bool escaped = ImGui::IsKeyPressed(ImGuiKey_Escape, false);
+    if ((entered || left) && !escaped) ctx.runs.rename(run.key, m_typed);
+    if (entered || left || escaped) m_renamed.reset();
+}
+
+void RunsPanel::draw_numbers(const RunSet::Run& run) {
+    const RunNumbers& numbers = run.metrics.numbers();
+    for (size_t i = 1; i < num_run_columns; ++i) {
+        const auto column = static_cast<RunColumn>(i);
+        if (!ImGui::TableSetColumnIndex(place_of(column))) continue;
+        const auto value = run_number(numbers, column);
+        const bool count = column == RunColumn::steps || column == RunColumn::refreshes;
+        const std::string text = !value  ? std::string(dash)
+                                 : count ? format_thousands(static_cast<int64_t>(*value))
+                                         : format_number(*value);
+        // Right-aligned: digits of one place stand below each other.
+        const float room = ImGui::GetContentRegionAvail().x - text_width(text);
+        if (room > 0) ImGui::SetCursorPosX(ImGui::GetCursorPosX() + room);
+        ImGui::TextUnformatted(text.c_str());
+    }
+}
+
+void RunsPanel::draw_menu(UiContext& ctx, const RunNode& run) {
+    if (!ImGui::BeginPopupContextItem("##menu")) return;
+    const auto entry = [](const char* label, const std::string& why_not) {
+        const bool chosen = ImGui::MenuItem(label, nullptr, false, why_not.empty());
+        if (!why_not.empty() && ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
+            ImGui::SetTooltip("%s", why_not.c_str());
+        return chosen;
+    };
+    const auto recording = ctx.runs.recording(run.key);
+    const bool live = ctx.runs.live() == run.key;
+    const int64_t newest = newest_reached(*recording);
+    if (entry("Look at it", {})) ctx.runs.look_at(run.key);
+    if (entry(ctx.runs.ticked(run.key) ? "Do not compare" : "Compare", {}))
+        ctx.runs.tick(run.key, !ctx.runs.ticked(run.key));
+    if (entry("Rename", {})) {
+        m_renamed = run.key;
+        m_typed = run.name;
+        m_entry_frames = 0;
+    }
+    ImGui::Separator();
+    std::string why = live ? "It is the live run: play goes on" : why_at_its_end(*recording);
+    if (why.empty()) why = why_no_branch(ctx, run.key, newest);
+    if (entry("Go on from its end", why)) branch_at(ctx, run.key, newest, {}, false);
+    const int64_t step = std::clamp<int64_t>(ctx.shown_step(), 0, newest);
+    if (entry(fmt::format("Branch after step {}", format_thousands(step)).c_str(),
+              why_no_branch(ctx, run.key, step)))
+        branch_at(ctx, run.key, step, {}, false);
+    ImGui::Separator();
+    if (entry("Export figure...", {})) {
+        ctx.runs.look_at(run.key);
+        ctx.run_action("export.figure");
+    }
+    if (entry("Remove from the list", live ? "It is the live run" : "")) ctx.runs.remove(run.key);
+    ImGui::EndPopup();
+}
+
+void RunsPanel::tooltip(const UiContext& ctx, const RunNode& run) {
+    const auto recording = ctx.runs.recording(run.key);
+    if (!recording || !ImGui::BeginTooltip()) return;
+    const RunInfo& info = recording->info();
+    ImGui::PushTextWrapPos(ImGui::GetFontSize() * 28);
+    ImGui::TextUnformatted(run.name.c_str());
+    const std::string origin = run.parent
+                                   ? fmt::format("branch of {} after step {}", ctx.runs.name(*run.parent),
+                                                 format_thousands(run.fork_step))
+                                   : std::string();
+    for (const std::string& line :
+         {origin, run.change, fmt::format("policy {}, seed {}", info.config.policy.name, info.config.seed),
+          fmt::format("{}, {} {}", to_string(run.standing), info.device, info.dtype),
+          fmt::format("run {}, {}", info.id, info.started_at)})
+        if (!line.empty()) ImGui::TextDisabled("%s", line.c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::EndTooltip();
+}
+
+} // namespace
+
+std::unique_ptr<Panel> make_runs_panel() {
+    return std::make_unique<RunsPanel>();
+}
+
+} // namespace refreshlab::ui

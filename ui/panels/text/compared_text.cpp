@@ -1,0 +1,202 @@
+#include "ui/panels/text/compared_text.h"
+
+#include "ui/base/value_format.h"
+#include "ui/draw/text.h"
+#include "ui/scene/text/token_label.h"
+#include "ui/theme/run_colours.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab::ui {
+
+void mark_difference(ImDrawList* list, ImVec2 low, ImVec2 high, Colour colour, bool first) {
+    list->AddRectFilled({low.x, high.y + 3}, {high.x, high.y + (first ? 6.0F : 4.5F)}, colour);
+    if (!first) return;
+    // Points at it from above, where the frame of a selected token leaves room.
+    const float middle = std::round((low.x + high.x) / 2), size = 5;
+    list->AddTriangleFilled({middle - size, low.y - 3 - size}, {middle + size, low.y - 3 - size},
+                            {middle, low.y - 3}, colour);
+}
+
+bool ComparedText::begin_frame(UiContext& ctx) {
+    const auto keys = ctx.runs.compared();
+    const auto shown = ctx.runs.looked_at();
+    if (keys.empty() || !shown || !ctx.recording) {
+        m_recording.reset();
+        return false;
+    }
+    m_key = keys.front();
+    m_recording = ctx.runs.recording(m_key);
+    m_colour = run_colour(ctx.theme, ctx.runs.colour(m_key));
+    m_steps = m_recording->steps();
+    m_difference.update(ctx.recording, m_recording, ctx.runs.tree().shared_steps(*shown, m_key));
+    m_series.begin_frame(m_recording, m_steps);
+    return true;
+}
+
+void ComparedText::draw_headline(UiContext& ctx) {
+    const float em = ImGui::GetFontSize(), line = ImGui::GetTextLineHeight();
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float width = ImGui::GetContentRegionAvail().x;
+    const auto first = m_difference.first();
+    const std::string words = !first
+                                  ? fmt::format("same {} tokens", format_thousands(m_difference.compared()))
+                                  : fmt::format("part at token {}, {} of {} differ", format_thousands(*first),
+                                                format_thousands(m_difference.differing()),
+                                                format_thousands(m_difference.compared()));
+    if (ImGui::InvisibleButton("##difference", {std::max(1.0F, width), line + 2}) && first) {
+        // y_{t+1} is chosen by step t; y_1 by the prefill, which has none.
+        ctx.select_step(std::clamp<int64_t>(*first - 1, 1, std::max<int64_t>(ctx.steps, 1)));
+    }
+    if (first) ImGui::SetItemTooltip("A click goes to the first token that differs");
+    ctx.landmarks.set("text/difference", {at.x, at.y, width, line});
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const RunKey shown = *ctx.runs.looked_at();
+    const float said = text_width(words), room = std::max(0.0F, width - said - em);
+    float x = at.x;
+    for (const RunKey key : {shown, m_key}) {
+        const std::string name = shortened(ctx.runs.name(key), room / 2 - em * 1.8F);
+        const float needed = em * 1.5F + text_width(name);
+        if (x + needed > at.x + room) break;
+        list->AddRectFilled({x, at.y + line / 2 - 3}, {x + em * 0.8F, at.y + line / 2 + 3},
+                            run_colour(ctx.theme, ctx.runs.colour(key)), 2);
+        text_at(list, {x + em * 1.1F, at.y}, ctx.theme.text, name);
+        x += needed + em * 0.4F;
+    }
+    text_at(list, {std::max(x, at.x + width - said), at.y}, first ? ctx.theme.text : ctx.theme.text_muted,
+            words);
+}
+
+void ComparedText::update_layout(float width, float font) {
+    const auto tokens = static_cast<size_t>(m_steps) + 1;
+    if (m_laid_out != m_recording || m_width != width || m_font != font || m_text.num_tokens() > tokens) {
+        m_laid_out = m_recording;
+        m_width = width;
+        m_font = font;
+        const auto measure = [](std::string_view text) {
+            return ImGui::CalcTextSize(text.data(), text.data() + text.size()).x;
+        };
+        TextLayout::Style style;
+        style.width = width;
+        style.space = std::max(3.0F, measure(" ") * 1.1F);
+        style.newline = ImGui::GetFont()->IsGlyphInFont(0x21B5) ? "\u21B5" : "\\n";
+        style.dot = ImGui::GetFont()->IsGlyphInFont(0xB7) ? "\u00B7" : ".";
+        m_text.reset(style, measure);
+    }
+    while (m_text.num_tokens() < tokens) {
+        const int32_t id = m_recording->token(static_cast<int64_t>(m_text.num_tokens()) + 1);
+        if (id < 0) break; // the last record chose nothing
+        m_text.append(m_recording->tokens().token_bytes(id), m_recording->tokens().is_special(id));
+    }
+}
+
+float ComparedText::value_of(const UiContext& ctx, int64_t token) const {
+    const auto id = m_recording->signal_id(ctx.coloured_signal);
+    if (!id) return absent();
+    return m_series.value(m_recording->signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
+}
+
+void ComparedText::draw_fragment(UiContext& ctx, const Style& style, size_t index, ImVec2 origin) const {
+    using Kind = TextLayout::Kind;
+    const TextLayout::Fragment& f = m_text.fragments()[index];
+    const int64_t token = f.token + 1;
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const float y = origin.y + static_cast<float>(f.line) * style.pitch + style.flag;
+    const ImVec2 low(std::floor(origin.x + f.x), y - 1),
+        high(std::floor(origin.x + f.x + f.width), y + style.font + 1);
+    const bool mark = f.kind == Kind::newline || f.kind == Kind::space || f.kind == Kind::escape;
+    Colour ink = mark ? ctx.theme.text_muted : ctx.theme.text;
+    if (const float value = value_of(ctx, token); !is_absent(value)) {
+        const TokenColours::Entry colour =
+            std::isnan(value) ? TokenColours::Entry{0, ctx.theme.text, nan_colour}
+            : style.verdicts  ? style.yes_no[value >= 0.5F ? 1 : 0]
+                              : style.colours.at(style.scale.fraction(static_cast<double>(value)));
+        list->AddRectFilled(low, high, colour.background, 2);
+        if (!mark) ink = colour.text;
+        if (colour.underline)
+            list->AddRectFilled({low.x, high.y}, {high.x, high.y + token_underline}, colour.underline);
+    }
+    const std::string_view text = m_text.text(f);
+    list->AddText({low.x, y}, ink, text.data(), text.data() + text.size());
+    if (m_difference.differs(token))
+        mark_difference(list, low, high, ctx.theme.text_error, m_difference.first() == token);
+    if (f.starts_token)
+        ctx.landmarks.set(fmt::format("text/compared/{}", token),
+                          {low.x, low.y, std::max(2.0F, high.x - low.x), high.y - low.y});
+}
+
+void ComparedText::frame(const Style& style, int64_t token, ImVec2 origin, Colour colour,
+                         float thickness) const {
+    if (token < 1 || token > static_cast<int64_t>(m_text.num_tokens())) return;
+    const auto range = m_text.token(static_cast<size_t>(token - 1));
+    for (size_t i = range.first; i < range.last; ++i) {
+        const auto& f = m_text.fragments()[i];
+        const float y = origin.y + static_cast<float>(f.line) * style.pitch + style.flag;
+        ImGui::GetWindowDrawList()->AddRect({std::floor(origin.x + f.x) - 2, y - 3},
+                                            {std::floor(origin.x + f.x + f.width) + 2, y + style.font + 4},
+                                            colour, 3, thickness);
+    }
+}
+
+/// The selected step comes into sight; without one the newest.
+void ComparedText::follow(const UiContext& ctx, const Style& style) {
+    if (ctx.live()) {
+        if (m_seen_selection || m_at_end) ImGui::SetScrollY(ImGui::GetCursorPosY());
+    } else if (ctx.selection.step != m_seen_selection && m_text.num_tokens() > 0) {
+        const auto token =
+            std::min<int64_t>(*ctx.selection.step, static_cast<int64_t>(m_text.num_tokens()) - 1);
+        const auto& f = m_text.fragments()[m_text.token(static_cast<size_t>(token)).first];
+        const float y = static_cast<float>(f.line) * style.pitch, height = ImGui::GetWindowHeight();
+        if (y < ImGui::GetScrollY() || y + style.pitch > ImGui::GetScrollY() + height)
+            ImGui::SetScrollY(std::max(0.0F, y - height * 0.4F));
+    }
+    m_seen_selection = ctx.selection.step;
+    m_at_end = ImGui::GetScrollY() >= ImGui::GetScrollMaxY() - style.pitch;
+}
+
+void ComparedText::draw(UiContext& ctx, const Style& style) {
+    const float width = ImGui::GetWindowWidth() - ImGui::GetStyle().ScrollbarSize - 6;
+    update_layout(std::max(width, style.font * 4), style.font);
+    const ImVec2 origin = ImGui::GetCursorScreenPos();
+    const auto lines = static_cast<int64_t>(m_text.num_lines());
+    ImGui::InvisibleButton("##tokens", {std::max(1.0F, ImGui::GetContentRegionAvail().x),
+                                        static_cast<float>(lines) * style.pitch + style.font * 0.5F});
+    const bool hovered = ImGui::IsItemHovered();
+    const float top = ImGui::GetWindowPos().y, bottom = top + ImGui::GetWindowHeight();
+    const auto line_at = [&](float y) {
+        return std::clamp<int64_t>(static_cast<int64_t>((y - origin.y) / style.pitch), 0, lines);
+    };
+    const int64_t first = std::max<int64_t>(0, line_at(top) - 1), last = std::min(lines, line_at(bottom) + 1);
+    for (int64_t line = first; line < last; ++line) {
+        const auto range = m_text.line(static_cast<size_t>(line));
+        for (size_t i = range.first; i < range.last; ++i)
+            draw_fragment(ctx, style, i, origin);
+    }
+    if (ctx.selection.step)
+        frame(style, *ctx.selection.step + 1, origin, ctx.theme.selection | IM_COL32_A_MASK, 2);
+    if (ctx.hovered_step) frame(style, *ctx.hovered_step + 1, origin, ctx.theme.crosshair, 1);
+    follow(ctx, style);
+    if (!hovered) return;
+    const ImVec2 mouse = ImGui::GetMousePos();
+    const int32_t index = m_text.token_at(
+        static_cast<size_t>(std::max(0.0F, (mouse.y - origin.y) / style.pitch)), mouse.x - origin.x);
+    if (index < 0) return;
+    const int64_t step = std::clamp<int64_t>(index, 1, std::max<int64_t>(ctx.steps, 1));
+    if (ctx.steps > 0) {
+        if (index >= 1 && index <= ctx.steps) ctx.next_hovered_step = index;
+        if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
+    }
+    const int64_t token = index + 1;
+    const std::string label = token_label(m_recording->tokens(), m_recording->token(token));
+    std::string other;
+    if (m_difference.differs(token))
+        other = fmt::format("\n{} has {}", ctx.runs.name(*ctx.runs.looked_at()),
+                            token_label(ctx.recording->tokens(), ctx.recording->token(token)));
+    ImGui::SetTooltip("%s, token %s of %s%s", label.c_str(), format_thousands(token).c_str(),
+                      ctx.runs.name(m_key).c_str(), other.c_str());
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "ui/context/context.h"
+#include "ui/scene/maps/colour_maps.h"
+#include "ui/scene/runs/run_difference.h"
+#include "ui/scene/runs/run_set.h"
+#include "ui/scene/series/series_set.h"
+#include "ui/scene/text/text_layout.h"
+#include "ui/scene/text/token_colours.h"
+
+#include <imgui.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace refreshlab::ui {
+
+/// Beside the text that is looked at: that of the first ticked run, in the same colours. Tokens that differ from those at the same
+/// place are marked in both, the first of them with a pointer. Steps are shared: what is selected or hovered in one is so in the other.
+class ComparedText {
+public:
+    /// Start of a frame: which run it is. \return false where none is ticked
+    bool begin_frame(UiContext& ctx);
+    [[nodiscard]] const TokenDifference& difference() const { return m_difference; }
+    [[nodiscard]] Colour colour() const { return m_colour; } ///< of the marks
+    /// One line: both names, and where they part. A click goes to the first token that differs.
+    void draw_headline(UiContext& ctx);
+
+    /// How tokens are drawn, as in the text beside it.
+    struct Style {
+        float font, flag, pitch; ///< pixels: text height, room above it, distance of lines
+        const TokenColours& colours;
+        const ColourScale& scale;
+        const Verdicts* verdicts;                         ///< null: a scale
+        const std::array<TokenColours::Entry, 2>& yes_no; ///< no, yes
+    };
+    /// Inside a child window.
+    void draw(UiContext& ctx, const Style& style);
+
+private:
+    void update_layout(float width, float font);
+    void draw_fragment(UiContext& ctx, const Style& style, size_t index, ImVec2 origin) const;
+    [[nodiscard]] float value_of(const UiContext& ctx, int64_t token) const;
+    void frame(const Style& style, int64_t token, ImVec2 origin, Colour colour, float thickness) const;
+    void follow(const UiContext& ctx, const Style& style);
+
+    RunKey m_key = 0;
+    Colour m_colour = 0;
+    std::shared_ptr<const Recording> m_recording, m_laid_out;
+    int64_t m_steps = 0;
+    TokenDifference m_difference;
+    TextLayout m_text;
+    SeriesSet m_series;
+    float m_width = 0, m_font = 0;
+    std::optional<int64_t> m_seen_selection;
+    bool m_at_end = true;
+};
+
+/// The mark of a token that differs: a line below it, a thick one and a pointer where it is the first.
+void mark_difference(ImDrawList* list, ImVec2 low, ImVec2 high, Colour colour, bool first);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "engine/record/recording/recording.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// The mean of a signal over a run's steps, kept up to date: new steps are added, back-filled ones are read again. Values that
+/// are absent or not finite do not count. Cost of an update: O(new values). 4 bytes a step.
+class RunningMean {
+public:
+    explicit RunningMean(std::string_view signal)
+        : m_name(signal) {}
+    void update(const Recording& recording, int64_t steps);
+    [[nodiscard]] std::optional<double> mean() const; ///< nothing while no value is known
+
+private:
+    void put(int64_t step, float value);
+
+    std::string m_name;
+    std::vector<float> m_values;
+    size_t m_next_fill = 0;
+    double m_sum = 0;
+    int64_t m_count = 0;
+};
+
+/// What the panel Runs says of a run in numbers. Nothing: not known.
+struct RunNumbers {
+    int64_t steps = 0, refreshes = 0;
+    std::optional<double> entropy_bits, kl_nats,
+        acceptance;                    ///< means over the steps where they were measured
+    std::optional<double> teacher_ppl; ///< of the closing pass
+};
+
+/// The numbers of one run, kept up to date. Threads: the UI thread.
+class RunMetrics {
+public:
+    /// Another recording of the run, which goes on where the last one ended, or is its branch: counts anew.
+    void update(const Recording& recording, int64_t steps);
+    [[nodiscard]] const RunNumbers& numbers() const { return m_numbers; }
+
+private:
+    const Recording* m_of = nullptr; ///< compared, never read
+    RunningMean m_entropy{"entropy_bits"}, m_kl{"kl_nats"}, m_acceptance{"acceptance"};
+    std::optional<uint64_t> m_end; ///< revision that was looked at
+    RunNumbers m_numbers;
+};
+
+/// Columns of the panel Runs that sort, in their order.
+enum class RunColumn : uint8_t {
+    name,
+    steps,
+    refreshes,
+    entropy_bits,
+    kl_nats,
+    teacher_ppl,
+    acceptance,
+};
+inline constexpr size_t num_run_columns = 7;
+[[nodiscard]] const char* run_column_name(RunColumn column);    ///< "Mean KL (nats)"
+[[nodiscard]] const char* run_column_meaning(RunColumn column); ///< a sentence
+/// Of the metrics; a name has none.
+[[nodiscard]] std::optional<double> run_number(const RunNumbers& numbers, RunColumn column);
+
+} // namespace refreshlab::ui
