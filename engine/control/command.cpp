@@ -211,6 +211,7 @@ nlohmann::json to_json(const Command& command) {
             [](const command::Resume&) {},
             [](const command::Stop&) {},
             [](const command::RefreshNow&) {},
+            [](const command::FullStepNow&) {},
         },
         command);
     return json;
