@@ -33,14 +33,14 @@ uint16_t to_float16(float value) {
     return static_cast<uint16_t>(sign | bits);
 }
 float from_float16(uint16_t bits) {
-    const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
-    double size = 0;
-    if (exponent == 31) {
-        size = fraction == 0 ? HUGE_VAL : std::nan("");
-    } else {
-        size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = (bits >> 10) & 31U,
+                   fraction = bits & 1023U;
+    if (exponent == 0) {
+        const float size = static_cast<float>(fraction) * 0x1p-24F;
+        return sign != 0 ? -size : size;
     }
-    return static_cast<float>((bits & 0x8000) != 0 ? -size : size);
+    const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+    return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
 } // namespace

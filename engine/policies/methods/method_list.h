@@ -2,7 +2,8 @@
 
 #include "engine/policies/cache_method.h"
 
-/// One line for each file of this folder; the order is that of lists and menus.
+/// One line for each method of this folder: prompt/ has those that choose once, storage/ those that change what an entry is. The
+/// order is that of lists and menus.
 namespace refreshlab::cache_method_list {
 
 CacheMethod full();

@@ -58,6 +58,7 @@ struct NaiveCache {
         Origin origin = Origin::none;
         int32_t refresh = -1;
         int64_t written_at = 0;
+        bool encoded = false;
         friend bool operator==(const Cell&, const Cell&) = default;
     };
     std::vector<std::vector<Cell>> planes = std::vector<std::vector<Cell>>(layers * kv_heads);
@@ -85,9 +86,14 @@ struct NaiveCache {
         switch (e.change) {
         case CacheChange::appended:
         case CacheChange::adopted:
-        case CacheChange::spliced:
         case CacheChange::rebuilt:
-            cell = {EntryState::attended, e.origin, e.refresh_id, e.step};
+            cell = {EntryState::attended, e.origin, e.refresh_id, e.step, false};
+            break;
+        case CacheChange::spliced:
+            cell = {EntryState::attended, e.origin, e.refresh_id, e.step, cell.encoded};
+            break;
+        case CacheChange::encoded:
+            cell.encoded = true;
             break;
         case CacheChange::skipped:
             cell.origin = e.origin;
@@ -148,8 +154,8 @@ std::vector<CacheEvent> random_events(std::mt19937_64& random, int64_t prompt, i
         const auto policy = [&] {
             if (below(3) != 0) return;
             constexpr CacheChange changes[] = {CacheChange::evicted, CacheChange::kept, CacheChange::attended,
-                                               CacheChange::merged};
-            CacheEvent event = event_of(t, changes[below(4)], some(false));
+                                               CacheChange::merged, CacheChange::encoded};
+            CacheEvent event = event_of(t, changes[below(5)], some(false));
             if (event.positions.empty()) return;
             if (below(3) != 0) event.layer = static_cast<int32_t>(below(layers));
             if (below(3) != 0) event.kv_head = static_cast<int32_t>(below(kv_heads));
@@ -203,7 +209,7 @@ void check_state(const Recording& recording, const std::vector<CacheEvent>& even
             for (size_t p = 0; p < expected.size(); ++p) {
                 INFO("layer " << layer << " head " << head << " position " << p);
                 const NaiveCache::Cell cell = {plane.state[p], plane.origin[p], plane.refresh[p],
-                                               plane.written_at[p]};
+                                               plane.written_at[p], plane.encoded[p] == 1};
                 REQUIRE(cell == expected[p]);
             }
         }

@@ -81,18 +81,16 @@ private:
                 visit(Group{row * d + c, std::min(m_group, d - c), 1});
     }
     void put_code(std::vector<uint8_t>& bytes, int64_t index, uint32_t code) const {
-        for (int64_t b = 0; b < m_bits; ++b) {
-            const int64_t bit = index * m_bits + b;
-            bytes[static_cast<size_t>(bit / 8)] |= static_cast<uint8_t>((code >> b & 1U) << (bit % 8));
-        }
+        const auto bit = static_cast<size_t>(index * m_bits);
+        const uint32_t moved = code << (bit % 8); // in two bytes at most
+        bytes[bit / 8] |= static_cast<uint8_t>(moved);
+        if (moved > 255) bytes[bit / 8 + 1] |= static_cast<uint8_t>(moved >> 8);
     }
     [[nodiscard]] uint32_t code_at(std::span<const uint8_t> bytes, int64_t index) const {
-        uint32_t code = 0;
-        for (int64_t b = 0; b < m_bits; ++b) {
-            const int64_t bit = index * m_bits + b;
-            code |= (static_cast<uint32_t>(bytes[static_cast<size_t>(bit / 8)]) >> (bit % 8) & 1U) << b;
-        }
-        return code;
+        const auto bit = static_cast<size_t>(index * m_bits);
+        uint32_t two = bytes[bit / 8];
+        if (bit / 8 + 1 < bytes.size()) two |= static_cast<uint32_t>(bytes[bit / 8 + 1]) << 8;
+        return two >> (bit % 8) & ((1U << m_bits) - 1);
     }
 
     int64_t m_bits;

@@ -1,4 +1,4 @@
-#include "engine/policies/methods/window_scores.h"
+#include "engine/policies/methods/prompt/window_scores.h"
 
 #include <algorithm>
 

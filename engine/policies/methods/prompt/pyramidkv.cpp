@@ -2,7 +2,7 @@
 // Source: reference/cache_policies.md, section 5; Cai et al. 2024.
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
-#include "engine/policies/methods/window_scores.h"
+#include "engine/policies/methods/prompt/window_scores.h"
 
 #include <algorithm>
 #include <cmath>

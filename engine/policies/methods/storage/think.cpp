@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 namespace refreshlab {
@@ -34,14 +35,22 @@ public:
     }
     void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override {
         std::ranges::fill(rows, 0.0F);
-        int64_t next = 0;
-        for (int64_t i = 0; i < shape.n; ++i) {
-            for (int64_t c = 0; c < shape.head_dim; ++c) {
-                if ((block.metadata[static_cast<size_t>(c / 8)] >> (c % 8) & 1U) == 0) continue;
-                rows[static_cast<size_t>(i * shape.head_dim + c)] =
-                    number_at(block.payload, next++, shape.stored_as);
-            }
+        std::vector<int64_t> kept;
+        for (int64_t c = 0; c < shape.head_dim; ++c)
+            if ((block.metadata[static_cast<size_t>(c / 8)] >> (c % 8) & 1U) != 0) kept.push_back(c);
+        const int64_t stored = shape.n * std::ssize(kept);
+        std::vector<float> numbers(static_cast<size_t>(stored));
+        if (shape.stored_as == StoredAs::float32) { // as they are: this runs at every step
+            RL_ASSERT(block.payload.size() == numbers.size() * sizeof(float));
+            if (stored > 0) std::memcpy(numbers.data(), block.payload.data(), block.payload.size());
+        } else {
+            for (int64_t i = 0; i < stored; ++i)
+                numbers[static_cast<size_t>(i)] = number_at(block.payload, i, shape.stored_as);
         }
+        const float* next = numbers.data();
+        for (int64_t i = 0; i < shape.n; ++i)
+            for (const int64_t c : kept)
+                rows[static_cast<size_t>(i * shape.head_dim + c)] = *next++;
     }
 
 private:
