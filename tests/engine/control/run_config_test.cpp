@@ -160,6 +160,7 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
         command::SetPace{12.5},
         command::GiveTokens{{3, 4}, " slate"},
         command::ComputeLandscape{"entropy_bits", 4},
+        command::FullStepNow{},
         command::Rebuild{"00ff",
                          random_config(random),
                          "<p>",
