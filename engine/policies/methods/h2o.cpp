@@ -17,7 +17,7 @@ class H2o final : public CacheMethodBase<H2o> {
 public:
     H2o(int64_t budget, double recent, Group group, bool per_query_mean, const PolicyContext& context)
         : m_budget(budget)
-        , m_heavy(static_cast<int64_t>(static_cast<double>(budget) * (1 - recent)))
+        , m_recent(recent)
         , m_group(group)
         , m_per_query_mean(per_query_mean)
         , m_context(context)
@@ -61,12 +61,13 @@ private:
         const int64_t n = std::ssize(held);
         if (n <= m_budget) return;
         std::vector<float>& sums = acc(layer, head);
-        const int64_t recent = m_budget - m_heavy;
+        const auto heavy = static_cast<int64_t>(static_cast<double>(m_budget) * (1 - m_recent));
+        const int64_t recent = m_budget - heavy;
         std::vector<float> scores(sums.begin(), sums.begin() + (n - recent));
         for (size_t i = 0; i < scores.size() && m_per_query_mean;
              ++i) // queries that saw it: its own and all later ones
             scores[i] /= static_cast<float>(newest - held[i] + 1);
-        std::vector<int64_t> stay = cache_scores::top(scores, m_heavy);
+        std::vector<int64_t> stay = cache_scores::top(scores, heavy);
         for (int64_t i = n - recent; i < n; ++i)
             stay.push_back(i);
         std::vector<int64_t> kept;
@@ -79,7 +80,8 @@ private:
         cache.keep(layer, head, kept);
     }
 
-    int64_t m_budget, m_heavy; ///< entries in all, and of them those with the largest sums
+    int64_t m_budget;
+    double m_recent; ///< share of the budget
     Group m_group;
     bool m_per_query_mean;
     PolicyContext m_context;
