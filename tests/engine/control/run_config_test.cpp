@@ -158,7 +158,8 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
                                            command::CheckExactness{},
                                            command::SetPace{12.5},
                                            command::GiveTokens{{3, 4}, " slate"},
-                                           command::ComputeLandscape{"entropy_bits", 4}};
+                                           command::ComputeLandscape{"entropy_bits", 4},
+                                           command::FullStepNow{}};
     CHECK(commands.size() == std::variant_size_v<Command>);
     for (const Command& command : commands) {
         const json written = to_json(command);
