@@ -284,6 +284,47 @@ void a_trace_brings_its_runs(Robot& r) {
     static_cast<void>(other);
 }
 
+/// AT8: the text is tinted by what the shown step read.
+void attention_tints_the_text(Robot& r) {
+    r.start(r.config(), 30);
+    r.ctx().select_step(20);
+    const std::string before = r.ctx().coloured_signal;
+    const auto row = r.recording()->attention(r.recording()->prompt_length() + 19, false);
+    GUI_CHECK(row != nullptr);
+    r.ctx().coloured_signal = "attention:head";
+    // The token that this head read most, but for the first, and one that it hardly read.
+    const auto keys = static_cast<size_t>(row->keys),
+               prompt = static_cast<size_t>(r.recording()->prompt_length());
+    size_t most = prompt, least = prompt;
+    for (size_t k = prompt; k < keys; ++k) {
+        if (half_to_float(row->weights[k]) > half_to_float(row->weights[most])) most = k;
+        if (half_to_float(row->weights[k]) < half_to_float(row->weights[least])) least = k;
+    }
+    r.move_away();
+    r.frames(4);
+    const Image seen = r.look();
+    const auto ground = [&](size_t position) {
+        const auto token = r.box("text/token/" + std::to_string(position - prompt + 1));
+        return seen.at(static_cast<double>(token.x + 1), static_cast<double>(token.y + token.height - 2));
+    };
+    GUI_CHECK(colour_distance(ground(most), ground(least)) > 30);
+    // What comes after the shown step is not coloured.
+    const auto later = r.box("text/token/27");
+    const uint32_t plain =
+        seen.at(static_cast<double>(later.x + 1), static_cast<double>(later.y + later.height - 2));
+    GUI_CHECK(colour_distance(plain, ground(most)) > 30);
+    picture(r, "attention-tint");
+    r.ctx().coloured_signal = "attention:mean";
+    r.frames(3);
+    picture(r, "attention-tint-mean");
+    RunConfig run = r.config();
+    run.capture.attention = false;
+    r.start(run, 5);
+    r.ctx().coloured_signal = "attention:mean";
+    GUI_CHECK(r.until([&] { return r.shows("was not recorded"); }, 10));
+    r.ctx().coloured_signal = before;
+}
+
 } // namespace
 
 std::vector<Case> runs_cases() {
@@ -294,6 +335,7 @@ std::vector<Case> runs_cases() {
         {"runs", "RU1 a run is made live again, bit for bit", go_on_from_its_end},
         {"runs", "RU1 names can be edited", names},
         {"runs", "RU1 thirty runs, every theme", many_runs},
+        {"runs", "AT8 the text is tinted by what a step read", attention_tints_the_text},
         {"runs", "RU2 a trace brings its runs along", a_trace_brings_its_runs},
     };
 }

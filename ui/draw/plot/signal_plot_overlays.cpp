@@ -82,7 +82,7 @@ float SignalPlot::strip_height() {
 /// As many as there are runs, values, and room: the curves come first.
 size_t SignalPlot::num_strips(PlotStack& stack, float height) const {
     if (!stack.overlays || m_pick.strip || !has_data(stack.series)) return 0;
-    const float room = height - header_height() - 5 * ImGui::GetFontSize();
+    const float room = height - header_height() - 3 * ImGui::GetFontSize();
     const auto fit = static_cast<size_t>(std::max(0.0F, room / strip_height()));
     return std::min({stack.overlays->runs().size(), most_strips, fit});
 }

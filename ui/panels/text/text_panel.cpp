@@ -26,6 +26,7 @@ void TextPanel::forget() {
     m_seen_selection.reset();
     m_was_live = true;
     m_origins.reset();
+    m_read = {};
 }
 
 void TextPanel::lay_out_anew(const UiContext& ctx, float width, float font_size) {
@@ -71,6 +72,10 @@ float TextPanel::value_of(const UiContext& ctx, int64_t token) const {
         const auto step = static_cast<size_t>(token - 1);
         return token >= 2 && step <= ctx.refresh_gains.size() ? ctx.refresh_gains[step - 1] : absent();
     }
+    if (by_attention(ctx)) {
+        const auto position = static_cast<size_t>(ctx.recording->prompt_length() + token - 1);
+        return position < m_read.weights().size() ? m_read.weights()[position] : absent();
+    }
     const auto id = ctx.signal_id(ctx.coloured_signal);
     if (!id) return absent();
     return m_series.value(ctx.signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
@@ -89,6 +94,7 @@ void TextPanel::draw(UiContext& ctx) {
         return;
     }
     draw_find(ctx);
+    draw_attention_note(ctx);
     const float font = ImGui::GetTextLineHeight();
     const Metrics m{font, std::round(font * 0.62F), std::round(font * 1.78F)};
     const float legend = ImGui::GetTextLineHeight() + ImGui::GetStyle().ItemSpacing.y;

@@ -2,6 +2,7 @@
 
 #include "ui/panels/panel.h"
 #include "ui/panels/text/compared_text.h"
+#include "ui/scene/attention/read_weights.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/marks/token_origins.h"
@@ -35,6 +36,11 @@ private:
     };
     /// Colours by what the landscape says, not by a signal.
     [[nodiscard]] static bool by_gain(const UiContext& ctx) { return ctx.coloured_signal == gain_colouring; }
+    /// By how much the shown step read each token, the prompt's among them: the mean of all heads, or the head of Attention.
+    [[nodiscard]] static bool by_attention(const UiContext& ctx) {
+        return ctx.coloured_signal == mean_colouring || ctx.coloured_signal == head_colouring;
+    }
+    static constexpr std::string_view mean_colouring = "attention:mean", head_colouring = "attention:head";
     void forget();
     void update_layout(UiContext& ctx, float width, const Metrics& m);
     void lay_out_anew(const UiContext& ctx, float width, float font);
@@ -53,6 +59,10 @@ private:
     void draw_scale(UiContext& ctx, size_t id, float bar, const std::string& counted);
     void draw_gain_choice(UiContext& ctx);
     void update_gain_scale(const UiContext& ctx);
+    // text_attention.cpp
+    static void draw_attention_choices(UiContext& ctx);
+    void update_attention(const UiContext& ctx);
+    void draw_attention_note(const UiContext& ctx) const;
     void draw_bar(UiContext& ctx, Colour hue, std::string_view unit, float bar);
     [[nodiscard]] std::string count_verdicts(const UiContext& ctx, size_t signal);
     // text_tokens.cpp
@@ -88,6 +98,7 @@ private:
     bool m_was_live = true, m_at_end = true;
     int64_t m_hovered_token = 0;
     int64_t m_menu_token = 0; ///< under the mouse when the menu was opened; 0 = none
+    ReadWeights m_read;       ///< of the shown step, while tokens are coloured by it
     ComparedText m_compared;  ///< of the first ticked run
     bool m_comparing = false;
     TextFinder m_finder;

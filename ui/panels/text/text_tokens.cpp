@@ -58,6 +58,16 @@ void TextPanel::draw_prompt_tokens(UiContext& ctx, const Metrics& m, float clip_
             const auto& fragment = m_prompt.fragments()[f];
             const std::string_view text = m_prompt.text(fragment);
             const bool mark = fragment.kind != TextLayout::Kind::text;
+            const auto position = static_cast<size_t>(fragment.token);
+            if (by_attention(ctx) && position < m_read.weights().size()) {
+                const auto& colour =
+                    m_colours.at(m_scale.fraction(static_cast<double>(m_read.weights()[position])));
+                const float x = std::floor(origin.x + fragment.x), end = std::floor(x + fragment.width);
+                list->AddRectFilled({x, y}, {end, y + m.font}, colour.background, 2);
+                list->AddText({x, y}, mark ? ctx.theme.text_muted : colour.text, text.data(),
+                              text.data() + text.size());
+                continue;
+            }
             list->AddText({origin.x + fragment.x, y}, with_alpha(ctx.theme.text_muted, mark ? 0.6F : 1.0F),
                           text.data(), text.data() + text.size());
         }

@@ -36,7 +36,7 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
     const float row = ImGui::GetContentRegionAvail().x, font = ImGui::GetFontSize();
     const float spacing = ImGui::GetStyle().ItemSpacing.x, inner = ImGui::GetStyle().ItemInnerSpacing.x;
     // The bar with its numbers keeps its width; the list takes what is left, the caption goes first where room is short.
-    const bool gain = by_gain(ctx);
+    const bool gain = by_gain(ctx), attention = by_attention(ctx);
     const std::string unit = gain ? "nats" : id ? std::string(ctx.signals()[*id].unit) : std::string();
     const std::string counted = m_verdicts && id ? count_verdicts(ctx, *id) : std::string();
     const float numbers = m_verdicts ? ImGui::CalcTextSize(counted.c_str()).x
@@ -62,14 +62,18 @@ void TextPanel::draw_toolbar(UiContext& ctx) {
         m_range.reset();
         m_range_signal = ctx.coloured_signal;
     }
-    if (!id && !gain) return;
+    if (!id && !gain && !attention) return;
     if (gain)
         update_gain_scale(ctx);
+    else if (attention)
+        update_attention(ctx);
     else
         update_scale(ctx, *id);
     if (beside) ImGui::SameLine();
     if (gain)
         draw_bar(ctx, ctx.theme.accent, "nats", bar);
+    else if (attention)
+        draw_bar(ctx, ctx.theme.signal("entropy_bits"), "", bar);
     else
         draw_scale(ctx, *id, bar, counted);
 }
@@ -97,9 +101,10 @@ void TextPanel::update_gain_scale(const UiContext& ctx) {
 }
 
 void TextPanel::draw_signal_list(UiContext& ctx, std::optional<size_t> id) {
-    std::string current = by_gain(ctx) ? "Gain of a refresh before"
-                          : id         ? with_unit(ctx.signals()[*id].label, ctx.signals()[*id].unit)
-                                       : ctx.coloured_signal;
+    std::string current = by_attention(ctx) ? "Read by the shown step"
+                          : by_gain(ctx)    ? "Gain of a refresh before"
+                          : id              ? with_unit(ctx.signals()[*id].label, ctx.signals()[*id].unit)
+                                            : ctx.coloured_signal;
     // In a narrow panel without its unit: that stands at the end of the bar as well.
     if (id && ImGui::CalcTextSize(current.c_str()).x + ImGui::GetFrameHeight() + ImGui::GetFontSize() >
                   ImGui::CalcItemWidth())
@@ -115,6 +120,7 @@ void TextPanel::draw_signal_list(UiContext& ctx, std::optional<size_t> id) {
                                   std::string(s.cost_hint).c_str());
         }
         draw_gain_choice(ctx);
+        draw_attention_choices(ctx);
         ImGui::Separator();
         ImGui::Checkbox("Underline by cache origin", &m_show_origin);
         ImGui::SetItemTooltip(

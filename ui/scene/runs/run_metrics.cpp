@@ -22,10 +22,11 @@ void RunningMean::put(int64_t step, float value) {
 }
 
 void RunningMean::update(const Recording& recording, int64_t steps) {
-    const auto id = recording.signal_id(m_name);
-    if (!id) return;
     const auto& fills = recording.back_fills();
     const size_t known = fills.size(); // before the values: what comes later is read again
+    if (m_next_fill == known && static_cast<int64_t>(m_values.size()) >= steps) return;
+    const auto id = recording.signal_id(m_name);
+    if (!id) return;
     for (; m_next_fill < known; ++m_next_fill) {
         const Recording::BackFill& fill = fills[m_next_fill];
         if (fill.signal != *id) continue;

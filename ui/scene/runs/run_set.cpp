@@ -3,16 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace refreshlab::ui {
 
 namespace {
 
+constexpr size_t most_attention = size_t{2} << 30; // bytes, about: what a person's machine has to spare
+
 RunStanding standing_of(const Recording& recording, bool live, bool from_file) {
     if (live) return RunStanding::live;
     if (from_file) return RunStanding::file;
     return recording.end() ? RunStanding::finished : RunStanding::left;
+}
+
+/// What rows of attention take in all runs; branches share those of the steps that they share.
+size_t attention_bytes(const std::map<RunKey, RunSet::Run>& runs) {
+    std::set<const AttentionRows*> seen;
+    size_t bytes = 0;
+    for (const auto& [key, run] : runs)
+        for (const auto& rows : run.recording->attention_rows())
+            if (seen.insert(rows.get()).second) bytes += rows->weights.size() * sizeof(uint16_t);
+    return bytes;
 }
 
 } // namespace
@@ -61,7 +74,7 @@ void RunSet::leave(RunKey key) {
 }
 
 void RunSet::thin_out() {
-    while (m_runs.size() > most_kept) {
+    while (m_runs.size() > most_kept || attention_bytes(m_runs) > most_attention) {
         const auto oldest = std::ranges::find_if(
             m_tree.runs(), [&](const RunNode& run) { return may_be_forgotten(run.key); });
         if (oldest == m_tree.runs().end()) return;
