@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
@@ -169,6 +170,7 @@ TEST_CASE("whatever is encoded, evicted, merged, spliced: a rewind goes back bit
             if (below(3) == 0) some.push_back(p);
         return some;
     };
+    int64_t most_metadata = 0, most_journal = 0;
     remember();
     for (int round = 0; round < 150; ++round) {
         const int64_t step = std::ssize(history);
@@ -215,10 +217,12 @@ TEST_CASE("whatever is encoded, evicted, merged, spliced: a rewind goes back bit
         }
         for (const at::Tensor& rows : contents(*cache))
             CHECK(at::isfinite(rows).all().item<bool>());
+        most_metadata = std::max(most_metadata, cache->metadata_bytes());
+        most_journal = std::max(most_journal, cache->journal_bytes());
         remember();
     }
-    CHECK(cache->metadata_bytes() > 0);
-    CHECK(cache->journal_bytes() > 0);
+    CHECK(most_metadata > 0); // something was encoded, and changed under a step
+    CHECK(most_journal > 0);
 }
 
 TEST_CASE("what is borrowed stands there until it is given back, and leaves no trace", "[cache]") {
