@@ -28,6 +28,13 @@ size_t attention_bytes(const std::map<RunKey, RunSet::Run>& runs) {
     return bytes;
 }
 
+/// The run of an opened trace. What the engine has, or had, is another one: a file of it is shown as a file.
+std::optional<RunKey> of_file(const std::map<RunKey, RunSet::Run>& runs, const std::string& id) {
+    for (const auto& [key, run] : runs)
+        if (run.from_file && run.recording->info().id == id) return key;
+    return std::nullopt;
+}
+
 } // namespace
 
 const RunSet::Run* RunSet::find(RunKey key) const {
@@ -137,9 +144,9 @@ void RunSet::add_file(std::span<const std::shared_ptr<Recording>> runs, const st
     size_t number = 0;
     for (const auto& run : runs) {
         ++number;
-        const RunNode* known = m_tree.find_id(run->info().id);
+        const auto known = of_file(m_runs, run->info().id);
         const std::string own = runs.size() > 1 ? fmt::format("{}, run {}", name, number) : name;
-        last = known ? known->key : add(run, own, true);
+        last = known ? *known : add(run, own, true);
     }
     if (last) look_at(*last);
     m_flipped = false; // a file is seen from its beginning
@@ -147,8 +154,8 @@ void RunSet::add_file(std::span<const std::shared_ptr<Recording>> runs, const st
 }
 
 void RunSet::add_file(const std::shared_ptr<const Recording>& run, const std::string& name) {
-    const RunNode* known = m_tree.find_id(run->info().id);
-    look_at(known ? known->key : add(run, name, true));
+    const auto known = of_file(m_runs, run->info().id);
+    look_at(known ? *known : add(run, name, true));
     m_flipped = false;
     refresh_nodes();
 }
