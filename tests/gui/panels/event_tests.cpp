@@ -64,15 +64,20 @@ void crowds_are_a_rug(Robot& r) {
     // A few in sight are lines again.
     ui::set_time_range(r.ctx().time, 100, 112, r.ctx().steps);
     r.frames(4);
-    const Image near = r.look();
-    lines = 0;
-    for (float x = empty.x + 3; x < words.x - 3; x += 1)
-        lines += colour_distance(
-                     near.at(static_cast<double>(x), static_cast<double>(empty.y + empty.height * 0.3F)),
-                     ground) > 40
-                     ? 1
-                     : 0;
-    GUI_CHECK(lines >= 2);
+    const auto lines_in_sight = [&] {
+        const Image near = r.look();
+        const auto plot_now = r.box("signals/plot/mc_variance"),
+                   words_now = r.box("signals/empty/mc_variance");
+        int found = 0;
+        for (float x = plot_now.x + 3; x < words_now.x - 3; x += 1)
+            found += colour_distance(near.at(static_cast<double>(x),
+                                             static_cast<double>(plot_now.y + plot_now.height * 0.3F)),
+                                     ground) > 40
+                         ? 1
+                         : 0;
+        return found;
+    };
+    GUI_CHECK(r.until([&] { return lines_in_sight() >= 2; }, 50));
     r.act("view.fit");
     r.act("view.follow");
     GUI_CHECK(r.find("timeline/rug"));
