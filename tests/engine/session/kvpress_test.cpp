@@ -94,7 +94,8 @@ public:
         REQUIRE(std::ssize(m_numbers) == queries + 2 * keys);
         m_q =
             all.narrow(0, 0, queries).view({config.num_layers, m_length, config.num_heads, config.head_dim});
-        const at::IntArrayRef sizes = {config.num_layers, m_length, config.num_kv_heads, config.head_dim};
+        const std::vector<int64_t> sizes = {config.num_layers, m_length, config.num_kv_heads,
+                                            config.head_dim};
         m_k = all.narrow(0, queries, keys).view(sizes);
         m_v = all.narrow(0, queries + keys, keys).view(sizes);
     }
