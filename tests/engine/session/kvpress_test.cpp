@@ -19,6 +19,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <vector>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
