@@ -47,10 +47,15 @@ private:
     int m_entry_frames = 0; ///< that the entry has been there
 };
 
-// Places of the columns: the tick, those of RunColumn, what changed.
-constexpr int place_tick = 0, place_name = 1, place_change = 1 + static_cast<int>(num_run_columns);
+// Places of the columns. What a run is stands together: its name, and what is other in it. Its numbers come after.
+constexpr int place_tick = 0, place_name = 1, place_change = 2,
+              num_places = 2 + static_cast<int>(num_run_columns);
 constexpr int place_of(RunColumn column) {
-    return place_name + static_cast<int>(column);
+    return column == RunColumn::name ? place_name : place_change + static_cast<int>(column);
+}
+/// \param place  of the names or of numbers
+constexpr RunColumn column_at(int place) {
+    return place == place_name ? RunColumn::name : static_cast<RunColumn>(place - place_change);
 }
 
 constexpr const char* dash = "-";
@@ -85,7 +90,7 @@ void RunsPanel::draw_table(UiContext& ctx) {
         ImGuiTableFlags_Resizable | ImGuiTableFlags_ScrollX | ImGuiTableFlags_ScrollY |
         ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_Hideable | ImGuiTableFlags_NoSavedSettings;
     const float em = ImGui::GetFontSize();
-    constexpr int columns = place_change + 1;
+    constexpr int columns = num_places;
     if (!ImGui::BeginTable("##runs", columns, flags)) return;
     const bool narrow = ImGui::GetWindowWidth() < 26 * em;
     ImGui::TableSetupScrollFreeze(2, 1);
@@ -95,10 +100,10 @@ void RunsPanel::draw_table(UiContext& ctx) {
                             ImGui::GetFrameHeight() * 0.8F);
     ImGui::TableSetupColumn(run_column_name(RunColumn::name), ImGuiTableColumnFlags_NoHide,
                             em * (narrow ? 8.5F : 12.0F));
+    ImGui::TableSetupColumn("Change", ImGuiTableColumnFlags_NoSort, em * (narrow ? 6.0F : 9.0F));
     for (size_t i = 1; i < num_run_columns; ++i)
         ImGui::TableSetupColumn(run_column_name(static_cast<RunColumn>(i)),
                                 ImGuiTableColumnFlags_PreferSortDescending);
-    ImGui::TableSetupColumn("Change", ImGuiTableColumnFlags_NoSort);
     ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
     for (int i = 0; i < columns; ++i) {
         if (!ImGui::TableSetColumnIndex(i)) continue;
@@ -107,7 +112,7 @@ void RunsPanel::draw_table(UiContext& ctx) {
             ImGui::SetItemTooltip(
                 "What is other than in the run that it came from, or than in the run above it");
         else if (i >= place_name)
-            ImGui::SetItemTooltip("%s", run_column_meaning(static_cast<RunColumn>(i - place_name)));
+            ImGui::SetItemTooltip("%s", run_column_meaning(column_at(i)));
     }
     read_order();
     for (const RunTree::Row& row : run_rows(ctx.runs, m_by, m_descending))
@@ -122,7 +127,7 @@ void RunsPanel::read_order() {
     m_by.reset();
     if (specs->SpecsCount == 0) return;
     const int column = specs->Specs[0].ColumnIndex;
-    m_by = static_cast<RunColumn>(column - place_name);
+    m_by = column_at(column);
     m_descending = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
 }
 
