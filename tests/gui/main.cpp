@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -70,7 +71,7 @@ bool is_first_start(const Case& test) {
 }
 
 /// One window and all its tests. The hints of the first start are a property of the window, so they have their own.
-/// \param filter  part of the names of the tests to run; empty = all
+/// \param filter  regular expression, found in the names of the tests to run; empty = all
 ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, bool first_start,
                                          const std::string& filter) {
     ImGuiTestEngine* engine = ImGuiTestEngine_CreateContext();
@@ -101,7 +102,7 @@ ImGuiTestEngineResultSummary play_window(std::vector<Case>& cases, bool first_st
             on.window.frame(); // docking settles
         for (Case& test : cases) {
             if (is_first_start(test) != first_start) continue;
-            if (std::string(test.name).find(filter) == std::string::npos) continue;
+            if (!std::regex_search(test.name, std::regex(filter))) continue;
             ImGuiTest* made =
                 ImGuiTestEngine_RegisterTest(engine, test.category, test.name, __FILE__, __LINE__);
             made->UserData = &test;

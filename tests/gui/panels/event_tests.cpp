@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace refreshlab::gui {
 
@@ -61,23 +62,29 @@ void crowds_are_a_rug(Robot& r) {
     for (float x = empty.x + 3; x < words.x - 3; x += 1)
         lines += colour_distance(at(x, empty.y + empty.height * 0.3F), ground) > 70 ? 1 : 0;
     GUI_CHECK(lines <= 3);
-    // A few in sight are lines again.
+    // A few in sight are lines again: one at every second step that the words do not hide.
     ui::set_time_range(r.ctx().time, 100, 112, r.ctx().steps);
     r.frames(4);
-    const auto lines_in_sight = [&] {
+    const auto every_line_is_seen = [&] {
         const Image near = r.look();
         const auto plot_now = r.box("signals/plot/mc_variance"),
                    words_now = r.box("signals/empty/mc_variance");
-        int found = 0;
+        const auto bright = [&](float x) {
+            return colour_distance(near.at(static_cast<double>(x),
+                                           static_cast<double>(plot_now.y + plot_now.height * 0.3F)),
+                                   ground) > 40;
+        };
+        std::vector<float> seen_at, due_at;
         for (float x = plot_now.x + 3; x < words_now.x - 3; x += 1)
-            found += colour_distance(near.at(static_cast<double>(x),
-                                             static_cast<double>(plot_now.y + plot_now.height * 0.3F)),
-                                     ground) > 40
-                         ? 1
-                         : 0;
-        return found;
+            if (bright(x)) seen_at.push_back(x);
+        for (int step = 102; step < 112; step += 2) {
+            const float x = plot_now.x + plot_now.width * static_cast<float>(step - 100) / 12;
+            if (x < words_now.x - 3) due_at.push_back(x);
+        }
+        return !due_at.empty() &&
+               std::ranges::equal(seen_at, due_at, [](float a, float b) { return std::abs(a - b) <= 1.5F; });
     };
-    GUI_CHECK(r.until([&] { return lines_in_sight() >= 2; }, 50));
+    GUI_CHECK(r.until(every_line_is_seen, 50));
     r.act("view.fit");
     r.act("view.follow");
     GUI_CHECK(r.find("timeline/rug"));
