@@ -121,6 +121,8 @@ Job job_of_trace(const Options& options) {
     job.config.kernels = KernelSet::automatic;
     job.request.prompt_ids = run.info().prompt_ids;
     job.request.tokens = run.token_ids();
+    job.request.mc = job.config.mc;
+    job.request.seed = job.config.seed;
     job.request.values =
         options.values.empty() && job.known ? job.known->info().values : landscape_values(options.values);
     check_asked_policy(options, job);
@@ -192,6 +194,8 @@ Job job_of_text(const Options& options) {
     check_outputs(std::vector<NamedFile>{{"--output", options.output}, {"--summary", options.summary}},
                   inputs);
     job.request.values = landscape_values(options.values);
+    job.request.mc = job.config.mc;
+    job.request.seed = job.config.seed;
     check_asked_policy(options, job);
     PreparedRun prepared = prepare_run(job.config);
     require_memory(prepared.memory);

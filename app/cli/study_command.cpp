@@ -24,6 +24,7 @@ struct Options {
     std::vector<std::string> parts;
     uint64_t seed = 0;
     int64_t limit = 0;
+    int32_t mc_samples = 0;
     int threads = 0;
 };
 
@@ -74,6 +75,7 @@ int run_study(const Options& options, const std::function<StudyResult(const Stud
     StudyOptions settings;
     settings.limit = options.limit;
     settings.seed = options.seed;
+    settings.mc_samples = options.mc_samples;
     settings.parts = options.parts;
     settings.traces = options.traces;
     if (needs_models) {
@@ -197,6 +199,13 @@ Command add_study_command(CLI::App& app) {
         "refreshes",
         "written, chronicle, company, stories; answers, passages (these two for any --student)",
         study_landscape);
+    studies->back()
+        ->command
+        ->add_option(
+            "--mc-samples", studies->back()->options.mc_samples,
+            "Measure MC dropout in every cell with so many rows, which multiply the cost (default: not)")
+        ->type_name("N")
+        ->check(CLI::Range(2, 64));
     add("derived",
         "Students made of the teacher's own weights: where their loss comes from, and what refreshes bring "
         "back",

@@ -1,6 +1,7 @@
 #include "engine/landscape/frontier.h"
 
 #include "engine/base/check.h"
+#include "engine/landscape/cell_signals.h"
 #include "engine/signals/registry.h"
 
 #include <algorithm>
@@ -36,8 +37,7 @@ std::vector<double> weighted_values(const Landscape& landscape, const WeightedSi
         for (int64_t step = j + 1; step <= landscape.num_steps(); ++step) {
             if (cell++ % stride != 0) continue;
             const float value = weighted_value(signal, [&](std::string_view term) {
-                return term == "steps_since_refresh" ? static_cast<float>(step - j)
-                                                     : landscape.cell(*landscape.value_index(term), j, step);
+                return signal_at(landscape, term, j, step, usual_row_before(landscape, j, step));
             });
             if (std::isfinite(value)) values.push_back(static_cast<double>(value));
         }

@@ -118,15 +118,22 @@ size_t Landscape::bytes() const {
 }
 
 std::string why_no_landscape_value(std::string_view name) {
-    const Signal& signal = signals()[require_signal(name, "the values of a landscape")];
+    static_cast<void>(require_signal(name, "the values of a landscape"));
     if (name == "steps_since_refresh") return "it is the distance from a cell to its row";
     if (name == "kl_mean_nats") return "it is the mean of kl_nats along a row";
+    if (name == "last_kl_nats" || name == "last_drift")
+        return fmt::format("it hangs on the refresh before: with {} a staircase knows it",
+                           name == "last_drift" ? "drift" : "kl_nats");
     if (name == "teacher_logprob" || name == "teacher_agreement" || name == "teacher_rank")
         return "it is the same in every row: what the teacher says of a token";
     if (name == "task_score") return "a verdict may hang on tokens on both sides of a refresh";
-    if (signal.cost == SignalCost::mc_rows)
-        return "MC rows are not measured in a landscape: they would multiply its cost";
     return {};
+}
+
+bool needs_mc(std::span<const std::string> values) {
+    return std::ranges::any_of(values, [](const std::string& name) {
+        return signals()[require_signal(name, doing)].cost == SignalCost::mc_rows;
+    });
 }
 
 std::vector<std::string> default_landscape_values() {

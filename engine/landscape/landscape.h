@@ -11,6 +11,16 @@
 
 namespace refreshlab {
 
+/// MC dropout of a landscape's cells: the same rows as a session measures them with this seed.
+struct LandscapeMc {
+    int32_t samples = 0; ///< rows a cell; 0: no value needs them
+    float p = 0;
+    uint64_t seed = 0;
+    bool residual = false; ///< also on the branches' outputs (McRequest)
+
+    friend bool operator==(const LandscapeMc&, const LandscapeMc&) = default;
+};
+
 /// What a landscape is of, and what it measures. Plain data, set before the first row.
 struct LandscapeInfo {
     std::vector<int32_t> prompt_ids; ///< x, L of them
@@ -21,6 +31,7 @@ struct LandscapeInfo {
     std::vector<float> teacher_logprob; ///< [N]: ln p_T of y_1, y_2, ...; the same whatever was refreshed
     std::string teacher, student;       ///< digests of the models; empty: not known
     std::string device, dtype, kernel_set;
+    LandscapeMc mc;
     /// Student rows that a session keeps for the KL of a later teacher pass: an older row leaves its KL missing there, so a
     /// policy that is walked here must not see it either.
     int64_t kept_rows = 256;
@@ -86,6 +97,8 @@ private:
     int64_t m_present = 0;
 };
 
+/// True where a value needs MC rows, which multiply a landscape's cost by 1 + samples.
+[[nodiscard]] bool needs_mc(std::span<const std::string> values);
 /// Why a signal cannot be a value of a landscape; empty where it can.
 [[nodiscard]] std::string why_no_landscape_value(std::string_view signal);
 /// What a landscape holds unless told otherwise: what the student's row says by itself, and the KL to the teacher's.

@@ -43,13 +43,16 @@ std::vector<T> values_of(std::span<const std::byte> bytes, const char* what) {
 }
 
 std::string info_text(const LandscapeInfo& info) {
-    return json_text({{"values", info.values},
-                      {"teacher", info.teacher},
-                      {"student", info.student},
-                      {"device", info.device},
-                      {"dtype", info.dtype},
-                      {"kernel_set", info.kernel_set},
-                      {"kept_rows", info.kept_rows}});
+    json text = {{"values", info.values},      {"teacher", info.teacher}, {"student", info.student},
+                 {"device", info.device},      {"dtype", info.dtype},     {"kernel_set", info.kernel_set},
+                 {"kept_rows", info.kept_rows}};
+    if (info.mc.samples > 0) {
+        text["mc_samples"] = info.mc.samples;
+        text["mc_p"] = static_cast<double>(info.mc.p);
+        text["mc_seed"] = info.mc.seed;
+        text["mc_residual"] = info.mc.residual;
+    }
+    return json_text(text);
 }
 
 void read_info(const std::string& text, const std::string& what, LandscapeInfo& info) {
@@ -66,6 +69,12 @@ void read_info(const std::string& text, const std::string& what, LandscapeInfo& 
     fields.text("dtype", info.dtype);
     fields.text("kernel_set", info.kernel_set);
     fields.integer("kept_rows", info.kept_rows, 1, int64_t{1} << 31);
+    fields.integer("mc_samples", info.mc.samples, 0, int64_t{1} << 16);
+    double p = 0;
+    fields.real("mc_p", p, 0, 1);
+    info.mc.p = static_cast<float>(p);
+    fields.unsigned_integer("mc_seed", info.mc.seed);
+    fields.boolean("mc_residual", info.mc.residual);
     fields.finish();
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/landscape/cell_signals.h"
 #include "engine/refresh/planner.h"
 #include "engine/signals/kl_mean.h"
 
@@ -114,9 +115,7 @@ std::string why_no_staircase(std::span<const std::string> values, const RefreshP
                            "keep)",
                            to_string(policy.on_fire));
     }
-    const auto lacks = [&](const std::string& name) {
-        return name != "steps_since_refresh" && std::ranges::find(values, name) == values.end();
-    };
+    const auto lacks = [&](const std::string& name) { return !tells(values, name); };
     for (const Trigger& trigger : policy.triggers) {
         if (!trigger.enabled || trigger.signal == "steps_since_refresh") continue;
         if (const WeightedSignal* own = weighted_of(policy, trigger)) {
@@ -125,14 +124,13 @@ std::string why_no_staircase(std::span<const std::string> values, const RefreshP
                     return fmt::format(
                         "its signal {} weighs {}, which this landscape does not hold (compute it with "
                         "that value)",
-                        own->name, term.signal);
+                        own->name, cell_source(term.signal));
             }
             continue;
         }
-        const std::string value = is_kl(trigger) ? "kl_nats" : trigger.signal;
-        if (std::ranges::find(values, value) == values.end()) {
-            const std::string why =
-                trigger.published ? "a component of a run publishes it" : why_no_landscape_value(value);
+        if (lacks(trigger.signal)) {
+            const std::string why = trigger.published ? "a component of a run publishes it"
+                                                      : why_no_landscape_value(cell_source(trigger.signal));
             return fmt::format("its trigger reads {}, which this landscape does not hold ({})",
                                trigger.signal, why.empty() ? "compute it with that value" : why);
         }
@@ -174,6 +172,8 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
     std::vector<int64_t> fired;
     std::optional<int64_t> last_splice;
     int64_t last_pass = 0;
+    float last_kl = absent(), last_drift = absent();
+    const bool knows_drift = landscape.value_index("drift").has_value();
     for (int64_t t = 1; t <= landscape.num_steps(); ++t) {
         steps.step(t);
         if (t == landscape.num_steps()) break; // after the last choice a refresh could change nothing
@@ -182,6 +182,8 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
         for (size_t i = 0; i < policy.signals.size(); ++i) {
             values[published_id(i)] = weighted_value(policy.signals[i], [&](std::string_view term) {
                 if (term == "steps_since_refresh") return static_cast<float>(t - last_splice.value_or(0));
+                if (term == "last_kl_nats") return last_kl;
+                if (term == "last_drift") return last_drift;
                 const auto value = landscape.value_index(term);
                 return value ? landscape.cell(*value, steps.row(), t) : absent();
             });
@@ -205,11 +207,14 @@ Staircase walk_policy(const Landscape& landscape, const RefreshPolicy& policy) {
                 values[read.signal] = landscape.cell(read.value, steps.row(), t);
             decision = decide(policy, boundary); // sees the new values: the span is of `values`
             last_pass = t;
+            if (!is_absent(kl.at(t))) last_kl = kl.at(t);
             if (decision.kind != Decision::Kind::refresh) steps.probe(t);
         }
         if (decision.kind != Decision::Kind::refresh) continue;
         kl.read(t, steps.row());
         last_pass = t;
+        if (!is_absent(kl.at(t))) last_kl = kl.at(t);
+        if (knows_drift) last_drift = delta_drift(landscape, steps.row(), last_splice.value_or(0) + 1, t);
         last_splice = t;
         fired.push_back(t);
         steps.refresh(t);

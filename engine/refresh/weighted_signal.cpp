@@ -21,14 +21,41 @@ constexpr double largest_weight = 1e9;
     throw Error("checking the weighted signals of", what, problem, hint);
 }
 
+/// A number, or {"weight": W, "absent_as": V}.
+WeightedSignal::Term term_from_json(const std::string& name, const nlohmann::json& json, JsonFields& fields) {
+    if (json.is_number()) return {name, json.get<double>(), {}};
+    if (!json.is_object())
+        fields.fail(
+            "weights",
+            fmt::format("the weight of {} is neither a number nor {{\"weight\": ..., \"absent_as\": ...}}",
+                        name));
+    WeightedSignal::Term term{name, 0, {}};
+    for (const auto& [key, number] : json.items()) {
+        if (key != "weight" && key != "absent_as")
+            fields.fail("weights", fmt::format("the term {} has an unknown field \"{}\" (weight, absent_as)",
+                                               name, key));
+        if (!number.is_number()) fields.fail("weights", fmt::format("{} of {} is no number", key, name));
+        if (key == "weight")
+            term.weight = number.get<double>();
+        else
+            term.absent_as = number.get<double>();
+    }
+    if (!json.contains("weight")) fields.fail("weights", fmt::format("the term {} has no weight", name));
+    return term;
+}
+
+bool in_range(double number) {
+    return std::isfinite(number) && std::abs(number) <= largest_weight;
+}
+
 } // namespace
 
 float weighted_value(const WeightedSignal& signal, const std::function<float(std::string_view)>& value) {
     double sum = signal.offset;
     for (const WeightedSignal::Term& term : signal.terms) {
         const float known = value(term.signal);
-        if (is_absent(known)) return absent();
-        sum += term.weight * static_cast<double>(known);
+        if (is_absent(known) && !term.absent_as) return absent();
+        sum += term.weight * (is_absent(known) ? *term.absent_as : static_cast<double>(known));
     }
     return std::isnan(sum) ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(sum);
 }
@@ -73,11 +100,8 @@ std::vector<WeightedSignal> weighted_signals_from_json(const nlohmann::json& jso
         fields.finish();
         if (weights == nullptr || !weights->is_object())
             fields.fail("weights", "must name signals with their weights");
-        for (const auto& [name, weight] : weights->items()) {
-            if (!weight.is_number())
-                fields.fail("weights", fmt::format("the weight of {} is no number", name));
-            signal.terms.push_back({name, weight.get<double>()});
-        }
+        for (const auto& [name, weight] : weights->items())
+            signal.terms.push_back(term_from_json(name, weight, fields));
         all.push_back(std::move(signal));
     }
     return all;
@@ -105,8 +129,10 @@ void check_weighted_signals(std::span<const WeightedSignal> all, const std::stri
             static_cast<void>(require_signal(term.signal, what));
             if (const std::string why = why_no_term(term.signal); !why.empty())
                 refuse(what, fmt::format("{} cannot be a term of {}: {}", term.signal, signal.name, why));
-            if (!std::isfinite(term.weight) || std::abs(term.weight) > largest_weight)
+            if (!in_range(term.weight))
                 refuse(what, fmt::format("the weight of {} in {} is out of range", term.signal, signal.name));
+            if (term.absent_as && !in_range(*term.absent_as))
+                refuse(what, fmt::format("absent_as of {} in {} is out of range", term.signal, signal.name));
         }
     }
 }
@@ -115,8 +141,12 @@ nlohmann::json weighted_signals_to_json(std::span<const WeightedSignal> all) {
     nlohmann::json list = nlohmann::json::array();
     for (const WeightedSignal& signal : all) {
         nlohmann::json weights = nlohmann::json::object();
-        for (const WeightedSignal::Term& term : signal.terms)
-            weights[term.signal] = term.weight;
+        for (const WeightedSignal::Term& term : signal.terms) {
+            if (term.absent_as)
+                weights[term.signal] = {{"weight", term.weight}, {"absent_as", *term.absent_as}};
+            else
+                weights[term.signal] = term.weight;
+        }
         list.push_back({{"name", signal.name}, {"offset", signal.offset}, {"weights", std::move(weights)}});
     }
     return list;

@@ -15,12 +15,16 @@
 namespace refreshlab {
 
 /// A signal that a policy brings along as data: offset + the sum of weight * value over signals of the same step. A run publishes
-/// it, so it is plotted, recorded and used as a trigger like any other. It is absent where one of its terms is.
-/// JSON: {"name": "fitted_gate", "offset": -1.5, "weights": {"entropy_bits": 0.4, "steps_since_refresh": 0.02}}
+/// it, so it is plotted, recorded and used as a trigger like any other. It is absent where one of its terms is that does not say what
+/// stands in then.
+/// JSON: {"name": "fitted_gate", "offset": -1.5, "weights": {"entropy_bits": 0.4, "last_kl_nats": {"weight": 0.2, "absent_as": 0.7}}}
 struct WeightedSignal {
     struct Term {
         std::string signal; ///< why_no_term() is empty
         double weight = 0;
+        /// Value that stands in where the signal has none: nothing is known of the teacher before its first pass, and MC rows may not be
+        /// measured. Nothing: then the sum has no value either.
+        std::optional<double> absent_as;
 
         friend bool operator==(const Term&, const Term&) = default;
     };

@@ -63,6 +63,9 @@ struct SignalInputs {
     std::optional<double> top1_hit;        ///< 1 if y_t is the arg max of the row it was chosen by, else 0
     std::optional<double> task_score;      ///< 1 right, 0 wrong; nothing where the task does not score y_t
     std::optional<double> drift; ///< mean over layers of (eK + eV)/2 of this position at its refresh
+    std::optional<double>
+        last_kl_nats; ///< kl_nats of the newest position that the teacher had read before boundary t
+    std::optional<double> last_drift; ///< mean drift of the delta of the last refresh before boundary t
     /// S.len - P at boundary t, before a refresh there; negative: not defined (a back-fill of other values, a record
     /// without a boundary).
     int64_t steps_since_refresh = 0;

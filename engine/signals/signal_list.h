@@ -22,6 +22,8 @@
     X(varentropy_bits2)                                                                                      \
     X(top2_margin)                                                                                           \
     X(attention_entropy_bits)                                                                                \
+    X(last_kl_nats)                                                                                          \
+    X(last_drift)                                                                                            \
     X(acceptance)                                                                                            \
     X(same_top1)                                                                                             \
     X(teacher_rank)                                                                                          \

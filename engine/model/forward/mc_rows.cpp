@@ -1,6 +1,7 @@
 #include "engine/model/forward/mc_rows.h"
 
 #include <numeric>
+#include <utility>
 
 namespace refreshlab {
 
@@ -10,6 +11,11 @@ McRows::McRows(const McRequest& request, int64_t position, int32_t first_pass)
     , m_passes(static_cast<size_t>(request.passes + 1 - first_pass)) {
     std::iota(m_passes.begin(), m_passes.end(), first_pass);
 }
+
+McRows::McRows(const McRequest& request, int64_t position, std::vector<int32_t> passes)
+    : m_request(request)
+    , m_position(position)
+    , m_passes(std::move(passes)) {}
 
 kernels::DropoutKey McRows::key(int64_t layer) const {
     return {m_request.seed, m_position, static_cast<int32_t>(layer), 0};

@@ -16,6 +16,8 @@ public:
     /// \param first_pass  pass of the first row: 0 where the row without dropout is part of the pass, 1 where it runs
     ///                    apart
     McRows(const McRequest& request, int64_t position, int32_t first_pass);
+    /// \param passes  of every row of the pass
+    McRows(const McRequest& request, int64_t position, std::vector<int32_t> passes);
     void attend(int64_t layer, kernels::AttentionInputs& inputs) override;
     void branch(int64_t layer, Branch place, at::Tensor& rows) override;
 

@@ -4,6 +4,7 @@
 #include "engine/model/forward/captures.h"
 #include "engine/session/decode/session_impl.h"
 #include "engine/session/parts/attention_rows.h"
+#include "engine/session/parts/mc_request.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/ops/row_overlap.h"
 
@@ -112,6 +113,10 @@ void DecodeSession::Impl::measure(StepInFlight& now) {
     if (now.entropy) now.inputs.attention_entropy_bits = now.entropy->bits();
     const int64_t splice = boundary ? boundary->state().splice : prompt_length();
     now.inputs.steps_since_refresh = now.record.position + 1 - splice; // S.len - P after this forward
+    if (boundary) {
+        now.inputs.last_kl_nats = boundary->state().last_kl_nats;
+        now.inputs.last_drift = boundary->state().last_drift;
+    }
     evaluate_signals(now.inputs, now.record.signals, &now.layers);
     const StepValues values(now.record.signals, now.layers);
     for (size_t i = 0; i < sources.size(); ++i)
@@ -240,15 +245,7 @@ void DecodeSession::Impl::score_task(StepRecord& record) {
 McRequest DecodeSession::Impl::mc_request(int64_t step) const {
     const bool due =
         (config.mc.measure && step % config.mc.every == 0) || (overfill() && wants_mc(config.policy, step));
-    if (!due) return {};
-    const ModelConfig& model = decoder().config();
-    McRequest request;
-    request.passes = config.mc.samples;
-    request.seed = config.seed;
-    const double trained = model.attention_dropout.value_or(0);
-    request.p = static_cast<float>(config.mc.p >= 0 ? config.mc.p : trained > 0 ? trained : 0.1);
-    request.attention_output = request.mlp_output = model.resid_dropout.value_or(0) > 0;
-    return request;
+    return due ? refreshlab::mc_request(config.mc, config.seed, decoder().config()) : McRequest{};
 }
 
 bool DecodeSession::Impl::is_end(int32_t token) const {

@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/session/landscape/row_block.h"
+#include "engine/session/parts/mc_request.h"
 #include "engine/session/parts/row_ring.h"
 #include "engine/session/parts/teacher_reader.h"
 
@@ -37,9 +38,15 @@ int64_t column_bytes(const ModelConfig& config, at::ScalarType dtype) {
            static_cast<int64_t>(c10::elementSize(dtype));
 }
 
+/// Rows of a forward for each row of the landscape: itself and its MC rows.
+int64_t rows_of_a_cell(const LandscapeRequest& request) {
+    return needs_mc(request.values) ? 1 + int64_t{request.mc.samples} : 1;
+}
+
 /// Rows per forward whose scratch columns take a quarter of what the device has left, and at least one.
 int64_t rows_at_once(const ModelPair& pair, const LandscapeRequest& request, const MemoryQuery& available) {
-    const int64_t wanted = std::clamp<int64_t>(request.rows_at_once, 1, LandscapeRequest::most_rows_at_once);
+    const int64_t asked = std::clamp<int64_t>(request.rows_at_once, 1, LandscapeRequest::most_rows_at_once),
+                  wanted = std::max<int64_t>(asked / rows_of_a_cell(request), 1);
     const auto bytes = available(pair.student->device().str());
     if (!bytes) return wanted;
     const int64_t row = column_bytes(pair.student->config(), pair.student->dtype()) *
@@ -141,6 +148,10 @@ LandscapeInfo info_of(const ModelPair& pair, const LandscapeRequest& request, co
     info.device = pair.student->device().str();
     info.dtype = c10::toString(pair.student->dtype());
     info.kernel_set = kernel_set_of(pair, *execution);
+    if (needs_mc(request.values)) {
+        const McRequest mc = mc_request(request.mc, request.seed, pair.student->config());
+        info.mc = {mc.passes, mc.p, mc.seed, mc.attention_output};
+    }
     info.kept_rows = std::min(ring_rows, std::min(pair.context(), shared_columns(request) + 1));
     return info;
 }
@@ -158,6 +169,7 @@ void require_same(const Landscape& known, const LandscapeRequest& request, const
     if (other(info.teacher, request.teacher_digest)) refuse("was made with another teacher");
     if (other(info.student, request.student_digest)) refuse("was made with another student");
     if (info.values != request.values) refuse("holds other values");
+    if (info.mc != ours.mc) refuse("has MC rows of another seed, number or rate");
     if (other(info.dtype, ours.dtype)) refuse("was computed in " + info.dtype);
     if (!same_kernel_bits(info.kernel_set, ours.kernel_set))
         refuse("was computed with the kernel set " + info.kernel_set + ", which rounds differently");
@@ -197,6 +209,8 @@ void check_landscape(const ModelPair& pair, const LandscapeRequest& request) {
                             fmt::format("token id {} is outside the models' vocabulary of {}", id, vocab));
         }
     }
+    if (needs_mc(request.values) && request.mc.samples < 2)
+        throw Error(doing, "mc.samples", "must be 2 or more for values of MC rows");
     if (request.every < 1) throw Error(doing, "--every", "must be 1 or more");
     for (const std::string& name : request.values) {
         if (const std::string why = why_no_landscape_value(name); !why.empty())
@@ -222,7 +236,9 @@ std::vector<MemoryEstimate> memory_of_landscape(const ModelPair& pair, const Lan
         return of;
     };
     const ModelNeed needs[] = {need("teacher", *pair.teacher, shared, pass_chunk),
-                               need("student", *pair.student, shared + at_once * steps, 3 * at_once)};
+                               need("student", *pair.student,
+                                    shared + at_once * (steps + rows_of_a_cell(request)),
+                                    3 * at_once * rows_of_a_cell(request))};
     std::vector<MemoryEstimate> estimates = estimate_memory(needs, available);
     const int64_t cells = steps * (steps + 1) / 2 / request.every + steps,
                   rows = wants_teacher_rows(request) ? steps * pair.teacher->config().vocab_size : 0,
@@ -282,6 +298,7 @@ void LandscapeComputation::Impl::begin_rows() {
         most = std::max(most, columns);
         now.cells += columns;
     }
+    most += at_once * (rows_of_a_cell(request) - 1); // a step's MC rows
     cache = pair->student->make_cache(shared_columns(request) + most);
     cache->adopt_prefix(teacher.cache(), shared_columns(request));
     teacher.drop_cache();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/control/run_config.h"
 #include "engine/landscape/landscape.h"
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/run_execution.h"
@@ -22,6 +23,8 @@ struct LandscapeRequest {
     /// are faster; fewer leave the thread sooner to whoever waits (the window's worker).
     int64_t rows_at_once = most_rows_at_once;
     static constexpr int64_t most_rows_at_once = 64, rows_beside_a_window = 16;
+    McConfig mc; ///< of values that need MC rows: samples and rate; they multiply the cost by 1 + samples
+    uint64_t seed = 0;                          ///< of their masks: that of the run whose cells these are
     std::string teacher_digest, student_digest; ///< for the landscape's info; may be empty
 };
 

@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/model/forward/captures.h"
 #include "engine/model/forward/layer_hooks.h"
+#include "engine/model/forward/mc_rows.h"
 #include "engine/signals/registry.h"
 #include "kernels/ops/column_distance.h"
 #include "kernels/ops/row_overlap.h"
@@ -25,15 +26,16 @@ namespace {
 /// and then its tail.
 class TailRows final : public LayerHooks {
 public:
-    /// \param visible  per row: L + j, the teacher's columns that it sees
+    /// \param visible  per row of the pass: L + j, the teacher's columns that it sees
     /// \param tails    [rows, m]: AttentionInputs::tails, the column of this step included
-    TailRows(const ModelConfig& config, int64_t position, std::span<const int64_t> visible, at::Tensor tails,
-             bool attention)
+    /// \param measured the first rows, whose attention entropy is wanted
+    TailRows(const ModelConfig& config, int64_t position, std::vector<int64_t> visible, at::Tensor tails,
+             size_t measured)
         : m_config(config)
         , m_position(position)
-        , m_visible(visible)
+        , m_visible(std::move(visible))
         , m_tails(std::move(tails)) {
-        for (size_t r = 0; attention && r < visible.size(); ++r)
+        for (size_t r = 0; r < measured; ++r)
             m_entropy.push_back(std::make_unique<AttentionEntropy>(config, position));
     }
 
@@ -71,21 +73,30 @@ public:
 private:
     const ModelConfig& m_config;
     int64_t m_position;
-    std::span<const int64_t> m_visible;
+    std::vector<int64_t> m_visible;
     at::Tensor m_tails;
     std::vector<int64_t> m_first;
     std::vector<std::unique_ptr<AttentionEntropy>> m_entropy; ///< empty: not asked for
 };
 
-/// [rows, longest] with -1 behind the end of each list.
-at::Tensor as_tensor(const std::vector<std::vector<int64_t>>& lists, size_t rows) {
+/// AttentionInputs::tails of n rows and of the MC rows behind them, `samples` for each: an MC row has its row's tail with a column
+/// of its own in the last place. -1 behind the end of each list.
+/// \param first  column of the pass's first row
+at::Tensor tails_of(const std::vector<std::vector<int64_t>>& tails, size_t n, size_t samples, int64_t first) {
     size_t longest = 0;
-    for (size_t r = 0; r < rows; ++r)
-        longest = std::max(longest, lists[r].size());
-    at::Tensor tensor = at::full({static_cast<int64_t>(rows), static_cast<int64_t>(longest)}, -1, at::kLong);
+    for (size_t r = 0; r < n; ++r)
+        longest = std::max(longest, tails[r].size());
+    const auto rows = static_cast<int64_t>(n * (1 + samples));
+    at::Tensor tensor = at::full({rows, static_cast<int64_t>(longest)}, -1, at::kLong);
     auto* out = tensor.mutable_data_ptr<int64_t>();
-    for (size_t r = 0; r < rows; ++r)
-        std::ranges::copy(lists[r], out + r * longest);
+    for (size_t r = 0; r < n; ++r)
+        std::ranges::copy(tails[r], out + r * longest);
+    for (size_t i = 0; i < n * samples; ++i) {
+        const auto& tail = tails[i / samples];
+        auto* const row = out + (n + i) * longest;
+        std::ranges::copy(tail, row);
+        row[tail.size() - 1] = first + static_cast<int64_t>(n + i);
+    }
     return tensor;
 }
 
@@ -163,6 +174,10 @@ RowBlock::RowBlock(const LlamaModel& student, KvCache& cache, const LandscapeInf
         m_overlap |= name == "acceptance" || name == "same_top1";
         m_drift |= name == "drift";
     }
+    m_mc.passes = info.mc.samples;
+    m_mc.p = info.mc.p;
+    m_mc.seed = info.mc.seed;
+    m_mc.attention_output = m_mc.mlp_output = info.mc.residual;
     RL_ASSERT(!(m_kl || m_overlap) || teacher_rows.defined());
 }
 
@@ -202,6 +217,8 @@ void RowBlock::begin(std::span<const int64_t> rows) {
 /// What one forward said of n rows at a step.
 struct RowBlock::Seen {
     const StepOutputs& outputs;
+    at::Tensor logits; ///< [n, vocab]; undefined where no value needs them
+    at::Tensor mc;     ///< [n * samples, vocab]; undefined where no value needs them
     const TailRows& hook;
     int64_t first; ///< scratch column of the first row
     int64_t step, position;
@@ -212,9 +229,8 @@ void RowBlock::put_cells(const Seen& seen) {
     const auto rows = static_cast<int64_t>(seen.n);
     const int32_t next = m_info.tokens[static_cast<size_t>(seen.step)];
     const at::Tensor teacher = m_kl || m_overlap ? m_teacher_rows[seen.step - 1] : at::Tensor();
-    const auto kl = m_kl ? kl_of(teacher, seen.outputs.logits) : std::vector<double>();
-    const auto overlap =
-        m_overlap ? overlap_of(teacher, seen.outputs.logits) : std::vector<kernels::RowOverlap>();
+    const auto kl = m_kl ? kl_of(teacher, seen.logits) : std::vector<double>();
+    const auto overlap = m_overlap ? overlap_of(teacher, seen.logits) : std::vector<kernels::RowOverlap>();
     const auto drift = m_drift ? drift_of(m_cache, seen.first, rows, seen.position) : std::vector<double>();
     std::array<float, max_signals> values{};
     for (size_t r = 0; r < seen.n; ++r) {
@@ -225,6 +241,13 @@ void RowBlock::put_cells(const Seen& seen) {
             signal.same_top1 = overlap[r].same_top1 ? 1 : 0;
         }
         if (m_drift) signal.drift = drift[r];
+        if (seen.mc.defined()) {
+            const auto i = static_cast<int64_t>(r);
+            const kernels::McStatistics mc =
+                kernels::mc_statistics(seen.logits[i], seen.mc.narrow(0, i * m_mc.passes, m_mc.passes));
+            signal.mc = {mc.variance, mc.variance_sd, mc.mutual_information_bits, mc.mean_entropy_bits,
+                         mc.mean_entropy_sd_bits};
+        }
         signal.attention_entropy_bits = seen.hook.entropy(r);
         values.fill(absent());
         LayerValues layers;
@@ -243,21 +266,34 @@ int64_t RowBlock::step() {
                   position = static_cast<int64_t>(m_info.prompt_ids.size()) + step - 1;
     for (size_t r = 0; r < n; ++r)
         m_tails[r].push_back(first + static_cast<int64_t>(r));
-    const std::vector<int32_t> fed(n, m_info.tokens[static_cast<size_t>(step - 1)]),
-        next(n, m_info.tokens[static_cast<size_t>(step)]);
-    TailRows hook(m_student.config(), position, std::span(m_visible).first(n), as_tensor(m_tails, n),
-                  m_attention);
-    LayerHooks* const hooks[] = {&hook};
+    const auto samples = static_cast<size_t>(m_mc.passes), rows = n * (1 + samples);
+    const std::vector<int32_t> fed(rows, m_info.tokens[static_cast<size_t>(step - 1)]),
+        next(rows, m_info.tokens[static_cast<size_t>(step)]);
+    std::vector<int64_t> visible(m_visible.begin(), m_visible.begin() + static_cast<int64_t>(n));
+    std::vector<int32_t> passes(n);
+    for (size_t i = 0; i < n * samples; ++i) {
+        visible.push_back(m_visible[i / samples]);
+        passes.push_back(static_cast<int32_t>(i % samples) + 1);
+    }
+    TailRows hook(m_student.config(), position, std::move(visible), tails_of(m_tails, n, samples, first),
+                  m_attention ? n : 0);
+    McRows dropout(m_mc, position, std::move(passes));
+    LayerHooks* const hooks[] = {&hook, &dropout};
     StepInputs in;
     in.tokens = fed;
     in.origin = Origin::student;
     in.rows = Rows::all;
-    in.logits = m_kl || m_overlap;
+    in.logits = m_kl || m_overlap || samples > 0;
     in.ask.emplace().top_k = 2;
     in.ask->tokens = next;
-    in.hooks = hooks;
+    in.hooks = std::span(hooks).first(samples > 0 ? 2 : 1);
     const StepOutputs outputs = m_student.forward().prefill(m_cache, in);
-    put_cells({outputs, hook, first, step, position, n});
+    m_cache.truncate(first + static_cast<int64_t>(n)); // columns of MC rows are nobody's
+    const at::Tensor logits = in.logits ? outputs.logits.narrow(0, 0, static_cast<int64_t>(n)) : at::Tensor();
+    const at::Tensor mc =
+        samples > 0 ? outputs.logits.narrow(0, static_cast<int64_t>(n), static_cast<int64_t>(n * samples))
+                    : at::Tensor();
+    put_cells({outputs, logits, mc, hook, first, step, position, n});
     return static_cast<int64_t>(n);
 }
 

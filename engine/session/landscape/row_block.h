@@ -2,6 +2,7 @@
 
 #include "engine/cache/kv_cache.h"
 #include "engine/landscape/landscape.h"
+#include "engine/model/forward.h"
 #include "engine/model/llama_model.h"
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +25,7 @@ public:
     RowBlock(const LlamaModel& student, KvCache& cache, const LandscapeInfo& info,
              const at::Tensor& teacher_rows);
 
-    /// Scratch columns that these rows need.
+    /// Scratch columns that these rows need, MC rows apart: those need info.mc.samples columns a row, for one step each.
     [[nodiscard]] static int64_t columns(std::span<const int64_t> rows, int64_t num_tokens);
 
     /// Drops the scratch columns of rows that were not finished.
@@ -51,6 +52,7 @@ private:
     const LandscapeInfo& m_info;
     const at::Tensor& m_teacher_rows;
     std::vector<size_t> m_ids; ///< of info.values in the registry
+    McRequest m_mc;            ///< passes 0: no value needs them
     bool m_kl = false, m_overlap = false, m_attention = false, m_drift = false;
     // Of the rows that are under way.
     std::vector<int64_t> m_rows, m_visible;

@@ -70,6 +70,7 @@ PassEvent RefreshBoundary::teacher_pass(BoundaryStep& step, int64_t end, PassFor
     if (event.tokens == 0) return event;
     TeacherReader::Reading reading = m_parts.teacher.read(end, step.token_at, m_parts.ring, student_length());
     event.kl_nats = reading.kl_nats.back();
+    if (!is_absent(reading.kl_nats.back())) m_state.last_kl_nats = reading.kl_nats.back();
     back_fill(step, std::move(reading));
     event.ms = watch.ms();
     part_ms(step.record, Part::teacher_pass) += static_cast<float>(event.ms);
@@ -207,17 +208,21 @@ void RefreshBoundary::splice(BoundaryStep& step, RefreshEvent& event) {
         DeltaDrift drift = measure_drift(m_parts.student_cache, m_parts.teacher.cache(), delta);
         drift.map->step = event.step;
         drift.map->refresh_id = event.id;
-        double total = 0;
+        double total = 0, as_recorded = 0;
         int64_t held = 0; // positions of delta that the student holds anywhere
         for (int64_t i = 0; i < delta.size(); ++i) {
             const double mean = drift.mean[static_cast<size_t>(i)];
             if (is_absent(static_cast<float>(mean))) continue;
             ++held;
             total += mean;
+            as_recorded += static_cast<double>(static_cast<float>(mean));
             put_signal(step.recording, &step.record, ids().drift, delta.first + i - m_parts.prompt_length + 1,
                        mean);
         }
-        if (held > 0) event.mean_drift = static_cast<float>(total / static_cast<double>(held));
+        if (held > 0) {
+            event.mean_drift = static_cast<float>(total / static_cast<double>(held));
+            m_state.last_drift = static_cast<float>(as_recorded / static_cast<double>(held));
+        }
         step.recording.add_drift(std::move(drift.map));
         splice_newest(m_parts.student_cache, m_parts.teacher.cache(), delta, event.spliced, event.id,
                       event.step);

@@ -37,6 +37,8 @@ struct RefreshState {
     std::optional<int64_t> last_splice_step;
     size_t automatic_refreshes = 0; ///< how many automatic refreshes there were
     int32_t refreshes = 0;
+    std::optional<float> last_kl_nats; ///< of the newest position that a pass has read
+    std::optional<float> last_drift;   ///< mean over the delta of the last refresh
     std::optional<RefreshInFlight> in_flight;
     bool asked = false; ///< a refresh by hand waits for the one in flight
 };

@@ -111,6 +111,8 @@ void SessionWorker::Impl::begin_landscape(const command::ComputeLandscape& asked
     request.prompt_ids = recording.info().prompt_ids;
     request.tokens = recording.token_ids();
     request.values = landscape_values(asked.values);
+    request.mc = recording.info().config.mc;
+    request.seed = recording.info().config.seed;
     request.every = asked.every;
     std::shared_ptr<const Landscape> known = now.landscape ? now.landscape->landscape : nullptr;
     const bool goes_on = known && now.landscape->run_id == recording.info().id &&

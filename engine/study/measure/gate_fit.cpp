@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/landscape/best_schedule.h"
+#include "engine/landscape/cell_signals.h"
 #include "engine/landscape/frontier.h"
 #include "engine/landscape/staircase.h"
 #include "engine/signals/registry.h"
@@ -21,11 +22,6 @@ namespace {
 constexpr auto doing = "fitting a gate";
 constexpr const char* gate_name = "fitted_gate";
 constexpr int64_t targets[] = {1, 2, 4, 8, 16}; ///< refreshes in 256 tokens
-
-float value_of(const Landscape& landscape, const std::string& signal, int64_t j, int64_t i) {
-    if (signal == "steps_since_refresh") return static_cast<float>(i - j);
-    return landscape.cell(*landscape.value_index(signal), j, i);
-}
 
 /// Ranks from 1, ties with their mean.
 template <class T>
@@ -70,7 +66,8 @@ void solve(std::vector<double>& a, std::vector<double>& b) {
 
 /// Samples of several texts, one after the other, their signals standardised over all of them.
 struct Standardised {
-    std::vector<double> mean, sd; ///< [signals]
+    std::vector<double> mean, sd; ///< [signals], of what is known
+    std::vector<bool> gaps;       ///< [signals]: not known in every sample; its mean stands in there
     std::vector<double> x;        ///< [samples, signals + 1]; the last column is 1, for the offset
     std::vector<double> gains;    ///< [samples]
     [[nodiscard]] size_t width() const { return mean.size() + 1; }
@@ -78,7 +75,7 @@ struct Standardised {
 
 Standardised standardised(std::span<const GainSamples* const> texts) {
     const size_t d = texts.front()->signals.size();
-    Standardised all{std::vector<double>(d), std::vector<double>(d), {}, {}};
+    Standardised all{std::vector<double>(d), std::vector<double>(d), std::vector<bool>(d), {}, {}};
     for (const GainSamples* text : texts) {
         for (size_t s = 0; s < text->gains.size(); ++s) {
             for (size_t f = 0; f < d; ++f)
@@ -87,15 +84,22 @@ Standardised standardised(std::span<const GainSamples* const> texts) {
             all.gains.push_back(text->gains[s]);
         }
     }
-    const auto n = static_cast<double>(all.gains.size());
     for (size_t f = 0; f < d; ++f) {
-        for (size_t s = 0; s < all.gains.size(); ++s)
-            all.mean[f] += all.x[s * (d + 1) + f] / n;
-        for (size_t s = 0; s < all.gains.size(); ++s)
-            all.sd[f] += std::pow(all.x[s * (d + 1) + f] - all.mean[f], 2) / n;
+        const auto value = [&](size_t s) -> double& { return all.x[s * (d + 1) + f]; };
+        double known = 0;
+        for (size_t s = 0; s < all.gains.size(); ++s) {
+            if (std::isnan(value(s))) continue;
+            all.mean[f] += value(s);
+            ++known;
+        }
+        all.gaps[f] = known < static_cast<double>(all.gains.size());
+        if (known > 0) all.mean[f] /= known;
+        for (size_t s = 0; s < all.gains.size(); ++s) {
+            if (!std::isnan(value(s))) all.sd[f] += std::pow(value(s) - all.mean[f], 2) / known;
+        }
         all.sd[f] = all.sd[f] > 0 ? std::sqrt(all.sd[f]) : 1;
         for (size_t s = 0; s < all.gains.size(); ++s)
-            all.x[s * (d + 1) + f] = (all.x[s * (d + 1) + f] - all.mean[f]) / all.sd[f];
+            value(s) = std::isnan(value(s)) ? 0 : (value(s) - all.mean[f]) / all.sd[f];
     }
     return all;
 }
@@ -157,7 +161,8 @@ WeightedSignal fitted(std::span<const GainSamples* const> texts, const GateOptio
     signal.name = gate_name;
     signal.offset = b.back();
     for (size_t f = 0; f < data.mean.size(); ++f) {
-        signal.terms.push_back({texts.front()->signals[f], b[f] / data.sd[f]});
+        signal.terms.push_back({texts.front()->signals[f], b[f] / data.sd[f],
+                                data.gaps[f] ? std::optional(data.mean[f]) : std::nullopt});
         signal.offset -= data.mean[f] * b[f] / data.sd[f];
     }
     return signal;
@@ -195,7 +200,7 @@ double median_of(std::vector<double> values) {
 } // namespace
 
 GainSamples gain_samples(const Landscape& landscape, std::span<const std::string> wanted, int64_t horizon,
-                         size_t most) {
+                         Unknown unknown, size_t most) {
     RL_ASSERT(horizon > 0 && most > 0);
     GainSamples samples;
     samples.signals.assign(wanted.begin(), wanted.end());
@@ -209,9 +214,11 @@ GainSamples gain_samples(const Landscape& landscape, std::span<const std::string
             const double gain = refresh_gain(landscape, rows[a], rows[b], horizon);
             std::vector<float> values;
             for (const std::string& signal : wanted)
-                values.push_back(value_of(landscape, signal, rows[a], rows[b]));
-            const bool finite =
-                std::isfinite(gain) && std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
+                values.push_back(signal_at(landscape, signal, rows[a], rows[b],
+                                           usual_row_before(landscape, rows[a], rows[b])));
+            const bool finite = std::isfinite(gain) && std::ranges::all_of(values, [unknown](float v) {
+                                    return std::isfinite(v) || (unknown == Unknown::absent && is_absent(v));
+                                });
             if (!finite) continue;
             samples.gains.push_back(gain);
             for (size_t f = 0; f < values.size(); ++f)
@@ -275,9 +282,8 @@ std::vector<std::string> shared_terms(Landscapes landscapes) {
     for (const Signal& signal : signals()) {
         const std::string name(signal.name);
         if (!why_no_term(name).empty()) continue;
-        const bool held = std::ranges::all_of(landscapes, [&](const auto& landscape) {
-            return name == "steps_since_refresh" || landscape->value_index(name).has_value();
-        });
+        const bool held = std::ranges::all_of(
+            landscapes, [&](const auto& landscape) { return tells(landscape->info().values, name); });
         if (held) shared.push_back(name);
     }
     return shared;
@@ -302,7 +308,7 @@ FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
     gate.texts = landscapes.size();
     std::vector<GainSamples> samples;
     for (const auto& landscape : landscapes) {
-        samples.push_back(gain_samples(*landscape, terms, options.horizon));
+        samples.push_back(gain_samples(*landscape, terms, options.horizon, Unknown::absent));
         gate.samples += samples.back().gains.size();
         if (samples.back().gains.empty())
             throw Error(doing, {}, "a landscape has one row only", "compute more of its rows");

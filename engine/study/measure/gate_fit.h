@@ -20,11 +20,15 @@ struct GainSamples {
     std::vector<std::vector<float>> values; ///< [signals][samples]
     std::vector<double> gains;              ///< [samples]: refresh_gain() over the horizon, nats
 };
-/// \param signals  values of the landscape, or steps_since_refresh (asserted)
+/// What becomes of a sample one of whose signals is not known there: the last KL in the landscape's first row, say.
+enum class Unknown : uint8_t { left_out, absent };
+/// Samples whose gain or a signal is not finite are left out.
+/// \param signals  of shared_terms()                                                                  (asserted)
 /// \param horizon  tokens over which a refresh is judged
 /// \param most     samples at most, evenly spread over the pairs
 [[nodiscard]] GainSamples gain_samples(const Landscape& landscape, std::span<const std::string> signals,
-                                       int64_t horizon, size_t most = 4000);
+                                       int64_t horizon, Unknown unknown = Unknown::left_out,
+                                       size_t most = 4000);
 
 /// Spearman's rank correlation; ties have their mean rank. Nothing for fewer than 3 pairs or where one side is constant.
 [[nodiscard]] std::optional<double> rank_correlation(std::span<const float> values,
@@ -73,12 +77,13 @@ struct FittedGate {
     size_t samples = 0;
 };
 
+/// A term that is not known everywhere counts there as its mean over the others, in the fit and in the gate (WeightedSignal::Term::absent_as).
 /// Ridge regression of the gain on standardised signals (Hoerl and Kennard 1970), or logistic regression of whether there is a gain with
 /// the same penalty (le Cessie and van Houwelingen 1992), over all texts alike; judged by leaving out one text after the other. Throws
 /// Error{bad_input} for fewer than two landscapes, for signals that they do not share, and for a logistic form where every sample gains.
 [[nodiscard]] FittedGate fit_gate(Landscapes landscapes, const GateOptions& options);
 
-/// Signals that every one of these landscapes holds and that can be terms of a weighted signal, and steps_since_refresh.
+/// Signals that every one of these landscapes tells (landscape/cell_signals.h) and that can be terms of a weighted signal.
 [[nodiscard]] std::vector<std::string> shared_terms(Landscapes landscapes);
 
 } // namespace refreshlab

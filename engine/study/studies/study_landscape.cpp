@@ -65,12 +65,19 @@ public:
             text.begin() + std::min<std::ptrdiff_t>(std::ssize(text), tokens_of(m_runner.options(), family)));
         request.values =
             landscape_values("entropy_bits,top1_surprisal_bits,top1_prob,varentropy_bits2,top2_margin,"
-                             "kl_nats,attention_entropy_bits");
+                             "kl_nats,attention_entropy_bits,drift");
+        const RunConfig& config = run->info().config;
+        if (m_runner.options().mc_samples > 0) {
+            request.values.insert(request.values.end(), {"mc_mutual_information_bits", "mc_variance"});
+            request.mc = config.mc;
+            request.mc.samples = m_runner.options().mc_samples;
+            request.seed = config.seed;
+        }
         request.teacher_digest = m_teacher;
         request.student_digest = m_student;
         const std::string name = fmt::format("landscape {} {}", family, ++m_count[family]);
         const auto known = stored(name, request);
-        const Execution execution = make_execution(run->info().config);
+        const Execution execution = make_execution(config);
         const auto landscape = known && known->complete()
                                    ? known
                                    : compute_landscape(m_runner.pair(), request, execution, known);

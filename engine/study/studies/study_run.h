@@ -24,6 +24,7 @@ struct StudyOptions {
     std::filesystem::path prompts;  ///< folder of KIND.jsonl files and almanac.json
     int64_t limit = 0;              ///< records of each prompt file; 0 = the study's own number
     uint64_t seed = 0;              ///< of sampled runs
+    int32_t mc_samples = 0;         ///< of study landscape: MC rows a cell; 0: none are measured
     bool student_given = false;     ///< base.student_dir was asked for; else it is the bundled one
     std::vector<std::string> parts; ///< which tables (names as in the study's header); empty = all
     std::filesystem::path traces;   ///< folder: every run is saved there as a trace; empty = none

@@ -86,6 +86,15 @@ TEST_CASE("a landscape is stored beside its run, row by row, and read back bit f
     const Landscape other = random_landscape(random, 9, 4); // of another text: takes its place
     store_landscape(trace.file(), id, other);
     CHECK(same(*load_landscapes(trace.file())[0].landscape, other));
+
+    LandscapeInfo dropout = other.info(); // MC rows of another seed make it another landscape
+    dropout.mc = {8, 0.1F, 0xFFFF'FFFF'FFFF'FFFFULL, true};
+    Landscape with_mc(dropout);
+    with_mc.put_row(other.row(0));
+    store_landscape(trace.file(), id, with_mc);
+    CHECK(same(*load_landscapes(trace.file())[0].landscape, with_mc));
+    CHECK(load_landscapes(trace.file())[0].landscape->info().mc == dropout.mc);
+    CHECK(load_landscapes(trace.file())[0].landscape->rows() == std::vector<int64_t>{0});
 }
 
 TEST_CASE("a landscape goes with the text of its run and no other", "[landscape][record]") {

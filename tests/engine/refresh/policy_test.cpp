@@ -184,6 +184,17 @@ TEST_CASE("a policy may bring a weighted sum along as a signal", "[refresh]") {
     CHECK(weighted_value(policy.signals[0], value) == -1.5F);
     CHECK(is_absent(weighted_value(policy.signals[0], [](std::string_view) { return absent(); })));
 
+    // What stands in where nothing is known.
+    WeightedSignal standing = policy.signals[0];
+    standing.terms[0].absent_as = 3; // entropy_bits
+    CHECK(weighted_value(standing, [](std::string_view name) {
+              return name == "entropy_bits" ? absent() : 8.0F;
+          }) == -2.0F); // -1.5 + 0.5 * 3 - 0.25 * 8
+    CHECK(weighted_value(standing, value) == -1.5F);
+    const auto stored =
+        weighted_signals_from_json(weighted_signals_to_json(std::span(&standing, 1)), "again");
+    CHECK(stored == std::vector{standing});
+
     Boundary boundary;
     const std::vector<PublishedSignal> published{published_form(policy.signals[0], 0)};
     const std::vector<Signal> table = signal_table(published);
@@ -199,7 +210,7 @@ TEST_CASE("a policy may bring a weighted sum along as a signal", "[refresh]") {
     CHECK(decide(policy, boundary).kind == Decision::Kind::none);
     RefreshPolicy attentive = policy;
     CHECK_FALSE(wants_attention(attentive, 1));
-    attentive.signals[0].terms.push_back({"attention_entropy_bits", 1});
+    attentive.signals[0].terms.push_back({"attention_entropy_bits", 1, {}});
     CHECK(wants_attention(attentive, 1));
 
     const auto refused = [&](const std::string& from, const std::string& to) -> std::string {
@@ -216,7 +227,15 @@ TEST_CASE("a policy may bring a weighted sum along as a signal", "[refresh]") {
     CHECK(refused("\"entropy_bits\"", "\"kl_nats\"").find("known after a teacher pass alone") !=
           std::string::npos);
     CHECK(refused("\"entropy_bits\"", "\"logprob\"").find("speaks of a token") != std::string::npos);
-    CHECK(refused("0.5", "\"x\"").find("the weight of entropy_bits is no number") != std::string::npos);
+    CHECK(refused("0.5", "\"x\"").find("the weight of entropy_bits is neither a number nor") !=
+          std::string::npos);
+    CHECK(refused("0.5", R"({"weight": "x"})").find("weight of entropy_bits is no number") !=
+          std::string::npos);
+    CHECK(refused("0.5", R"({"absent_as": 1})").find("the term entropy_bits has no weight") !=
+          std::string::npos);
+    CHECK(refused("0.5", R"({"weight": 1, "else": 2})").find("unknown field \"else\"") != std::string::npos);
+    CHECK(refused("0.5", R"({"weight": 1, "absent_as": 1e12})").find("absent_as of entropy_bits") !=
+          std::string::npos);
     WeightedSignal named = policy.signals[0];
     named.name = "kl_nats";
     CHECK_THROWS_AS(check_weighted_signals(std::span(&named, 1), "gate.json"), Error);

@@ -21,9 +21,10 @@ using namespace refreshlab::test;
 
 namespace {
 
-const std::vector<std::string> all_values =
-    landscape_values("entropy_bits,top1_surprisal_bits,top1_prob,top1_hit,varentropy_bits2,top2_margin,kl_"
-                     "nats,drift,attention_entropy_bits");
+const std::vector<std::string> all_values = landscape_values(
+    "entropy_bits,top1_surprisal_bits,top1_prob,top1_hit,varentropy_bits2,top2_margin,kl_"
+    "nats,drift,attention_entropy_bits,mc_variance,mc_mutual_information_bits,mc_entropy_bits,"
+    "mc_variance_sd,mc_entropy_sd_bits");
 
 std::vector<int32_t> random_ids(std::mt19937& random, int64_t n, int64_t vocab) {
     std::vector<int32_t> ids;
@@ -39,6 +40,8 @@ public:
             const RefreshPolicy& policy, bool shadow)
         : m_config(tiny_run(static_cast<int32_t>(request.tokens.size()))) {
         m_config.policy = policy;
+        m_config.mc = request.mc;
+        m_config.seed = request.seed;
         m_config.shadow = shadow;
         m_config.capture.attention = false;
         m_config.capture.attention_entropy = true;
@@ -84,7 +87,9 @@ LandscapeRequest random_request(std::mt19937& random, int64_t tokens, std::vecto
     request.prompt_ids = random_ids(random, 1 + random() % 12, 4096);
     request.tokens = random_ids(random, tokens, 4096);
     request.values = std::move(values);
-    request.rows_at_once = 1 + random() % 9;
+    request.rows_at_once = 1 + random() % 20;
+    request.mc = {.measure = true, .samples = 2 + static_cast<int32_t>(random() % 3), .p = 0.3, .every = 1};
+    request.seed = random();
     return request;
 }
 
@@ -110,7 +115,8 @@ RefreshPolicy random_gate(std::mt19937& random) {
     std::vector<Kind> kinds = {{"entropy_bits", 2, 9},     {"kl_nats", 0, 8},
                                {"kl_mean_nats", 0, 8},     {"top1_surprisal_bits", 0, 6},
                                {"top2_margin", 0, 1},      {"steps_since_refresh", 1, 12},
-                               {"varentropy_bits2", 0, 9}, {"attention_entropy_bits", 0, 4}};
+                               {"varentropy_bits2", 0, 9}, {"attention_entropy_bits", 0, 4},
+                               {"mc_variance", 0, 0.2},    {"mc_mutual_information_bits", 0, 0.2}};
     std::shuffle(kinds.begin(), kinds.end(), random);
     RefreshPolicy policy;
     policy.name = "random";
@@ -129,9 +135,12 @@ RefreshPolicy random_gate(std::mt19937& random) {
         WeightedSignal mix;
         mix.name = "mix";
         mix.offset = -3;
-        mix.terms = {{"attention_entropy_bits", -0.3},
-                     {"entropy_bits", 0.6},
-                     {"steps_since_refresh", 0.05 * up_to(9)}};
+        mix.terms = {{"attention_entropy_bits", -0.3, {}},
+                     {"entropy_bits", 0.6, {}},
+                     {"last_kl_nats", 0.3, 0.5},
+                     {"last_drift", 0.8, 0.25},
+                     {"mc_mutual_information_bits", 2, {}},
+                     {"steps_since_refresh", 0.05 * up_to(9), {}}};
         policy.signals.push_back(mix);
         policy.triggers.push_back(
             trigger("mix", Comparison::above, 0.25 * up_to(10) - 1, 1 + up_to(2), up_to(6)));
@@ -163,6 +172,7 @@ void require_same_walk(const Landscape& landscape, const Staircase& walk, const 
             const std::string& name = landscape.info().values[v];
             const float there = recorded(recording, name, t);
             if ((name == "drift" || name == "kl_nats") && is_absent(there)) continue; // no pass read there
+            if (name.starts_with("mc_") && is_absent(there)) continue;                // not measured there
             INFO(name << " at step " << t << " in row " << row);
             REQUIRE(std::bit_cast<uint32_t>(landscape.cell(v, row, t)) == std::bit_cast<uint32_t>(there));
         }
@@ -275,7 +285,8 @@ TEST_CASE("a policy walked through a landscape refreshes and reads as its sessio
     for (int round = 0; round < 4; ++round) {
         const auto pair = tiny_pair(random(), random(), random_shape(random), {});
         if (pair->geometry_difference) continue;
-        const LandscapeRequest request = random_request(random, 30 + random() % 30, all_values);
+        LandscapeRequest request = random_request(random, 30 + random() % 30, all_values);
+        request.mc.measure = round % 2 == 0; // else only where a trigger looks
         const auto landscape = compute_landscape(*pair, request, two_threads());
         for (int i = 0; i < 12; ++i) {
             RefreshPolicy policy = random_gate(random);
@@ -310,7 +321,11 @@ TEST_CASE("the bundled pair's landscape is its sessions, cell by cell and policy
     config.mode = Mode::teacher; // on a text of its own the student needs nobody
     request.tokens = text_of(pair, config);
     request.values = all_values;
+    request.mc = {
+        .measure = true, .samples = 3, .p = -1, .every = 1}; // the rate that the model was trained with
+    request.seed = 5;
     const auto landscape = compute_landscape(*pair, request, two_threads());
+    CHECK(landscape->info().mc.samples == 3);
     for (const int64_t row : {int64_t{0}, int64_t{7}, int64_t{20}, int64_t{42}}) {
         std::vector<int64_t> by_hand;
         if (row > 0) by_hand.push_back(row);
@@ -378,8 +393,13 @@ TEST_CASE("what has no landscape is refused with the reason", "[session][landsca
     request.tokens[3] = 4096;
     CHECK(refused(*pair, request).find("token id 4096 is outside") != std::string::npos);
     request = good;
+    request.values.push_back("last_drift");
+    CHECK(refused(*pair, request).find("last_drift: has no cells: it hangs on the refresh before") !=
+          std::string::npos);
+    request = good;
     request.values.push_back("mc_variance");
-    CHECK(refused(*pair, request).find("mc_variance: has no cells: MC rows") != std::string::npos);
+    request.mc.samples = 1;
+    CHECK(refused(*pair, request).find("mc.samples: must be 2 or more") != std::string::npos);
     TinyShape other;
     other.layers = 3;
     CHECK(refused(*tiny_pair(1, 2, {}, other), good).find("in rebuild mode nothing is copied") !=

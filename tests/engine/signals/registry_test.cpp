@@ -60,6 +60,8 @@ TEST_CASE("the registry lists every signal once, in display order", "[signals]")
                                                "varentropy_bits2",
                                                "top2_margin",
                                                "attention_entropy_bits",
+                                               "last_kl_nats",
+                                               "last_drift",
                                                "acceptance",
                                                "same_top1",
                                                "teacher_rank",

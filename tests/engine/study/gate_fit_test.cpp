@@ -1,5 +1,8 @@
 #include "engine/base/error.h"
 #include "engine/landscape/best_schedule.h"
+#include "engine/landscape/cell_signals.h"
+#include "engine/landscape/staircase.h"
+#include "engine/signals/registry.h"
 #include "engine/study/measure/gate_fit.h"
 #include "tests/support/seed.h"
 
@@ -106,6 +109,64 @@ TEST_CASE("a fitted gate finds what foretells a gain, and beats blind placement 
     CHECK(!walk.refreshes.empty());
     CHECK(walk.refreshes.size() <= 6);
     CHECK(policy_from_json(policy_to_json(gate.policy), "again") == gate.policy);
+}
+
+TEST_CASE("what the refresh before measured is a term, and its mean stands in before the first",
+          "[study][gate]") {
+    // Every cell says who it is: row * 100 + step for the KL, its half for the drift.
+    LandscapeInfo info;
+    info.prompt_ids = {1};
+    info.tokens.assign(14, 2);
+    info.teacher_logprob.assign(14, -0.2F);
+    info.values = {"logprob", "kl_nats", "drift"};
+    const auto make = [&](float offset) {
+        auto landscape = std::make_shared<Landscape>(info);
+        for (int64_t j = 0; j < landscape->num_rows(); ++j) {
+            auto row = std::make_shared<LandscapeRow>();
+            row->row = j;
+            row->planes.resize(3);
+            for (int64_t t = j + 1; t <= landscape->num_steps(); ++t) {
+                const auto kl = static_cast<float>(100 * j + t);
+                row->planes[0].push_back(-offset - 0.01F * static_cast<float>((7 * j + 3 * t) % 11));
+                row->planes[1].push_back(kl);
+                row->planes[2].push_back(kl / 2);
+            }
+            landscape->put_row(std::move(row));
+        }
+        return landscape;
+    };
+    const std::vector<std::shared_ptr<const Landscape>> all{make(0.5F), make(0.7F), make(0.6F)};
+    const Landscape& one = *all[0];
+    CHECK(is_absent(signal_at(one, "last_kl_nats", 0, 5, std::nullopt)));
+    CHECK(signal_at(one, "last_kl_nats", 7, 9, 3) == 307.0F); // step 7 in row 3
+    CHECK(signal_at(one, "last_drift", 7, 9, 4) == 203.0F);   // half the mean of 405, 406, 407
+    CHECK(signal_at(one, "steps_since_refresh", 7, 9, 3) == 2.0F);
+    CHECK(signal_at(one, "kl_nats", 7, 9, 3) == 709.0F);
+    CHECK_FALSE(usual_row_before(one, 0, 4).has_value());
+    CHECK(usual_row_before(one, 7, 9) == 5); // as far before as step 9 is after
+    CHECK(usual_row_before(one, 3, 12) == 0);
+
+    const std::vector<std::string> terms = shared_terms(all);
+    CHECK(terms == std::vector<std::string>{"steps_since_refresh", "last_kl_nats", "last_drift"});
+    const std::string names[] = {"last_kl_nats"};
+    const GainSamples known = gain_samples(one, names, 8),
+                      every = gain_samples(one, names, 8, Unknown::absent);
+    CHECK(known.gains.size() == 66); // pairs of rows 1 .. 12
+    CHECK(every.gains.size() == 78); // and those from row 0
+    CHECK(std::ranges::none_of(known.values[0], [](float v) { return is_absent(v); }));
+    CHECK(std::ranges::count_if(every.values[0], [](float v) { return is_absent(v); }) == 12);
+    double mean = 0;
+    for (const float value : known.values[0])
+        mean += static_cast<double>(value) / 66;
+    const FittedGate gate = fit_gate(all, {});
+    for (const WeightedSignal::Term& term : gate.policy.signals[0].terms) {
+        if (term.signal == "last_kl_nats") CHECK_THAT(term.absent_as.value(), WithinAbs(mean, 1e-6));
+        CHECK(term.absent_as.has_value() == (term.signal != "steps_since_refresh"));
+    }
+    // Before its first refresh the gate has a value, so it can fire at all.
+    RefreshPolicy eager = gate.policy;
+    eager.triggers[0].threshold = -1e6;
+    CHECK(walk_policy(one, eager).refreshes.size() == 12);
 }
 
 TEST_CASE("a logistic gate is at the maximum of its penalised likelihood", "[study][gate]") {
