@@ -2,7 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/model/forward/captures.h"
-#include "engine/model/forward/layer_hooks.h"
+#include "engine/session/landscape/tail_rows.h"
 #include "engine/signals/registry.h"
 #include "kernels/ops/column_distance.h"
 #include "kernels/ops/row_overlap.h"
@@ -21,73 +21,38 @@ namespace refreshlab {
 
 namespace {
 
-/// One step of a block, inside the layers: every row stands at the same position, sees the teacher's columns up to its own row,
-/// and then its tail.
-class TailRows final : public LayerHooks {
+/// Attention entropies of rows that stand at one position.
+class RowEntropies final : public LayerHooks {
 public:
-    /// \param visible  per row: L + j, the teacher's columns that it sees
-    /// \param tails    [rows, m]: AttentionInputs::tails, the column of this step included
-    TailRows(const ModelConfig& config, int64_t position, std::span<const int64_t> visible, at::Tensor tails,
-             bool attention)
-        : m_config(config)
-        , m_position(position)
-        , m_visible(visible)
-        , m_tails(std::move(tails)) {
-        for (size_t r = 0; attention && r < visible.size(); ++r)
-            m_entropy.push_back(std::make_unique<AttentionEntropy>(config, position));
+    RowEntropies(const ModelConfig& config, int64_t position, size_t rows)
+        : m_position(position) {
+        for (size_t r = 0; r < rows; ++r)
+            m_rows.push_back(std::make_unique<AttentionEntropy>(config, position));
     }
 
-    void place(std::span<RowPlace> rows) override {
-        RL_ASSERT(rows.size() == m_visible.size());
-        for (size_t r = 0; r < rows.size(); ++r)
-            rows[r] = {m_position, m_position, m_visible[r]};
-    }
     [[nodiscard]] LayerTaps taps(int64_t) const override {
         LayerTaps taps;
-        if (!m_entropy.empty()) taps.attention_from = 0;
+        taps.attention_from = 0;
         return taps;
     }
-    void attend(int64_t layer, kernels::AttentionInputs& inputs) override {
-        inputs.tails = m_tails;
-        if (const int64_t window = m_config.window(layer); window > 0) {
-            m_first.assign(m_visible.size(), std::max<int64_t>(m_position - window + 1, 0));
-            inputs.first_visible = m_first;
-        }
-    }
     void observe(const LayerView& view) override {
-        if (m_entropy.empty() || !view.attention.defined()) return;
+        if (!view.attention.defined()) return;
         LayerView one = view;
         one.positions = std::span(&m_position, 1);
-        for (size_t r = 0; r < m_entropy.size(); ++r) {
+        for (size_t r = 0; r < m_rows.size(); ++r) {
             one.attention = view.attention.narrow(0, static_cast<int64_t>(r), 1);
-            m_entropy[r]->observe(one);
+            m_rows[r]->observe(one);
         }
     }
-    /// [layers] of a row; empty where it was not asked for.
-    [[nodiscard]] std::span<const float> entropy(size_t row) const {
-        return m_entropy.empty() ? std::span<const float>() : std::span<const float>(m_entropy[row]->bits());
+    /// [layers] of a row; empty where there are none.
+    [[nodiscard]] std::span<const float> bits(size_t row) const {
+        return m_rows.empty() ? std::span<const float>() : std::span<const float>(m_rows[row]->bits());
     }
 
 private:
-    const ModelConfig& m_config;
     int64_t m_position;
-    std::span<const int64_t> m_visible;
-    at::Tensor m_tails;
-    std::vector<int64_t> m_first;
-    std::vector<std::unique_ptr<AttentionEntropy>> m_entropy; ///< empty: not asked for
+    std::vector<std::unique_ptr<AttentionEntropy>> m_rows;
 };
-
-/// [rows, longest] with -1 behind the end of each list.
-at::Tensor as_tensor(const std::vector<std::vector<int64_t>>& lists, size_t rows) {
-    size_t longest = 0;
-    for (size_t r = 0; r < rows; ++r)
-        longest = std::max(longest, lists[r].size());
-    at::Tensor tensor = at::full({static_cast<int64_t>(rows), static_cast<int64_t>(longest)}, -1, at::kLong);
-    auto* out = tensor.mutable_data_ptr<int64_t>();
-    for (size_t r = 0; r < rows; ++r)
-        std::ranges::copy(lists[r], out + r * longest);
-    return tensor;
-}
 
 /// Mean over the layers of the relative distances of K and of V, for each of n columns from `first` on, against the teacher's
 /// column of `position` (session/parts/splice.h measures the same at a refresh).
@@ -202,7 +167,7 @@ void RowBlock::begin(std::span<const int64_t> rows) {
 /// What one forward said of n rows at a step.
 struct RowBlock::Seen {
     const StepOutputs& outputs;
-    const TailRows& hook;
+    const RowEntropies& entropies;
     int64_t first; ///< scratch column of the first row
     int64_t step, position;
     size_t n;
@@ -225,7 +190,7 @@ void RowBlock::put_cells(const Seen& seen) {
             signal.same_top1 = overlap[r].same_top1 ? 1 : 0;
         }
         if (m_drift) signal.drift = drift[r];
-        signal.attention_entropy_bits = seen.hook.entropy(r);
+        signal.attention_entropy_bits = seen.entropies.bits(r);
         values.fill(absent());
         LayerValues layers;
         evaluate_signals(signal, values, &layers);
@@ -245,9 +210,13 @@ int64_t RowBlock::step() {
         m_tails[r].push_back(first + static_cast<int64_t>(r));
     const std::vector<int32_t> fed(n, m_info.tokens[static_cast<size_t>(step - 1)]),
         next(n, m_info.tokens[static_cast<size_t>(step)]);
-    TailRows hook(m_student.config(), position, std::span(m_visible).first(n), as_tensor(m_tails, n),
-                  m_attention);
-    LayerHooks* const hooks[] = {&hook};
+    std::vector<RowPlace> places;
+    for (size_t r = 0; r < n; ++r)
+        places.push_back({position, position, m_visible[r]});
+    TailRows tails(m_student.config(), std::move(places), m_tails);
+    RowEntropies entropies(m_student.config(), position, m_attention ? n : 0);
+    std::vector<LayerHooks*> hooks{&tails};
+    if (m_attention) hooks.push_back(&entropies);
     StepInputs in;
     in.tokens = fed;
     in.origin = Origin::student;
@@ -257,7 +226,7 @@ int64_t RowBlock::step() {
     in.ask->tokens = next;
     in.hooks = hooks;
     const StepOutputs outputs = m_student.forward().prefill(m_cache, in);
-    put_cells({outputs, hook, first, step, position, n});
+    put_cells({outputs, entropies, first, step, position, n});
     return static_cast<int64_t>(n);
 }
 
