@@ -211,7 +211,7 @@ Command add_study_command(CLI::App& app) {
         "back",
         "answers, passages", study_derived);
     add("cache", "Cache policies at equal budgets: perplexity, recall, and both axes together",
-        "text, recall, both", study_cache);
+        "text, recall, written, both", study_cache);
     return [studies] {
         for (const auto& study : *studies) {
             if (study->command->parsed()) return run_study(study->options, study->run, study->needs_models);

@@ -351,7 +351,7 @@ TEST_CASE("studies refuse what they cannot do in one line", "[study]") {
         {{"study", "nonsense"}, "nonsense"},
         {{"study", "tasks", "--parts", "tables"}, "the parts are table, answers, live, stories"},
         {{"study", "drift", "--parts", "chronicle,retell"}, "there is no part 'retell'"},
-        {{"study", "cache", "--parts", "text,both,texts"}, "the parts are text, recall, both"},
+        {{"study", "cache", "--parts", "text,both,texts"}, "the parts are text, recall, written, both"},
         {{"study", "tasks", "--limit", "0"}, "--limit"},
         {{"study", "tasks", "--prompts", scratch / "nowhere"}, "nowhere"},
         {{"study", "drift", "--prompts", RL_SOURCE_DIR "/engine", "--limit", "1"}, "chronicle.jsonl"},
@@ -567,11 +567,12 @@ TEST_CASE("study cache: accuracies are those of runs, and a second call makes no
     record("retell", "Tell this story again, word for word:\nThe cook sang.", "The cook sang.");
     std::filesystem::copy_file(RL_SOURCE_DIR "/assets/prompts/almanac.json", scratch / "almanac.json");
     const std::vector<std::string> arguments{
-        "cache",     "--device",    "cpu",   "--parts",       "recall",   "--limit",       "1",
-        "--prompts", scratch / ".", "--out", scratch / "out", "--traces", scratch / "kept"};
+        "cache",     "--device",    "cpu",   "--parts",       "recall,written", "--limit",       "1",
+        "--prompts", scratch / ".", "--out", scratch / "out", "--traces",       scratch / "kept"};
     const Outcome first = study(arguments);
     const Table table = read_csv(scratch / "out/recall.csv");
-    CHECK(table.rows.size() == 4 * 10);
+    CHECK(table.rows.size() == 4 * 11); // the oracle is asked of given answers alone
+    CHECK(read_csv(scratch / "out/written.csv").rows.size() == 4 * 10);
     write_file(scratch / "given.txt", answer);
     const int budget = 10; // a fourth of the prompt's 42 tokens
     for (const bool streaming : {false, true}) {
@@ -608,14 +609,20 @@ TEST_CASE("study cache: accuracies are those of runs, and a second call makes no
     for (const auto& file : std::filesystem::directory_iterator(scratch / "kept")) {
         ++kept;
         nlohmann::json numbers = read_json_file(file.path());
-        numbers["score"] = 0.125;
+        if (numbers.is_object()) numbers["score"] = 0.125;
+        if (numbers.is_array()) { // a given answer under every policy
+            for (nlohmann::json& reading : numbers)
+                reading["first_choice"] = {1, 0, 0, 0};
+        }
         write_file(file.path(), numbers.dump());
     }
-    CHECK(kept == 4 * 10 * 2);
+    CHECK(kept == 4 * 10 + 4);
     study(arguments);
-    const Table again = read_csv(scratch / "out/recall.csv");
+    const Table again = read_csv(scratch / "out/recall.csv"), written = read_csv(scratch / "out/written.csv");
     for (size_t i = 0; i < again.rows.size(); ++i) {
-        CHECK(again.at(i, "score") == "0.125");
-        CHECK(again.at(i, "token accuracy") == table.at(i, "token accuracy"));
+        CHECK(number(again.at(i, "token accuracy")) == 0.25);
+        CHECK(again.at(i, "loss") == table.at(i, "loss"));
     }
+    for (size_t i = 0; i < written.rows.size(); ++i)
+        CHECK(written.at(i, "score") == "0.125");
 }

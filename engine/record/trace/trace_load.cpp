@@ -470,7 +470,8 @@ private:
                                          "steps of a cache event");
             event.teacher = within(rows.integer(4), 0, 1, "teacher") != 0;
             const auto change = cache_change_from_string(rows.text(5));
-            if (!change) throw Damage("the change of a cache event is unknown");
+            const bool too_new = m_version < 4 && change == CacheChange::encoded;
+            if (!change || too_new) throw Damage("the change of a cache event is unknown");
             event.change = *change;
             event.layer =
                 within32(rows.integer(6), -1, recording.info().layers - 1, "layer of a cache event");

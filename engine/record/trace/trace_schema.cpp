@@ -233,16 +233,17 @@ std::string create_sql() {
 
 bool add_missing_tables(sqlite::Database& db) {
     const int64_t version = db.integer("PRAGMA user_version");
+    int64_t now = version;
     std::string sql;
     for (const Table& table : tables()) {
         if (table.since > version) {
             sql += create_sql(table);
+            now = std::max(now, table.since);
         } else if (table.columns_of(version).size() != table.columns.size()) {
             return false;
         }
     }
-    if (version == schema_version) return true;
-    db.exec((sql + fmt::format("PRAGMA user_version = {}", schema_version)).c_str());
+    if (now > version) db.exec((sql + fmt::format("PRAGMA user_version = {}", now)).c_str());
     return true;
 }
 

@@ -2,8 +2,8 @@
 
 #include "engine/base/check.h"
 #include "engine/model/forward/captures.h"
-#include "engine/model/forward/layer_hooks.h"
 #include "engine/model/forward/mc_rows.h"
+#include "engine/session/landscape/tail_rows.h"
 #include "engine/signals/registry.h"
 #include "kernels/ops/column_distance.h"
 #include "kernels/ops/row_overlap.h"
@@ -22,83 +22,38 @@ namespace refreshlab {
 
 namespace {
 
-/// One step of a block, inside the layers: every row stands at the same position, sees the teacher's columns up to its own row,
-/// and then its tail.
-class TailRows final : public LayerHooks {
+/// Attention entropies of rows that stand at one position.
+class RowEntropies final : public LayerHooks {
 public:
-    /// \param visible  per row of the pass: L + j, the teacher's columns that it sees
-    /// \param tails    [rows, m]: AttentionInputs::tails, the column of this step included
-    /// \param measured the first rows, whose attention entropy is wanted
-    TailRows(const ModelConfig& config, int64_t position, std::vector<int64_t> visible, at::Tensor tails,
-             size_t measured)
-        : m_config(config)
-        , m_position(position)
-        , m_visible(std::move(visible))
-        , m_tails(std::move(tails)) {
-        for (size_t r = 0; r < measured; ++r)
-            m_entropy.push_back(std::make_unique<AttentionEntropy>(config, position));
+    RowEntropies(const ModelConfig& config, int64_t position, size_t rows)
+        : m_position(position) {
+        for (size_t r = 0; r < rows; ++r)
+            m_rows.push_back(std::make_unique<AttentionEntropy>(config, position));
     }
 
-    void place(std::span<RowPlace> rows) override {
-        RL_ASSERT(rows.size() == m_visible.size());
-        for (size_t r = 0; r < rows.size(); ++r)
-            rows[r] = {m_position, m_position, m_visible[r]};
-    }
     [[nodiscard]] LayerTaps taps(int64_t) const override {
         LayerTaps taps;
-        if (!m_entropy.empty()) taps.attention_from = 0;
+        taps.attention_from = 0;
         return taps;
     }
-    void attend(int64_t layer, kernels::AttentionInputs& inputs) override {
-        inputs.tails = m_tails;
-        if (const int64_t window = m_config.window(layer); window > 0) {
-            m_first.assign(m_visible.size(), std::max<int64_t>(m_position - window + 1, 0));
-            inputs.first_visible = m_first;
-        }
-    }
     void observe(const LayerView& view) override {
-        if (m_entropy.empty() || !view.attention.defined()) return;
+        if (!view.attention.defined()) return;
         LayerView one = view;
         one.positions = std::span(&m_position, 1);
-        for (size_t r = 0; r < m_entropy.size(); ++r) {
+        for (size_t r = 0; r < m_rows.size(); ++r) {
             one.attention = view.attention.narrow(0, static_cast<int64_t>(r), 1);
-            m_entropy[r]->observe(one);
+            m_rows[r]->observe(one);
         }
     }
-    /// [layers] of a row; empty where it was not asked for.
-    [[nodiscard]] std::span<const float> entropy(size_t row) const {
-        return m_entropy.empty() ? std::span<const float>() : std::span<const float>(m_entropy[row]->bits());
+    /// [layers] of a row; empty where there are none.
+    [[nodiscard]] std::span<const float> bits(size_t row) const {
+        return m_rows.empty() ? std::span<const float>() : std::span<const float>(m_rows[row]->bits());
     }
 
 private:
-    const ModelConfig& m_config;
     int64_t m_position;
-    std::vector<int64_t> m_visible;
-    at::Tensor m_tails;
-    std::vector<int64_t> m_first;
-    std::vector<std::unique_ptr<AttentionEntropy>> m_entropy; ///< empty: not asked for
+    std::vector<std::unique_ptr<AttentionEntropy>> m_rows;
 };
-
-/// AttentionInputs::tails of n rows and of the MC rows behind them, `samples` for each: an MC row has its row's tail with a column
-/// of its own in the last place. -1 behind the end of each list.
-/// \param first  column of the pass's first row
-at::Tensor tails_of(const std::vector<std::vector<int64_t>>& tails, size_t n, size_t samples, int64_t first) {
-    size_t longest = 0;
-    for (size_t r = 0; r < n; ++r)
-        longest = std::max(longest, tails[r].size());
-    const auto rows = static_cast<int64_t>(n * (1 + samples));
-    at::Tensor tensor = at::full({rows, static_cast<int64_t>(longest)}, -1, at::kLong);
-    auto* out = tensor.mutable_data_ptr<int64_t>();
-    for (size_t r = 0; r < n; ++r)
-        std::ranges::copy(tails[r], out + r * longest);
-    for (size_t i = 0; i < n * samples; ++i) {
-        const auto& tail = tails[i / samples];
-        auto* const row = out + (n + i) * longest;
-        std::ranges::copy(tail, row);
-        row[tail.size() - 1] = first + static_cast<int64_t>(n + i);
-    }
-    return tensor;
-}
 
 /// Mean over the layers of the relative distances of K and of V, for each of n columns from `first` on, against the teacher's
 /// column of `position` (session/parts/splice.h measures the same at a refresh).
@@ -219,7 +174,7 @@ struct RowBlock::Seen {
     const StepOutputs& outputs;
     at::Tensor logits; ///< [n, vocab]; undefined where no value needs them
     at::Tensor mc;     ///< [n * samples, vocab]; undefined where no value needs them
-    const TailRows& hook;
+    const RowEntropies& entropies;
     int64_t first; ///< scratch column of the first row
     int64_t step, position;
     size_t n;
@@ -248,7 +203,7 @@ void RowBlock::put_cells(const Seen& seen) {
             signal.mc = {mc.variance, mc.variance_sd, mc.mutual_information_bits, mc.mean_entropy_bits,
                          mc.mean_entropy_sd_bits};
         }
-        signal.attention_entropy_bits = seen.hook.entropy(r);
+        signal.attention_entropy_bits = seen.entropies.bits(r);
         values.fill(absent());
         LayerValues layers;
         evaluate_signals(signal, values, &layers);
@@ -266,19 +221,27 @@ int64_t RowBlock::step() {
                   position = static_cast<int64_t>(m_info.prompt_ids.size()) + step - 1;
     for (size_t r = 0; r < n; ++r)
         m_tails[r].push_back(first + static_cast<int64_t>(r));
+    // MC rows stand behind all others: each has its row's tail, with a column of its own in the last place.
     const auto samples = static_cast<size_t>(m_mc.passes), rows = n * (1 + samples);
     const std::vector<int32_t> fed(rows, m_info.tokens[static_cast<size_t>(step - 1)]),
         next(rows, m_info.tokens[static_cast<size_t>(step)]);
-    std::vector<int64_t> visible(m_visible.begin(), m_visible.begin() + static_cast<int64_t>(n));
+    std::vector<RowPlace> places;
     std::vector<int32_t> passes(n);
+    std::vector<std::vector<int64_t>> tails(m_tails.begin(), m_tails.begin() + static_cast<int64_t>(n));
+    for (size_t r = 0; r < n; ++r)
+        places.push_back({position, position, m_visible[r]});
     for (size_t i = 0; i < n * samples; ++i) {
-        visible.push_back(m_visible[i / samples]);
+        places.push_back(places[i / samples]);
         passes.push_back(static_cast<int32_t>(i % samples) + 1);
+        tails.push_back(tails[i / samples]);
+        tails.back().back() = first + static_cast<int64_t>(n + i);
     }
-    TailRows hook(m_student.config(), position, std::move(visible), tails_of(m_tails, n, samples, first),
-                  m_attention ? n : 0);
+    TailRows tail_rows(m_student.config(), std::move(places), tails);
+    RowEntropies entropies(m_student.config(), position, m_attention ? n : 0);
     McRows dropout(m_mc, position, std::move(passes));
-    LayerHooks* const hooks[] = {&hook, &dropout};
+    std::vector<LayerHooks*> hooks{&tail_rows};
+    if (m_attention) hooks.push_back(&entropies);
+    if (samples > 0) hooks.push_back(&dropout);
     StepInputs in;
     in.tokens = fed;
     in.origin = Origin::student;
@@ -286,14 +249,14 @@ int64_t RowBlock::step() {
     in.logits = m_kl || m_overlap || samples > 0;
     in.ask.emplace().top_k = 2;
     in.ask->tokens = next;
-    in.hooks = std::span(hooks).first(samples > 0 ? 2 : 1);
+    in.hooks = hooks;
     const StepOutputs outputs = m_student.forward().prefill(m_cache, in);
     m_cache.truncate(first + static_cast<int64_t>(n)); // columns of MC rows are nobody's
-    const at::Tensor logits = in.logits ? outputs.logits.narrow(0, 0, static_cast<int64_t>(n)) : at::Tensor();
-    const at::Tensor mc =
-        samples > 0 ? outputs.logits.narrow(0, static_cast<int64_t>(n), static_cast<int64_t>(n * samples))
-                    : at::Tensor();
-    put_cells({outputs, logits, mc, hook, first, step, position, n});
+    const auto logits_of = [&](size_t begin, size_t count) {
+        return outputs.logits.narrow(0, static_cast<int64_t>(begin), static_cast<int64_t>(count));
+    };
+    put_cells({outputs, in.logits ? logits_of(0, n) : at::Tensor(),
+               samples > 0 ? logits_of(n, n * samples) : at::Tensor(), entropies, first, step, position, n});
     return static_cast<int64_t>(n);
 }
 

@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/session/policies/policy_runner.h"
+#include "engine/session/policies/shared_prompt.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/stack.h>
@@ -52,48 +53,31 @@ public:
 private:
     [[nodiscard]] int64_t steps() const { return std::ssize(m_tokens) - m_prompt - 1; }
 
-    /// At most one policy of a pass may add up columns.
     void read_prompt(const std::vector<std::unique_ptr<PolicyRunner>>& runners) {
-        std::vector<PolicyRunner*> open;
+        std::vector<PolicyRunner*> reading;
         for (const auto& runner : runners) {
-            if (runner) open.push_back(runner.get());
+            if (runner) reading.push_back(runner.get());
         }
-        do {
-            std::vector<LayerHooks*> hooks;
-            std::vector<PolicyRunner*> later;
-            bool sums = false;
-            for (PolicyRunner* runner : open) {
-                if (sums && runner->needs().prompt_sums) {
-                    later.push_back(runner);
-                    continue;
-                }
-                sums = sums || runner->needs().prompt_sums;
-                hooks.push_back(runner);
-            }
-            auto cache = m_model.make_cache(std::ssize(m_tokens));
-            StepInputs in;
-            in.tokens = m_tokens.first(static_cast<size_t>(m_prompt));
-            in.origin = Origin::student_prefill;
-            in.ask.emplace().tokens = m_tokens.subspan(static_cast<size_t>(m_prompt), 1);
-            in.hooks = hooks;
-            const StepOutputs out = m_model.forward().prefill(*cache, in);
-            if (m_cache == nullptr) {
-                m_cache = std::move(cache);
-                m_first = out.summary[0].logprob;
-            }
-            open = std::move(later);
-        } while (!open.empty());
+        m_cache = m_model.make_cache(std::ssize(m_tokens));
+        const auto prompt = static_cast<size_t>(m_prompt);
+        kernels::RowAsk ask;
+        ask.tokens = m_tokens.subspan(prompt, 1);
+        m_first = read_shared_prompt(m_model, m_tokens.first(prompt), *m_cache, reading, ask).summary[0];
     }
 
     /// \param runner  null: everything is read
     CacheReading read_end(PolicyRunner* runner, std::vector<at::Tensor>* rows) const {
-        const bool pooled = runner != nullptr && runner->needs().edits;
-        const auto cache =
-            m_model.make_cache(std::ssize(m_tokens), pooled ? CacheLayout::pooled : CacheLayout::dense);
+        RL_ASSERT(runner == nullptr || !runner->needs().recomputes);
+        const auto cache = m_model.make_cache(std::ssize(m_tokens),
+                                              runner != nullptr ? runner->layout() : CacheLayout::dense);
         cache->adopt_prefix(*m_cache, m_prompt);
-        if (runner != nullptr) runner->finish_prompt(*cache);
+        if (runner != nullptr) {
+            runner->foresee(m_model.forward(), *m_cache,
+                            m_tokens.subspan(static_cast<size_t>(m_prompt), static_cast<size_t>(steps())));
+            runner->finish_prompt(*cache);
+        }
         CacheReading reading;
-        reading.logprob.push_back(m_first);
+        add_token(m_first, m_tokens[static_cast<size_t>(m_prompt)], reading);
         for (int64_t step = 1; step <= steps(); ++step) {
             const auto at = static_cast<size_t>(m_prompt + step - 1);
             StepInputs in;
@@ -106,7 +90,7 @@ private:
                 in.hooks = hooks;
             }
             const StepOutputs out = m_model.forward().step(*cache, in);
-            reading.logprob.push_back(out.summary[0].logprob);
+            add_token(out.summary[0], m_tokens[at + 1], reading);
             if (rows != nullptr) rows->push_back(out.logits[0]);
             note(runner, step, out.logits, reading);
         }
@@ -114,6 +98,11 @@ private:
             share /= static_cast<double>(steps());
         reading.entries_read /= static_cast<double>(steps());
         return reading;
+    }
+
+    static void add_token(const kernels::RowSummary& row, int32_t token, CacheReading& reading) {
+        reading.logprob.push_back(row.logprob);
+        reading.first_choice.push_back(row.statistics.top1_id == token ? 1 : 0);
     }
 
     void note(PolicyRunner* runner, int64_t step, const at::Tensor& row, CacheReading& reading) const {
@@ -143,7 +132,7 @@ private:
     int64_t m_prompt;
     uint64_t m_seed;
     std::unique_ptr<KvCache> m_cache; ///< of the prompt, everything held
-    double m_first = 0;               ///< log-probability of the first token of the end
+    kernels::RowSummary m_first;      ///< of the row that predicts the first token of the end
     at::Tensor m_full;                ///< [steps, vocab] with everything read
 };
 
@@ -154,6 +143,9 @@ double CacheReading::nll() const {
 }
 double CacheReading::kl() const {
     return mean_of(kl_nats);
+}
+double CacheReading::accuracy() const {
+    return mean_of({first_choice.begin(), first_choice.end()});
 }
 double CacheReading::stride() const {
     const double share = mean_of(full_step_share);
@@ -169,6 +161,7 @@ std::vector<CacheReading> read_under_policies(const LlamaModel& model, std::span
 
 nlohmann::json to_json(const CacheReading& reading) {
     return {{"logprob", reading.logprob},
+            {"first_choice", reading.first_choice},
             {"kl_nats", reading.kl_nats},
             {"entries_read", reading.entries_read},
             {"full_step_share", reading.full_step_share}};
@@ -178,6 +171,7 @@ CacheReading cache_reading_from_json(const nlohmann::json& json, const std::stri
     try {
         CacheReading reading;
         json.at("logprob").get_to(reading.logprob);
+        json.at("first_choice").get_to(reading.first_choice);
         json.at("kl_nats").get_to(reading.kl_nats);
         json.at("entries_read").get_to(reading.entries_read);
         json.at("full_step_share").get_to(reading.full_step_share);

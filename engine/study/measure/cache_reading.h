@@ -16,20 +16,23 @@ namespace refreshlab {
 struct CacheReading {
     std::vector<double>
         logprob; ///< of each token of the end, nats; the first one comes from the prompt's row
-    std::vector<double> kl_nats; ///< of each row but that one: KL(everything read || under the policy)
-    double entries_read = 0;     ///< per step, mean over steps, layers and KV heads
+    std::vector<uint8_t> first_choice; ///< of each of them: 1 where it was the likeliest
+    std::vector<double> kl_nats;       ///< of each row but that one: KL(everything read || under the policy)
+    double entries_read = 0;           ///< per step, mean over steps, layers and KV heads
     std::vector<double> full_step_share; ///< [layers]; empty where the policy has no such signal
 
-    [[nodiscard]] double nll() const; ///< nats per token
-    [[nodiscard]] double kl() const;  ///< mean, nats
+    [[nodiscard]] double nll() const;      ///< nats per token
+    [[nodiscard]] double kl() const;       ///< mean, nats
+    [[nodiscard]] double accuracy() const; ///< share of first choices
     [[nodiscard]] double
     stride() const; ///< steps per full step, over all layers; 0: no signal or no full step
 };
 
 /// Reads one text under each of these policies. The prompt is read once for all of them (and once more for every further one that
-/// wants its column sums); the last token is not fed.
+/// wants its column sums); the last token is not fed. Policy oracle is first shown what the end attends to in a pass of its own, with
+/// everything held.
 /// \param prompt    tokens of the prompt, 1 .. tokens.size() - 2                                      (asserted)
-/// \param policies  checked; full is allowed
+/// \param policies  checked; full is allowed, kv_direct is not                                        (asserted)
 /// Threads  one; under the ExecutionScope of the caller. Memory: (tokens - prompt) * vocab fp32, and two caches.
 [[nodiscard]] std::vector<CacheReading> read_under_policies(const LlamaModel& model,
                                                             std::span<const int32_t> tokens, int64_t prompt,

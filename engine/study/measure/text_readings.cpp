@@ -3,7 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/landscape/staircase.h"
-#include "engine/model/forward/layer_hooks.h"
+#include "engine/session/landscape/tail_rows.h"
 #include "engine/session/parts/teacher_reader.h"
 #include "engine/signals/registry.h"
 #include "kernels/ops/row_overlap.h"
@@ -32,35 +32,6 @@ constexpr auto doing = "reading a given text";
 constexpr int64_t rows_at_once =
     64;                            ///< of a student's forward: more gain little, and their logits take memory
 constexpr int64_t first_look = 24; ///< steps of a gate's row that are computed at first
-
-/// Rows of one forward that see the teacher's columns up to a boundary of their own, and then their tail.
-class StandingRows final : public LayerHooks {
-public:
-    StandingRows(const ModelConfig& config, std::span<const RowPlace> places, at::Tensor tails)
-        : m_config(config)
-        , m_places(places)
-        , m_tails(std::move(tails)) {}
-
-    void place(std::span<RowPlace> rows) override {
-        RL_ASSERT(rows.size() == m_places.size());
-        std::ranges::copy(m_places, rows.begin());
-    }
-    void attend(int64_t layer, kernels::AttentionInputs& inputs) override {
-        inputs.tails = m_tails;
-        const int64_t window = m_config.window(layer);
-        if (window <= 0) return;
-        m_first.clear();
-        for (const RowPlace& place : m_places)
-            m_first.push_back(std::max<int64_t>(place.position - window + 1, 0));
-        inputs.first_visible = m_first;
-    }
-
-private:
-    const ModelConfig& m_config;
-    std::span<const RowPlace> m_places;
-    at::Tensor m_tails;
-    std::vector<int64_t> m_first;
-};
 
 /// The student's rows against the teacher's. \param steps  of the rows, from 1
 void add_comparison(const TeacherText& text, const at::Tensor& student, const at::Tensor& steps,
@@ -194,28 +165,21 @@ TextNumbers StudentReadings::rows(std::span<const Stand> stands, bool compare) {
         const size_t n = std::min<size_t>(static_cast<size_t>(rows_at_once), stands.size() - begin);
         std::vector<RowPlace> places;
         std::vector<int32_t> fed, next;
-        std::vector<std::pair<int64_t, int64_t>> tails; // columns [first, last]
+        std::vector<std::vector<int64_t>> tails; // columns
         at::Tensor steps = at::empty({static_cast<int64_t>(n)}, at::kLong);
         for (size_t i = begin; i < begin + n; ++i) {
             const auto [step, boundary] = stands[i];
             const int64_t column = shared + static_cast<int64_t>(i), position = prompt + step - 1;
             if (i == 0 || stands[i - 1].boundary != boundary) tail_begin = column;
             RL_ASSERT(step - boundary == column - tail_begin + 1); // a tail is whole
-            tails.emplace_back(tail_begin, column);
+            tails.emplace_back(static_cast<size_t>(step - boundary));
+            std::iota(tails.back().begin(), tails.back().end(), tail_begin);
             places.push_back({position, position, prompt + boundary});
             fed.push_back(m_text.text()[static_cast<size_t>(step - 1)]);
             next.push_back(m_text.text()[static_cast<size_t>(step)]);
             steps.mutable_data_ptr<int64_t>()[i - begin] = step;
         }
-        int64_t longest = 0;
-        for (const auto& [first, last] : tails)
-            longest = std::max(longest, last - first + 1);
-        at::Tensor list = at::full({static_cast<int64_t>(n), longest}, -1, at::kLong);
-        for (size_t r = 0; r < n; ++r) {
-            int64_t* const row = list.mutable_data_ptr<int64_t>() + static_cast<int64_t>(r) * longest;
-            std::iota(row, row + (tails[r].second - tails[r].first + 1), tails[r].first);
-        }
-        StandingRows hook(m_student.config(), places, list);
+        TailRows hook(m_student.config(), std::move(places), tails);
         LayerHooks* const hooks[] = {&hook};
         StepInputs in;
         in.tokens = fed;

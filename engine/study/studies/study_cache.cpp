@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/record/recording/recording.h"
+#include "engine/session/pair/run_text.h"
 #include "engine/study/jobs/job_pool.h"
 #include "engine/study/measure/cache_reading.h"
 #include "engine/study/studies/study_catalog.h"
@@ -25,12 +26,14 @@ namespace refreshlab {
 
 namespace {
 
-constexpr std::string_view parts[] = {"text", "recall", "both"};
+constexpr std::string_view parts[] = {"text", "recall", "written", "both"};
 const std::vector<std::string> recall_kinds{"chain_of_key", "table", "ledger", "retell"};
 constexpr int64_t quick_texts = 3, quick_records = 6, quick_pairs = 6; ///< texts of a kind, records of a kind
 constexpr int64_t quick_length = 2048,
                   full_length = 4096;             ///< tokens of a long text, where the context has them
 constexpr int64_t quick_end = 64, full_end = 256; ///< of them, those that are read under a policy
+constexpr int64_t quick_answer =
+    48; ///< tokens of a given answer that are read; without a limit on time all of them
 constexpr int64_t pair_budget = 64;
 
 struct NamedPolicy {
@@ -69,9 +72,8 @@ std::vector<NamedPolicy> compared_policies(int64_t budget) {
         {"RefreshKV, stride 5, group mean", refreshkv(5, {{"group", 1}})},
         {"TOVA", policy_with("tova", {{"budget", k}})},
         {"Quest", policy_with("quest", {{"budget", k}})},
-        {"random", policy_with("random", {{"budget", k}})}};
-    if (find_cache_method("oracle") != nullptr)
-        rows.push_back({"oracle", policy_with("oracle", {{"budget", k}})});
+        {"random", policy_with("random", {{"budget", k}})},
+        {"oracle", policy_with("oracle", {{"budget", k}})}};
     return rows;
 }
 
@@ -79,8 +81,14 @@ std::vector<NamedPolicy> compared_policies(int64_t budget) {
 std::vector<NamedPolicy> few_policies(int64_t budget) {
     std::vector<NamedPolicy> rows = compared_policies(budget);
     std::erase_if(rows, [](const NamedPolicy& p) {
-        return p.name == "RefreshKV, fixed 10" || p.name.ends_with("group mean") || p.name == "oracle";
+        return p.name == "RefreshKV, fixed 10" || p.name.ends_with("group mean");
     });
+    return rows;
+}
+/// ... of texts that the model writes itself: the oracle is asked of a given one alone.
+std::vector<NamedPolicy> writing_policies(int64_t budget) {
+    std::vector<NamedPolicy> rows = few_policies(budget);
+    std::erase_if(rows, [](const NamedPolicy& p) { return p.name == "oracle"; });
     return rows;
 }
 
@@ -173,7 +181,7 @@ public:
                         "",
                         {{"kind"}, {"policy"}, {"share"}, {"text"}, {"token"}, {"loss_nats"}, {"kl_nats"}},
                         {}};
-        const bool one_model = wants("text") || wants("recall");
+        const bool one_model = wants("text") || wants("recall") || wants("written");
         if (one_model) {
             StudyOptions alone = m_options;
             alone.base.mode = Mode::teacher;
@@ -182,6 +190,7 @@ public:
             StudyRunner runner(alone);
             if (wants("text")) text_table(runner, bins);
             if (wants("recall")) recall_table(runner);
+            if (wants("written")) written_table(runner);
         }
         if (wants("both")) {
             if (m_options.parts.empty() && !m_options.student_given && !bundled_teacher()) {
@@ -213,10 +222,11 @@ private:
     struct LongText {
         std::string kind, name;
         std::vector<int32_t> tokens;
+        int64_t prompt; ///< of them
     };
 
     /// Records of a file, one behind the other, cut into texts of one length; no record is used twice.
-    void add_long_texts(StudyRunner& runner, const char* file, const char* kind, int64_t length,
+    void add_long_texts(StudyRunner& runner, const char* file, const char* kind, int64_t length, int64_t end,
                         std::vector<LongText>& texts) const {
         const int64_t wanted = quick() ? quick_texts : m_options.limit;
         std::vector<int32_t> tokens;
@@ -229,7 +239,7 @@ private:
             tokens.insert(tokens.end(), ids.begin(), ids.end());
             if (std::ssize(tokens) < length) continue;
             tokens.resize(static_cast<size_t>(length));
-            texts.push_back({kind, fmt::format("{} {}", kind, ++made), std::move(tokens)});
+            texts.push_back({kind, fmt::format("{} {}", kind, ++made), std::move(tokens), length - end});
             tokens.clear();
         }
     }
@@ -243,10 +253,10 @@ private:
             throw Error("starting a study", m_options.base.teacher_dir,
                         fmt::format("has a context of {} tokens, too short for long texts",
                                     model.config().max_position));
-        const int64_t end = std::min(quick() ? quick_end : full_end, length / 4), prompt = length - end;
+        const int64_t end = std::min(quick() ? quick_end : full_end, length / 4);
         std::vector<LongText> texts;
-        add_long_texts(runner, "passages", "tales", length, texts);
-        add_long_texts(runner, "story_prompts", "stories", length, texts);
+        add_long_texts(runner, "passages", "tales", length, end, texts);
+        add_long_texts(runner, "story_prompts", "stories", length, end, texts);
         if (texts.empty())
             throw Error("starting a study", m_options.prompts.string(),
                         fmt::format("the files do not make a text of {} tokens", length));
@@ -259,7 +269,8 @@ private:
                 shares.push_back(share);
             }
         }
-        const auto readings = read_all(model, texts, prompt, policies);
+        const std::vector<std::vector<NamedPolicy>> of_texts(texts.size(), policies);
+        const auto readings = read_all(model, texts, of_texts);
         StudyTable table{
             "text",
             fmt::format(
@@ -321,15 +332,10 @@ private:
         m_result.figures.push_back(std::move(layers));
     }
 
+    /// \param policies  of each text; the readings come in this order
     std::vector<std::vector<CacheReading>> read_all(const LlamaModel& model,
-                                                    const std::vector<LongText>& texts, int64_t prompt,
-                                                    const std::vector<NamedPolicy>& policies) {
-        std::vector<CachePolicyConfig> configs;
-        nlohmann::json listed = nlohmann::json::array();
-        for (const NamedPolicy& policy : policies) {
-            configs.push_back(policy.config);
-            listed.push_back(to_json(policy.config));
-        }
+                                                    const std::vector<LongText>& texts,
+                                                    const std::vector<std::vector<NamedPolicy>>& policies) {
         const std::string fingerprint = model_fingerprint(m_options.base.teacher_dir);
         std::vector<std::vector<CacheReading>> readings(texts.size());
         const int threads = kernels::threads_for(m_options.base.threads);
@@ -338,12 +344,18 @@ private:
         pool.run(texts.size(), [&](size_t t, JobSlot& slot) {
             if (m_options.progress)
                 m_options.progress(static_cast<double>(t) / static_cast<double>(texts.size()), texts[t].name);
+            std::vector<CachePolicyConfig> configs;
+            nlohmann::json listed = nlohmann::json::array();
+            for (const NamedPolicy& policy : policies[t]) {
+                configs.push_back(policy.config);
+                listed.push_back(to_json(policy.config));
+            }
             Digest digest;
-            digest.add("refreshlab study cache 1");
+            digest.add("refreshlab study cache 2");
             digest.add(fingerprint);
             digest.add(json_text(listed));
             digest.add(json_text(texts[t].tokens));
-            digest.add(static_cast<uint64_t>(prompt));
+            digest.add(static_cast<uint64_t>(texts[t].prompt));
             digest.add(m_options.seed);
             if (const auto kept = m_kept.get(digest.hex())) {
                 for (const nlohmann::json& one : *kept)
@@ -353,7 +365,8 @@ private:
             const Execution execution = slot.execution(m_options.base.kernels);
             const kernels::ExecutionScope scope(*execution);
             const c10::InferenceMode guard;
-            readings[t] = read_under_policies(model, texts[t].tokens, prompt, configs, m_options.seed);
+            readings[t] =
+                read_under_policies(model, texts[t].tokens, texts[t].prompt, configs, m_options.seed);
             nlohmann::json numbers = nlohmann::json::array();
             for (const CacheReading& reading : readings[t])
                 numbers.push_back(to_json(reading));
@@ -404,46 +417,94 @@ private:
         return models;
     }
 
+    // --- recall ---
+
+    /// Entries of a KV head: a fourth of the prompt, a chat template's words left out.
+    [[nodiscard]] static int64_t recall_budget(const StudyRunner& runner, const PromptRecord& record) {
+        return std::max<int64_t>(8, runner.token_count(record.prompt) / 4);
+    }
+    [[nodiscard]] int64_t recall_records() const { return quick() ? quick_records : m_options.limit; }
+
+    /// First choices on given answers: each prompt is read once for all policies.
     void recall_table(StudyRunner& runner) {
-        const int64_t limit = quick() ? quick_records : m_options.limit;
-        const SweepModels models = models_of(runner);
+        std::vector<LongText> answers;
+        std::vector<std::vector<NamedPolicy>> policies;
+        for (const std::string& kind : recall_kinds) {
+            for (const PromptRecord& record : runner.records(kind, recall_records())) {
+                const RunText text =
+                    run_text(runner.pair(), runner.given_config({"", Mode::teacher, {}}, record));
+                LongText answer{kind, fmt::format("{} {}", kind, answers.size() + 1), text.prompt.ids,
+                                std::ssize(text.prompt.ids)};
+                const int64_t all = std::ssize(text.given),
+                              read = quick() ? std::min(all, quick_answer) : all;
+                if (read < 2) continue;
+                answer.tokens.insert(answer.tokens.end(), text.given.begin(), text.given.begin() + read);
+                policies.push_back(few_policies(recall_budget(runner, record)));
+                answers.push_back(std::move(answer));
+            }
+        }
+        const auto readings = read_all(*runner.pair().teacher, answers, policies);
         StudyTable table{
             "recall",
             fmt::format(
-                "Answers that stand in the prompt, {} records of each kind, a budget of a fourth of the "
-                "prompt: first choices right on the given answer; score of the written one (greedy)",
-                limit),
+                "Answers that stand in the prompt{}, {} records of each kind, a budget of a fourth of "
+                "the prompt: share of the answer's tokens that were the first choice, and their loss "
+                "(nats per token)",
+                quick() ? fmt::format(" (their first {} tokens)", quick_answer) : "", recall_records()),
             {{"kind"},
              {"policy"},
              {"token accuracy"},
              {"low"},
              {"high"},
-             {"score"},
-             {"score low"},
-             {"score high"}},
+             {"loss"},
+             {"loss low"},
+             {"loss high"}},
             {}};
         for (const std::string& kind : recall_kinds) {
-            const auto records = runner.records(kind, limit);
-            for (const NamedPolicy& row : few_policies(1)) {
-                std::vector<StudyRun> given, written;
+            const auto rows = few_policies(1);
+            for (size_t p = 0; p < rows.size(); ++p) {
+                std::vector<double> accuracy, loss;
+                for (size_t i = 0; i < answers.size(); ++i) {
+                    if (answers[i].kind != kind) continue;
+                    accuracy.push_back(readings[i][p].accuracy());
+                    loss.push_back(readings[i][p].nll());
+                }
+                std::vector<StudyCell> cells{kind, rows[p].name};
+                add_cells(cells, accuracy, m_options.seed);
+                add_cells(cells, loss, m_options.seed);
+                table.rows.push_back(std::move(cells));
+            }
+        }
+        m_result.tables.push_back(std::move(table));
+    }
+
+    /// What is written, greedily.
+    void written_table(StudyRunner& runner) {
+        const SweepModels models = models_of(runner);
+        StudyTable table{
+            "written",
+            fmt::format(
+                "Answers that stand in the prompt, {} records of each kind, a budget of a fourth of the "
+                "prompt: score of what is written (greedy; leading right share, of tables row F1)",
+                recall_records()),
+            {{"kind"}, {"policy"}, {"score"}, {"low"}, {"high"}},
+            {}};
+        for (const std::string& kind : recall_kinds) {
+            const auto records = runner.records(kind, recall_records());
+            for (const NamedPolicy& row : writing_policies(1)) {
+                std::vector<StudyRun> runs;
                 for (size_t i = 0; i < records.size(); ++i) {
-                    const int64_t budget = std::max<int64_t>(8, runner.token_count(records[i].prompt) / 4);
                     RunConfig config = runner.given_config({row.name, Mode::teacher, {}}, records[i]);
-                    const auto all = few_policies(budget);
-                    config.teacher_cache = std::ranges::find(all, row.name, &NamedPolicy::name)->config;
-                    given.push_back({config, fmt::format("{} {} given {}", kind, row.name, i + 1)});
                     config.given_text.clear();
                     config.max_tokens = static_cast<int32_t>(runner.token_count(records[i].response) + 32);
-                    written.push_back({config, fmt::format("{} {} written {}", kind, row.name, i + 1)});
+                    const auto all = writing_policies(recall_budget(runner, records[i]));
+                    config.teacher_cache = std::ranges::find(all, row.name, &NamedPolicy::name)->config;
+                    runs.push_back({config, fmt::format("{} {} written {}", kind, row.name, i + 1)});
                 }
-                std::vector<double> accuracy, score;
-                for (const RunNumbers& n : run_all(runner, given, models))
-                    accuracy.push_back(static_cast<double>(n.hits) /
-                                       static_cast<double>(std::max<int64_t>(n.tokens, 1)));
-                for (const RunNumbers& n : run_all(runner, written, models))
+                std::vector<double> score;
+                for (const RunNumbers& n : run_all(runner, runs, models))
                     score.push_back(n.score);
                 std::vector<StudyCell> cells{kind, row.name};
-                add_cells(cells, accuracy, m_options.seed);
                 add_cells(cells, score, m_options.seed);
                 table.rows.push_back(std::move(cells));
             }

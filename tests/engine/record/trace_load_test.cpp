@@ -106,12 +106,12 @@ TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     make_trace(file);
     sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 7");
     CHECK_THAT(load_error(file),
-               ContainsSubstring("written by a newer version (schema 7, this program reads up to 4)"));
+               ContainsSubstring("written by a newer version (schema 7, this program reads up to 5)"));
     for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
         sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
         CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
     }
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 4");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 5");
     CHECK(load_error(file).empty());
 }
 

@@ -1,6 +1,7 @@
 // Traces of earlier schemas. schema2.rlt was recorded by the last program of schema 2: 20 tokens of the bundled pair with a
 // lagged KL policy, MC dropout every 8 tokens, one refresh by hand, two other commands. schema3.rlt was recorded by the last
-// program of schema 3: 12 tokens of the bundled pair with attention entropies and one refresh by hand.
+// program of schema 3: 12 tokens of the bundled pair with attention entropies and one refresh by hand. schema4.rlt was recorded by
+// the last program of schema 4: 12 tokens of the bundled pair, the student's older entries in 4 bits (KIVI), one refresh.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/sqlite.h"
@@ -108,6 +109,43 @@ TEST_CASE("a trace that a program of schema 3 wrote is read as it was", "[record
     CHECK(r.info().has_cache_events);
 }
 
+TEST_CASE("a trace that a program of schema 4 wrote is read as it was, with entries that were encoded",
+          "[record]") {
+    const auto file = std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema4.rlt";
+    const std::string bytes = contents(file);
+    REQUIRE(bytes.size() < 60'000);
+    {
+        sqlite::Database db(file, sqlite::Open::unchanging);
+        REQUIRE(db.integer("PRAGMA user_version") == 4);
+    }
+    const auto runs = load_trace(file);
+    CHECK(contents(file) == bytes);
+    REQUIRE(runs.size() == 1);
+    const Recording& r = *runs[0];
+    CHECK(r.steps() == 12);
+    CHECK(r.info().config.student_cache.policy == "kivi");
+    REQUIRE(r.refreshes().size() == 1);
+    CHECK(r.refreshes()[0].step == 6);
+    const auto encoded = [](const Recording& recording) {
+        int64_t n = 0;
+        for (size_t i = 0; i < recording.cache_entries().size(); ++i)
+            n += recording.cache_entries()[i].change == CacheChange::encoded ? 1 : 0;
+        return n;
+    };
+    CHECK(encoded(r) > 0);
+    TemporaryFolder folder;
+    REQUIRE(save_trace(folder / "now.rlt", runs[0]));
+    const auto now = load_trace(folder / "now.rlt").at(0);
+    CHECK(first_difference(r, *now) == std::nullopt);
+    CHECK(encoded(*now) == encoded(r));
+    // Schema 3 had no such change.
+    const auto older = folder / "older.rlt";
+    std::filesystem::copy_file(file, older);
+    sqlite::Database(older, sqlite::Open::read_write)
+        .exec("DROP TABLE landscapes; DROP TABLE landscape_rows; PRAGMA user_version = 3");
+    CHECK_THROWS_AS(load_trace(older), Error);
+}
+
 TEST_CASE("a trace keeps the first name of mc.every, so that earlier programs read it", "[record]") {
     const TemporaryFolder folder;
     REQUIRE(save_trace(folder / "new.rlt", load_trace(schema2()).at(0)));
@@ -123,7 +161,7 @@ TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 4);
+        CHECK(db.integer("PRAGMA user_version") == 5);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

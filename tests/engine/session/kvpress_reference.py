@@ -4,7 +4,8 @@ usage: kvpress_reference.py OUT_DIR SEED vectors
        kvpress_reference.py OUT_DIR STEPS model MODEL      (a folder, or a GGUF file)
 
 vectors  Seeded queries, keys and values of a few shapes, straight through each press. Identity projections and a rotation by nothing
-         make the given numbers the queries after RoPE, so both sides score the same numbers.
+         make the given numbers the queries after RoPE, so both sides score the same numbers. For CaM, which works while decoding,
+         the second half of them is fed as steps.
 model    A prompt through transformers with each press, then STEPS tokens, greedily.
 
 OUT_DIR/manifest.json is a list of cases: the policy as RefreshLab's data, what is kept per layer and KV head after the prompt, and
@@ -67,6 +68,7 @@ def methods(length, budget, window, kernel, sinks):
         "sliding_window": ({"policy": "sliding_window", "budget": budget}, kvpress.StreamingLLMPress(ratio, 0),
                            (kvpress.StreamingLLMPress(0, 0), budget - 1)),
         "h2o": ({"policy": "h2o", "budget": budget, "recent": 0, "per_query_mean": True, "group": "mean"}, kvpress.ObservedAttentionPress(ratio), None),
+        "think": ({"policy": "think", "dropped": 0.4, "window": window, "keep_window": False}, kvpress.ThinKPress(0.4, window), None),
     }
 
 
@@ -77,7 +79,7 @@ def kept_of(press, module, hidden, keys, values, attentions, kwargs):
     heads, length = keys.shape[1:3]
     module.masked_key_indices = None
     index = torch.arange(length, dtype=values.dtype).view(1, 1, length, 1).expand_as(values).contiguous()
-    _, marks = press.compress(module, hidden, keys, index, attentions, kwargs)
+    _, marks = press.compress(module, hidden, keys.clone(), index, attentions, kwargs)  # ThinK writes into the keys
     kept = [sorted(int(i) for i in marks[0, head, :, 0]) for head in range(heads)]
     if module.masked_key_indices is not None:  # Ada-KV: all is stored, and some of it masked
         gone = set(zip(module.masked_key_indices[1].tolist(), module.masked_key_indices[2].tolist()))
@@ -121,8 +123,8 @@ def vectors(out, seed):
                 # Frequencies 2^-c, so that angles of whole gaps are exact in fp32.
                 module = types.SimpleNamespace(config=config, head_dim=dim, layer_idx=layer, q_proj=lambda x: x,
                                                rotary_emb=types.SimpleNamespace(inv_freq=2.0 ** -torch.arange(dim // 2)))
-                turned = {"position_embeddings": (torch.ones(1, length, dim), torch.zeros(1, length, dim))}
                 hidden, keys, values = q[layer].reshape(1, length, heads * dim), k[layer][None], v[layer][None]
+                turned = {"position_embeddings": (torch.ones(1, length, dim), torch.zeros(1, length, dim)), "hidden_states": hidden}
                 attentions = None
                 if name == "h2o":
                     scores = q[layer].transpose(0, 1) @ k[layer].repeat_interleave(heads // kv_heads, 0).transpose(1, 2) / dim ** 0.5
@@ -133,11 +135,70 @@ def vectors(out, seed):
                 if name == "streaming_llm reindexed":
                     keys = keys.clone()
                     keys[:, :, one[0]] = pressed  # turned; stored in the order of positions
+                if name == "think":
+                    keys = pressed  # some channels are 0
                 contents.append(entries(keys, values, one))
             stored = f"{name.replace(' ', '-')}-{number}.bin"
             torch.cat(contents).numpy().tofile(out / stored)
-            cases.append({"name": f"{name} {number}", "shape": shape, "vectors": file, "policy": policy, "kept": kept, "entries": stored})
+            cases.append({"name": f"{name} {number}", "shape": shape, "prompt": length, "vectors": file, "policy": policy, "kept": kept, "entries": stored})
+        cases.append(merged(out, number, shape, file, q, k, v, budget // 2))
     return cases
+
+
+class WithoutDraws:
+    """torch.bernoulli gives the probability itself."""
+
+    def __enter__(self):
+        import torch
+
+        self.plain, torch.bernoulli = torch.bernoulli, lambda probability: probability
+
+    def __exit__(self, *problem):
+        import torch
+
+        torch.bernoulli = self.plain
+
+
+def merged(out, number, shape, file, q, k, v, budget, interval=7, spread=5):
+    """CaM: the first half of the numbers is the prompt, the others are steps. What an entry received scores it, the newest half of the
+    budget stays: as RefreshLab's, which takes H2O's rule."""
+    import kvpress
+    import torch
+    import transformers
+
+    layers, length, group = shape["layers"], shape["length"], shape["heads"] // shape["kv_heads"]
+    prompt = length // 2
+
+    class Received(kvpress.ScorerPress):
+        def score(self, module, *_):
+            scores = press._running_attn_sum[module.layer_idx].clone()
+            scores[:, :, -(budget - budget // 2):] = float("inf")
+            return scores
+
+    press = kvpress.CAMPress(base_press=Received(), compression_interval=interval, target_size=budget, hidden_states_buffer_size=0, merge_budget=spread)
+    cache = transformers.DynamicCache()
+    modules = [types.SimpleNamespace(layer_idx=layer, config=types.SimpleNamespace(num_attention_heads=shape["heads"])) for layer in range(layers)]
+    for layer in range(layers):
+        cache.update(k[layer, :, :prompt][None], v[layer, :, :prompt][None], layer)
+    with WithoutDraws():
+        for position in range(prompt, length):
+            for layer, module in enumerate(modules):
+                cache.update(k[layer, :, position:position + 1][None], v[layer, :, position:position + 1][None], layer)
+                held = cache.layers[layer].keys[0].repeat_interleave(group, 0)
+                scores = torch.einsum("hd,hnd->hn", q[layer, position], held) / shape["head_dim"] ** 0.5
+                rows = torch.softmax(scores, -1)[None, :, None]
+                state = {"hidden_states": torch.zeros(1, 1, 1), "past_key_values": cache, "cache_position": torch.tensor([position])}
+                press.forward_hook(module, [], state, [None, rows])
+    kept, contents = [], []
+    for layer in range(layers):
+        keys, values = cache.layers[layer].keys[0], cache.layers[layer].values[0]
+        # Keys are never changed: they tell which entry stands where.
+        kept.append([[int((k[layer, head] == key).all(-1).nonzero()) for key in keys[head]] for head in range(shape["kv_heads"])])
+        contents.append(torch.cat([torch.stack([keys[head], values[head]]).flatten() for head in range(shape["kv_heads"])]))
+    stored = f"cam-{number}.bin"
+    torch.cat(contents).numpy().tofile(out / stored)
+    policy = {"policy": "cam", "budget": budget, "interval": interval, "spread": spread, "expected": True}
+    return {"name": f"cam {number}", "shape": shape, "prompt": prompt, "vectors": file, "policy": policy, "kept": kept, "entries": stored}
 
 
 # --- models ------------------------------------------------------------------------------------------------------------------
@@ -163,6 +224,8 @@ class Watched:
         self.before[layer] = held
         kept = kept_of(scorer, module, hidden, keys, values, attentions, kwargs)
         if not new:
+            if type(scorer).__name__ == "ThinKPress":
+                keys = type(scorer).compress(scorer, module, hidden, keys.clone(), values, attentions, kwargs)[0]
             self.kept[layer], self.contents[layer] = kept, entries(keys, values, kept)
         self.held[layer] = [[one[i] for i in chosen] for one, chosen in zip(held, kept)]
 

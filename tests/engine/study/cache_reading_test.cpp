@@ -24,8 +24,8 @@ TEST_CASE("a text under cache policies is read as sessions read it", "[study][ca
         tokens.push_back(static_cast<int32_t>(50 + random() % 4000));
     constexpr int64_t prompt = 48;
     std::vector<CachePolicyConfig> policies;
-    for (const char* name :
-         {"full", "h2o", "snapkv", "refreshkv", "h2o", "streaming_llm", "quest", "random"}) {
+    for (const char* name : {"full", "h2o", "snapkv", "refreshkv", "h2o", "streaming_llm", "quest", "random",
+                             "oracle", "kivi"}) {
         CachePolicyConfig policy = cache_policy_defaults(name, "a test");
         const auto set = [&](const char* key, double value) {
             if (const auto found = policy.values.find(key); found != policy.values.end())
@@ -37,6 +37,8 @@ TEST_CASE("a text under cache policies is read as sessions read it", "[study][ca
         set("page", 4);
         set("check_every", 3);
         set("similarity", 0.95);
+        set("residual", 16);
+        set("group_size", 8);
         policies.push_back(policy);
     }
     const auto readings = [&] {
@@ -60,10 +62,14 @@ TEST_CASE("a text under cache policies is read as sessions read it", "[study][ca
         REQUIRE(recording.num_tokens() == 22);
         REQUIRE(reading.logprob.size() == 22);
         REQUIRE(reading.kl_nats.size() == 21);
-        const size_t logprob = require_signal("logprob", "a test");
-        for (int64_t t = 1; t <= 22; ++t)
-            CHECK(static_cast<float>(reading.logprob[static_cast<size_t>(t - 1)]) ==
-                  recording.signal(t, logprob));
+        const size_t logprob = require_signal("logprob", "a test"),
+                     hit = require_signal("top1_hit", "a test");
+        for (size_t t = 1; t <= 22; ++t) {
+            CHECK(static_cast<float>(reading.logprob[t - 1]) ==
+                  recording.signal(static_cast<int64_t>(t), logprob));
+            CHECK(static_cast<float>(reading.first_choice[t - 1]) ==
+                  recording.signal(static_cast<int64_t>(t), hit));
+        }
         for (const double kl : reading.kl_nats)
             CHECK((policies[i].is_full() ? kl == 0 : kl > 0 && std::isfinite(kl)));
         double read = 0;

@@ -1,6 +1,7 @@
 // ThinK: of the prompt's keys, the channels go that weigh least; values stay whole.
 //   score[c] = mean over the last w queries and the group of q_c^2, times mean over the prompt's keys of k_c^2, after RoPE
-//   the lowest int(dropped * head_dim) channels leave the keys of all prompt entries but the newest w
+//   the lowest int(dropped * head_dim) channels leave the keys of all prompt entries but the newest w (of these as well with
+//   `keep_window` off)
 // Scores of the others are as if queries had lost these channels as well. Entries that are generated later keep all channels.
 // Source: reference/cache_policies.md, section 9; Xu et al. 2024 (ThinK).
 #include "engine/base/check.h"
@@ -61,6 +62,7 @@ class Think final : public CacheMethodBase<Think> {
 public:
     Think(const CacheValues& values, const PolicyContext& context)
         : m_window(values.whole("window"))
+        , m_whole(values.flag("keep_window") ? m_window : 0)
         // A share such as 0.3 of 10 channels is 3 of them, whatever its last bit.
         , m_dropped(static_cast<int64_t>(
               std::floor(values.real("dropped") * static_cast<double>(context.head_dim) + 1e-9)))
@@ -69,10 +71,10 @@ public:
     [[nodiscard]] PolicyNeeds needs() const override { return {.prompt_queries = m_window, .encodes = true}; }
 
     void read_prompt(const PromptView& view, CacheEditor& cache) override {
-        if (view.length <= m_window || m_dropped == 0) return;
+        if (view.length <= m_whole || m_dropped == 0) return;
         std::vector<int64_t> every(static_cast<size_t>(view.length));
         std::iota(every.begin(), every.end(), 0);
-        const std::span older = std::span(every).first(static_cast<size_t>(view.length - m_window));
+        const std::span older = std::span(every).first(static_cast<size_t>(view.length - m_whole));
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
             std::vector<float> scores = squares_of_queries(view, head);
             const std::vector<float> of_keys = mean_squares(cache.keys(view.layer, head, every));
@@ -106,7 +108,7 @@ private:
         return mean_squares(rows);
     }
 
-    int64_t m_window, m_dropped;
+    int64_t m_window, m_whole, m_dropped; ///< m_whole: the newest entries that keep all channels
     PolicyContext m_context;
 };
 
@@ -122,7 +124,9 @@ CacheMethod cache_method_list::think() {
         "stores the prompt's keys without `dropped` of their channels; decoded layer by layer at every step";
     method.source = "Xu et al. 2024 (ThinK)";
     method.parameters = {
-        real("dropped", "Dropped channels", "", "Share of the key channels that go.", 0, 1, 0.4), window()};
+        real("dropped", "Dropped channels", "", "Share of the key channels that go.", 0, 1, 0.4), window(),
+        flag("keep_window", "Keep the window",
+             "Keys of the window stay whole; off: they lose channels as well (as in kvpress).", true)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<Think>(values, context);

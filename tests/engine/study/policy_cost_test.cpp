@@ -1,0 +1,133 @@
+// What a step costs under each policy: the bytes, by hand; times are only there.
+#include "engine/base/error.h"
+#include "engine/policies/cache_method.h"
+#include "engine/study/measure/policy_cost.h"
+#include "tests/support/seed.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <map>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+
+namespace {
+
+constexpr int64_t layers = 2, kv_heads = 2, head_dim = 16, steps = 4, fed = 8 + steps;
+
+PolicyCostInputs tiny() {
+    PolicyCostInputs inputs;
+    inputs.shape = one_billion_shape(layers);
+    inputs.shape.vocab_size = 50;
+    inputs.shape.hidden_size = 64;
+    inputs.shape.intermediate_size = 96;
+    inputs.shape.num_heads = 4;
+    inputs.shape.num_kv_heads = kv_heads;
+    inputs.shape.head_dim = head_dim;
+    inputs.shape.max_position = 400;
+    inputs.entries = {160, 320};
+    inputs.share = 4;
+    inputs.steps = steps;
+    inputs.seed = seed(0xC057);
+    return inputs;
+}
+
+/// Bytes of KIVI in one KV head of n entries: 2 bits, a residual of 128, groups of 32.
+struct Kivi {
+    int64_t bytes = 0, metadata = 0, encoded = 0;
+};
+Kivi kivi(int64_t prompt, int64_t n) {
+    // Keys: whole residuals; values: all but the newest 128. A scale and a minimum, 4 bytes, for each group.
+    const int64_t keys = prompt / 128 * 128 + (n % 128 < prompt % 128 ? 128 : 0), values = n - 128;
+    Kivi of;
+    of.encoded = keys + values;
+    of.metadata = 4 * (keys / 32 * head_dim + values); // a group of 16 channels at most
+    of.bytes = 4 * head_dim * (2 * n - keys - values) + (keys + values) * head_dim * 2 / 8 + of.metadata;
+    return of;
+}
+
+} // namespace
+
+TEST_CASE("the cost of a step has a row for every policy and length, with the bytes of what is held",
+          "[study][cache_policy]") {
+    const PolicyCostInputs inputs = tiny();
+    const auto rows = policy_cost(inputs);
+    REQUIRE(rows.size() == 2 * cache_methods().size());
+    constexpr int64_t heads = layers * kv_heads, entry = 2 * head_dim * 4;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const PolicyCostRow& row = rows[i];
+        CAPTURE(row.policy, row.entries);
+        CHECK(row.policy == cache_methods()[i % cache_methods().size()].name);
+        CHECK(row.entries == inputs.entries[i / cache_methods().size()]);
+        CHECK(row.budget == row.entries / 4);
+        CHECK(row.steps == steps);
+        CHECK((row.step_low_ms > 0 && row.step_low_ms <= row.step_ms && row.step_ms <= row.step_high_ms));
+        CHECK((row.attention_ms > 0 && row.attention_ms <= row.step_ms));
+        CHECK((row.full_attention_ms > 0 && row.full_attention_ms <= row.full_step_ms));
+
+        const int64_t n = row.entries + fed, budget = row.budget;
+        // Entries of a KV head, on average over all.
+        const std::map<std::string, int64_t> held{
+            {"full", n},
+            {"sliding_window", budget},
+            {"streaming_llm", budget},
+            {"random", budget},
+            {"oracle", budget},
+            {"h2o", budget},
+            {"tova", budget},
+            {"snapkv", budget + fed},
+            {"pyramidkv", budget + fed},
+            {"adakv", budget + fed},
+            {"quest", n},
+            {"lazy_eviction", budget + steps}, // after 8 steps, and then
+            {"refreshkv", n},
+            {"cam", budget + steps},
+            {"think", n},
+            {"kivi", n},
+            {"kv_direct", budget}};
+        REQUIRE(held.contains(row.policy));
+        CHECK(row.entries_held == static_cast<double>(held.at(row.policy)));
+        int64_t bytes = heads * held.at(row.policy) * entry, metadata = 0;
+        int64_t index = heads * held.at(row.policy) * 16;
+        if (row.policy ==
+            "think") { // 6 of 16 key channels of the prompt but the newest 32; 16 bits say which
+            metadata = heads * 2;
+            bytes += metadata - heads * (row.entries - 32) * 6 * 4;
+            index = heads *
+                    (40 * n - 8 * (row.entries - 32)); // 40 an entry, 8 less for each half that is encoded
+        } else if (row.policy == "kivi") {
+            const Kivi of = kivi(row.entries, n);
+            metadata = heads * of.metadata;
+            bytes = heads * of.bytes;
+            index = heads * (40 * n - 8 * of.encoded);
+        }
+        CHECK(row.cache_bytes == bytes);
+        CHECK(row.metadata_bytes == metadata);
+        const bool dense = row.policy == "full" || row.policy == "quest" || row.policy == "refreshkv";
+        CHECK(row.index_bytes == (dense ? 0 : index));
+        CHECK((row.scratch_bytes > 0) == (metadata > 0 || row.policy == "kv_direct"));
+        const bool reads_part = row.policy == "quest" || row.policy == "refreshkv";
+        CHECK((row.entries_read < static_cast<double>(n)) ==
+              (reads_part || (bytes < heads * n * entry && metadata == 0 && row.policy != "kv_direct")));
+    }
+}
+
+TEST_CASE("the cost of a step is asked of what there is", "[study][cache_policy][bad-input]") {
+    using Catch::Matchers::ContainsSubstring;
+    const auto problem = [](const auto& change) -> std::string {
+        PolicyCostInputs inputs = tiny();
+        change(inputs);
+        try {
+            static_cast<void>(policy_cost(inputs));
+        } catch (const Error& e) {
+            return e.what();
+        }
+        return "accepted";
+    };
+    CHECK_THAT(problem([](auto& in) { in.policies = {"h20"}; }), ContainsSubstring("h2o"));
+    CHECK_THAT(problem([](auto& in) { in.entries = {390}; }), ContainsSubstring("from 16 to 388"));
+    CHECK_THAT(problem([](auto& in) { in.entries = {8}; }), ContainsSubstring("a length of 8 entries"));
+    CHECK_THAT(problem([](auto& in) { in.steps = 0; }), ContainsSubstring("at least 1"));
+}
