@@ -668,6 +668,15 @@ void KvCache::give_back(int64_t layer) {
     if (m_impl->lender == layer) m_impl->return_borrowed();
 }
 
+void KvCache::note_read(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, bool read) {
+    if (positions.empty()) return;
+    RL_DEBUG_ASSERT(std::ranges::includes(held(layer, kv_head), positions));
+    m_impl->edits.push_back({read ? CacheChange::attended : CacheChange::kept,
+                             layer,
+                             kv_head,
+                             {positions.begin(), positions.end()}});
+}
+
 void KvCache::tell_edits() {
     m_impl->tell_edits();
 }

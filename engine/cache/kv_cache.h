@@ -101,6 +101,9 @@ public:
     /// Entries that are not held stand in the cache until give_back(): neither journalled nor told. Of one layer at a time (asserted).
     void borrow(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows);
     void give_back(int64_t layer);
+    /// Tells that attention reads these entries again, or that they are held and no more read; both by the next tell_edits(). All
+    /// held, ascending (asserted). Nothing of the cache changes.
+    void note_read(int64_t layer, int64_t kv_head, std::span<const int64_t> positions, bool read);
     /// Edits made during a pass are told after its commit(); this tells those that were made between passes.
     void tell_edits();
 

@@ -7,6 +7,7 @@
 #include "ui/dialogs/prompt_files.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
+#include "ui/widgets/cache_controls.h"
 #include "ui/widgets/text_entry.h"
 #include "ui/widgets/widgets.h"
 
@@ -33,7 +34,7 @@ class NewRunDialog final : public Dialog {
 public:
     NewRunDialog(ShellState& state, const std::filesystem::path& model)
         : m_state(state)
-        , m_run(state.ctx.drafts.config(), state.ctx.host.assets())
+        , m_run(state.ctx.drafts.next_run(), state.ctx.host.assets())
         , m_models(state) {
         if (model.empty()) take_up_unfinished();
         if (!model.empty()) m_run.config.teacher_dir = m_run.config.student_dir = model.string();
@@ -61,6 +62,7 @@ public:
         draw_notice();
         draw_prompt(column);
         draw_models(column);
+        draw_cache_policy(column);
         draw_device(column);
         draw_limits(column);
         draw_costs(column);
@@ -80,6 +82,7 @@ private:
     void draw_prompt_chooser();
     void draw_models(float column);
     void draw_recent_pairs();
+    void draw_cache_policy(float column);
     void draw_device(float column);
     void draw_limits(float column);
     void draw_costs(float column);
@@ -96,6 +99,7 @@ private:
     ShellState& m_state;
     NewRun m_run;
     ModelChoice m_models;
+    CacheControls m_cache_controls;
     std::vector<PromptGroup> m_prompts;
     std::optional<RunOutlook> m_outlook; ///< the last one
     bool m_taken_up = false;             ///< it began with what was typed before
@@ -118,7 +122,7 @@ void NewRunDialog::draw_notice() {
     ImGui::SameLine();
     if (ImGui::SmallButton("Begin with the present run")) {
         m_state.unfinished_run.reset();
-        m_run.config = ctx.drafts.config();
+        m_run.config = ctx.drafts.next_run();
         m_run.seed = fmt::format("{}", m_run.config.seed);
         m_taken_up = false;
         look_for_task();
@@ -235,6 +239,38 @@ void NewRunDialog::draw_recent_pairs() {
     ImGui::EndPopup();
 }
 
+/// Of the model that decodes; of the other one only where there is a policy to be taken away.
+void NewRunDialog::draw_cache_policy(float column) {
+    RunConfig& config = m_run.config;
+    const float em = ImGui::GetFontSize();
+    for (const CacheOwner owner : {CacheOwner::teacher, CacheOwner::student}) {
+        const bool acts = deciding_owner(config.mode) == owner;
+        if (!acts && (cache_of(config, owner).is_full() || config.mode != Mode::overfill)) continue;
+        label(acts ? "Cache policy" : "Teacher's", column);
+        const CacheControls::Subject of{config, owner, m_outlook ? m_outlook->context : 0, false};
+        ImGui::PushID(static_cast<int>(owner));
+        auto changed = CacheControls::draw_methods(m_state.ctx, of, em * 12);
+        if (changed) m_cache_controls.forget_fault();
+        const std::string words = cache_words(cache_of(config, owner));
+        ImGui::SameLine();
+        ImGui::BeginDisabled(cache_of(config, owner).values.empty());
+        if (ImGui::Button("Parameters")) ImGui::OpenPopup("cache parameters");
+        ImGui::EndDisabled();
+        if (ImGui::BeginPopup("cache parameters")) {
+            ImGui::Dummy(ImVec2(em * 26, 0)); // lines break where this ends
+            if (auto values = m_cache_controls.draw_values(m_state.ctx, of, em * 9))
+                changed = std::move(values);
+            ImGui::EndPopup();
+        }
+        if (const size_t comma = words.find(", "); comma != std::string::npos) {
+            ImGui::SameLine();
+            ImGui::TextDisabled("%s", words.c_str() + comma + 2);
+        }
+        if (changed) cache_of(config, owner) = *changed;
+        ImGui::PopID();
+    }
+}
+
 void NewRunDialog::draw_device(float column) {
     const float em = ImGui::GetFontSize();
     label("Device", column);
@@ -336,6 +372,8 @@ void NewRunDialog::start() {
     look_for_task(); // the prompt may still be under the cursor
     m_state.wanted_running.reset();
     m_state.refusals_in_dialog = true;
+    for (const CacheOwner owner : {CacheOwner::teacher, CacheOwner::student}) // nothing else waits for it
+        m_state.ctx.drafts.set_next_cache(owner, cache_of(m_run.config, owner));
     m_ticket = m_state.ctx.engine.send(command::StartRun{m_run.result()});
 }
 

@@ -40,6 +40,7 @@ public:
         for (auto& [name, plot] : m_plots)
             plot.forget_run();
         m_preview.clear();
+        if (ctx.recording) show_gate_signals(ctx.plots, *ctx.recording);
         m_gutter = 0;
         // A rewound run keeps the view; one that is shorter than the view's start begins again.
         if (ctx.time.follow || ctx.time.x_min > static_cast<double>(ctx.steps)) ctx.time.fit_request = true;

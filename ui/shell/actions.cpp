@@ -1,5 +1,6 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/control/cache_choice.h"
 #include "engine/fetch/child_process.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -140,6 +141,17 @@ std::vector<Action> course_actions(ShellState& state) {
                  return std::string("Only in mode overfill are there two caches");
              return why_no_session(ctx);
          }});
+    list.push_back(
+        {"run.full_step_now", "Run", "Full step now",
+         "At the next step every layer reads all that it holds, and chooses anew what it reads (RefreshKV).",
+         ImGuiKey_K, [](UiContext& ctx) { ctx.engine.send(command::FullStepNow{}); },
+         [](const UiContext& ctx) {
+             return has_session(ctx) && has_full_steps(deciding_cache(ctx.status->applied));
+         },
+         [](const UiContext& ctx) {
+             if (has_session(ctx)) return std::string("Only the cache policy RefreshKV has full steps");
+             return why_no_session(ctx);
+         }});
     list.push_back({"run.rewind", "Run", "Rewind to the selected step",
                     "Goes back to the state of the selected step, as a new branch, and pauses there.",
                     ImGuiKey_Backspace,
@@ -167,7 +179,7 @@ std::vector<Action> course_actions(ShellState& state) {
          [&state](UiContext& ctx) {
              state.wanted_running = std::nullopt;
              ctx.select_step(std::nullopt);
-             ctx.engine.send(command::StartRun{ctx.drafts.config()});
+             ctx.engine.send(command::StartRun{ctx.drafts.next_run()});
          },
          [](const UiContext& ctx) { return !ctx.status->applied.prompt.empty(); },
          [](const UiContext&) { return std::string("No run yet: start one with \"New run...\""); }});
@@ -177,7 +189,7 @@ std::vector<Action> course_actions(ShellState& state) {
          "again. B shows the run before.",
          ImGuiMod_Ctrl | ImGuiMod_Shift | ImGuiKey_R,
          [&state](UiContext& ctx) {
-             RunConfig run = ctx.drafts.config();
+             RunConfig run = ctx.drafts.next_run();
              if (refreshes(run.policy)) {
                  state.put_aside = run.policy;
                  run.policy = preset_policy("none");
@@ -199,6 +211,26 @@ std::vector<Action> course_actions(ShellState& state) {
                                     ? "No run yet: start one with \"New run...\""
                                     : "The policy refreshes nothing");
          }});
+    list.push_back(
+        {"run.with_cache_policy", "Run", "Same prompt with another cache policy",
+         "Runs the same prompt and seed from the beginning with the cache policy that is chosen in Policy. "
+         "The present run "
+         "stays, ticked in Runs, to compare.",
+         ImGuiMod_Ctrl | ImGuiKey_K,
+         [&state](UiContext& ctx) {
+             if (!ctx.drafts.cache_waits(CacheOwner::teacher) &&
+                 !ctx.drafts.cache_waits(CacheOwner::student)) {
+                 state.panel_open["Policy"] = true; // there it is chosen
+                 state.focus_panel = "Policy";
+                 return;
+             }
+             state.wanted_running = std::nullopt;
+             ctx.select_step(std::nullopt);
+             compare_with_live(state);
+             ctx.engine.send(command::StartRun{ctx.drafts.next_run()});
+         },
+         [](const UiContext& ctx) { return !ctx.status->applied.prompt.empty(); },
+         [](const UiContext&) { return std::string("No run yet: start one with \"New run...\""); }});
     list.push_back({"run.stop", "Run", "Stop",
                     "Ends the run, or the loading of a model; what is recorded stays.",
                     ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },

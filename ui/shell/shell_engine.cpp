@@ -157,7 +157,7 @@ void Shell::Impl::show_again() {
     if (ImGui::GetTime() - over_since < rest_s) return;
     over_since = -1;
     state.runs.forget_live_when_left();
-    ctx.engine.send(command::StartRun{ctx.drafts.config()});
+    ctx.engine.send(command::StartRun{ctx.drafts.next_run()});
 }
 
 /// The engine is in another state: a log line, and a toast where it failed.

@@ -17,6 +17,7 @@ void grow(CacheState::Plane& plane, int64_t length) {
     plane.origin.resize(n, Origin::none);
     plane.refresh.resize(n, -1);
     plane.written_at.resize(n, 0);
+    plane.since.resize(n, 0);
     plane.encoded.resize(n, 0);
 }
 
@@ -27,13 +28,13 @@ void change_position(CacheState::Plane& plane, size_t p, const CacheEntry& entry
     case CacheChange::adopted:
     case CacheChange::rebuilt:
         plane.encoded[p] = 0;
-        [[fallthrough]];
-    case CacheChange::spliced: // what is encoded is encoded again
         plane.state[p] = EntryState::attended;
-        plane.origin[p] = entry.origin;
-        plane.refresh[p] = entry.refresh_id;
-        plane.written_at[p] = step;
-        return;
+        break;
+    case CacheChange::
+        spliced: // what is encoded is encoded again, what is not read stays so, and what is gone stays gone
+        if (plane.state[p] == EntryState::evicted || plane.state[p] == EntryState::merged) return;
+        if (plane.state[p] == EntryState::none) plane.state[p] = EntryState::attended;
+        break;
     case CacheChange::skipped: // who wrote it and when stays as it was
         plane.origin[p] = entry.origin;
         plane.refresh[p] = entry.refresh_id;
@@ -53,6 +54,7 @@ void change_position(CacheState::Plane& plane, size_t p, const CacheEntry& entry
     case CacheChange::dropped:
         plane.state[p] = EntryState::none;
         plane.origin[p] = Origin::none;
+        plane.since[p] = 0;
         plane.refresh[p] = -1;
         plane.written_at[p] = 0;
         plane.encoded[p] = 0;
@@ -61,6 +63,9 @@ void change_position(CacheState::Plane& plane, size_t p, const CacheEntry& entry
         plane.encoded[p] = 1;
         return;
     }
+    plane.origin[p] = entry.origin;
+    plane.refresh[p] = entry.refresh_id;
+    plane.written_at[p] = step;
 }
 
 } // namespace
@@ -116,9 +121,13 @@ void CacheState::apply(const CacheEntry& entry, int64_t first, int64_t end) {
             for (const PositionRange& range : entry.positions()) {
                 const int64_t from = range.first + i * range.n, to = from + range.n;
                 if (writes) grow(plane, to);
-                for (int64_t p = from; p < std::min<int64_t>(to, std::ssize(plane.state)); ++p)
-                    change_position(plane, static_cast<size_t>(p), entry,
-                                    static_cast<int32_t>(entry.step + i));
+                for (int64_t p = from; p < std::min<int64_t>(to, std::ssize(plane.state)); ++p) {
+                    const auto at = static_cast<size_t>(p);
+                    const EntryState before = plane.state[at];
+                    const auto step = static_cast<int32_t>(entry.step + i);
+                    change_position(plane, at, entry, step);
+                    if (plane.state[at] != before) plane.since[at] = step;
+                }
             }
         }
     }
@@ -190,6 +199,7 @@ void CacheState::fit_length() {
         plane.origin.resize(n);
         plane.refresh.resize(n);
         plane.written_at.resize(n);
+        plane.since.resize(n);
         plane.encoded.resize(n);
     }
 }

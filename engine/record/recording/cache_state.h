@@ -19,7 +19,7 @@ enum class EntryState : uint8_t {
 
 /// One model's cache as it stood after a step, computed from the recording's cache events alone. So it works while
 /// scrubbing, for rewound runs and for files. Without cache events (RunInfo::has_cache_events) it is empty.
-/// Memory  11 B a position for every plane that differs from others.
+/// Memory  15 B a position for every plane that differs from others.
 class CacheState {
 public:
     CacheState() = default; ///< of no recording: empty
@@ -39,7 +39,8 @@ public:
         std::vector<Origin> origin;   ///< who wrote the entry; of what is gone: who had written it
         std::vector<int32_t> refresh; ///< id of the refresh that wrote, rebuilt or skipped it last; -1 = none
         std::vector<int32_t> written_at; ///< step that wrote it; 0 = the prefill
-        std::vector<uint8_t> encoded;    ///< 1 where keys, values or both are stored in a shorter form
+        std::vector<int32_t> since; ///< step that made its state what it is; of evicted ones: when they went
+        std::vector<uint8_t> encoded; ///< 1 where keys, values or both are stored in a shorter form
     };
 
     [[nodiscard]] int64_t step() const { return m_step; }

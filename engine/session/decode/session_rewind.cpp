@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/control/command.h"
 #include "engine/model/forward/captures.h"
+#include "engine/record/recording/cache_state.h"
 #include "engine/record/recording/last_config.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
@@ -41,6 +42,8 @@ void DecodeSession::Impl::rewind(int64_t step) {
     chooser->rewind(step);
 
     recording = std::move(branch.recording);
+    if (cache_policy)
+        cache_policy->continue_telling(cache_state(*recording, step, config.mode == Mode::teacher));
     pending = then.pending;
     t = step;
     finished = false;

@@ -1,5 +1,6 @@
 // From a configuration to the first chosen token: text, caches, prefill, hand-over.
 #include "engine/base/error.h"
+#include "engine/control/cache_choice.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
 #include "engine/session/parts/cache_signals.h"
@@ -187,32 +188,10 @@ at::Tensor DecodeSession::Impl::prefill(const Forward& forward, KvCache& cache, 
 }
 
 void DecodeSession::Impl::make_cache_policy() {
-    const auto refuse = [](std::string_view whose, const std::string& problem, const std::string& hint) {
-        throw Error("starting a run", fmt::format("the {}'s cache policy", whose), problem, hint);
-    };
-    if (overfill() && !config.teacher_cache.is_full()) {
-        refuse("teacher",
-               fmt::format(
-                   "{} cannot act in mode overfill: the teacher hands its entries over and keeps all of them",
-                   config.teacher_cache.policy),
-               "give it to the student, or take mode teacher");
-    }
+    check_cache_choice(config,
+                       {pair->context(), pair->geometry_difference.value_or(""), !text.given.empty()});
     const CachePolicyConfig& policy = decoder_policy();
     if (policy.is_full()) return;
-    const std::string_view whose = config.mode == Mode::teacher ? "teacher" : "student";
-    check_cache_policy(policy, pair->context(), fmt::format("the {}'s cache policy", whose));
-    if (rebuilds()) {
-        refuse("student",
-               fmt::format("{} needs entries that can be copied, and the KV geometries differ ({})",
-                           policy.policy, *pair->geometry_difference),
-               "take a student with the teacher's KV geometry, or mode student");
-    }
-    if (find_cache_method(policy.policy)->given_text && text.given.empty()) {
-        refuse(whose,
-               fmt::format("{} has to know the text that will be read, and this run draws its own",
-                           policy.policy),
-               "give the text (--given-file), for example what a run without a cache policy has written");
-    }
     const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
     cache_policy = std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(),
                                                   reader.device(), prompt_length(), config.seed);

@@ -92,6 +92,7 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     in.hooks = hooks;
     const Stopwatch watch;
     now.rows = decoder().forward().step(decoder_cache(), in);
+    if (cache_policy) cache_policy->tell_read();
     now.ms(Part::model) = static_cast<float>(watch.ms()); // the summary has waited for the device
 }
 

@@ -6,6 +6,7 @@
 #include "engine/model/forward.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/model/model_config.h"
+#include "engine/record/recording/cache_state.h"
 #include "engine/session/policies/backing.h"
 #include "engine/signals/registry.h"
 
@@ -108,6 +109,7 @@ PolicyRunner::PolicyRunner(const CachePolicyConfig& config, const ModelConfig& m
     , m_needs(m_policy->needs())
     , m_prompt(std::make_unique<Prompt>(model.num_layers, model.num_kv_heads, prompt_length))
     , m_chosen(static_cast<size_t>(model.num_layers))
+    , m_unread(static_cast<size_t>(model.num_layers * model.num_kv_heads))
     , m_entries_read(static_cast<size_t>(model.num_layers), absent())
     , m_again(std::make_unique<Again>(*this)) {
     m_needs.prompt_rows = std::min(m_needs.prompt_rows, prompt_length);
@@ -170,6 +172,47 @@ void PolicyRunner::begin_step(int64_t step) {
     if (m_backing != nullptr) m_backing->begin_step();
     std::ranges::fill(m_chosen, std::nullopt);
     std::ranges::fill(m_entries_read, absent());
+}
+
+void PolicyRunner::tell_read() {
+    if (m_needs.recomputes) return;
+    for (int64_t layer = 0; layer < m_context.layers; ++layer) {
+        const auto& chosen = m_chosen[static_cast<size_t>(layer)];
+        const auto of_head = [&](int64_t head) -> std::vector<int64_t>& {
+            return m_unread[static_cast<size_t>(layer * m_context.kv_heads + head)];
+        };
+        std::vector<std::vector<int64_t>> unread(static_cast<size_t>(m_context.kv_heads));
+        for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+            auto& now = unread[static_cast<size_t>(head)];
+            if (chosen)
+                std::ranges::set_difference(m_cache->held(layer, head), (*chosen)[static_cast<size_t>(head)],
+                                            std::back_inserter(now));
+            std::vector<int64_t> left;
+            std::ranges::set_difference(now, of_head(head), std::back_inserter(left));
+            m_cache->note_read(layer, head, left, false);
+        }
+        for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+            std::vector<int64_t> again, held;
+            std::ranges::set_difference(of_head(head), unread[static_cast<size_t>(head)],
+                                        std::back_inserter(again));
+            std::ranges::set_intersection(again, m_cache->held(layer, head), std::back_inserter(held));
+            m_cache->note_read(layer, head, held, true);
+            of_head(head) = std::move(unread[static_cast<size_t>(head)]);
+        }
+    }
+    m_cache->tell_edits();
+}
+
+void PolicyRunner::continue_telling(const CacheState& told) {
+    for (int64_t layer = 0; layer < m_context.layers; ++layer) {
+        for (int64_t head = 0; head < m_context.kv_heads; ++head) {
+            auto& unread = m_unread[static_cast<size_t>(layer * m_context.kv_heads + head)];
+            unread.clear();
+            const auto& state = told.plane(layer, head).state;
+            for (size_t p = 0; p < state.size(); ++p)
+                if (state[p] == EntryState::kept) unread.push_back(static_cast<int64_t>(p));
+        }
+    }
 }
 
 void PolicyRunner::set_values(const CachePolicyConfig& config) {

@@ -16,6 +16,7 @@
 namespace refreshlab {
 
 class Backing;
+class CacheState;
 class Forward;
 class KvCache;
 struct ModelConfig;
@@ -48,6 +49,11 @@ public:
     void finish_prompt(KvCache& cache);
     /// Before the pass of a step.
     void begin_step(int64_t step);
+    /// After the pass of a step: tells what it read of what is held, where that is other than before (cache events `attended` and
+    /// `kept`). Nothing where entries that are not held are read as well: then everything is.
+    void tell_read();
+    /// After a rewind. \param told  the cache as the recording's events tell it
+    void continue_telling(const CacheState& told);
     /// Parameters have changed between two steps. \param config  checked; of the same method
     void set_values(const CachePolicyConfig& config);
     /// CachePolicy::full_step_now().
@@ -89,7 +95,8 @@ private:
     Backing* m_backing = nullptr; ///< null: what is chosen is held
     int64_t m_step = 0;
     std::vector<std::optional<HeadPositions>>
-        m_chosen; ///< per layer, of the last step; nothing: all that is held
+        m_chosen;                               ///< per layer, of the last step; nothing: all that is held
+    std::vector<std::vector<int64_t>> m_unread; ///< [layers * kv_heads]: held, and told as not read
     std::vector<float> m_entries_read;
     std::unique_ptr<Again> m_again;
 };

@@ -1,6 +1,7 @@
 #include "engine/session/worker/outlook.h"
 
 #include "engine/base/error.h"
+#include "engine/control/cache_choice.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/model/derive/derive_student.h"
 #include "engine/model/model_source.h"
@@ -143,8 +144,14 @@ RunOutlook run_outlook(const RunConfig& config, std::shared_ptr<const ModelPair>
             }
         }
         weigh(outlook, run);
+        if (outlook.part != Part::none) return outlook;
+        outlook.part = Part::other;
+        check_cache_choice(config,
+                           {context, (run.pair ? *run.pair : *run.text_side).geometry_difference.value_or(""),
+                            config.reads_given()});
+        outlook.part = Part::none;
     } catch (const Error& e) {
-        outlook.part = part_of(e, config);
+        if (outlook.part != Part::other) outlook.part = part_of(e, config);
         outlook.problem = said_by(e, outlook.part == Part::teacher ? config.teacher_dir : config.student_dir);
     } catch (const std::exception& e) { // out of memory while reading a tokenizer
         outlook.part = Part::other;

@@ -59,6 +59,7 @@ struct NaiveCache {
         int32_t refresh = -1;
         int64_t written_at = 0;
         bool encoded = false;
+        int64_t since = 0;
         friend bool operator==(const Cell&, const Cell&) = default;
     };
     std::vector<std::vector<Cell>> planes = std::vector<std::vector<Cell>>(layers * kv_heads);
@@ -83,6 +84,11 @@ struct NaiveCache {
     }
 
     static void change(Cell& cell, const CacheEvent& e) {
+        const Cell before = cell;
+        change_state(cell, e);
+        cell.since = cell.state == EntryState::none ? 0 : cell.state == before.state ? before.since : e.step;
+    }
+    static void change_state(Cell& cell, const CacheEvent& e) {
         switch (e.change) {
         case CacheChange::appended:
         case CacheChange::adopted:
@@ -90,7 +96,9 @@ struct NaiveCache {
             cell = {EntryState::attended, e.origin, e.refresh_id, e.step, false};
             break;
         case CacheChange::spliced:
-            cell = {EntryState::attended, e.origin, e.refresh_id, e.step, cell.encoded};
+            if (cell.state == EntryState::evicted || cell.state == EntryState::merged) break;
+            cell = {cell.state == EntryState::kept ? EntryState::kept : EntryState::attended, e.origin,
+                    e.refresh_id, e.step, cell.encoded};
             break;
         case CacheChange::encoded:
             cell.encoded = true;
@@ -208,8 +216,8 @@ void check_state(const Recording& recording, const std::vector<CacheEvent>& even
             expected.resize(static_cast<size_t>(length));
             for (size_t p = 0; p < expected.size(); ++p) {
                 INFO("layer " << layer << " head " << head << " position " << p);
-                const NaiveCache::Cell cell = {plane.state[p], plane.origin[p], plane.refresh[p],
-                                               plane.written_at[p], plane.encoded[p] == 1};
+                const NaiveCache::Cell cell = {plane.state[p],      plane.origin[p],       plane.refresh[p],
+                                               plane.written_at[p], plane.encoded[p] == 1, plane.since[p]};
                 REQUIRE(cell == expected[p]);
             }
         }

@@ -226,8 +226,8 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                     const auto held = cache.held(layer, head);
                     std::vector<int64_t> told;
                     for (int64_t p = 0; p < cache.length(); ++p) {
-                        if (state.plane(layer, head).state[static_cast<size_t>(p)] == EntryState::attended)
-                            told.push_back(p);
+                        const EntryState of = state.plane(layer, head).state[static_cast<size_t>(p)];
+                        if (of == EntryState::attended || of == EntryState::kept) told.push_back(p);
                     }
                     CHECK(std::ranges::equal(held, told));
                     const auto& encoded = state.plane(layer, head).encoded;
@@ -235,6 +235,42 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                 }
             }
         }
+    }
+}
+
+TEST_CASE("what a step did not read is told, also across refreshes and rewinds", "[session][cache_policy]") {
+    for (const CacheMethod& method : cache_methods()) {
+        CAPTURE(method.name);
+        RunConfig config = with(run_of(Mode::overfill), small(method.name, 12));
+        config.policy = policy_of({trigger("steps_since_refresh", Comparison::above, 6.5)});
+        DecodeSession straight(pair_of_two(), config), session(pair_of_two(), config);
+        finish(straight);
+        for (int i = 0; i < 17; ++i)
+            session.step();
+        session.rewind(10);
+        finish(session);
+        const Recording& recording = *session.recording();
+        CHECK(!first_difference(recording, *straight.recording()));
+        if (method.name == "full" || method.name == "kv_direct") continue; // nothing is left unread
+        int64_t unread_in_all = 0;
+        for (int64_t step = 1; step < recording.steps(); ++step) {
+            const CacheState state = cache_state(recording, step, false);
+            const auto read = recording.layer_values(step, signal_id(recording, "cache_read"));
+            const auto held = recording.layer_values(step, signal_id(recording, "cache_held"));
+            for (int64_t layer = 0; layer < state.layers(); ++layer) {
+                int64_t attended = 0, kept = 0;
+                for (int64_t head = 0; head < state.kv_heads(); ++head) {
+                    attended += std::ranges::count(state.plane(layer, head).state, EntryState::attended);
+                    kept += std::ranges::count(state.plane(layer, head).state, EntryState::kept);
+                }
+                const auto at = static_cast<size_t>(layer);
+                const auto heads = static_cast<float>(state.kv_heads());
+                CHECK(static_cast<float>(attended + kept) == held[at] * heads);
+                if (kept > 0) CHECK(static_cast<float>(attended) == read[at] * heads);
+                unread_in_all += kept;
+            }
+        }
+        CHECK((unread_in_all > 0) == (method.name == "refreshkv" || method.name == "quest"));
     }
 }
 

@@ -67,7 +67,7 @@ float SignalPlot::draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, floa
 }
 
 bool SignalPlot::asks_what_if(const UiContext& ctx, const ThresholdLine& line) const {
-    if (line.key.empty()) return false;
+    if (line.key.empty() || line.trigger == ThresholdLine::of_cache) return false; // no refresh comes of it
     if (line.key == ctx.drafts.edited_key()) return true;
     const bool ended = ctx.status->state == EngineState::finished && ctx.of_engine();
     return ended && line.enabled && ctx.steps > 0 && ctx.drafts.edited_key().empty() &&

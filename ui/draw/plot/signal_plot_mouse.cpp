@@ -139,10 +139,12 @@ void SignalPlot::draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& 
 void SignalPlot::draw_threshold_menu(UiContext& ctx, const Lines& lines) {
     if (!lines.empty()) {
         ImGui::MenuItem("Lock the threshold line", nullptr, &m_locked);
-        const std::string fallback = format_value(info().default_threshold, info().unit);
+        const double normal =
+            lines[0].trigger == ThresholdLine::of_cache ? lines[0].fallback : info().default_threshold;
+        const std::string fallback = format_value(normal, info().unit);
         if (ImGui::MenuItem(fmt::format("Default threshold, {}", fallback).c_str(), nullptr, false,
                             !m_locked))
-            try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, lines[0].key, info().default_threshold); });
+            try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, lines[0].key, normal); });
         if (ImGui::MenuItem("Copy the threshold"))
             ImGui::SetClipboardText(exact_number(lines[0].value).c_str());
     } else {

@@ -1,6 +1,7 @@
 #pragma once
 
 // Shared by the files of the Attention panel.
+#include "ui/base/colour.h"
 #include "ui/panels/attention/attention_panel.h"
 #include "ui/scene/attention/attention_geometry.h"
 
@@ -16,10 +17,16 @@ struct AttentionPanel::Frame {
     int64_t query = 0;                  ///< position of the shown query
     std::vector<int32_t> layers, heads; ///< the visible ones
     float em = 0;
+    Colour unread = 0;                     ///< of keys that were not read
     bool live_engine = false;              ///< the shown recording is the engine's: rows can be asked for
     KeyAxis axis;                          ///< of strip and map
     float step_tokens = 0, key_tokens = 0; ///< room for tokens left of the map and below it, pixels; 0 = none
 };
+
+/// Of keys that the shown model did not read: on no colour map.
+[[nodiscard]] inline Colour unread_colour(const Theme& theme) {
+    return mix(theme.absent_b, theme.absent_a, 0.35F);
+}
 
 /// Characters of a token in tooltips and titles.
 inline constexpr size_t attention_label_chars = 24;

@@ -37,14 +37,19 @@ bool AttentionPanel::update_grid(const Frame& f, float cell_x, float cell_y) {
                                     static_cast<int64_t>(cell_y * shrink)};
     const bool cells_changed = m_grid.update(*f.recording, shape);
     m_colours.follow(m_grid);
-    std::string look = m_colours.key();
+    std::string look = fmt::format("{} {}", m_colours.key(), f.unread);
     const auto width = static_cast<int>(m_grid.columns() * static_cast<int64_t>(f.heads.size()));
     const auto height = static_cast<int>(m_grid.rows() * static_cast<int64_t>(f.layers.size()));
     const bool changed = cells_changed || look != m_grid_look;
     if (width < 1 || height < 1) return false;
     if (!changed) return true;
     m_grid_look = std::move(look);
-    m_grid_rgba = heads_image(m_grid, m_colours);
+    // In a long run of many heads the enlarged one alone: this costs queries x keys of every head.
+    constexpr int64_t most = 4'000'000;
+    const int64_t cost =
+        m_window.rows() * m_window.keys() * static_cast<int64_t>(f.layers.size() * f.heads.size());
+    const UnreadMark unread{m_history, f.prompt, f.unread};
+    m_grid_rgba = heads_image(m_grid, m_colours, marks_unread(f) && cost <= most ? &unread : nullptr);
     ++m_grid_revision;
     m_grid_size = {width, height};
     return true;

@@ -76,6 +76,16 @@ void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float 
     if (query_x + text_width(query) <= width)
         text_at(list, ImVec2(at.x + query_x, at.y), ctx.theme.text_muted, query);
     draw_top_keys(ctx, f, {at.x, at.y + line}, at.x + width);
+    if (marks_unread(f)) { // what the colour means
+        const std::string words = "not read";
+        const float box = std::round(f.em * 0.65F), x = at.x + width - text_width(words) - box - f.em * 0.3F;
+        if (x > at.x + query_x + text_width(query) + f.em) {
+            const float y = std::round(at.y + (ImGui::GetTextLineHeight() - box) * 0.5F);
+            list->AddRectFilled(ImVec2(x, y), ImVec2(x + box, y + box), f.unread);
+            text_at(list, ImVec2(x + box + f.em * 0.3F, at.y), ctx.theme.text_muted, words);
+            ctx.landmarks.set("attention/not read", {x, y, box, box});
+        }
+    }
     list->PopClipRect();
 }
 
@@ -111,6 +121,23 @@ void AttentionPanel::draw_top_keys(UiContext& ctx, const Frame& f, ImVec2 at, fl
         if (key.position != held && !chip(key)) break;
 }
 
+bool AttentionPanel::marks_unread(const Frame& f) const {
+    const AttentionOf decoder =
+        f.recording->info().config.mode == Mode::teacher ? AttentionOf::teacher : AttentionOf::student;
+    return m_colours.of() == decoder && !m_history.all_read();
+}
+
+/// Of the enlarged head; empty where the key was read.
+std::string AttentionPanel::why_unread(const UiContext& ctx, const Frame& f, int64_t query,
+                                       int64_t key) const {
+    if (!marks_unread(f)) return {};
+    const auto row =
+        attention_row(*f.recording, query, m_colours.of(), ctx.selection.layer, ctx.selection.head);
+    if (static_cast<size_t>(key) >= row.size() || row[static_cast<size_t>(key)] != 0) return {};
+    return m_history.why_unread(ctx.selection.layer, m_history.kv_head_of(ctx.selection.head), key,
+                                query - f.prompt + 1);
+}
+
 void AttentionPanel::hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t key, bool clicked) {
     if (key < 0 || key > query) return;
     const int64_t step = query - f.prompt + 1;
@@ -125,6 +152,7 @@ void AttentionPanel::hover_key(UiContext& ctx, Frame& f, int64_t query, int64_t 
     if (m_colours.differences())
         weight = fmt::format("Teacher {}\nStudent {}\nDifference {}", weight_of(AttentionOf::teacher),
                              weight_of(AttentionOf::student), weight_of(AttentionOf::difference));
+    if (const std::string why = why_unread(ctx, f, query, key); !why.empty()) weight = "Not read: " + why;
     ImGui::SetTooltip("Query %s, step %lld, position %lld\nKey %s, position %lld\n%s",
                       position_label(*f.recording, query, attention_label_chars).c_str(),
                       static_cast<long long>(step), static_cast<long long>(query),

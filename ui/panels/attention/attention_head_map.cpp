@@ -110,10 +110,12 @@ void AttentionPanel::draw_map_cells(UiContext& ctx, const Frame& f, ImVec2 min, 
         m_colours.scale(index(f.layers, ctx.selection.layer), index(f.heads, ctx.selection.head));
     std::string look = fmt::format("{} {} {} {} {}", m_colours.map_name(), static_cast<int>(m_colours.of()),
                                    scale.log, scale.min, scale.max);
+    if (marks_unread(f)) look += fmt::format(" {}", f.unread);
     if (changed || look != m_head_look) {
         m_head_look = std::move(look);
         m_head_rgba.resize(static_cast<size_t>(m_head.rows() * m_head.columns()));
         m_colours.colour(m_head.cells(0, 0), scale, m_head_rgba);
+        if (marks_unread(f)) mark_unread(m_history, m_head, 0, 0, f.prompt, f.unread, m_head_rgba);
         m_head_size = {static_cast<int>(m_head.columns()), static_cast<int>(m_head.rows())};
         ++m_head_revision;
     }

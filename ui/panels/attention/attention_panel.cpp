@@ -21,6 +21,7 @@ std::unique_ptr<Panel> make_attention_panel() {
 }
 
 void AttentionPanel::recording_changed(UiContext&) {
+    m_history.reset();
     m_grid.clear();
     m_head.clear();
     m_window = {};
@@ -40,6 +41,7 @@ void AttentionPanel::choose_shown(UiContext& ctx, Frame& f) {
     f.layers = chosen(m_layer_shown);
     f.heads = chosen(m_head_shown);
     f.em = ImGui::GetFontSize();
+    f.unread = unread_colour(ctx.theme);
     f.live_engine = ctx.engine.recording().get() == f.recording;
     // The last record of a finished run holds a token that was never fed: the query before it is the newest.
     const int64_t shown = ctx.shown_step();
@@ -67,6 +69,7 @@ void AttentionPanel::draw(UiContext& ctx) {
         return;
     }
     choose_shown(ctx, f);
+    m_history.update(*f.recording);
     m_colours.theme_map = ctx.theme.map_amounts;
     m_colours.signed_map = ctx.theme.map_signed;
     draw_toolbar(ctx, f);

@@ -67,9 +67,16 @@ private:
     void draw_key_tokens(UiContext& ctx, const Frame& f, ImVec2 map_min, ImVec2 map_max);
     [[nodiscard]] float row_y(ImVec2 min, ImVec2 max, int64_t query) const;
 
+    /// What was not read has a colour of its own in maps of the model that decodes.
+    [[nodiscard]] bool marks_unread(const Frame& f) const;
+    [[nodiscard]] std::string why_unread(const UiContext& ctx, const Frame& f, int64_t query,
+                                         int64_t key) const;
+    void draw_unread_keys(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max) const;
+
     AttentionColours m_colours;
-    CopyMenu m_menu; ///< of the enlarged head's map
-    int m_rows = 64; ///< queries shown
+    ReadHistory m_history; ///< of the shown recording
+    CopyMenu m_menu;       ///< of the enlarged head's map
+    int m_rows = 64;       ///< queries shown
     HeadOrder m_order = HeadOrder::place;
     int m_best = 12;            ///< heads that a ranking shows
     bool m_read_missing = true; ///< rows of the teacher are asked for by themselves while nothing runs

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace refreshlab::ui {
 namespace {
@@ -38,11 +39,35 @@ void draw_bar(ImDrawList* list, const Bars& bars, const StripBar& bar, Colour co
 
 } // namespace
 
+/// Behind the bars: keys that the shown query did not read.
+void AttentionPanel::draw_unread_keys(UiContext& ctx, const Frame& f, ImVec2 min, ImVec2 max) const {
+    if (!marks_unread(f)) return;
+    const int64_t kv_head = m_history.kv_head_of(ctx.selection.head), step = f.query - f.prompt + 1;
+    const auto keys = static_cast<int64_t>(m_row.weights.size());
+    const auto is_unread = [&](int64_t key) {
+        uint8_t unread = 0;
+        m_history.unread_steps(ctx.selection.layer, kv_head, key, step, std::span(&unread, 1));
+        return unread != 0 && m_row.weights[static_cast<size_t>(key)] == 0;
+    };
+    for (int64_t key = 0; key < keys;) {
+        const int64_t first = key;
+        while (key < keys && is_unread(key))
+            ++key;
+        if (key > first)
+            ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(f.axis.x(static_cast<double>(first)), min.y + 1),
+                                                      ImVec2(f.axis.x(static_cast<double>(key)), max.y - 1),
+                                                      f.unread);
+        else
+            ++key;
+    }
+}
+
 void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     list->AddRectFilled(min, max, ctx.theme.plot_background);
     list->AddRect(min, max,
                   ctx.theme.plot_border); // behind the bars: the newest key stands at its right edge
+    draw_unread_keys(ctx, f, min, max);
     // A difference shows what it is made of: the teacher's weights upwards, the student's downwards, on one scale.
     const bool both = m_colours.differences();
     const std::vector<float>& upward = both ? m_row.teacher : m_row.weights;

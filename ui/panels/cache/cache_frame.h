@@ -4,6 +4,7 @@
 #include "ui/panels/cache/cache_panel.h"
 
 #include <cstdint>
+#include <string>
 
 namespace refreshlab::ui {
 
@@ -13,6 +14,10 @@ struct CachePanel::Frame {
     float em = 0;
     ImVec2 lanes_min; ///< top left of the first lane
     float x0 = 0, x1 = 0;
+    float bars_x1 = 0;       ///< right end of the bars beside the map; x1 where there are none
+    bool has_policy = false; ///< the model that decodes has a cache policy
+    std::string method;      ///< its name for people
+    int64_t rows = 0;        ///< of the map
     float origin_y0 = 0, origin_y1 = 0, age_y0 = 0, age_y1 = 0, drift_y0 = 0, drift_y1 = 0, axis_y = 0,
           bottom = 0;
     int64_t length = 1;
@@ -21,8 +26,11 @@ struct CachePanel::Frame {
         return x0 + static_cast<float>(position / static_cast<double>(length)) * (x1 - x0);
     }
     /// Lanes of origin and age above, the drift map below them, then axis and bytes.
-    void place(ImVec2 at, ImVec2 room);
+    void place(ImVec2 at, ImVec2 room, bool bars);
 };
+
+/// Of what became of an entry.
+[[nodiscard]] CellPalette cell_palette(const Theme& theme);
 
 /// Of a column of the cache: here who decodes has one colour, the student or the teacher.
 [[nodiscard]] Colour column_colour(const Theme& theme, Origin origin);

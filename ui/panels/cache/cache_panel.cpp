@@ -1,5 +1,6 @@
 #include "ui/panels/cache/cache_panel.h"
 
+#include "engine/control/cache_choice.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/cells.h"
@@ -30,15 +31,17 @@ std::unique_ptr<Panel> make_cache_panel() {
 
 void CachePanel::recording_changed(UiContext&) {
     m_state.clear();
+    m_rows = {};
     m_top = 0;
 }
 
-void CachePanel::Frame::place(ImVec2 at, ImVec2 room) {
+void CachePanel::Frame::place(ImVec2 at, ImVec2 room, bool bars) {
     const float gap = std::round(em * 0.25F);
     const float lane = std::round(std::clamp(room.y * 0.08F, 0.9F * em, 1.6F * em));
     lanes_min = at;
     x0 = std::round(at.x + 3.1F * em);
-    x1 = std::round(at.x + room.x);
+    bars_x1 = std::round(at.x + room.x);
+    x1 = bars && room.x > 20 * em ? std::round(bars_x1 - 6 * em) : bars_x1;
     bottom = at.y + room.y;
     origin_y0 = std::round(at.y + em * 0.15F);
     origin_y1 = origin_y0 + lane;
@@ -60,6 +63,12 @@ void CachePanel::draw(UiContext& ctx) {
     f.em = ImGui::GetFontSize();
     m_state.update(*f.recording, ctx.shown_step());
     f.length = std::max<int64_t>(1, m_state.columns().length());
+    const CachePolicyConfig& policy = deciding_cache(f.recording->info().config);
+    f.has_policy = !policy.is_full() && f.recording->info().has_cache_events;
+    const CacheMethod* method = find_cache_method(policy.policy);
+    f.method = method ? std::string(method->label) : policy.policy;
+    if (m_rows.layer && *m_rows.layer >= m_state.cache().layers()) m_rows = {};
+    f.rows = m_rows.count(m_state.cache());
 
     draw_toolbar(ctx, f);
     draw_legend(ctx, f);
@@ -68,13 +77,20 @@ void CachePanel::draw(UiContext& ctx) {
         muted_text(ctx, "Too small for the map: enlarge this panel");
         return;
     }
-    f.place(at, room);
+    const bool entries = map(f) == Map::entries;
+    f.place(at, room, entries);
     draw_lanes(ctx, f);
-    draw_drift(ctx, f);
+    if (entries)
+        draw_entries(ctx, f);
+    else
+        draw_drift(ctx, f);
     draw_lines(ctx, f);
-    draw_no_drift(ctx, f);
+    if (!entries) draw_no_drift(ctx, f);
     draw_axis(ctx, f);
-    draw_bytes(ctx, f);
+    if (f.has_policy)
+        draw_meter(ctx, f);
+    else
+        draw_bytes(ctx, f);
     hover(ctx, f);
 }
 
@@ -102,7 +118,44 @@ void CachePanel::draw_quantity_choice(float em, float others) {
         "relative distance per layer and position, or the largest absolute difference.");
 }
 
+CachePanel::Map CachePanel::map(const Frame& f) const {
+    return m_chosen.value_or(f.has_policy ? Map::entries : Map::drift);
+}
+
+void CachePanel::draw_map_choice(const Frame& f) {
+    const Map now = map(f);
+    ImGui::SetNextItemWidth(6 * f.em);
+    if (ImGui::BeginCombo("##map", now == Map::entries ? "Entries" : "Drift")) {
+        for (const Map choice : {Map::entries, Map::drift})
+            if (ImGui::Selectable(choice == Map::entries ? "Entries" : "Drift", choice == now))
+                m_chosen = choice;
+        ImGui::EndCombo();
+    }
+    ImGui::SetItemTooltip(
+        "Entries: what attention reads, what is held, and what has left.\n"
+        "Drift: how far the student's entries were from the teacher's at the last refresh.");
+}
+
+/// All layers, or one with its KV heads.
+void CachePanel::draw_rows_choice(const Frame& f) {
+    const auto name = [](std::optional<int64_t> layer) {
+        return layer ? fmt::format("Layer {}, KV heads", *layer) : std::string("All layers");
+    };
+    ImGui::SetNextItemWidth(std::min(11 * f.em, ImGui::GetContentRegionAvail().x));
+    if (ImGui::BeginCombo("##rows", name(m_rows.layer).c_str())) {
+        if (ImGui::Selectable("All layers", !m_rows.layer)) m_rows.layer.reset();
+        for (int64_t layer = 0; layer < m_state.cache().layers(); ++layer)
+            if (ImGui::Selectable(name(layer).c_str(), m_rows.layer == layer)) m_rows.layer = layer;
+        ImGui::EndCombo();
+    }
+    ImGui::SetItemTooltip(
+        "Rows of the map; a click on the name of a layer shows its KV heads, another one all layers");
+}
+
 void CachePanel::draw_toolbar(UiContext& ctx, Frame& f) {
+    draw_map_choice(f);
+    ImGui::SameLine();
+    if (map(f) == Map::entries) return draw_rows_choice(f);
     const float bar = 5.5F * f.em; // the shortest colour bar with its two numbers
     draw_quantity_choice(f.em, ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em + bar);
     ImGui::SameLine();
@@ -146,7 +199,13 @@ void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
                                 Origin::student, Origin::teacher_decode, Origin::skipped})
         if (present[static_cast<size_t>(origin)])
             entry(origin_label(origin), column_colour(ctx.theme, origin), false);
-    entry("not measured", 0, true);
+    if (map(f) == Map::drift) {
+        entry("not measured", 0, true);
+    } else {
+        const CellPalette palette = cell_palette(ctx.theme);
+        for (size_t cell = 0; cell + 1 < num_cache_cells; ++cell)
+            if (m_present[cell]) entry(cell_label(static_cast<CacheCell>(cell)), palette[cell], false);
+    }
     // The lane of ages has a scale of its own.
     const ColourScale ages = age_scale(ctx.theme);
     const std::string low = "age 0";
@@ -250,7 +309,15 @@ void CachePanel::hover(UiContext& ctx, Frame& f) {
     const int64_t step = position - f.recording->prompt_length() + 1;
     if (step >= 1) ctx.next_hovered_step = step;
     std::string text = column_text(*f.recording, columns, position);
-    if (const int64_t layers = m_state.drift().layers; mouse.y >= f.drift_y0 && layers > 0) {
+    const bool entries = map(f) == Map::entries;
+    if (entries && mouse.y >= f.drift_y0) {
+        const auto row =
+            std::clamp<int64_t>(static_cast<int64_t>((mouse.y - f.drift_y0) / (f.drift_y1 - f.drift_y0) *
+                                                     static_cast<float>(f.rows)),
+                                0, f.rows - 1);
+        text += entry_text(f, row, position);
+    }
+    if (const int64_t layers = m_state.drift().layers; !entries && mouse.y >= f.drift_y0 && layers > 0) {
         const auto layer =
             std::clamp<int64_t>(static_cast<int64_t>((mouse.y - f.drift_y0) / (f.drift_y1 - f.drift_y0) *
                                                      static_cast<float>(layers)),
@@ -258,7 +325,7 @@ void CachePanel::hover(UiContext& ctx, Frame& f) {
         text += drift_text(m_state.drift(), layer, position);
     }
     m_under_mouse = text;
-    if (m_factor > 1) text += fmt::format("\nOne pixel shows the maximum of {} positions", m_factor);
+    if (m_factor > 1) text += fmt::format("\nOne pixel shows {} positions", m_factor);
     ImGui::SetTooltip("%s", text.c_str());
     if (clicked) {
         ctx.selection.key_position = position;

@@ -1,18 +1,22 @@
 #pragma once
 
 #include "ui/panels/panel.h"
+#include "ui/scene/maps/cache_cells.h"
 #include "ui/scene/maps/cache_view.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/widgets/copy_menu.h"
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace refreshlab::ui {
 
-/// The decoding model's cache by position at the shown step: who wrote each column, how long ago, and how far it was
-/// from the teacher's when a refresh measured it (layer x position), with the bytes it takes (reference/ui.md, CA1, CA2).
+/// The decoding model's cache by position at the shown step: who wrote each column, how long ago; by layer or KV head what became of
+/// the entries, with what a row holds, or how far they were from the teacher's when a refresh measured it; and the bytes that it takes
+/// (reference/ui.md, CA1-CA3).
 class CachePanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Cache"; }
@@ -22,7 +26,13 @@ public:
 private:
     struct Frame; ///< what one frame works with
 
+    /// Of the map: what became of the entries, or how far they are from the teacher's.
+    enum class Map : uint8_t { entries, drift };
+    [[nodiscard]] Map map(const Frame& f) const;
+
     void draw_toolbar(UiContext& ctx, Frame& f);
+    void draw_map_choice(const Frame& f);
+    void draw_rows_choice(const Frame& f);
     void draw_quantity_choice(float em, float others);
     void draw_legend(UiContext& ctx, Frame& f);
     void draw_axis(UiContext& ctx, Frame& f);
@@ -36,11 +46,25 @@ private:
     void draw_drift(UiContext& ctx, Frame& f);
     void draw_no_drift(UiContext& ctx, Frame& f);
     void draw_lines(UiContext& ctx, Frame& f);
+    // cache_entries.cpp
+    void colour_entries(const Theme& theme);
+    void draw_entries(UiContext& ctx, Frame& f);
+    void draw_row_names(UiContext& ctx, const Frame& f) const;
+    void draw_budget_bars(UiContext& ctx, const Frame& f) const;
+    void draw_meter(UiContext& ctx, const Frame& f) const;
+    [[nodiscard]] std::string entry_text(const Frame& f, int64_t row, int64_t position) const;
     [[nodiscard]] ColourScale drift_scale(const Theme& theme) const;
     [[nodiscard]] ColourScale age_scale(const Theme& theme) const;
     [[nodiscard]] bool has_drift() const { return m_state.drift().layers > 0 && !m_drift_rgba.empty(); }
 
     CacheView m_state;
+    std::optional<Map> m_chosen; ///< by a person; else as the run has it
+    CacheRows m_rows;
+    std::vector<uint32_t> m_entries_rgba;
+    std::string m_entries_look;
+    uint64_t m_entries_image_revision = 0;
+    std::vector<RowCount> m_counts;
+    std::array<bool, num_cache_cells> m_present{};
     bool m_log = false;
     double m_top = 0; ///< of the colour scale: widens at once, narrows with "Fit range"
 

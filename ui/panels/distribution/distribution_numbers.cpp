@@ -40,6 +40,7 @@ void DistributionPanel::draw_numbers(UiContext& ctx, const Lines& lines) const {
     row("measured", fmt::format("{}, {}", format_thousands(s.measured()), percent(s.measured(), s.steps())));
     if (s.not_finite > 0) row("no finite number", format_thousands(s.not_finite));
     for (const ThresholdLine& line : lines) {
+        if (line.trigger == ThresholdLine::of_cache) continue; // it compares each layer by itself
         const int64_t beyond = count_beyond(s.sorted, line.comparison, line.value);
         row(fmt::format("{} {}", to_string(line.comparison), format_value(line.value, info().unit)),
             fmt::format("{}, {}", format_thousands(beyond),

@@ -80,29 +80,7 @@ void PolicyPanel::draw(UiContext& ctx) {
     draw_combine(ctx, policy);
     draw_action(ctx, policy);
     draw_budget(ctx, policy);
-    heading(ctx, "Cache policy");
-    draw_cache_policy(ctx);
-}
-
-/// That of the shown run: it is chosen with the run and fixed then.
-void PolicyPanel::draw_cache_policy(const UiContext& ctx) {
-    const RunConfig& config = ctx.recording ? ctx.recording->info().config : ctx.status->applied;
-    const float column = ImGui::GetFontSize() * 6.5F;
-    for (const auto& [model, policy] :
-         {std::pair{"Teacher", &config.teacher_cache}, std::pair{"Student", &config.student_cache}}) {
-        ImGui::TextUnformatted(model);
-        ImGui::SameLine(ImGui::GetCursorStartPos().x + column);
-        std::string what = policy->policy, all;
-        const nlohmann::json chosen = to_json(*policy);
-        for (const auto& [key, value] : chosen.items())
-            if (key != "policy") all += fmt::format("{}{} {}", all.empty() ? "" : ", ", key, value.dump());
-        if (policy->is_full()) all = "every position is attended";
-        if (const std::string whole = what + ": " + all;
-            !all.empty() && ImGui::CalcTextSize(whole.c_str()).x <= ImGui::GetContentRegionAvail().x)
-            what = whole;
-        ImGui::TextDisabled("%s", what.c_str());
-        ImGui::SetItemTooltip("%s", all.c_str());
-    }
+    m_caches.draw(ctx);
 }
 
 void PolicyPanel::draw_preset(UiContext& ctx, const RefreshPolicy& policy) {

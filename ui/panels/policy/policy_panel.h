@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/panels/panel.h"
+#include "ui/panels/policy/cache_section.h"
 #include "ui/panels/policy/find_threshold.h"
 #include "ui/scene/policy/trigger_results.h"
 #include "ui/scene/policy/trigger_state.h"
@@ -31,7 +32,6 @@ private:
     static void draw_combine(UiContext& ctx, const RefreshPolicy& policy);
     static void draw_action(UiContext& ctx, const RefreshPolicy& policy);
     static void draw_budget(UiContext& ctx, const RefreshPolicy& policy);
-    static void draw_cache_policy(const UiContext& ctx);
     // trigger_card.cpp
     void draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t index, const TriggerState& state);
     void draw_result(UiContext& ctx, size_t index, const Trigger& trigger);
@@ -41,6 +41,7 @@ private:
     std::unique_ptr<PathPicker> m_picker;
     bool m_saving = false;
     FindThreshold m_find;
+    CacheSection m_caches;
     /// By signal; of the steps that were there when it was counted.
     struct Counted {
         int64_t steps = -1;

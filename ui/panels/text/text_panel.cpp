@@ -1,5 +1,7 @@
 #include "ui/panels/text/text_panel.h"
 
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/marks/token_origins.h"
@@ -8,6 +10,7 @@
 #include "ui/scene/text/token_colours.h"
 #include "ui/widgets/offer_run.h"
 
+#include <fmt/format.h>
 #include <imgui.h>
 
 #include <algorithm>
@@ -26,6 +29,7 @@ void TextPanel::forget() {
     m_seen_selection.reset();
     m_was_live = true;
     m_origins.reset();
+    m_gone.reset();
     m_read = {};
 }
 
@@ -93,6 +97,7 @@ void TextPanel::draw(UiContext& ctx) {
         offer_run(ctx, "The text of a run appears here, every token coloured by a signal.");
         return;
     }
+    m_gone.update(*ctx.recording, std::clamp<int64_t>(ctx.shown_step(), 0, ctx.steps));
     draw_find(ctx);
     draw_attention_note(ctx);
     const float font = ImGui::GetTextLineHeight();
@@ -172,6 +177,20 @@ void TextPanel::follow_selection(UiContext& ctx, const Metrics& m, float prompt_
     m_was_live = ctx.live();
 }
 
+/// Pulls what is drawn there towards the ground.
+void TextPanel::dim(ImVec2 min, ImVec2 max) {
+    ImGui::GetWindowDrawList()->AddRectFilled(
+        min, max, with_alpha(ImGui::GetColorU32(ImGuiCol_WindowBg) | IM_COL32_A_MASK, 0.62F));
+}
+
+/// "held by no layer since step 12"; empty where some layer holds the position.
+std::string TextPanel::gone_text(int64_t position) const {
+    const auto step = m_gone.gone_at(position);
+    if (!step) return {};
+    return *step == 0 ? std::string("held by no layer since the prompt was read")
+                      : fmt::format("held by no layer since step {}", format_thousands(*step));
+}
+
 void TextPanel::draw_legend(UiContext& ctx) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float font = ImGui::GetTextLineHeight(),
@@ -197,6 +216,12 @@ void TextPanel::draw_legend(UiContext& ctx) {
         entry("teacher decode", swatch(ctx.theme.origin_prefill));
         return;
     }
+    if (m_gone.any())
+        entry("held by no layer", [&](ImVec2 a, ImVec2 b) {
+            const char* letters = "ab";
+            list->AddText({a.x, at.y}, ctx.theme.text, letters);
+            dim({a.x, at.y}, {b.x + 4, at.y + font});
+        });
     entry("teacher's token", [&](ImVec2 a, ImVec2 b) {
         list->AddRectFilled({a.x, a.y + 2}, {b.x, b.y}, ctx.theme.grid);
         list->AddRectFilled({a.x, a.y}, {b.x, a.y + 2}, ctx.theme.origin_prefill);

@@ -7,6 +7,7 @@
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/marks/token_origins.h"
 #include "ui/scene/series/series_set.h"
+#include "ui/scene/text/gone_tokens.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/text/token_colours.h"
@@ -46,6 +47,8 @@ private:
     void lay_out_anew(const UiContext& ctx, float width, float font);
     void follow_selection(UiContext& ctx, const Metrics& m, float prompt_height);
     void draw_legend(UiContext& ctx);
+    static void dim(ImVec2 min, ImVec2 max);
+    [[nodiscard]] std::string gone_text(int64_t position) const;
     void draw_compared(UiContext& ctx, const Metrics& m, float height, bool beside);
     [[nodiscard]] float value_of(const UiContext& ctx, int64_t token) const;
     [[nodiscard]] bool is_pending(const UiContext& ctx, int64_t token) const {
@@ -93,6 +96,7 @@ private:
     std::array<TokenColours::Entry, 2> m_verdict_colours{}; ///< no, yes
     ColourScale m_scale;
     TokenOrigins m_origins;
+    GoneTokens m_gone; ///< at the shown step: dimmed
     bool m_prompt_open = true, m_show_origin = false;
     std::optional<int64_t> m_seen_selection; ///< to notice a selection made elsewhere
     bool m_was_live = true, m_at_end = true;

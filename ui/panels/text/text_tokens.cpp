@@ -66,10 +66,13 @@ void TextPanel::draw_prompt_tokens(UiContext& ctx, const Metrics& m, float clip_
                 list->AddRectFilled({x, y}, {end, y + m.font}, colour.background, 2);
                 list->AddText({x, y}, mark ? ctx.theme.text_muted : colour.text, text.data(),
                               text.data() + text.size());
+                if (m_gone.gone_at(fragment.token)) dim({x, y}, {end, y + m.font});
                 continue;
             }
             list->AddText({origin.x + fragment.x, y}, with_alpha(ctx.theme.text_muted, mark ? 0.6F : 1.0F),
                           text.data(), text.data() + text.size());
+            if (m_gone.gone_at(fragment.token))
+                dim({origin.x + fragment.x, y}, {origin.x + fragment.x + fragment.width, y + pitch});
         }
     }
     ImGui::Dummy({1, static_cast<float>(lines) * pitch});
@@ -80,8 +83,10 @@ void TextPanel::draw_prompt_tokens(UiContext& ctx, const Metrics& m, float clip_
             m_prompt.token_at(static_cast<size_t>((mouse.y - origin.y) / pitch), mouse.x - origin.x);
         if (token >= 0) {
             const int32_t id = ctx.recording->info().prompt_ids[static_cast<size_t>(token)];
-            ImGui::SetTooltip("%s\nprompt token, position %d, id %d",
-                              token_label(ctx.recording->tokens(), id).c_str(), token, id);
+            const std::string gone = gone_text(token);
+            ImGui::SetTooltip("%s\nprompt token, position %d, id %d%s%s",
+                              token_label(ctx.recording->tokens(), id).c_str(), token, id,
+                              gone.empty() ? "" : "\n", gone.c_str());
         }
     }
 }
@@ -208,6 +213,8 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
         list->AddRectFilled({min.x, y}, {max.x, y + std::max(1.0F, m.font * 0.07F)}, underline);
     }
 
+    if (m_gone.gone_at(ctx.recording->prompt_length() + token - 1))
+        dim(min, {max.x, max.y + (underline ? token_underline : 0)});
     // Who made it: a line above the teacher's tokens; a double underline where a refresh drew the token again.
     if (producer_of(ctx, token) == Producer::teacher)
         list->AddRectFilled({min.x, min.y - 2}, {max.x, min.y}, ctx.theme.origin_prefill);

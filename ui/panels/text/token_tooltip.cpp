@@ -29,6 +29,8 @@ void TextPanel::token_tooltip(UiContext& ctx, int64_t token) {
                                    format_thousands(recording.prompt_length() + token - 1), id);
     if (is_pending(ctx, token)) line += ", not yet fed";
     ImGui::TextDisabled("%s", line.c_str());
+    if (const std::string gone = gone_text(recording.prompt_length() + token - 1); !gone.empty())
+        ImGui::TextDisabled("%s", gone.c_str());
     if (step >= 1) {
         ImGui::Spacing();
         draw_candidates(ctx, step, id);

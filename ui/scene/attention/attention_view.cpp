@@ -58,7 +58,8 @@ std::string AttentionColours::key() const {
     return key;
 }
 
-std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours) {
+std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours,
+                                  const UnreadMark* unread) {
     const auto layers = static_cast<int64_t>(heads.shape().layers.size());
     const auto columns_of_heads = static_cast<int64_t>(heads.shape().heads.size());
     const int64_t rows = heads.rows(), columns = heads.columns(), width = columns * columns_of_heads;
@@ -68,6 +69,8 @@ std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColo
         for (int64_t h = 0; h < columns_of_heads; ++h) {
             const auto layer = static_cast<size_t>(l), head = static_cast<size_t>(h);
             colours.colour(heads.cells(layer, head), colours.scale(layer, head), cell);
+            if (unread != nullptr)
+                mark_unread(unread->history, heads, layer, head, unread->prompt_length, unread->colour, cell);
             for (int64_t row = 0; row < rows; ++row)
                 std::copy_n(cell.begin() + row * columns, columns,
                             image.begin() + (l * rows + row) * width + h * columns);

@@ -2,6 +2,7 @@
 
 #include "engine/record/recording/recording.h"
 #include "ui/scene/attention/attention_map.h"
+#include "ui/scene/attention/read_history.h"
 #include "ui/scene/maps/colour_maps.h"
 
 #include <cstdint>
@@ -58,7 +59,14 @@ private:
 };
 
 /// All heads of a map as one image, [layers * rows][heads * columns] of cells, RGBA.
-[[nodiscard]] std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours);
+/// \param unread  null, or what was read: then cells of nothing but unread keys have this colour
+struct UnreadMark {
+    const ReadHistory& history;
+    int64_t prompt_length = 0;
+    uint32_t colour = 0;
+};
+[[nodiscard]] std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours,
+                                                const UnreadMark* unread = nullptr);
 
 /// Which part of a head's cells is the window itself: the recorded part ends inside the last block of queries and keys.
 /// Shares of the image's width and height.

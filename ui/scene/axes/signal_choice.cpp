@@ -1,6 +1,8 @@
 #include "ui/scene/axes/signal_choice.h"
 
 #include "engine/base/error.h"
+#include "engine/control/cache_choice.h"
+#include "engine/policies/cache_gate.h"
 #include "engine/signals/published.h"
 #include "engine/text/utf8.h"
 
@@ -126,6 +128,17 @@ void set_layers(SignalPlots& plots, const std::map<std::string, std::string>& la
     for (const auto& [name, text] : layers) {
         const auto pick = parse_layer_pick(text);
         if (is_signal_name(name) && pick) plots.choose(name).layers = *pick;
+    }
+}
+
+void show_gate_signals(SignalPlots& plots, const Recording& recording) {
+    const CacheGate* gate = find_cache_gate(deciding_cache(recording.info().config).policy);
+    if (gate == nullptr) return;
+    for (const std::string_view signal : {gate->signal, gate->decided}) {
+        if (plots.all().contains(signal)) continue;
+        PlotChoice& choice = plots.choose(signal);
+        choice.shown = true;
+        choice.layers.strip = signal == gate->decided;
     }
 }
 

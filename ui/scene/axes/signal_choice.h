@@ -36,6 +36,9 @@ private:
 
 /// As the window opens: the signals that the usual triggers look at, all axes linear.
 [[nodiscard]] SignalPlots first_signal_plots();
+/// The signals by which the run's cache policy decides, where nobody has chosen about them yet: the one that is compared as a curve,
+/// and where it decided as a strip of all layers (engine/policies/cache_gate.h).
+void show_gate_signals(SignalPlots& plots, const Recording& recording);
 /// Ids of the plotted signals in a run's table, in display order.
 [[nodiscard]] std::vector<size_t> plotted_signals(const SignalPlots& plots, std::span<const Signal> table);
 

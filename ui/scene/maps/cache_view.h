@@ -21,6 +21,7 @@ public:
     void show(DriftQuantity quantity);
 
     [[nodiscard]] const CacheColumns& columns() const { return m_columns; }
+    [[nodiscard]] const CacheState& cache() const { return m_cache; } ///< of the decoding model
     [[nodiscard]] const DriftColumns& drift() const { return m_drift; }
     [[nodiscard]] const std::vector<float>& ages() const { return m_ages; } ///< [length], steps
     [[nodiscard]] DriftQuantity quantity() const { return m_quantity; }

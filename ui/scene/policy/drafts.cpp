@@ -124,6 +124,55 @@ void Drafts::begin_frame(const EngineStatus& status) {
     // edit that was refused, or overtaken by a new run, must not stay hollow for ever.
     std::erase_if(m_sent, [&](const Sent& sent) { return sent.ticket <= status.answered; });
     rebuild_draft();
+    for (const CacheOwner owner :
+         {CacheOwner::teacher, CacheOwner::student}) // a run may have started with it
+        if (cache_waits(owner)) let_wait(owner, next_cache(owner));
+}
+
+const CachePolicyConfig& Drafts::next_cache(CacheOwner owner) const {
+    const auto& waiting = waiting_cache(owner);
+    if (waiting) return *waiting;
+    return owner == CacheOwner::teacher ? m_draft.teacher_cache : m_draft.student_cache;
+}
+
+void Drafts::let_wait(CacheOwner owner, const CachePolicyConfig& cache) {
+    const CachePolicyConfig now =
+        owner == CacheOwner::teacher ? m_draft.teacher_cache : m_draft.student_cache;
+    if (cache == now)
+        waiting_cache(owner).reset();
+    else
+        waiting_cache(owner) = CachePolicyConfig(cache);
+}
+
+void Drafts::set_next_cache(CacheOwner owner, const CachePolicyConfig& cache) {
+    const CachePolicyConfig before = next_cache(owner);
+    if (before == cache) return;
+    if (!m_edited.empty()) commit(m_edited);
+    let_wait(owner, cache);
+    Undo entry;
+    entry.cache = Undo::NextCache{owner, before, cache};
+    remember(std::move(entry));
+}
+
+RunConfig Drafts::next_run() const {
+    RunConfig run = m_draft;
+    run.teacher_cache = next_cache(CacheOwner::teacher);
+    run.student_cache = next_cache(CacheOwner::student);
+    return run;
+}
+
+/// A live parameter was edited: what waits for the next run has it as well, where it is the same method.
+void Drafts::follow_live(std::string_view key) {
+    for (const auto& [owner, prefix] : {std::pair{CacheOwner::teacher, std::string_view("teacher_cache.")},
+                                        std::pair{CacheOwner::student, std::string_view("student_cache.")}}) {
+        auto& waiting = waiting_cache(owner);
+        if (!waiting || !key.starts_with(prefix)) continue;
+        const CachePolicyConfig& now =
+            owner == CacheOwner::teacher ? m_draft.teacher_cache : m_draft.student_cache;
+        const auto value = now.values.find(key.substr(prefix.size()));
+        if (waiting->policy == now.policy && value != now.values.end())
+            waiting->values[value->first] = value->second;
+    }
 }
 
 void Drafts::rebuild_draft() {
@@ -227,6 +276,7 @@ void Drafts::send(EngineLink& engine, const std::string& key, const std::string&
     set_draft_value(checked, key, value); // throws before anything is sent
     if (parse_trigger_key(key)) return send_policy(engine, checked.policy);
     enqueue({key, value, {}, engine.send(command::SetParameter{key, value})});
+    follow_live(key);
 }
 
 void Drafts::send_policy(EngineLink& engine, const RefreshPolicy& policy) {
@@ -247,6 +297,18 @@ void Drafts::remember(Undo entry) {
 }
 
 std::string Drafts::label(const Undo& entry) {
+    if (entry.cache) {
+        const auto& [owner, from, to] = *entry.cache;
+        const char* whose = owner == CacheOwner::teacher ? "Teacher's" : "Student's";
+        if (from.policy != to.policy)
+            return fmt::format("{} cache policy {} -> {}", whose, from.policy, to.policy);
+        for (const auto& [key, value] : to.values)
+            if (const auto before = from.values.find(key);
+                before != from.values.end() && before->second != value)
+                return fmt::format("{} cache {} {} -> {}", whose, key, format_number(before->second),
+                                   format_number(value));
+        return fmt::format("{} cache policy", whose);
+    }
     if (entry.key.empty()) {
         const std::string &from = entry.policy_before.name, &to = entry.policy_after.name;
         if (from == to) return fmt::format("Change policy {}", from);
@@ -285,7 +347,9 @@ std::string Drafts::redo_label() const {
 void Drafts::move_in_history(EngineLink& engine, size_t index, bool back) {
     const Undo& entry = m_undo[index];
     try {
-        if (entry.key.empty()) {
+        if (entry.cache) {
+            let_wait(entry.cache->owner, back ? entry.cache->before : entry.cache->after);
+        } else if (entry.key.empty()) {
             send_policy(engine, back ? entry.policy_before : entry.policy_after);
         } else {
             send(engine, entry.key, back ? entry.before : entry.after);

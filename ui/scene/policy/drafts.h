@@ -10,6 +10,9 @@
 
 namespace refreshlab::ui {
 
+/// Whose cache policy.
+enum class CacheOwner : uint8_t { teacher, student };
+
 /// One owner per value: line, slider and typed entry edit the same draft of a parameter. A command carries it to the
 /// engine, which answers with the applied value (EngineStatus::applied). While the two differ, the value is "pending"
 /// and its tag is drawn hollow. One undo entry per drag. No ImGui in here; UI thread only.
@@ -55,6 +58,16 @@ public:
     /// The whole configuration as it will be once everything sent has been applied.
     [[nodiscard]] const RunConfig& config() const { return m_draft; }
 
+    // --- cache policies: what a method does not call live waits for the next run ---
+    /// As the next run would have it: what waits, else the draft.
+    [[nodiscard]] const CachePolicyConfig& next_cache(CacheOwner owner) const;
+    /// Something waits for the next run.
+    [[nodiscard]] bool cache_waits(CacheOwner owner) const { return waiting_cache(owner).has_value(); }
+    /// One undo entry; nothing waits any more where it equals the draft.
+    void set_next_cache(CacheOwner owner, const CachePolicyConfig& cache);
+    /// config() with all that waits.
+    [[nodiscard]] RunConfig next_run() const;
+
     [[nodiscard]] bool can_undo() const { return m_next_undo > 0; }
     [[nodiscard]] bool can_redo() const { return m_next_undo < m_undo.size(); }
     [[nodiscard]] std::string
@@ -69,6 +82,12 @@ private:
         std::string key; ///< "" = policy
         std::string before, after;
         RefreshPolicy policy_before, policy_after;
+        /// Of a cache policy of the next run.
+        struct NextCache {
+            CacheOwner owner = CacheOwner::student;
+            CachePolicyConfig before, after;
+        };
+        std::optional<NextCache> cache = {};
     };
     /// One edit that was sent and is not yet known to be applied.
     struct Sent {
@@ -81,12 +100,21 @@ private:
     void send_policy(EngineLink& engine, const RefreshPolicy& policy);
     void enqueue(Sent sent);
     void rebuild_draft();
+    [[nodiscard]] std::optional<CachePolicyConfig>& waiting_cache(CacheOwner owner) {
+        return owner == CacheOwner::teacher ? m_next_teacher : m_next_student;
+    }
+    [[nodiscard]] const std::optional<CachePolicyConfig>& waiting_cache(CacheOwner owner) const {
+        return owner == CacheOwner::teacher ? m_next_teacher : m_next_student;
+    }
+    void let_wait(CacheOwner owner, const CachePolicyConfig& cache);
+    void follow_live(std::string_view key);
     void remember(Undo entry);
     void move_in_history(EngineLink& engine, size_t entry, bool back);
     [[nodiscard]] static std::string label(const Undo& entry);
 
     RunConfig m_applied, m_draft;
-    std::vector<Sent> m_sent; ///< in the order of the engine's queue
+    std::optional<CachePolicyConfig> m_next_teacher, m_next_student; ///< where they differ from the draft
+    std::vector<Sent> m_sent;                                        ///< in the order of the engine's queue
     std::string m_edited, m_edited_before;
     RefreshPolicy m_edited_policy_before;
     std::vector<Undo> m_undo;

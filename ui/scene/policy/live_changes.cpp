@@ -1,6 +1,8 @@
 #include "ui/scene/policy/live_changes.h"
 
 #include "engine/base/error.h"
+#include "engine/control/cache_choice.h"
+#include "engine/policies/cache_gate.h"
 #include "ui/scene/policy/command_words.h"
 
 #include <algorithm>
@@ -40,11 +42,13 @@ void LiveChanges::update(const Recording& recording) {
         m_recording = &recording;
         m_config = recording.info().config;
         m_first = m_config.policy;
+        m_first_cache = deciding_cache(m_config);
     }
     const auto& log = recording.commands();
     for (const size_t n = log.size(); m_commands < n; ++m_commands) {
         apply(m_config, log[m_commands]);
-        m_changes.push_back({log[m_commands].step, command_words(log[m_commands]), m_config.policy});
+        m_changes.push_back({log[m_commands].step, command_words(log[m_commands]), m_config.policy,
+                             deciding_cache(m_config)});
     }
 }
 
@@ -52,6 +56,23 @@ const RefreshPolicy& LiveChanges::policy_at(int64_t t) const {
     const auto after = std::ranges::upper_bound(m_changes, t, {}, &Change::step);
     return after == m_changes.begin() ? m_first : std::prev(after)->policy;
 }
+
+const CachePolicyConfig& LiveChanges::cache_at(int64_t t) const {
+    const auto after = std::ranges::upper_bound(m_changes, t, {}, &Change::step);
+    return after == m_changes.begin() ? m_first_cache : std::prev(after)->cache;
+}
+
+namespace {
+
+/// The threshold of a cache policy that decides by this signal, in every layer.
+std::optional<double> gate_of(const CachePolicyConfig& cache, std::string_view signal, LayerPick layers) {
+    const CacheGate* gate = find_cache_gate(cache.policy);
+    if (gate == nullptr || gate->signal != signal || layers.strip) return std::nullopt;
+    const auto value = cache.values.find(gate->parameter);
+    return value == cache.values.end() ? std::nullopt : std::optional(value->second);
+}
+
+} // namespace
 
 std::vector<ThresholdSpan> threshold_stair(const LiveChanges& changes, int64_t steps, std::string_view signal,
                                            LayerPick layers) {
@@ -61,7 +82,9 @@ std::vector<ThresholdSpan> threshold_stair(const LiveChanges& changes, int64_t s
     const auto stand = [&](int64_t last) { // what was in force at [first, last]
         last = std::min(last, steps);
         if (last < first) return;
-        if (const auto value = threshold_of(changes.policy_at(first), signal, layers)) {
+        auto value = threshold_of(changes.policy_at(first), signal, layers);
+        if (!value) value = gate_of(changes.cache_at(first), signal, layers);
+        if (value) {
             if (!stair.empty() && stair.back().value == *value && stair.back().last + 1 == first)
                 stair.back().last = last;
             else

@@ -19,21 +19,24 @@ namespace refreshlab::ui {
 class LiveChanges {
 public:
     struct Change {
-        int64_t step;         ///< the first that felt it
-        std::string words;    ///< "entropy.threshold = 5.2"
-        RefreshPolicy policy; ///< in force from there on
+        int64_t step;            ///< the first that felt it
+        std::string words;       ///< "entropy.threshold = 5.2"
+        RefreshPolicy policy;    ///< in force from there on
+        CachePolicyConfig cache; ///< of the model that decodes, the same
     };
     void clear(); ///< before another recording is shown
     void update(const Recording& recording);
     [[nodiscard]] std::span<const Change> all() const { return m_changes; } ///< by step
     /// In force at step t.
     [[nodiscard]] const RefreshPolicy& policy_at(int64_t t) const;
+    [[nodiscard]] const CachePolicyConfig& cache_at(int64_t t) const;
 
 private:
     const Recording* m_recording = nullptr; ///< compared only
     size_t m_commands = 0;
     RunConfig m_config; ///< after the last command
     RefreshPolicy m_first;
+    CachePolicyConfig m_first_cache;
     std::vector<Change> m_changes;
 };
 

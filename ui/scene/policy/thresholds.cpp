@@ -1,7 +1,11 @@
 #include "ui/scene/policy/thresholds.h"
 
+#include "engine/control/cache_choice.h"
+#include "engine/policies/cache_gate.h"
 #include "engine/signals/registry.h"
 #include "ui/base/value_format.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -16,6 +20,27 @@ std::string_view threshold_parameter(std::string_view signal) {
     }
     return {};
 }
+
+namespace {
+
+/// The line of the cache policy that decides by this signal, if it is one.
+std::optional<ThresholdLine> cache_line(const Drafts& drafts, std::string_view signal) {
+    const CachePolicyConfig& cache = deciding_cache(drafts.config());
+    const CacheGate* gate = find_cache_gate(cache.policy);
+    if (gate == nullptr || gate->signal != signal) return std::nullopt;
+    ThresholdLine line;
+    line.trigger = ThresholdLine::of_cache;
+    line.key = fmt::format("{}_cache.{}", drafts.config().mode == Mode::teacher ? "teacher" : "student",
+                           gate->parameter);
+    line.value = drafts.number(line.key).value_or(0);
+    line.comparison = gate->comparison;
+    line.pending = drafts.pending(line.key);
+    for (const CacheParameter& parameter : find_cache_method(cache.policy)->parameters)
+        if (parameter.key == gate->parameter) line.fallback = parameter.fallback;
+    return line;
+}
+
+} // namespace
 
 std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_view signal) {
     std::vector<ThresholdLine> lines;
@@ -36,11 +61,14 @@ std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_vie
         line.layers = {.reduction = trigger.reduce, .layer = trigger.layer};
         lines.push_back(std::move(line));
     }
+    if (auto line = cache_line(drafts, signal)) lines.push_back(std::move(*line));
     return lines;
 }
 
 std::vector<ThresholdLine> lines_of_pick(std::vector<ThresholdLine> lines, const LayerPick& pick) {
-    std::erase_if(lines, [&](const ThresholdLine& line) { return line.layers != pick; });
+    std::erase_if(lines, [&](const ThresholdLine& line) {
+        return line.trigger == ThresholdLine::of_cache ? pick.strip : line.layers != pick;
+    });
     return lines;
 }
 

@@ -13,16 +13,20 @@
 
 namespace refreshlab::ui {
 
-/// A threshold line of one signal's plot: one trigger of the policy.
+/// A threshold line of one signal's plot: one trigger of the refresh policy, or a parameter of the cache policy that decides by
+/// this signal (engine/policies/cache_gate.h).
 struct ThresholdLine {
-    size_t trigger = 0; ///< index in the policy
+    static constexpr size_t of_cache = SIZE_MAX;
+    size_t trigger = 0; ///< index in the policy; of_cache
     std::string key;  ///< what Drafts edits: "entropy.threshold" where such a parameter exists and names this
                       ///< trigger, else trigger_key(index, "threshold")
     double value = 0; ///< the draft
     Comparison comparison = Comparison::above;
     bool enabled = true;
     bool pending = false; ///< sent and not yet applied
-    LayerPick layers;     ///< of a layered signal: the number of its layers that is compared
+    LayerPick
+        layers; ///< of a layered signal: the number of its layers that is compared; of a cache policy each by itself
+    double fallback = 0; ///< of a cache policy: the parameter's default
 };
 
 /// Lines of one signal, in policy order.

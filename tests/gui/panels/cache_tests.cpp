@@ -1,0 +1,199 @@
+// Cache policies in the window: chosen in Policy, dragged in Signals, seen in Cache, Attention and Text.
+#include "engine/policies/cache_policy_config.h"
+#include "engine/record/recording/cache_state.h"
+#include "engine/record/recording/recording.h"
+#include "tests/gui/robot.h"
+#include "ui/scene/maps/cache_cells.h"
+#include "ui/scene/runs/run_set.h"
+
+#include <imgui_internal.h>
+
+#include <cmath>
+#include <string>
+
+namespace refreshlab::gui {
+
+namespace {
+
+RunConfig with_cache(Robot& r, const char* policy,
+                     std::initializer_list<std::pair<const char*, double>> values) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("none");
+    run.student_cache = cache_policy_defaults(policy, "a test");
+    for (const auto& [key, value] : values)
+        run.student_cache.values[key] = value;
+    return run;
+}
+
+void choose_policy(Robot& r, const char* label) {
+    r.te->SetRef("//Policy");
+    r.te->ComboClick((std::string("student/##student cache/") + label).c_str());
+    r.te->SetRef("");
+    r.frames(2);
+}
+
+/// Types into the entry of a parameter, and leaves it.
+void type_value(Robot& r, const char* key, const char* text) {
+    r.te->ItemInputValue((std::string("//Policy/student/") + key + "/##entry").c_str(), text);
+    r.frames(3);
+}
+
+void chosen_for_the_next_run(Robot& r) {
+    r.start(r.config(), 12);
+    const auto& drafts = r.ctx().drafts;
+    choose_policy(r, "H2O");
+    GUI_CHECK(drafts.next_cache(ui::CacheOwner::student).policy == "h2o");
+    GUI_CHECK(r.status()->applied.student_cache.is_full()); // the present run goes on as it was
+    GUI_CHECK(r.shows("from the next run"));
+    // What cannot be is one line, and changes nothing.
+    const double before = drafts.next_cache(ui::CacheOwner::student).values.find("budget")->second;
+    for (const char* bad : {"0", "24.5", "100000", "many"}) {
+        type_value(r, "budget", bad);
+        GUI_CHECK(r.find("cache policy/fault"));
+        GUI_CHECK(drafts.next_cache(ui::CacheOwner::student).values.find("budget")->second == before);
+    }
+    type_value(r, "budget", "24");
+    GUI_CHECK(!r.find("cache policy/fault"));
+    GUI_CHECK(drafts.next_cache(ui::CacheOwner::student).values.find("budget")->second == 24);
+    GUI_CHECK(r.shows("H2O, budget 24"));
+    // It is one entry of the history.
+    r.act("edit.undo");
+    GUI_CHECK(drafts.next_cache(ui::CacheOwner::student).values.find("budget")->second == before);
+    r.act("edit.redo");
+    GUI_CHECK(drafts.next_cache(ui::CacheOwner::student).values.find("budget")->second == 24);
+    // One click: the same prompt with it, and the run before stays to be compared.
+    const auto first = r.recording();
+    r.act("run.with_cache_policy");
+    GUI_CHECK(r.until([&] { return r.recording() != first && r.recording()->steps() >= 12; }));
+    GUI_CHECK(r.recording()->info().config.student_cache.policy == "h2o");
+    GUI_CHECK(r.recording()->info().config.student_cache.values.find("budget")->second == 24);
+    GUI_CHECK(r.recording()->info().prompt_ids == first->info().prompt_ids);
+    r.frames(3);
+    GUI_CHECK(!drafts.cache_waits(ui::CacheOwner::student));
+    GUI_CHECK(!r.shows("from the next run"));
+    GUI_CHECK(r.ctx().runs.compared().size() == 1);
+    // Live parameters act at once.
+    type_value(r, "budget", "16");
+    GUI_CHECK(r.until([&] { return r.status()->applied.student_cache.values.find("budget")->second == 16; }));
+    GUI_CHECK(!drafts.cache_waits(ui::CacheOwner::student));
+}
+
+void refused_is_said(Robot& r) {
+    r.start(r.config(), 4);
+    choose_policy(r, "Oracle"); // it has to know the text
+    GUI_CHECK(r.find("cache policy/refusal"));
+    GUI_CHECK(r.shows("has to know the text"));
+    const auto button = r.te->ItemInfo("//Policy/Run this prompt with it");
+    GUI_CHECK((button.ItemFlags & ImGuiItemFlags_Disabled) != 0);
+    r.te->ItemClick("//Policy/Discard");
+    r.frames(2);
+    GUI_CHECK(!r.find("cache policy/refusal"));
+    GUI_CHECK(!r.ctx().drafts.cache_waits(ui::CacheOwner::student));
+}
+
+void similarity_is_dragged(Robot& r) {
+    const ui::SignalPlots before = r.ctx().plots;
+    r.start(with_cache(r, "refreshkv", {{"partial", 24}, {"check_every", 4}, {"similarity", 0.5}}), 30);
+    const std::string line = "signals/threshold/query_similarity";
+    GUI_CHECK(r.until([&] { return r.find("signals/plot/query_similarity") && r.find(line); }));
+    GUI_CHECK(r.find("signals/plot/full_step")); // a row a layer
+    GUI_CHECK(r.ctx().plots.of("full_step").layers.strip);
+    const auto plot = r.box("signals/plot/query_similarity"), at = r.box(line);
+    r.move(plot.x + plot.width * 0.6F, at.y + at.height / 2);
+    r.drag_by(0, -plot.height * 0.3F, 6);
+    r.te->MouseUp(0);
+    r.frames(3);
+    const auto applied = [&] { return r.status()->applied.student_cache.values.find("similarity")->second; };
+    GUI_CHECK(r.until([&] { return applied() > 0.5; }));
+    GUI_CHECK(r.ctx().drafts.number("student_cache.similarity") == applied());
+    GUI_CHECK(r.recording()->commands().size() > 0);
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return applied() == 0.5; }));
+    // A full step by hand: every layer, at the next step.
+    const size_t full = r.recording()->signal_id("full_step").value();
+    const int64_t next = r.recording()->steps() + 1;
+    GUI_CHECK(next % 4 != 0); // no check is due
+    r.act("run.full_step_now");
+    r.step(1);
+    for (const float value : r.recording()->layer_values(next, full))
+        GUI_CHECK(value == 1.0F);
+    r.ctx().plots = before;
+    r.frames(2);
+}
+
+void entries_are_seen(Robot& r) {
+    r.start(with_cache(r, "h2o", {{"budget", 24}}), 30);
+    const int64_t layers = r.recording()->info().layers;
+    r.move_away();
+    for (int64_t layer = 0; layer < layers; ++layer)
+        GUI_CHECK(r.ctx().landmarks.text("cache/held/" + std::to_string(layer)) == "24");
+    const std::string bytes = r.ctx().landmarks.text("cache/bytes");
+    GUI_CHECK(bytes.find("of a full cache") != std::string::npos);
+    // A click on the name of a layer shows its KV heads. Cells are told apart by colour and by words.
+    r.click(r.box("cache/rows"));
+    r.move_away();
+    const CacheState state = cache_state(*r.recording(), r.recording()->steps(), false);
+    const int64_t layer = layers / 2; // the click was in the middle of the names
+    const auto map = r.box("cache/map");
+    const Image seen = r.look();
+    const double column = static_cast<double>(map.width) / static_cast<double>(state.length()),
+                 row = static_cast<double>(map.height) / static_cast<double>(state.kv_heads());
+    const auto place = [&](int64_t position) {
+        return std::pair(static_cast<double>(map.x) + (static_cast<double>(position) + 0.5) * column,
+                         static_cast<double>(map.y) + row * 0.5);
+    };
+    std::optional<int64_t> read, gone; // away from the lines at the prompt's end and between rows
+    for (int64_t p = 2; p + 2 < r.recording()->prompt_length(); ++p) {
+        const ui::CacheCell cell = ui::cell_of(state.plane(layer, 0), p);
+        if (cell == ui::CacheCell::attended && !read) read = p;
+        if (cell == ui::CacheCell::evicted && !gone) gone = p;
+    }
+    GUI_CHECK(read && gone);
+    const auto [read_x, read_y] = place(*read);
+    const auto [gone_x, gone_y] = place(*gone);
+    GUI_CHECK(colour_distance(seen.at(read_x, read_y), seen.at(gone_x, gone_y)) > 100);
+    r.move(static_cast<float>(gone_x), static_cast<float>(gone_y));
+    GUI_CHECK(r.shows("KV head 0: evicted by H2O"));
+    r.move(static_cast<float>(read_x), static_cast<float>(read_y));
+    GUI_CHECK(r.shows("KV head 0: attended"));
+    r.click(r.box("cache/rows")); // and back
+    r.move_away();
+}
+
+void what_left_is_dimmed(Robot& r) {
+    // A window of 16 with 2 sinks: a token of the text leaves every layer at once.
+    r.start(with_cache(r, "streaming_llm", {{"budget", 16}}), 40);
+    const auto token = r.box("text/token/3");
+    r.move(token.x + token.width / 2, token.y + token.height / 2);
+    GUI_CHECK(r.shows("held by no layer since step"));
+    const auto newest = r.box("text/token/38");
+    r.move(newest.x + newest.width / 2, newest.y + newest.height / 2);
+    GUI_CHECK(!r.shows("held by no layer since"));
+    // Attention says of such a key that it was not read, which a weight of 0 would not.
+    r.move_away();
+    GUI_CHECK(r.find("attention/not read"));
+    const auto map = r.box("attention/head");
+    const auto keys = static_cast<float>(r.recording()->prompt_length() + 40);
+    const float x = map.x + map.width * (static_cast<float>(r.recording()->prompt_length()) * 0.5F / keys);
+    r.move(x, map.y + map.height - 2);
+    GUI_CHECK(r.shows("Not read: evicted after the prompt"));
+    r.move_away();
+}
+
+} // namespace
+
+std::vector<Case> cache_policy_cases() {
+    return {
+        {"policy", "PO7 a cache policy is chosen for the next run, and the same prompt is run with it",
+         chosen_for_the_next_run},
+        {"policy", "PO7 a cache policy that cannot act says so in one line", refused_is_said},
+        {"signals",
+         "SG19 the similarity of RefreshKV is dragged, its full steps are a strip, and one is asked for",
+         similarity_is_dragged},
+        {"cache", "CA1 CA3 entries by layer and KV head, what is held, and who evicted", entries_are_seen},
+        {"text", "TX8 AT9 what no layer holds is dimmed, and what was not read is no zero",
+         what_left_is_dimmed},
+    };
+}
+
+} // namespace refreshlab::gui

@@ -1,0 +1,156 @@
+#include "tests/ui/maps/heatmap_recording.h"
+#include "ui/scene/attention/read_history.h"
+#include "ui/scene/maps/cache_cells.h"
+#include "ui/scene/text/gone_tokens.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using namespace refreshlab::test;
+
+namespace {
+
+CacheEvent event(int64_t step, CacheChange change, int32_t layer, int32_t kv_head,
+                 std::vector<PositionRange> positions) {
+    CacheEvent e;
+    e.step = step;
+    e.change = change;
+    e.layer = layer;
+    e.kv_head = kv_head;
+    e.positions = std::move(positions);
+    if (change == CacheChange::appended) e.origin = Origin::student;
+    return e;
+}
+
+/// Two layers with two KV heads, a prompt of 4 and three steps. Layer 0 evicts position 0 after the prompt, KV head 1 of layer 1 at
+/// step 2; position 1 is merged away everywhere at step 1; layer 1 does not read position 2 at step 2, and reads it again at 3.
+std::shared_ptr<Recording> evicting_run() {
+    RunInfo info;
+    info.id = "00000000000000ab";
+    info.config.mode = Mode::student;
+    info.config.student_cache = cache_policy_defaults("h2o", "a test");
+    info.prompt_ids.assign(4, 1);
+    info.first_token = 2;
+    info.layers = 2;
+    info.heads = 4;
+    info.kv_heads = 2;
+    info.head_dim = 8;
+    info.dtype = "f32";
+    auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    const auto add = [&](CacheEvent e) { recording->add_cache_event(std::move(e)); };
+    CacheEvent prompt = event(0, CacheChange::appended, -1, -1, {{0, 4}});
+    prompt.bytes = {4 * 128};
+    add(prompt);
+    add(event(0, CacheChange::evicted, 0, -1, {{0, 1}}));
+    for (int64_t step = 1; step <= 3; ++step) {
+        add(event(step, CacheChange::appended, -1, -1, {{3 + step, 1}}));
+        if (step == 1) add(event(1, CacheChange::merged, -1, -1, {{1, 1}}));
+        if (step == 2) {
+            add(event(2, CacheChange::evicted, 1, 1, {{0, 1}}));
+            add(event(2, CacheChange::kept, 1, -1, {{2, 1}}));
+        }
+        if (step == 3) add(event(3, CacheChange::attended, 1, -1, {{2, 1}}));
+        append_step(*recording);
+    }
+    return recording;
+}
+
+} // namespace
+
+TEST_CASE("cells say what became of an entry, row by row and head by head", "[ui][cache]") {
+    const auto recording = evicting_run();
+    const CacheState two = cache_state(*recording, 2, false);
+    const CellPalette palette{0xFF000010U, 0xFF000020U, 0xFF000030U, 0xFF000040U, 0xFF000050U, 0U};
+    const auto rgba = colour_cells(two, {}, 1, palette);
+    REQUIRE(rgba.size() == 2 * 6);
+    CHECK(rgba[0] == 0xFF000050U);     // layer 0 has let go of position 0 in both heads
+    CHECK(rgba[1] == 0xFF000040U);     // merged
+    CHECK(rgba[6] == 0xFF000030U);     // one head reads it, one has evicted it: the colour between
+    CHECK(rgba[6 + 2] == 0xFF000020U); // held, and not read
+    const auto heads = colour_cells(two, {1}, 1, palette);
+    CHECK(heads[0] == 0xFF000010U);
+    CHECK(heads[6] == 0xFF000050U);
+    // Three positions in one: their mean.
+    CHECK(colour_cells(two, {0}, 3, palette)[0] == (0xFF000000U | ((0x50U + 0x40U + 0x10U + 1) / 3)));
+    const auto counts = count_rows(two, {});
+    CHECK(counts[0].held == 4);
+    CHECK(counts[1].held == 4.5);
+    CHECK(counts[1].attended == 3.5);
+    const auto present = cells_present(two);
+    CHECK(present[static_cast<size_t>(CacheCell::merged)]);
+    CHECK_FALSE(present[static_cast<size_t>(CacheCell::encoded)]);
+    CHECK(cell_text(two, {}, 0, 0, "H2O") == "\nLayer 0: evicted by H2O after the prompt");
+    CHECK(cell_text(two, {1}, 1, 0, "H2O") == "\nLayer 1, KV head 1: evicted by H2O at step 2");
+    CHECK(cell_text(two, {}, 1, 2, "H2O") == "\nLayer 1: held, not read since step 2");
+    CHECK(cell_text(two, {}, 1, 0, "H2O").find("KV head 0: attended") != std::string::npos);
+}
+
+TEST_CASE("the meter counts entries and their index against a full cache", "[ui][cache]") {
+    const auto recording = evicting_run();
+    const CacheMeter meter = cache_meter(*recording, cache_state(*recording, 2, false));
+    CHECK(meter.entries == (4 + 4.5) / 2);
+    CHECK(meter.full_bytes ==
+          int64_t{6} * 2 * 2 * 2 * 8 * 4); // positions, K and V, layers, KV heads, channels, fp32
+    CHECK(meter.index_bytes == 17 * 16);
+    CHECK(meter_text(meter).find("of a full cache; index") != std::string::npos);
+}
+
+TEST_CASE("a token is gone when the last layer has given it up", "[ui][cache][text]") {
+    const auto recording = evicting_run();
+    GoneTokens gone;
+    gone.update(*recording, 0);
+    CHECK_FALSE(gone.any());
+    gone.update(*recording, 1);
+    CHECK(gone.gone_at(1) == 1);
+    CHECK_FALSE(gone.gone_at(0)); // layer 1 still holds it
+    gone.update(*recording, 3);
+    CHECK_FALSE(gone.gone_at(0)); // so does one of its heads
+    CHECK_FALSE(gone.gone_at(6));
+    CHECK_FALSE(gone.gone_at(99));
+    gone.update(*recording, 0); // back
+    CHECK_FALSE(gone.any());
+}
+
+TEST_CASE("what was not read is known at every step, and marked where its weight is nothing",
+          "[ui][attention]") {
+    const auto recording = evicting_run();
+    ReadHistory history;
+    CHECK(history.all_read());
+    history.update(*recording);
+    CHECK_FALSE(history.all_read());
+    CHECK(history.kv_head_of(3) == 1);
+    CHECK(history.why_unread(1, 0, 2, 1).empty());
+    CHECK(history.why_unread(1, 0, 2, 2) == "held, but not read");
+    CHECK(history.why_unread(1, 0, 2, 3).empty());
+    CHECK(history.why_unread(0, 0, 0, 1) == "evicted after the prompt");
+    CHECK(history.why_unread(1, 1, 0, 3) == "evicted at step 2");
+    CHECK(history.why_unread(1, 0, 0, 3).empty());
+    CHECK(history.why_unread(0, 1, 1, 2) == "merged into others at step 1");
+    std::vector<uint8_t> unread(3);
+    history.unread_steps(1, 0, 2, 1, unread);
+    CHECK(unread == std::vector<uint8_t>{0, 1, 0});
+
+    // Rows of steps 1 to 3 in layer 1: a weight of nothing on position 2 at every step.
+    for (int64_t step = 1; step <= 3; ++step) {
+        AttentionRows rows;
+        rows.position = 3 + step;
+        rows.step = step;
+        rows.heads = 4;
+        rows.keys = 4 + step;
+        rows.layers = {0, 1};
+        rows.weights.assign(static_cast<size_t>(2 * 4 * rows.keys), float_to_half(0.25F));
+        for (size_t head = 0; head < 8; ++head)
+            rows.weights[head * static_cast<size_t>(rows.keys) + 2] = 0;
+        recording->add_attention(std::make_shared<const AttentionRows>(rows));
+    }
+    AttentionMap map;
+    map.update(*recording, {AttentionOf::student, {4, 6}, {1}, {0}, 64, 64});
+    REQUIRE(map.columns() == 7);
+    std::vector<uint32_t> colours(map.cells(0, 0).size(), 1);
+    mark_unread(history, map, 0, 0, 4, 7, colours);
+    CHECK(colours[2] == 1);     // read, with no weight
+    CHECK(colours[7 + 2] == 7); // not read
+    CHECK(colours[14 + 2] == 1);
+    CHECK(colours[7 + 1] == 1); // merged away at step 1, but its weight says that it was read
+}

@@ -1,0 +1,205 @@
+#include "ui/scene/maps/cache_cells.h"
+
+#include "engine/control/cache_choice.h"
+#include "ui/base/format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace refreshlab::ui {
+
+namespace {
+
+/// Sums of red, green, blue and opacity.
+struct Mixed {
+    std::array<uint32_t, 4> sum{};
+    uint32_t n = 0;
+    void add(uint32_t colour) {
+        for (size_t i = 0; i < 4; ++i)
+            sum[i] += (colour >> (8 * i)) & 0xFFU;
+        ++n;
+    }
+    [[nodiscard]] uint32_t mean() const {
+        uint32_t colour = 0;
+        for (size_t i = 0; n > 0 && i < 4; ++i)
+            colour |= ((sum[i] + n / 2) / n) << (8 * i);
+        return colour;
+    }
+};
+
+/// The planes of a row.
+std::vector<const CacheState::Plane*> planes_of(const CacheState& cache, const CacheRows& rows, int64_t row) {
+    std::vector<const CacheState::Plane*> planes;
+    if (rows.layer) return {&cache.plane(*rows.layer, row)};
+    for (int64_t head = 0; head < cache.kv_heads(); ++head)
+        planes.push_back(&cache.plane(row, head));
+    return planes;
+}
+
+bool is_held(CacheCell cell) {
+    return cell == CacheCell::attended || cell == CacheCell::held || cell == CacheCell::encoded;
+}
+
+std::string one_cell(const CacheState::Plane& plane, int64_t position, const std::string& method) {
+    const CacheCell cell = cell_of(plane, position);
+    const int32_t since = plane.since[static_cast<size_t>(position)];
+    const std::string when = since == 0 ? std::string("after the prompt") : fmt::format("at step {}", since);
+    switch (cell) {
+    case CacheCell::evicted:
+        return fmt::format("evicted by {} {}", method, when);
+    case CacheCell::merged:
+        return fmt::format("merged into others by {} {}", method, when);
+    case CacheCell::held:
+        return fmt::format("held, not read since step {}", since);
+    default:
+        return cell_label(cell);
+    }
+}
+
+} // namespace
+
+const char* cell_label(CacheCell cell) {
+    switch (cell) {
+    case CacheCell::attended:
+        return "attended";
+    case CacheCell::held:
+        return "held, not read";
+    case CacheCell::encoded:
+        return "quantised";
+    case CacheCell::merged:
+        return "merged";
+    case CacheCell::evicted:
+        return "evicted";
+    case CacheCell::none:
+        break;
+    }
+    return "empty";
+}
+
+CacheCell cell_of(const CacheState::Plane& plane, int64_t position) {
+    const auto p = static_cast<size_t>(position);
+    switch (plane.state[p]) {
+    case EntryState::attended:
+        return plane.encoded[p] != 0 ? CacheCell::encoded : CacheCell::attended;
+    case EntryState::kept:
+        return CacheCell::held;
+    case EntryState::evicted:
+        return CacheCell::evicted;
+    case EntryState::merged:
+        return CacheCell::merged;
+    case EntryState::none:
+        break;
+    }
+    return CacheCell::none;
+}
+
+std::vector<uint32_t> colour_cells(const CacheState& cache, const CacheRows& rows, int64_t factor,
+                                   const CellPalette& palette) {
+    const int64_t length = cache.length(), texels = (length + factor - 1) / factor;
+    std::vector<uint32_t> rgba;
+    std::map<std::vector<const CacheState::Plane*>, int64_t> done; // rows of the same planes look alike
+    for (int64_t row = 0; row < rows.count(cache); ++row) {
+        auto planes = planes_of(cache, rows, row);
+        std::ranges::sort(planes);
+        if (const auto same = done.find(planes); same != done.end()) {
+            const std::vector<uint32_t> line(rgba.begin() + same->second * texels,
+                                             rgba.begin() + (same->second + 1) * texels);
+            rgba.insert(rgba.end(), line.begin(), line.end());
+            continue;
+        }
+        for (int64_t first = 0; first < length; first += factor) {
+            Mixed mixed;
+            for (int64_t p = first; p < std::min(length, first + factor); ++p)
+                for (const CacheState::Plane* plane : planes)
+                    mixed.add(palette[static_cast<size_t>(cell_of(*plane, p))]);
+            rgba.push_back(mixed.mean());
+        }
+        done.emplace(std::move(planes), row);
+    }
+    return rgba;
+}
+
+std::vector<RowCount> count_rows(const CacheState& cache, const CacheRows& rows) {
+    std::vector<RowCount> counts;
+    for (int64_t row = 0; row < rows.count(cache); ++row) {
+        const auto planes = planes_of(cache, rows, row);
+        RowCount& count = counts.emplace_back();
+        for (const CacheState::Plane* plane : planes) {
+            for (int64_t p = 0; p < cache.length(); ++p) {
+                const CacheCell cell = cell_of(*plane, p);
+                count.held += is_held(cell) ? 1 : 0;
+                count.attended += is_held(cell) && cell != CacheCell::held ? 1 : 0;
+            }
+        }
+        count.held /= static_cast<double>(planes.size());
+        count.attended /= static_cast<double>(planes.size());
+    }
+    return counts;
+}
+
+std::array<bool, num_cache_cells> cells_present(const CacheState& cache) {
+    std::array<bool, num_cache_cells> present{};
+    for (int64_t layer = 0; layer < cache.layers(); ++layer)
+        for (int64_t head = 0; head < cache.kv_heads(); ++head)
+            for (int64_t p = 0; p < cache.length(); ++p)
+                present[static_cast<size_t>(cell_of(cache.plane(layer, head), p))] = true;
+    return present;
+}
+
+CacheMeter cache_meter(const Recording& recording, const CacheState& cache) {
+    CacheMeter meter;
+    for (const RowCount& row : count_rows(cache, {}))
+        meter.entries += row.held / static_cast<double>(cache.layers());
+    const RunInfo& info = recording.info();
+    const int64_t width = info.dtype == "f32" ? 4 : 2;
+    meter.full_bytes = cache.length() * 2 * info.layers * info.kv_heads * info.head_dim * width;
+    const bool told = std::ranges::none_of(cache.bytes(), [](int64_t bytes) { return bytes < 0; });
+    for (const int64_t bytes : cache.bytes())
+        if (told) meter.held_bytes += bytes;
+    if (!told) meter.held_bytes = meter.full_bytes;
+    const CachePolicyConfig& policy = deciding_cache(info.config);
+    if (policy.is_full() || find_cache_method(policy.policy) == nullptr) return meter;
+    PolicyContext context; // what a method needs of a cache is its own
+    context.layers = context.heads = context.kv_heads = context.prompt_length = 1;
+    context.head_dim = 2;
+    context.rope_frequencies = {1};
+    const PolicyNeeds needs = make_cache_policy(policy, context)->needs();
+    if (!needs.edits) return meter; // dense: an entry stands at its position
+    const double all = meter.entries * static_cast<double>(cache.layers() * cache.kv_heads());
+    meter.index_bytes = static_cast<int64_t>(all + 0.5) * (needs.encodes ? 24 : 16);
+    return meter;
+}
+
+std::string meter_text(const CacheMeter& meter, bool brief) {
+    const double share = meter.full_bytes > 0 ? 100.0 * static_cast<double>(meter.held_bytes) /
+                                                    static_cast<double>(meter.full_bytes)
+                                              : 100.0;
+    if (brief)
+        return fmt::format("{} of {}, {} %", format_bytes(meter.held_bytes), format_bytes(meter.full_bytes),
+                           format_number(share));
+    std::string text = fmt::format("{}, {} % of the {} of a full cache", format_bytes(meter.held_bytes),
+                                   format_number(share), format_bytes(meter.full_bytes));
+    if (meter.index_bytes > 0) text += fmt::format("; index {}", format_bytes(meter.index_bytes));
+    return text;
+}
+
+std::string cell_text(const CacheState& cache, const CacheRows& rows, int64_t row, int64_t position,
+                      const std::string& method) {
+    const auto planes = planes_of(cache, rows, row);
+    const std::string first = one_cell(*planes[0], position, method);
+    const bool alike = std::ranges::all_of(
+        planes, [&](const CacheState::Plane* plane) { return one_cell(*plane, position, method) == first; });
+    if (rows.layer) return fmt::format("\nLayer {}, KV head {}: {}", *rows.layer, row, first);
+    if (alike) return fmt::format("\nLayer {}: {}", row, first);
+    std::string text = fmt::format("\nLayer {}:", row);
+    constexpr size_t most = 6; // lines of a tooltip
+    for (size_t head = 0; head < std::min(most, planes.size()); ++head)
+        text += fmt::format("\n    KV head {}: {}", head, one_cell(*planes[head], position, method));
+    if (planes.size() > most) text += fmt::format("\n    and {} KV heads more", planes.size() - most);
+    return text;
+}
+
+} // namespace refreshlab::ui

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "engine/record/recording/cache_state.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// What has become of an entry of one layer and KV head.
+enum class CacheCell : uint8_t {
+    attended, ///< attention reads it
+    held,     ///< stored, and not read
+    encoded,  ///< read, and stored in a shorter form
+    merged,   ///< gone as an entry of its own: others hold it
+    evicted,  ///< gone
+    none,     ///< the cache has not got that far
+};
+inline constexpr size_t num_cache_cells = 6;
+/// A colour for each.
+using CellPalette = std::array<uint32_t, num_cache_cells>;
+[[nodiscard]] const char* cell_label(CacheCell cell); ///< "attended", "held, not read", "quantised", ...
+
+[[nodiscard]] CacheCell cell_of(const CacheState::Plane& plane, int64_t position);
+
+/// Rows of the map: all layers, or the KV heads of one.
+struct CacheRows {
+    std::optional<int64_t> layer; ///< nothing: all layers
+    [[nodiscard]] int64_t count(const CacheState& cache) const {
+        return layer ? cache.kv_heads() : cache.layers();
+    }
+    friend bool operator==(const CacheRows&, const CacheRows&) = default;
+};
+
+/// RGBA of the cells, [rows][ceil(length / factor)]: the mean colour of the KV heads and positions that share one.
+/// Cost: layers x KV heads x positions, of planes that layers share once.
+[[nodiscard]] std::vector<uint32_t> colour_cells(const CacheState& cache, const CacheRows& rows,
+                                                 int64_t factor, const CellPalette& palette);
+
+/// Entries of a row, means over its KV heads.
+struct RowCount {
+    double attended = 0, held = 0; ///< held: attended ones as well
+};
+[[nodiscard]] std::vector<RowCount> count_rows(const CacheState& cache, const CacheRows& rows);
+
+/// Which of the states are there, for a legend.
+[[nodiscard]] std::array<bool, num_cache_cells> cells_present(const CacheState& cache);
+
+/// What the cache takes.
+struct CacheMeter {
+    int64_t held_bytes = 0;  ///< keys and values as they are stored, scales and the like among them
+    int64_t index_bytes = 0; ///< positions and places of the entries
+    int64_t full_bytes = 0;  ///< of a cache that keeps every entry as it was written
+    double entries = 0;      ///< held, mean over layers and KV heads
+};
+/// Of the model that decodes. \param cache  its state
+[[nodiscard]] CacheMeter cache_meter(const Recording& recording, const CacheState& cache);
+/// "1.2 MB, 24 % of the 5.1 MB of a full cache; index 34 kB", or with fewer words "1.2 MB of 5.1 MB, 24 %".
+[[nodiscard]] std::string meter_text(const CacheMeter& meter, bool brief = false);
+
+/// What is known of one entry: lines of a tooltip. \param method  who evicts: "H2O"
+[[nodiscard]] std::string cell_text(const CacheState& cache, const CacheRows& rows, int64_t row,
+                                    int64_t position, const std::string& method);
+
+} // namespace refreshlab::ui

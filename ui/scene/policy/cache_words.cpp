@@ -1,0 +1,98 @@
+#include "ui/scene/policy/cache_words.h"
+
+#include "engine/base/error.h"
+#include "engine/control/parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace refreshlab::ui {
+
+const CachePolicyConfig& cache_of(const RunConfig& config, CacheOwner owner) {
+    return owner == CacheOwner::teacher ? config.teacher_cache : config.student_cache;
+}
+CachePolicyConfig& cache_of(RunConfig& config, CacheOwner owner) {
+    return owner == CacheOwner::teacher ? config.teacher_cache : config.student_cache;
+}
+std::string cache_prefix(CacheOwner owner) {
+    return owner == CacheOwner::teacher ? "teacher_cache." : "student_cache.";
+}
+
+std::string cache_label(const CachePolicyConfig& cache) {
+    const CacheMethod* method = find_cache_method(cache.policy);
+    return method ? std::string(method->label) : cache.policy;
+}
+
+std::string value_text(const CacheParameter& parameter, double value) {
+    using Kind = CacheParameter::Kind;
+    if (parameter.kind == Kind::choice) return std::string(parameter.choices[static_cast<size_t>(value)]);
+    if (parameter.kind == Kind::boolean) return value != 0 ? "true" : "false";
+    return fmt::format("{}", value);
+}
+
+std::string cache_words(const CachePolicyConfig& cache) {
+    const CacheMethod* method = find_cache_method(cache.policy);
+    std::string words = cache_label(cache);
+    if (method == nullptr) return words;
+    for (const CacheParameter& parameter : method->parameters) {
+        const auto value = cache.values.find(parameter.key);
+        // A budget says the most: it is told in any case.
+        const bool says =
+            parameter.key == "budget" || (value != cache.values.end() && value->second != parameter.fallback);
+        if (value != cache.values.end() && says)
+            words += fmt::format(", {} {}", parameter.key, value_text(parameter, value->second));
+    }
+    return words;
+}
+
+bool is_modified(const CachePolicyConfig& cache) {
+    const CacheMethod* method = find_cache_method(cache.policy);
+    return method && std::ranges::any_of(method->parameters, [&](const CacheParameter& parameter) {
+               const auto value = cache.values.find(parameter.key);
+               return value != cache.values.end() && value->second != parameter.fallback;
+           });
+}
+
+std::string why_no_cache_policy(Mode mode, CacheOwner owner) {
+    if (deciding_owner(mode) == owner) return {};
+    if (mode == Mode::overfill) return "hands its entries over, and keeps all";
+    return "has no part in this mode";
+}
+
+CachePolicyConfig with_value(const RunConfig& config, CacheOwner owner, std::string_view key,
+                             std::string_view text, int64_t context) {
+    RunConfig changed = config;
+    set_parameter(changed, cache_prefix(owner) + std::string(key), text);
+    const CachePolicyConfig& cache = cache_of(changed, owner);
+    check_cache_policy(cache, context > 0 ? context : std::numeric_limits<int64_t>::max(),
+                       owner == CacheOwner::teacher ? "the teacher's cache policy"
+                                                    : "the student's cache policy");
+    return cache;
+}
+
+CacheFacts cache_facts(const RunConfig& config, const EngineStatus& status) {
+    CacheFacts facts;
+    facts.given = config.reads_given();
+    const bool loaded =
+        config.teacher_dir == status.applied.teacher_dir && config.student_dir == status.applied.student_dir;
+    if (!loaded) return facts;
+    for (const ModelSummary* model : {&status.teacher, &status.student})
+        if (model->max_position > 0)
+            facts.context =
+                facts.context > 0 ? std::min(facts.context, model->max_position) : model->max_position;
+    if (status.rebuild_mode) facts.geometry_difference = "the run is in rebuild mode";
+    return facts;
+}
+
+std::string cache_refusal(const RunConfig& config, const CacheFacts& facts) {
+    try {
+        check_cache_choice(config, facts);
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return {};
+}
+
+} // namespace refreshlab::ui
