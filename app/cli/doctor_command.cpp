@@ -138,9 +138,12 @@ void check_memory(Report& report, const std::string& teacher, const std::string&
     RunConfig run;
     run.teacher_dir = teacher;
     run.student_dir = student;
-    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    int64_t in_bf16 = 0;
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::native}) {
         run.dtype = dtype;
         for (const MemoryEstimate& memory : memory_of_run(run, {})) {
+            if (dtype == Dtype::native && memory.weights == in_bf16) continue; // no file with such blocks
+            in_bf16 = memory.weights;
             const std::string text = fmt::format("{}, whole context, {}", to_string(dtype), memory.line());
             if (memory.fits())
                 report.good("memory", text);

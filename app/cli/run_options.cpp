@@ -171,7 +171,10 @@ void RunOptions::add_to(CLI::App& command) {
         ->type_name("DEVICE");
     command.add_option("--student-device", m_student_device, "Device of the student, if another")
         ->type_name("DEVICE");
-    command.add_option("--dtype", m_dtype, "Weights and caches: f32 (the default), bf16, f16")
+    command
+        .add_option("--dtype", m_dtype,
+                    "Weights and caches: f32 (the default), bf16, f16, or native: the blocks of a GGUF file "
+                    "as they are")
         ->type_name("DTYPE");
     command
         .add_option("--threads", m_threads,
@@ -235,7 +238,8 @@ RunConfig RunOptions::config(RunConfig base) const {
     if (m_raw_prompt) config.raw_prompt = true;
     if (!m_mode.empty())
         config.mode = named("--mode", m_mode, {Mode::teacher, Mode::student, Mode::overfill});
-    if (!m_dtype.empty()) config.dtype = named("--dtype", m_dtype, {Dtype::f32, Dtype::bf16, Dtype::f16});
+    if (!m_dtype.empty())
+        config.dtype = named("--dtype", m_dtype, {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::native});
     if (m_threads > 0) config.threads = m_threads;
     note_threads(m_threads);
     if (m_ignore_stop) config.ignore_stop = true;

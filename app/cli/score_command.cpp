@@ -108,6 +108,7 @@ public:
         if (!m_tokens || m_tokens->folder() != dir) m_tokens.emplace(dir);
         m_tokens->require_same(recording); // before a weight is read
         if (m_model && m_dir == dir && m_model->dtype() == scalar_type(recorded.dtype) &&
+            m_model->keeps_blocks() == (recorded.dtype == Dtype::native) &&
             m_model->config().vocab_size == run.vocab_size)
             return *m_model;
         const std::string device = !options.device.empty()            ? options.device
@@ -115,7 +116,8 @@ public:
                                                                       : recorded.device;
         const kernels::ExecutionScope scope(*execution);
         const kernels::LibtorchThreads converting;
-        auto model = LlamaModel::load(dir, resolve_device(device), scalar_type(recorded.dtype));
+        auto model = LlamaModel::load(dir, resolve_device(device), scalar_type(recorded.dtype), {},
+                                      recorded.dtype == Dtype::native);
         if (model->config().vocab_size < run.vocab_size) {
             throw Error("scoring", options.trace,
                         fmt::format("the run's vocabulary has {} tokens, the teacher's {}", run.vocab_size,

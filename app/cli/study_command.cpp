@@ -53,10 +53,10 @@ private:
 };
 
 Dtype dtype_of(const std::string& name) {
-    for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::native}) {
         if (to_string(dtype) == name) return dtype;
     }
-    throw Error("reading", "--dtype", "'" + name + "' is not one of f32, bf16, f16");
+    throw Error("reading", "--dtype", "'" + name + "' is not one of f32, bf16, f16, native");
 }
 
 /// Before minutes of work: a folder that cannot be made is known at once.
@@ -145,7 +145,8 @@ void add_model_options(CLI::App& command, Options& options, const char* parts) {
         ->type_name("MODEL");
     command.add_option("--device", options.device, "Device of both models: auto, cpu, cuda, cuda:N")
         ->type_name("DEVICE");
-    command.add_option("--dtype", options.dtype, "Weights and caches: f32, bf16, f16")->type_name("DTYPE");
+    command.add_option("--dtype", options.dtype, "Weights and caches: f32, bf16, f16, native")
+        ->type_name("DTYPE");
     command
         .add_option("--kernels", options.kernels,
                     "CPU code of the kernels: auto (the default), portable, avx2, avx512, reference")

@@ -13,7 +13,7 @@ namespace refreshlab {
 namespace {
 
 constexpr std::array<std::string_view, 3> mode_names = {"teacher", "student", "overfill"};
-constexpr std::array<std::string_view, 3> dtype_names = {"f32", "bf16", "f16"};
+constexpr std::array<std::string_view, 4> dtype_names = {"f32", "bf16", "f16", "native"};
 constexpr std::array<std::string_view, 5> kernel_set_names = {"auto", "portable", "avx2", "avx512",
                                                               "reference"};
 

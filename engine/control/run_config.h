@@ -23,7 +23,12 @@ inline constexpr int64_t max_capture_layers = 4096;         ///< of CaptureConfi
 inline constexpr int64_t max_attention_megabytes = 1 << 20; ///< of CaptureConfig
 inline constexpr size_t max_top_k = 16; ///< candidates of a step that a recording keeps at most
 
-enum class Dtype : uint8_t { f32, bf16, f16 };
+enum class Dtype : uint8_t {
+    f32,
+    bf16,
+    f16,
+    native, ///< matrices of a GGUF file in its blocks, as far as kernels/blocks has them; all else, and caches, bf16
+};
 /// CPU code of the kernels; the names are those of kernels::Isa. A GPU does not use it.
 enum class KernelSet : uint8_t {
     automatic, ///< "auto": the widest that the processor has

@@ -8,6 +8,7 @@
 #include "engine/model/forward/plain_forward.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/model/model_source.h"
+#include "kernels/blocks/blocks.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
@@ -21,10 +22,15 @@
 
 namespace refreshlab {
 
+namespace {
+constexpr int64_t bf16_bytes = 2;
+}
+
 struct LlamaModel::Impl {
     ModelConfig config;
     at::Device device = at::kCPU;
     at::ScalarType dtype = at::kFloat;
+    bool keeps_blocks = false;
     LlamaWeights weights;
     /// Grows with the positions asked for, by whichever session of the model comes first.
     RopeTable rope;
@@ -42,7 +48,14 @@ void LlamaModel::keep_vocabulary(int64_t rows) {
     RL_ASSERT(rows > 0 && rows <= m_impl->config.vocab_size);
     const c10::InferenceMode guard;
     m_impl->config.vocab_size = rows;
-    m_impl->weights.head = m_impl->weights.head.narrow(0, 0, rows);
+    at::Tensor& head = m_impl->weights.head;
+    if (!kernels::is_blocks(head)) {
+        head = head.narrow(0, 0, rows);
+    } else if (rows % kernels::block_rows == 0) {
+        head = head.narrow(0, 0, rows / kernels::block_rows);
+    } else { // cut within a tile: unpacked
+        head = kernels::block_values(head).narrow(0, 0, rows).to(m_impl->dtype).contiguous();
+    }
 }
 
 const ModelConfig& LlamaModel::config() const {
@@ -70,6 +83,10 @@ std::unique_ptr<KvCache> LlamaModel::make_cache(int64_t capacity, CacheLayout la
     }
 }
 
+bool LlamaModel::keeps_blocks() const {
+    return m_impl->keeps_blocks;
+}
+
 const Forward& LlamaModel::forward() const {
     return *m_impl->forward;
 }
@@ -90,25 +107,33 @@ std::unique_ptr<LlamaModel> LlamaModel::from_weights(
 }
 
 std::unique_ptr<LlamaModel> LlamaModel::of_weights(const ModelConfig& config, LlamaWeights weights,
-                                                   at::Device device, at::ScalarType dtype) {
+                                                   at::Device device, at::ScalarType dtype,
+                                                   bool keeps_blocks) {
     const c10::InferenceMode guard;
     auto impl = std::make_unique<Impl>();
     impl->config = config;
     impl->device = device;
     impl->dtype = dtype;
+    impl->keeps_blocks = keeps_blocks;
     impl->weights = std::move(weights);
     impl->rope = RopeTable(config, device);
     return std::unique_ptr<LlamaModel>(new LlamaModel(std::move(impl)));
 }
 
 std::unique_ptr<LlamaModel> LlamaModel::load(const std::filesystem::path& path, at::Device device,
-                                             at::ScalarType dtype, const LoadProgress& progress) {
-    return load(*ModelSource::open(path), device, dtype, progress);
+                                             at::ScalarType dtype, const LoadProgress& progress,
+                                             bool keep_blocks) {
+    return load(*ModelSource::open(path), device, dtype, progress, keep_blocks);
 }
 
 std::unique_ptr<LlamaModel> LlamaModel::load(const ModelSource& source, at::Device device,
-                                             at::ScalarType dtype, const LoadProgress& progress) {
+                                             at::ScalarType dtype, const LoadProgress& progress,
+                                             bool keep_blocks) {
     const std::string path = source.path().string();
+    if (keep_blocks && !device.is_cpu()) {
+        throw Error("loading", path, "no kernel multiplies blocks on " + device.str(),
+                    "use --device cpu, or dtype bf16");
+    }
     const auto report = [&](double fraction, const std::string& what) {
         if (progress && !progress(fraction, what)) {
             throw Error("loading", path, "cancelled", {}, ErrorKind::failure);
@@ -121,19 +146,36 @@ std::unique_ptr<LlamaModel> LlamaModel::load(const ModelSource& source, at::Devi
     int64_t bytes = 0;
     const auto read = [&](const std::string& name, at::IntArrayRef shape) {
         report(std::min(1.0, static_cast<double>(bytes) / total), name);
-        at::Tensor tensor = weights->read(name, shape, dtype);
-        require_finite(*weights, name, tensor, dtype);
+        at::Tensor tensor = keep_blocks ? weights->read_blocks(name, shape) : at::Tensor();
+        if (!tensor.defined() || !kernels::blocks_are_finite(tensor)) {
+            tensor = weights->read(name, shape, dtype);
+            require_finite(*weights, name, tensor, dtype);
+        }
         bytes += weights->stored_bytes(name);
         return tensor;
     };
     try {
         auto model = from_weights(config, read, device, dtype);
+        model->m_impl->keeps_blocks = keep_blocks;
         report(1.0, "ready");
         return model;
     } catch (const c10::Error& error) {
         throw Error("loading", path, error.what_without_backtrace(),
                     "is there enough memory on " + device.str() + "?", ErrorKind::failure);
     }
+}
+
+int64_t LlamaModel::weight_bytes_in_blocks(const ModelSource& source, const ModelConfig& config) {
+    const std::unique_ptr<WeightStore> weights = source.weights(config);
+    int64_t bytes = 0;
+    LlamaWeights{}.visit(config, [&](const WeightPlace& place, const at::Tensor&) {
+        int64_t elements = 1;
+        for (const int64_t width : place.held)
+            elements *= width;
+        bytes += weights->stays_in_blocks(place.name, place.stored) ? weights->stored_bytes(place.name)
+                                                                    : elements * bf16_bytes;
+    });
+    return bytes;
 }
 
 std::unique_ptr<LlamaModel> random_llama(const ModelConfig& config, uint64_t seed, at::Device device,

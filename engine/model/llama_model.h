@@ -31,24 +31,31 @@ using LoadProgress = std::function<bool(double fraction, const std::string& what
 /// Threads const: sessions on several threads may share a model, each with a cache of its own.
 class LlamaModel {
 public:
-    /// Reads the weights of a model; every stored type becomes `dtype`. Progress is told before every tensor, as the fraction
+    /// Reads the weights of a model; every stored type becomes `dtype`. With keep_blocks a matrix of a GGUF file stays in the
+    /// blocks that kernels/blocks/blocks.h multiplies, if it has them; on the CPU only (Error{bad_input} else). Progress is told before every tensor, as the fraction
     /// of bytes read, and can cancel there. Throws Error naming file and tensor; also for weights that the family has
     /// no place for (they would change the model's numbers).
     [[nodiscard]] static std::unique_ptr<LlamaModel> load(const ModelSource& source, at::Device device,
                                                           at::ScalarType dtype,
-                                                          const LoadProgress& progress = {});
+                                                          const LoadProgress& progress = {},
+                                                          bool keep_blocks = false);
     /// The same for the path of a checkpoint folder or a GGUF file.
     [[nodiscard]] static std::unique_ptr<LlamaModel> load(const std::filesystem::path& path,
                                                           at::Device device, at::ScalarType dtype,
-                                                          const LoadProgress& progress = {});
+                                                          const LoadProgress& progress = {},
+                                                          bool keep_blocks = false);
+    /// What weight_bytes() of a model loaded with keep_blocks will say; reads no weight.
+    [[nodiscard]] static int64_t weight_bytes_in_blocks(const ModelSource& source, const ModelConfig& config);
     /// A model from given weights (name -> tensor, Hugging Face names), for tests.
     [[nodiscard]] static std::unique_ptr<LlamaModel>
     from_weights(const ModelConfig& config,
                  const std::function<at::Tensor(const std::string& name, at::IntArrayRef shape)>& weight,
                  at::Device device, at::ScalarType dtype);
     /// A model of weights that are there already, on their device and in their dtype; tensors are shared with whoever has them.
-    [[nodiscard]] static std::unique_ptr<LlamaModel>
-    of_weights(const ModelConfig& config, LlamaWeights weights, at::Device device, at::ScalarType dtype);
+    [[nodiscard]] static std::unique_ptr<LlamaModel> of_weights(const ModelConfig& config,
+                                                                LlamaWeights weights, at::Device device,
+                                                                at::ScalarType dtype,
+                                                                bool keeps_blocks = false);
     ~LlamaModel();
 
     /// Keeps the first `rows` rows of the head and of the vocabulary; config().vocab_size becomes `rows`. Checkpoints of one
@@ -68,6 +75,9 @@ public:
 
     /// Prefill, decode steps and read-only passes (engine/model/forward.h). Lives as long as the model.
     [[nodiscard]] const Forward& forward() const;
+
+    /// It was loaded with keep_blocks, or made of such a model, whether or not there are any.
+    [[nodiscard]] bool keeps_blocks() const;
 
     // --- for forwards ---
     [[nodiscard]] const LlamaWeights& weights() const;

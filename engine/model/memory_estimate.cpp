@@ -107,9 +107,10 @@ std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs, co
         }
         const ModelConfig& c = need.config;
         const int64_t bytes = element_bytes(need.dtype);
-        if (!need.loaded)
-            it->weights =
-                add(it->weights, multiply(need.own_elements.value_or(LlamaWeights::held_elements(c)), bytes));
+        if (!need.loaded) {
+            const int64_t elements = need.own_elements.value_or(LlamaWeights::held_elements(c));
+            it->weights = add(it->weights, need.weight_bytes.value_or(multiply(elements, bytes)));
+        }
         it->wide = it->wide || need.dtype == Dtype::f32;
         const int64_t column =
             need.capacity > 0 ? 2 * c.num_layers * c.num_kv_heads * c.head_dim * bytes : int64_t{0};

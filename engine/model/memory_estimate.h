@@ -23,6 +23,8 @@ struct ModelNeed {
     int64_t logit_rows = 1;     ///< fp32 rows of the vocabulary that are held at once, rings included
     /// Of weights, where another model holds the rest; nothing: all of them.
     std::optional<int64_t> own_elements{};
+    /// Of weights that stay in blocks: their bytes. Nothing: as many as elements and dtype say.
+    std::optional<int64_t> weight_bytes{};
     bool loaded =
         false; ///< its weights are on the device already, and `available` does not count that memory
 };

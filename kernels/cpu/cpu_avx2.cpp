@@ -145,12 +145,20 @@ RL_AVX2_INLINE void accumulate(const float* x, int64_t x_stride, const W* const*
     }
 }
 
+/// Asks for the lines of memory that the next outputs need.
+RL_AVX2_INLINE void ask_ahead(const void* data, int64_t size_bytes) {
+    for (int64_t i = 0; i < size_bytes; i += 64)
+        _mm_prefetch(static_cast<const char*>(data) + i, _MM_HINT_T0);
+}
+
 template <int R, typename W>
 RL_AVX2 void dot_rows(const Dots& d, int64_t row, const W* const* w, int64_t out, int64_t num_outs) {
     float sums[R * 4];
     const float* const x = d.x + row * d.x_stride;
     if constexpr (R == 1) {
         __m256 acc[2][1][4];
+        if (d.w_index == nullptr)
+            ask_ahead(w[0] + 4 * d.w_stride, 4 * d.in * static_cast<int64_t>(sizeof(W)));
         accumulate<2, 1, W>(x, d.x_stride, w, d.in, 0, acc);
         _mm_storeu_ps(sums, fold_four(acc[0][0], acc[1][0]));
     } else {

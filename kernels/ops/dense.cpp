@@ -1,5 +1,6 @@
 #include "kernels/ops/dense.h"
 
+#include "kernels/blocks/blocks.h"
 #include "kernels/cpu/dense_cpu.h"
 #include "kernels/execution/isa.h"
 #include "kernels/shared/check.h"
@@ -14,6 +15,12 @@ bool on_own_cpu_code(const at::Tensor& x) {
 } // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    if (is_blocks(weight)) {
+        RL_ASSERT(x.dim() == 2 && x.size(1) == block_shape(weight).in);
+        RL_ASSERT(!bias.defined() || (bias.dim() == 1 && bias.size(0) == block_shape(weight).out));
+        return on_own_cpu_code(x) ? block_linear(x, weight, bias)
+                                  : reference::linear(x, block_values(weight), bias);
+    }
     RL_ASSERT(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1));
     RL_ASSERT(weight.is_contiguous());
     RL_ASSERT(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)));

@@ -18,7 +18,7 @@ namespace refreshlab::kernels {
 
 /// y[r, o] = sum_i x[r, i] * weight[o, i] (+ bias[o]).
 /// \param x       [rows, in], fp32 on the CPU
-/// \param weight  [out, in], row-major contiguous
+/// \param weight  [out, in], row-major contiguous; on the CPU also a matrix in blocks (kernels/blocks/blocks.h)
 /// \param bias    [out] or undefined
 /// \return [rows, out], dtype of x
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});

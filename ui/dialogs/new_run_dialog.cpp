@@ -285,7 +285,7 @@ void NewRunDialog::draw_device(float column) {
     ImGui::SameLine();
     ImGui::SetNextItemWidth(em * 6);
     if (ImGui::BeginCombo("##dtype", std::string(to_string(m_run.config.dtype)).c_str())) {
-        for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16})
+        for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::native})
             if (ImGui::Selectable(std::string(to_string(dtype)).c_str(), m_run.config.dtype == dtype))
                 m_run.config.dtype = dtype;
         ImGui::EndCombo();

@@ -1,8 +1,10 @@
 #include "engine/model/checkpoint/llama_weights.h"
 
 #include "engine/base/check.h"
+#include "kernels/blocks/blocks.h"
+#include "kernels/execution/huge_pages.h"
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <utility>
@@ -72,7 +74,8 @@ void walk(const ModelConfig& config, LlamaWeights& weights, See&& see) {
     if (config.tied_head) {
         weights.head = weights.embedding;
         // A vocabulary that was cut (LlamaModel::keep_vocabulary) stays cut.
-        if (weights.head.defined() && weights.head.size(0) > config.vocab_size)
+        const bool whole = !kernels::is_blocks(weights.head);
+        if (weights.head.defined() && whole && weights.head.size(0) > config.vocab_size)
             weights.head = weights.head.narrow(0, 0, config.vocab_size);
     } else {
         matrix("lm_head", Part::other, vocab_w, hidden_w, weights.head);
@@ -86,25 +89,72 @@ int64_t product(const std::vector<int64_t>& shape) {
     return result;
 }
 
+/// Memory of a model's tensors. On the CPU they stand in stretches, one after the other in the order of use: they are read once
+/// per token, from end to end. Each tensor keeps its stretch.
+class Arena {
+public:
+    explicit Arena(at::TensorOptions options)
+        : m_options(options)
+        , m_step(64 / static_cast<int64_t>(options.dtype().itemsize())) {}
+
+    /// \param zeros  where nothing is written later
+    [[nodiscard]] at::Tensor take(const std::vector<int64_t>& shape, bool zeros) {
+        const int64_t n = product(shape), room = (n + m_step - 1) / m_step * m_step;
+        if (!m_options.device().is_cpu() || room > stretch / 4)
+            return finished(large(n), shape, zeros); // alone
+        if (!m_memory.defined() || m_used + room > m_memory.numel()) {
+            m_memory = large(stretch);
+            m_used = 0;
+        }
+        const at::Tensor tensor = m_memory.narrow(0, m_used, n);
+        m_used += room;
+        return finished(tensor, shape, zeros);
+    }
+
+private:
+    static constexpr int64_t stretch = int64_t{8} << 20; ///< elements
+
+    [[nodiscard]] at::Tensor large(int64_t elements) const {
+        const at::Tensor memory = at::empty({elements}, m_options);
+        if (memory.is_cpu()) kernels::prefer_huge_pages(memory.mutable_data_ptr(), memory.nbytes());
+        return memory;
+    }
+    [[nodiscard]] static at::Tensor finished(const at::Tensor& memory, const std::vector<int64_t>& shape,
+                                             bool zeros) {
+        at::Tensor tensor = memory.view(shape);
+        if (zeros) tensor.zero_();
+        return tensor;
+    }
+
+    at::TensorOptions m_options;
+    int64_t m_step; ///< elements of 64 bytes
+    at::Tensor m_memory;
+    int64_t m_used = 0;
+};
+
 } // namespace
 
 LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& source, at::Device device,
                                   at::ScalarType dtype) {
     const auto options = at::TensorOptions().device(device).dtype(dtype);
+    Arena arena(options);
     LlamaWeights weights;
     walk(config, weights, [&](const WeightPlace& place, at::Tensor& slot) {
         at::Tensor tensor = source(place.name, place.stored);
-        RL_ASSERT(tensor.defined() && tensor.sizes() == place.stored);
-        if (place.held == place.stored) {
-            tensor = tensor.detach().to(options).contiguous();
-        } else {
-            const at::Tensor padded = at::zeros(place.held, options);
-            at::Tensor inside = padded;
-            for (size_t d = 0; d < place.stored.size(); ++d)
-                inside = inside.narrow(static_cast<int64_t>(d), 0, place.stored[d]);
-            inside.copy_(tensor.detach());
-            tensor = padded;
+        if (kernels::is_blocks(tensor)) { // stay as they are
+            const kernels::BlockShape shape = kernels::block_shape(tensor);
+            RL_ASSERT((place.held == std::vector<int64_t>{shape.out, shape.in} && device.is_cpu()));
+            weights.bytes += static_cast<int64_t>(tensor.nbytes());
+            slot = std::move(tensor);
+            return;
         }
+        RL_ASSERT(tensor.defined() && tensor.sizes() == place.stored);
+        const at::Tensor held = arena.take(place.held, place.held != place.stored);
+        at::Tensor inside = held;
+        for (size_t d = 0; d < place.stored.size(); ++d)
+            inside = inside.narrow(static_cast<int64_t>(d), 0, place.stored[d]);
+        inside.copy_(tensor.detach());
+        tensor = held;
         weights.bytes += static_cast<int64_t>(tensor.nbytes());
         slot = std::move(tensor);
     });

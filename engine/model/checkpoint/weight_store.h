@@ -32,6 +32,18 @@ public:
     /// another shape.
     [[nodiscard]] virtual at::Tensor read(const std::string& name, at::IntArrayRef shape,
                                           at::ScalarType wanted) const = 0;
+    /// Whether read_blocks() has this tensor. Looks at no weight.
+    [[nodiscard]] virtual bool stays_in_blocks(const std::string& name, at::IntArrayRef shape) const {
+        (void)name;
+        (void)shape;
+        return false;
+    }
+    /// A matrix packed for kernels/blocks/blocks.h; undefined where the file has no such blocks. Throws as read().
+    [[nodiscard]] virtual at::Tensor read_blocks(const std::string& name, at::IntArrayRef shape) const {
+        (void)name;
+        (void)shape;
+        return {};
+    }
     /// Bytes of one tensor in the file; 0 for one that is not there.
     [[nodiscard]] virtual int64_t stored_bytes(const std::string& name) const = 0;
     [[nodiscard]] virtual int64_t total_bytes() const = 0;

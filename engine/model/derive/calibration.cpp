@@ -5,6 +5,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/forward/layer_hooks.h"
+#include "kernels/blocks/blocks.h"
 
 #include <fmt/format.h>
 
@@ -56,7 +57,8 @@ std::span<const int32_t> first_tokens(std::span<const int32_t> text, int64_t mos
 }
 
 /// Norms of the columns of a layer's down_proj.
-std::vector<double> column_norms(const at::Tensor& down, int64_t hidden, int64_t width) {
+std::vector<double> column_norms(const at::Tensor& weight, int64_t hidden, int64_t width) {
+    const at::Tensor down = kernels::is_blocks(weight) ? kernels::block_values(weight) : weight;
     const at::Tensor host =
         down.narrow(0, 0, hidden).narrow(1, 0, width).to(at::kCPU, at::kFloat).contiguous();
     std::vector<double> norms(static_cast<size_t>(width));

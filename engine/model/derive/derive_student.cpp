@@ -5,6 +5,7 @@
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/derive/calibration.h"
 #include "engine/model/derive/weight_changes.h"
+#include "kernels/blocks/blocks.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -123,7 +124,8 @@ private:
         at::Tensor result = tensor;
         if (changes(place, m_spec)) {
             result = changed(place, tensor);
-            const bool same = result.sizes() == tensor.sizes() && at::equal(result, tensor);
+            const bool same = result.sizes() == tensor.sizes() &&
+                              result.scalar_type() == tensor.scalar_type() && at::equal(result, tensor);
             if (same) {
                 result = tensor;
             } else {
@@ -131,6 +133,8 @@ private:
             }
         }
         const bool own = !result.is_same(tensor) || m_device != m_teacher.device();
+        if (kernels::is_blocks(result) && !m_device.is_cpu()) // a GPU has no kernel for them
+            result = kernels::block_values(result).to(m_teacher.dtype());
         result = result.to(m_device);
         (own ? m_facts.own_bytes : m_facts.shared_bytes) += static_cast<int64_t>(result.nbytes());
         return result;
@@ -138,11 +142,17 @@ private:
 
     /// In fp32 from what the teacher holds, then rounded to its dtype once.
     at::Tensor changed(const WeightPlace& place, const at::Tensor& tensor) {
-        at::Tensor w = without_padding(tensor, m_stored.at(place.name)).to(at::kFloat);
+        const at::Tensor held = kernels::is_blocks(tensor) ? kernels::block_values(tensor) : tensor;
+        at::Tensor w = without_padding(held, m_stored.at(place.name)).to(at::kFloat);
         const int64_t dim = channel_dim(place);
         if (m_spec.ffn < 1 && dim >= 0) w = w.index_select(dim, m_channels[static_cast<size_t>(place.layer)]);
         if (is_touched(place, m_spec)) {
             if (m_spec.noise > 0) w = with_noise(w, m_spec.noise, m_spec.seed, stream_of(place));
+            if (m_spec.bits > 0 && m_teacher.keeps_blocks() && m_device.is_cpu()) {
+                const at::Tensor packed =
+                    round_to_blocks(w.contiguous(), m_spec.bits, m_spec.group, m_spec.symmetric);
+                if (packed.defined()) return packed;
+            }
             if (m_spec.bits > 0)
                 w = round_to_bits(w.contiguous(), m_spec.bits, m_spec.group, m_spec.symmetric);
         }
@@ -165,7 +175,8 @@ private:
             weights.layers[static_cast<size_t>(layer)].attends = false;
         for (const int32_t layer : skips.mlp)
             weights.layers[static_cast<size_t>(layer)].has_mlp = false;
-        return LlamaModel::of_weights(m_config, std::move(weights), m_device, m_teacher.dtype());
+        return LlamaModel::of_weights(m_config, std::move(weights), m_device, m_teacher.dtype(),
+                                      m_teacher.keeps_blocks());
     }
 
     const LlamaModel& m_teacher;
@@ -192,6 +203,22 @@ ModelConfig derived_config(const ModelConfig& teacher, const DeriveSpec& spec) {
     ModelConfig config = teacher;
     config.intermediate_size = kept_channels(spec, teacher.intermediate_size);
     return config;
+}
+
+int64_t derived_bytes_in_blocks(const ModelConfig& teacher, const DeriveSpec& spec) {
+    int64_t bytes = 0;
+    LlamaWeights{}.visit(derived_config(teacher, spec), [&](const WeightPlace& place, const at::Tensor&) {
+        if (!changes(place, spec)) return;
+        int64_t n = 1;
+        for (const int64_t width : place.held)
+            n *= width;
+        const auto type =
+            is_touched(place, spec) && place.stored.size() == 2
+                ? block_type_of(place.stored[0], place.stored[1], spec.bits, spec.group, spec.symmetric)
+                : std::nullopt;
+        bytes += type ? n / kernels::block_width * kernels::stored_block_bytes(*type) : 2 * n;
+    });
+    return bytes;
 }
 
 int64_t derived_elements(const ModelConfig& teacher, const DeriveSpec& spec) {

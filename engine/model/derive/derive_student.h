@@ -21,6 +21,10 @@ struct DerivedStudent {
 /// Elements that the student holds beside the teacher's, at most, padding included: tensors that come out equal are shared too.
 [[nodiscard]] int64_t derived_elements(const ModelConfig& teacher, const DeriveSpec& spec);
 
+/// The same in bytes, of a teacher that keeps blocks (LlamaModel::keeps_blocks): matrices that `bits` rounds stay in them where
+/// a block type holds their numbers.
+[[nodiscard]] int64_t derived_bytes_in_blocks(const ModelConfig& teacher, const DeriveSpec& spec);
+
 /// Makes the student in the teacher's dtype. Tensors that the derivation leaves alone, or that come out equal bit for bit, are
 /// the teacher's own storage where `device` is the teacher's. The teacher's weights are those it holds: those of a quantised
 /// file as they were unpacked.

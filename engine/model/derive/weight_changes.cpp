@@ -1,6 +1,7 @@
 #include "engine/model/derive/weight_changes.h"
 
 #include "engine/base/check.h"
+#include "kernels/blocks/blocks.h"
 #include "kernels/execution/thread_pool.h"
 #include "kernels/shared/philox.h"
 
@@ -8,7 +9,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <numbers>
+#include <vector>
 
 namespace refreshlab {
 
@@ -31,9 +35,12 @@ void four_normals(const kernels::shared::Philox4& bits, double* out) {
     }
 }
 
-} // namespace
+/// A matrix as numbers q of groups, [out, groups, group], with their scales and minima, [out, groups, 1].
+struct Rounded {
+    at::Tensor q, scale, minimum;
+};
 
-at::Tensor round_to_bits(const at::Tensor& w, int32_t bits, int64_t group, bool symmetric) {
+Rounded rounded(const at::Tensor& w, int32_t bits, int64_t group, bool symmetric) {
     RL_ASSERT(w.dim() == 2 && w.scalar_type() == at::kFloat && group > 0 && w.size(1) % group == 0);
     RL_ASSERT(bits >= 2 && bits <= 8);
     const at::Tensor groups = w.reshape({w.size(0), w.size(1) / group, group});
@@ -46,8 +53,51 @@ at::Tensor round_to_bits(const at::Tensor& w, int32_t bits, int64_t group, bool 
     const at::Tensor scale = as_f16(range / top);
     // A group of equal weights has no scale: its minimum is all there is.
     const at::Tensor divisor = at::where(scale > 0, scale, at::ones_like(scale));
-    const at::Tensor q = ((groups - minimum) / divisor).round().clamp(bottom, top);
-    return (q * scale + minimum).reshape(w.sizes());
+    return {((groups - minimum) / divisor).round().clamp(bottom, top), scale, minimum};
+}
+
+} // namespace
+
+at::Tensor round_to_bits(const at::Tensor& w, int32_t bits, int64_t group, bool symmetric) {
+    const Rounded r = rounded(w, bits, group, symmetric);
+    return (r.q * r.scale + r.minimum).reshape(w.sizes());
+}
+
+std::optional<kernels::BlockType> block_type_of(int64_t out, int64_t in, int32_t bits, int64_t group,
+                                                bool symmetric) {
+    if (bits == 0 || group % kernels::block_width != 0 || !kernels::can_pack_blocks(out, in)) return {};
+    if (symmetric) return bits <= 4 ? kernels::BlockType::q4_0 : kernels::BlockType::q8_0;
+    return bits <= 4 ? std::optional(kernels::BlockType::q4_1) : std::nullopt;
+}
+
+at::Tensor round_to_blocks(const at::Tensor& w, int32_t bits, int64_t group, bool symmetric) {
+    const auto type = block_type_of(w.size(0), w.size(1), bits, group, symmetric);
+    if (!type) return {};
+    const Rounded r = rounded(w, bits, group, symmetric);
+    const bool bytes = *type == kernels::BlockType::q8_0, offset = *type == kernels::BlockType::q4_1;
+    const at::Tensor q = r.q.reshape(w.sizes()).to(at::kInt).contiguous();
+    const at::Tensor scale = r.scale.to(at::kHalf).contiguous(),
+                     minimum = r.minimum.to(at::kHalf).contiguous();
+    const int64_t blocks = w.size(1) / kernels::block_width, of_group = group / kernels::block_width;
+    const int64_t stored = kernels::stored_block_bytes(*type);
+    std::vector<std::byte> file(static_cast<size_t>(w.size(0) * blocks * stored));
+    for (int64_t b = 0; b < w.size(0) * blocks; ++b) {
+        std::byte* to = file.data() + b * stored;
+        const int32_t* const from = q.const_data_ptr<int32_t>() + b * kernels::block_width;
+        std::memcpy(to, scale.const_data_ptr<at::Half>() + b / of_group, sizeof(at::Half));
+        to += sizeof(at::Half);
+        if (offset) {
+            std::memcpy(to, minimum.const_data_ptr<at::Half>() + b / of_group, sizeof(at::Half));
+            to += sizeof(at::Half);
+        }
+        const int32_t shift = symmetric ? 8 : 0; // of a number of four bits
+        for (int64_t k = 0; k < (bytes ? 32 : 16); ++k) {
+            to[k] = bytes ? static_cast<std::byte>(static_cast<int8_t>(from[k]))
+                          : static_cast<std::byte>((from[k] + shift) | (from[k + 16] + shift) << 4);
+        }
+    }
+    return kernels::pack_blocks(*type, w.size(0), w.size(1),
+                                [&](int64_t row) { return file.data() + row * blocks * stored; });
 }
 
 at::Tensor with_noise(const at::Tensor& w, double sigma, uint64_t seed, uint32_t stream) {

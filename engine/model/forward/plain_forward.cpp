@@ -6,6 +6,7 @@
 #include "engine/model/forward/layer_hooks.h"
 #include "engine/model/forward/mc_rows.h"
 #include "engine/model/llama_model.h"
+#include "kernels/blocks/blocks.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/dense.h"
 
@@ -111,6 +112,10 @@ public:
 
 private:
     [[nodiscard]] at::Tensor embed() const {
+        if (kernels::is_blocks(m_weights.embedding)) {
+            const std::vector<int64_t> rows(m_batch.tokens.begin(), m_batch.tokens.end());
+            return kernels::block_values(m_weights.embedding, rows);
+        }
         at::Tensor ids = at::empty({m_batch.rows()}, at::TensorOptions().dtype(at::kLong));
         auto* out = ids.mutable_data_ptr<int64_t>();
         for (const int32_t token : m_batch.tokens) {

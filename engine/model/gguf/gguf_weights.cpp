@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "kernels/blocks/blocks.h"
 #include "kernels/execution/thread_pool.h"
 
 #include <ATen/ops/empty.h>
@@ -95,6 +96,14 @@ void copy_rows(const GgufWeights::Blocks& blocks, int64_t rows, int64_t row_byte
     for (int64_t row = 0; row < rows; ++row)
         std::memcpy(out + row * row_bytes, from + blocks.source_row(row) * row_bytes,
                     static_cast<size_t>(row_bytes));
+}
+
+/// The kernels' name of a type that they multiply as it is.
+std::optional<kernels::BlockType> packed_type(const GgufType& type) {
+    if (type.name == "Q8_0") return kernels::BlockType::q8_0;
+    if (type.name == "Q4_0") return kernels::BlockType::q4_0;
+    if (type.name == "Q4_1") return kernels::BlockType::q4_1;
+    return std::nullopt;
 }
 
 /// Blocks as fp32 or bf16, row by row.
@@ -198,6 +207,23 @@ at::Tensor GgufWeights::read(const std::string& name, at::IntArrayRef shape, at:
         unpack_into(result, blocks, rows, width);
     }
     return result;
+}
+
+bool GgufWeights::stays_in_blocks(const std::string& name, at::IntArrayRef shape) const {
+    const auto found = m_blocks.find(name);
+    return found != m_blocks.end() && shape.size() == 2 && kernels::can_pack_blocks(shape[0], shape[1]) &&
+           packed_type(*found->second.tensor->type).has_value();
+}
+
+at::Tensor GgufWeights::read_blocks(const std::string& name, at::IntArrayRef shape) const {
+    check(name, shape);
+    if (!stays_in_blocks(name, shape)) return {};
+    const Blocks& blocks = m_blocks.at(name);
+    const GgufType& type = *blocks.tensor->type;
+    const int64_t row_bytes = shape[1] / type.block * type.block_bytes;
+    return kernels::pack_blocks(*packed_type(type), shape[0], shape[1], [&](int64_t row) {
+        return blocks.tensor->bytes.data() + blocks.source_row(row) * row_bytes;
+    });
 }
 
 int64_t GgufWeights::stored_bytes(const std::string& name) const {

@@ -29,6 +29,8 @@ public:
     void check(const std::string& name, at::IntArrayRef shape) const override;
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape,
                                   at::ScalarType wanted) const override;
+    [[nodiscard]] bool stays_in_blocks(const std::string& name, at::IntArrayRef shape) const override;
+    [[nodiscard]] at::Tensor read_blocks(const std::string& name, at::IntArrayRef shape) const override;
     [[nodiscard]] int64_t stored_bytes(const std::string& name) const override;
     [[nodiscard]] int64_t total_bytes() const override;
     [[nodiscard]] std::string stored_types() const override;

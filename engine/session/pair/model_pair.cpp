@@ -148,6 +148,8 @@ at::ScalarType scalar_type(Dtype dtype) {
         return at::kBFloat16;
     case Dtype::f16:
         return at::kHalf;
+    case Dtype::native:
+        return at::kBFloat16;
     }
     return at::kFloat;
 }
@@ -198,6 +200,7 @@ namespace {
 bool model_serves(const LlamaModel* model, const std::string& loaded_dir, const RunConfig& config,
                   const std::string& dir, const std::string& device) {
     return model != nullptr && loaded_dir == dir && model->dtype() == scalar_type(config.dtype) &&
+           model->keeps_blocks() == (config.dtype == Dtype::native) &&
            model->device() == resolve_device(device_of(config, device));
 }
 
@@ -256,8 +259,8 @@ void load_models(PreparedRun& run, const RunConfig& config, const LoadProgress& 
     };
     const at::ScalarType dtype = scalar_type(config.dtype);
     const auto load = [&](const std::string& dir, const std::string& device, double first, double share) {
-        auto model =
-            LlamaModel::load(dir, resolve_device(device_of(config, device)), dtype, part(first, share));
+        auto model = LlamaModel::load(dir, resolve_device(device_of(config, device)), dtype,
+                                      part(first, share), config.dtype == Dtype::native);
         if (pair->shared_vocab) model->keep_vocabulary(*pair->shared_vocab);
         return model;
     };
@@ -306,8 +309,13 @@ std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPa
             const bool shares = resolve_device(device_of(config, config.teacher_device)) ==
                                 resolve_device(device_of(config, config.student_device));
             if (shares) need.own_elements = derived_elements(teacher, spec);
+            if (shares && config.dtype == Dtype::native)
+                need.weight_bytes = derived_bytes_in_blocks(teacher, spec);
         } else {
-            need.config = ModelSource::open(dir)->config();
+            const auto source = ModelSource::open(dir);
+            need.config = source->config();
+            if (config.dtype == Dtype::native)
+                need.weight_bytes = LlamaModel::weight_bytes_in_blocks(*source, need.config);
         }
         need.dtype = config.dtype;
         need.device =
@@ -349,7 +357,10 @@ ModelSummary summarize(const LlamaModel& model, const std::string& dir) {
     s.name = is_derivation(dir) ? shown_model(dir) : model_name(dir);
     s.dir = dir;
     s.device = model.device().str();
-    s.dtype = model.dtype() == at::kFloat ? "f32" : model.dtype() == at::kBFloat16 ? "bf16" : "f16";
+    s.dtype = model.keeps_blocks()             ? "native"
+              : model.dtype() == at::kFloat    ? "f32"
+              : model.dtype() == at::kBFloat16 ? "bf16"
+                                               : "f16";
     s.parameters = c.num_parameters();
     s.hidden = c.hidden_size;
     s.intermediate = c.intermediate_size;

@@ -2,9 +2,11 @@
 #include "engine/base/model_path.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/gguf/gguf_config.h"
 #include "engine/model/gguf/gguf_weights.h"
 #include "engine/model/model_source.h"
+#include "kernels/blocks/blocks.h"
 #include "tests/engine/model/gguf/gguf_support.h"
 #include "tests/support/forward.h"
 
@@ -125,6 +127,39 @@ TEST_CASE("a GGUF file and the same weights in safetensors give the same logits,
         }
     }
     CHECK(types.size() == gguf_types().size()); // the models have them all between them
+}
+
+TEST_CASE("matrices that stay in blocks hold the file's numbers and as many bytes as are said",
+          "[gguf][blocks]") {
+    std::set<std::string> kept;
+    for (const auto& entry : gguf_manifest().at("models")) {
+        const auto path = gguf_references() / "models" / (entry.get<std::string>() + ".gguf");
+        INFO(path);
+        const auto source = ModelSource::open(path);
+        const ModelConfig config = source->config();
+        const auto weights = source->weights(config);
+        const auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
+        const GgufWeights blocks(file, config);
+        LlamaWeights{}.visit(config, [&](const WeightPlace& place, const at::Tensor&) {
+            const at::Tensor packed = weights->read_blocks(place.name, place.stored);
+            CHECK(packed.defined() == weights->stays_in_blocks(place.name, place.stored));
+            if (!packed.defined()) return;
+            kept.emplace(blocks.blocks(place.name).tensor->type->name);
+            CHECK(static_cast<int64_t>(packed.nbytes()) == weights->stored_bytes(place.name));
+            CHECK(at::equal(kernels::block_values(packed),
+                            weights->read(place.name, place.stored, at::kFloat)));
+        });
+        const auto model = LlamaModel::load(path, at::kCPU, at::kBFloat16, {}, true);
+        CHECK(model->keeps_blocks());
+        CHECK(model->weight_bytes() == LlamaModel::weight_bytes_in_blocks(*source, config));
+        const auto plain = LlamaModel::load(path, at::kCPU, at::kBFloat16);
+        CHECK_FALSE(plain->keeps_blocks());
+        const std::vector<int32_t> tokens = random_tokens(30, config.vocab_size, seed(34));
+        const at::Tensor a = logits_of(*model, tokens), b = logits_of(*plain, tokens);
+        CHECK((a - b).norm().item<double>() <
+              0.05 * b.norm().item<double>()); // weights rounded to bf16 or not
+    }
+    CHECK(kept == std::set<std::string>{"Q4_0", "Q4_1", "Q8_0"});
 }
 
 TEST_CASE("the bundled student in a GGUF file is the bundled student", "[gguf]") {

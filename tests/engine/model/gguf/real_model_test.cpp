@@ -10,7 +10,7 @@
 #include "tests/engine/model/gguf/gguf_support.h"
 #include "tests/support/forward.h"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
 
 using namespace refreshlab;
@@ -148,4 +148,30 @@ TEST_CASE("a published GGUF file reads 4,000 tokens as transformers does", "[ggu
     // transformers raises theta to its powers in float32. The last bit of a frequency, times 4,000 positions, turns a key a little.
     CHECK(distance(keys, wanted_keys) < 4);
     CHECK(distance(cache->values(0, text.numel()).index_select(2, rows), stored.tensor("v")) < 1);
+}
+
+TEST_CASE("a published GGUF file in its own blocks is nearer to fp32 than in bf16", "[gguf][real][blocks]") {
+    const auto path = real_model();
+    References stored(references(path) / "long.safetensors");
+    const at::Tensor text = stored.tensor("ids", at::kInt);
+    constexpr int64_t n = 512;
+    const std::span<const int32_t> ids(text.const_data_ptr<int32_t>(), static_cast<size_t>(n));
+    const auto log_p = [&](at::ScalarType dtype, bool blocks) {
+        const auto model = LlamaModel::load(path, at::kCPU, dtype, {}, blocks);
+        const auto cache = model->make_cache(n);
+        return at::log_softmax(extend(*model, *cache, ids, Rows::all, Origin::student), 1);
+    };
+    const at::Tensor exact = log_p(at::kFloat, false);
+    const auto divergence = [&](const at::Tensor& other) { // nats a token
+        return (exact.exp() * (exact - other)).sum(1).mean().item<double>();
+    };
+    const auto same_choice = [&](const at::Tensor& other) {
+        return (exact.argmax(1) == other.argmax(1)).to(at::kFloat).mean().item<double>();
+    };
+    const at::Tensor native = log_p(at::kBFloat16, true), bf16 = log_p(at::kBFloat16, false);
+    INFO("KL " << divergence(native) << " in blocks, " << divergence(bf16) << " in bf16; same choice "
+               << same_choice(native) << ", " << same_choice(bf16));
+    CHECK(divergence(native) < 2e-4);
+    CHECK(divergence(native) < divergence(bf16));
+    CHECK(same_choice(native) > 0.98);
 }
