@@ -9,6 +9,14 @@
 
 namespace refreshlab::cache_scores {
 
+std::vector<std::span<const float>> heads_of(const Cube& rows, const PolicyContext& context,
+                                             int64_t kv_head) {
+    std::vector<std::span<const float>> heads;
+    for (int64_t g = 0; g < context.group(); ++g)
+        heads.push_back(rows.row(0, kv_head * context.group() + g));
+    return heads;
+}
+
 std::vector<float> reduce_group(std::span<const std::span<const float>> heads, Group group) {
     RL_ASSERT(!heads.empty());
     std::vector<float> row(heads[0].begin(), heads[0].end());

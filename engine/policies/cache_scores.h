@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/policies/cache_policy.h"
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,6 +12,9 @@ namespace refreshlab::cache_scores {
 enum class Group : uint8_t { max, mean, first }; ///< of the query heads of a KV head
 enum class Pooling : uint8_t { max, mean };
 
+/// The first rows of the query heads of one KV head.
+[[nodiscard]] std::vector<std::span<const float>> heads_of(const Cube& rows, const PolicyContext& context,
+                                                           int64_t kv_head);
 /// Rows of the query heads of one KV head, [heads][n], into one row of n numbers.
 [[nodiscard]] std::vector<float> reduce_group(std::span<const std::span<const float>> heads, Group group);
 

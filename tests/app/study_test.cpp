@@ -571,7 +571,7 @@ TEST_CASE("study cache: accuracies are those of runs, and a second call makes no
         "--prompts", scratch / ".", "--out", scratch / "out", "--traces",       scratch / "kept"};
     const Outcome first = study(arguments);
     const Table table = read_csv(scratch / "out/recall.csv");
-    CHECK(table.rows.size() == 4 * 11); // the oracle is asked of given answers alone
+    CHECK(table.rows.size() == 5 * 11); // the oracle is asked of given answers alone
     CHECK(read_csv(scratch / "out/written.csv").rows.size() == 4 * 10);
     write_file(scratch / "given.txt", answer);
     const int budget = 10; // a fourth of the prompt's 42 tokens

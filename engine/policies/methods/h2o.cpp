@@ -27,13 +27,15 @@ public:
 
     void read_prompt(const PromptView& view, CacheEditor& cache) override {
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
-            acc(view.layer, head) = cache_scores::reduce_group(heads_of(view.sums, head), m_group);
+            acc(view.layer, head) =
+                cache_scores::reduce_group(cache_scores::heads_of(view.sums, m_context, head), m_group);
             thin(view.layer, head, view.length - 1, cache);
         }
     }
     void after_attention(const StepView& view, CacheEditor& cache) override {
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
-            const std::vector<float> row = cache_scores::reduce_group(heads_of(view.row, head), m_group);
+            const std::vector<float> row =
+                cache_scores::reduce_group(cache_scores::heads_of(view.row, m_context, head), m_group);
             std::vector<float>& sums = acc(view.layer, head);
             sums.resize(cache.held(view.layer, head).size(),
                         0); // the new entry starts with its own attention
@@ -48,12 +50,6 @@ public:
 private:
     [[nodiscard]] std::vector<float>& acc(int64_t layer, int64_t head) {
         return m_acc[static_cast<size_t>(layer * m_context.kv_heads + head)];
-    }
-    [[nodiscard]] std::vector<std::span<const float>> heads_of(const Cube& rows, int64_t kv_head) const {
-        std::vector<std::span<const float>> heads;
-        for (int64_t g = 0; g < m_context.group(); ++g)
-            heads.push_back(rows.row(0, kv_head * m_context.group() + g));
-        return heads;
     }
 
     void thin(int64_t layer, int64_t head, int64_t newest, CacheEditor& cache) {

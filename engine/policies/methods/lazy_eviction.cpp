@@ -56,10 +56,8 @@ private:
     };
 
     void watch(const StepView& view, int64_t head, std::vector<Entry>& entries) const {
-        std::vector<std::span<const float>> heads;
-        for (int64_t g = 0; g < m_context.group(); ++g)
-            heads.push_back(view.row.row(0, head * m_context.group() + g));
-        const std::vector<float> row = cache_scores::reduce_group(heads, cache_scores::Group::max);
+        const std::vector<float> row = cache_scores::reduce_group(
+            cache_scores::heads_of(view.row, m_context, head), cache_scores::Group::max);
         for (size_t i = 0; i < entries.size(); ++i) {
             if (row[i] < m_alpha) continue;
             entries[i].longest = std::max(entries[i].longest, view.position - entries[i].last_seen);

@@ -65,7 +65,7 @@ public:
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
             std::vector<int64_t> every(static_cast<size_t>(view.length));
             std::iota(every.begin(), every.end(), 0);
-            choose(view.layer, head, every, heads_of(view.rows, head));
+            choose(view.layer, head, every, cache_scores::heads_of(view.rows, m_context, head));
         }
         m_reference[static_cast<size_t>(view.layer)] = mean_query(view.queries);
     }
@@ -98,7 +98,8 @@ public:
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
             if (rebuilds && !m_attend_full) continue; // before attention
             if (rebuilds) {
-                choose(view.layer, head, view.read[static_cast<size_t>(head)], heads_of(view.row, head));
+                choose(view.layer, head, view.read[static_cast<size_t>(head)],
+                       cache_scores::heads_of(view.row, m_context, head));
                 continue;
             }
             auto& list = part(view.layer, head);
@@ -128,12 +129,6 @@ private:
 
     [[nodiscard]] std::vector<int64_t>& part(int64_t layer, int64_t head) {
         return m_parts[static_cast<size_t>(layer * m_context.kv_heads + head)];
-    }
-    [[nodiscard]] std::vector<std::span<const float>> heads_of(const Cube& rows, int64_t kv_head) const {
-        std::vector<std::span<const float>> heads;
-        for (int64_t g = 0; g < m_context.group(); ++g)
-            heads.push_back(rows.row(0, kv_head * m_context.group() + g));
-        return heads;
     }
 
     [[nodiscard]] bool is_full(const StepView& view) {

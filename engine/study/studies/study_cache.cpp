@@ -460,12 +460,14 @@ private:
              {"loss low"},
              {"loss high"}},
             {}};
-        for (const std::string& kind : recall_kinds) {
-            const auto rows = few_policies(1);
+        std::vector<std::string> shown = recall_kinds;
+        shown.emplace_back("all");
+        const auto rows = few_policies(1);
+        for (const std::string& kind : shown) {
             for (size_t p = 0; p < rows.size(); ++p) {
                 std::vector<double> accuracy, loss;
                 for (size_t i = 0; i < answers.size(); ++i) {
-                    if (answers[i].kind != kind) continue;
+                    if (kind != "all" && answers[i].kind != kind) continue;
                     accuracy.push_back(readings[i][p].accuracy());
                     loss.push_back(readings[i][p].nll());
                 }

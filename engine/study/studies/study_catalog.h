@@ -54,7 +54,7 @@ namespace refreshlab {
 ///   text    the end of long texts (64 of 2,048 tokens, or 256 of 4,096; at most half of the context) under budgets of n/8 and n/4: perplexity,
 ///           loss and KL against everything read, entries read, effective stride of RefreshKV. Any teacher; tales and stories
 ///   recall  chain_of_key, table, ledger, retell by the teacher: first choices on the given answer, at most 48 tokens of it without
-///           options.limit. Any teacher
+///           options.limit; of each kind and of all. Any teacher
 ///   written the same greedily: score of what is written (leading right share; table: row F1)
 ///   both    a student with refreshes and cache policies on given chronicles: does what a refresh saves depend on the policy?
 /// The figure has the loss of every token; full_steps how often each layer read everything.

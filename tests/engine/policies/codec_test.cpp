@@ -90,6 +90,10 @@ TEST_CASE("ThinK: the channels go that queries and keys weigh least", "[policies
     FakeCache whole(1, 1, 4, 4);
     make("think", {{"dropped", 0.2}, {"window", 1}}, one_head(4))->read_prompt(prompt, whole); // int(0.8) = 0
     CHECK(whole.blocks.empty());
+    make("think", {{"dropped", 0.5}, {"window", 1}, {"keep_window", 0}}, one_head(4))
+        ->read_prompt(prompt, whole);
+    REQUIRE(whole.blocks.size() == 1);
+    CHECK(whole.blocks[0].positions == Positions{0, 1, 2, 3}); // the newest as well
 }
 
 TEST_CASE("KIVI: keys in groups when the residual is full, values one by one", "[policies]") {

@@ -39,10 +39,8 @@ public:
 
     void after_attention(const StepView& view, CacheEditor& cache) override {
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
-            std::vector<std::span<const float>> heads;
-            for (int64_t g = 0; g < m_context.group(); ++g)
-                heads.push_back(view.row.row(0, head * m_context.group() + g));
-            const Floats row = cache_scores::reduce_group(heads, cache_scores::Group::mean);
+            const Floats row = cache_scores::reduce_group(cache_scores::heads_of(view.row, m_context, head),
+                                                          cache_scores::Group::mean);
             Floats& sums = acc(view.layer, head);
             sums.resize(cache.held(view.layer, head).size(), 0);
             for (size_t i = 0; i < sums.size(); ++i)
