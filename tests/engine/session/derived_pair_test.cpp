@@ -259,3 +259,29 @@ TEST_CASE("the decode thread starts a run with another derivation on the loaded 
     file.student_dir = teacher;
     CHECK_FALSE(start(file)->derived);
 }
+
+TEST_CASE("in dtype native a rounded student holds fewer bytes, as estimated, and its run is one on any "
+          "number of threads",
+          "[session][derive][blocks]") {
+    RunConfig config = run_of("bits=4", 20);
+    config.dtype = Dtype::native;
+    const auto estimate = memory_of_run(config, ModelPair{});
+    const auto pair = load_pair(config);
+    REQUIRE(estimate.size() == 1);
+    CHECK(estimate[0].weights == pair->teacher->weight_bytes() + pair->student->weight_bytes());
+    CHECK(pair->student->weight_bytes() * 3 < pair->teacher->weight_bytes());
+    CHECK(summarize(*pair->student, config.student_dir).dtype == "native");
+    CHECK(pair_serves(*pair, config));
+    const auto one = decode(pair, config);
+    RunConfig other = config;
+    other.threads = 2;
+    const auto two = decode(pair, other);
+    REQUIRE(one->steps() == two->steps());
+    REQUIRE(one->steps() >= 19);
+    for (int64_t t = 1; t <= one->steps(); ++t) {
+        CHECK(one->step(t).token_id == two->step(t).token_id);
+        CHECK(one->step(t).top_probs == two->step(t).top_probs);
+    }
+    other.dtype = Dtype::bf16;
+    CHECK_FALSE(pair_serves(*pair, other));
+}
