@@ -26,8 +26,8 @@ RunConfig with_cache(Robot& r, const char* policy,
 }
 
 void choose_policy(Robot& r, const char* label) {
-    r.te->SetRef("//Policy");
-    r.te->ComboClick((std::string("student/##student cache/") + label).c_str());
+    r.te->SetRef("//Policy/student");
+    r.te->ComboClick((std::string("##student cache/") + label).c_str());
     r.te->SetRef("");
     r.frames(2);
 }
@@ -171,12 +171,11 @@ void what_left_is_dimmed(Robot& r) {
     GUI_CHECK(!r.shows("held by no layer since"));
     // Attention says of such a key that it was not read, which a weight of 0 would not.
     r.move_away();
-    GUI_CHECK(r.find("attention/not read"));
     const auto map = r.box("attention/head");
     const auto keys = static_cast<float>(r.recording()->prompt_length() + 40);
     const float x = map.x + map.width * (static_cast<float>(r.recording()->prompt_length()) * 0.5F / keys);
     r.move(x, map.y + map.height - 2);
-    GUI_CHECK(r.shows("Not read: evicted after the prompt"));
+    GUI_CHECK(r.shows("Not read: evicted at step"));
     r.move_away();
 }
 
