@@ -91,6 +91,28 @@ void refused_is_said(Robot& r) {
     GUI_CHECK(!r.ctx().drafts.cache_waits(ui::CacheOwner::student));
 }
 
+void chosen_with_the_run(Robot& r) {
+    r.start(r.config(), 4);
+    const auto first = r.recording();
+    r.act("run.new");
+    r.frames(2);
+    r.te->SetRef("//New run/$$1");
+    r.te->ComboClick("##student cache/StreamingLLM");
+    r.te->SetRef("");
+    r.te->ItemClick("//New run/$$1/Parameters");
+    r.frames(2);
+    r.te->ItemInputValue("//$FOCUSED/budget/##entry", "20");
+    r.te->KeyPress(ImGuiKey_Escape); // closes the popup, not the dialog
+    r.frames(2);
+    GUI_CHECK(r.dialog_open("New run"));
+    r.te->ItemClick("//New run/Start");
+    GUI_CHECK(r.until([&] { return r.recording() != first && r.recording()->steps() > 0; }));
+    GUI_CHECK(r.recording()->info().config.student_cache.policy == "streaming_llm");
+    GUI_CHECK(r.recording()->info().config.student_cache.values.find("budget")->second == 20);
+    r.frames(3);
+    GUI_CHECK(!r.ctx().drafts.cache_waits(ui::CacheOwner::student));
+}
+
 void similarity_is_dragged(Robot& r) {
     const ui::SignalPlots before = r.ctx().plots;
     r.start(with_cache(r, "refreshkv", {{"partial", 24}, {"check_every", 4}, {"similarity", 0.5}}), 30);
@@ -185,6 +207,7 @@ std::vector<Case> cache_policy_cases() {
     return {
         {"policy", "PO7 a cache policy is chosen for the next run, and the same prompt is run with it",
          chosen_for_the_next_run},
+        {"policy", "PO7 RB11 a cache policy is chosen in the dialog of a new run", chosen_with_the_run},
         {"policy", "PO7 a cache policy that cannot act says so in one line", refused_is_said},
         {"signals",
          "SG19 the similarity of RefreshKV is dragged, its full steps are a strip, and one is asked for",
