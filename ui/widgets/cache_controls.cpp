@@ -30,7 +30,9 @@ std::string help_of(const CacheParameter& parameter, int64_t context) {
 
 /// The slider's ends: the usual range, but no further than a run can reach.
 std::pair<double, double> slider_of(const CacheParameter& parameter, double value, int64_t context) {
-    double high = parameter.slider_max;
+    constexpr double entries = 256; // a default that means a share of the prompt says nothing about the range
+    double high =
+        parameter.unit == "entries" ? std::max(parameter.slider_max, entries) : parameter.slider_max;
     if (context > 0 && parameter.unit == "entries") high = std::min(high, static_cast<double>(context));
     return {std::min(parameter.slider_min, value), std::max(high, value)};
 }
@@ -72,6 +74,11 @@ std::optional<CachePolicyConfig> CacheControls::draw_methods(UiContext& ctx, con
 std::optional<CachePolicyConfig> CacheControls::draw_values(UiContext& ctx, const Subject& of, float column) {
     const CacheMethod* method = find_cache_method(cache_of(of.config, of.owner).policy);
     if (method == nullptr) return {};
+    const float most =
+        std::max(column, ImGui::GetContentRegionAvail().x * 0.5F); // the controls need their half
+    for (const CacheParameter& parameter : method->parameters)
+        column = std::min(most, std::max(column, ImGui::CalcTextSize(std::string(parameter.label).c_str()).x +
+                                                     ImGui::GetFontSize() * 0.6F));
     Change change;
     for (const bool live : {true, false}) {
         const auto here = [&](const CacheParameter& p) { return (of.running && p.live) == live; };

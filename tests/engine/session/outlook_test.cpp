@@ -104,3 +104,23 @@ TEST_CASE("weights that are loaded and not used by the next run count as room fo
     REQUIRE(again.memory.size() == 1);
     CHECK_THAT(again.memory[0], ContainsSubstring("weights loaded"));
 }
+
+TEST_CASE("a cache policy that cannot act is told before the start", "[session]") {
+    RunConfig run = bundled();
+    run.student_cache = cache_policy_defaults("h2o", "a test");
+    CHECK(look(run).part == Part::none);
+    run.student_cache.values["budget"] = 2049;
+    RunOutlook outlook = look(run);
+    CHECK(outlook.part == Part::other);
+    CHECK_THAT(outlook.problem, ContainsSubstring("2049 entries are more than the 2048"));
+    run = bundled();
+    run.teacher_cache = cache_policy_defaults("snapkv", "a test");
+    outlook = look(run);
+    CHECK(outlook.part == Part::other);
+    CHECK_THAT(outlook.problem, ContainsSubstring("snapkv cannot act in mode overfill"));
+    run = bundled();
+    run.student_cache = cache_policy_defaults("oracle", "a test");
+    CHECK_THAT(look(run).problem, ContainsSubstring("has to know the text"));
+    run.given_text = "The company: king";
+    CHECK(look(run).part == Part::none);
+}

@@ -26,8 +26,8 @@ RunConfig with_cache(Robot& r, const char* policy,
 }
 
 void choose_policy(Robot& r, const char* label) {
-    r.te->SetRef("//Policy");
-    r.te->ComboClick((std::string("student/##student cache/") + label).c_str());
+    r.te->SetRef("//Policy/student");
+    r.te->ComboClick((std::string("##student cache/") + label).c_str());
     r.te->SetRef("");
     r.frames(2);
 }
@@ -88,6 +88,28 @@ void refused_is_said(Robot& r) {
     r.te->ItemClick("//Policy/Discard");
     r.frames(2);
     GUI_CHECK(!r.find("cache policy/refusal"));
+    GUI_CHECK(!r.ctx().drafts.cache_waits(ui::CacheOwner::student));
+}
+
+void chosen_with_the_run(Robot& r) {
+    r.start(r.config(), 4);
+    const auto first = r.recording();
+    r.act("run.new");
+    r.frames(2);
+    r.te->SetRef("//New run/$$1");
+    r.te->ComboClick("##student cache/StreamingLLM");
+    r.te->SetRef("");
+    r.te->ItemClick("//New run/$$1/Parameters");
+    r.frames(2);
+    r.te->ItemInputValue("//$FOCUSED/budget/##entry", "20");
+    r.te->KeyPress(ImGuiKey_Escape); // closes the popup, not the dialog
+    r.frames(2);
+    GUI_CHECK(r.dialog_open("New run"));
+    r.te->ItemClick("//New run/Start");
+    GUI_CHECK(r.until([&] { return r.recording() != first && r.recording()->steps() > 0; }));
+    GUI_CHECK(r.recording()->info().config.student_cache.policy == "streaming_llm");
+    GUI_CHECK(r.recording()->info().config.student_cache.values.find("budget")->second == 20);
+    r.frames(3);
     GUI_CHECK(!r.ctx().drafts.cache_waits(ui::CacheOwner::student));
 }
 
@@ -171,12 +193,11 @@ void what_left_is_dimmed(Robot& r) {
     GUI_CHECK(!r.shows("held by no layer since"));
     // Attention says of such a key that it was not read, which a weight of 0 would not.
     r.move_away();
-    GUI_CHECK(r.find("attention/not read"));
     const auto map = r.box("attention/head");
     const auto keys = static_cast<float>(r.recording()->prompt_length() + 40);
     const float x = map.x + map.width * (static_cast<float>(r.recording()->prompt_length()) * 0.5F / keys);
     r.move(x, map.y + map.height - 2);
-    GUI_CHECK(r.shows("Not read: evicted after the prompt"));
+    GUI_CHECK(r.shows("Not read: evicted at step"));
     r.move_away();
 }
 
@@ -186,6 +207,7 @@ std::vector<Case> cache_policy_cases() {
     return {
         {"policy", "PO7 a cache policy is chosen for the next run, and the same prompt is run with it",
          chosen_for_the_next_run},
+        {"policy", "PO7 RB11 a cache policy is chosen in the dialog of a new run", chosen_with_the_run},
         {"policy", "PO7 a cache policy that cannot act says so in one line", refused_is_said},
         {"signals",
          "SG19 the similarity of RefreshKV is dragged, its full steps are a strip, and one is asked for",

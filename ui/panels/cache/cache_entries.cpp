@@ -70,6 +70,10 @@ void CachePanel::draw_entries(UiContext& ctx, Frame& f) {
         list->AddLine(ImVec2(min.x, y), ImVec2(max.x, y), ctx.theme.plot_background);
     }
     draw_row_names(ctx, f);
+    for (size_t i = 0; i < m_counts.size(); ++i) {
+        ctx.landmarks.set_text(fmt::format("cache/held/{}", i), fmt::format("{}", m_counts[i].held));
+        ctx.landmarks.set_text(fmt::format("cache/attended/{}", i), fmt::format("{}", m_counts[i].attended));
+    }
     if (f.bars_x1 > f.x1) draw_budget_bars(ctx, f);
     ImGui::SetCursorScreenPos(
         ImVec2(f.lanes_min.x, min.y)); // names are buttons: a layer with its KV heads, or all again
@@ -120,8 +124,6 @@ void CachePanel::draw_budget_bars(UiContext& ctx, const Frame& f) const {
                             palette[static_cast<size_t>(CacheCell::held)]);
         list->AddRectFilled(ImVec2(x0, top), ImVec2(x_of(count.attended), bottom),
                             palette[static_cast<size_t>(CacheCell::attended)]);
-        ctx.landmarks.set_text(fmt::format("cache/held/{}", i), fmt::format("{}", count.held));
-        ctx.landmarks.set_text(fmt::format("cache/attended/{}", i), fmt::format("{}", count.attended));
     }
     if (const double budget = budget_of(f.recording->info().config); budget > 0 && budget < all)
         draw_marked_line(list, ctx.theme, ImVec2(x_of(budget), f.drift_y0), ImVec2(x_of(budget), f.drift_y1),

@@ -33,6 +33,7 @@ std::string value_text(const CacheParameter& parameter, double value) {
 }
 
 std::string cache_words(const CachePolicyConfig& cache) {
+    if (cache.is_full()) return "Full cache";
     const CacheMethod* method = find_cache_method(cache.policy);
     std::string words = cache_label(cache);
     if (method == nullptr) return words;

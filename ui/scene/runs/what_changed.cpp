@@ -1,5 +1,6 @@
 // What is other in a run than in the one it came from.
 #include "engine/control/command.h"
+#include "ui/scene/policy/cache_words.h"
 #include "ui/scene/policy/command_words.h"
 #include "ui/scene/runs/run_set.h"
 
@@ -53,7 +54,7 @@ std::vector<std::string> differences(const RunConfig& from, const RunConfig& to)
                                                       : "teacher and student");
     if (to.reads_given() && !from.reads_given()) words.emplace_back("on a given text");
     if (!(from.student_cache == to.student_cache) || !(from.teacher_cache == to.teacher_cache))
-        words.emplace_back("another cache policy");
+        words.push_back(cache_words(deciding_cache(to)));
     for (const Command& command : commands_between(from, to))
         words.push_back(command_words({1, to_json(command).dump()}));
     if (from.seed != to.seed && std::ranges::none_of(words, [](const std::string& word) {
