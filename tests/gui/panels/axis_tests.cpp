@@ -97,7 +97,7 @@ void an_axis_on_the_right(Robot& r) {
         r.move(box.x + box.width * 0.4F, box.y + box.height * 0.3F);
         r.te->MouseClick(1);
         r.frames(3);
-        r.te->ItemClick(item);
+        r.te->MenuClick(item);
         r.frames(12);
     };
     menu("top1_prob", "//$FOCUSED/Right axis/Entropy (bits)");
@@ -137,7 +137,7 @@ void an_axis_on_the_right(Robot& r) {
     GUI_CHECK(r.ctx().drafts.number(key).value() > draft);
     // The tooltip has both values.
     r.move(plot.x + plot.width * 0.5F, plot.y + 3);
-    GUI_CHECK(r.until([&] { return r.shows("Entropy") && r.shows("MC variance"); }, 60));
+    GUI_CHECK(r.until([&] { return r.shows("Entropy") && r.shows("Top-1 probability"); }, 60));
     r.move_away();
     menu("top1_prob", "//$FOCUSED/Right axis/None");
     GUI_CHECK(r.find(plot_mark) && !r.find("signals/right/entropy_bits"));

@@ -53,7 +53,7 @@ void run_again_with_a_threshold(Robot& r) {
     GUI_CHECK(!r.find("signals/run_again/entropy_bits")); // the line is where the run had it
     // What was estimated stands beside what came of it: in the plot's header and in the panel Runs.
     const ui::RunSet& runs = r.ctx().runs;
-    const ui::RunKey key = *runs.live();
+    const RunKey key = *runs.live();
     const ui::RunSet::Run* verified = runs.find(key);
     GUI_CHECK(verified && verified->estimate && verified->estimate->steps == before->steps());
     GUI_CHECK(verified->estimate->expected.fires.size() > before->refreshes().size());
@@ -68,6 +68,17 @@ void run_again_with_a_threshold(Robot& r) {
     r.move_away();
     r.ctx().runs.untick_all();
     r.te->WindowFocus("//Policy");
+    r.frames(3);
+    // Without a moved line it verifies the policy as it is: recorded fires are what is expected.
+    const auto first = r.recording();
+    r.act("run.verify");
+    GUI_CHECK(
+        r.until([&] { return r.recording() != first && r.status()->state == EngineState::finished; }, 3000));
+    r.frames(3);
+    const ui::RunSet::Run* again = runs.find(*runs.live());
+    GUI_CHECK(again->estimate && again->estimate->expected.fires.size() == first->refreshes().size());
+    GUI_CHECK(r.recording()->refreshes().size() == first->refreshes().size());
+    r.ctx().runs.untick_all();
     r.frames(3);
 }
 
