@@ -9,6 +9,7 @@
 
 #if REFRESHLAB_UI
 #include "app/cli/assets.h"
+#include "app/cli/trace_runs.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/record/trace/trace_store.h"
@@ -34,23 +35,27 @@ struct Options {
     std::optional<int64_t> from, to, step;
 };
 
-/// The runs of the traces: the chosen ones, else the newest of each; for a comparison all of a single trace.
+/// The runs of the traces: the chosen ones in the order of --run, else the newest of each; for a comparison all of a single trace.
 std::vector<ui::FigureRun> runs_of(const Options& options) {
+    std::vector<std::shared_ptr<Recording>> all;
     std::vector<ui::FigureRun> found;
     const bool compare = options.panel == "compare";
     for (const std::string& trace : options.traces) {
         const auto runs = load_trace(trace);
         if (runs.empty()) throw Error("drawing a figure", trace, "the trace holds no run");
-        const bool all = compare && options.traces.size() == 1;
-        for (const auto& run : runs) {
-            const bool named = std::ranges::find(options.runs, run->info().id) != options.runs.end();
-            if (options.runs.empty() ? all || run == runs.back() : named) found.push_back({run, {}});
+        all.insert(all.end(), runs.begin(), runs.end());
+        if (compare && options.traces.size() == 1) {
+            for (const auto& run : runs)
+                found.push_back({run, {}});
+        } else {
+            found.push_back({runs.back(), {}});
         }
     }
+    if (!options.runs.empty()) found.clear();
     for (const std::string& id : options.runs)
-        if (std::ranges::none_of(found, [&](const auto& run) { return run.recording->info().id == id; }))
-            throw Error("drawing a figure", "--run", "no run " + visible_text(id, 60) + " in these traces",
-                        "refreshlab info TRACE lists them");
+        found.push_back(
+            {chosen_run(all, id, "drawing a figure", fmt::format("{}", fmt::join(options.traces, ", "))),
+             {}});
     if (options.names.size() > found.size())
         throw Error("drawing a figure", "--name",
                     fmt::format("{} names for {} runs", options.names.size(), found.size()));
@@ -93,10 +98,6 @@ T parse_name(const char* option, const std::string& text,
 ui::FigureRequest request_of(const Options& options) {
     ui::FigureRequest request;
     request.panel = options.panel;
-    if (std::ranges::find(ui::figure_panels(), request.panel) == ui::figure_panels().end())
-        throw Error("reading", "--panel",
-                    fmt::format("'{}' is none of {}", visible_text(request.panel, 60),
-                                fmt::join(ui::figure_panels(), ", ")));
     request.head = parse_head(options.head);
     if (!options.of.empty())
         request.attention = parse_name<ui::AttentionOf>("--of", options.of,

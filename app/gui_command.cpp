@@ -131,7 +131,7 @@ Command add_gui_command(CLI::App& app) {
         ->add_option("--signals", options->window.signals,
                      "Signals to plot, with commas between them; of one with values per layer NAME.max, "
                      "NAME.min, NAME.layer3 "
-                     "or NAME.strip")
+                     "or NAME.strip; A+B is one plot with an axis on either side")
         ->type_name("LIST");
     command->add_option("--theme", options->window.theme, "dark, light or print")->type_name("NAME");
     command->add_option("--layout", options->window.layout, "Explore, Tune, Present or Landscape")

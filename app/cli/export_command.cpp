@@ -1,5 +1,6 @@
 #include "app/cli/commands.h"
 #include "app/cli/output.h"
+#include "app/cli/trace_runs.h"
 #include "engine/base/error.h"
 #include "engine/landscape/landscape_export.h"
 #include "engine/landscape/landscape_store.h"
@@ -40,19 +41,7 @@ Command add_export_command(CLI::App& app) {
         check_outputs(std::vector<NamedFile>{{"--npz", options->npz}},
                       std::vector<NamedFile>{{"TRACE", options->trace}});
         const auto runs = load_trace(options->trace);
-        if (runs.empty()) throw Error("exporting", options->trace, "the trace holds no run");
-        auto chosen = runs.back();
-        if (!options->run.empty()) {
-            const auto found = std::find_if(runs.begin(), runs.end(),
-                                            [&](const auto& r) { return r->info().id == options->run; });
-            if (found == runs.end()) {
-                std::string known;
-                for (const auto& r : runs)
-                    known += (known.empty() ? "" : ", ") + r->info().id;
-                throw Error("exporting", options->trace, "no run " + options->run, "the runs are " + known);
-            }
-            chosen = *found;
-        }
+        const auto chosen = chosen_run(runs, options->run, "exporting", options->trace);
         auto landscape = load_landscape_of(options->trace, *chosen);
         if (landscape && !landscape->has_row(0)) landscape.reset(); // begun, and nothing to tell yet
         if (!options->npz.empty()) {

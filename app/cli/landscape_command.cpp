@@ -3,6 +3,7 @@
 #include "app/cli/interrupt.h"
 #include "app/cli/output.h"
 #include "app/cli/run_options.h"
+#include "app/cli/trace_runs.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
@@ -61,13 +62,7 @@ void require_full_caches(const RunConfig& config) {
 
 TraceRun run_of(const std::string& path, const std::string& id) {
     const auto runs = load_trace(path);
-    if (runs.empty()) throw Error("reading a landscape's run", path, "the trace holds no run");
-    TraceRun found{runs.back(), nullptr};
-    if (!id.empty()) {
-        const auto named = std::ranges::find_if(runs, [&](const auto& run) { return run->info().id == id; });
-        if (named == runs.end()) throw Error("reading a landscape's run", path, "no run " + id);
-        found.recording = *named;
-    }
+    TraceRun found{chosen_run(runs, id, "reading a landscape's run", path), nullptr};
     found.landscape = load_landscape_of(path, *found.recording);
     return found;
 }

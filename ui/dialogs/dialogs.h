@@ -17,6 +17,8 @@ namespace refreshlab::ui {
 [[nodiscard]] std::unique_ptr<Dialog> make_plotted_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state);
 [[nodiscard]] std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state);
+[[nodiscard]] std::unique_ptr<Dialog>
+make_save_runs_dialog(ShellState& state); ///< every run of the window, in one file
 /// Saves the engine's run, then ends the program.
 [[nodiscard]] std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state);
 /// The question before a run is lost with the window.

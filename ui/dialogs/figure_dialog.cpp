@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 namespace refreshlab::ui {
 
@@ -19,23 +20,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What a figure is of, beside the run that is looked at.
+enum class Needs : uint8_t {
+    nothing,
+    other_runs, ///< the ticked ones, or the one before
+    head,       ///< the chosen one of Attention
+    landscape,  ///< of the run's text
+};
 struct Kind {
     const char* panel;  ///< of the window
     const char* figure; ///< of figure_panels()
     const char* words;
+    Needs needs = Needs::nothing;
 };
 constexpr std::array kinds = {
     Kind{"Signals", "signals", "Signals over steps"},
-    Kind{"", "compare", "Two runs: signals and their difference"},
+    Kind{"", "compare", "Two runs: signals and their difference", Needs::other_runs},
     Kind{"Text", "text", "Text, coloured by a signal"},
-    Kind{"Attention", "attention", "Attention of the shown head"},
+    Kind{"Attention", "attention", "Attention of the shown head", Needs::head},
     Kind{"", "attention", "Attention of all heads"},
     Kind{"Cache", "cache", "Cache: origins, ages, drift"},
     Kind{"", "drift", "Drift alone"},
     Kind{"Distribution", "distribution", "Distribution of a signal"},
     Kind{"Performance", "spikes", "What refreshes cost"},
+    Kind{"Landscape", "landscape", "Landscape: what every refresh is worth", Needs::landscape},
+    Kind{"", "frontier", "Loss against refreshes", Needs::landscape},
 };
-constexpr size_t all_heads = 4, compared = 1;
 
 struct Width {
     const char* words;
@@ -52,6 +62,8 @@ struct Question {
     FigureSize size;
     double pixels_per_point = 1;
     fs::path assets;
+    /// Of the dialog, which asks one thing after the other: made by the first preview, as fonts take longer than a figure.
+    std::shared_ptr<std::unique_ptr<FigureFonts>> fonts = {};
     friend bool operator==(const Question& a, const Question& b) { return a.key == b.key; }
 };
 struct Preview {
@@ -62,10 +74,10 @@ struct Preview {
 Preview draw_preview(const Question& question) {
     Preview preview;
     try {
-        const FigureFonts fonts(question.assets);
+        if (!*question.fonts) *question.fonts = std::make_unique<FigureFonts>(question.assets);
         const auto figure = make_figure(*question.request);
         preview.image = preview_figure(*figure, load_figure_style(question.assets, question.theme),
-                                       question.size, question.pixels_per_point, fonts);
+                                       question.size, question.pixels_per_point, **question.fonts);
     } catch (const Error& e) {
         preview.problem = e.problem() + (e.hint().empty() ? "" : "; " + e.hint());
     } catch (const std::exception& e) {
@@ -104,8 +116,7 @@ private:
         ImGui::SetNextItemWidth(em * 18);
         if (ImGui::BeginCombo("##of", kinds[m_kind].words)) {
             for (size_t i = 0; i < kinds.size(); ++i)
-                if ((i != compared || state.runs.other()) && ImGui::Selectable(kinds[i].words, m_kind == i))
-                    m_kind = i;
+                if (offered(state, kinds[i]) && ImGui::Selectable(kinds[i].words, m_kind == i)) m_kind = i;
             ImGui::EndCombo();
         }
         ImGui::SameLine(0, em);
@@ -133,9 +144,18 @@ private:
         }
     }
 
+    /// There is what the figure needs.
+    [[nodiscard]] static bool offered(const ShellState& state, const Kind& kind) {
+        if (kind.needs == Needs::other_runs) return state.runs.other().has_value();
+        if (kind.needs != Needs::landscape) return true;
+        const auto& recording = state.ctx.recording;
+        return recording && state.landscapes.to_save(*recording) != nullptr;
+    }
+
     [[nodiscard]] bool by_steps() const {
         const std::string_view figure = kinds[m_kind].figure;
-        return figure != "attention" && figure != "cache" && figure != "drift";
+        return figure != "attention" && figure != "cache" && figure != "drift" &&
+               kinds[m_kind].needs != Needs::landscape;
     }
 
     [[nodiscard]] std::shared_ptr<const FigureRequest> request(const ShellState& state) const {
@@ -147,7 +167,10 @@ private:
             return FigureRun{run, fmt::format("{}, seed {}", config.policy.name, config.seed)};
         };
         request->runs.push_back(named(ctx.recording));
-        if (m_kind == compared) { // the ticked runs, else the one that was looked at before
+        if (kinds[m_kind].needs == Needs::landscape)
+            request->landscape = state.landscapes.to_save(*ctx.recording);
+        if (kinds[m_kind].needs ==
+            Needs::other_runs) { // the ticked runs, else the one that was looked at before
             std::vector<RunKey> others = state.runs.compared();
             if (const auto other = state.runs.other(); others.empty() && other) others.push_back(*other);
             for (const RunKey key : others) {
@@ -168,7 +191,7 @@ private:
         request->attention = m_whose == 0   ? AttentionOf::student
                              : m_whose == 1 ? AttentionOf::teacher
                                             : AttentionOf::difference;
-        if (request->panel == "attention" && m_kind != all_heads)
+        if (kinds[m_kind].needs == Needs::head)
             request->head = std::pair(ctx.selection.layer, ctx.selection.head);
         return request;
     }
@@ -180,16 +203,19 @@ private:
                    .theme = m_theme,
                    .size = {.width = widths[m_width].mm * points_per_mm, .height = {}},
                    .pixels_per_point = pixels_per_point,
-                   .assets = ctx.host.assets()};
+                   .assets = ctx.host.assets(),
+                   .fonts = m_fonts};
         const FigureRequest& r = *q.request;
         const bool growing = ctx.decoding();
         std::string picks;
         for (const auto& [signal, choice] : r.plots.all())
             if (choice.shown)
-                picks += fmt::format("{} {} {};", signal, to_string(choice.scale), to_string(choice.layers));
+                picks += fmt::format("{} {} {} {};", signal, to_string(choice.scale),
+                                     to_string(choice.layers), choice.beside);
         std::string runs;
         for (const FigureRun& run : r.runs)
             runs += run.recording->info().id + " ";
+        if (r.landscape) runs += fmt::format("{} rows", r.landscape->rows().size());
         // A run that goes on is drawn anew once in a while, not at every step.
         q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,
                             m_in_sight, pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps,
@@ -261,6 +287,7 @@ private:
     std::string m_theme = "paper", m_problem;
     int m_whose = 0;
     bool m_in_sight = true;
+    std::shared_ptr<std::unique_ptr<FigureFonts>> m_fonts = std::make_shared<std::unique_ptr<FigureFonts>>();
     LatestAnswer<Question, Preview> m_previews{&draw_preview};
     const uint32_t* m_drawn = nullptr;
     uint64_t m_revision = 0;

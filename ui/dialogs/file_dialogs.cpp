@@ -10,6 +10,7 @@
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/landscape/landscape_of_run.h"
+#include "ui/scene/runs/saved_runs.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
 #include "ui/widgets/widgets.h"
@@ -205,15 +206,22 @@ private:
 
 class SaveTraceDialog final : public PathDialog {
 public:
-    SaveTraceDialog(const UiContext& ctx, bool then_quit)
-        : PathDialog(ctx, PathPicker::Want::save_file, "trace", std::string("run") + trace_extension,
-                     trace_extension)
-        , m_then_quit(then_quit) {}
+    SaveTraceDialog(const UiContext& ctx, bool then_quit, bool all)
+        : PathDialog(ctx, PathPicker::Want::save_file, "trace",
+                     std::string(all ? "runs" : "run") + trace_extension, trace_extension)
+        , m_then_quit(then_quit)
+        , m_all(all) {}
     const char* title() const override { return "Save trace"; }
     bool draw(ShellState& state) override {
+        if (const auto runs = static_cast<int64_t>(state.runs.tree().runs().size()); runs > 1) {
+            ImGui::Checkbox(
+                fmt::format("all {} runs of the list, as a tree###all", format_thousands(runs)).c_str(),
+                &m_all);
+            ImGui::SetItemTooltip("In one file; a branch takes only the room of its own steps");
+        }
         // A recording that still grows has its own file (--record); a copy needs a fixed end.
         return draw_path(state, ImGui::GetFontSize() * 12, "Save",
-                         of_engine(state) && state.running() ? "Pause the run first" : "");
+                         (m_all || of_engine(state)) && state.running() ? "Pause the run first" : "");
     }
 
 private:
@@ -222,22 +230,44 @@ private:
     }
     void work_on(ShellState& state, const fs::path& path) override {
         const auto recording = of_engine(state) ? state.ctx.engine.recording() : state.runs.away();
-        if (!recording) return;
+        std::vector<Saved> runs;
+        if (m_all)
+            for (SavedRun& run : saved_runs(state.runs))
+                runs.push_back({std::move(run), 0, nullptr});
+        else if (recording)
+            runs.push_back({{.recording = recording, .parent_id = {}, .fork_step = 0}, 0, nullptr});
+        if (runs.empty()) return;
+        for (Saved& saved : runs) {
+            saved.steps = saved.run.recording->steps();
+            saved.landscape = state.landscapes.to_save(*saved.run.recording);
+        }
         start(state, "Saving " + path.filename().string(),
-              [path, recording, steps = recording->steps(), quit = m_then_quit,
-               landscape = state.landscapes.to_save(*recording),
+              [path, runs, quit = m_then_quit,
                &state](const std::atomic<bool>& cancelled) -> std::function<void()> {
-                  if (!save_trace(path, recording, &cancelled)) return {};
-                  if (landscape) store_landscape(path, recording->info().id, *landscape);
-                  return [path, id = recording->info().id, steps, quit, &state] {
-                      state.saved_steps[id] = steps;
+                  std::vector<SavedRun> recordings;
+                  for (const Saved& saved : runs)
+                      recordings.push_back(saved.run);
+                  if (!save_traces(path, recordings, &cancelled)) return {};
+                  for (const Saved& saved : runs)
+                      if (saved.landscape)
+                          store_landscape(path, saved.run.recording->info().id, *saved.landscape);
+                  return [path, runs, quit, &state] {
+                      for (const Saved& saved : runs)
+                          state.saved_steps[saved.run.recording->info().id] = saved.steps;
                       state.say(Toasts::Level::info, "Trace saved as " + path.string());
                       if (quit) ui::quit(state); // asks again if the run has grown since
                   };
               });
     }
 
-    bool m_then_quit;
+    /// A run as it was when the button was pressed.
+    struct Saved {
+        SavedRun run;
+        int64_t steps = 0;
+        std::shared_ptr<const Landscape> landscape; ///< null: none
+    };
+
+    bool m_then_quit, m_all;
 };
 
 class UnsavedDialog final : public Dialog {
@@ -301,10 +331,13 @@ std::unique_ptr<Dialog> make_open_trace_dialog(ShellState& state) {
     return std::make_unique<OpenTraceDialog>(state.ctx);
 }
 std::unique_ptr<Dialog> make_save_trace_dialog(ShellState& state) {
-    return std::make_unique<SaveTraceDialog>(state.ctx, false);
+    return std::make_unique<SaveTraceDialog>(state.ctx, false, false);
+}
+std::unique_ptr<Dialog> make_save_runs_dialog(ShellState& state) {
+    return std::make_unique<SaveTraceDialog>(state.ctx, false, true);
 }
 std::unique_ptr<Dialog> make_save_and_quit_dialog(ShellState& state) {
-    return std::make_unique<SaveTraceDialog>(state.ctx, true);
+    return std::make_unique<SaveTraceDialog>(state.ctx, true, false);
 }
 std::unique_ptr<Dialog> make_unsaved_dialog() {
     return std::make_unique<UnsavedDialog>();

@@ -4,6 +4,7 @@
 #include "ui/context/branch.h"
 #include "ui/draw/text.h"
 #include "ui/panels/panel.h"
+#include "ui/scene/policy/what_if_preview.h"
 #include "ui/scene/runs/run_rows.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/theme/run_colours.h"
@@ -37,6 +38,7 @@ private:
     void draw_name(UiContext& ctx, const RunNode& run, int depth, ImVec2 at, float width);
     void draw_entry(UiContext& ctx, const RunNode& run);
     static void draw_numbers(const RunSet::Run& run);
+    static void draw_estimate(UiContext& ctx, const RunNode& node, const RunSet::Run& run);
     void draw_menu(UiContext& ctx, const RunNode& run);
     static void tooltip(const UiContext& ctx, const RunNode& run);
 
@@ -48,14 +50,22 @@ private:
 };
 
 // Places of the columns. What a run is stands together: its name, and what is other in it. Its numbers come after.
-constexpr int place_tick = 0, place_name = 1, place_change = 2,
-              num_places = 2 + static_cast<int>(num_run_columns);
+constexpr int place_tick = 0, place_name = 1, place_change = 2, place_estimate = 3,
+              num_places = 3 + static_cast<int>(num_run_columns);
 constexpr int place_of(RunColumn column) {
-    return column == RunColumn::name ? place_name : place_change + static_cast<int>(column);
+    return column == RunColumn::name ? place_name : place_estimate + static_cast<int>(column);
 }
 /// \param place  of the names or of numbers
 constexpr RunColumn column_at(int place) {
-    return place == place_name ? RunColumn::name : static_cast<RunColumn>(place - place_change);
+    return place == place_name ? RunColumn::name : static_cast<RunColumn>(place - place_estimate);
+}
+
+/// Some run has an estimate beside it.
+bool any_estimate(const RunSet& runs) {
+    return std::ranges::any_of(runs.tree().runs(), [&](const RunNode& node) {
+        const RunSet::Run* run = runs.find(node.key);
+        return run && run->estimate;
+    });
 }
 
 constexpr const char* dash = "-";
@@ -82,6 +92,9 @@ void RunsPanel::draw_toolbar(UiContext& ctx) {
     ImGui::SameLine();
     if (ImGui::Button("Open trace...")) ctx.run_action("file.open_trace");
     ImGui::SetItemTooltip("Its runs come into this list");
+    ImGui::SameLine();
+    if (ImGui::Button("Save all...")) ctx.run_action("file.save_runs");
+    ImGui::SetItemTooltip("Every run of this list into one trace, with its tree");
 }
 
 void RunsPanel::draw_table(UiContext& ctx) {
@@ -101,6 +114,9 @@ void RunsPanel::draw_table(UiContext& ctx) {
     ImGui::TableSetupColumn(run_column_name(RunColumn::name), ImGuiTableColumnFlags_NoHide,
                             em * (narrow ? 8.5F : 12.0F));
     ImGui::TableSetupColumn("Change", ImGuiTableColumnFlags_NoSort, em * (narrow ? 6.0F : 9.0F));
+    ImGui::TableSetupColumn("Estimate", ImGuiTableColumnFlags_NoSort |
+                                            (any_estimate(ctx.runs) ? ImGuiTableColumnFlags_None
+                                                                    : ImGuiTableColumnFlags_Disabled));
     for (size_t i = 1; i < num_run_columns; ++i)
         ImGui::TableSetupColumn(run_column_name(static_cast<RunColumn>(i)),
                                 ImGuiTableColumnFlags_PreferSortDescending);
@@ -111,6 +127,9 @@ void RunsPanel::draw_table(UiContext& ctx) {
         if (i == place_change)
             ImGui::SetItemTooltip(
                 "What is other than in the run that it came from, or than in the run above it");
+        else if (i == place_estimate)
+            ImGui::SetItemTooltip("What was expected of the run when \"Verify this threshold\" began it: the "
+                                  "policy on the values that another run had recorded");
         else if (i >= place_name)
             ImGui::SetItemTooltip("%s", run_column_meaning(column_at(i)));
     }
@@ -173,7 +192,10 @@ void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
         ImGui::SetItemTooltip("Compared: laid over the run that is looked at");
         ImGui::PopStyleVar();
     }
-    if (const RunSet::Run* still = ctx.runs.find(node.key)) draw_numbers(*still);
+    if (const RunSet::Run* still = ctx.runs.find(node.key)) {
+        draw_numbers(*still);
+        draw_estimate(ctx, node, *still);
+    }
     if (ImGui::TableSetColumnIndex(place_change)) {
         const std::string change = node.parent
                                        ? fmt::format("at {}{}{}", format_thousands(node.fork_step + 1),
@@ -244,6 +266,21 @@ void RunsPanel::draw_numbers(const RunSet::Run& run) {
     }
 }
 
+/// What was expected of it; the tooltip has what came of it.
+void RunsPanel::draw_estimate(UiContext& ctx, const RunNode& node, const RunSet::Run& run) {
+    if (!ImGui::TableSetColumnIndex(place_estimate)) return;
+    if (!run.estimate) {
+        ImGui::TextUnformatted(dash);
+        return;
+    }
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    ImGui::TextUnformatted(what_if_outcome(run.estimate->expected).c_str());
+    const ImVec2 size = ImGui::GetItemRectSize();
+    ctx.landmarks.set(fmt::format("runs/estimate/{}", node.key), {at.x, at.y, size.x, size.y});
+    if (ImGui::IsItemHovered())
+        ImGui::SetTooltip("%s", outcome_text(*run.estimate, run.metrics.numbers()).c_str());
+}
+
 void RunsPanel::draw_menu(UiContext& ctx, const RunNode& run) {
     if (!ImGui::BeginPopupContextItem("##menu")) return;
     const auto entry = [](const char* label, const std::string& why_not) {
@@ -295,6 +332,8 @@ void RunsPanel::tooltip(const UiContext& ctx, const RunNode& run) {
           fmt::format("{}, {} {}", to_string(run.standing), info.device, info.dtype),
           fmt::format("run {}, {}", info.id, info.started_at)})
         if (!line.empty()) ImGui::TextDisabled("%s", line.c_str());
+    if (const RunSet::Run* known = ctx.runs.find(run.key); known && known->estimate)
+        ImGui::TextUnformatted(outcome_text(*known->estimate, known->metrics.numbers()).c_str());
     ImGui::PopTextWrapPos();
     ImGui::EndTooltip();
 }

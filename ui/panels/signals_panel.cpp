@@ -41,7 +41,7 @@ public:
             plot.forget_run();
         m_preview.clear();
         if (ctx.recording) show_gate_signals(ctx.plots, *ctx.recording);
-        m_gutter = 0;
+        m_gutter = m_right_gutter = 0;
         // A rewound run keeps the view; one that is shorter than the view's start begins again.
         if (ctx.time.follow || ctx.time.x_min > static_cast<double>(ctx.steps)) ctx.time.fit_request = true;
     }
@@ -50,6 +50,7 @@ public:
 private:
     void draw_toolbar(UiContext& ctx);
     void draw_signal_list(UiContext& ctx);
+    static void draw_place(UiContext& ctx, const Signal& signal, float width);
     [[nodiscard]] std::vector<SignalPlot*> chosen_plots(UiContext& ctx);
     void ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots);
     void draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots, float left);
@@ -67,10 +68,28 @@ private:
     ThresholdDrag m_drag;
     float m_left = 0, m_width = 0; ///< of the plot areas in the last frame: the lane stands above them
     /// Only grows while type and plots stay the same: plots that follow do not shift sideways.
-    float m_gutter = 0;
+    float m_gutter = 0, m_right_gutter = 0;
     TipBox m_tips;                        ///< lane and plots in the last frame
     std::pair<float, size_t> m_gutter_of; ///< size of the type and number of plots that it was made for
 };
+
+/// In which plot the signal is drawn: its own, or that of another plotted one, with an axis on the right.
+void SignalsPanel::draw_place(UiContext& ctx, const Signal& signal, float width) {
+    const Signal* host = ctx.find_signal_info(ctx.plots.of(signal.name).beside);
+    ImGui::SetNextItemWidth(width);
+    const std::string shown = host ? fmt::format("right of {}", host->label) : std::string("its own");
+    if (ImGui::BeginCombo("##place", shown.c_str())) {
+        if (ImGui::Selectable("its own", !host)) ctx.plots.choose(signal.name).beside.clear();
+        for (const PlotPair& pair : plot_pairs(ctx.plots, ctx.signals())) {
+            const Signal& left = ctx.signals()[pair.left];
+            if (left.name == signal.name || ctx.layer_pick(left).strip) continue;
+            if (ImGui::Selectable(fmt::format("right of {}", left.label).c_str(), host == &left))
+                put_beside(ctx.plots, signal.name, left.name);
+        }
+        ImGui::EndCombo();
+    }
+    ImGui::SetItemTooltip("A plot of its own, or an axis on the right of another plot");
+}
 
 void SignalsPanel::draw_signal_list(UiContext& ctx) {
     if (ImGui::Button("Choose signals")) ImGui::OpenPopup("##signals");
@@ -82,8 +101,12 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
     const float axis_width = ImGui::CalcTextSize("symlog").x + 2 * ImGui::GetFrameHeight();
     ImGui::SetCursorPosX(axes);
     ImGui::TextDisabled("Y axis");
+    const float beside = axes + axis_width + ImGui::GetStyle().ItemSpacing.x,
+                beside_width = ImGui::GetFontSize() * 9;
+    ImGui::SameLine(beside);
+    ImGui::TextDisabled("Plot");
     if (std::ranges::any_of(ctx.signals(), &Signal::layered)) {
-        ImGui::SameLine(axes + axis_width + ImGui::GetStyle().ItemSpacing.x);
+        ImGui::SameLine(beside + beside_width + ImGui::GetStyle().ItemSpacing.x);
         ImGui::TextDisabled("Layers");
     }
     for (size_t id = 0; id < ctx.signals().size(); ++id) {
@@ -112,6 +135,8 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
             ImGui::EndCombo();
         }
         ImGui::SetItemTooltip("Y axis of this signal's plot");
+        ImGui::SameLine();
+        draw_place(ctx, signal, beside_width);
         if (signal.layered) {
             ImGui::SameLine();
             draw_layer_choice(ctx, choice.layers, axis_width);
@@ -159,10 +184,14 @@ void SignalsPanel::draw_toolbar(UiContext& ctx) {
 
 std::vector<SignalPlot*> SignalsPanel::chosen_plots(UiContext& ctx) {
     std::vector<SignalPlot*> plots;
-    for (const size_t id : plotted_signals(ctx.plots, ctx.signals())) {
-        const Signal& signal = ctx.signals()[id];
-        SignalPlot& plot = m_plots[std::string(signal.name)];
+    const auto begin = [&](size_t id) -> SignalPlot& {
+        SignalPlot& plot = m_plots[std::string(ctx.signals()[id].name)];
         plot.begin_frame(ctx, id);
+        return plot;
+    };
+    for (const PlotPair& pair : plot_pairs(ctx.plots, ctx.signals())) {
+        SignalPlot& plot = begin(pair.left);
+        if (pair.right) plot.set_guest(begin(*pair.right));
         plots.push_back(&plot);
     }
     return plots;
@@ -170,10 +199,13 @@ std::vector<SignalPlot*> SignalsPanel::chosen_plots(UiContext& ctx) {
 
 /// The threshold that is moved may be held here or on its card: the count is the same.
 void SignalsPanel::ask_what_if(UiContext& ctx, const std::vector<SignalPlot*>& plots) {
-    const bool threshold_moves = std::ranges::any_of(plots, [&](const SignalPlot* plot) {
-        return std::ranges::any_of(plot->threshold_lines_here(ctx),
-                                   [&](const ThresholdLine& l) { return plot->asks_what_if(ctx, l); });
-    });
+    const auto asks = [&](const SignalPlot* plot) {
+        return plot && std::ranges::any_of(plot->threshold_lines_here(ctx), [&](const ThresholdLine& l) {
+                   return plot->asks_what_if(ctx, l);
+               });
+    };
+    const bool threshold_moves =
+        std::ranges::any_of(plots, [&](const SignalPlot* plot) { return asks(plot) || asks(plot->guest()); });
     if (!threshold_moves || !ctx.recording) {
         m_preview.clear();
         return;
@@ -191,6 +223,7 @@ void SignalsPanel::draw(UiContext& ctx) {
     stack.left = m_left;
     stack.width = m_width;
     stack.gutter = m_gutter;
+    stack.right_gutter = m_right_gutter;
     advance_time_view(ctx.time, ctx.steps);
     draw_toolbar(ctx);
     if (!ctx.recording || ctx.steps == 0)
@@ -199,7 +232,7 @@ void SignalsPanel::draw(UiContext& ctx) {
     const std::vector<SignalPlot*> plots = chosen_plots(ctx);
     if (const std::pair of(ImGui::GetFontSize(), plots.size()); of != m_gutter_of || stack.fit) {
         m_gutter_of = of;
-        stack.gutter = 0;
+        stack.gutter = stack.right_gutter = 0;
     }
     if (plots.empty()) {
         ImGui::TextDisabled("No signal is chosen.");
@@ -219,6 +252,7 @@ void SignalsPanel::draw(UiContext& ctx) {
     m_left = stack.left;
     m_width = stack.width;
     m_gutter = stack.gutter;
+    m_right_gutter = stack.right_gutter;
     m_tips = {stack.left, lane.y, stack.width, stack.bottom - lane.y};
     draw_lane(ctx, stack, lane, badges, rug);
     m_drag.end_frame(ctx);
@@ -256,10 +290,14 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
                 plots[i]->draw_folded(ctx, stack);
             else
                 plots[i]->draw(ctx, stack, heights.plots[i] + (last ? labels : 0), last);
-            if (plots[i]->wants_hiding()) {
-                const std::string name(plots[i]->info().name);
+            const SignalPlot* right = plots[i]->guest();
+            const SignalPlot* hidden = plots[i]->wants_hiding()         ? plots[i]
+                                       : right && right->wants_hiding() ? right
+                                                                        : nullptr;
+            if (hidden) {
+                const std::string name(hidden->info().name);
                 ctx.plots.choose(name).shown = false;
-                m_plots.erase(name); // plots[i] is not used again
+                m_plots.erase(name); // it is not used again
                 break;
             }
         }

@@ -231,6 +231,31 @@ std::vector<Action> course_actions(ShellState& state) {
          },
          [](const UiContext& ctx) { return !ctx.status->applied.prompt.empty(); },
          [](const UiContext&) { return std::string("No run yet: start one with \"New run...\""); }});
+    list.push_back(
+        {"run.verify", "Run", "Verify this threshold",
+         "Runs the same prompt and seed again with the thresholds as they are now. What was estimated for it "
+         "from "
+         "the values of the shown run stays beside its outcome in the panel Runs.",
+         0,
+         [&state](UiContext& ctx) {
+             const RunConfig run = ctx.drafts.config();
+             const auto shown = state.runs.looked_at();
+             if (ctx.recording && ctx.steps > 0 && shown && ctx.recording->info().config.prompt == run.prompt)
+                 state.runs.expect(estimate_run(ctx.recording, ctx.steps, run, state.runs.name(*shown)));
+             state.wanted_running = std::nullopt;
+             ctx.select_step(std::nullopt);
+             compare_with_live(state);
+             ctx.engine.send(command::StartRun{run});
+         },
+         [](const UiContext& ctx) {
+             return !ctx.status->applied.prompt.empty() && ctx.status->applied.mode == Mode::overfill &&
+                    refreshes(ctx.drafts.policy());
+         },
+         [](const UiContext& ctx) {
+             return std::string(ctx.status->applied.prompt.empty()
+                                    ? "No run yet: start one with \"New run...\""
+                                    : "The policy refreshes nothing");
+         }});
     list.push_back({"run.stop", "Run", "Stop",
                     "Ends the run, or the loading of a model; what is recorded stays.",
                     ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },
@@ -379,6 +404,10 @@ std::vector<Action> file_actions(ShellState& state) {
     list.push_back({"file.save_trace", "File", "Save trace...",
                     "Saves the recording that is shown, to open it again later.", ImGuiMod_Ctrl | ImGuiKey_S,
                     [&state](UiContext&) { state.dialog = make_save_trace_dialog(state); }, has_recording,
+                    why});
+    list.push_back({"file.save_runs", "File", "Save all runs...",
+                    "Saves every run of the panel Runs into one trace; opened again they are the same tree.",
+                    0, [&state](UiContext&) { state.dialog = make_save_runs_dialog(state); }, has_recording,
                     why});
     list.push_back({"file.run_before", "File", "Show the other run",
                     "Shows the next run that is ticked in Runs, without any the one that was looked at "

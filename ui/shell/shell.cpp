@@ -49,6 +49,7 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     state.ctx.paths.folders = state.settings.folders;
     set_axes(state.ctx.plots, state.settings.y_axes);
     set_layers(state.ctx.plots, state.settings.layers);
+    set_sides(state.ctx.plots, state.settings.right_axes);
     if (state.options.paced)
         state.set_pace(state.options.pace.value_or(state.settings.pace));
     else

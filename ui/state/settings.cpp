@@ -42,6 +42,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "pace", settings.pace);
         read(json, "y_axes", settings.y_axes);
         read(json, "layers", settings.layers);
+        read(json, "right_axes", settings.right_axes);
         read(json, "folders", settings.folders);
         read(json, "recent_pairs", settings.recent_pairs);
         if (settings.recent_pairs.size() > kept_pairs) settings.recent_pairs.resize(kept_pairs);
@@ -75,6 +76,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"pace", settings.pace},
                            {"y_axes", settings.y_axes},
                            {"layers", settings.layers},
+                           {"right_axes", settings.right_axes},
                            {"folders", settings.folders},
                            {"recent_pairs", settings.recent_pairs}};
     if (settings.signals) json["signals"] = *settings.signals;

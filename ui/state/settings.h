@@ -29,6 +29,8 @@ struct Settings {
     std::vector<std::pair<std::string, std::string>> recent_pairs;
     /// Layered signals whose plot shows something else than the mean of the layers: "max", "layer 3", "strip", ...
     std::map<std::string, std::string> layers;
+    /// Signals whose axis is on the right of another one's plot: name of the signal, name of that one.
+    std::map<std::string, std::string> right_axes;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so

@@ -132,6 +132,7 @@ void ShellState::save_all() {
         settings.y_axes = changed_axes(ctx.plots);
         settings.signals = shown_signals(ctx.plots);
         settings.layers = changed_layers(ctx.plots);
+        settings.right_axes = changed_sides(ctx.plots);
         settings.folders = ctx.paths.folders;
         store_settings(folder, settings);
         store_layout();

@@ -358,14 +358,15 @@ std::string TraceStore::error() const {
 
 namespace {
 
-/// The whole recording into a new file, on the disk when it returns.
-void write_once(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
+/// The whole recordings into a new file, on the disk when it returns.
+void write_once(const std::filesystem::path& path, std::span<const SavedRun> runs,
                 const std::atomic<bool>* cancelled) {
     {
         sqlite::Database db(path, sqlite::Open::create);
         trace::create_tables(db, trace::Writing::once);
         trace::TraceWriter writer(db, cancelled);
-        writer.add_run(recording);
+        for (const SavedRun& run : runs)
+            writer.add_run(run.recording, run.parent_id, run.fork_step);
         writer.write_new();
     }
     // SQLite was told not to wait for the disk: once, here, is enough, before the file gets its name.
@@ -380,6 +381,12 @@ void write_once(const std::filesystem::path& path, const std::shared_ptr<const R
 
 bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
                 const std::atomic<bool>* cancelled) {
+    const SavedRun run{.recording = recording, .parent_id = {}, .fork_step = 0};
+    return save_traces(path, std::span(&run, 1), cancelled);
+}
+
+bool save_traces(const std::filesystem::path& path, std::span<const SavedRun> runs,
+                 const std::atomic<bool>* cancelled) {
     const trace::FileSizeSignalBlock block;
     const std::filesystem::path partial = temporary_beside(path);
     std::error_code ignored;
@@ -393,7 +400,7 @@ bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const R
         throw to_error(path, e);
     }
     try {
-        write_once(partial, recording, cancelled);
+        write_once(partial, runs, cancelled);
         remove_companions(path);
         std::filesystem::rename(partial, path);
         return true;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace refreshlab {
@@ -58,5 +59,17 @@ private:
 /// Cost: about the time to write the bytes; attention rows are most of them.
 bool save_trace(const std::filesystem::path& path, const std::shared_ptr<const Recording>& recording,
                 const std::atomic<bool>* cancelled = nullptr);
+
+/// A recording of several that go into one file, and which of the others it is a branch of.
+struct SavedRun {
+    std::shared_ptr<const Recording> recording;
+    std::string
+        parent_id; ///< steps [1, fork_step] are those of the run with this id; empty: as the recording says itself
+    int64_t fork_step = 0;
+};
+/// The same with several runs, each once: a branch whose fork is the recording's own stores its own steps only.
+/// \param runs  parents before their branches, ids differ                                     (asserted)
+bool save_traces(const std::filesystem::path& path, std::span<const SavedRun> runs,
+                 const std::atomic<bool>* cancelled = nullptr);
 
 } // namespace refreshlab

@@ -74,7 +74,8 @@ TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelle
     , m_delete_attention(db, "DELETE FROM attention WHERE run = ? AND position = ? AND teacher = ?")
     , m_insert_token(db, insert_sql("tokens")) {}
 
-void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
+void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std::string& parent_id,
+                          int64_t fork_step) {
     Run run;
     run.number = m_next_number++;
     m_newest_steps = -1;
@@ -86,7 +87,12 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording) {
         m_known_tokens.emplace_back();
     }
     const RunInfo& info = recording->info();
-    if (info.fork_step > 0 && m_ids.contains(info.parent_id)) {
+    run.parent_id = parent_id.empty() ? info.parent_id : parent_id;
+    run.fork_step = parent_id.empty() ? info.fork_step : fork_step;
+    if (run.fork_step > 0 && run.fork_step == info.fork_step && m_ids.contains(run.parent_id)) {
+        const auto parent = std::ranges::find_if(
+            m_runs, [&](const Run& other) { return other.recording->info().id == run.parent_id; });
+        if (parent != m_runs.end()) run.parent = parent->recording;
         const auto& inherited = recording->inherited();
         run.first_step = info.fork_step + 1;
         run.steps = info.fork_step;
@@ -170,12 +176,12 @@ void TraceWriter::write_header(Run& run) {
     auto& s = m_insert_run;
     s.bind(0, run.number);
     s.bind(1, info.id);
-    if (info.parent_id.empty()) {
+    if (run.parent_id.empty()) {
         s.bind_null(2);
     } else {
-        s.bind(2, info.parent_id);
+        s.bind(2, run.parent_id);
     }
-    s.bind(3, info.fork_step);
+    s.bind(3, run.fork_step);
     s.bind(4, run.first_step);
     s.bind(5, static_cast<int64_t>(run.refreshes)); // nothing is written yet, so these are the inherited ones
     s.bind(6, static_cast<int64_t>(run.passes));
@@ -193,7 +199,13 @@ void TraceWriter::write_header(Run& run) {
             r.attention_changes().size(); // before the rows are listed: a later change comes again
         for (const auto& rows : r.attention_rows())
             write_attention(run, rows->position, rows->teacher);
+    } else if (run.parent) { // what the parent has dropped or replaced since the fork
+        for (const auto& rows : r.attention_rows())
+            if (rows->position < r.prompt_length() + run.fork_step &&
+                run.parent->attention(rows->position, rows->teacher) != rows)
+                write_attention(run, rows->position, rows->teacher);
     }
+    run.parent.reset();
     run.header_written = true;
 }
 

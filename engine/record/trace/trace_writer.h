@@ -37,7 +37,10 @@ public:
     explicit TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled = nullptr);
 
     /// A branch of a run of this file stores its own steps only; any other recording stores all of its steps.
-    void add_run(std::shared_ptr<const Recording> recording);
+    /// \param parent_id  in place of the recording's own; empty: as the recording says. It shares steps with that run where `fork_step`
+    ///                   is the recording's own
+    void add_run(std::shared_ptr<const Recording> recording, const std::string& parent_id = {},
+                 int64_t fork_step = 0);
     /// One transaction over all runs, parents first; none if nothing is new.
     void write_new();
     /// Steps of the run added last that are in the file; -1: nothing of it.
@@ -49,6 +52,10 @@ private:
         int64_t number = 0; ///< runs.run
         int64_t vocabulary = 0;
         std::shared_ptr<const Recording> recording;
+        std::string parent_id; ///< empty: none
+        int64_t fork_step = 0;
+        std::shared_ptr<const Recording>
+            parent; ///< whose rows are shared; null: none, or no longer known here
         bool header_written = false;
         int64_t steps = 0;
         size_t filled = 0, refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0, layer_rows = 0,

@@ -157,6 +157,45 @@ TEST_CASE("a store follows a run and its branches, and leaves one file", "[recor
     CHECK(db.integer("SELECT count(*) FROM steps") == own);
 }
 
+TEST_CASE("runs that are saved together share their steps, whichever recording a branch left", "[record]") {
+    TemporaryFolder folder;
+    Grower grower(test::seed(15));
+    const auto root = grower.start();
+    grower.grow(*root, 40);
+    const auto branch = root->fork(25, "branch");
+    grower.grow(*branch, 12);
+    const auto twig = branch->fork(30, "twig");
+    grower.grow(*twig, 5);
+    const auto on = root->fork(40, "on"); // the same run, as another recording
+    grower.grow(*on, 9);
+    // `root` is gone from memory: its branch is one of `on`.
+    const std::vector<SavedRun> runs = {
+        {on, {}, 0}, {branch, "on", 25}, {twig, {}, 0}, {root->fork(8, "early"), "branch", 6}};
+    const auto file = folder / "tree.rlt";
+    REQUIRE(save_traces(file, runs));
+    const auto loaded = load_trace(file);
+    REQUIRE(loaded.size() == runs.size());
+    for (size_t i = 0; i < runs.size(); ++i) {
+        const Recording &have = *loaded[i], &want = *runs[i].recording;
+        INFO("run " << want.info().id << ": " << first_difference(have, want).value_or("no difference"));
+        CHECK_FALSE(first_difference(have, want));
+        CHECK(have.info().id == want.info().id);
+        CHECK(have.steps() == want.steps());
+    }
+    CHECK(loaded[0]->info().parent_id == root->info().id);
+    CHECK(loaded[1]->info().parent_id == "on");
+    CHECK(loaded[1]->info().fork_step == 25);
+    CHECK(loaded[2]->info().parent_id == "branch");
+    CHECK(loaded[3]->info().parent_id == "branch"); // complete by itself: its fork is not the recording's own
+    CHECK(loaded[3]->info().fork_step == 6);
+    sqlite::Database db(file, sqlite::Open::read_only);
+    CHECK(db.integer("SELECT count(*) FROM steps") == 49 + 12 + 5 + 8);
+    // What is cancelled leaves what was there.
+    const std::atomic<bool> cancelled{true};
+    CHECK_FALSE(save_traces(file, runs, &cancelled));
+    CHECK(load_trace(file).size() == runs.size());
+}
+
 TEST_CASE("attention in the file is what memory holds, for branches too", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "attention.trace";

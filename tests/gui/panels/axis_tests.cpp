@@ -2,6 +2,7 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/axes/signal_choice.h"
 
 #include <cmath>
 #include <string>
@@ -86,10 +87,69 @@ void bars_stay_in_small_windows(Robot& r) {
     r.frames(20);
 }
 
+/// By the menu of a plot; the threshold, its tag and the values come along.
+void an_axis_on_the_right(Robot& r) {
+    r.start(with_threshold(r, 8), 60);
+    r.ctx().plots.choose("top1_prob").shown = true;
+    r.frames(6);
+    const auto menu = [&](const char* plot, const char* item) {
+        const auto box = r.box(std::string("signals/plot/") + plot);
+        r.move(box.x + box.width * 0.4F, box.y + box.height * 0.3F);
+        r.te->MouseClick(1);
+        r.frames(3);
+        r.te->MenuClick(item);
+        r.frames(12);
+    };
+    menu("top1_prob", "//$FOCUSED/Right axis/Entropy (bits)");
+    GUI_CHECK(ui::changed_sides(r.ctx().plots).at("entropy_bits") == "top1_prob");
+    GUI_CHECK(!r.find(plot_mark)); // no plot of its own
+    const auto plot = r.box("signals/right/entropy_bits");
+    const auto inside = [&](float y) { return y > plot.y && y < plot.y + plot.height; };
+    GUI_CHECK(r.box(std::string("signals/tag/") + key).x >= plot.x + plot.width);
+    GUI_CHECK(!r.ctx().landmarks.text("signals/top/entropy_bits").empty());
+    r.move_away();
+    r.frames(3);
+    GUI_CHECK(inked(r.look(), plot, r.ctx().theme.signal("entropy_bits"), plot.y + 2,
+                    plot.y + plot.height - 2) > 50);
+    // The other plots end where this one does.
+    const auto other = r.box("signals/plot/kl_nats");
+    GUI_CHECK(std::abs(other.x - plot.x) <= 1 && std::abs(other.width - plot.width) <= 1);
+    // The line goes by its own axis.
+    GUI_CHECK(inside(middle(r.box(line_mark))));
+    r.move(plot.x + plot.width * 0.7F, middle(r.box(line_mark)));
+    r.te->MouseDown(0);
+    r.drag_by(0, plot.height * 0.3F, 6);
+    GUI_CHECK(r.ctx().drafts.edited_key() == key);
+    GUI_CHECK(std::abs(middle(r.box(line_mark)) - ImGui::GetIO().MousePos.y) <= 3);
+    GUI_CHECK(r.until([&] { return r.find("signals/what_if/entropy_bits").has_value(); }, 200));
+    r.te->MouseUp(0);
+    r.frames(3);
+    const double draft = r.ctx().drafts.number(key).value();
+    GUI_CHECK(draft < 8 && draft > 0);
+    GUI_CHECK(r.until([&] { return applied_threshold(r) == draft; }));
+    // So does its tag.
+    const auto tag = r.box(std::string("signals/tag/") + key);
+    r.move(tag.x + tag.width / 2, tag.y + tag.height / 2);
+    r.te->MouseDown(0);
+    r.drag_by(0, -20, 4);
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(r.ctx().drafts.number(key).value() > draft);
+    // The tooltip has both values.
+    r.move(plot.x + plot.width * 0.5F, plot.y + 3);
+    GUI_CHECK(r.until([&] { return r.shows("Entropy") && r.shows("Top-1 probability"); }, 60));
+    r.move_away();
+    menu("top1_prob", "//$FOCUSED/Right axis/None");
+    GUI_CHECK(r.find(plot_mark) && !r.find("signals/right/entropy_bits"));
+    r.ctx().plots.choose("top1_prob").shown = false;
+    r.frames(6);
+}
+
 } // namespace
 
 std::vector<Case> axis_cases() {
     return {
+        {"signals", "SG11 a signal on the right-hand axis of another's plot", an_axis_on_the_right},
         {"signals", "SG10 a curve at zero runs above the frame", zero_is_inside_the_frame},
         {"signals", "SG10 the top of every y axis is labelled, and the x axis has its name",
          tops_are_labelled},

@@ -261,10 +261,17 @@ void many_runs(Robot& r) {
 void a_trace_brings_its_runs(Robot& r) {
     const auto [whole, other] = branch(r);
     const auto path = Robot::scratch("runs.rlt");
-    save_trace(path, r.recording());
+    std::filesystem::remove(path);
+    const int saved = r.count_log_lines("Trace saved as " + path.string());
+    r.act("file.save_runs");
+    r.te->ItemInputValue("//Save trace/##path", path.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + path.string()) > saved; }));
+    const auto runs_of_file = load_trace(path);
+    GUI_CHECK(runs_of_file.size() == runs(r).tree().runs().size());
     std::vector<std::string> ids;
-    for (const auto& run : load_trace(path))
+    for (const auto& run : runs_of_file)
         ids.push_back(run->info().id);
+    GUI_CHECK(runs_of_file[1]->info().parent_id == ids[0]);
     runs(r).look_at(whole);
     r.start(r.config(), 3);
     for (const RunTree::Row& row : runs(r).tree().rows())
@@ -273,6 +280,7 @@ void a_trace_brings_its_runs(Robot& r) {
     GUI_CHECK(r.until([&] { return !r.ctx().of_engine(); }, 600));
     for (const std::string& id : ids)
         GUI_CHECK(runs(r).tree().find_id(id) != nullptr);
+    GUI_CHECK(runs(r).tree().find_id(ids[1])->parent == runs(r).tree().find_id(ids[0])->key);
     GUI_CHECK(runs(r).name(*runs(r).looked_at()).starts_with("runs.rlt"));
     r.te->WindowFocus("//Runs");
     r.frames(3);

@@ -3,6 +3,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/tasks/prompt_file.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/runs/run_set.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -50,6 +51,35 @@ void run_again_with_a_threshold(Robot& r) {
     r.move_away();
     r.frames(3);
     GUI_CHECK(!r.find("signals/run_again/entropy_bits")); // the line is where the run had it
+    // What was estimated stands beside what came of it: in the plot's header and in the panel Runs.
+    const ui::RunSet& runs = r.ctx().runs;
+    const RunKey key = *runs.live();
+    const ui::RunSet::Run* verified = runs.find(key);
+    GUI_CHECK(verified && verified->estimate && verified->estimate->steps == before->steps());
+    GUI_CHECK(verified->estimate->expected.fires.size() > before->refreshes().size());
+    GUI_CHECK(verified->metrics.numbers().added_percent.value_or(0) > 0);
+    GUI_CHECK(r.find("signals/outcome/entropy_bits"));
+    GUI_CHECK(runs.compared().size() == 1 && runs.recording(runs.compared()[0]) == before);
+    r.te->WindowFocus("//Runs");
+    r.frames(4);
+    const auto estimate = r.box("runs/estimate/" + std::to_string(key));
+    r.move(estimate.x + 5, estimate.y + estimate.height / 2);
+    GUI_CHECK(r.until([&] { return r.shows("Estimated on ") && r.shows("It has in "); }, 60));
+    r.move_away();
+    r.ctx().runs.untick_all();
+    r.te->WindowFocus("//Policy");
+    r.frames(3);
+    // Without a moved line it verifies the policy as it is: recorded fires are what is expected.
+    const auto first = r.recording();
+    r.act("run.verify");
+    GUI_CHECK(
+        r.until([&] { return r.recording() != first && r.status()->state == EngineState::finished; }, 3000));
+    r.frames(3);
+    const ui::RunSet::Run* again = runs.find(*runs.live());
+    GUI_CHECK(again->estimate && again->estimate->expected.fires.size() == first->refreshes().size());
+    GUI_CHECK(r.recording()->refreshes().size() == first->refreshes().size());
+    r.ctx().runs.untick_all();
+    r.frames(3);
 }
 
 /// The demonstration with and without refreshes: right and wrong of its task, and B between the two.

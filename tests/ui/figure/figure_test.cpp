@@ -1,6 +1,8 @@
 // Figures: what stands in the files, read back from them.
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/control/command.h"
+#include "engine/signals/layer_values.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/base/png_text.h"
 #include "ui/figure/figure_file.h"
@@ -287,6 +289,90 @@ TEST_CASE("a map of a figure has hard cells of its own colours alone", "[figure]
     CHECK(table.rows[4][4] == "0");
     CHECK(table.rows[5][4] == "0.0625");
     CHECK(table.rows[0][4].empty()); // not measured is not 0
+}
+
+TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG11]") {
+    const auto run = run_of(50, [](int64_t t) { return static_cast<float>(t % 7); }, {10});
+    const size_t top1 = signal_id("top1_prob").value(), logprob = signal_id("logprob").value();
+    for (int64_t t = 1; t <= 50; ++t) {
+        run->back_fill(top1, t, std::vector<float>{0.02F * static_cast<float>(t)});
+        run->back_fill(logprob, t, std::vector<float>{-0.1F * static_cast<float>(t)});
+    }
+    FigureRequest request = request_of(run);
+    request.plots = parse_plots("entropy_bits+top1_prob,logprob", "--signals");
+    const std::string svg = file_of(request, FigureFormat::svg);
+    // Two plots, three curves; the one on the right lies in the plot of its host, with values of its own at the right.
+    CHECK(all_matches(svg, "<g id=\"(plot_[a-z0-9_]+)\"").size() == 2);
+    for (const char* curve : {"curve_entropy_bits_1", "curve_top1_prob_1", "curve_logprob_1"})
+        CHECK(points_of(svg, curve).size() == 50);
+    const auto left = points_of(svg, "curve_entropy_bits_1"), right = points_of(svg, "curve_top1_prob_1");
+    for (size_t i = 0; i < left.size(); ++i)
+        REQUIRE(left[i].first == Approx(right[i].first));
+    // Its values are a line over the steps: equal distances on its own axis.
+    for (size_t i = 2; i < right.size(); ++i)
+        REQUIRE(right[i].second - right[i - 1].second ==
+                Approx(right[1].second - right[0].second).margin(0.02));
+    CHECK(make_figure(request)->table().columns == std::vector<std::string>{"step", "entropy_bits", "logprob",
+                                                                            "top1_prob", "refreshed",
+                                                                            "reason", "changes"});
+    // The same by --right, which names the first plot's partner.
+    FigureRequest by_option = request_of(run);
+    by_option.plots = parse_plots("entropy_bits,logprob", "--signals");
+    by_option.right_axis = "top1_prob";
+    CHECK(points_of(file_of(by_option, FigureFormat::svg), "curve_top1_prob_1") == right);
+    by_option.plots = parse_plots("top1_prob", "--signals");
+    CHECK_THAT(refused([&] { static_cast<void>(make_figure(by_option)); }),
+               ContainsSubstring("no plot of another signal"));
+}
+
+TEST_CASE("crowded refreshes are a rug, and live changes are marked", "[figure][SG16]") {
+    std::vector<int64_t> every;
+    for (int64_t t = 4; t <= 120; t += 4)
+        every.push_back(t);
+    const auto run = run_of(
+        120, [](int64_t t) { return static_cast<float>(t % 5); }, every);
+    const std::string plain = file_of(request_of(run), FigureFormat::svg);
+    const size_t rug = plain.find("<g id=\"rug\">");
+    REQUIRE(rug != std::string::npos);
+    const std::string ticks = plain.substr(rug, plain.find("</g>", rug) - rug);
+    CHECK(all_matches(ticks, "<(path|line) ").size() == every.size());
+    CHECK(plain.find("<g id=\"changes\">") == std::string::npos);
+    const auto few = run_of(120, [](int64_t t) { return static_cast<float>(t % 5); }, {10, 50});
+    few->add_command({60, to_json(Command(command::SetParameter{"entropy.threshold", "4"})).dump()});
+    const std::string marked = file_of(request_of(few), FigureFormat::svg);
+    CHECK(marked.find("<g id=\"rug\">") == std::string::npos);
+    CHECK(marked.find("<g id=\"changes\">") != std::string::npos);
+    CHECK_THAT(marked, ContainsSubstring("changed by hand"));
+    const FigureTable table = make_figure(request_of(few))->table();
+    CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", ""});
+    CHECK_THAT(table.rows[59].back(), ContainsSubstring("4"));
+}
+
+TEST_CASE("all layers of a signal are a strip of a figure", "[figure][SG15]") {
+    const auto run = run_of(0, [](int64_t) { return 1.0F; });
+    const size_t id = signal_id("attention_entropy_bits").value();
+    for (int64_t t = 1; t <= 20; ++t) {
+        StepRecord record;
+        record.step = t;
+        record.position = 3 + t;
+        record.token_id = record.next_token_id = 2;
+        record.signals.fill(absent());
+        record.part_ms.fill(0);
+        LayerValues layers;
+        layers.set(id, std::vector<float>{static_cast<float>(t), absent()});
+        record.signals[id] = static_cast<float>(t);
+        run->append(record, layers);
+    }
+    FigureRequest request = request_of(run);
+    request.plots = parse_plots("attention_entropy_bits.strip", "--signals");
+    const std::string svg = file_of(request, FigureFormat::svg);
+    const auto cells = all_matches(svg, "<image [^>]*width=\"([0-9.]+)\"");
+    CHECK(cells.size() >= 2); // the strip and its scale of colours
+    CHECK_THAT(svg, ContainsSubstring(">L0<") && ContainsSubstring(">L1<"));
+    const FigureTable table = make_figure(request)->table();
+    CHECK(table.columns.back() == "attention_entropy_bits_layer1");
+    CHECK(table.rows[4][table.columns.size() - 2] == "5");
+    CHECK(table.rows[4].back().empty());
 }
 
 TEST_CASE("two runs are told apart, and their difference is plotted", "[figure][RU1]") {

@@ -325,3 +325,81 @@ TEST_CASE("the first differing token is found, and only then later ones", "[runs
     CHECK(whole.first() == difference.first());
     CHECK(whole.differing() == 2);
 }
+
+TEST_CASE("a word more in one of two runs leaves what follows equal", "[runs]") {
+    const auto a = new_run("a");
+    for (int32_t t = 0; t < 40; ++t)
+        add_step(*a, t);
+    const auto b = a->fork(12, "b");
+    TokenDifference difference;
+    for (int32_t t = 12; t < 39; ++t) {
+        if (t == 20) add_step(*b, 55);
+        add_step(*b, t);
+        difference.update(a, b, 12);
+    }
+    using Side = TokenDifference::Side;
+    CHECK(difference.first() == 22); // step 21 chose y_22: 20 in one, 55 in the other
+    CHECK(difference.differing() == 1);
+    for (int64_t t = 1; t <= 40; ++t) {
+        INFO("token " << t);
+        CHECK(difference.differs(t) == (t == 22)); // where they part both are marked
+        CHECK(difference.differs(t, Side::second) == (t == 22));
+    }
+    CHECK(difference.in_its_place(10, Side::second) == 10);
+    CHECK(difference.in_its_place(30, Side::second) == 29);
+    CHECK(difference.in_its_place(30) == 31);
+    CHECK_FALSE(difference.in_its_place(41)); // the other one has ended
+    CHECK_FALSE(difference.in_its_place(0));
+}
+
+TEST_CASE("what was expected of a run stays beside what came of it", "[runs]") {
+    RunSet set;
+    auto first = new_run("first");
+    const size_t entropy = *first->signal_id("entropy_bits");
+    for (int64_t t = 1; t <= 30; ++t)
+        add_step(*first, 1, t % 10 == 0 ? 5.0F : 1.0F);
+    set.update(first);
+    RunConfig config = first->info().config;
+    config.policy.triggers.at(0).threshold = 4;
+    config.policy.triggers.at(0).every = 1;
+    config.policy.triggers.at(0).cooldown = 0;
+    set.expect(estimate_run(first, first->steps(), config, "Run 1"));
+    // Another run begins in its place: the estimate is not about that one.
+    const auto other = run_of("other", 2);
+    set.update(other);
+    CHECK_FALSE(set.find(*set.live())->estimate);
+    // A branch has its parent's policy, and is not the run that was asked for either.
+    RunInfo info = first->info();
+    info.id = "verified";
+    info.config = config;
+    const auto verified = std::make_shared<Recording>(info, std::make_shared<Words>());
+    set.update(verified);
+    const RunSet::Run* run = set.find(*set.live());
+    REQUIRE(run->estimate);
+    CHECK(run->estimate->expected.fires == std::vector<int64_t>{10, 20, 30});
+    for (int64_t t = 1; t <= 8; ++t) {
+        StepRecord r;
+        r.step = t;
+        r.position = verified->prompt_length() + t - 1;
+        r.token_id = verified->token(t);
+        r.next_token_id = 1;
+        r.signals.fill(absent());
+        r.signals[entropy] = 1;
+        r.part_ms.fill(0);
+        r.part_ms[static_cast<size_t>(Part::model)] = 10;
+        r.part_ms[static_cast<size_t>(Part::teacher_pass)] = t == 4 ? 16 : 0;
+        verified->append(r);
+    }
+    set.update(verified);
+    CHECK(run->metrics.numbers().added_percent == 20);
+    CHECK(outcome_text(*run->estimate, run->metrics.numbers()) ==
+          "Estimated on 30 steps of Run 1: 3 refreshes\nIt has in 8 steps: 0 refreshes, +20 % time");
+    // It is taken once.
+    const auto again = std::make_shared<Recording>(info, std::make_shared<Words>());
+    set.update(run_of("between", 1));
+    set.update(again);
+    CHECK(set.find(*set.live())->estimate); // the same run by its id
+    info.id = "second";
+    set.update(std::make_shared<Recording>(info, std::make_shared<Words>()));
+    CHECK_FALSE(set.find(*set.live())->estimate);
+}

@@ -1,3 +1,4 @@
+#include "engine/base/error.h"
 #include "engine/signals/registry.h"
 #include "tests/support/seed.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -7,6 +8,7 @@
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -315,4 +317,63 @@ TEST_CASE("what plots show of the layers comes back from the settings, and nonse
                       {"logprob", "layer"},
                       {"top1_prob", "median"}});
     CHECK(changed_layers(back).empty());
+}
+
+TEST_CASE("a signal has its axis on the right of another's plot, or a plot of its own", "[plot][SG11]") {
+    const auto id = [](const char* name) { return *signal_id(name); };
+    const auto pairs = [](const SignalPlots& plots) { return plot_pairs(plots, signals()); };
+    SignalPlots plots = first_signal_plots();
+    const size_t entropy = id("entropy_bits"), kl = id("kl_nats"), variance = id("mc_variance");
+    put_beside(plots, "kl_nats", "entropy_bits");
+    CHECK(pairs(plots) == std::vector<PlotPair>{{entropy, kl}, {variance, {}}});
+    // One at a time: the next takes its place.
+    put_beside(plots, "mc_variance", "entropy_bits");
+    CHECK(pairs(plots) == std::vector<PlotPair>{{entropy, variance}, {kl, {}}});
+    // The host goes to the right of another: its guest has its own plot again.
+    put_beside(plots, "entropy_bits", "kl_nats");
+    CHECK(pairs(plots).size() == 2);
+    CHECK(plots.of("mc_variance").beside.empty());
+    // To and fro.
+    put_beside(plots, "kl_nats", "entropy_bits");
+    CHECK(plots.of("entropy_bits").beside.empty());
+    put_beside(plots, "kl_nats", "");
+    CHECK(pairs(plots).size() == 3);
+    put_beside(plots, "kl_nats", "kl_nats");
+    CHECK(pairs(plots).size() == 3);
+    // Without its host it has a plot of its own, and comes back with it.
+    put_beside(plots, "kl_nats", "entropy_bits");
+    plots.choose("entropy_bits").shown = false;
+    CHECK(pairs(plots) == std::vector<PlotPair>{{kl, {}}, {variance, {}}});
+    plots.choose("entropy_bits").shown = true;
+    CHECK(pairs(plots).front() == PlotPair{entropy, kl});
+    // A strip of layers has no values on an axis.
+    SignalPlots strips = parse_plots("entropy_bits+attention_entropy_bits.strip", "--signals");
+    CHECK(pairs(strips).size() == 2);
+    strips = parse_plots("attention_entropy_bits.strip+entropy_bits", "--signals");
+    CHECK(pairs(strips).size() == 2);
+
+    const auto stored = changed_sides(plots);
+    CHECK(stored == std::map<std::string, std::string>{{"kl_nats", "entropy_bits"}});
+    SignalPlots back = first_signal_plots();
+    set_sides(back, {{"mc_variance", "kl_nats"}});
+    set_sides(back, stored);
+    CHECK(changed_sides(back) == stored);
+    set_sides(back, {{"No such", "kl_nats"}, {"kl_nats", "No such"}, {"kl_nats", "kl_nats"}});
+    CHECK(changed_sides(back).empty());
+
+    const SignalPlots parsed = parse_plots("logprob,entropy_bits+kl_nats", "--signals");
+    CHECK(pairs(parsed).size() == 2);
+    CHECK(parsed.of("kl_nats").beside == "entropy_bits");
+    const auto refused = [](const char* list) {
+        try {
+            static_cast<void>(parse_plots(list, "--signals"));
+        } catch (const Error& e) {
+            return std::string(e.what());
+        }
+        return std::string("accepted");
+    };
+    using Catch::Matchers::ContainsSubstring;
+    CHECK_THAT(refused("entropy_bits+kl_nats+logprob"), ContainsSubstring("two axes, not more"));
+    CHECK_THAT(refused("entropy_bits+"), ContainsSubstring("is no name of a signal"));
+    CHECK_THAT(refused("entropy_bits+entropy_bits"), ContainsSubstring("one signal twice"));
 }

@@ -33,6 +33,7 @@ struct PlotStack {
     float bottom = 0;             ///< of the lowest plot so far
     double last_label = 0;        ///< of the x axis, a step: after it stands the axis' name
     float gutter = 0;             ///< least width of the y labels: every threshold's tag fits beside them
+    float right_gutter = 0;       ///< the same of axes on the right; 0 while no plot has one
     bool pressed_on_line = false; ///< this press belongs to a threshold line
     std::optional<MarkerGroup> hovered_marks = {}; ///< refresh line under the mouse
     RunOverlays* overlays = nullptr;               ///< ticked runs; null: a stack that shows none
@@ -41,17 +42,22 @@ struct PlotStack {
 
 /// One plot of the Signals panel: header line with the value at the shown step, the curve, its band, its threshold
 /// lines. Drawn with ImPlot; its decisions are in files without ImGui (ui/scene).
+///
+/// Another signal may have its axis on the right: it is a SignalPlot as well, which draws nothing by itself while it is the guest of one.
 class SignalPlot {
 public:
     /// Before anything else in every frame that shows this plot.
     /// \param signal  id in the table of the shown run
     void begin_frame(UiContext& ctx, size_t signal);
+    /// After begin_frame() of both: for this frame `guest` has its axis on the right of this plot.
+    void set_guest(SignalPlot& guest);
+    [[nodiscard]] SignalPlot* guest() const { return m_guest; }  ///< null: there is none
     [[nodiscard]] const Signal& info() const { return *m_info; } ///< until the end of the frame
     /// Lines of the number that is plotted: a trigger on another number of the layers has its line on another plot.
     [[nodiscard]] std::vector<ThresholdLine> threshold_lines_here(const UiContext& ctx) const;
     /// Something to show: a value, or at least a threshold.
     [[nodiscard]] bool has_data(SeriesSet& series) const {
-        return series.series(m_signal, m_pick).any_measured();
+        return series.series(m_signal, m_pick).any_measured() || (m_guest && m_guest->has_data(series));
     }
     /// This line is being moved, or was moved after the engine's run had ended: then what it would have done stands there, and the
     /// way to run again with it.
@@ -69,9 +75,13 @@ private:
     using Lines = std::vector<ThresholdLine>;
 
     void fit_values(const UiContext& ctx, PlotStack& stack, const Lines& lines, float height);
+    struct ValueLabels; ///< what the labels of a y axis must know
+    static int label(double value, char* buffer, int size, void* labels);
     void set_up_axes(UiContext& ctx, PlotStack& stack, Frame& f, float height);
-    void set_up_ticks(UiContext& ctx, PlotStack& stack, Frame& f, float height);
-    void draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines);
+    void set_up_values(UiContext& ctx, ValueLabels& labels, float& gutter, float height, bool moves);
+    void advance_axis(const UiContext& ctx, PlotStack& stack, const Lines& lines, float height);
+    void draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines, const Lines& right_lines);
+    [[nodiscard]] bool over_labels(ImVec2 mouse) const;
     void move_view(UiContext& ctx, const Frame& f);
     // signal_plot_header.cpp
     void draw_header(UiContext& ctx, PlotStack& stack, const Lines& lines);
@@ -100,7 +110,8 @@ private:
     void draw_strip(UiContext& ctx, double width_px);
     void draw_strip_range(UiContext& ctx, ImVec2 at, float x, float right);
     void draw_refresh_lines(UiContext& ctx, PlotStack& stack);
-    void draw_step_lines(UiContext& ctx, const PlotStack& stack);
+    void draw_step_lines(UiContext& ctx);
+    void draw_ring(UiContext& ctx, const PlotStack& stack);
     // signal_plot_threshold.cpp
     void draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& lines);
     void draw_present(const UiContext& ctx, float y, Colour colour, float thickness);
@@ -109,6 +120,7 @@ private:
     [[nodiscard]] float tag_y(const ThresholdLine& line) const;
     void hold_tags(UiContext& ctx, const PlotStack& stack, const Lines& lines);
     void draw_tags(UiContext& ctx, const Lines& lines);
+    [[nodiscard]] float tag_left(float width) const;
     void draw_prediction(UiContext& ctx, PlotStack& stack, const ThresholdLine& line);
     // signal_plot_mouse.cpp
     void handle_mouse(UiContext& ctx, PlotStack& stack);
@@ -117,6 +129,8 @@ private:
     void draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& lines);
     void draw_threshold_menu(UiContext& ctx, const Lines& lines);
     void draw_axis_menu(UiContext& ctx);
+    void draw_copy_item(UiContext& ctx, const PlotStack& stack);
+    void draw_right_menu(UiContext& ctx, const PlotStack& stack);
     void strip_tooltip(const UiContext& ctx, const PlotStack& stack, int64_t step,
                        double layer) const; // signal_plot_layers.cpp
 
@@ -126,8 +140,10 @@ private:
     LayerStrip m_strip;
     ColourScale m_strip_scale;
     std::vector<uint32_t> m_strip_pixels;
-    uint64_t m_strip_drawn = 0;   ///< revision of the pixels
-    uint64_t m_strip_colours = 0; ///< of the strip, that they were made of
+    uint64_t m_strip_drawn = 0;    ///< revision of the pixels
+    uint64_t m_strip_colours = 0;  ///< of the strip, that they were made of
+    SignalPlot* m_guest = nullptr; ///< of this frame
+    bool m_on_right = false;       ///< this is the guest of another plot
     bool m_locked = false, m_hide = false;
     bool m_auto_y = true;
     ValueAxis m_axis;

@@ -116,7 +116,7 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
     ImPlot::PopPlotClipRect();
 }
 
-void SignalPlot::draw_step_lines(UiContext& ctx, const PlotStack& stack) {
+void SignalPlot::draw_step_lines(UiContext& ctx) {
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
     const auto vertical = [&](int64_t step, Colour colour, float thickness) {
@@ -124,17 +124,21 @@ void SignalPlot::draw_step_lines(UiContext& ctx, const PlotStack& stack) {
         list->AddLine({x, m_box.y}, {x, m_box.y + m_box.height}, colour, thickness);
     };
     if (ctx.selection.step) vertical(*ctx.selection.step, ctx.theme.selection, 1.5F);
-    if (ctx.hovered_step) {
-        vertical(*ctx.hovered_step, ctx.theme.crosshair, 1);
-        // A ring where the crosshair meets the curve, so that the value in the header has a place.
-        const float value = m_pick.strip ? absent() : stack.series.value(*ctx.hovered_step, m_signal, m_pick);
-        if (m_axis.has_place(static_cast<double>(value))) {
-            const ImVec2 at =
-                ImPlot::PlotToPixels(static_cast<double>(*ctx.hovered_step), static_cast<double>(value));
-            list->AddCircleFilled(at, 3.5F, ctx.theme.plot_background);
-            list->AddCircle(at, 3.5F, curve_colour(ctx, stack), 0, 1.5F);
-        }
-    }
+    if (ctx.hovered_step) vertical(*ctx.hovered_step, ctx.theme.crosshair, 1);
+    ImPlot::PopPlotClipRect();
+}
+
+/// Where the crosshair meets the curve, so that the value in the header has a place.
+void SignalPlot::draw_ring(UiContext& ctx, const PlotStack& stack) {
+    if (!ctx.hovered_step || m_pick.strip) return;
+    const float value = stack.series.value(*ctx.hovered_step, m_signal, m_pick);
+    if (!m_axis.has_place(static_cast<double>(value))) return;
+    ImPlot::PushPlotClipRect();
+    ImDrawList* list = ImPlot::GetPlotDrawList();
+    const ImVec2 at =
+        ImPlot::PlotToPixels(static_cast<double>(*ctx.hovered_step), static_cast<double>(value));
+    list->AddCircleFilled(at, 3.5F, ctx.theme.plot_background);
+    list->AddCircle(at, 3.5F, curve_colour(ctx, stack), 0, 1.5F);
     ImPlot::PopPlotClipRect();
 }
 

@@ -17,13 +17,23 @@ namespace refreshlab::ui {
 void SignalPlot::draw_header(UiContext& ctx, PlotStack& stack, const Lines& lines) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float right = at.x + ImGui::GetContentRegionAvail().x;
-    const float x = draw_reading(ctx, stack, at, right);
+    float x = draw_reading(ctx, stack, at, right);
+    if (m_guest) {
+        m_guest->m_header_button = m_header_button;
+        x = m_guest->draw_reading(ctx, stack, {x + ImGui::GetTextLineHeight() * 0.4F, at.y}, right);
+    }
     // Right of it the what-if count of a threshold that is being moved, wherever it is moved.
     const auto moved =
         std::ranges::find_if(lines, [&](const ThresholdLine& l) { return asks_what_if(ctx, l); });
     const float note_right = right - 2 - m_header_button;
-    if (moved != lines.end() && ctx.recording && ctx.steps > 0)
+    const Lines right_lines = m_guest ? m_guest->threshold_lines_here(ctx) : Lines();
+    const auto right_moved = std::ranges::find_if(
+        right_lines, [&](const ThresholdLine& l) { return m_guest->asks_what_if(ctx, l); });
+    const bool measured = ctx.recording && ctx.steps > 0;
+    if (moved != lines.end() && measured)
         draw_what_if(ctx, stack, *moved, at, x, note_right);
+    else if (right_moved != right_lines.end() && measured)
+        m_guest->draw_what_if(ctx, stack, *right_moved, at, x, note_right);
     else
         draw_notes(ctx, lines, at, x, note_right);
     ImGui::SetNextItemAllowOverlap(); // a folded plot has its button in this line
@@ -50,6 +60,7 @@ float SignalPlot::draw_reading(UiContext& ctx, PlotStack& stack, ImVec2 at, floa
         x += width + line * 0.7F;
     };
     text(ctx.theme.text, with_unit(info().label, info().unit));
+    if (m_on_right) text(ctx.theme.text_muted, "right");
     if (info().layered) text(ctx.theme.text_muted, m_pick.strip ? "all layers, mean" : to_string(m_pick));
     if (const AxisScale scale = m_axis.scale; scale != AxisScale::linear)
         text(ctx.theme.text_muted, std::string(to_string(scale)));
@@ -82,13 +93,12 @@ float SignalPlot::draw_run_again(UiContext& ctx, const ThresholdLine& moved, ImV
     ImGui::SetCursorScreenPos({right - width, at.y + 2});
     ImGui::PushID(static_cast<int>(m_signal));
     if (ImGui::SmallButton(fmt::format("{}###again", label).c_str())) {
-        // The outcome beside the estimate: the run that it was made of stays in the plots.
-        if (const auto live = ctx.runs.live()) ctx.runs.tick(*live, true);
-        ctx.run_action("run.restart");
+        ctx.run_action("run.verify");
     }
     ImGui::PopID();
-    ImGui::SetItemTooltip(
-        "The same prompt from the beginning, with the thresholds as they are now; this run stays beside it");
+    ImGui::SetItemTooltip("Verifies the estimate: the same prompt from the beginning with the thresholds as "
+                          "they are now. This run stays "
+                          "in the plots, the estimate beside the outcome in the panel Runs");
     ctx.landmarks.set(fmt::format("signals/run_again/{}", info().name),
                       {right - width, at.y + 2, width, ImGui::GetItemRectSize().y});
     ImGui::SetCursorScreenPos(back);
@@ -128,6 +138,15 @@ void SignalPlot::draw_notes(UiContext& ctx, const Lines& lines, ImVec2 at, float
         list->AddText({right - width, at.y + 3}, ctx.theme.text_muted, s);
         right -= width + line;
     };
+    const auto shown = ctx.runs.looked_at();
+    const RunSet::Run* run = shown ? ctx.runs.find(*shown) : nullptr;
+    if (!lines.empty() && run && run->estimate) {
+        note(fmt::format("estimated {}, has {}",
+                         format_thousands(static_cast<int64_t>(run->estimate->expected.fires.size())),
+                         format_thousands(run->metrics.numbers().refreshes))
+                 .c_str());
+        ctx.landmarks.set(fmt::format("signals/outcome/{}", info().name), {right, at.y + 3, 4, line});
+    }
     if (!lines.empty() && m_locked) note("line locked");
     if (!lines.empty() && std::ranges::none_of(lines, &ThresholdLine::enabled)) note("trigger off");
     if (info().cost == SignalCost::mc_rows && !ctx.status->student.name.empty() &&

@@ -56,7 +56,8 @@ void SignalPlot::handle_mouse(UiContext& ctx, PlotStack& stack) {
 bool SignalPlot::zoom_by_box(UiContext& ctx, bool hovered) {
     constexpr auto button = ImGuiMouseButton_Right;
     const double here = ImPlot::GetPlotMousePos().x;
-    if ((hovered || m_on_line) && ImGui::IsMouseClicked(button)) m_box_from = here;
+    const bool on_line = m_on_line || (m_guest && m_guest->m_on_line);
+    if ((hovered || on_line) && ImGui::IsMouseClicked(button)) m_box_from = here;
     if (!m_box_from) return false;
     bool clicked = false;
     const bool given_up =
@@ -123,17 +124,51 @@ void SignalPlot::draw_menu(UiContext& ctx, const PlotStack& stack, const Lines& 
     draw_axis_menu(ctx);
     ImGui::Separator();
     draw_threshold_menu(ctx, lines);
-    if (ctx.recording && ctx.steps > 0) {
-        const float value =
-            stack.series.value(std::clamp<int64_t>(ctx.shown_step(), 1, ctx.steps), m_signal, m_pick);
-        if (ImGui::MenuItem("Copy the value of the shown step", nullptr, false, !is_absent(value)))
-            ImGui::SetClipboardText(exact_number(static_cast<double>(value)).c_str());
-    }
+    draw_copy_item(ctx, stack);
+    ImGui::Separator();
+    draw_right_menu(ctx, stack);
     ImGui::Separator();
     if (ImGui::MenuItem("Export figure...")) ctx.run_action("export.figure");
     if (ImGui::MenuItem("Export plotted values...")) ctx.run_action("export.plotted");
     if (ImGui::MenuItem("Hide this plot")) m_hide = true;
     ImGui::EndPopup();
+}
+
+void SignalPlot::draw_copy_item(UiContext& ctx, const PlotStack& stack) {
+    if (!ctx.recording || ctx.steps == 0) return;
+    const float value =
+        stack.series.value(std::clamp<int64_t>(ctx.shown_step(), 1, ctx.steps), m_signal, m_pick);
+    if (ImGui::MenuItem("Copy the value of the shown step", nullptr, false, !is_absent(value)))
+        ImGui::SetClipboardText(exact_number(static_cast<double>(value)).c_str());
+}
+
+/// Which signal has its axis on the right, and what can be done with that one.
+void SignalPlot::draw_right_menu(UiContext& ctx, const PlotStack& stack) {
+    if (ImGui::BeginMenu("Right axis", !m_pick.strip)) {
+        if (ImGui::MenuItem("None", nullptr, m_guest == nullptr) && m_guest)
+            put_beside(ctx.plots, m_guest->info().name, {});
+        ImGui::Separator();
+        for (const Signal& signal : ctx.signals()) {
+            const bool is_guest = m_guest && m_guest->info().name == signal.name;
+            if (signal.name == info().name || (!is_guest && ctx.layer_pick(signal).strip)) continue;
+            if (ImGui::MenuItem(with_unit(signal.label, signal.unit).c_str(), nullptr, is_guest))
+                put_beside(ctx.plots, signal.name, info().name);
+        }
+        ImGui::EndMenu();
+    }
+    if (!m_guest) return;
+    SignalPlot& right = *m_guest;
+    const std::string name = with_unit(right.info().label, right.info().unit);
+    if (!ImGui::BeginMenu(fmt::format("{}###right signal", name).c_str())) return;
+    if (ImGui::MenuItem("Automatic range", nullptr, right.m_auto_y, !right.m_auto_y)) right.m_auto_y = true;
+    right.draw_axis_menu(ctx);
+    ImGui::Separator();
+    right.draw_threshold_menu(ctx, right.threshold_lines_here(ctx));
+    right.draw_copy_item(ctx, stack);
+    ImGui::Separator();
+    if (ImGui::MenuItem("Plot of its own")) put_beside(ctx.plots, right.info().name, {});
+    if (ImGui::MenuItem("Hide it")) right.m_hide = true;
+    ImGui::EndMenu();
 }
 
 void SignalPlot::draw_threshold_menu(UiContext& ctx, const Lines& lines) {
@@ -147,6 +182,9 @@ void SignalPlot::draw_threshold_menu(UiContext& ctx, const Lines& lines) {
             try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, lines[0].key, normal); });
         if (ImGui::MenuItem("Copy the threshold"))
             ImGui::SetClipboardText(exact_number(lines[0].value).c_str());
+        if (ImGui::MenuItem("Verify this threshold")) ctx.run_action("run.verify");
+        ImGui::SetItemTooltip(
+            "A run with the thresholds as they are now; the estimate stays beside its outcome");
     } else {
         const bool elsewhere = !threshold_lines(ctx.drafts, info().name).empty();
         const bool can = info().letter != 0 && !m_pick.strip && !elsewhere;

@@ -29,7 +29,8 @@ LayerPick pick_in(const Recording& recording, LayerPick pick) {
 
 Colour SignalPlot::curve_colour(const UiContext& ctx, const PlotStack& stack) const {
     const auto own = stack.overlays ? stack.overlays->own_colour() : std::nullopt;
-    return own.value_or(ctx.theme.signal(info().name));
+    if (!own) return ctx.theme.signal(info().name);
+    return m_on_right ? with_alpha(*own, 0.55F) : *own; // one run, two curves: the one on the right is paler
 }
 
 /// The visible range of all runs together.
@@ -70,7 +71,7 @@ void SignalPlot::draw_overlays(UiContext& ctx, PlotStack& stack, double width_px
             for (double& x : *xs)
                 x += shift;
         ImGui::PushID(static_cast<int>(run.key));
-        draw_path(with_alpha(run.colour, 0.85F), 1.0F);
+        draw_path(with_alpha(run.colour, m_on_right ? 0.45F : 0.85F), 1.0F);
         ImGui::PopID();
     }
 }

@@ -42,6 +42,11 @@ float SignalPlot::tag_y(const ThresholdLine& line) const {
         std::clamp(y, m_box.y + (above ? half : 0), m_box.y + m_box.height - (below ? half : 0)));
 }
 
+/// Beside the axis that the signal has.
+float SignalPlot::tag_left(float width) const {
+    return m_on_right ? m_box.x + m_box.width + 1 : m_box.x - 1 - width;
+}
+
 /// A tag is a handle of its line. Before the plot, whose labels would else take the mouse.
 void SignalPlot::hold_tags(UiContext& ctx, const PlotStack& stack, const Lines& lines) {
     const size_t held_before = m_tag_held;
@@ -54,12 +59,12 @@ void SignalPlot::hold_tags(UiContext& ctx, const PlotStack& stack, const Lines& 
             !std::isfinite(line.value))
             continue;
         const float width = threshold_tag_width(line.value), half = tag_half_height(), y = tag_y(line);
-        ImGui::SetCursorScreenPos({m_box.x - 1 - width, y - half});
+        ImGui::SetCursorScreenPos({tag_left(width), y - half});
         ImGui::PushID(static_cast<int>(i));
         ImGui::InvisibleButton("##tag", {width, 2 * half});
         ImGui::PopID();
         ctx.landmarks.set(fmt::format("signals/tag/{}", line.key),
-                          {m_box.x - 1 - width, y - half, width, 2 * half});
+                          {tag_left(width), y - half, width, 2 * half});
         if (ImGui::IsItemHovered() || ImGui::IsItemActive()) {
             m_tag_hovered = i;
             ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
@@ -95,7 +100,8 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
         const bool no_input =
             m_locked || m_tag_held != none || stack.drag.holds_another(line) || m_box_from.has_value();
         bool clicked = false, hovered = false, held = false;
-        ImPlot::DragLineY(static_cast<int>(i), &y,
+        constexpr int right_ids = 1000; // apart from those of the axis on the left
+        ImPlot::DragLineY(static_cast<int>(i) + (m_on_right ? right_ids : 0), &y,
                           ImGui::ColorConvertU32ToFloat4(moved ? with_alpha(colour, 0.28F) : colour),
                           (is_held ? 2.0F : 1.4F) * scale,
                           ImPlotDragToolFlags_NoFit | ImPlotDragToolFlags_Delayed |
@@ -207,9 +213,19 @@ void SignalPlot::draw_tags(UiContext& ctx, const Lines& lines) {
         const float y = tag_y(line);
         const std::string text = format_number(line.value);
         const float width = tag_width(line.value);
-        const float tip = m_box.x - 1, right = tip - arrow, left = right - width;
-        const ImVec2 shape[] = {
-            {left, y - half}, {right, y - half}, {tip, y}, {right, y + half}, {left, y + half}};
+        const float left = tag_left(width + arrow) + (m_on_right ? arrow : 0), right = left + width;
+        // A box with an arrow towards the plot; both orders go round clockwise.
+        const ImVec2 to_right[] = {{left, y - half},
+                                   {right, y - half},
+                                   {right + arrow, y},
+                                   {right, y + half},
+                                   {left, y + half}},
+                     to_left[] = {{left, y - half},
+                                  {right, y - half},
+                                  {right, y + half},
+                                  {left, y + half},
+                                  {left - arrow, y}};
+        const ImVec2* shape = m_on_right ? to_left : to_right;
         // Hollow until the engine has it; pale while its trigger is off.
         const bool hollow = line.pending || !line.enabled;
         const Colour rim = line.enabled ? colour : mix(ctx.theme.plot_background, colour, 0.6F);

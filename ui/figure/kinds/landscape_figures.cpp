@@ -7,11 +7,14 @@
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
 #include "ui/figure/kinds/map_parts.h"
+#include "ui/scene/landscape/frontier_curves.h"
+#include "ui/scene/landscape/staircases.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -24,15 +27,12 @@ std::shared_ptr<const Landscape> require_landscape(const FigureRequest& request)
     return request.landscape;
 }
 
-/// The refreshes of the run itself, as far as they are boundaries of the landscape.
+/// The refreshes of the run itself, as far as they are boundaries of the landscape; none where they have no staircase.
 std::vector<int64_t> own_refreshes(const Recording& recording, const Landscape& landscape) {
-    std::vector<int64_t> steps;
-    const auto& refreshes = recording.refreshes();
-    for (size_t i = 0; i < refreshes.size(); ++i)
-        if (const int64_t step = refreshes[i].step;
-            step >= 1 && step < landscape.num_rows() && (steps.empty() || steps.back() < step))
-            steps.push_back(step);
-    return steps;
+    RunRefreshes run = refreshes_of(recording, recording.steps());
+    if (!run.why_not.empty()) return {};
+    std::erase_if(run.steps, [&](int64_t step) { return step < 1 || step >= landscape.num_rows(); });
+    return std::move(run.steps);
 }
 
 class LandscapeFigure final : public Figure {
@@ -151,14 +151,11 @@ private:
     static void draw_stair(const FigurePen& pen, const PlotArea& area, const Staircase& stair, const char* id,
                            Colour colour) {
         const FigureGroup group(pen.canvas, std::string("staircase_") + id);
-        const double rows = area.y.max - area.y.min;
+        const double cells = area.y.max - area.y.min; // to a side
         std::vector<FigurePoint> line;
-        for (size_t i = 0; i < stair.rows.size(); ++i) {
-            const double y =
-                area.rect.y + (static_cast<double>(stair.rows[i]) + 0.5) / rows * area.rect.height;
-            line.push_back({area.x(static_cast<double>(i) + 0.5), y});
-            line.push_back({area.x(static_cast<double>(i) + 1.5), y});
-        }
+        for (const StairCorner& corner : corners_of(stair))
+            line.push_back({area.rect.x + corner.column / cells * area.rect.width,
+                            area.rect.y + corner.row / cells * area.rect.height});
         pen.canvas.polyline(
             line, {with_alpha(pen.style.theme.plot_background | alpha_mask, 0.8F), pen.style.line_pt * 2.4});
         pen.canvas.polyline(line, {colour, pen.style.line_pt * 1.2});
@@ -179,14 +176,12 @@ public:
         const Landscape& land = *m_landscape;
         constexpr int64_t most = 32;
         m_best = best_schedules(land, std::min<int64_t>(most, land.num_rows() - 1));
-        for (const RefreshPolicy& policy : frontier_policies(land)) {
-            if (!why_no_staircase(land, policy).empty()) continue;
-            Curve curve{.signal = policy.triggers.front().signal,
+        for (FrontierCurve& found : frontier_curves({m_landscape, preset_policy("none")})) {
+            Curve curve{.signal = found.policy.triggers[found.trigger].signal,
                         .label = {},
-                        .points = threshold_frontier(land, policy, 0)};
+                        .points = std::move(found.points)};
             const auto id = signal_id(curve.signal);
             curve.label = id ? std::string(signals()[*id].label) : curve.signal;
-            std::ranges::sort(curve.points, {}, &FrontierPoint::refreshes);
             std::erase_if(curve.points, [&](const FrontierPoint& p) {
                 return p.refreshes > static_cast<int64_t>(m_best.size()) - 1;
             });

@@ -121,7 +121,7 @@ void ComparedText::draw_fragment(UiContext& ctx, const Style& style, size_t inde
     }
     const std::string_view text = m_text.text(f);
     list->AddText({low.x, y}, ink, text.data(), text.data() + text.size());
-    if (m_difference.differs(token))
+    if (m_difference.differs(token, TokenDifference::Side::second))
         mark_difference(list, low, high, ctx.theme.text_error, m_difference.first() == token);
     if (f.starts_token)
         ctx.landmarks.set(fmt::format("text/compared/{}", token),
@@ -192,9 +192,12 @@ void ComparedText::draw(UiContext& ctx, const Style& style) {
     const int64_t token = index + 1;
     const std::string label = token_label(m_recording->tokens(), m_recording->token(token));
     std::string other;
-    if (m_difference.differs(token))
+    if (m_difference.differs(token, TokenDifference::Side::second)) {
+        const auto here = m_difference.in_its_place(token, TokenDifference::Side::second);
         other = fmt::format("\n{} has {}", ctx.runs.name(*ctx.runs.looked_at()),
-                            token_label(ctx.recording->tokens(), ctx.recording->token(token)));
+                            here ? token_label(ctx.recording->tokens(), ctx.recording->token(*here))
+                                 : "no token in its place");
+    }
     ImGui::SetTooltip("%s, token %s of %s%s", label.c_str(), format_thousands(token).c_str(),
                       ctx.runs.name(m_key).c_str(), other.c_str());
 }

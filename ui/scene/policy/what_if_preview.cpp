@@ -14,6 +14,10 @@ RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int6
     RecordedRun run;
     run.steps = steps > 0 && !recording->step(steps).fed ? steps - 1 : steps; // y_N is never fed: no boundary
     run.signal = [recording](int64_t step, size_t signal) { return recording->signal(step, signal); };
+    run.layer_values = [recording](int64_t step, size_t signal) {
+        return recording->layer_values(step, signal);
+    };
+    run.table = recording->signals(); // the two above keep it
     const auto& refreshes = recording->refreshes();
     double refresh_ms = 0;
     int64_t counted = 0, read = 0;
@@ -84,9 +88,12 @@ std::string missing_text(const WhatIf& answer) {
 
 } // namespace
 
+std::string what_if_outcome(const WhatIf& answer) {
+    return count_text(answer) + time_text(answer);
+}
+
 std::string what_if_text(const WhatIf& answer, double threshold, std::string_view unit) {
-    return fmt::format("at {}: {}{} (estimate)", format_value(threshold, unit), count_text(answer),
-                       time_text(answer));
+    return fmt::format("at {}: {} (estimate)", format_value(threshold, unit), what_if_outcome(answer));
 }
 
 std::string calibration_text(const Calibration& found, std::string_view unit) {

@@ -44,6 +44,8 @@ private:
 /// What what_if() needs of a recording's first `steps` steps: signals, recorded fires, mean costs.
 [[nodiscard]] RecordedRun recorded_run(const std::shared_ptr<const Recording>& recording, int64_t steps);
 
+/// "7 refreshes, +11 to 14 % time"; the part about time is left out while costs are unknown.
+[[nodiscard]] std::string what_if_outcome(const WhatIf& answer);
 /// "at 5.2 bits: 7 refreshes, +11 to 14 % time (estimate)"; the part about time is left out while costs are unknown.
 [[nodiscard]] std::string what_if_text(const WhatIf& answer, double threshold, std::string_view unit);
 /// "at 5.31 bits: quantile 0.9975 of 329 checks; 4 refreshes in this run, +2 to 5 % time (estimate)"; quantile and checks only where the

@@ -67,18 +67,34 @@ void TokenDifference::update(const std::shared_ptr<const Recording>& a,
         m_b = b;
     }
     if (!a || !b) return;
-    const int64_t both = std::min(a->num_tokens(), b->num_tokens());
+    const int64_t here = a->num_tokens(), there = b->num_tokens(), both = std::min(here, there);
     if (m_compared == 0) m_compared = std::clamp<int64_t>(shared, 0, both);
-    while (m_compared < both) {
-        const int64_t t = ++m_compared;
-        if (a->token(t) == b->token(t)) continue;
-        ++m_differing;
-        if (!m_first) m_first = t;
-    }
+    for (; !m_first && m_compared < both; ++m_compared)
+        if (a->token(m_compared + 1) != b->token(m_compared + 1)) m_first = m_compared + 1;
+    m_compared = both;
+    if (!m_first) return;
+    const auto next = [&](Side side) { return *m_first + static_cast<int64_t>(m_alignment.size(side)); };
+    if (next(Side::first) > here && next(Side::second) > there) return;
+    while (next(Side::first) <= here)
+        m_alignment.append_first(a->token(next(Side::first)));
+    while (next(Side::second) <= there)
+        m_alignment.append_second(b->token(next(Side::second)));
+    m_alignment.align();
 }
 
-bool TokenDifference::differs(int64_t t) const {
-    return t >= 1 && t <= m_compared && m_first && t >= *m_first && m_a->token(t) != m_b->token(t);
+bool TokenDifference::differs(int64_t t, Side side) const {
+    if (!m_first || t < *m_first) return false;
+    return t == *m_first || m_alignment.differs(side, static_cast<size_t>(t - *m_first));
+}
+
+std::optional<int64_t> TokenDifference::in_its_place(int64_t t, Side side) const {
+    const auto& run = side == Side::first ? m_a : m_b;
+    if (!run || t < 1 || t > run->num_tokens()) return std::nullopt;
+    if (!m_first || t <= *m_first)
+        return t <= m_compared ? std::optional(t) : std::nullopt; // where they part both have one
+    const auto partner = m_alignment.partner(side, static_cast<size_t>(t - *m_first));
+    if (!partner) return std::nullopt;
+    return *m_first + static_cast<int64_t>(*partner);
 }
 
 } // namespace refreshlab::ui

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/record/recording/recording.h"
+#include "ui/scene/runs/token_alignment.h"
 #include "ui/scene/series/layer_pick.h"
 #include "ui/scene/series/series.h"
 
@@ -39,23 +40,30 @@ private:
     SignalSeries m_series;
 };
 
-/// Where two runs choose other tokens. Tokens are compared place by place: y_t of one with y_t of the other.
+/// Where two runs choose other tokens. Up to the first one y_t of one stands beside y_t of the other; from there on the texts are
+/// aligned, so that a word more in one of them does not make all that follows differ.
 class TokenDifference {
 public:
-    /// Cost: O(new tokens). \param shared  steps that are known to be the same, because both come from one run
+    /// Cost: that of TokenAlignment. \param shared  steps that are known to be the same, because both come from one run
     void update(const std::shared_ptr<const Recording>& a, const std::shared_ptr<const Recording>& b,
                 int64_t shared = 0);
     /// The first t whose y_t differ; nothing while they agree as far as both go.
     [[nodiscard]] std::optional<int64_t> first() const { return m_first; }
     [[nodiscard]] int64_t compared() const { return m_compared; } ///< tokens that both have
-    [[nodiscard]] int64_t differing() const { return m_differing; }
-    /// Whether y_t differ; false where one of the two has none.
-    [[nodiscard]] bool differs(int64_t t) const;
+    /// Tokens that are other, more, or fewer: edits that make one text of the other.
+    [[nodiscard]] int64_t differing() const { return m_alignment.edits(); }
+    using Side = TokenAlignment::Side;
+    /// Whether y_t of that run (the first: `a`) has no equal in the other; the first ones that differ always do. False where the other
+    /// text has ended.
+    [[nodiscard]] bool differs(int64_t t, Side side = Side::first) const;
+    /// Which token the other text has in the place of this one's y_t; nothing: none.
+    [[nodiscard]] std::optional<int64_t> in_its_place(int64_t t, Side side = Side::first) const;
 
 private:
     std::shared_ptr<const Recording> m_a, m_b;
     std::optional<int64_t> m_first;
-    int64_t m_compared = 0, m_differing = 0;
+    int64_t m_compared = 0;
+    TokenAlignment m_alignment; ///< of the tokens from m_first on
 };
 
 } // namespace refreshlab::ui

@@ -45,6 +45,21 @@ std::optional<double> RunningMean::mean() const {
     return m_sum / static_cast<double>(m_count);
 }
 
+void RunMetrics::add_times(const Recording& recording, int64_t steps) {
+    while (m_timed < steps) {
+        const auto& parts = recording.step(++m_timed).part_ms;
+        for (size_t p = 0; p < num_parts; ++p) {
+            const auto part = static_cast<Part>(p);
+            const bool of_refresh =
+                part == Part::teacher_pass || part == Part::splice || part == Part::redraw;
+            if (std::isfinite(parts[p]))
+                (of_refresh ? m_refresh_ms : m_decode_ms) += static_cast<double>(parts[p]);
+        }
+    }
+    m_numbers.added_percent =
+        m_decode_ms > 0 ? std::optional(100 * m_refresh_ms / m_decode_ms) : std::nullopt;
+}
+
 void RunMetrics::update(const Recording& recording, int64_t steps) {
     if (m_of != &recording) {
         *this = {};
@@ -54,6 +69,7 @@ void RunMetrics::update(const Recording& recording, int64_t steps) {
         mean->update(recording, steps);
     m_numbers.steps = steps;
     m_numbers.refreshes = static_cast<int64_t>(recording.refreshes().size());
+    add_times(recording, steps);
     m_numbers.entropy_bits = m_entropy.mean();
     m_numbers.kl_nats = m_kl.mean();
     m_numbers.acceptance = m_acceptance.mean();
@@ -72,6 +88,8 @@ const char* run_column_name(RunColumn column) {
         return "Steps";
     case RunColumn::refreshes:
         return "Refreshes";
+    case RunColumn::added_percent:
+        return "Added time (%)";
     case RunColumn::entropy_bits:
         return "Entropy (bits)";
     case RunColumn::kl_nats:
@@ -92,6 +110,9 @@ const char* run_column_meaning(RunColumn column) {
         return "Tokens that the run has read so far, those that it shares with its parent among them";
     case RunColumn::refreshes:
         return "Splices, those that it shares with its parent among them";
+    case RunColumn::added_percent:
+        return "Time of teacher passes, splices and tokens drawn again, against that of the steps without "
+               "them";
     case RunColumn::entropy_bits:
         return "Mean entropy of the rows that tokens were drawn from";
     case RunColumn::kl_nats:
@@ -115,6 +136,8 @@ std::optional<double> run_number(const RunNumbers& numbers, RunColumn column) {
         return static_cast<double>(numbers.steps);
     case RunColumn::refreshes:
         return static_cast<double>(numbers.refreshes);
+    case RunColumn::added_percent:
+        return numbers.added_percent;
     case RunColumn::entropy_bits:
         return numbers.entropy_bits;
     case RunColumn::kl_nats:

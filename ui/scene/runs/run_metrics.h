@@ -34,7 +34,9 @@ private:
 struct RunNumbers {
     int64_t steps = 0, refreshes = 0;
     std::optional<double> entropy_bits, kl_nats,
-        acceptance;                    ///< means over the steps where they were measured
+        acceptance; ///< means over the steps where they were measured
+    /// Time of teacher passes, splices and tokens drawn again, against that of everything else in the steps.
+    std::optional<double> added_percent;
     std::optional<double> teacher_ppl; ///< of the closing pass
 };
 
@@ -46,9 +48,13 @@ public:
     [[nodiscard]] const RunNumbers& numbers() const { return m_numbers; }
 
 private:
+    void add_times(const Recording& recording, int64_t steps);
+
     const Recording* m_of = nullptr; ///< compared, never read
     RunningMean m_entropy{"entropy_bits"}, m_kl{"kl_nats"}, m_acceptance{"acceptance"};
-    std::optional<uint64_t> m_end; ///< revision that was looked at
+    std::optional<uint64_t> m_end;            ///< revision that was looked at
+    double m_refresh_ms = 0, m_decode_ms = 0; ///< of the first m_timed steps
+    int64_t m_timed = 0;
     RunNumbers m_numbers;
 };
 
@@ -57,12 +63,13 @@ enum class RunColumn : uint8_t {
     name,
     steps,
     refreshes,
+    added_percent,
     entropy_bits,
     kl_nats,
     teacher_ppl,
     acceptance,
 };
-inline constexpr size_t num_run_columns = 7;
+inline constexpr size_t num_run_columns = 8;
 [[nodiscard]] const char* run_column_name(RunColumn column);    ///< "Mean KL (nats)"
 [[nodiscard]] const char* run_column_meaning(RunColumn column); ///< a sentence
 /// Of the metrics; a name has none.

@@ -109,6 +109,8 @@ void RunSet::update(const std::shared_ptr<const Recording>& live) {
             m_tree.continue_as(from->key, info.id);
         } else {
             m_live = add(live, {}, false);
+            if (m_expected && is_about(*m_expected, info.config) && info.parent_id.empty())
+                m_runs.at(*m_live).estimate = std::exchange(m_expected, std::nullopt);
         }
         Run& run = m_runs.at(*m_live);
         run.recording = live;

@@ -2,6 +2,7 @@
 
 #include "engine/record/recording/recording.h"
 #include "engine/record/runs/run_tree.h"
+#include "ui/scene/runs/run_estimate.h"
 #include "ui/scene/runs/run_metrics.h"
 
 #include <cstdint>
@@ -34,7 +35,8 @@ public:
         bool named = false;                         ///< by a person
         bool from_file = false;
         RunMetrics metrics;
-        std::optional<size_t> told; ///< commands that were logged when RunNode::change was made
+        std::optional<RunEstimate> estimate; ///< what was expected of it
+        std::optional<size_t> told;          ///< commands that were logged when RunNode::change was made
     };
 
     /// Start of a frame: what the engine has now (null: nothing yet), and whether it has ended.
@@ -46,6 +48,9 @@ public:
     void add_file(const std::shared_ptr<const Recording>& run, const std::string& name);
     /// The live run cannot be removed: false then, and nothing happens.
     bool remove(RunKey key);
+    /// What is expected of a run that is being started: it stands beside that run's numbers from its beginning on. Another run that
+    /// begins instead does not get it.
+    void expect(RunEstimate estimate) { m_expected = std::move(estimate); }
     /// What was live may be forgotten when another takes its place: the demonstration that begins again.
     void forget_live_when_left() { m_forget_live = m_live; }
 
@@ -91,6 +96,7 @@ private:
     std::map<RunKey, Run> m_runs;
     std::optional<RunKey> m_live, m_looked, m_before; ///< m_looked: nothing = the live one, whichever that is
     std::optional<RunKey> m_forget_live;
+    std::optional<RunEstimate> m_expected;
     bool m_flipped = false;
 };
 

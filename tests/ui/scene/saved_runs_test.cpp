@@ -1,0 +1,70 @@
+// A window's runs in one file: opened again they are the same tree.
+#include "tests/engine/record/random_recording.h"
+#include "tests/support/seed.h"
+#include "ui/scene/runs/saved_runs.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+
+namespace {
+
+/// Of every run: the steps of its parent (0: none) and its fork, by its own steps, which differ in this test.
+std::map<int64_t, std::pair<int64_t, int64_t>> shape_of(const RunSet& runs) {
+    std::map<int64_t, std::pair<int64_t, int64_t>> shape;
+    for (const RunNode& node : runs.tree().runs())
+        shape[node.steps] = {node.parent ? runs.tree().find(*node.parent)->steps : 0,
+                             node.parent ? node.fork_step : 0};
+    return shape;
+}
+
+} // namespace
+
+TEST_CASE("all runs of a window come back from one file as the same tree", "[runs]") {
+    test::TemporaryFolder folder;
+    test::Grower grower(test::seed(1505));
+    RunSet set;
+    const auto show = [&](const std::shared_ptr<Recording>& run, int64_t steps) {
+        set.update(run);
+        grower.grow(*run, steps);
+        set.update(run);
+        return *set.live();
+    };
+    const auto root = grower.start();
+    const RunKey first = show(root, 40);
+    const auto on = root->fork(40, "on"); // rewound to its newest step: the same run
+    CHECK(show(on, 3) == first);
+    const auto branch = root->fork(20, "branch"); // its recording left one that is not there any more
+    const RunKey left = show(branch, 10);
+    const auto twig = branch->fork(25, "twig");
+    show(twig, 30);
+    const auto early = branch->fork(10, "early"); // its parent is removed below
+    show(early, 4);
+    const auto late = branch->fork(28, "late"); // the same, forked behind the fork of that one
+    show(late, 1);
+    CHECK(set.tree().runs().size() == 5);
+    CHECK(set.remove(left));
+    const auto shape = shape_of(set);
+    CHECK(shape == std::map<int64_t, std::pair<int64_t, int64_t>>{
+                       {43, {0, 0}}, {55, {43, 20}}, {14, {43, 10}}, {29, {43, 20}}});
+
+    const auto file = folder / "all.rlt";
+    REQUIRE(save_traces(file, saved_runs(set)));
+    RunSet again;
+    again.add_file(load_trace(file), "all.rlt");
+    CHECK(shape_of(again) == shape);
+    for (const RunNode& node : set.tree().runs()) {
+        const RunNode* found = again.tree().find_id(node.id);
+        REQUIRE(found);
+        CHECK_FALSE(first_difference(*again.recording(found->key), *set.recording(node.key)));
+    }
+    // Open and saved again beside the runs of the engine: each once.
+    set.add_file(load_trace(file), "all.rlt");
+    CHECK(set.tree().runs().size() == 8);
+    CHECK(saved_runs(set).size() == 4);
+}

@@ -1,0 +1,28 @@
+#include "ui/scene/runs/saved_runs.h"
+
+#include <algorithm>
+
+namespace refreshlab::ui {
+
+std::vector<SavedRun> saved_runs(const RunSet& runs) {
+    std::vector<SavedRun> saved;
+    for (const RunTree::Row& row : runs.tree().rows()) {
+        const RunNode& node = *runs.tree().find(row.key);
+        SavedRun run{.recording = runs.recording(row.key), .parent_id = {}, .fork_step = 0};
+        // By the tree: the run that a recording left may have gone on as another recording, or have been removed.
+        if (node.parent) {
+            run.parent_id = runs.recording(*node.parent)->info().id;
+            run.fork_step = node.fork_step;
+        }
+        const auto twin = std::ranges::find_if(saved, [&](const SavedRun& other) {
+            return other.recording->info().id == run.recording->info().id;
+        });
+        if (twin == saved.end())
+            saved.push_back(std::move(run));
+        else if (twin->recording->steps() < run.recording->steps())
+            twin->recording = run.recording;
+    }
+    return saved;
+}
+
+} // namespace refreshlab::ui
