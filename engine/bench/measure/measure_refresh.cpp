@@ -1,4 +1,5 @@
 // What a refresh costs against the number of tokens that the teacher reads for it.
+#include "engine/base/check.h"
 #include "engine/bench/measure/sections.h"
 
 #include <fmt/format.h>
@@ -25,8 +26,11 @@ void refresh_after(TimedRun& run, int64_t delta, double& plain_ms, Samples& samp
     if (!plain.empty()) plain_ms = spread_of(plain).median;
     run.refresh_now();
     const double ms = run.step();
-    const RefreshEvent& event = run.recording().refreshes()[run.recording().refreshes().size() - 1];
+    const RefreshEvent* const made = run.recording().refresh_at(run.recording().steps());
+    RL_ASSERT(made != nullptr);
     if (!counts) return;
+    const RefreshEvent& event = *made;
+    RL_ASSERT(event.delta == delta);
     samples.added.push_back(ms - plain_ms);
     samples.teacher.push_back(event.teacher_ms);
     samples.splice.push_back(event.splice_ms);
@@ -45,7 +49,7 @@ void measure_refresh(const SectionInputs& in, BenchReport& report) {
     std::vector<int64_t> deltas;
     int64_t steps = 4; // that warm up
     for (const int64_t delta : in.options.deltas) {
-        if (prompt + steps + delta + 1 > in.bench.pair->context()) {
+        if (prompt + steps + delta + 2 > in.bench.pair->context()) {
             report.notes.push_back(fmt::format("no refresh of {} tokens: the context is too short", delta));
             continue;
         }
@@ -53,7 +57,8 @@ void measure_refresh(const SectionInputs& in, BenchReport& report) {
         steps += delta;
     }
     if (deltas.empty()) return;
-    TimedRun run(in.bench, in.bench.plain(Mode::overfill, steps + 1),
+    TimedRun run(in.bench, in.bench.plain(Mode::overfill, steps + 2), // none is made at the last boundary
+
                  bench_prompt(prompt, in.bench.decoder(Mode::overfill).config().vocab_size));
     std::map<int64_t, Samples> samples;
     // In turns: every round makes all of them, and the order goes round.
