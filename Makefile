@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run demo test bench-frame soak soak-long parity program build configure setup asan asan-window tsan format clean
+.PHONY: run demo test bench bench-frame soak soak-long parity program build configure setup asan asan-window tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -63,6 +63,13 @@ tsan: setup
 # What a frame of the window costs at 100, 1,000 and 10,000 steps (docs/reference/performance.md).
 bench-frame: build
 	@LP_NUM_THREADS=1 build/tests/bench/bench_frame
+
+# How fast it is on this machine: table, JSON and pictures in out/bench (docs/benchmarks/README.md). Leave the machine alone meanwhile.
+# Options: make bench BENCH="--dtype bf16 --teacher M --student N"
+bench: build
+	@mkdir -p out/bench
+	@LP_NUM_THREADS=1 build/tests/bench/bench_frame 200 Explore > out/bench/frames.json 2> /dev/null
+	@build/refreshlab bench --ui out/bench/frames.json --json out/bench/bench.json --figures out/bench $(BENCH)
 
 format: setup
 	@bash scripts/check_format.sh --fix

@@ -78,6 +78,7 @@ int main(int argc, char** argv) {
     add(refreshlab::app::add_policies_command);
     add(refreshlab::app::add_derive_command);
     add(refreshlab::app::add_check_command);
+    add(refreshlab::app::add_bench_command);
     add(refreshlab::app::add_landscape_command);
     add(refreshlab::app::add_fit_gate_command);
     add(refreshlab::app::add_sweep_command);

@@ -19,11 +19,12 @@ plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "rec
 # Rooms of engine/ from the bottom to the top: a room includes itself and those before it. Some are floors by themselves, each
 # of which includes itself and those before it.
 engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "cache", "model", "session", "study",
-                "train"]
+                "bench", "train"]
 engine_floors = {
     "record": ["recording", "runs", "export", "trace"],
     "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
     "study": ["jobs", "measure", "sweep", "studies"],
+    "bench": ["numbers", "report", "measure"],
 }
 
 

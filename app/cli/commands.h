@@ -19,6 +19,7 @@ using Command = std::function<int()>;
 [[nodiscard]] Command add_landscape_command(CLI::App& app);
 [[nodiscard]] Command add_fit_gate_command(CLI::App& app);
 [[nodiscard]] Command add_check_command(CLI::App& app);
+[[nodiscard]] Command add_bench_command(CLI::App& app);
 [[nodiscard]] Command add_models_command(CLI::App& app);
 [[nodiscard]] Command add_policies_command(CLI::App& app);
 [[nodiscard]] Command add_derive_command(CLI::App& app);

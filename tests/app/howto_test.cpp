@@ -110,6 +110,7 @@ TEST_CASE("the commands of the how-to pages run as they stand", "[docs]") {
     runs("docs/howto/figures.md", script_of("docs/howto/figures.md"),
          {"wrote signals.svg and signals.csv", "wrote figures/gated-cache.pdf", "no spikes of plain.rlt"});
 #endif
+    runs("docs/benchmarks/README.md", script_of("docs/benchmarks/README.md"), {"tokens/s", "share"});
     runs("docs/howto/share-a-run.md", script_of("docs/howto/share-a-run.md"), {"identical"});
 }
 

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace refreshlab::app {
+
+/// The commit that this program was built from, with "-dirty" where files differed from it; empty where the build did not know.
+[[nodiscard]] std::string build_commit();
+
+} // namespace refreshlab::app
