@@ -223,6 +223,8 @@ class Session:
         self.S = self.T if self.mode == "teacher" else Reader(job["student"], dtype)
         self.prompt = prompt_ids(job)
         self.L = len(self.prompt)
+        self.last_kl: float | None = None  # known before a boundary: KL of the newest position that the teacher has read,
+        self.last_drift: float | None = None  # and the mean drift of the delta of the last refresh
         self.rebuild = self.mode == "overfill" and not same_geometry(self.T.config, self.S.config)
         policy = job.get("policy", {}) if self.mode == "overfill" else {}  # S1: refresh policies act in overfill
         when = policy.get("when", {})
@@ -280,6 +282,9 @@ class Session:
                 self.steps[p - self.L + 1]["kl_nats"] = kl_nats(rows[p - first], self.student_rows[p])
                 self.steps[p - self.L + 1]["acceptance"] = acceptance(rows[p - first], self.student_rows[p])
                 self.steps[p - self.L + 1]["same_top1"] = possible_hits(rows[p - first], self.student_rows[p])
+        newest = self.steps[last - self.L]["kl_nats"]
+        if newest is not None:
+            self.last_kl = newest
         if last == self.S.len:
             self.steps[t]["kl_mean_nats"] = self.mean_kl(t)
         self.passes.append({"step": t, "first_pos": first, "tokens": last - first, "probe": probe, "shadow": shadow})
@@ -388,6 +393,7 @@ class Session:
                 values = [(d["k_relative"] + d["v_relative"]) / 2 for d in event["drift"] if d["position"] == p]
                 self.steps[p - L + 1]["drift"] = sum(values) / len(values)
             event["mean_drift"] = sum(self.steps[p - L + 1]["drift"] for p in range(first, last)) / (last - first)
+            self.last_drift = event["mean_drift"]
         # S3: the newest k columns, at equal absolute positions.
         k = last - first if self.window is None else min(self.window, last - first)
         if k > 0 and not self.rebuild:
@@ -444,6 +450,7 @@ class Session:
                 self.teacher_rows[L + t - 1] = row
             self.steps[t] = self.row_values(row) | {"kl_nats": None, "kl_mean_nats": None, "acceptance": None, "same_top1": None, "drift": None, "refreshed": 0,
                                                     "steps_since_refresh": S.len - self.P,
+                                                    "last_kl_nats": self.last_kl, "last_drift": self.last_drift,
                                                     "teacher_unread": S.len - T.len if self.mode == "overfill" else None}
             self.measure_mc(t, row)
             self.pending, self.pending_row = self.pick(row), row
@@ -507,7 +514,7 @@ class Session:
                 "teacher_rank": possible_ranks(teacher_row, self.y[t]),
                 # Of a row that was fed; y_N has none (S2).
                 "entropy_bits": None, "top1_prob": None, "top1_surprisal_bits": None, "kl_nats": None, "kl_mean_nats": None, "acceptance": None, "same_top1": None, "drift": None,
-                "steps_since_refresh": None, "refreshed": 0, "topk": [], "fed": t in self.steps,
+                "steps_since_refresh": None, "last_kl_nats": None, "last_drift": None, "refreshed": 0, "topk": [], "fed": t in self.steps,
             } | self.steps.get(t, {}))
         lp = [s["teacher_logprob"] for s in steps]
         tail = lp[-min(50, N):]

@@ -17,16 +17,19 @@ namespace refreshlab::bench {
 namespace {
 
 using Section = void (*)(const SectionInputs&, BenchReport&);
-constexpr std::array<std::pair<std::string_view, Section>, 6> sections = {
+constexpr std::string_view on_request = "cache_policies"; ///< says nothing of the pair, and takes minutes
+constexpr std::array<std::pair<std::string_view, Section>, 7> sections = {
     {{"bandwidth", measure_bandwidth},
      {"first_token", measure_first_token},
      {"decode", measure_decode},
      {"refreshed_run", measure_refreshed_run},
      {"probes", measure_probes},
-     {"refresh", measure_refresh}}};
+     {"refresh", measure_refresh},
+     {on_request, measure_cache_policies}}};
 
 bool wanted(const BenchOptions& options, std::string_view name) {
-    return options.sections.empty() || std::ranges::find(options.sections, name) != options.sections.end();
+    if (options.sections.empty()) return name != on_request;
+    return std::ranges::find(options.sections, name) != options.sections.end();
 }
 
 Setup setup_of(const Bench& bench) {
@@ -59,6 +62,9 @@ BenchOptions BenchOptions::quick() {
     options.block = 4;
     options.deltas = {8, 16};
     options.refresh_every = 8;
+    options.policy_entries = {64, 256};
+    options.policy_steps = 2;
+    options.policy_seconds = 1;
     return options;
 }
 

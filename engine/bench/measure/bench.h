@@ -21,7 +21,8 @@ namespace refreshlab::bench {
 
 /// How much is measured.
 struct BenchOptions {
-    std::vector<std::string> sections;          ///< of section_names(); empty: all
+    std::vector<std::string>
+        sections; ///< of section_names(); empty: all but cache_policies, which takes minutes
     std::vector<int64_t> prompts = {128, 2048}; ///< of the first token and of probes; cut to the context
     std::vector<int64_t> contexts = {128, 512, 2048}; ///< prompts of the decode curve; cut to the context
     int64_t tokens = 512;                             ///< of a timed decode
@@ -29,14 +30,17 @@ struct BenchOptions {
     int64_t warm_ups = 3;                             ///< before the first round
     int64_t pairs = 9, block = 32; ///< of comparisons: pairs, and steps of a side in one pair
     std::vector<int64_t> deltas = {8, 16, 32, 64, 128};
-    int64_t refresh_every = 64;    ///< of the refreshed run
-    std::filesystem::path scratch; ///< a folder for the trace of the recording probe
+    int64_t refresh_every = 64;                         ///< of the refreshed run
+    std::vector<int64_t> policy_entries = {2048, 8192}; ///< lengths at which cache policies are measured
+    int64_t policy_steps = 16;                          ///< timed for each
+    double policy_seconds = 30;                         ///< after which a policy has no further step
+    std::filesystem::path scratch;                      ///< a folder for the trace of the recording probe
 
     /// Some seconds on the bundled pair: does it work at all? Its numbers are not to be quoted.
     [[nodiscard]] static BenchOptions quick();
 };
 
-/// "bandwidth", "first_token", "decode", "refreshed_run", "probes", "refresh": in the order in which they run.
+/// "bandwidth", "first_token", "decode", "refreshed_run", "probes", "refresh", "cache_policies": in the order in which they run.
 [[nodiscard]] std::span<const std::string_view> section_names();
 /// Throws Error{bad_input}: an unknown section (with the known ones), numbers below 1, fewer than 5 pairs, no folder.
 void check_bench_options(const BenchOptions& options);

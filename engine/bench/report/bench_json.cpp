@@ -90,6 +90,25 @@ json to_json(const RefreshCost& r) {
             {"floor_ms", r.floor_ms}};
 }
 
+json to_json(const PolicyCostRow& r) {
+    return {
+        {"policy", r.policy},
+        {"entries", r.entries},
+        {"budget", r.budget},
+        {"steps", r.steps},
+        {"step_ms",
+         {{"median", r.step_ms}, {"low", r.step_low_ms}, {"high", r.step_high_ms}, {"mean", r.step_mean_ms}}},
+        {"full_step_ms", r.full_step_ms},
+        {"attention_ms", r.attention_ms},
+        {"full_attention_ms", r.full_attention_ms},
+        {"entries_held", r.entries_held},
+        {"entries_read", r.entries_read},
+        {"cache_bytes", r.cache_bytes},
+        {"metadata_bytes", r.metadata_bytes},
+        {"index_bytes", r.index_bytes},
+        {"scratch_bytes", r.scratch_bytes}};
+}
+
 json to_json(const StartUp& s) {
     json parts = json::array();
     for (const auto& [name, ms] : s.parts)
@@ -133,6 +152,7 @@ json to_json(const BenchReport& report, const json& frames) {
             {"refreshed_run", or_null(report.refreshed)},
             {"probes", list_of(report.probes)},
             {"refresh", list_of(report.refresh)},
+            {"cache_policies", list_of(report.cache_policies)},
             {"start_up", or_null(report.start_up)},
             {"ui_frames", frames},
             {"notes", report.notes}};

@@ -3,6 +3,7 @@
 #include "engine/bench/numbers/bytes_per_token.h"
 #include "engine/bench/numbers/interleave.h"
 #include "engine/bench/numbers/statistics.h"
+#include "engine/study/measure/policy_cost.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -101,6 +102,7 @@ struct BenchReport {
     std::optional<RefreshedRun> refreshed;
     std::vector<ProbeCost> probes;
     std::vector<RefreshCost> refresh;
+    std::vector<PolicyCostRow> cache_policies; ///< of a model of random weights, whatever the pair
     std::optional<StartUp> start_up;
     std::vector<double> refreshed_step_ms; ///< of the refreshed run, for a histogram; not in the table
     std::vector<std::string> notes;        ///< what was left out, and why

@@ -113,6 +113,22 @@ std::string refresh(const BenchReport& r) {
     return text;
 }
 
+std::string cache_policies(const BenchReport& r) {
+    if (r.cache_policies.empty()) return {};
+    std::string text =
+        fmt::format("\n{:<16} {:>8} {:>8} {:>22} {:>10} {:>13} {:>13} {:>8} {:>11}\n", "cache policy",
+                    "entries", "budget", "step ms", "full ms", "attention ms", "full's ms", "read", "bytes");
+    for (const PolicyCostRow& c : r.cache_policies)
+        text += fmt::format(
+            "{:<16} {:>8} {:>8} {:>22} {:>10.2f} {:>13.2f} {:>13.2f} {:>8.0f} {:>11}\n", c.policy, c.entries,
+            c.budget, fmt::format("{:.2f} ({:.2f} .. {:.2f})", c.step_ms, c.step_low_ms, c.step_high_ms),
+            c.full_step_ms, c.attention_ms, c.full_attention_ms, c.entries_read,
+            megabytes(static_cast<double>(c.cache_bytes + c.index_bytes)));
+    return text + "two layers of a model of 10^9 random weights, one thread of work at a time; full: the "
+                  "steps between that "
+                  "read everything\n";
+}
+
 std::string start_up(const BenchReport& r) {
     if (!r.start_up) return {};
     const StartUp& s = *r.start_up;
@@ -139,7 +155,8 @@ std::string ui_frames(const nlohmann::json& frames) {
 
 std::string bench_table(const BenchReport& report, const nlohmann::json& frames) {
     std::string text = head(report);
-    for (const auto part : {models, noise, first_token, decode, refreshed, probes, refresh, start_up})
+    for (const auto part :
+         {models, noise, first_token, decode, refreshed, probes, refresh, cache_policies, start_up})
         text += part(report);
     text += ui_frames(frames);
     for (const std::string& note : report.notes)

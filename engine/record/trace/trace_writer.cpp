@@ -199,11 +199,16 @@ void TraceWriter::write_header(Run& run) {
             r.attention_changes().size(); // before the rows are listed: a later change comes again
         for (const auto& rows : r.attention_rows())
             write_attention(run, rows->position, rows->teacher);
-    } else if (run.parent) { // what the parent has dropped or replaced since the fork
-        for (const auto& rows : r.attention_rows())
-            if (rows->position < r.prompt_length() + run.fork_step &&
-                run.parent->attention(rows->position, rows->teacher) != rows)
+    } else if (run.parent) { // what the parent has dropped, replaced or gained since the fork
+        const int64_t end = r.prompt_length() + run.fork_step;
+        for (const auto& rows : r.attention_rows()) {
+            if (rows->position < end && run.parent->attention(rows->position, rows->teacher) != rows)
                 write_attention(run, rows->position, rows->teacher);
+        }
+        for (const auto& rows : run.parent->attention_rows()) {
+            if (rows->position < end && !r.attention(rows->position, rows->teacher))
+                write_attention(run, rows->position, rows->teacher);
+        }
     }
     run.parent.reset();
     run.header_written = true;

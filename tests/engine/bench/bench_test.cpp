@@ -139,6 +139,27 @@ TEST_CASE("one model alone leaves out what needs two, and says so", "[bench]") {
     CHECK(report["notes"].size() == 2);
 }
 
+TEST_CASE("what cache policies cost is measured where it is asked for", "[bench]") {
+    RunConfig config = tiny_run();
+    config.mode = Mode::student;
+    BenchOptions options = tiny_options();
+    options.sections = {"cache_policies"};
+    options.policy_entries = {32};
+    options.policy_steps = 1;
+    options.policy_seconds = 0.01;
+    const BenchReport report = run_bench(tiny_pair(1, 2), config, make_execution(config), options);
+    CHECK(report.decode.empty());
+    const nlohmann::json found = to_json(report, {})["cache_policies"];
+    REQUIRE(found.size() >= 17);
+    CHECK(found[0]["policy"] == "full");
+    // Two layers of 8 KV heads of 64 in fp32; the prompt, and what was decoded behind it.
+    CHECK(found[0]["entries_held"].get<double>() > 32);
+    CHECK(found[0]["cache_bytes"].get<double>() ==
+          found[0]["entries_held"].get<double>() * 2 * 2 * 8 * 64 * 4);
+    CHECK_THAT(bench_table(report, {}),
+               ContainsSubstring("cache policy") && ContainsSubstring("streaming_llm"));
+}
+
 TEST_CASE("the table names what was measured", "[bench]") {
     RunConfig config = tiny_run();
     config.mode = Mode::overfill;
