@@ -37,11 +37,11 @@ public:
         return taps;
     }
     void observe(const LayerView& view) override {
-        if (!view.attention.defined()) return;
+        if (!view.attention.defined() && !view.left_out) return;
         LayerView one = view;
         one.positions = std::span(&m_position, 1);
         for (size_t r = 0; r < m_rows.size(); ++r) {
-            one.attention = view.attention.narrow(0, static_cast<int64_t>(r), 1);
+            if (!view.left_out) one.attention = view.attention.narrow(0, static_cast<int64_t>(r), 1);
             m_rows[r]->observe(one);
         }
     }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -306,6 +307,28 @@ TEST_CASE("a policy walked through a landscape refreshes and reads as its sessio
     }
     CHECK(refreshes > 50);
     CHECK(probes > 10);
+}
+
+TEST_CASE("a student that leaves layers out has a landscape like any other", "[session][landscape][derive]") {
+    std::mt19937 random(seed(0x1AA4));
+    RunConfig config = tiny_run(20);
+    config.teacher_dir = RL_SOURCE_DIR "/assets/models/llama-tales-teacher";
+    config.student_dir = "derive:skip_attention=1+3,skip_mlp=2,bits=4,group=32";
+    const auto pair = load_pair(config);
+    LandscapeRequest request = random_request(random, 14, all_values);
+    for (auto* ids : {&request.prompt_ids, &request.tokens}) {
+        for (int32_t& id : *ids)
+            id = 300 + id % 1000; // no token that ends a text
+    }
+    const auto landscape = compute_landscape(*pair, request, two_threads());
+    for (const int64_t row : {int64_t{0}, int64_t{5}}) {
+        std::vector<int64_t> by_hand;
+        if (row > 0) by_hand.push_back(row);
+        const auto whole = Reading(pair, request, {}, true).run(by_hand);
+        require_same_cells(*landscape, *whole, row, landscape->num_steps());
+        CHECK(
+            std::isfinite(landscape->cell(*landscape->value_index("attention_entropy_bits"), row, row + 1)));
+    }
 }
 
 TEST_CASE("the bundled pair's landscape is its sessions, cell by cell and policy by policy",
