@@ -45,6 +45,7 @@ private:
     std::optional<RunColumn> m_by; ///< nothing: the tree
     bool m_descending = false;
     std::optional<RunKey> m_renamed; ///< its name is being edited
+    std::optional<RunKey> m_shown;   ///< the one looked at in the last frame
     std::string m_typed;
     int m_entry_frames = 0; ///< that the entry has been there
 };
@@ -175,6 +176,9 @@ void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
                     m_entry_frames = 0;
                 }
             }
+            // A run that just came to be shown comes in sight: a new one stands below all others.
+            if (shown && std::exchange(m_shown, node.key) != node.key && !ImGui::IsItemVisible())
+                ImGui::SetScrollHereY(0.5F);
             ctx.landmarks.set(fmt::format("runs/row/{}", node.key),
                               {at.x, at.y, width, ImGui::GetTextLineHeight()});
             if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayNormal)) tooltip(ctx, node);

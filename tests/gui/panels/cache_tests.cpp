@@ -193,11 +193,13 @@ void what_left_is_dimmed(Robot& r) {
     GUI_CHECK(!r.shows("held by no layer since"));
     // Attention says of such a key that it was not read, which a weight of 0 would not.
     r.move_away();
+    r.te->WindowFocus("//Attention");
+    r.frames(4);
     const auto map = r.box("attention/head");
     const auto keys = static_cast<float>(r.recording()->prompt_length() + 40);
     const float x = map.x + map.width * (static_cast<float>(r.recording()->prompt_length()) * 0.5F / keys);
     r.move(x, map.y + map.height - 2);
-    GUI_CHECK(r.shows("Not read: evicted at step"));
+    GUI_CHECK(r.until([&] { return r.shows("Not read: evicted at step"); }, 60));
     r.move_away();
 }
 
