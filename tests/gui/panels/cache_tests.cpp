@@ -194,6 +194,9 @@ void what_left_is_dimmed(Robot& r) {
     // Attention says of such a key that it was not read, which a weight of 0 would not.
     r.move_away();
     r.te->WindowFocus("//Attention");
+    r.te->SetRef("//Attention");
+    r.te->ComboClick("##model/Student"); // another case may have left the teacher there
+    r.te->SetRef("");
     r.frames(4);
     const auto map = r.box("attention/head");
     const auto keys = static_cast<float>(r.recording()->prompt_length() + 40);
