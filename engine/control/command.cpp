@@ -236,8 +236,10 @@ std::vector<Command> commands_between(RunConfig from, const RunConfig& to) {
     std::vector<Command> commands;
     for (const Parameter& parameter : parameters()) {
         if (parameter.of_policy || !fixed_reason(from, parameter.key).empty()) continue;
-        const auto wanted = parameter_value(to, parameter.key);
-        if (!wanted || parameter_value(from, parameter.key) == wanted) continue;
+        const auto wanted = parameter_value(to, parameter.key),
+                   present = parameter_value(from, parameter.key);
+        if (!wanted || !present || present == wanted)
+            continue; // parameters of a cache policy may be on one side alone
         set_parameter(from, parameter.key, *wanted);
         commands.emplace_back(command::SetParameter{std::string(parameter.key), *wanted});
     }

@@ -1,6 +1,8 @@
 #include "engine/base/error.h"
 #include "engine/control/command.h"
 #include "engine/control/run_config.h"
+#include "engine/policies/cache_method.h"
+#include "engine/policies/cache_policy_config.h"
 #include "tests/engine/control/random_config.h"
 #include "tests/support/seed.h"
 
@@ -8,6 +10,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <limits>
 
 using namespace refreshlab;
@@ -187,6 +190,30 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
     const auto attention =
         std::get<command::RequestAttention>(command_from_json(to_json(commands[9]), "itself"));
     CHECK((attention.position == 77 && attention.teacher));
+}
+
+TEST_CASE("commands between two configurations lead from one to the other as far as a run can change",
+          "[control]") {
+    for (const CacheMethod& a : cache_methods()) {
+        for (const CacheMethod& b : cache_methods()) {
+            RunConfig from, to;
+            from.student_cache = cache_policy_defaults(std::string(a.name), "a test");
+            to.student_cache = cache_policy_defaults(std::string(b.name), "a test");
+            to.sampler.temperature = 0.5;
+            for (auto& [key, value] : to.student_cache.values)
+                if (key == "budget") value = 33;
+            INFO(a.name << " to " << b.name);
+            const std::vector<Command> commands = commands_between(from, to);
+            for (const Command& command : commands)
+                CHECK_NOTHROW(apply_to(from, command));
+            CHECK(from.sampler.temperature == 0.5);
+            CHECK(from.student_cache.policy == a.name); // fixed during a run
+            const auto budget = from.student_cache.values.find("budget");
+            const bool live = std::ranges::any_of(
+                a.parameters, [](const CacheParameter& p) { return p.key == "budget" && p.live; });
+            if (a.name == b.name && live) CHECK(budget->second == 33);
+        }
+    }
 }
 
 TEST_CASE("broken commands are refused with the key", "[control]") {

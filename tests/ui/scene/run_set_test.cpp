@@ -1,5 +1,6 @@
 // The runs of a window: what becomes of the engine's recordings, which are looked at and compared, and their numbers.
 #include "engine/control/command.h"
+#include "engine/policies/cache_policy_config.h"
 #include "tests/support/seed.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/runs/run_rows.h"
@@ -202,6 +203,13 @@ TEST_CASE("what changed is said in words", "[runs]") {
     CHECK(words.find("7") != std::string::npos);
     CHECK(words.find("policy " + info.config.policy.name) != std::string::npos);
     CHECK(what_changed(*base, base.get()).empty());
+    // Another cache policy is told once, and its parameters are none of the run before.
+    RunInfo held = base->info();
+    held.id = "held";
+    held.config.student_cache = cache_policy_defaults("h2o", "a test");
+    const Recording evicting(held, std::make_shared<Words>());
+    CHECK(what_changed(evicting, base.get()).find("H2O") != std::string::npos);
+    CHECK_FALSE(what_changed(*base, &evicting).empty());
 }
 
 TEST_CASE("numbers of a run follow its steps and what is filled in later", "[runs]") {

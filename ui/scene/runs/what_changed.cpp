@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <variant>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -55,8 +56,12 @@ std::vector<std::string> differences(const RunConfig& from, const RunConfig& to)
     if (to.reads_given() && !from.reads_given()) words.emplace_back("on a given text");
     if (!(from.student_cache == to.student_cache) || !(from.teacher_cache == to.teacher_cache))
         words.push_back(cache_words(deciding_cache(to)));
-    for (const Command& command : commands_between(from, to))
-        words.push_back(command_words({1, to_json(command).dump()}));
+    for (const Command& command : commands_between(from, to)) {
+        const auto* set = std::get_if<command::SetParameter>(&command);
+        const bool of_cache = set != nullptr && (set->key.starts_with("student_cache.") ||
+                                                 set->key.starts_with("teacher_cache."));
+        if (!of_cache) words.push_back(command_words({1, to_json(command).dump()}));
+    }
     if (from.seed != to.seed && std::ranges::none_of(words, [](const std::string& word) {
             return word.find("eed") != std::string::npos;
         }))
