@@ -55,9 +55,9 @@ struct TraceRun {
 void require_full_caches(const RunConfig& config) {
     if (config.student_cache.is_full() && config.teacher_cache.is_full()) return;
     throw Error("computing a landscape",
-                "cache policy " +
+                "with cache policy " +
                     (config.student_cache.is_full() ? config.teacher_cache : config.student_cache).policy,
-                "a landscape is about caches that keep everything", "give --student-cache full");
+                "it is about caches that keep everything", "give --student-cache full");
 }
 
 TraceRun run_of(const std::string& path, const std::string& id) {

@@ -27,8 +27,8 @@ double loss_of(float logprob) {
 Landscape::Landscape(LandscapeInfo info)
     : m_info(std::move(info)) {
     if (m_info.tokens.size() < 2) {
-        throw Error(doing, "the text",
-                    fmt::format("has {} token{}, and a landscape needs two at least", m_info.tokens.size(),
+        throw Error(doing, "of a text",
+                    fmt::format("it has {} token{}, and a landscape needs two at least", m_info.tokens.size(),
                                 m_info.tokens.size() == 1 ? "" : "s"),
                     "give a longer text");
     }

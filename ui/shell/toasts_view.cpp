@@ -1,3 +1,4 @@
+#include "engine/signals/registry.h"
 #include "ui/shell/parts.h"
 #include "ui/state/shell_state.h"
 
@@ -5,12 +6,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 namespace refreshlab::ui {
 
 namespace {
 
 constexpr size_t max_shown = 4;
+
+/// First hint: the threshold line that can be dragged now, and how one comes where there is none.
+/// \param over  the run is over, so that the line changes nothing in it
+std::pair<std::string, std::string> line_hint(const UiContext& ctx, bool over) {
+    for (const Trigger& trigger : ctx.drafts.policy().triggers) {
+        const auto id = signal_id(trigger.signal);
+        if (!id || !ctx.plots.of(trigger.signal).shown) continue;
+        return {"Drag", fmt::format("the threshold line of {}: {}", signals()[*id].label,
+                                    over ? "it tells what it would have done" : "refreshes follow it")};
+    }
+    return {"Policy", "decides when to refresh: choose a preset, drag its values"};
+}
 
 double life_s(Toasts::Level level) {
     return level == Toasts::Level::info ? 4 : level == Toasts::Level::warning ? 8 : 15;
@@ -111,9 +126,8 @@ void draw_hint_card(ShellState& state) {
     ImGui::Dummy(ImVec2(0, em * 0.15F));
     // The first run may be over before anybody has read this: then there is nothing left to refresh.
     const bool over = ctx.status->state == EngineState::finished;
-    const std::pair<const char*, const char*> hints[] = {
-        {"Drag", over ? "the threshold line on the entropy plot: it tells what it would have done"
-                      : "the threshold line on the entropy plot: refreshes follow it"},
+    const std::pair<std::string, std::string> hints[] = {
+        line_hint(ctx, over),
         {over ? "Ctrl+R" : "Press R", over ? "to start again; R then refreshes the student's cache"
                                            : "to refresh the student's cache now"},
         {"Click", "a token: every panel shows its step"},
@@ -121,11 +135,11 @@ void draw_hint_card(ShellState& state) {
     for (const auto& [what, then] : hints) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.accent_ink);
         ImGui::PushFont(ctx.fonts.medium, 0);
-        ImGui::TextUnformatted(what);
+        ImGui::TextUnformatted(what.c_str());
         ImGui::PopFont();
         ImGui::PopStyleColor();
         ImGui::SameLine(em * 6.2F);
-        ImGui::TextUnformatted(then);
+        ImGui::TextUnformatted(then.c_str());
     }
     ImGui::End();
     ImGui::PopStyleColor(2);

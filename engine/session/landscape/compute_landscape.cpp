@@ -160,19 +160,20 @@ LandscapeInfo info_of(const ModelPair& pair, const LandscapeRequest& request, co
 void require_same(const Landscape& known, const LandscapeRequest& request, const LandscapeInfo& ours) {
     const LandscapeInfo& info = known.info();
     const auto refuse = [](const std::string& what) {
-        throw Error(doing, "the landscape that is there", what, "write to another file");
+        throw Error(doing, "beside the one that is there", what, "write to another file");
     };
-    if (info.prompt_ids != request.prompt_ids || info.tokens != request.tokens) refuse("is of another text");
+    if (info.prompt_ids != request.prompt_ids || info.tokens != request.tokens)
+        refuse("it is of another text");
     const auto other = [](const std::string& a, const std::string& b) {
         return !a.empty() && !b.empty() && a != b;
     };
-    if (other(info.teacher, request.teacher_digest)) refuse("was made with another teacher");
-    if (other(info.student, request.student_digest)) refuse("was made with another student");
-    if (info.values != request.values) refuse("holds other values");
-    if (info.mc != ours.mc) refuse("has MC rows of another seed, number or rate");
-    if (other(info.dtype, ours.dtype)) refuse("was computed in " + info.dtype);
+    if (other(info.teacher, request.teacher_digest)) refuse("it was made with another teacher");
+    if (other(info.student, request.student_digest)) refuse("it was made with another student");
+    if (info.values != request.values) refuse("it holds other values");
+    if (info.mc != ours.mc) refuse("it has MC rows of another seed, number or rate");
+    if (other(info.dtype, ours.dtype)) refuse("it was computed in " + info.dtype);
     if (!same_kernel_bits(info.kernel_set, ours.kernel_set))
-        refuse("was computed with the kernel set " + info.kernel_set + ", which rounds differently");
+        refuse("it was computed with the kernel set " + info.kernel_set + ", which rounds differently");
 }
 
 } // namespace
@@ -182,21 +183,21 @@ void check_landscape(const ModelPair& pair, const LandscapeRequest& request) {
         throw Error(doing, {}, "it takes a teacher and a student", "give --teacher and --student");
     if (pair.geometry_difference) {
         throw Error(
-            doing, "the pair",
+            doing, "of this pair",
             fmt::format("the KV geometries differ ({}): in rebuild mode nothing is copied, so a refresh "
                         "changes nothing and there is no landscape",
                         *pair.geometry_difference),
             "take a student with the teacher's KV geometry");
     }
-    if (request.prompt_ids.empty()) throw Error(doing, "the prompt", "gives no tokens");
+    if (request.prompt_ids.empty()) throw Error(doing, "of a text", "the prompt gives no tokens");
     if (request.tokens.size() < 2) {
-        throw Error(doing, "the text",
-                    fmt::format("has {} token{}, and a landscape needs two at least", request.tokens.size(),
-                                request.tokens.size() == 1 ? "" : "s"),
+        throw Error(doing, "of a text",
+                    fmt::format("it has {} token{}, and a landscape needs two at least",
+                                request.tokens.size(), request.tokens.size() == 1 ? "" : "s"),
                     "give a longer text");
     }
     if (shared_columns(request) > pair.context()) {
-        throw Error(doing, "the text",
+        throw Error(doing, "of a text",
                     fmt::format("prompt and text have {} tokens to read and the models' context is {}",
                                 shared_columns(request), pair.context()),
                     "shorten it, or set --max-tokens");
@@ -205,7 +206,7 @@ void check_landscape(const ModelPair& pair, const LandscapeRequest& request) {
     for (const auto* ids : {&request.prompt_ids, &request.tokens}) {
         for (const int32_t id : *ids) {
             if (id < 0 || id >= vocab)
-                throw Error(doing, "the text",
+                throw Error(doing, "of a text",
                             fmt::format("token id {} is outside the models' vocabulary of {}", id, vocab));
         }
     }
@@ -214,7 +215,7 @@ void check_landscape(const ModelPair& pair, const LandscapeRequest& request) {
     if (request.every < 1) throw Error(doing, "--every", "must be 1 or more");
     for (const std::string& name : request.values) {
         if (const std::string why = why_no_landscape_value(name); !why.empty())
-            throw Error(doing, name, "has no cells: " + why);
+            throw Error(doing, "with values of " + name, "it has no cells: " + why);
     }
 }
 

@@ -417,7 +417,7 @@ TEST_CASE("what has no landscape is refused with the reason", "[session][landsca
     CHECK(refused(*pair, request).find("token id 4096 is outside") != std::string::npos);
     request = good;
     request.values.push_back("last_drift");
-    CHECK(refused(*pair, request).find("last_drift: has no cells: it hangs on the refresh before") !=
+    CHECK(refused(*pair, request).find("last_drift: it has no cells: it hangs on the refresh before") !=
           std::string::npos);
     request = good;
     request.values.push_back("mc_variance");

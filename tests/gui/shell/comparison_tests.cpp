@@ -283,10 +283,21 @@ void words_are_explained(Robot& r) {
     r.act("help.first_hints");
     r.frames(5);
     GUI_CHECK(r.shows("A teacher and a student write together"));
+    GUI_CHECK(r.shows("the threshold line of Entropy"));
     r.frames(60); // what called it back does not send it away
     r.te->KeyPress(ImGuiKey_L);
     r.frames(3);
     GUI_CHECK(!r.shows("A teacher and a student write together"));
+    // A policy without a line is not told to drag one.
+    RunConfig without = r.config();
+    without.policy = RefreshPolicy{};
+    r.start(without, 6);
+    r.act("help.first_hints");
+    r.frames(5);
+    GUI_CHECK(r.shows("choose a preset"));
+    GUI_CHECK(!r.shows("the threshold line of"));
+    r.te->KeyPress(ImGuiKey_L);
+    r.start(r.config(), 6);
 }
 
 /// PO1: each card says what its trigger has done.
