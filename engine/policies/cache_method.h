@@ -48,7 +48,8 @@ struct CacheMethod {
     std::string_view cost;    ///< one phrase: what it stores and reads
     std::string_view source;  ///< paper
     std::vector<CacheParameter> parameters;
-    bool given_text = false; ///< works on a given text alone: it has to know what comes
+    bool prompt_only = false; ///< thins the prompt's entries alone: all that is generated stays
+    bool given_text = false;  ///< works on a given text alone: it has to know what comes
     std::unique_ptr<CachePolicy> (*make)(const CacheValues& values, const PolicyContext& context) = nullptr;
 };
 

@@ -243,11 +243,14 @@ void NewRunDialog::draw_recent_pairs() {
 void NewRunDialog::draw_cache_policy(float column) {
     RunConfig& config = m_run.config;
     const float em = ImGui::GetFontSize();
+    const RunOutlook unknown;
     for (const CacheOwner owner : {CacheOwner::teacher, CacheOwner::student}) {
         const bool acts = deciding_owner(config.mode) == owner;
         if (!acts && (cache_of(config, owner).is_full() || config.mode != Mode::overfill)) continue;
         label(acts ? "Cache policy" : "Teacher's", column);
-        const CacheControls::Subject of{config, owner, m_outlook ? m_outlook->context : 0, false};
+        const RunOutlook& outlook = m_outlook ? *m_outlook : unknown;
+        const CacheControls::Subject of{config, owner, outlook.context,
+                                        reach_of(config, outlook.prompt_tokens, outlook.context), false};
         ImGui::PushID(static_cast<int>(owner));
         auto changed = CacheControls::draw_methods(m_state.ctx, of, em * 12);
         if (changed) m_cache_controls.forget_fault();

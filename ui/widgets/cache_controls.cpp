@@ -29,11 +29,13 @@ std::string help_of(const CacheParameter& parameter, int64_t context) {
 }
 
 /// The slider's ends: the usual range, but no further than a run can reach.
-std::pair<double, double> slider_of(const CacheParameter& parameter, double value, int64_t context) {
+std::pair<double, double> slider_of(const CacheParameter& parameter, double value,
+                                    const CacheControls::Subject& of) {
     constexpr double entries = 256; // a default that means a share of the prompt says nothing about the range
     double high =
         parameter.unit == "entries" ? std::max(parameter.slider_max, entries) : parameter.slider_max;
-    if (context > 0 && parameter.unit == "entries") high = std::min(high, static_cast<double>(context));
+    const int64_t most = of.reach.whole > 0 ? of.reach.whole : of.context;
+    if (most > 0 && parameter.unit == "entries") high = std::min(high, static_cast<double>(most));
     return {std::min(parameter.slider_min, value), std::max(high, value)};
 }
 
@@ -54,7 +56,7 @@ std::optional<CachePolicyConfig> CacheControls::draw_methods(UiContext& ctx, con
         for (const CacheMethod& method : cache_methods()) {
             const std::string label(method.label);
             if (ImGui::Selectable(label.c_str(), method.name == cache.policy))
-                change = cache_policy_defaults(method.name, "a cache policy");
+                change = chosen_cache(method.name, of.reach);
             ImGui::SetItemTooltip(
                 "%s",
                 fmt::format("{}\nCost: {}\nSource: {}", method.summary, method.cost, method.source).c_str());
@@ -130,6 +132,9 @@ std::optional<CachePolicyConfig> CacheControls::draw_row(UiContext& ctx, const S
     } else {
         change = draw_number(ctx, of, parameter, value);
     }
+    const std::string note =
+        parameter.key == "budget" ? budget_note(cache_of(of.config, of.owner), of.reach) : "";
+    if (!note.empty()) muted_text(ctx, note);
     if (!m_fault.empty() && m_fault_key == parameter.key) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
         ImGui::TextWrapped("%s", m_fault.c_str());
@@ -149,7 +154,7 @@ std::optional<CachePolicyConfig> CacheControls::draw_number(UiContext& ctx, cons
     const float unit_width = unit.empty() ? 0 : ImGui::CalcTextSize(unit.c_str()).x + em * 0.8F;
     const float slider =
         ImGui::GetContentRegionAvail().x - entry - unit_width - ImGui::GetStyle().ItemSpacing.x;
-    const auto [low, high] = slider_of(parameter, value, of.context);
+    const auto [low, high] = slider_of(parameter, value, of);
     const bool whole = parameter.kind == Kind::integer;
     Change change;
     if (slider > em * 3) {

@@ -17,10 +17,11 @@ public:
         const RunConfig& config; ///< the policy is that of `owner` in it
         CacheOwner owner = CacheOwner::student;
         int64_t context = 0; ///< positions that a run can reach; 0 = not known
+        RunReach reach;      ///< what this run reaches
         /// A run goes on with this method: parameters that it calls live act at once, by Drafts; the others stand apart.
         bool running = false;
     };
-    /// The list of methods, `width` pixels wide. \return another policy, with its defaults, that was chosen in this frame
+    /// The list of methods, `width` pixels wide. \return another policy that was chosen in this frame (chosen_cache)
     [[nodiscard]] static std::optional<CachePolicyConfig> draw_methods(UiContext& ctx, const Subject& of,
                                                                        float width);
     /// The rows, controls from `column` on. \return the policy with what was changed in this frame, apart from live values

@@ -175,3 +175,34 @@ TEST_CASE("the threshold of a cache policy is a line on its signal, with a histo
     show_gate_signals(plots, *recording);
     CHECK_FALSE(plots.of("full_step").shown);
 }
+
+TEST_CASE("a cache policy that is chosen gets a budget that the run reaches", "[ui]") {
+    RunConfig config;
+    config.max_tokens = 300;
+    CHECK(reach_of(config, 0, 2048).whole == 0);
+    CHECK(reach_of(config, 40, 2048).whole == 340);
+    CHECK(reach_of(config, 40, 128).whole == 128);
+    CHECK(reach_of(config, 40, 0).whole == 340);
+
+    const auto budget = [](const char* method, const RunReach& reach) {
+        return chosen_cache(method, reach).values.find("budget")->second;
+    };
+    CHECK(budget("h2o", {}) == 2048);
+    CHECK(budget("h2o", {40, 340}) == 80); // a quarter of 340, in eights
+    CHECK(budget("h2o", {40, 2049}) == 2048);
+    CHECK(budget("h2o", {4, 9}) == 8);
+    CHECK(budget("snapkv", {40, 340}) == 8); // it thins the prompt alone
+    CHECK(budget("snapkv", {4000, 4300}) == 1024);
+    CHECK(chosen_cache("kivi", {40, 340}) == cache_policy_defaults("kivi", "a test"));
+    for (const CacheMethod& method : cache_methods()) {
+        const CachePolicyConfig chosen = chosen_cache(method.name, {40, 340});
+        CHECK_NOTHROW(check_cache_policy(chosen, 340, "a test"));
+        CHECK(budget_note(chosen, {40, 340}).empty());
+    }
+
+    CHECK_THAT(budget_note(policy("h2o"), {40, 340}), ContainsSubstring("340 entries at most"));
+    CHECK_THAT(budget_note(policy("snapkv", {{"budget", 64}}), {40, 340}),
+               ContainsSubstring("prompt has 40 tokens"));
+    CHECK(budget_note(policy("h2o", {{"budget", 64}}), {40, 340}).empty());
+    CHECK(budget_note(policy("h2o"), {}).empty());
+}

@@ -50,7 +50,9 @@ void CacheSection::draw_owner(UiContext& ctx, const RunConfig& next, CacheOwner 
     const EngineState state = ctx.status->state;
     const bool run = state == EngineState::running || state == EngineState::paused;
     const CachePolicyConfig& present = cache_of(ctx.drafts.config(), owner);
-    const CacheControls::Subject of{next, owner, cache_facts(next, *ctx.status).context,
+    const int64_t context = cache_facts(next, *ctx.status).context;
+    const int64_t prompt = ctx.of_engine() && ctx.recording ? ctx.recording->prompt_length() : 0;
+    const CacheControls::Subject of{next, owner, context, reach_of(next, prompt, context),
                                     run && present.policy == cache.policy};
     CacheControls& controls = owner == CacheOwner::teacher ? m_teacher : m_student;
     const float width = ImGui::GetContentRegionAvail().x - menu - ImGui::GetStyle().ItemSpacing.x;

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/control/parameters.h"
+#include "ui/base/value_format.h"
 
 #include <fmt/format.h>
 
@@ -71,6 +72,34 @@ CachePolicyConfig with_value(const RunConfig& config, CacheOwner owner, std::str
                        owner == CacheOwner::teacher ? "the teacher's cache policy"
                                                     : "the student's cache policy");
     return cache;
+}
+
+RunReach reach_of(const RunConfig& config, int64_t prompt, int64_t context) {
+    if (prompt <= 0) return {};
+    const int64_t asked = prompt + config.max_tokens;
+    return {prompt, context > 0 ? std::min(asked, context) : asked};
+}
+
+CachePolicyConfig chosen_cache(std::string_view method, const RunReach& reach) {
+    constexpr int64_t step = 8; // a round number says that nobody has tuned it
+    CachePolicyConfig cache = cache_policy_defaults(method, "a cache policy");
+    if (budget_note(cache, reach).empty()) return cache;
+    const int64_t quarter = find_cache_method(method)->prompt_only ? reach.prompt / 4 : reach.whole / 4;
+    cache.values.find("budget")->second = static_cast<double>(std::max(step, quarter / step * step));
+    return cache;
+}
+
+std::string budget_note(const CachePolicyConfig& cache, const RunReach& reach) {
+    const CacheMethod* method = find_cache_method(cache.policy);
+    const auto budget = cache.values.find("budget");
+    if (method == nullptr || budget == cache.values.end()) return {};
+    const int64_t entries = method->prompt_only ? reach.prompt : reach.whole;
+    if (entries <= 0 || budget->second < static_cast<double>(entries)) return {};
+    if (method->prompt_only)
+        return fmt::format("The prompt has {} tokens: within the budget, so all of them stay",
+                           format_thousands(entries));
+    return fmt::format("The run has {} entries at most: within the budget, so it keeps and reads all",
+                       format_thousands(entries));
 }
 
 CacheFacts cache_facts(const RunConfig& config, const EngineStatus& status) {

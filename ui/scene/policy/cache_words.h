@@ -4,7 +4,9 @@
 #include "engine/control/engine_link.h"
 #include "ui/scene/policy/drafts.h"
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace refreshlab::ui {
 
@@ -31,6 +33,19 @@ namespace refreshlab::ui {
 /// One value set from text, and the policy checked. Throws Error{bad_input} in one line. \param context  0 = not known
 [[nodiscard]] CachePolicyConfig with_value(const RunConfig& config, CacheOwner owner, std::string_view key,
                                            std::string_view text, int64_t context);
+
+/// How many entries of a KV head a run can have; 0 = not known.
+struct RunReach {
+    int64_t prompt = 0; ///< after the prompt
+    int64_t whole = 0;  ///< at its end, as far as its cap and the context say
+};
+/// \param prompt  tokens of the prompt; 0 = not known
+[[nodiscard]] RunReach reach_of(const RunConfig& config, int64_t prompt, int64_t context);
+/// A method that a person has just chosen: its defaults, but a budget that the run would never reach is a quarter of what it
+/// reaches. Else the choice would show nothing.
+[[nodiscard]] CachePolicyConfig chosen_cache(std::string_view method, const RunReach& reach);
+/// Says that the run stays within the policy's budget; empty where it does not, or is not known.
+[[nodiscard]] std::string budget_note(const CachePolicyConfig& cache, const RunReach& reach);
 
 /// What the engine's loaded models say of the cache policies of a run with these models.
 [[nodiscard]] CacheFacts cache_facts(const RunConfig& config, const EngineStatus& status);

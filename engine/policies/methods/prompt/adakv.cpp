@@ -85,6 +85,7 @@ CacheMethod cache_method_list::adakv() {
     method.summary = "As SnapKV; the KV heads of a layer share its budget by the scores of their columns.";
     method.cost = "stores and reads `budget` entries a KV head on average, and the generated ones";
     method.source = "Feng et al. 2024";
+    method.prompt_only = true;
     method.parameters = {
         budget(),
         window(),

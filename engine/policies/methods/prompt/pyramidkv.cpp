@@ -86,6 +86,7 @@ CacheMethod cache_method_list::pyramidkv() {
     method.summary = "As SnapKV, with more entries in the first layers and fewer in the last ones.";
     method.cost = "stores and reads `budget` entries a layer on average, and the generated ones";
     method.source = "Cai et al. 2024";
+    method.prompt_only = true;
     method.parameters = {
         budget(),
         window(8),

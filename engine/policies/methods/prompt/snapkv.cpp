@@ -40,6 +40,7 @@ CacheMethod cache_method_list::snapkv() {
     method.summary = "Of the prompt, what its last tokens attend to stays; all that is generated stays.";
     method.cost = "stores and reads `budget` entries and the generated ones; a window of rows, once";
     method.source = "Li et al. 2024";
+    method.prompt_only = true;
     method.parameters = {budget(), window(), kernel(), pool(), group()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
