@@ -66,11 +66,11 @@ RunConfig config_of(const Options& options) {
     if (config.mode == Mode::student && !derived) config.teacher_dir.clear();
     if (!options.device.empty()) config.device = options.device;
     if (!options.dtype.empty()) {
-        const Dtype dtypes[] = {Dtype::f32, Dtype::bf16, Dtype::f16};
+        const Dtype dtypes[] = {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::native};
         const auto* const found =
             std::ranges::find(dtypes, options.dtype, [](Dtype d) { return to_string(d); });
         if (found == std::end(dtypes))
-            throw Error("reading", "--dtype", "'" + options.dtype + "' is not one of f32, bf16, f16");
+            throw Error("reading", "--dtype", "'" + options.dtype + "' is not one of f32, bf16, f16, native");
         config.dtype = *found;
     }
     config.threads = options.threads;
@@ -346,7 +346,8 @@ Command add_bench_command(CLI::App& app) {
         ->type_name("MODE");
     command->add_option("--device", options->device, "auto (the default), cpu, cuda, cuda:N")
         ->type_name("DEVICE");
-    command->add_option("--dtype", options->dtype, "f32 (the default), bf16, f16")->type_name("DTYPE");
+    command->add_option("--dtype", options->dtype, "f32 (the default), bf16, f16, native")
+        ->type_name("DTYPE");
     command->add_option("--threads", options->threads, "CPU threads; 0, the default: all cores")
         ->type_name("N")
         ->check(CLI::Range(0, 4096));

@@ -64,8 +64,8 @@ def main():
     parser.add_argument("--peer-model", help="the file that the peers read, where it is another one of the same weights (unpack.py)")
     parser.add_argument("--peer", action="append", required=True,
                         choices=["transformers", "transformers-static", "transformers-static-compiled", "llama.cpp"])
-    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32",
-                        help="of ours and of transformers; of llama.cpp the cache alone: its weights are the file's")
+    parser.add_argument("--dtype", choices=["f32", "bf16", "native"], default="f32",
+                        help="of ours and of transformers; of llama.cpp the cache alone (native: bf16): its weights are the file's")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--ids", help="a JSON list of token ids: the prompt")
     parser.add_argument("--prompt-tokens", type=int, default=128)

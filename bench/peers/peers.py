@@ -39,7 +39,7 @@ class Transformers:
         self.torch, self.transformers = torch, transformers
         transformers.utils.logging.disable_progress_bar()
         torch.set_num_threads(threads)
-        kind = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
+        kind = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "native": torch.bfloat16}[dtype]
         folder, file = os.path.split(model) if model.endswith(".gguf") else (model, None)
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             folder or ".", dtype=kind, **({"gguf_file": file} if file else {})).eval()
@@ -89,7 +89,7 @@ class LlamaCpp:
         params.n_ctx, params.n_batch, params.n_ubatch = context, 512, 512
         params.n_threads = params.n_threads_batch = threads
         # Keys and values as ours are held: GGML_TYPE_F32 = 0, F16 = 1, BF16 = 30.
-        params.type_k = params.type_v = {"f32": 0, "f16": 1, "bf16": 30}[dtype]
+        params.type_k = params.type_v = {"f32": 0, "f16": 1, "bf16": 30, "native": 30}[dtype]
         self.context = llama_cpp.llama_init_from_model(self.weights, params)
         if not self.context:
             raise SystemExit("llama.cpp cannot make a context")

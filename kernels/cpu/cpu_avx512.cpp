@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include <vector>
+
 // GCC 12's own AVX-512 header passes deliberately undefined registers to its masked builtins.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -102,12 +104,45 @@ RL_AVX512_INLINE __m128 fold_four(const __m512* acc) {
     return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
 }
 
-/// R rows x O outputs (O = 4 or 8).
+/// [a's two lower quarters + its two upper ones, b's the same]: lanes l + (l + 8).
+RL_AVX512_INLINE __m512 fold_8(__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
+/// Of two results of fold_8: quarter by quarter the four lanes of each of their four sums.
+RL_AVX512_INLINE __m512 fold_4(__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+}
+/// Of two results of fold_4: in every quarter lanes 0 + 2 of a and b, then lanes 1 + 3 of a and b.
+RL_AVX512_INLINE __m512 fold_2(__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+
+/// Four rows x 4 outputs: quarter r of the result = the folded sums of acc[r].
+RL_AVX512_INLINE __m512 fold_rows(const __m512 (*acc)[4]) {
+    __m512 quarters[4]; // of output o: a quarter a row
+#pragma GCC unroll 4
+    for (int o = 0; o < 4; ++o)
+        quarters[o] = fold_4(fold_8(acc[0][o], acc[1][o]), fold_8(acc[2][o], acc[3][o]));
+    const __m512 low = fold_2(quarters[0], quarters[1]), high = fold_2(quarters[2], quarters[3]);
+    return _mm512_add_ps(_mm512_shuffle_ps(low, high, 0x44), _mm512_shuffle_ps(low, high, 0xEE));
+}
+
+/// Two rows x 4 outputs, in the lower half of the result.
+RL_AVX512_INLINE __m512 fold_two_rows(const __m512 (*acc)[4]) {
+    const __m512 even = fold_4(fold_8(acc[0][0], acc[1][0]), fold_8(acc[0][1], acc[1][1]));
+    const __m512 odd = fold_4(fold_8(acc[0][2], acc[1][2]), fold_8(acc[0][3], acc[1][3]));
+    const __m512 pairs =
+        fold_2(even, odd); // quarters: row 0 of outputs (0, 2), row 1, row 0 of (1, 3), row 1
+    const __m512 sums = _mm512_add_ps(pairs, _mm512_shuffle_ps(pairs, pairs, 0x4E));
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 0, 0, 0, 0, 0, 0, 0, 0), sums);
+}
+
+/// R rows x O outputs (O = 4 or 8): the 16 partial sums of each.
+/// \tparam Step   elements i of a row of weights stand at Step * i (4: in a panel)
 /// \param ahead  where the weights that come later begin; they are asked for as fast as these are used. Null: not.
-template <int R, int O, bool Ahead, typename W>
-RL_AVX512_INLINE void dot_block(const float* x, int64_t x_stride, const W* const* w, int64_t n,
-                                [[maybe_unused]] const char* ahead, float* sums) {
-    __m512 acc[R][O];
+template <int R, int O, bool Ahead, int Step = 1, typename W>
+RL_AVX512_INLINE void accumulate(const float* x, int64_t x_stride, const W* const* w, int64_t n,
+                                 [[maybe_unused]] const char* ahead, __m512 (&acc)[R][O]) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
@@ -126,7 +161,7 @@ RL_AVX512_INLINE void dot_block(const float* x, int64_t x_stride, const W* const
         __m512 wv[O];
 #pragma GCC unroll 8
         for (int o = 0; o < O; ++o)
-            wv[o] = load(w[o] + i);
+            wv[o] = load(w[o] + Step * i);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
             const __m512 xv = load(x + r * x_stride + i);
@@ -140,7 +175,7 @@ RL_AVX512_INLINE void dot_block(const float* x, int64_t x_stride, const W* const
         __m512 wv[O];
 #pragma GCC unroll 8
         for (int o = 0; o < O; ++o)
-            wv[o] = load(w[o] + i, mask);
+            wv[o] = load(w[o] + Step * i, mask);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
             const __m512 xv = load(x + r * x_stride + i, mask);
@@ -149,12 +184,39 @@ RL_AVX512_INLINE void dot_block(const float* x, int64_t x_stride, const W* const
                 acc[r][o] = _mm512_fmadd_ps(xv, wv[o], acc[r][o]);
         }
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-        for (int o = 0; o < O; o += 4)
-            _mm_storeu_ps(sums + r * O + o, fold_four(&acc[r][o]));
+}
+
+/// The bias of up to 4 outputs, in every quarter.
+RL_AVX512_INLINE __m512 bias_quarters(const float* bias, __mmask8 outs) {
+    return _mm512_broadcast_f32x4(_mm_maskz_loadu_ps(outs, bias));
+}
+
+/// Quarter r of `sums` to row r of y.
+template <int R>
+RL_AVX512_INLINE void store_rows(__m512 sums, float* y, int64_t y_stride, __mmask8 outs) {
+    _mm_mask_storeu_ps(y, outs, _mm512_castps512_ps128(sums));
+    if constexpr (R > 1) _mm_mask_storeu_ps(y + y_stride, outs, _mm512_extractf32x4_ps(sums, 1));
+    if constexpr (R > 2) _mm_mask_storeu_ps(y + 2 * y_stride, outs, _mm512_extractf32x4_ps(sums, 2));
+    if constexpr (R > 3) _mm_mask_storeu_ps(y + 3 * y_stride, outs, _mm512_extractf32x4_ps(sums, 3));
+}
+
+/// Six rows x up to 4 outputs.
+template <bool Ahead, int Step, typename W>
+RL_AVX512 void dot_six(const Dots& d, int64_t row, const W* const* w, int64_t out, int64_t num_outs) {
+    __m512 acc[6][4];
+    const W* const ahead = w[0] + 4 * d.w_stride;
+    accumulate<6, 4, Ahead, Step>(d.x + row * d.x_stride, d.x_stride, w, d.in,
+                                  reinterpret_cast<const char*>(ahead), acc);
+    const auto outs = static_cast<__mmask8>((1U << num_outs) - 1U);
+    __m512 four = fold_rows(&acc[0]), two = fold_two_rows(&acc[4]);
+    if (d.bias != nullptr) {
+        const __m512 bias = bias_quarters(d.bias + out, outs);
+        four = _mm512_add_ps(four, bias);
+        two = _mm512_add_ps(two, bias);
     }
+    float* const y = d.y + row * d.y_stride + out;
+    store_rows<4>(four, y, d.y_stride, outs);
+    store_rows<2>(two, y + 4 * d.y_stride, d.y_stride, outs);
 }
 
 template <int R, int O, bool Ahead, typename W>
@@ -162,8 +224,15 @@ RL_AVX512 void dot_rows(const Dots& d, int64_t row, const W* const* w, int64_t o
     float sums[R * O];
     // One row: two blocks ahead. More rows spend longer in a block: one.
     const W* const ahead = w[0] + (R == 1 ? 2 : 1) * O * d.w_stride;
-    dot_block<R, O, Ahead, W>(d.x + row * d.x_stride, d.x_stride, w, d.in,
-                              reinterpret_cast<const char*>(ahead), sums);
+    __m512 acc[R][O];
+    accumulate<R, O, Ahead>(d.x + row * d.x_stride, d.x_stride, w, d.in, reinterpret_cast<const char*>(ahead),
+                            acc);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int o = 0; o < O; o += 4)
+            _mm_storeu_ps(sums + r * O + o, fold_four(&acc[r][o]));
+    }
     for (int r = 0; r < R; ++r) {
         float* const y = d.y + (row + r) * d.y_stride + out;
         if (d.bias != nullptr) {
@@ -185,11 +254,11 @@ RL_AVX512 void dot_outputs(const Dots& d, const W* const* w, int64_t out, int64_
     if constexpr (O == 4) {
         int64_t row = 0;
         if (Ahead && d.rows >= 6) {
-            dot_rows<6, 4, true, W>(d, 0, w, out, num_outs);
+            dot_six<true, 1>(d, 0, w, out, num_outs);
             row = 6;
         }
         for (; row + 6 <= d.rows; row += 6)
-            dot_rows<6, 4, false, W>(d, row, w, out, num_outs);
+            dot_six<false, 1>(d, row, w, out, num_outs);
         switch (d.rows - row) {
         case 5:
             return dot_rows<5, 4, Ahead, W>(d, row, w, out, num_outs);
@@ -224,10 +293,89 @@ RL_AVX512 void dots_by(const Dots& d) {
     }
 }
 
+/// Where the rows of outputs [out, out + 4) stand. Past the end: the last one, computed again and not stored.
+template <typename W>
+RL_AVX512_INLINE void rows_of(const Dots& d, int64_t out, const W* (&w)[4]) {
+    const W* const base = static_cast<const W*>(d.w);
+    for (int64_t o = 0; o < 4; ++o)
+        w[o] = base + (out + o < d.outs ? out + o : d.outs - 1) * d.w_stride;
+}
+
+/// Rows [row, row + 6) against all outputs of a matrix.
+template <bool Ahead, typename W>
+RL_AVX512 void six_rows(const Dots& d, int64_t row) {
+    for (int64_t out = 0; out < d.outs; out += 4) {
+        const W* w[4];
+        rows_of(d, out, w);
+        dot_six<Ahead, 1>(d, row, w, out, d.outs - out < 4 ? d.outs - out : 4);
+    }
+}
+
+/// Long fp32 rows of a matrix, copied so that 4 of them lie side by side, 16 elements of each in turn: [outs / 4][in / 16][4][16].
+/// Four streams that lie some pages apart came in at two thirds of the speed of this one.
+struct Panels {
+    const float* first;
+    int64_t stride;
+};
+RL_AVX512 Panels pack_panels(const Dots& d) {
+    static thread_local std::vector<float> memory;
+    const int64_t stride = (d.in + 15) / 16 * 64;
+    memory.resize(static_cast<size_t>((d.outs + 3) / 4 * stride + 16));
+    float* const first =
+        memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64 / sizeof(float);
+    for (int64_t out = 0; out < d.outs; out += 4) {
+        const float* w[4];
+        rows_of(d, out, w);
+        float* to = first + out / 4 * stride;
+        int64_t i = 0;
+        for (; i + 16 <= d.in; i += 16, to += 64) {
+#pragma GCC unroll 4
+            for (int o = 0; o < 4; ++o) {
+                _mm_prefetch(reinterpret_cast<const char*>(w[o] + 4 * d.w_stride + i), _MM_HINT_T0);
+                _mm512_store_ps(to + 16 * o, load(w[o] + i));
+            }
+        }
+        for (int o = 0; i < d.in && o < 4; ++o)
+            _mm512_store_ps(to + 16 * o, load(w[o] + i, static_cast<__mmask16>((1U << (d.in - i)) - 1U)));
+    }
+    return {first, stride};
+}
+RL_AVX512 void six_rows(const Dots& d, int64_t row, const Panels& panels) {
+    for (int64_t out = 0; out < d.outs; out += 4) {
+        const float* const panel = panels.first + out / 4 * panels.stride;
+        const float* const w[4] = {panel, panel + 16, panel + 32, panel + 48};
+        dot_six<false, 4>(d, row, w, out, d.outs - out < 4 ? d.outs - out : 4);
+    }
+}
+
+/// Many rows against a matrix: 6 of them against all outputs, then the next 6. So the rows stay in the first cache, and the
+/// weights come from the second.
+template <typename W>
+RL_AVX512 void dots_of_matrix(const Dots& d) {
+    constexpr int64_t long_row = 1024, rows_for_panels = 48;
+    int64_t row = 0;
+    if (sizeof(W) == sizeof(float) && d.in >= long_row && d.rows >= rows_for_panels) {
+        const Panels panels = pack_panels(d);
+        for (; row + 6 <= d.rows; row += 6)
+            six_rows(d, row, panels);
+    } else {
+        six_rows<true, W>(d, 0);
+        for (row = 6; row + 6 <= d.rows; row += 6)
+            six_rows<false, W>(d, row);
+    }
+    if (row == d.rows) return;
+    Dots rest = d;
+    rest.x += row * d.x_stride;
+    rest.y += row * d.y_stride;
+    rest.rows -= row;
+    dots_by<4, false, W>(rest);
+}
+
 template <typename W>
 RL_AVX512 void dots_of(const Dots& d) {
     // Rows of weights that stand in one stretch: a matrix. Else keys of a cache, which are there already.
-    if (d.w_index == nullptr && d.w_stride == d.in) return dots_by<4, true, W>(d);
+    if (d.w_index == nullptr && d.w_stride == d.in)
+        return d.rows < 12 ? dots_by<4, true, W>(d) : dots_of_matrix<W>(d);
     return d.rows == 1 ? dots_by<8, false, W>(d) : dots_by<4, false, W>(d);
 }
 

@@ -1,25 +1,56 @@
 #include "kernels/cpu/dense_cpu.h"
 
 #include "kernels/cpu/cpu_tensors.h"
+#include "kernels/execution/execution_context.h"
 #include "kernels/execution/thread_pool.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-/// Story: a task of linear() is a block of rows times a run of outputs. Rows are blocked so that their activations stay
-/// in the second cache (256 KB); up to that, every weight is read once from memory for all rows. The reduction over the
-/// inputs is never cut, so neither blocking nor threads can change a bit (cpu_kernels.h states the order).
+/// Story: a task of linear() is a block of rows times a run of outputs. With few rows a run is short, and every weight is read once
+/// for all of them. With many, activations of a block (512 KB) and weights of a run (as much) share the second cache, and
+/// the inner loops keep what they use most in the first. The reduction over the inputs is never cut, so neither blocking nor
+/// threads can change a bit (cpu_kernels.h states the order).
 namespace refreshlab::kernels::cpu {
 namespace {
 
-constexpr int64_t row_block_bytes = 256 * 1024;
+constexpr int64_t cached_bytes = 512 * 1024;
+constexpr int64_t many_rows = 12;
 constexpr int64_t min_task_products =
     48 * 1024; // ~2 us of work: below that a second thread costs more than it gives
 constexpr int64_t elementwise_grain = 8 * 1024;
 
 int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
+}
+
+/// How a product is cut into tasks: row_blocks of block_rows rows, times runs of outputs.
+struct Blocking {
+    int64_t block_rows, row_blocks, run;
+};
+
+/// Few rows: runs that are worth a task.
+Blocking blocking_of_few(int64_t rows, int64_t in) {
+    const int64_t products = std::max<int64_t>(rows * in, 1);
+    return {rows, 1, std::clamp<int64_t>(divide_up(min_task_products, products), 8, 64) / 8 * 8};
+}
+
+/// Many rows, in multiples of what the inner loops do at once: 6 rows, 8 outputs. A long run uses an activation most often. So
+/// enough tasks for all threads come first from blocks of rows, then from shorter runs.
+Blocking blocking_of_many(int64_t rows, int64_t in, int64_t out, int64_t weight_bytes) {
+    constexpr int64_t least_rows = 48, least_run = 16, most_run = 64;
+    const int64_t fit_rows = std::max<int64_t>(cached_bytes / (4 * in) / 6 * 6, many_rows);
+    const int64_t fit_blocks = divide_up(rows, fit_rows);
+    int64_t run = std::clamp(cached_bytes / (in * weight_bytes) / 8 * 8, least_run, most_run);
+    const int64_t wanted = num_threads() == 1 ? 1 : 8 * int64_t{num_threads()};
+    const int64_t blocks = std::clamp(divide_up(wanted, divide_up(out, run)), fit_blocks,
+                                      std::max(fit_blocks, rows / least_rows));
+    const int64_t block_rows = divide_up(divide_up(rows, blocks), 6) * 6;
+    const int64_t row_blocks = divide_up(rows, block_rows);
+    while (run > least_run && divide_up(out, run) * row_blocks < wanted)
+        run = std::max(run / 16 * 8, least_run);
+    return {block_rows, row_blocks, run};
 }
 
 } // namespace
@@ -34,12 +65,10 @@ at::Tensor linear(const at::Tensor& x_in, const at::Tensor& weight, const at::Te
     at::Tensor y = at::empty({rows, out}, x.options());
     if (rows == 0 || out == 0) return y;
 
-    const int64_t most_rows = std::max<int64_t>(row_block_bytes / (4 * std::max<int64_t>(in, 1)) / 6 * 6, 12);
-    const int64_t row_blocks = divide_up(rows, most_rows);
-    const int64_t block_rows = divide_up(divide_up(rows, row_blocks), 6) * 6;
-    // Runs of outputs: at most 64, fewer while that makes more tasks than threads would share well.
-    const int64_t block_products = std::max<int64_t>(std::min(rows, block_rows) * in, 1);
-    int64_t run = std::clamp<int64_t>(divide_up(min_task_products, block_products), 8, 64) / 8 * 8;
+    const Blocking cut = rows < many_rows || in == 0
+                             ? blocking_of_few(rows, in)
+                             : blocking_of_many(rows, in, out, element_bytes(element_type(weight)));
+    const int64_t block_rows = cut.block_rows, row_blocks = cut.row_blocks, run = cut.run;
     const int64_t runs = divide_up(out, run);
 
     Dots all;
@@ -55,14 +84,14 @@ at::Tensor linear(const at::Tensor& x_in, const at::Tensor& weight, const at::Te
     const CpuKernels& table = kernels();
 
     // Task t: run of outputs t / row_blocks (so that tasks in sequence share weights), row block t % row_blocks.
-    const int64_t task_products = run * block_products;
+    const int64_t task_products = run * std::max<int64_t>(std::min(rows, block_rows) * in, 1);
     const int64_t grain = std::max<int64_t>(min_task_products / task_products, 1);
     parallel_for(runs * row_blocks, grain, [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end;) {
             const int64_t row = t % row_blocks * block_rows;
             const int64_t first = t / row_blocks * run;
-            // With one block of rows the whole chunk is one stretch of outputs.
-            const int64_t count = row_blocks == 1 ? end - t : 1;
+            // Few rows: the whole chunk is one stretch of outputs.
+            const int64_t count = rows < many_rows ? end - t : 1;
             t += count;
             if (row >= rows) continue;
             Dots d = all;

@@ -73,6 +73,56 @@ TEST_CASE("a row of linear has the same bits alone and in any company", "[kernel
     }
 }
 
+TEST_CASE("many rows have the bits of one row at a time, however they are blocked", "[kernels][dense]") {
+    // Around the borders of the blocks: 6 rows, 12 and 48 of them, 4 outputs, 16 inputs, rows of 1,024 and more.
+    Random random(12);
+    const std::vector<Shape> list{
+        {12, 64, 4},     {13, 65, 17},
+        {47, 1025, 18},  {48, 1024, 5},
+        {49, 1039, 66},  {60, 1536, 130},
+        {131, 1100, 71}, {random.between(12, 200), random.between(900, 1300), random.between(1, 150)}};
+    for (const Shape& s : list) {
+        for (const at::ScalarType type : weight_types) {
+            const at::Tensor x = random.normal({s.rows, s.in});
+            const at::Tensor w = random.normal({s.out, s.in}, 1.0, type);
+            const at::Tensor bias = random.between(0, 1) == 1 ? random.normal({s.out}) : at::Tensor();
+            for (const Isa isa : test::own_isas()) {
+                CAPTURE(s.rows, s.in, s.out, std::string(to_string(isa)), std::string(at::toString(type)));
+                at::Tensor alone = at::empty({s.rows, s.out}, at::kFloat);
+                const Setting one(isa, 1);
+                for (int64_t r = 0; r < s.rows; ++r)
+                    alone[r].copy_(kernels::linear(x.narrow(0, r, 1), w, bias)[0]);
+                REQUIRE(same_bits(kernels::linear(x, w, bias), alone));
+                for (const int threads : {2, 5}) {
+                    const Setting setting(isa, threads);
+                    REQUIRE(same_bits(kernels::linear(x, w, bias), alone));
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("a product reads its row and its weights alone", "[kernels][dense]") {
+    Random random(13);
+    for (const Isa isa : test::own_isas()) {
+        const Setting setting(isa);
+        for (const int64_t in : {int64_t{40}, int64_t{1100}}) {
+            at::Tensor x = random.normal({61, in});
+            at::Tensor w = random.normal({37, in});
+            const at::Tensor before = kernels::linear(x, w);
+            const int64_t row = random.between(0, 60), out = random.between(0, 36);
+            x[row].fill_(test::nan);
+            w[out].fill_(test::nan);
+            const at::Tensor after = kernels::linear(x, w);
+            at::Tensor expected = before.clone();
+            expected[row].fill_(test::nan);
+            expected.select(1, out).fill_(test::nan);
+            CAPTURE(in, row, out, std::string(to_string(isa)));
+            REQUIRE(at::allclose(after, expected, 0.0, 0.0, /*equal_nan=*/true));
+        }
+    }
+}
+
 TEST_CASE("dense results do not depend on the number of threads", "[kernels][dense]") {
     Random random(3);
     for (const Isa isa : test::own_isas()) {
