@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #endif
 
 namespace refreshlab::app {
@@ -38,33 +39,37 @@ struct Options {
 /// The runs of the traces: the chosen ones in the order of --run, else the newest of each; for a comparison all of a single trace.
 std::vector<ui::FigureRun> runs_of(const Options& options) {
     std::vector<std::shared_ptr<Recording>> all;
+    std::map<const Recording*, RunLabel> label_of;
     std::vector<ui::FigureRun> found;
+    const auto add = [&](const std::shared_ptr<Recording>& run) {
+        const RunLabel& label = label_of[run.get()];
+        found.push_back({run, label.name, label.colour});
+    };
     const bool compare = options.panel == "compare";
     for (const std::string& trace : options.traces) {
-        const auto runs = load_trace(trace);
+        const auto [runs, labels] = load_labelled_trace(trace);
         if (runs.empty()) throw Error("drawing a figure", trace, "the trace holds no run");
         all.insert(all.end(), runs.begin(), runs.end());
-        if (compare && options.traces.size() == 1) {
-            for (const auto& run : runs)
-                found.push_back({run, {}});
-        } else {
-            found.push_back({runs.back(), {}});
-        }
+        for (size_t i = 0; i < runs.size(); ++i)
+            label_of[runs[i].get()] = labels[i];
+        if (!options.runs.empty()) continue;
+        for (const auto& run : runs)
+            if (run == runs.back() || (compare && options.traces.size() == 1)) add(run);
     }
-    if (!options.runs.empty()) found.clear();
     for (const std::string& id : options.runs)
-        found.push_back(
-            {chosen_run(all, id, "drawing a figure", fmt::format("{}", fmt::join(options.traces, ", "))),
-             {}});
+        add(chosen_run(all, id, "drawing a figure", fmt::format("{}", fmt::join(options.traces, ", "))));
     if (options.names.size() > found.size())
         throw Error("drawing a figure", "--name",
                     fmt::format("{} names for {} runs", options.names.size(), found.size()));
     for (size_t i = 0; i < found.size(); ++i) {
         const RunConfig& config = found[i].recording->info().config;
-        found[i].name = i < options.names.size() ? options.names[i]
-                        : config.mode == Mode::overfill
-                            ? fmt::format("{}, seed {}", config.policy.name, config.seed)
-                            : fmt::format("{} alone, seed {}", to_string(config.mode), config.seed);
+        std::string& name = found[i].name; // as the trace calls it, if it does
+        if (i < options.names.size())
+            name = options.names[i];
+        else if (name.empty())
+            name = config.mode == Mode::overfill
+                       ? fmt::format("{}, seed {}", config.policy.name, config.seed)
+                       : fmt::format("{} alone, seed {}", to_string(config.mode), config.seed);
     }
     return found;
 }
@@ -214,7 +219,9 @@ Command add_figure_command(CLI::App& app) {
         ->add_option("--run", options->runs,
                      "Ids of runs of the traces (default: the newest of each; compare: all of one trace)")
         ->type_name("ID");
-    command->add_option("--name", options->names, "What the legend calls the runs, in their order")
+    command
+        ->add_option("--name", options->names,
+                     "What the legend calls the runs, in their order (default: their names in the trace)")
         ->type_name("TEXT");
     command->add_option("--from", options->from, "First step")->type_name("STEP");
     command->add_option("--to", options->to, "Last step")->type_name("STEP");

@@ -36,12 +36,15 @@ int64_t attention_bytes(const Recording& run) {
     return bytes;
 }
 
-nlohmann::json about(const Recording& run, const std::vector<StoredLandscape>& landscapes) {
+nlohmann::json about(const Recording& run, const RunLabel& label,
+                     const std::vector<StoredLandscape>& landscapes) {
     const RunInfo& info = run.info();
     const RunConfig& config = info.config;
     const auto end = run.end();
     nlohmann::json json{
         {"id", info.id},
+        {"name", label.name.empty() ? nlohmann::json() : nlohmann::json(label.name)},
+        {"colour", label.colour ? nlohmann::json(*label.colour) : nlohmann::json()},
         {"parent", info.parent_id.empty() ? nlohmann::json() : nlohmann::json(info.parent_id)},
         {"fork_step", info.fork_step},
         {"started_at", info.started_at},
@@ -75,7 +78,9 @@ void print_run(const nlohmann::json& run) {
         run["parent"].is_null() ? ""
                                 : fmt::format("  branch of {} at step {}", run["parent"].get<std::string>(),
                                               run["fork_step"].get<int64_t>());
-    print(fmt::format("{}  {}{}\n", run["id"].get<std::string>(),
+    const std::string name =
+        run["name"].is_null() ? "" : fmt::format("  {}", visible_text(run["name"].get<std::string>(), 100));
+    print(fmt::format("{}{}  {}{}\n", run["id"].get<std::string>(), name,
                       visible_text(run["started_at"].get<std::string>(), 40), parent));
     const auto line = [](const char* what, const std::string& value) {
         print(fmt::format("    {:<10} {}\n", what, visible_text(value, 150)));
@@ -100,15 +105,15 @@ void print_run(const nlohmann::json& run) {
 }
 
 int show_info(const std::string& trace, bool as_json) {
-    const auto runs = load_trace(trace);
+    const auto [runs, labels] = load_labelled_trace(trace);
     const auto landscapes = load_landscapes(trace);
     nlohmann::json all{
         {"file", trace},
         {"bytes", size_of(trace)},
         {"log_bytes", size_of(trace + "-wal")}, // what a writer has not moved into the file yet
         {"runs", nlohmann::json::array()}};
-    for (const auto& run : runs)
-        all["runs"].push_back(about(*run, landscapes));
+    for (size_t i = 0; i < runs.size(); ++i)
+        all["runs"].push_back(about(*runs[i], labels[i], landscapes));
     if (as_json) {
         print(json_text(all, 1) + "\n");
         return 0;

@@ -53,12 +53,12 @@ bool picture_is_due(const EngineLink& engine, const WindowOptions& options) {
            recording->steps() >= options.after_steps;
 }
 
-/// The newest run of the trace that was asked for; null where none was. Throws Error.
-std::shared_ptr<const Recording> opened_trace(const WindowOptions& options) {
-    if (!options.trace) return nullptr;
-    const auto runs = load_trace(*options.trace);
-    if (runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
-    return runs.back();
+/// The runs of the trace that was asked for; none where none was. Throws Error.
+LabelledRuns opened_trace(const WindowOptions& options) {
+    if (!options.trace) return {};
+    LabelledRuns trace = load_labelled_trace(*options.trace);
+    if (trace.runs.empty()) throw Error("opening", options.trace->string(), "there is no run in this trace");
+    return trace;
 }
 
 /// What is wrong with the place of a picture is said before the run, not after it. Throws Error.
@@ -168,7 +168,7 @@ std::vector<std::string> panel_titles() {
 
 int run_window(const WindowOptions& given) {
     WindowOptions options = given;
-    const std::shared_ptr<const Recording> opened = opened_trace(options);
+    const LabelledRuns opened = opened_trace(options);
     const bool picture = options.screenshot.has_value();
     // stdout belongs to what a command is asked for.
     if (spdlog::get("refreshlab") == nullptr)
@@ -185,11 +185,12 @@ int run_window(const WindowOptions& given) {
     if (const auto themes = ui::theme_names(window.assets());
         std::ranges::find(themes, options.theme) == themes.end())
         throw not_one_of("--theme", options.theme, themes);
-    if (opened) {
-        window.shell().show_recording(opened, options.trace->filename().string(),
-                                      ui::landscape_of_file(*options.trace, *opened));
+    if (!opened.runs.empty()) {
+        const Recording& newest = *opened.runs.back();
+        window.shell().show_trace(opened, options.trace->filename().string(),
+                                  ui::landscape_of_file(*options.trace, newest));
         // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
-        if (!options.start) engine.send(command::SetPolicy{last_config(*opened).policy});
+        if (!options.start) engine.send(command::SetPolicy{last_config(newest).policy});
     }
 
     const bool steps_to_ask_for = options.start && picture && options.after_steps > 0;

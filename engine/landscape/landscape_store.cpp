@@ -214,7 +214,7 @@ void store_landscape(const std::filesystem::path& path, const std::string& run_i
             throw Error(writing, path.string(), "the file is read-only", "write to another file");
         db.busy_timeout(2000);
         db.exec("BEGIN IMMEDIATE");
-        if (!trace::add_missing_tables(db)) {
+        if (!trace::add_missing_tables(db, trace::table("landscapes").since)) {
             throw Error(writing, path.string(),
                         fmt::format("it is a trace of schema {}, which has no place for landscapes",
                                     db.integer("PRAGMA user_version")),

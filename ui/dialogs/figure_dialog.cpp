@@ -162,9 +162,14 @@ private:
         const UiContext& ctx = state.ctx;
         auto request = std::make_shared<FigureRequest>();
         request->panel = kinds[m_kind].figure;
-        const auto named = [](const std::shared_ptr<const Recording>& run) {
+        const auto named = [&](const std::shared_ptr<const Recording>& run) {
             const RunConfig& config = run->info().config;
-            return FigureRun{run, fmt::format("{}, seed {}", config.policy.name, config.seed)};
+            const RunNode* node = state.runs.tree().find_id(run->info().id);
+            const RunLabel label = node ? state.runs.label(node->key) : RunLabel{};
+            return FigureRun{run,
+                             label.name.empty() ? fmt::format("{}, seed {}", config.policy.name, config.seed)
+                                                : label.name,
+                             label.colour};
         };
         request->runs.push_back(named(ctx.recording));
         if (kinds[m_kind].needs == Needs::landscape)
@@ -173,10 +178,8 @@ private:
             Needs::other_runs) { // the ticked runs, else the one that was looked at before
             std::vector<RunKey> others = state.runs.compared();
             if (const auto other = state.runs.other(); others.empty() && other) others.push_back(*other);
-            for (const RunKey key : others) {
-                FigureRun& run = request->runs.emplace_back(named(state.runs.recording(key)));
-                if (state.runs.find(key)->named) run.name = state.runs.name(key);
-            }
+            for (const RunKey key : others)
+                request->runs.push_back(named(state.runs.recording(key)));
         }
         request->plots = ctx.plots;
         request->signal = ctx.coloured_signal;
@@ -214,7 +217,8 @@ private:
                                      to_string(choice.layers), choice.beside);
         std::string runs;
         for (const FigureRun& run : r.runs)
-            runs += run.recording->info().id + " ";
+            runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
+                                run.colour.value_or(run_colours));
         if (r.landscape) runs += fmt::format("{} rows", r.landscape->rows().size());
         // A run that goes on is drawn anew once in a while, not at every step.
         q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,

@@ -37,13 +37,13 @@ std::string brief(const std::exception& fault) {
 /// Shows the newest run of a file; the others are in the panel Runs.
 Work opening(ShellState& state, const fs::path& path) {
     return [path, &state](const std::atomic<bool>&) -> std::function<void()> {
-        const auto runs = load_trace(path);
+        const auto [runs, labels] = load_labelled_trace(path);
         if (runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
         const LandscapeOfFile found = landscape_of_file(path, *runs.back());
-        return [path, runs, found, &state] {
+        return [path, runs = runs, labels = labels, found, &state] {
             state.landscapes.keep(runs.back()->info().id, found.landscape, runs.back());
             if (!found.fault.empty()) state.say(Toasts::Level::error, found.fault);
-            state.runs.add_file(runs, path.filename().string());
+            state.runs.add_file(runs, path.filename().string(), labels);
             state.ctx.select_step(std::nullopt);
         };
     };
@@ -235,7 +235,7 @@ private:
             for (SavedRun& run : saved_runs(state.runs))
                 runs.push_back({std::move(run), 0, nullptr});
         else if (recording)
-            runs.push_back({{.recording = recording, .parent_id = {}, .fork_step = 0}, 0, nullptr});
+            runs.push_back({saved_run(state.runs, recording), 0, nullptr});
         if (runs.empty()) return;
         for (Saved& saved : runs) {
             saved.steps = saved.run.recording->steps();

@@ -50,6 +50,25 @@ int64_t step_of(const FigureRequest& request, const Recording& recording) {
     return step;
 }
 
+std::vector<size_t> places_of_colours(std::span<const FigureRun> runs, size_t num_colours) {
+    std::vector<bool> taken(num_colours, false);
+    std::vector<std::optional<size_t>> own(runs.size());
+    for (size_t i = 0; i < runs.size(); ++i) {
+        const auto wanted = runs[i].colour;
+        if (!wanted || *wanted >= num_colours || taken[*wanted]) continue;
+        own[i] = *wanted;
+        taken[*wanted] = true;
+    }
+    std::vector<size_t> places;
+    for (size_t i = 0; i < runs.size(); ++i) {
+        const auto free = std::ranges::find(taken, false);
+        const bool any = free != taken.end();
+        places.push_back(own[i].value_or(any ? static_cast<size_t>(free - taken.begin()) : i % num_colours));
+        if (!own[i] && any) *free = true;
+    }
+    return places;
+}
+
 std::string cell_text(double value) {
     if (std::isnan(value)) return "nan";
     if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

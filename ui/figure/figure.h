@@ -25,6 +25,8 @@ namespace refreshlab::ui {
 struct FigureRun {
     std::shared_ptr<const Recording> recording;
     std::string name;
+    std::optional<uint32_t> colour =
+        {}; ///< of the style's colours of runs; nothing, or one that is taken: the next free one
 };
 
 /// What a figure is of. Plain data: the command line and the window's panels fill it in.

@@ -111,6 +111,15 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording, const std
     m_impl->state.ctx.select_step(std::nullopt);
 }
 
+void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape) {
+    ShellState& state = m_impl->state;
+    if (trace.runs.empty()) return;
+    state.landscapes.keep(trace.runs.back()->info().id, landscape.landscape, trace.runs.back());
+    if (!landscape.fault.empty()) state.say(Toasts::Level::error, landscape.fault);
+    state.runs.add_file(trace.runs, name, trace.labels);
+    state.ctx.select_step(std::nullopt);
+}
+
 void Shell::open_trace(const std::filesystem::path& path) {
     ui::open_trace(m_impl->state, path);
 }

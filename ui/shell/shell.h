@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/record/trace/trace_store.h"
 #include "ui/context/context.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/state/shell_options.h"
@@ -34,12 +35,14 @@ public:
     /// Shows a trace that was loaded from a file instead of the engine's recording (nothing = the engine's again).
     void show_recording(std::shared_ptr<const Recording> recording, const std::string& name = "trace",
                         const LandscapeOfFile& landscape = {});
+    /// All runs of a trace, under their names; the newest is shown. Nothing where there is none.
+    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape);
     /// Somebody wants to close the window. True when nothing would be lost; else the question is up, and its answer ends
     /// in Host::quit() or in nothing.
     [[nodiscard]] bool may_close();
-    /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
     /// Opens a panel by its title and brings it before the tabs that it shares a place with; some frames later.
     void show_panel(const std::string& title);
+    /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
     void open_trace(const std::filesystem::path& path);
     /// A file or folder that was dropped on the window: a model begins a new run's dialog, anything else is opened as a trace.
     void open_dropped(const std::filesystem::path& path);

@@ -1,5 +1,7 @@
 #include "engine/record/runs/run_tree.h"
 
+#include "engine/base/check.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -76,8 +78,16 @@ void RunTree::remove(RunKey key) {
     std::erase_if(m_runs, [key](const RunNode& node) { return node.key == key; });
 }
 
-void RunTree::rename(RunKey key, std::string name) {
-    if (RunNode* run = get(key)) run->name = name.empty() ? first_name(key) : std::move(name);
+void RunTree::rename(RunKey key, std::string_view name) {
+    RunNode* run = get(key);
+    if (run == nullptr) return;
+    std::string clean = clean_run_name(name);
+    run->name = clean.empty() ? first_name(key) : std::move(clean);
+}
+
+void RunTree::recolour(RunKey key, uint32_t colour) {
+    RL_ASSERT(colour < run_colours);
+    if (RunNode* run = get(key)) run->colour = colour;
 }
 
 void RunTree::update(RunKey key, RunStanding standing, int64_t steps) {

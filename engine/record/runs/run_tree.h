@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/record/runs/run_label.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,9 +19,6 @@ enum class RunStanding : uint8_t {
 };
 [[nodiscard]] const char* to_string(RunStanding standing);
 
-/// Colours that runs are told apart by, side by side.
-inline constexpr uint32_t run_colours = 8;
-
 /// Names a run for as long as the tree lives; never given twice.
 using RunKey = uint32_t;
 
@@ -34,7 +33,7 @@ struct RunNode {
         change; ///< what is other than in the run that it came from: "policy none", "given by hand: \"blue\""
     RunStanding standing = RunStanding::live;
     int64_t steps = 0;
-    uint32_t colour = 0; ///< of run_colours; the least used one when it came, and from then on its own
+    uint32_t colour = 0; ///< of run_colours; the least used one when it came, unless its file says another
     std::vector<std::string> earlier_ids; ///< of the recordings that it went on from
 };
 
@@ -48,7 +47,9 @@ public:
     void continue_as(RunKey key, std::string id);
     /// Its branches become branches of its own parent, as far as the fork goes. Nothing where there is no such run.
     void remove(RunKey key);
-    void rename(RunKey key, std::string name); ///< an empty name is the one of the beginning
+    void rename(RunKey key,
+                std::string_view name); ///< as clean_run_name(); an empty name is the one of the beginning
+    void recolour(RunKey key, uint32_t colour); ///< colour < run_colours (asserted)
     void update(RunKey key, RunStanding standing, int64_t steps);
     void set_change(RunKey key, std::string change);
 

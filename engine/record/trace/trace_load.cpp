@@ -107,14 +107,37 @@ public:
         load_tokens();
         std::vector<std::shared_ptr<Recording>> all;
         Statement runs(m_db, select("runs", "ORDER BY run"));
-        while (runs.step())
+        while (runs.step()) {
             all.push_back(load_run(runs));
+            m_places.emplace(m_run, all.size() - 1);
+        }
         for (const auto& recording : all) {
             if (recording->info().has_cache_events || !recording->cache_entries().empty()) continue;
             const size_t before = recording->own_bytes();
             add_older_cache_events(*recording);
             m_memory += recording->own_bytes() - before;
             check_memory(0);
+        }
+        return all;
+    }
+
+    /// What the runs of load() are known by, in their order.
+    std::vector<RunLabel> labels(size_t count) {
+        std::vector<RunLabel> all(count);
+        if (m_version < trace::table("labels").since) return all;
+        Statement rows(m_db, select("labels"));
+        while (rows.step()) {
+            const auto place = m_places.find(rows.integer(0));
+            if (place == m_places.end()) throw Damage("a run that is not there has a name");
+            RunLabel& label = all[place->second];
+            if (!rows.is_null(1)) {
+                label.name = rows.text(1);
+                if (label.name.empty() || label.name != clean_run_name(label.name))
+                    throw Damage("the name of a run is no line of text");
+            }
+            if (!rows.is_null(2))
+                label.colour =
+                    static_cast<uint32_t>(within(rows.integer(2), 0, run_colours - 1, "colour of a run"));
         }
         return all;
     }
@@ -594,6 +617,7 @@ private:
     const uint64_t m_bytes;
     uint64_t m_memory = 0; ///< of the runs read so far
     int64_t m_run = 0;
+    std::unordered_map<int64_t, size_t> m_places; ///< in the list of runs, by their numbers in the file
     std::unordered_map<int64_t, std::shared_ptr<TraceTokens>> m_vocabularies;
     std::unordered_map<std::string, std::shared_ptr<Recording>> m_runs;
     std::unordered_map<std::string, std::shared_ptr<TraceTokens>> m_run_tokens; ///< by run id
@@ -603,12 +627,18 @@ private:
 
 } // namespace
 
-std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path) {
-    std::vector<std::shared_ptr<Recording>> runs;
+LabelledRuns load_labelled_trace(const std::filesystem::path& path) {
+    LabelledRuns trace;
     trace::read_trace(path, [&](const trace::OpenTrace& file) {
-        runs = Loader(file.db, file.version, path.string(), file.bytes).load();
+        Loader loader(file.db, file.version, path.string(), file.bytes);
+        trace.runs = loader.load();
+        trace.labels = loader.labels(trace.runs.size());
     });
-    return runs;
+    return trace;
+}
+
+std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path) {
+    return load_labelled_trace(path).runs;
 }
 
 } // namespace refreshlab

@@ -194,6 +194,10 @@ const std::vector<Table>& tables() {
          .key = "run, row",
          .has_rowid = true,
          .since = 4},
+        {.name = "labels",
+         .columns = {{"run", integer_type}, {"name", text_type}, {"colour", integer_type}},
+         .key = "run",
+         .since = 6},
     };
     static_assert(num_parts == 9, "the steps table has a column for every part");
     return all;
@@ -231,11 +235,12 @@ std::string create_sql() {
     return sql;
 }
 
-bool add_missing_tables(sqlite::Database& db) {
+bool add_missing_tables(sqlite::Database& db, int64_t up_to) {
     const int64_t version = db.integer("PRAGMA user_version");
     int64_t now = version;
     std::string sql;
     for (const Table& table : tables()) {
+        if (table.since > up_to) continue;
         if (table.since > version) {
             sql += create_sql(table);
             now = std::max(now, table.since);

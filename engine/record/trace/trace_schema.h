@@ -15,7 +15,7 @@
 namespace refreshlab::trace {
 
 inline constexpr int32_t application_id = 0x52664C62; ///< "RfLb", SQLite header bytes 68..71
-inline constexpr int32_t schema_version = 5; ///< user_version; rises with every change a reader must know
+inline constexpr int32_t schema_version = 6; ///< user_version; rises with every change a reader must know
 
 /// One column, and how a trace from before it is read. A new one goes to the end of its table: readers count on the order.
 struct Column {
@@ -42,10 +42,10 @@ struct Table {
 /// So an older trace is brought up to date while it is read, and the file stays as it is.
 [[nodiscard]] std::string select_sql(std::string_view name, int64_t version);
 
-/// Gives an older trace the tables that it lacks, empty, where it lacks nothing else. Its version rises to that of the newest of
-/// them and no further, so that programs of that version go on reading it. Within a transaction of the caller.
+/// Gives an older trace the tables of schema `up_to` that it lacks, empty, where it lacks nothing else. Its version rises to that of
+/// the newest of them and no further, so that programs of that version go on reading it. Within a transaction of the caller.
 /// \return false, and nothing is changed, where columns are missing as well
-bool add_missing_tables(sqlite::Database& db);
+bool add_missing_tables(sqlite::Database& db, int64_t up_to);
 
 /// Signals that traces before schema 3, which do not name them, may have.
 [[nodiscard]] const std::vector<std::string>& signals_before_schema_3();

@@ -366,7 +366,7 @@ void write_once(const std::filesystem::path& path, std::span<const SavedRun> run
         trace::create_tables(db, trace::Writing::once);
         trace::TraceWriter writer(db, cancelled);
         for (const SavedRun& run : runs)
-            writer.add_run(run.recording, run.parent_id, run.fork_step);
+            writer.add_run(run.recording, run.parent_id, run.fork_step, run.label);
         writer.write_new();
     }
     // SQLite was told not to wait for the disk: once, here, is enough, before the file gets its name.

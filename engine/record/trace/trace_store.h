@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/record/recording/recording.h"
+#include "engine/record/runs/run_label.h"
 
 #include <atomic>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace refreshlab {
 
@@ -20,7 +22,7 @@ namespace refreshlab {
 /// Threads  All methods: the decode thread (or any one thread). The writer thread reads the recordings and owns the
 ///          database. A full disk or a locked file stops writing, not the decode: error() tells.
 /// File     tables meta, runs, steps, signals, topk, refreshes, passes, commands, drift, attention, tokens;
-///          documented in docs/trace-format.md.
+///          landscapes, landscape_rows, labels; documented in docs/trace-format.md.
 class TraceStore {
 public:
     /// Throws Error{bad_input} if the path cannot be written, if it holds something that is no trace of ours (an existing
@@ -51,6 +53,13 @@ private:
 /// newer version (schema 7, this program reads up to 1)", damaged. Opens read-only; a live WAL is read up to now.
 [[nodiscard]] std::vector<std::shared_ptr<Recording>> load_trace(const std::filesystem::path& path);
 
+/// The same with what its runs are known by.
+struct LabelledRuns {
+    std::vector<std::shared_ptr<Recording>> runs;
+    std::vector<RunLabel> labels; ///< of each run, in their order; empty where none was given
+};
+[[nodiscard]] LabelledRuns load_labelled_trace(const std::filesystem::path& path);
+
 /// Saves one finished or paused recording (and its ancestors' shared steps) as a trace: written beside `path`, put in
 /// its place when it is whole, so a failure or a cancelled save leaves what was there and nothing half.
 /// \param cancelled  true stops it within a few steps; may be set by another thread
@@ -66,6 +75,7 @@ struct SavedRun {
     std::string
         parent_id; ///< steps [1, fork_step] are those of the run with this id; empty: as the recording says itself
     int64_t fork_step = 0;
+    RunLabel label = {}; ///< kept in the file; its name goes through clean_run_name()
 };
 /// The same with several runs, each once: a branch whose fork is the recording's own stores its own steps only.
 /// \param runs  parents before their branches, ids differ                                     (asserted)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace refreshlab::trace {
 
@@ -72,11 +73,13 @@ TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelle
     , m_insert_cache(db, insert_sql("cache"))
     , m_insert_attention(db, insert_sql("attention"))
     , m_delete_attention(db, "DELETE FROM attention WHERE run = ? AND position = ? AND teacher = ?")
-    , m_insert_token(db, insert_sql("tokens")) {}
+    , m_insert_token(db, insert_sql("tokens"))
+    , m_insert_label(db, insert_sql("labels")) {}
 
 void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std::string& parent_id,
-                          int64_t fork_step) {
+                          int64_t fork_step, RunLabel label) {
     Run run;
+    run.label = std::move(label);
     run.number = m_next_number++;
     m_newest_steps = -1;
     const auto table = recording->token_table();
@@ -194,6 +197,7 @@ void TraceWriter::write_header(Run& run) {
     for (const int32_t id : info.prompt_ids)
         write_token(run, id);
     write_token(run, info.first_token);
+    write_label(run);
     if (run.first_step == 1) { // a fork whose parent is not in this file came with rows that are no changes
         run.attention =
             r.attention_changes().size(); // before the rows are listed: a later change comes again
@@ -370,6 +374,16 @@ int64_t TraceWriter::write_cache_entry(const Run& run, size_t n) {
     if (held.size() > 1) s.bind_blob(15, std::as_bytes(held));
     s.run();
     return steps;
+}
+
+void TraceWriter::write_label(const Run& run) {
+    const std::string name = clean_run_name(run.label.name);
+    if (name.empty() && !run.label.colour) return;
+    auto& s = m_insert_label;
+    s.bind(0, run.number);
+    if (!name.empty()) s.bind(1, name);
+    if (run.label.colour) s.bind(2, static_cast<int64_t>(*run.label.colour));
+    s.run();
 }
 
 void TraceWriter::write_drift(const Run& run, size_t n, const DriftMap& drift) {

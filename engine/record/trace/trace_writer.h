@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/record/recording/recording.h"
+#include "engine/record/runs/run_label.h"
 #include "engine/record/trace/sqlite.h"
 
 #include <array>
@@ -39,8 +40,9 @@ public:
     /// A branch of a run of this file stores its own steps only; any other recording stores all of its steps.
     /// \param parent_id  in place of the recording's own; empty: as the recording says. It shares steps with that run where `fork_step`
     ///                   is the recording's own
+    /// \param label      what a person knows the run by
     void add_run(std::shared_ptr<const Recording> recording, const std::string& parent_id = {},
-                 int64_t fork_step = 0);
+                 int64_t fork_step = 0, RunLabel label = {});
     /// One transaction over all runs, parents first; none if nothing is new.
     void write_new();
     /// Steps of the run added last that are in the file; -1: nothing of it.
@@ -54,6 +56,7 @@ private:
         std::shared_ptr<const Recording> recording;
         std::string parent_id; ///< empty: none
         int64_t fork_step = 0;
+        RunLabel label;
         std::shared_ptr<const Recording>
             parent; ///< whose rows are shared; null: none, or no longer known here
         bool header_written = false;
@@ -79,6 +82,7 @@ private:
     [[nodiscard]] bool has_news(const Run& run) const;
     void write(Run& run);
     void write_header(Run& run);
+    void write_label(const Run& run);
     void write_step(Run& run, int64_t t);
     void write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value);
     void write_events(Run& run, const Events& up_to);
@@ -100,7 +104,7 @@ private:
     int64_t m_newest_steps = -1;
     sqlite::Statement m_insert_run, m_update_end, m_insert_step, m_insert_signal, m_insert_candidate,
         m_insert_refresh, m_insert_pass, m_insert_command, m_insert_drift, m_insert_layers, m_insert_cache,
-        m_insert_attention, m_delete_attention, m_insert_token;
+        m_insert_attention, m_delete_attention, m_insert_token, m_insert_label;
 };
 
 } // namespace refreshlab::trace

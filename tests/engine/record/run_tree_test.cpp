@@ -75,6 +75,10 @@ TEST_CASE("a run that goes on under another id stays one run", "[runs]") {
     CHECK(tree.find(c)->parent == a);
     CHECK(tree.find(d)->parent == a);
     CHECK(tree.find(a)->name == "the one");
+    tree.rename(a, "of\ttwo\nlines");
+    CHECK(tree.find(a)->name == "of two lines");
+    tree.recolour(a, 5);
+    CHECK(tree.find(a)->colour == 5);
     tree.rename(a, "");
     CHECK(tree.find(a)->name == "Run 1");
     CHECK(tree.find_id("") == nullptr);

@@ -106,12 +106,12 @@ TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     make_trace(file);
     sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 7");
     CHECK_THAT(load_error(file),
-               ContainsSubstring("written by a newer version (schema 7, this program reads up to 5)"));
+               ContainsSubstring("written by a newer version (schema 7, this program reads up to 6)"));
     for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
         sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
         CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
     }
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 5");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 6");
     CHECK(load_error(file).empty());
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a trace of schema 1, which had no lagged refreshes, is read and stays
         sqlite::Database db(file, sqlite::Open::read_write);
         db.exec("ALTER TABLE refreshes DROP COLUMN fired_step; ALTER TABLE runs DROP COLUMN inherited_cache; "
                 "DROP TABLE layers; DROP TABLE cache; DROP TABLE landscapes; DROP TABLE landscape_rows; "
-                "PRAGMA user_version = 1");
+                "DROP TABLE labels; PRAGMA user_version = 1");
     }
     const std::string bytes = contents(file);
     const auto old = load_trace(file), expected = load_trace(now);

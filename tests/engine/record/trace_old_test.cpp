@@ -1,7 +1,8 @@
 // Traces of earlier schemas. schema2.rlt was recorded by the last program of schema 2: 20 tokens of the bundled pair with a
 // lagged KL policy, MC dropout every 8 tokens, one refresh by hand, two other commands. schema3.rlt was recorded by the last
 // program of schema 3: 12 tokens of the bundled pair with attention entropies and one refresh by hand. schema4.rlt was recorded by
-// the last program of schema 4: 12 tokens of the bundled pair, the student's older entries in 4 bits (KIVI), one refresh.
+// the last program of schema 4: 12 tokens of the bundled pair, the student's older entries in 4 bits (KIVI), one refresh. schema5.rlt
+// was recorded by the last program of schema 5: 12 tokens of the bundled pair with an entropy gate, one refresh.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/sqlite.h"
@@ -146,6 +147,38 @@ TEST_CASE("a trace that a program of schema 4 wrote is read as it was, with entr
     CHECK_THROWS_AS(load_trace(older), Error);
 }
 
+TEST_CASE("a trace that a program of schema 5 wrote is read as it was, its run without a name", "[record]") {
+    const auto file = std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema5.rlt";
+    const std::string bytes = contents(file);
+    REQUIRE(bytes.size() < 60'000);
+    {
+        sqlite::Database db(file, sqlite::Open::unchanging);
+        REQUIRE(db.integer("PRAGMA user_version") == 5);
+    }
+    const LabelledRuns trace = load_labelled_trace(file);
+    CHECK(contents(file) == bytes);
+    REQUIRE(trace.runs.size() == 1);
+    REQUIRE(trace.labels.size() == 1);
+    CHECK(trace.labels[0].empty());
+    const Recording& r = *trace.runs[0];
+    CHECK(r.steps() == 12);
+    CHECK(r.info().config.seed == 7);
+    CHECK(value(r, 4, "entropy_bits") == 3.677324056625366F); // as sqlite3 reads it from the file
+    REQUIRE(r.refreshes().size() == 1);
+    CHECK(r.refreshes()[0].step == 4);
+    CHECK(r.refreshes()[0].hits.at(0).letter == 'E');
+    TemporaryFolder folder;
+    const SavedRun named{trace.runs[0], {}, 0, {"the old one", 2}};
+    REQUIRE(save_traces(folder / "now.rlt", std::span(&named, 1)));
+    const LabelledRuns now = load_labelled_trace(folder / "now.rlt");
+    CHECK(first_difference(r, *now.runs.at(0)) == std::nullopt);
+    CHECK(now.labels.at(0) == RunLabel{"the old one", 2});
+    // Schema 5 had no such table.
+    std::filesystem::copy_file(folder / "now.rlt", folder / "older.rlt");
+    sqlite::Database(folder / "older.rlt", sqlite::Open::read_write).exec("PRAGMA user_version = 5");
+    CHECK_THROWS_AS(load_trace(folder / "older.rlt"), Error);
+}
+
 TEST_CASE("a trace keeps the first name of mc.every, so that earlier programs read it", "[record]") {
     const TemporaryFolder folder;
     REQUIRE(save_trace(folder / "new.rlt", load_trace(schema2()).at(0)));
@@ -161,7 +194,7 @@ TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 5);
+        CHECK(db.integer("PRAGMA user_version") == 6);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

@@ -10,8 +10,11 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -323,6 +326,40 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
     by_option.plots = parse_plots("top1_prob", "--signals");
     CHECK_THAT(refused([&] { static_cast<void>(make_figure(by_option)); }),
                ContainsSubstring("no plot of another signal"));
+}
+
+TEST_CASE("compared runs keep their colours where they have some", "[figure]") {
+    const auto run = run_of(20, [](int64_t t) { return static_cast<float>(t % 7); });
+    const auto ramp = run_of(20, [](int64_t t) { return static_cast<float>(t); });
+    const FigureStyle style = paper();
+    const auto colours_of = [&](std::vector<std::optional<uint32_t>> wanted) {
+        FigureRequest request = request_of(run, "compare");
+        request.runs.clear();
+        for (size_t i = 0; i < wanted.size(); ++i)
+            request.runs.push_back({i % 2 == 0 ? run : ramp, "run", wanted[i]});
+        const std::string svg = file_of(request, FigureFormat::svg);
+        std::vector<size_t> places;
+        for (size_t i = 0; i < wanted.size(); ++i) {
+            const size_t at = svg.find("<g id=\"curve_entropy_bits_" + std::to_string(i + 1) + "\">");
+            REQUIRE(at != std::string::npos);
+            const std::string curve = svg.substr(at, svg.find("</g>", at) - at);
+            for (size_t c = 0; c < style.runs.size(); ++c) {
+                const std::string hex =
+                    fmt::format("#{:02X}{:02X}{:02X}", style.runs[c] & 0xFFU, style.runs[c] >> 8U & 0xFFU,
+                                style.runs[c] >> 16U & 0xFFU);
+                std::string upper = curve;
+                std::ranges::transform(upper, upper.begin(),
+                                       [](unsigned char b) { return static_cast<char>(std::toupper(b)); });
+                if (upper.find(hex) != std::string::npos) places.push_back(c);
+            }
+        }
+        return places;
+    };
+    using Places = std::vector<size_t>;
+    CHECK(colours_of({{}, {}, {}}) == Places{0, 1, 2});
+    CHECK(colours_of({4, {}, 0}) == Places{4, 1, 0});   // the second has the first one that nobody has
+    CHECK(colours_of({3, 3, {}}) == Places{3, 0, 1});   // of two with one colour the first keeps it
+    CHECK(colours_of({1, 1000, 2}) == Places{1, 0, 2}); // a colour that the style does not have
 }
 
 TEST_CASE("crowded refreshes are a rug, and live changes are marked", "[figure][SG16]") {

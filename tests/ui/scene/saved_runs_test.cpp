@@ -53,11 +53,33 @@ TEST_CASE("all runs of a window come back from one file as the same tree", "[run
     CHECK(shape == std::map<int64_t, std::pair<int64_t, int64_t>>{
                        {43, {0, 0}}, {55, {43, 20}}, {14, {43, 10}}, {29, {43, 20}}});
 
+    set.rename(first, "before the\nblue door ");
+    CHECK(set.name(first) == "before the blue door");
     const auto file = folder / "all.rlt";
     REQUIRE(save_traces(file, saved_runs(set)));
     RunSet again;
-    again.add_file(load_trace(file), "all.rlt");
+    const LabelledRuns trace = load_labelled_trace(file);
+    again.add_file(trace.runs, "all.rlt", trace.labels);
     CHECK(shape_of(again) == shape);
+    for (const RunNode& node : set.tree().runs()) { // names that a person gave, and all colours
+        const RunNode* found = again.tree().find_id(node.id);
+        REQUIRE(found);
+        CHECK(found->colour == node.colour);
+        CHECK(again.find(found->key)->named == (node.key == first));
+        CHECK((found->name == "before the blue door") == (node.key == first));
+        CHECK(again.label(found->key) == set.label(node.key));
+    }
+    // A colour stays its run's own beside runs that were here before; the ones without a label take free ones.
+    RunSet busy;
+    busy.update(grower.start());
+    busy.add_file(trace.runs, "all.rlt", trace.labels);
+    for (const RunNode& node : set.tree().runs())
+        CHECK(busy.colour(busy.tree().find_id(node.id)->key) == node.colour);
+    again.rename(again.tree().find_id(set.tree().find(first)->id)->key, " \t ");
+    CHECK(again.label(again.tree().find_id(set.tree().find(first)->id)->key).name.empty());
+    const SavedRun alone = saved_run(set, set.recording(first));
+    CHECK(alone.label == set.label(first));
+    CHECK(alone.parent_id.empty());
     for (const RunNode& node : set.tree().runs()) {
         const RunNode* found = again.tree().find_id(node.id);
         REQUIRE(found);

@@ -24,6 +24,8 @@ namespace refreshlab::ui {
 [[nodiscard]] StepRange steps_of(const FigureRequest& request, const Recording& recording);
 /// The step that a map shows. Throws Error{bad_input} naming --step.
 [[nodiscard]] int64_t step_of(const FigureRequest& request, const Recording& recording);
+/// Of the style's colours of runs: each run's own where no earlier run has it, else the next free one.
+[[nodiscard]] std::vector<size_t> places_of_colours(std::span<const FigureRun> runs, size_t num_colours);
 /// Shortest text that reads back; empty for absent(); "nan", "inf".
 [[nodiscard]] std::string cell_text(double value);
 [[nodiscard]] std::string cell_text(float value);

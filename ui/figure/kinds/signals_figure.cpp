@@ -61,6 +61,9 @@ private:
     void find_marks();
     void add_differences();
     [[nodiscard]] ValueAxis axis_of(const Plot& plot, double height) const;
+    [[nodiscard]] Colour colour_of_run(const FigurePen& pen, size_t run) const {
+        return pen.style.runs[places_of_colours(m_runs, pen.style.runs.size())[run]];
+    }
     [[nodiscard]] Colour colour_of(const FigurePen& pen, const Plot& plot, size_t run) const;
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const;
     [[nodiscard]] double marks_height(const FigurePen& pen) const;
@@ -253,14 +256,14 @@ ValueAxis SignalsFigure::axis_of(const Plot& plot, double height) const {
 
 Colour SignalsFigure::colour_of(const FigurePen& pen, const Plot& plot, size_t run) const {
     if (m_runs.size() == 1) return pen.style.theme.signal(plot.signal.name);
-    return pen.style.runs[run % pen.style.runs.size()];
+    return colour_of_run(pen, run);
 }
 
 std::vector<LegendEntry> SignalsFigure::legend(const FigurePen& pen) const {
     std::vector<LegendEntry> entries;
     if (m_runs.size() > 1) {
         for (size_t run = 0; run < m_runs.size(); ++run)
-            entries.push_back({m_runs[run].name, pen.style.runs[run % pen.style.runs.size()]});
+            entries.push_back({m_runs[run].name, colour_of_run(pen, run)});
         return entries;
     }
     bool thresholds = false;
@@ -497,8 +500,7 @@ void SignalsFigure::draw_refreshes(const FigurePen& pen, const FigureRect& marks
     for (size_t run = 0; m_runs.size() > 1 && run < m_runs.size(); ++run) {
         const double y = marks.y + tick_row * static_cast<double>(run);
         for (const double x : refreshes_of(run, marks).x_px)
-            pen.canvas.line({x, y}, {x, y + tick_row - 1},
-                            {pen.style.runs[run % pen.style.runs.size()], pen.style.line_pt});
+            pen.canvas.line({x, y}, {x, y + tick_row - 1}, {colour_of_run(pen, run), pen.style.line_pt});
     }
     if (m_runs.size() > 1) return;
     const Recording& recording = *m_runs.front().recording;

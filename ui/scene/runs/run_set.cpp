@@ -141,14 +141,19 @@ void RunSet::refresh_nodes() {
     }
 }
 
-void RunSet::add_file(std::span<const std::shared_ptr<Recording>> runs, const std::string& name) {
+void RunSet::put_label(RunKey key, const RunLabel& label) {
+    if (!label.name.empty()) rename(key, label.name);
+    if (label.colour) m_tree.recolour(key, *label.colour);
+}
+
+void RunSet::add_file(std::span<const std::shared_ptr<Recording>> runs, const std::string& name,
+                      std::span<const RunLabel> labels) {
     std::optional<RunKey> last;
-    size_t number = 0;
-    for (const auto& run : runs) {
-        ++number;
-        const auto known = of_file(m_runs, run->info().id);
-        const std::string own = runs.size() > 1 ? fmt::format("{}, run {}", name, number) : name;
-        last = known ? *known : add(run, own, true);
+    for (size_t i = 0; i < runs.size(); ++i) {
+        const auto known = of_file(m_runs, runs[i]->info().id);
+        const std::string own = runs.size() > 1 ? fmt::format("{}, run {}", name, i + 1) : name;
+        last = known ? *known : add(runs[i], own, true);
+        if (!known && i < labels.size()) put_label(*last, labels[i]);
     }
     if (last) look_at(*last);
     m_flipped = false; // a file is seen from its beginning
@@ -171,11 +176,17 @@ bool RunSet::remove(RunKey key) {
     return true;
 }
 
-void RunSet::rename(RunKey key, std::string name) {
+void RunSet::rename(RunKey key, std::string_view name) {
     const auto run = m_runs.find(key);
     if (run == m_runs.end()) return;
-    run->second.named = !name.empty();
-    m_tree.rename(key, std::move(name));
+    run->second.named = !clean_run_name(name).empty();
+    m_tree.rename(key, name);
+}
+
+RunLabel RunSet::label(RunKey key) const {
+    const Run* run = find(key);
+    if (run == nullptr) return {};
+    return {run->named ? name(key) : std::string(), colour(key)};
 }
 
 std::string RunSet::name(RunKey key) const {

@@ -42,8 +42,10 @@ public:
     /// Start of a frame: what the engine has now (null: nothing yet), and whether it has ended.
     void update(const std::shared_ptr<const Recording>& live);
     /// The runs of a trace, parents first as load_trace() gives them; the last one is looked at then. Runs that are here already stay
-    /// as they are. \param name  of the file; of several runs "name, run 2"
-    void add_file(std::span<const std::shared_ptr<Recording>> runs, const std::string& name);
+    /// as they are. \param name    of the file; of several runs "name, run 2"
+    /// \param labels  of the runs in their order, or none: a name that stands there is one that a person gave
+    void add_file(std::span<const std::shared_ptr<Recording>> runs, const std::string& name,
+                  std::span<const RunLabel> labels = {});
     /// The same of one that was loaded elsewhere.
     void add_file(const std::shared_ptr<const Recording>& run, const std::string& name);
     /// The live run cannot be removed: false then, and nothing happens.
@@ -58,9 +60,11 @@ public:
     [[nodiscard]] const Run* find(RunKey key) const; ///< null: there is none
     [[nodiscard]] std::shared_ptr<const Recording> recording(RunKey key) const;
     [[nodiscard]] std::optional<RunKey> live() const { return m_live; }
-    void rename(RunKey key, std::string name);        ///< an empty name is the one of the beginning
+    void rename(RunKey key, std::string_view name);   ///< an empty name is the one of the beginning
     [[nodiscard]] uint32_t colour(RunKey key) const;  ///< RunNode::colour; 0: there is no such run
     [[nodiscard]] std::string name(RunKey key) const; ///< empty: there is no such run
+    /// What a file keeps of it: the name that a person gave, and its colour. Empty: there is no such run.
+    [[nodiscard]] RunLabel label(RunKey key) const;
 
     // --- what panels show ---
     /// Looks at this run, at the same step and in the same view; at the live one it follows the engine from run to run.
@@ -87,6 +91,7 @@ public:
 
 private:
     RunKey add(std::shared_ptr<const Recording> recording, std::string name, bool from_file);
+    void put_label(RunKey key, const RunLabel& label);
     void leave(RunKey key);
     void thin_out();
     [[nodiscard]] bool may_be_forgotten(RunKey key) const;

@@ -4,11 +4,22 @@
 
 namespace refreshlab::ui {
 
+SavedRun saved_run(const RunSet& runs, const std::shared_ptr<const Recording>& recording) {
+    const RunNode* node = runs.tree().find_id(recording->info().id);
+    return {.recording = recording,
+            .parent_id = {},
+            .fork_step = 0,
+            .label = node ? runs.label(node->key) : RunLabel{}};
+}
+
 std::vector<SavedRun> saved_runs(const RunSet& runs) {
     std::vector<SavedRun> saved;
     for (const RunTree::Row& row : runs.tree().rows()) {
         const RunNode& node = *runs.tree().find(row.key);
-        SavedRun run{.recording = runs.recording(row.key), .parent_id = {}, .fork_step = 0};
+        SavedRun run{.recording = runs.recording(row.key),
+                     .parent_id = {},
+                     .fork_step = 0,
+                     .label = runs.label(row.key)};
         // By the tree: the run that a recording left may have gone on as another recording, or have been removed.
         if (node.parent) {
             run.parent_id = runs.recording(*node.parent)->info().id;
@@ -17,10 +28,12 @@ std::vector<SavedRun> saved_runs(const RunSet& runs) {
         const auto twin = std::ranges::find_if(saved, [&](const SavedRun& other) {
             return other.recording->info().id == run.recording->info().id;
         });
-        if (twin == saved.end())
+        if (twin == saved.end()) {
             saved.push_back(std::move(run));
-        else if (twin->recording->steps() < run.recording->steps())
-            twin->recording = run.recording;
+            continue;
+        }
+        if (twin->recording->steps() < run.recording->steps()) twin->recording = run.recording;
+        if (twin->label.name.empty()) twin->label = run.label;
     }
     return saved;
 }

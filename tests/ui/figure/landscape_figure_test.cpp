@@ -1,0 +1,193 @@
+// Figures of a landscape: what stands in them against schedules that are searched by trying all.
+#include "engine/base/error.h"
+#include "tests/engine/landscape/random_landscape.h"
+#include "tests/support/seed.h"
+#include "tests/ui/maps/heatmap_recording.h"
+#include "ui/figure/figure_file.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using namespace refreshlab::test;
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::filesystem::path assets = RL_SOURCE_DIR "/assets";
+constexpr int64_t tokens = 8;
+
+FigureRequest request_of(const Landscape& landscape, const std::string& panel) {
+    const auto run = empty_recording(Mode::overfill, 3);
+    append_step(*run);
+    FigureRequest request;
+    request.panel = panel;
+    request.runs.push_back({run, "the run"});
+    request.landscape = std::make_shared<Landscape>(landscape);
+    return request;
+}
+
+std::string svg_of(const FigureRequest& request) {
+    const FigureFonts fonts(assets);
+    return render_figure(*make_figure(request), load_figure_style(assets, "paper"), {}, FigureFormat::svg,
+                         figure_origin(request, "refreshlab figure"), fonts);
+}
+
+/// Points of the first path of a group.
+std::vector<std::pair<double, double>> points_of(const std::string& svg, const std::string& group) {
+    const size_t at = svg.find("<g id=\"" + group + "\">");
+    REQUIRE(at != std::string::npos);
+    const size_t begin = svg.find(" d=\"", at) + 4;
+    const std::string path = svg.substr(begin, svg.find('"', begin) - begin);
+    std::vector<std::pair<double, double>> points;
+    const std::regex number("[ML]([-0-9.]+) ([-0-9.]+)");
+    for (std::sregex_iterator it(path.begin(), path.end(), number), end; it != end; ++it)
+        points.emplace_back(std::stod((*it)[1]), std::stod((*it)[2]));
+    return points;
+}
+
+/// Mean loss of every set of boundaries; the least by how many there are.
+std::vector<double> least_losses(const Landscape& land) {
+    const int64_t boundaries = land.num_rows() - 1;
+    std::vector<double> least(static_cast<size_t>(boundaries) + 1, 1e300);
+    for (uint32_t set = 0; set < 1U << static_cast<uint32_t>(boundaries); ++set) {
+        double sum = 0;
+        int64_t row = 0;
+        for (int64_t step = 1; step <= land.num_steps(); ++step) {
+            sum += land.loss(row, step);
+            if (step <= boundaries && (set >> static_cast<uint32_t>(step - 1) & 1U) != 0) row = step;
+        }
+        double& best = least[static_cast<size_t>(std::popcount(set))];
+        best = std::min(best, sum / static_cast<double>(land.num_steps()));
+    }
+    return least;
+}
+
+} // namespace
+
+TEST_CASE("a frontier figure has the best loss of every count, and its curves on one axis", "[figure]") {
+    std::mt19937 random(seed(0xF401));
+    const Landscape land = random_landscape(random, tokens);
+    const FigureRequest request = request_of(land, "frontier");
+    const std::vector<double> least = least_losses(land);
+    std::map<std::string, std::vector<std::pair<double, double>>> rows; // refreshes and loss, by curve
+    for (const auto& row : make_figure(request)->table().rows)
+        rows[row[0]].emplace_back(std::stod(row[2]), std::stod(row[3]));
+    REQUIRE(rows["best"].size() == least.size());
+    for (size_t k = 0; k < least.size(); ++k)
+        CHECK(rows["best"][k].second == Approx(least[k]).epsilon(1e-9));
+
+    const std::string svg = svg_of(request);
+    for (const char* words : {">refreshes</text>", ">loss (nats a token)</text>", ">best possible</text>",
+                              ">teacher</text>", ">Entropy</text>"})
+        CHECK_THAT(svg, ContainsSubstring(words));
+    // The line of the best never rises: more refreshes than help need not be made.
+    const auto best = points_of(svg, "best");
+    REQUIRE(best.size() == least.size());
+    double so_far = least[0];
+    std::vector<double> at_most;
+    for (const double loss : least)
+        at_most.push_back(so_far = std::min(so_far, loss));
+    REQUIRE(at_most.front() > at_most.back());
+    const double per_nat =
+        (best.back().second - best.front().second) / (at_most.back() - at_most.front());
+    const double per_refresh = best[1].first - best[0].first;
+    CHECK(per_nat < 0); // upwards is more loss
+    const auto check = [&](std::pair<double, double> point, double refreshes, double loss) {
+        CHECK(point.first == Approx(best[0].first + per_refresh * refreshes).margin(0.03));
+        CHECK(point.second == Approx(best[0].second + per_nat * (loss - at_most[0])).margin(0.05));
+    };
+    for (size_t k = 0; k < best.size(); ++k)
+        check(best[k], static_cast<double>(k), at_most[k]);
+    REQUIRE(rows.contains("entropy_bits"));
+    for (const auto& [curve, values] : rows) {
+        if (curve == "best") continue;
+        const auto points = points_of(svg, "frontier_" + curve);
+        REQUIRE(points.size() == values.size());
+        for (size_t i = 0; i < points.size(); ++i) {
+            check(points[i], values[i].first, values[i].second);
+            // Nobody is better than the best of as many.
+            CHECK(values[i].second >= least[static_cast<size_t>(values[i].first)] - 1e-9);
+        }
+    }
+}
+
+TEST_CASE("a landscape figure has a cell for every possible refresh, in the colour of its loss", "[figure]") {
+    std::mt19937 random(seed(0xF402));
+    const Landscape land = random_landscape(random, tokens);
+    const FigureRequest request = request_of(land, "landscape");
+    const auto table = make_figure(request)->table();
+    CHECK(table.rows.size() == (tokens - 1) * tokens / 2);
+    std::vector<double> sizes;
+    for (int64_t j = 0; j < land.num_rows(); ++j)
+        for (int64_t i = j + 1; i <= land.num_steps(); ++i)
+            sizes.push_back(std::abs(land.loss(j, i) - land.teacher_loss(i)));
+    std::ranges::sort(sizes);
+    const double top = sizes[static_cast<size_t>(0.99 * static_cast<double>(sizes.size() - 1))];
+
+    const std::string svg = svg_of(request);
+    for (const char* words : {">step</text>", ">last refresh after step</text>", "loss above the teacher"})
+        CHECK_THAT(svg, ContainsSubstring(words));
+    const size_t group = svg.find("<g id=\"triangle\">");
+    REQUIRE(group != std::string::npos);
+    const std::string triangle = svg.substr(group, svg.find("</g>", group) - group);
+    const auto attribute = [&](const std::string& name) {
+        std::smatch found;
+        const std::regex pattern(" " + name + "=\"([-0-9.]+)\"");
+        REQUIRE(std::regex_search(triangle, found, pattern));
+        return std::stod(found[1]);
+    };
+    const double x = attribute("x"), y = attribute("y"), width = attribute("width"),
+                 height = attribute("height");
+    // Its pixels, away from the borders and the middles of cells, where staircases run.
+    const FigureFonts fonts(assets);
+    const FigureStyle style = load_figure_style(assets, "paper");
+    constexpr double density = 4;
+    const auto image = preview_figure(*make_figure(request), style, {}, density, fonts);
+    const ColourScale scale{colour_map(style.theme.map_signed), -top, top, false};
+    const auto n = static_cast<double>(land.num_steps());
+    for (int64_t j = 0; j < land.num_rows(); ++j)
+        for (int64_t i = j + 1; i <= land.num_steps(); ++i) {
+            const double at_x = x + (static_cast<double>(i) - 0.75) / n * width,
+                         at_y = y + (static_cast<double>(j) + 0.25) / n * height;
+            const auto pixel = image.rgba[static_cast<size_t>(static_cast<int64_t>(at_y * density) * image.width +
+                                                              static_cast<int64_t>(at_x * density))];
+            const uint32_t want = scale(land.loss(j, i) - land.teacher_loss(i));
+            INFO("cell " << j << ", " << i);
+            for (const uint32_t shift : {0U, 8U, 16U})
+                CHECK(std::abs(static_cast<int>(pixel >> shift & 0xFFU) -
+                               static_cast<int>(want >> shift & 0xFFU)) <= 3);
+        }
+    // The best staircase runs within the triangle from its first row to its last column.
+    const auto stair = points_of(svg, "staircase_best");
+    REQUIRE(stair.size() >= 2);
+    CHECK(stair.front().second == Approx(y + height / n / 2).margin(height / n / 2 + 0.1));
+    CHECK(stair.back().first == Approx(x + width).margin(width / n + 0.1));
+    for (size_t i = 1; i < stair.size(); ++i) {
+        CHECK(stair[i].first >= stair[i - 1].first - 0.01);
+        CHECK(stair[i].second >= stair[i - 1].second - 0.01);
+    }
+}
+
+TEST_CASE("a figure of a landscape needs one", "[figure][bad-input]") {
+    std::mt19937 random(seed(0xF403));
+    for (const char* panel : {"landscape", "frontier"}) {
+        FigureRequest request = request_of(random_landscape(random, tokens), panel);
+        request.landscape = nullptr;
+        CHECK_THROWS_AS(make_figure(request), Error);
+    }
+}
