@@ -9,7 +9,7 @@ namespace {
 void hints_go_at_the_first_input(Robot& r) {
     GUI_CHECK(r.ctx().first_start_hints);
     const std::string told = r.text();
-    for (const char* hint : {"Drag", "Press R", "Click"})
+    for (const char* hint : {"choose a preset", "Press R", "Click"}) // no policy yet, so no line to drag
         GUI_CHECK(told.find(hint) != std::string::npos);
     r.move_away(); // moving the mouse is not an answer yet
     GUI_CHECK(r.ctx().first_start_hints);
@@ -18,6 +18,7 @@ void hints_go_at_the_first_input(Robot& r) {
     GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
     r.frames(3);
     GUI_CHECK(r.shows("Ctrl+R") && !r.shows("Press R"));
+    GUI_CHECK(r.shows("the threshold line of Entropy"));
     GUI_CHECK(r.enabled("run.restart") && !r.enabled("run.refresh_now"));
     const auto plot = r.box("panel/Signals");
     r.move(plot.x + plot.width / 2, plot.y + plot.height / 2);

@@ -103,8 +103,7 @@ TEST_CASE("a frontier figure has the best loss of every count, and its curves on
     for (const double loss : least)
         at_most.push_back(so_far = std::min(so_far, loss));
     REQUIRE(at_most.front() > at_most.back());
-    const double per_nat =
-        (best.back().second - best.front().second) / (at_most.back() - at_most.front());
+    const double per_nat = (best.back().second - best.front().second) / (at_most.back() - at_most.front());
     const double per_refresh = best[1].first - best[0].first;
     CHECK(per_nat < 0); // upwards is more loss
     const auto check = [&](std::pair<double, double> point, double refreshes, double loss) {
@@ -164,8 +163,8 @@ TEST_CASE("a landscape figure has a cell for every possible refresh, in the colo
         for (int64_t i = j + 1; i <= land.num_steps(); ++i) {
             const double at_x = x + (static_cast<double>(i) - 0.75) / n * width,
                          at_y = y + (static_cast<double>(j) + 0.25) / n * height;
-            const auto pixel = image.rgba[static_cast<size_t>(static_cast<int64_t>(at_y * density) * image.width +
-                                                              static_cast<int64_t>(at_x * density))];
+            const auto pixel = image.rgba[static_cast<size_t>(
+                static_cast<int64_t>(at_y * density) * image.width + static_cast<int64_t>(at_x * density))];
             const uint32_t want = scale(land.loss(j, i) - land.teacher_loss(i));
             INFO("cell " << j << ", " << i);
             for (const uint32_t shift : {0U, 8U, 16U})
