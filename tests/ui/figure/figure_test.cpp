@@ -3,6 +3,7 @@
 #include "engine/base/json_file.h"
 #include "engine/control/command.h"
 #include "engine/signals/layer_values.h"
+#include "tests/ui/figure/svg_points.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/base/png_text.h"
 #include "ui/figure/figure_file.h"
@@ -108,19 +109,6 @@ std::vector<std::string> all_matches(const std::string& text, const std::string&
     for (std::sregex_iterator it(text.begin(), text.end(), expression), end; it != end; ++it)
         found.push_back((*it)[1]);
     return found;
-}
-
-/// Points of the first path in a group, as they stand in the file.
-std::vector<std::pair<double, double>> points_of(const std::string& svg, const std::string& group) {
-    const size_t at = svg.find("<g id=\"" + group + "\">");
-    REQUIRE(at != std::string::npos);
-    const size_t begin = svg.find(" d=\"", at) + 4;
-    const std::string path = svg.substr(begin, svg.find('"', begin) - begin);
-    std::vector<std::pair<double, double>> points;
-    const std::regex number("[ML]([-0-9.]+) ([-0-9.]+)");
-    for (std::sregex_iterator it(path.begin(), path.end(), number), end; it != end; ++it)
-        points.emplace_back(std::stod((*it)[1]), std::stod((*it)[2]));
-    return points;
 }
 
 fs::path scratch(const std::string& name) {

@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "tests/engine/landscape/random_landscape.h"
 #include "tests/support/seed.h"
+#include "tests/ui/figure/svg_points.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/figure/figure_file.h"
 
@@ -45,19 +46,6 @@ std::string svg_of(const FigureRequest& request) {
     const FigureFonts fonts(assets);
     return render_figure(*make_figure(request), load_figure_style(assets, "paper"), {}, FigureFormat::svg,
                          figure_origin(request, "refreshlab figure"), fonts);
-}
-
-/// Points of the first path of a group.
-std::vector<std::pair<double, double>> points_of(const std::string& svg, const std::string& group) {
-    const size_t at = svg.find("<g id=\"" + group + "\">");
-    REQUIRE(at != std::string::npos);
-    const size_t begin = svg.find(" d=\"", at) + 4;
-    const std::string path = svg.substr(begin, svg.find('"', begin) - begin);
-    std::vector<std::pair<double, double>> points;
-    const std::regex number("[ML]([-0-9.]+) ([-0-9.]+)");
-    for (std::sregex_iterator it(path.begin(), path.end(), number), end; it != end; ++it)
-        points.emplace_back(std::stod((*it)[1]), std::stod((*it)[2]));
-    return points;
 }
 
 /// Mean loss of every set of boundaries; the least by how many there are.
