@@ -12,6 +12,7 @@
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <fstream>
@@ -23,8 +24,26 @@ using Catch::Approx;
 
 namespace {
 
+/// The small trace that a program of this schema wrote.
+std::filesystem::path trace_of_schema(int64_t schema) {
+    return std::filesystem::path(RL_SOURCE_DIR) / fmt::format("tests/engine/record/schema{}.rlt", schema);
+}
 std::filesystem::path schema2() {
-    return std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema2.rlt";
+    return trace_of_schema(2);
+}
+
+/// What that trace holds. Checks that it is small and of its schema, and that reading changes nothing in the file.
+LabelledRuns read_as_it_was(int64_t schema) {
+    const std::filesystem::path file = trace_of_schema(schema);
+    const std::string bytes = contents(file);
+    REQUIRE(bytes.size() < 60'000);
+    {
+        sqlite::Database db(file, sqlite::Open::unchanging);
+        REQUIRE(db.integer("PRAGMA user_version") == schema);
+    }
+    LabelledRuns trace = load_labelled_trace(file);
+    CHECK(contents(file) == bytes);
+    return trace;
 }
 
 float value(const Recording& r, int64_t step, const char* name) {
@@ -42,14 +61,7 @@ std::filesystem::path changed(const TemporaryFolder& folder, const char* sql) {
 } // namespace
 
 TEST_CASE("a trace that a program of schema 2 wrote is read as it was", "[record]") {
-    const std::string bytes = contents(schema2());
-    REQUIRE(bytes.size() < 60'000);
-    {
-        sqlite::Database db(schema2(), sqlite::Open::unchanging);
-        REQUIRE(db.integer("PRAGMA user_version") == 2);
-    }
-    const auto runs = load_trace(schema2());
-    CHECK(contents(schema2()) == bytes);
+    const auto runs = read_as_it_was(2).runs;
     REQUIRE(runs.size() == 1);
     const Recording& r = *runs[0];
     CHECK(r.steps() == 20);
@@ -89,15 +101,7 @@ TEST_CASE("a trace that a program of schema 2 wrote is read as it was", "[record
 }
 
 TEST_CASE("a trace that a program of schema 3 wrote is read as it was", "[record]") {
-    const auto file = std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema3.rlt";
-    const std::string bytes = contents(file);
-    REQUIRE(bytes.size() < 60'000);
-    {
-        sqlite::Database db(file, sqlite::Open::unchanging);
-        REQUIRE(db.integer("PRAGMA user_version") == 3);
-    }
-    const auto runs = load_trace(file);
-    CHECK(contents(file) == bytes);
+    const auto runs = read_as_it_was(3).runs;
     REQUIRE(runs.size() == 1);
     const Recording& r = *runs[0];
     CHECK(r.steps() == 12);
@@ -112,15 +116,8 @@ TEST_CASE("a trace that a program of schema 3 wrote is read as it was", "[record
 
 TEST_CASE("a trace that a program of schema 4 wrote is read as it was, with entries that were encoded",
           "[record]") {
-    const auto file = std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema4.rlt";
-    const std::string bytes = contents(file);
-    REQUIRE(bytes.size() < 60'000);
-    {
-        sqlite::Database db(file, sqlite::Open::unchanging);
-        REQUIRE(db.integer("PRAGMA user_version") == 4);
-    }
-    const auto runs = load_trace(file);
-    CHECK(contents(file) == bytes);
+    const auto file = trace_of_schema(4);
+    const auto runs = read_as_it_was(4).runs;
     REQUIRE(runs.size() == 1);
     const Recording& r = *runs[0];
     CHECK(r.steps() == 12);
@@ -148,15 +145,8 @@ TEST_CASE("a trace that a program of schema 4 wrote is read as it was, with entr
 }
 
 TEST_CASE("a trace that a program of schema 5 wrote is read as it was, its run without a name", "[record]") {
-    const auto file = std::filesystem::path(RL_SOURCE_DIR) / "tests/engine/record/schema5.rlt";
-    const std::string bytes = contents(file);
-    REQUIRE(bytes.size() < 60'000);
-    {
-        sqlite::Database db(file, sqlite::Open::unchanging);
-        REQUIRE(db.integer("PRAGMA user_version") == 5);
-    }
-    const LabelledRuns trace = load_labelled_trace(file);
-    CHECK(contents(file) == bytes);
+    const auto file = trace_of_schema(5);
+    const LabelledRuns trace = read_as_it_was(5);
     REQUIRE(trace.runs.size() == 1);
     REQUIRE(trace.labels.size() == 1);
     CHECK(trace.labels[0].empty());
