@@ -70,8 +70,8 @@ public:
         draw_value_x_axis(pen, area, m_x);
     }
 
-    ui::FigureTable table() const override {
-        ui::FigureTable table{{"curve", m_x, m_y}, {}};
+    DataTable table() const override {
+        DataTable table{{"curve", m_x, m_y}, {}};
         for (const Curve& curve : m_curves)
             for (const FigurePoint& point : curve.points)
                 table.rows.push_back({curve.name, fmt::format("{}", point.x), fmt::format("{}", point.y)});
@@ -182,7 +182,7 @@ void draw_bench_figures(const bench::BenchReport& report, const std::filesystem:
                                                              {"threads", report.setup.threads}},
                                                             1),
                                       .date = report.setup.date};
-        write_file(folder / (std::string(name) + ".csv"), ui::table_csv(figure->table()));
+        write_file(folder / (std::string(name) + ".csv"), to_csv(figure->table()));
         write_file(folder / (std::string(name) + ".svg"),
                    ui::render_figure(*figure, style, {}, ui::FigureFormat::svg, origin, fonts));
     }

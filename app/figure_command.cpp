@@ -10,6 +10,7 @@
 #if REFRESHLAB_UI
 #include "app/cli/assets.h"
 #include "app/cli/trace_runs.h"
+#include "app/table_figures.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/landscape/landscape_store.h"
 #include "engine/record/trace/trace_store.h"
@@ -169,6 +170,42 @@ void draw_all(const Options& options, const ui::FigureStyle& style, const ui::Fi
     }
 }
 
+/// Options that say something of runs; tables have none.
+void refuse_run_options(const Options& options, const std::string& input) {
+    const std::pair<const char*, bool> given[] = {
+        {"--run", !options.runs.empty()},        {"--name", !options.names.empty()},
+        {"--signals", !options.signals.empty()}, {"--right", !options.right.empty()},
+        {"--signal", !options.signal.empty()},   {"--of", !options.of.empty()},
+        {"--head", !options.head.empty()},       {"--drift", !options.drift.empty()},
+        {"--from", options.from.has_value()},    {"--to", options.to.has_value()},
+        {"--step", options.step.has_value()}};
+    for (const auto& [option, is_given] : given)
+        if (is_given)
+            throw Error("drawing a figure", option,
+                        fmt::format("says something of a run, and {} holds tables", input));
+}
+
+/// Draws the inputs that hold tables, and takes them out of the list.
+void draw_tables(Options& options, const ui::FigureStyle& style, const ui::FigureSize& size,
+                 const std::filesystem::path& assets) {
+    const auto tables =
+        std::ranges::partition(options.traces, [](const std::string& input) { return !holds_tables(input); });
+    if (tables.empty()) return;
+    refuse_run_options(options, tables.front());
+    if (!options.all && options.traces.size() > 1)
+        throw Error("drawing a figure", tables.front(), "holds tables, which are drawn alone",
+                    "--all draws every figure of every input");
+    for (const std::string& input : tables) {
+        const TableFigures figures{.input = input,
+                                   .name = options.panel,
+                                   .out = options.out,
+                                   .format = options.all ? options.format : "",
+                                   .style_file = options.style};
+        draw_table_figures(figures, style, size, assets);
+    }
+    options.traces.erase(tables.begin(), tables.end());
+}
+
 int figure(Options options) {
     const auto size = ui::parse_figure_size(options.size);
     if (options.all)
@@ -179,6 +216,8 @@ int figure(Options options) {
         throw Error("reading", "--panel", "stands beside --all, which draws every panel");
     const auto assets = find_assets();
     const auto style = ui::load_figure_style(assets, options.theme, options.style);
+    draw_tables(options, style, size, assets);
+    if (options.traces.empty()) return 0;
     if (options.panel.empty()) options.panel = "signals";
     options.all ? draw_all(options, style, size, assets) : draw_one(options, style, size, assets);
     return 0;
@@ -190,7 +229,11 @@ Command add_figure_command(CLI::App& app) {
     auto options = std::make_shared<Options>();
     CLI::App* command =
         app.add_subcommand("figure", "A figure for a paper, as SVG, PDF or PNG; no display needed");
-    command->add_option("TRACE", options->traces, "Files written by --record or saved from the window")
+    command
+        ->add_option(
+            "INPUT", options->traces,
+            "Traces (--record, or saved from the window); or tables: a folder of study --out, a file "
+            "of sweep")
         ->required();
     command
         ->add_option("-o,--out", options->out,
@@ -199,10 +242,12 @@ Command add_figure_command(CLI::App& app) {
         ->required();
     command
         ->add_option("--panel", options->panel,
-                     fmt::format("{} (default: signals)", fmt::join(ui::figure_panels(), ", ")))
+                     fmt::format("{} (default: signals); of tables the name of a figure (default: the first)",
+                                 fmt::join(ui::figure_panels(), ", ")))
         ->type_name("NAME");
     command->add_flag("--all", options->all,
-                      "Every panel that each trace has something for; -o is then a folder");
+                      "Every panel that each trace has something for, every figure of tables; -o is then a "
+                      "folder");
     command->add_option("--format", options->format, "With --all: svg, pdf or png (default: svg)")
         ->type_name("KIND");
     command

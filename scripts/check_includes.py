@@ -21,7 +21,7 @@ plain_rooms = {"base", "text", "control", "signals", "refresh", "policies", "rec
 engine_rooms = ["base", "text", "fetch", "signals", "refresh", "policies", "control", "record", "tasks", "landscape", "cache", "model", "session", "study",
                 "bench", "train"]
 engine_floors = {
-    "record": ["recording", "runs", "export", "trace"],
+    "record": ["tables", "recording", "runs", "export", "trace"],
     "session": ["policies", "parts", "pair", "decode", "driver", "exactness", "landscape", "worker"],
     "study": ["jobs", "measure", "sweep", "studies"],
     "bench": ["numbers", "report", "measure"],

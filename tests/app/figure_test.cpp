@@ -74,6 +74,63 @@ TEST_CASE("figures of a trace, one or all", "[figure]") {
     CHECK_THAT(all.err, ContainsSubstring("no landscape of"));
 }
 
+TEST_CASE("figures of a study and of a sweep, one or all", "[figure][tables]") {
+    const Scratch scratch("table-figures");
+    REQUIRE(refreshlab_cli({"study", "simulation", "--out", scratch / "simulation"}).status == 0);
+    const Outcome one =
+        refreshlab_cli({"figure", scratch / "simulation", "-o", scratch / "one.svg", "--size", "174mm"});
+    CAPTURE(one.err);
+    CHECK(one.status == 0);
+    const std::string svg = refreshlab::read_file(scratch / "one.svg");
+    CHECK_THAT(svg, ContainsSubstring("entropy (bits)"));
+    CHECK_THAT(svg, ContainsSubstring("--size 174mm"));
+    CHECK(read_csv(scratch / "one.csv").rows.size() == 800); // two values at 400 steps
+
+    const nlohmann::json grid{{"name", "grid"},
+                              {"base", {{"device", "cpu"}}},
+                              {"modes", {"overfill"}},
+                              {"policies", {"none", {{"preset", "periodic"}, {"set", {{"periodic.every", {4, 8, 16}}}}}}},
+                              {"max_tokens", 20},
+                              {"prompts", {"Write a chronicle of 2 companies.", "Tell a story about a fox."}},
+                              {"seeds", {0}}};
+    refreshlab::write_file(scratch / "grid.json", grid.dump());
+    REQUIRE(refreshlab_cli({"sweep", scratch / "grid.json", "--out", scratch / "grid.db"}).status == 0);
+    const Outcome all = refreshlab_cli({"figure", "--all", scratch / "grid.db", (scratch / "simulation") + "/",
+                                        "-o", scratch / "all", "--format", "png"});
+    CAPTURE(all.err);
+    CHECK(all.status == 0);
+    for (const char* name : {"grid-rows", "grid-cost", "grid-over-periodic.every", "simulation-simulation"}) {
+        CAPTURE(name);
+        CHECK(fs::file_size((scratch / "all") + "/" + name + ".png") > 3000);
+    }
+    const Table over = read_csv((scratch / "all") + "/grid-over-periodic.every.csv");
+    REQUIRE(over.rows.size() >= 6); // three values of each metric that was measured
+    CHECK(over.at(0, "at") == "4");
+}
+
+TEST_CASE("figures of tables that cannot be", "[figure][tables][bad-input]") {
+    const Scratch scratch("no-table-figure");
+    REQUIRE(refreshlab_cli({"study", "simulation", "--out", scratch / "tables"}).status == 0);
+    const std::string tables = scratch / "tables", out = scratch / "x.svg";
+    const auto refused = [&](std::vector<std::string> arguments, const char* part) {
+        arguments.insert(arguments.begin(), "figure");
+        const Outcome outcome = refreshlab_cli(arguments);
+        CAPTURE(arguments, outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+        CHECK_THAT(outcome.err, ContainsSubstring(part));
+    };
+    refused({tables, "-o", out, "--panel", "simulatio"}, "did you mean simulation");
+    refused({tables, "-o", out, "--step", "3"}, "--step");
+    refused({tables, tables, "-o", out}, "--all");
+    refused({tables, "-o", tables + "/table.svg"}, "table"); // beside it the numbers would go over the table
+    fs::create_directories(scratch / "empty");
+    refused({scratch / "empty", "-o", out}, "no figures.json");
+    refreshlab::write_file(tables + "/figure.csv", "step\n1\n");
+    refused({tables, "-o", out}, "no column 'entropy_bits'");
+    CHECK_FALSE(fs::exists(out));
+}
+
 TEST_CASE("figures that cannot be", "[figure][bad-input]") {
     const Scratch scratch("no-figure");
     record(scratch / "run.rlt", {});

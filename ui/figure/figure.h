@@ -2,6 +2,7 @@
 
 #include "engine/landscape/landscape.h"
 #include "engine/record/recording/recording.h"
+#include "engine/record/tables/data_table.h"
 #include "ui/figure/pen.h"
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -45,12 +46,6 @@ struct FigureRequest {
     DriftQuantity drift = DriftQuantity::mean;
 };
 
-/// What a figure plots, as numbers: a file beside it.
-struct FigureTable {
-    std::vector<std::string> columns;
-    std::vector<std::vector<std::string>> rows; ///< a cell that does not exist is empty
-};
-
 /// A figure that is ready to be drawn at any width. It owns what it shows, so a run may go on meanwhile.
 /// Threads  any, one at a time.
 class Figure {
@@ -59,7 +54,8 @@ public:
     /// What it needs at this width, points.
     [[nodiscard]] virtual double height(const FigurePen& pen, double width) const = 0;
     virtual void draw(const FigurePen& pen, const FigureRect& place) const = 0;
-    [[nodiscard]] virtual FigureTable table() const = 0;
+    /// What it plots, as numbers: a file beside it.
+    [[nodiscard]] virtual DataTable table() const = 0;
 };
 
 /// Names for --panel, in the order of the help.

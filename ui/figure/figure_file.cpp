@@ -1,6 +1,5 @@
 #include "ui/figure/figure_file.h"
 
-#include "engine/base/csv_text.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
@@ -117,6 +116,19 @@ FigureOrigin figure_origin(const FigureRequest& request, const std::string& comm
     return origin;
 }
 
+FigureOrigin figure_origin(const TablePlot& plot, const std::string& source,
+                           const std::string& command_line) {
+    FigureOrigin origin;
+    origin.title = fmt::format("RefreshLab: {}", plot.title.empty() ? plot.name : plot.title);
+    origin.metadata = json_text({{"program", "RefreshLab"},
+                                 {"version", RL_VERSION},
+                                 {"source", source},
+                                 {"figure", plots_to_json({plot})["figures"][0]},
+                                 {"command_line", command_line}},
+                                1);
+    return origin;
+}
+
 double figure_height(const Figure& figure, const FigureStyle& style, const FigureSize& size,
                      const FigureFonts& fonts) {
     SvgCanvas canvas(size.width, most_length, fonts); // for its text sizes alone
@@ -155,30 +167,22 @@ CairoCanvas::Image preview_figure(const Figure& figure, const FigureStyle& style
     return canvas->image_so_far();
 }
 
-std::string table_csv(const FigureTable& table) {
-    std::string text;
-    const auto line = [&](const std::vector<std::string>& cells) {
-        for (size_t i = 0; i < cells.size(); ++i)
-            text += (i > 0 ? "," : "") + csv_field(cells[i]);
-        text += "\r\n";
-    };
-    line(table.columns);
-    for (const auto& row : table.rows)
-        line(row);
-    return text;
+void save_figure(const Figure& figure, const FigureOrigin& origin, const FigureStyle& style,
+                 const FigureSize& size, const std::filesystem::path& path,
+                 const std::filesystem::path& assets) {
+    const FigureFormat format = figure_format(path);
+    const FigureFonts fonts(assets);
+    const std::string bytes = render_figure(figure, style, size, format, origin, fonts);
+    std::filesystem::path table = path;
+    write_file(table.replace_extension(".csv"), to_csv(figure.table()));
+    write_file(path, bytes);
 }
 
 void save_figure(const FigureRequest& request, const FigureStyle& style, const FigureSize& size,
                  const std::filesystem::path& path, const std::string& command_line,
                  const std::filesystem::path& assets) {
-    const FigureFormat format = figure_format(path);
-    const auto figure = make_figure(request);
-    const FigureFonts fonts(assets);
-    const std::string bytes =
-        render_figure(*figure, style, size, format, figure_origin(request, command_line), fonts);
-    std::filesystem::path table = path;
-    write_file(table.replace_extension(".csv"), table_csv(figure->table()));
-    write_file(path, bytes);
+    static_cast<void>(figure_format(path)); // a name that says nothing is refused before anything is drawn
+    save_figure(*make_figure(request), figure_origin(request, command_line), style, size, path, assets);
 }
 
 } // namespace refreshlab::ui

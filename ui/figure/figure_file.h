@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/record/tables/table_plot.h"
 #include "ui/figure/canvas/cairo_canvas.h"
 #include "ui/figure/figure.h"
 
@@ -28,9 +29,13 @@ enum class FigureFormat : uint8_t { svg, pdf, png };
 struct FigureOrigin {
     std::string title;    ///< one line: panel, models, policy, seed
     std::string metadata; ///< JSON: command line, runs with policy, seed, models, versions
-    std::string date;     ///< ISO 8601 of the first run's start, so that the same figure is the same bytes
+    std::string
+        date; ///< ISO 8601 of the first run's start, so that the same figure is the same bytes; empty: none
 };
 [[nodiscard]] FigureOrigin figure_origin(const FigureRequest& request, const std::string& command_line);
+/// \param source  where the table is: a folder's or a sweep's file
+[[nodiscard]] FigureOrigin figure_origin(const TablePlot& plot, const std::string& source,
+                                         const std::string& command_line);
 
 /// The whole file.
 /// Throws Error{failure} where the fonts are missing or Cairo fails.
@@ -48,10 +53,12 @@ struct FigureOrigin {
 
 /// Writes the figure and its numbers: `path`, and the same name with .csv.
 /// Throws Error{bad_input} where a file cannot be written.
+void save_figure(const Figure& figure, const FigureOrigin& origin, const FigureStyle& style,
+                 const FigureSize& size, const std::filesystem::path& path,
+                 const std::filesystem::path& assets);
+/// The same of runs.
 void save_figure(const FigureRequest& request, const FigureStyle& style, const FigureSize& size,
                  const std::filesystem::path& path, const std::string& command_line,
                  const std::filesystem::path& assets);
-/// The numbers, RFC 4180.
-[[nodiscard]] std::string table_csv(const FigureTable& table);
 
 } // namespace refreshlab::ui

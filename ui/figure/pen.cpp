@@ -23,7 +23,7 @@ std::vector<double> y_ticks(const FigurePen& pen, const ValueAxis& axis, double 
     return labelled_ticks(axis, at_most);
 }
 
-std::vector<std::string> tick_labels(const std::vector<double>& ticks, AxisScale scale) {
+std::vector<std::string> tick_labels(std::span<const double> ticks, AxisScale scale) {
     const double step = scale == AxisScale::linear && ticks.size() > 1 ? ticks[1] - ticks[0] : 0;
     std::vector<std::string> labels;
     for (const double value : ticks)
@@ -119,7 +119,8 @@ void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_
     if (y_title.empty()) return;
     TextStyle title = pen.text(Align::centre);
     title.upwards = true;
-    const double x = right ? side + labels_width + pen.style.text_pt : side - labels_width - 2;
+    const double x =
+        right ? side + labels_width + pen.style.text_pt : side - labels_width - pen.style.text_pt * 0.4;
     pen.canvas.text({x, area.rect.y + area.rect.height / 2},
                     pen.fitted(y_title, title, area.rect.height * 1.15), title);
 }
@@ -143,6 +144,11 @@ void draw_value_x_axis(const FigurePen& pen, const PlotArea& area, std::string_v
     const auto values =
         value_ticks(area.x_min, area.x_max, std::max(2, static_cast<int>(area.rect.width / 30)));
     draw_x_ticks(pen, area, values, tick_labels(values, AxisScale::linear), title);
+}
+
+void draw_labelled_x_axis(const FigurePen& pen, const PlotArea& area, std::span<const double> places,
+                          std::span<const double> values, AxisScale scale, std::string_view title) {
+    draw_x_ticks(pen, area, places, tick_labels(values, scale), title);
 }
 
 double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale& scale,

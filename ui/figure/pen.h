@@ -61,6 +61,9 @@ void draw_y_axis(const FigurePen& pen, const PlotArea& area, std::string_view y_
 void draw_x_axis(const FigurePen& pen, const PlotArea& area, std::string_view title, bool labels = true);
 /// Any numbers below the plot.
 void draw_value_x_axis(const FigurePen& pen, const PlotArea& area, std::string_view title);
+/// Ticks at chosen places below the plot. \param places  between x_min and x_max \param values  their labels; none: ticks alone
+void draw_labelled_x_axis(const FigurePen& pen, const PlotArea& area, std::span<const double> places,
+                          std::span<const double> values, AxisScale scale, std::string_view title);
 void draw_plot_ground(const FigurePen& pen, const PlotArea& area);
 
 /// A scale of colours with its ends labelled, on one line. \return its height

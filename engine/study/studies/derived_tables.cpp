@@ -66,14 +66,24 @@ StudyTable split_table(const std::vector<DerivedReadings>& all, uint64_t seed) {
          {"cache", 3, true},
          {"low", 3, true},
          {"high", 3, true}},
+        {},
         {}};
+    TablePlot plot{.name = "derived",
+                   .title = table.title,
+                   .facets = {"text"},
+                   .series = {"student"},
+                   .parts = {{"own weights (nats)", {"own weights"}, false, 0.0},
+                             {"cache (nats)", {"cache"}, false, 0.0},
+                             {"share of the cache loss that comes back", {}, false, 0.0}}};
     constexpr ReadingWay ways[] = {ReadingWay::every_64, ReadingWay::every_16, ReadingWay::every_4,
                                    ReadingWay::gate};
     for (const ReadingWay way : ways) {
         table.columns.push_back({std::string(reading_way_names[static_cast<size_t>(way)]) + " recovers", 2});
+        plot.parts.back().values.push_back(table.columns.back().name);
         table.columns.push_back({"low", 2});
         table.columns.push_back({"high", 2});
     }
+    table.plots.push_back(std::move(plot));
     for (const DerivedReadings& group : all) {
         std::vector<StudyCell> row{group.family, group.student, std::ssize(group.readings)};
         row.emplace_back(average(group, [](const DerivedReading& r) { return r.teacher_nll; }));
@@ -92,7 +102,12 @@ StudyTable reading_table(const std::vector<DerivedReadings>& all, uint64_t seed)
     StudyTable table{"readings",
                      "Every way of reading: NLL and KL in nats per token",
                      {{"text"}, {"student"}, {"reading"}, {"refreshes per text", 1}},
-                     {}};
+                     {},
+                     {{.name = "readings",
+                       .title = "Every way of reading (95 % over texts)",
+                       .facets = {"text", "student"},
+                       .series = {"reading"},
+                       .parts = {{"NLL (nats per token)", {"NLL"}}, {"KL (nats per token)", {"KL"}}}}}};
     for (const char* name : {"NLL", "KL", "acceptance", "same top-1"}) {
         for (const char* column : {name, "low", "high"})
             table.columns.push_back({column});
@@ -127,7 +142,14 @@ StudyTable gate_table(const std::vector<DerivedReadings>& all, uint64_t seed) {
          {"KL", 4, true},
          {"low", 4, true},
          {"high", 4, true}},
+        {},
         {}};
+    table.plots.push_back({.name = "gate",
+                           .title = table.title,
+                           .facets = {"text"},
+                           .series = {"student"},
+                           .parts = {{"NLL (nats per token)", {"NLL"}, false, 0.0},
+                                     {"KL (nats per token)", {"KL"}, false, 0.0}}});
     for (const DerivedReadings& group : all) {
         std::vector<StudyCell> row{group.family, group.student, std::ssize(group.readings),
                                    refreshes_of(group, ReadingWay::gate),

@@ -204,18 +204,28 @@ StudyResult study_simulation(uint64_t seed) {
         fmt::format("entropy fires at: {}", fmt::join(simulation.entropy_fires(), ", ")),
         fmt::format("mcvar fires at: {}", fmt::join(simulation.mc_fires(), ", ")),
     };
-    StudyTable figure{"figure",
-                      "",
-                      {{"step"},
-                       {"phase"},
-                       {"entropy_nats"},
-                       {"entropy_bits"},
-                       {"mc_variance"},
-                       {"entropy_fires"},
-                       {"mc_fires"},
-                       {"entropy_threshold_nats"},
-                       {"mc_variance_threshold"}},
-                      {}};
+    StudyTable figure{
+        "figure",
+        "",
+        {{"step"},
+         {"phase"},
+         {"entropy_nats"},
+         {"entropy_bits"},
+         {"mc_variance"},
+         {"entropy_fires"},
+         {"mc_fires"},
+         {"entropy_threshold_nats"},
+         {"mc_variance_threshold"}},
+        {},
+        {{.name = "simulation",
+          .title = fmt::format("400 simulated steps, seed {}", seed),
+          .kind = TablePlot::Kind::curves,
+          .x = "step",
+          .parts = {
+              {.title = "entropy (bits)",
+               .values = {"entropy_bits"},
+               .mark = simulation.entropy_threshold * bits},
+              {.title = "MC variance", .values = {"mc_variance"}, .mark = simulation.variance_threshold}}}}};
     for (size_t t = 0; t < simulation.trace.size(); ++t) {
         const Simulation::Step& step = simulation.trace[t];
         figure.rows.push_back({static_cast<int64_t>(t), std::string(to_string(step.phase)), step.entropy_nats,

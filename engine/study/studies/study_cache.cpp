@@ -287,7 +287,14 @@ private:
              {"KL high", 4},
              {"entries read", 1},
              {"effective stride", 1}},
+            {},
             {}};
+        table.plots.push_back({.name = "text",
+                               .title = table.title,
+                               .facets = {"budget"},
+                               .series = {"policy"},
+                               .parts = {{"loss above vanilla", {"loss above vanilla"}, false, 0.0},
+                                         {"KL to vanilla", {"KL"}, true}}});
         for (size_t p = 0; p < policies.size(); ++p) {
             std::vector<double> above, kl;
             double loss = 0, read = 0, full_share = 0;
@@ -320,7 +327,17 @@ private:
     /// How often each layer read everything.
     void layer_table(const std::vector<NamedPolicy>& policies, const std::vector<int64_t>& shares,
                      const std::vector<std::vector<CacheReading>>& readings) {
-        StudyTable layers{"full_steps", "", {{"policy"}, {"share"}, {"layer"}, {"full_steps_per_step"}}, {}};
+        StudyTable layers{"full_steps",
+                          "",
+                          {{"policy"}, {"share"}, {"layer"}, {"full_steps_per_step"}},
+                          {},
+                          {{.name = "full_steps",
+                            .title = "How often each layer read everything; a share of 8: a budget of n/8",
+                            .kind = TablePlot::Kind::curves,
+                            .facets = {"share"},
+                            .series = {"policy"},
+                            .x = "layer",
+                            .parts = {{"full steps per step", {"full_steps_per_step"}}}}}};
         for (size_t p = 0; p < policies.size(); ++p) {
             for (size_t layer = 0; layer < readings[0][p].full_step_share.size(); ++layer) {
                 double share = 0;
@@ -459,7 +476,12 @@ private:
              {"loss"},
              {"loss low"},
              {"loss high"}},
-            {}};
+            {},
+            {{.name = "recall",
+              .title = "Answers that stand in the prompt, given (95 % over records)",
+              .facets = {"kind"},
+              .series = {"policy"},
+              .parts = {{"token accuracy", {"token accuracy"}}, {"loss (nats per token)", {"loss"}, true}}}}};
         std::vector<std::string> shown = recall_kinds;
         shown.emplace_back("all");
         const auto rows = few_policies(1);
@@ -490,7 +512,12 @@ private:
                 "prompt: score of what is written (greedy; leading right share, of tables row F1)",
                 recall_records()),
             {{"kind"}, {"policy"}, {"score"}, {"low"}, {"high"}},
-            {}};
+            {},
+            {{.name = "written",
+              .title = "Answers that stand in the prompt, written (95 % over records)",
+              .facets = {"kind"},
+              .series = {"policy"},
+              .parts = {{"score", {"score"}}}}}};
         for (const std::string& kind : recall_kinds) {
             const auto records = runner.records(kind, recall_records());
             for (const NamedPolicy& row : writing_policies(1)) {
@@ -548,7 +575,14 @@ private:
                           {"sum", 4, true},
                           {"sum low", 4, true},
                           {"sum high", 4, true}},
-                         {}};
+                         {},
+                         {{.name = "both",
+                           .title = "Teacher refresh and cache policy together (95 % over texts)",
+                           .facets = {"refresh"},
+                           .series = {"cache policy"},
+                           .parts = {{"loss (nats per token)", {"loss (nats per token)"}},
+                                     {"saved by the refresh", {"saved"}, false, 0.0},
+                                     {"0 where they add up", {"sum"}, false, 0.0}}}}};
         std::vector<std::vector<RunNumbers>> vanilla; ///< by refresh
         for (const NamedPolicy& cache : caches) {
             std::vector<std::vector<RunNumbers>> mine;

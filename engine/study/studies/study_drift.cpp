@@ -127,19 +127,30 @@ public:
          {"texts"},
          {"columns"}},
         {}};
-    StudyTable figure{"figure",
-                      "",
-                      {{"family"},
-                       {"every"},
-                       {"layer"},
-                       {"distance"},
-                       {"k_mean"},
-                       {"k_half_width"},
-                       {"v_mean"},
-                       {"v_half_width"},
-                       {"texts"},
-                       {"columns"}},
-                      {}};
+    StudyTable figure{
+        "figure",
+        "",
+        {{"family"},
+         {"every"},
+         {"layer"},
+         {"distance"},
+         {"k_mean"},
+         {"k_half_width"},
+         {"v_mean"},
+         {"v_half_width"},
+         {"texts"},
+         {"columns"}},
+        {},
+        {{.name = "drift",
+          .title = "Relative distance of the student's columns, mean over layers (95 % over texts)",
+          .kind = TablePlot::Kind::curves,
+          .facets = {"family"},
+          .series = {"every"},
+          .x = "distance",
+          .x_title = "tokens since the last refresh",
+          .x_log = true,
+          .only = {{"layer", "mean"}},
+          .parts = {{"drift of K", {"k_mean"}}, {"drift of V", {"v_mean"}}}}}};
 
 private:
     template <class Cells>

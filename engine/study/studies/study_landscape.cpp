@@ -22,6 +22,7 @@ namespace {
 constexpr int64_t quick_texts = 3, targets[] = {1, 2, 4, 8, 16};
 constexpr int32_t quick_tokens = 128, full_tokens = 256; ///< tokens of a text
 constexpr int64_t gain_horizon = 32;
+constexpr int64_t most_drawn = 16; ///< refreshes of a curve
 
 /// The tasks of the bundled pair, and texts that say something to any pair.
 constexpr std::string_view families[] = {"written", "chronicle", "company", "stories", "answers", "passages"};
@@ -203,12 +204,20 @@ void add_best(StudyTable& table, StudyTable& figure, const std::vector<StudyText
             figure.rows.push_back({texts[i].family, static_cast<int64_t>(i + 1), curve, refreshes,
                                    loss - landscape.mean_teacher_loss()});
         };
-        for (const Schedule& schedule : best_schedules(landscape, 16))
+        for (const Schedule& schedule : best_schedules(landscape, most_drawn))
             add("best", std::ssize(schedule.steps), schedule.loss);
+        for (int64_t count = 1; count <= most_drawn; ++count) {
+            if (const auto placed = blind_placement(landscape, count)) add("blind", count, placed->mean_loss);
+        }
         for (const RefreshPolicy& policy : frontier_policies(landscape)) {
+            std::map<int64_t, double>
+                least; // of the thresholds that give one count, what a person would choose
             for (const FrontierPoint& point : threshold_frontier(landscape, policy, 0, 48)) {
-                if (point.refreshes <= 16) add(policy.name, point.refreshes, point.loss);
+                const auto at = least.try_emplace(point.refreshes, point.loss).first;
+                at->second = std::min(at->second, point.loss);
             }
+            for (const auto& [refreshes, loss] : least)
+                if (refreshes <= most_drawn) add(policy.name, refreshes, loss);
         }
     }
 }
@@ -243,7 +252,14 @@ StudyResult study_landscape(const StudyOptions& options) {
                      {"best"},
                      {"low"},
                      {"high"}},
-                    {}};
+                    {},
+                    {{.name = "loss",
+                      .title = "What refreshes can bring: none, blind and the best (95 % over texts)",
+                      .kind = TablePlot::Kind::curves,
+                      .x = "per 256",
+                      .x_title = "refreshes in 256 tokens",
+                      .x_log = true,
+                      .parts = {{"loss above the teacher (nats)", {"none", "blind", "best"}}}}}};
     StudyTable efficient{"efficiency",
                          "Efficiency of one-signal gates at matched counts, and how much above blind "
                          "placement (95 % over texts)",
@@ -256,7 +272,13 @@ StudyResult study_landscape(const StudyOptions& options) {
                           {"above blind", 3, true},
                           {"low", 3, true},
                           {"high", 3, true}},
-                         {}};
+                         {},
+                         {{.name = "efficiency",
+                           .title = "Gates on one signal at matched counts (95 % over texts)",
+                           .facets = {"per 256"},
+                           .series = {"gate"},
+                           .parts = {{"efficiency", {"efficiency"}},
+                                     {"above blind placement", {"above blind"}, false, 0.0}}}}};
     StudyTable ranks{"ranks",
                      fmt::format("Each signal against the gain of a refresh over {} tokens", gain_horizon),
                      {{"signal"},
@@ -267,9 +289,24 @@ StudyResult study_landscape(const StudyOptions& options) {
                       {"ROC area"},
                       {"low"},
                       {"high"}},
+                     {},
                      {}};
-    StudyTable figure{
-        "figure", "", {{"family"}, {"text"}, {"curve"}, {"refreshes"}, {"loss_above_teacher"}}, {}};
+    ranks.plots.push_back({.name = "ranks",
+                           .title = ranks.title + " (95 % over texts)",
+                           .series = {"signal"},
+                           .parts = {{"rank correlation", {"rank correlation"}, false, 0.0},
+                                     {"ROC area", {"ROC area"}, false, 0.5}}});
+    StudyTable figure{"figure",
+                      "",
+                      {{"family"}, {"text"}, {"curve"}, {"refreshes"}, {"loss_above_teacher"}},
+                      {},
+                      {{.name = "texts",
+                        .title = "Loss against refreshes, text by text",
+                        .kind = TablePlot::Kind::curves,
+                        .facets = {"family", "text"},
+                        .series = {"curve"},
+                        .x = "refreshes",
+                        .parts = {{"loss above the teacher (nats)", {"loss_above_teacher"}}}}}};
     if (!texts.all.empty()) {
         for (const RefreshPolicy& policy : frontier_policies(*texts.all[0].landscape))
             add_efficiency(efficient, texts.all, policy, options.seed);

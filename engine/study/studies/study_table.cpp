@@ -4,12 +4,15 @@
 #include "engine/base/csv_text.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/base/json_text.h"
 #include "engine/text/utf8.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace refreshlab {
 
@@ -106,10 +109,19 @@ void write_study(const StudyResult& result, const std::filesystem::path& folder)
                     failed ? failed.message() : std::string("is not a folder"));
     }
     write_file(folder / "table.md", to_markdown(result));
+    std::vector<TablePlot> plots;
     for (const auto* tables : {&result.tables, &result.figures}) {
-        for (const StudyTable& table : *tables)
-            write_file(folder / (table.name + ".csv"), to_csv(table));
+        for (const StudyTable& table : *tables) {
+            const std::string csv = to_csv(table);
+            write_file(folder / (table.name + ".csv"), csv);
+            for (TablePlot plot : table.plots) {
+                plot.table = table.name;
+                check_columns(plot, parse_csv(csv, table.name), table.name);
+                if (!table.rows.empty()) plots.push_back(std::move(plot));
+            }
+        }
     }
+    write_file(folder / plots_file, json_text(plots_to_json(plots), 1));
 }
 
 } // namespace refreshlab

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/record/tables/table_plot.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -23,6 +25,8 @@ struct StudyTable {
     std::string title; ///< one line above the table in Markdown
     std::vector<StudyColumn> columns;
     std::vector<std::vector<StudyCell>> rows; ///< each as wide as columns (asserted)
+    std::vector<TablePlot> plots =
+        {}; ///< figures of this table; their `table` is its name, whatever they say
 };
 
 /// What a study gives: tables to read, the first of them the main one; data of figures; and sentences below the tables.
@@ -37,7 +41,8 @@ struct StudyResult {
 [[nodiscard]] std::string to_csv(const StudyTable& table);
 /// All tables and notes: what is printed, and table.md.
 [[nodiscard]] std::string to_markdown(const StudyResult& result);
-/// table.md, and NAME.csv of every table and figure, into folder (made if missing). Throws Error{bad_input}.
+/// table.md, NAME.csv of every table and figure, and figures.json, which says how `refreshlab figure` draws them; into folder (made if
+/// missing). Figures of tables without a row are left out. Throws Error{bad_input}.
 void write_study(const StudyResult& result, const std::filesystem::path& folder);
 
 } // namespace refreshlab

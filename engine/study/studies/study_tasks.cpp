@@ -79,7 +79,13 @@ void card_table(StudyRunner& runner, StudyResult& result, StudyTable& figure) {
         fmt::format("Attribute words right (first choice on given text), {} records of each kind",
                     find(cells, "chronicle", cases[0].name).runs),
         {{"case"}, {"roll call"}, {"company"}, {"chronicle"}, {"refreshes per 1,000 tokens (chronicle)", 1}},
+        {},
         {}};
+    table.plots.push_back(
+        {.name = "tasks",
+         .title = table.title,
+         .series = {"case"},
+         .parts = {{"share of attribute words right", {"roll call", "company", "chronicle"}}}});
     for (const StudyCase& c : cases) {
         const RunTotals& chronicle = find(cells, "chronicle", c.name);
         table.rows.push_back({c.name, find(cells, "roll_call", c.name).share_right(),
@@ -107,7 +113,13 @@ void answer_table(StudyRunner& runner, StudyResult& result, StudyTable& figure) 
          {"exact match"},
          {"correct prefix"},
          {"refreshes per 1,000 tokens", 1}},
+        {},
         {}};
+    table.plots.push_back({.name = "answers",
+                           .title = table.title,
+                           .facets = {"kind"},
+                           .series = {"case"},
+                           .parts = {{"share", {"token accuracy", "exact match", "correct prefix"}}}});
     for (const Cell& cell : cells) {
         const RunTotals& totals = cell.totals;
         table.rows.push_back({cell.kind, cell.study_case.name, totals.token_accuracy(), totals.exact_share(),
@@ -138,7 +150,14 @@ void live_table(StudyRunner& runner, StudyResult& result, StudyTable& figure) {
          {"teacher-PPL"},
          {"tokens"},
          {"refreshes per 1,000 tokens", 1}},
+        {},
         {}};
+    table.plots.push_back(
+        {.name = "live",
+         .title = table.title,
+         .facets = {"kind"},
+         .series = {"case"},
+         .parts = {{"share right", {"share right"}}, {"teacher-PPL", {"teacher-PPL"}, true}}});
     for (const Cell& cell : cells) {
         const RunTotals& totals = cell.totals;
         const bool answer = totals.parts.empty();
@@ -176,7 +195,15 @@ void story_table(StudyRunner& runner, StudyResult& result, StudyTable& figure) {
                       {"to no refresh, mean over records", 4, true},
                       {"+- 1.96 SE", 4},
                       {"refreshes per 1,000 tokens", 1}},
+                     {},
                      {}};
+    table.plots.push_back({.name = "stories",
+                           .title = table.title,
+                           .series = {"case"},
+                           .parts = {{"loss less that of no refresh (nats per token)",
+                                      {"to no refresh, mean over records"},
+                                      false,
+                                      0.0}}});
     for (size_t c = 0; c < cases.size(); ++c) {
         std::vector<double> differences;
         for (size_t i = 0; i < totals[c].run_loss.size(); ++i)

@@ -192,19 +192,32 @@ public:
         "correlation",
         "Correlation of the signals over the calibration texts (no refresh)",
         {{"family"}, {"signal"}, {"with entropy", 2, true}, {"with KL", 2, true}, {"tokens"}},
-        {}};
+        {},
+        {{.name = "correlation",
+          .title = "Correlation of the signals over the calibration texts",
+          .facets = {"family"},
+          .series = {"signal"},
+          .parts = {{"correlation", {"with entropy", "with KL"}, false, 0.0}}}}};
 
-    StudyTable figure{"figure",
-                      "",
-                      {{"family"},
-                       {"signal"},
-                       {"every"},
-                       {"source"},
-                       {"threshold"},
-                       {"fires_per_1000"},
-                       {"share_right"},
-                       {"teacher_ppl"}},
-                      {}};
+    StudyTable figure{
+        "figure",
+        "",
+        {{"family"},
+         {"signal"},
+         {"every"},
+         {"source"},
+         {"threshold"},
+         {"fires_per_1000"},
+         {"share_right"},
+         {"teacher_ppl"}},
+        {},
+        {{.name = "thresholds",
+          .title = "Fires per 1,000 tokens over the threshold: what the calibration promises, and live",
+          .kind = TablePlot::Kind::curves,
+          .facets = {"signal", "every"},
+          .series = {"family", "source"},
+          .x = "threshold",
+          .parts = {{"fires per 1,000 tokens", {"fires_per_1000"}, true}}}}};
 
 private:
     /// Records of one family: for the thresholds, and others to try them on.

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
 
 namespace refreshlab {
 
@@ -338,6 +341,20 @@ SweepPlan SweepStore::read_plan() {
     return plan;
 }
 
+bool SweepStore::is_sweep(const std::filesystem::path& path) {
+    // The header of an SQLite file has the id at a fixed place, high byte first.
+    constexpr std::string_view magic("SQLite format 3\0", 16);
+    constexpr size_t place = 68;
+    std::array<char, place + 4> header{};
+    std::ifstream file(path, std::ios::binary);
+    if (!file.read(header.data(), header.size()) || std::string_view(header.data(), magic.size()) != magic)
+        return false;
+    int64_t id = 0;
+    for (size_t i = place; i < header.size(); ++i)
+        id = id * 256 + static_cast<unsigned char>(header[i]);
+    return id == application_id;
+}
+
 std::unordered_set<std::string> SweepStore::finished() {
     return reading([&] {
         std::unordered_set<std::string> ids;
@@ -345,6 +362,20 @@ std::unordered_set<std::string> SweepStore::finished() {
         while (select.step())
             ids.insert(select.text(0));
         return ids;
+    });
+}
+
+std::vector<std::string> SweepStore::row_configs() {
+    return reading([&] {
+        std::vector<std::string> configs(m_plan.rows.size());
+        Statement select(*m_db, "SELECT config FROM results WHERE id = ?");
+        for (const SweepCell& cell : m_plan.cells) {
+            if (!configs[cell.row].empty()) continue;
+            select.bind(0, std::string_view(cell.id));
+            if (select.step()) configs[cell.row] = select.text(0);
+            select.reset();
+        }
+        return configs;
     });
 }
 

@@ -59,6 +59,8 @@ public:
     ///                   another program begins to write into such a file meanwhile, reading throws Error{failure}.
     [[nodiscard]] static std::unique_ptr<SweepStore> open_existing(const std::filesystem::path& path,
                                                                    bool read_only);
+    /// Whether a file says of itself that it is a sweep; false for one that cannot be read.
+    [[nodiscard]] static bool is_sweep(const std::filesystem::path& path);
     SweepStore(const SweepStore&) = delete;
     SweepStore& operator=(const SweepStore&) = delete;
     ~SweepStore();
@@ -81,6 +83,8 @@ public:
     [[nodiscard]] SweepResults results();
     [[nodiscard]] std::vector<SweepResult> all_results();       ///< by id
     [[nodiscard]] std::vector<SweepTimingResult> all_timings(); ///< by id and pair
+    /// By row of the plan: the configuration of one of its finished runs; empty where none is.
+    [[nodiscard]] std::vector<std::string> row_configs();
     /// RunInfo::kernel_set of the results that belong to the plan, each once; "" of those that do not say it (made by
     /// programs that did not note it).
     [[nodiscard]] std::vector<std::string> kernel_sets();

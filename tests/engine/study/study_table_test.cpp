@@ -5,6 +5,7 @@
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
 #include <filesystem>
@@ -48,7 +49,16 @@ TEST_CASE("a study is written as Markdown and as one CSV for each table and figu
     StudyResult result{{sample(), sample()}, {sample()}, {"a note"}};
     result.tables[1].name = "second";
     result.figures[0].name = "figure";
+    const TablePlot plot{.name = "shares", .series = {"case"}, .parts = {{"share", {"share"}}}};
+    result.tables[1].plots = {plot};
+    result.tables.push_back({"empty", "", sample().columns, {}, {plot}});
     write_study(result, folder);
+    // Figures are described beside the tables, but for a table without a row.
+    const PlottedTables plotted = load_plotted_tables(folder);
+    REQUIRE(plotted.plots.size() == 1);
+    CHECK(plotted.plots[0].table == "second");
+    CHECK(plotted.tables.at("second").rows.size() == 3);
+    CHECK_THAT(read_file(folder / "figures.json"), Catch::Matchers::ContainsSubstring("\"shares\""));
     CHECK(read_file(folder / "table.md") == to_markdown(result));
     CHECK(to_markdown(result).ends_with("a note\n"));
     for (const char* file : {"sample.csv", "second.csv", "figure.csv"})

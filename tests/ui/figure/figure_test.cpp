@@ -274,7 +274,7 @@ TEST_CASE("a map of a figure has hard cells of its own colours alone", "[figure]
     std::set<uint32_t> seen(image.rgba.begin(), image.rgba.end());
     for (int i = 0; i < 16; ++i)
         CHECK(seen.contains(scale(static_cast<double>(static_cast<float>(i) / 16)) | alpha_mask));
-    const FigureTable table = figure->table();
+    const DataTable table = figure->table();
     CHECK(table.columns.size() == 6);
     CHECK(table.rows.size() == 12);
     CHECK(table.rows[4][4] == "0");
@@ -368,7 +368,7 @@ TEST_CASE("crowded refreshes are a rug, and live changes are marked", "[figure][
     CHECK(marked.find("<g id=\"rug\">") == std::string::npos);
     CHECK(marked.find("<g id=\"changes\">") != std::string::npos);
     CHECK_THAT(marked, ContainsSubstring("changed by hand"));
-    const FigureTable table = make_figure(request_of(few))->table();
+    const DataTable table = make_figure(request_of(few))->table();
     CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", ""});
     CHECK_THAT(table.rows[59].back(), ContainsSubstring("4"));
 }
@@ -394,7 +394,7 @@ TEST_CASE("all layers of a signal are a strip of a figure", "[figure][SG15]") {
     const auto cells = all_matches(svg, "<image [^>]*width=\"([0-9.]+)\"");
     CHECK(cells.size() >= 2); // the strip and its scale of colours
     CHECK_THAT(svg, ContainsSubstring(">L0<") && ContainsSubstring(">L1<"));
-    const FigureTable table = make_figure(request)->table();
+    const DataTable table = make_figure(request)->table();
     CHECK(table.columns.back() == "attention_entropy_bits_layer1");
     CHECK(table.rows[4][table.columns.size() - 2] == "5");
     CHECK(table.rows[4].back().empty());
@@ -412,7 +412,7 @@ TEST_CASE("two runs are told apart, and their difference is plotted", "[figure][
     CHECK_THAT(svg, ContainsSubstring("difference to the first"));
     CHECK_THAT(svg, ContainsSubstring(">(a)</text>"));
     CHECK_THAT(svg, ContainsSubstring(">(b)</text>"));
-    const FigureTable table = make_figure(request)->table();
+    const DataTable table = make_figure(request)->table();
     REQUIRE(table.columns.size() == 4);
     CHECK(table.columns[3] == "without: entropy_bits_minus_first");
     CHECK(table.rows.at(9)[3] == "0");
@@ -426,16 +426,16 @@ TEST_CASE("text, distribution and spikes show the numbers of the run", "[figure]
     const auto run = run_of(60, [](int64_t t) { return static_cast<float>(t % 4); }, {30});
     const std::string text = file_of(request_of(run, "text"), FigureFormat::svg);
     CHECK(all_matches(text, "(<rect )").size() >= 50); // a box a token, and the page
-    const FigureTable tokens = make_figure(request_of(run, "text"))->table();
+    const DataTable tokens = make_figure(request_of(run, "text"))->table();
     REQUIRE(tokens.rows.size() == 60);
     CHECK(tokens.rows[1][2] == "1");  // token 2 was chosen from the row of step 1
     CHECK(tokens.rows[30][3] == "1"); // the refresh of step 30 came before token 31
     CHECK(tokens.rows[29][3] == "0");
-    const FigureTable values = make_figure(request_of(run, "distribution"))->table();
+    const DataTable values = make_figure(request_of(run, "distribution"))->table();
     CHECK(values.rows.size() == 60);
     CHECK_THAT(file_of(request_of(run, "distribution"), FigureFormat::svg),
                ContainsSubstring("60 values, mean 1.5"));
-    const FigureTable spikes = make_figure(request_of(run, "spikes"))->table();
+    const DataTable spikes = make_figure(request_of(run, "spikes"))->table();
     REQUIRE(spikes.rows.size() == 1);
     CHECK(spikes.rows[0] == std::vector<std::string>{"30", "30", "3", "1", "0", "2"});
 }
@@ -512,6 +512,6 @@ TEST_CASE("a style of one's own replaces what it names, and nothing else is take
 }
 
 TEST_CASE("tables quote what must be quoted", "[figure]") {
-    CHECK(table_csv({{"a", "b,c"}, {{"1", "say \"no\""}, {"", "two\nlines"}}}) ==
+    CHECK(to_csv({{"a", "b,c"}, {{"1", "say \"no\""}, {"", "two\nlines"}}}) ==
           "a,\"b,c\"\r\n1,\"say \"\"no\"\"\"\r\n,\"two\nlines\"\r\n");
 }

@@ -160,8 +160,8 @@ public:
         draw_x_axis(pen, area, "key position");
     }
 
-    FigureTable table() const override {
-        FigureTable table{{"query_step", "key_position", "token", "weight"}, {}};
+    DataTable table() const override {
+        DataTable table{{"query_step", "key_position", "token", "weight"}, {}};
         for (int64_t query = m_window.first_query; query <= m_window.last_query; ++query) {
             const auto row = attention_row(*m_recording, query, m_of, m_head.first, m_head.second);
             for (size_t key = 0; key < row.size(); ++key)
@@ -256,8 +256,8 @@ public:
             pen.muted());
     }
 
-    FigureTable table() const override {
-        FigureTable table{{"layer", "head", "largest_weight", "largest_weight_without_position_0"}, {}};
+    DataTable table() const override {
+        DataTable table{{"layer", "head", "largest_weight", "largest_weight_without_position_0"}, {}};
         for (size_t layer = 0; layer < m_map.shape().layers.size(); ++layer)
             for (size_t head = 0; head < m_map.shape().heads.size(); ++head) {
                 const auto all = m_map.largest_weight(layer, head, false),

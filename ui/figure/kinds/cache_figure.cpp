@@ -103,8 +103,8 @@ public:
         draw_x_axis(pen, area, fmt::format("cache position, after step {}", format_thousands(m_step)));
     }
 
-    FigureTable table() const override {
-        FigureTable table{{"position", "origin", "age_steps", "refresh"}, {}};
+    DataTable table() const override {
+        DataTable table{{"position", "origin", "age_steps", "refresh"}, {}};
         for (int64_t layer = 0; layer < m_layers; ++layer)
             table.columns.push_back(fmt::format("drift_layer{}", layer));
         for (int64_t i = 0; i < m_columns.length(); ++i) {

@@ -124,8 +124,8 @@ public:
         draw_x_axis(pen, area, "step");
     }
 
-    FigureTable table() const override {
-        FigureTable table{{"last_refresh", "step", "loss_above_teacher_nats"}, {}};
+    DataTable table() const override {
+        DataTable table{{"last_refresh", "step", "loss_above_teacher_nats"}, {}};
         for (const int64_t j : m_landscape->rows())
             for (int64_t i = j + 1; i <= m_landscape->num_steps(); ++i)
                 table.rows.push_back({fmt::format("{}", j), fmt::format("{}", i),
@@ -244,8 +244,8 @@ public:
         draw_x_axis(pen, area, "refreshes");
     }
 
-    FigureTable table() const override {
-        FigureTable table{{"curve", "threshold", "refreshes", "loss_nats"}, {}};
+    DataTable table() const override {
+        DataTable table{{"curve", "threshold", "refreshes", "loss_nats"}, {}};
         for (size_t k = 0; k < m_best.size(); ++k)
             table.rows.push_back({"best", "", fmt::format("{}", k), cell_text(m_best[k].loss)});
         for (const Curve& curve : m_curves)

@@ -53,7 +53,7 @@ public:
     SignalsFigure(const FigureRequest& request, bool differences);
     double height(const FigurePen& pen, double width) const override;
     void draw(const FigurePen& pen, const FigureRect& place) const override;
-    FigureTable table() const override;
+    DataTable table() const override;
 
 private:
     [[nodiscard]] Plot plot_of(const SignalPlots& plots, std::string_view name) const;
@@ -561,8 +561,8 @@ std::string SignalsFigure::changes_at(int64_t step) const {
     return all;
 }
 
-FigureTable SignalsFigure::table() const {
-    FigureTable table;
+DataTable SignalsFigure::table() const {
+    DataTable table;
     table.columns.emplace_back("step");
     std::vector<const SignalSeries*> columns;
     for (const Plot& plot : m_plots) {

@@ -81,8 +81,8 @@ public:
         draw_value_x_axis(pen, area, with_unit(m_info.label, m_info.unit));
     }
 
-    FigureTable table() const override {
-        FigureTable table{{std::string(m_info.name)}, {}};
+    DataTable table() const override {
+        DataTable table{{std::string(m_info.name)}, {}};
         for (const double value : m_statistics.sorted)
             table.rows.push_back({cell_text(value)});
         return table;
@@ -162,8 +162,8 @@ public:
         draw_x_axis(pen, area, "step");
     }
 
-    FigureTable table() const override {
-        FigureTable table{{"step", "spliced", "teacher_ms", "splice_ms", "redraw_ms", "step_ms"}, {}};
+    DataTable table() const override {
+        DataTable table{{"step", "spliced", "teacher_ms", "splice_ms", "redraw_ms", "step_ms"}, {}};
         for (const RefreshEvent& event : m_refreshes)
             table.rows.push_back({fmt::format("{}", event.step), fmt::format("{}", event.spliced),
                                   cell_text(event.teacher_ms), cell_text(event.splice_ms),

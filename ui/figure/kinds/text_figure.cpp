@@ -73,8 +73,8 @@ public:
             draw_part(pen, lines, part, colours, {place.x, top + static_cast<double>(part.line) * line(pen)});
     }
 
-    FigureTable table() const override {
-        FigureTable table{{"token", "text", std::string(m_info.name), "refreshed"}, {}};
+    DataTable table() const override {
+        DataTable table{{"token", "text", std::string(m_info.name), "refreshed"}, {}};
         for (size_t i = 0; i < m_tokens.size(); ++i)
             table.rows.push_back({fmt::format("{}", m_range.first + static_cast<int64_t>(i)),
                                   bytes_of(m_tokens[i]), cell_text(m_values[i]), m_flags[i] ? "1" : "0"});

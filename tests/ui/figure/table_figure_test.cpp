@@ -1,0 +1,223 @@
+// Figures of tables: where the values stand on the paper, read back from the SVG.
+#include "engine/base/error.h"
+#include "ui/figure/figure_file.h"
+#include "ui/figure/tables/table_figure.h"
+#include "ui/figure/tables/table_marks.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <functional>
+#include <regex>
+#include <string>
+#include <vector>
+
+using namespace refreshlab;
+using namespace refreshlab::ui;
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::filesystem::path assets = RL_SOURCE_DIR "/assets";
+
+const FigureFonts& fonts() {
+    static const FigureFonts all(assets);
+    return all;
+}
+
+std::string svg_of(const TablePlot& plot, const DataTable& table, FigureFormat format = FigureFormat::svg) {
+    static const FigureStyle style = load_figure_style(assets, "paper");
+    const auto figure = make_table_figure(plot, table, "t.csv");
+    return render_figure(*figure, style, {}, format, figure_origin(plot, "t.csv", "refreshlab figure t"), fonts());
+}
+
+struct Dot {
+    double x, y;
+    std::string fill;
+};
+
+/// Middles of the dots, in the order of the file.
+std::vector<Dot> dots_of(const std::string& svg) {
+    std::vector<Dot> dots;
+    const std::regex polygon("<polygon points=\"([^\"]*)\" fill=\"([^\"]*)\""), pair("([-0-9.]+),([-0-9.]+)");
+    for (std::sregex_iterator it(svg.begin(), svg.end(), polygon), end; it != end; ++it) {
+        const std::string points = (*it)[1];
+        Dot dot{0, 0, (*it)[2]};
+        int corners = 0;
+        for (std::sregex_iterator at(points.begin(), points.end(), pair); at != end; ++at, ++corners) {
+            dot.x += std::stod((*at)[1]);
+            dot.y += std::stod((*at)[2]);
+        }
+        if (corners != 16) continue; // a band
+        dots.push_back({dot.x / 16, dot.y / 16, dot.fill});
+    }
+    return dots;
+}
+
+/// Lines of two points, level ones.
+std::vector<std::pair<Dot, Dot>> level_lines(const std::string& svg, double y) {
+    std::vector<std::pair<Dot, Dot>> lines;
+    const std::regex path("<path d=\"M([-0-9.]+) ([-0-9.]+)L([-0-9.]+) ([-0-9.]+)\" fill=\"none\" stroke=\"([^\"]*)\"");
+    for (std::sregex_iterator it(svg.begin(), svg.end(), path), end; it != end; ++it) {
+        const auto number = [&](int i) { return std::stod((*it)[i]); };
+        if (std::abs(number(2) - y) < 1e-3 && std::abs(number(4) - y) < 1e-3)
+            lines.push_back({{number(1), number(2), (*it)[5]}, {number(3), number(4), (*it)[5]}});
+    }
+    return lines;
+}
+
+DataTable forest() {
+    return {{"kind", "policy", "loss", "low", "high", "kl"},
+            {{"tales", "one", "1", "0.5", "2", "0.1"},
+             {"tales", "two", "3", "", "", "1"},
+             {"tales", "three", "2", "1.5", "2.5", ""},
+             {"notes", "one", "-1", "-2", "0", "10"}}};
+}
+TablePlot forest_plot() {
+    return {.name = "forest",
+            .title = "A forest",
+            .table = "t",
+            .facets = {"kind"},
+            .series = {"policy"},
+            .parts = {{"loss (nats)", {"loss"}, false, 0.0}, {"KL", {"kl"}, true}}};
+}
+
+std::string refused(const std::function<void()>& work) {
+    try {
+        work();
+    } catch (const Error& e) {
+        CHECK(e.kind() == ErrorKind::bad_input);
+        return e.what();
+    }
+    return "nothing was refused";
+}
+
+} // namespace
+
+TEST_CASE("dots of a table stand where their values are, with whiskers from end to end", "[figure][tables]") {
+    const std::string svg = svg_of(forest_plot(), forest());
+    for (const char* words : {">A forest<", ">tales<", ">notes<", ">two<", ">three<", ">loss (nats)<", ">KL<",
+                              ">(a)<", ">(b)<"})
+        CHECK_THAT(svg, ContainsSubstring(words));
+    const auto dots = dots_of(svg);
+    REQUIRE(dots.size() == 7); // four losses and three KLs
+    // The first facet: its losses, then its KLs; then the second.
+    const Dot &one = dots[0], &two = dots[1], &three = dots[2], &kl_one = dots[3], &kl_two = dots[4],
+              &below = dots[5], &kl_below = dots[6];
+    const double unit = two.x - three.x; // one nat
+    CHECK(unit > 5);
+    CHECK(three.x - one.x == Approx(unit).margin(0.02));
+    CHECK(one.x - below.x == Approx(2 * unit).margin(0.02)); // facets share their axis
+    CHECK(kl_two.x - kl_one.x == Approx(kl_below.x - kl_two.x).margin(0.02)); // decades
+    CHECK(one.y < two.y);
+    CHECK(two.y < three.y);
+    CHECK(kl_two.y == Approx(two.y).margin(1e-3));
+    CHECK(three.y < below.y);
+    // Whiskers: of what has an interval.
+    const auto whiskers_at = [&](const Dot& dot) {
+        auto lines = level_lines(svg, dot.y);
+        std::erase_if(lines, [&](const auto& line) { return line.first.fill != dot.fill; });
+        return lines;
+    };
+    REQUIRE(whiskers_at(one).size() == 1);
+    CHECK(whiskers_at(one)[0].first.x == Approx(one.x - unit / 2).margin(0.02));
+    CHECK(whiskers_at(one)[0].second.x == Approx(one.x + unit).margin(0.02));
+    CHECK(whiskers_at(two).empty());
+}
+
+TEST_CASE("several values of a line have a colour each and a legend", "[figure][tables]") {
+    const DataTable table{{"case", "first_share", "second_share"}, {{"a", "0.2", "0.4"}, {"b", "0.6", "0.8"}}};
+    const TablePlot plot{.name = "n",
+                         .table = "t",
+                         .series = {"case"},
+                         .parts = {{"share", {"first_share", "second_share"}}}};
+    const std::string svg = svg_of(plot, table);
+    CHECK_THAT(svg, ContainsSubstring(">first share<"));
+    CHECK_THAT(svg, ContainsSubstring(">second share<"));
+    auto dots = dots_of(svg);
+    REQUIRE(dots.size() == 4);
+    CHECK(dots[0].fill != dots[1].fill);
+    CHECK(dots[0].fill == dots[2].fill);
+    CHECK(dots[1].x - dots[0].x == Approx(dots[2].x - dots[1].x).margin(0.02));
+    CHECK(dots[0].y < dots[1].y); // beside each other on one line, and the next line below
+    CHECK(dots[1].y < dots[2].y);
+}
+
+TEST_CASE("curves of a table go through its values by rising x, whatever the order of the rows",
+          "[figure][tables]") {
+    const DataTable table{{"curve", "n", "loss"},
+                          {{"up", "4", "2"}, {"up", "1", "0"}, {"down", "1", "4"}, {"up", "2", "1"}, {"down", "4", "0"}, {"up", "8", ""}}};
+    TablePlot plot{.name = "n",
+                   .table = "t",
+                   .kind = TablePlot::Kind::curves,
+                   .series = {"curve"},
+                   .x = "n",
+                   .x_title = "refreshes",
+                   .x_log = true,
+                   .parts = {{"loss", {"loss"}}}};
+    const TableMarks marks = table_marks(plot, table, "t.csv");
+    REQUIRE(marks.facets.size() == 1);
+    REQUIRE(marks.facets[0].parts[0].size() == 2);
+    const auto& up = marks.facets[0].parts[0][0].marks;
+    REQUIRE(up.size() == 3);
+    CHECK(up[0].x == 1);
+    CHECK(up[1].value == 1);
+    CHECK(up[2].x == 4);
+    const std::string svg = svg_of(plot, table);
+    const auto dots = dots_of(svg);
+    REQUIRE(dots.size() == 5);
+    CHECK(dots[1].x - dots[0].x == Approx(dots[2].x - dots[1].x).margin(0.02)); // 1, 2, 4 on a logarithmic axis
+    CHECK(dots[0].y - dots[1].y == Approx(dots[1].y - dots[2].y).margin(0.02));
+    for (const char* words : {">refreshes<", ">up<", ">down<", ">4<"})
+        CHECK_THAT(svg, ContainsSubstring(words));
+    plot.kind = TablePlot::Kind::points;
+    CHECK(dots_of(svg_of(plot, table)).size() == 5);
+}
+
+TEST_CASE("many intervals of a curve are a band", "[figure][tables]") {
+    DataTable table{{"x", "k", "k_half_width"}, {}};
+    for (int i = 0; i < 40; ++i)
+        table.rows.push_back({std::to_string(i), std::to_string(i * i), "2"});
+    const TablePlot plot{.name = "n",
+                         .table = "t",
+                         .kind = TablePlot::Kind::curves,
+                         .x = "x",
+                         .parts = {{"k", {"k"}}}};
+    const std::string svg = svg_of(plot, table);
+    CHECK(dots_of(svg).empty());
+    CHECK_THAT(svg, ContainsSubstring("<polygon"));
+    const auto figure = make_table_figure(plot, table, "t.csv");
+    const DataTable numbers = figure->table();
+    CHECK(numbers.columns == std::vector<std::string>{"x", "column", "value", "low", "high"});
+    REQUIRE(numbers.rows.size() == 40);
+    CHECK(numbers.rows[3] == std::vector<std::string>{"3", "k", "9", "7", "11"});
+}
+
+TEST_CASE("a figure of a table is the same bytes each time, in every kind of file", "[figure][tables]") {
+    for (const FigureFormat format : {FigureFormat::svg, FigureFormat::pdf, FigureFormat::png}) {
+        const std::string first = svg_of(forest_plot(), forest(), format);
+        CHECK(first.size() > 1000);
+        CHECK(first == svg_of(forest_plot(), forest(), format));
+    }
+    CHECK_THAT(svg_of(forest_plot(), forest()), ContainsSubstring("refreshlab figure t"));
+}
+
+TEST_CASE("a table without what a figure needs is refused", "[figure][tables][bad-input]") {
+    DataTable table = forest();
+    TablePlot plot = forest_plot();
+    const auto problem = [&] { return refused([&] { static_cast<void>(make_table_figure(plot, table, "t.csv")); }); };
+    table.rows[2][2] = "much";
+    CHECK_THAT(problem(), ContainsSubstring("column loss has 'much' in row 3, which is no number"));
+    table = forest();
+    plot.only = {{"kind", "poems"}};
+    CHECK_THAT(problem(), ContainsSubstring("no values for forest"));
+    plot = forest_plot();
+    plot.parts[0].values = {"los"};
+    CHECK_THAT(problem(), ContainsSubstring("did you mean loss"));
+    table.rows.clear();
+    plot = forest_plot();
+    CHECK_THAT(problem(), ContainsSubstring("no values"));
+}
