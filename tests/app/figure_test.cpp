@@ -86,17 +86,19 @@ TEST_CASE("figures of a study and of a sweep, one or all", "[figure][tables]") {
     CHECK_THAT(svg, ContainsSubstring("--size 174mm"));
     CHECK(read_csv(scratch / "one.csv").rows.size() == 800); // two values at 400 steps
 
-    const nlohmann::json grid{{"name", "grid"},
-                              {"base", {{"device", "cpu"}}},
-                              {"modes", {"overfill"}},
-                              {"policies", {"none", {{"preset", "periodic"}, {"set", {{"periodic.every", {4, 8, 16}}}}}}},
-                              {"max_tokens", 20},
-                              {"prompts", {"Write a chronicle of 2 companies.", "Tell a story about a fox."}},
-                              {"seeds", {0}}};
+    const nlohmann::json grid{
+        {"name", "grid"},
+        {"base", {{"device", "cpu"}}},
+        {"modes", {"overfill"}},
+        {"policies", {"none", {{"preset", "periodic"}, {"set", {{"periodic.every", {4, 8, 16}}}}}}},
+        {"max_tokens", 20},
+        {"prompts", {"Write a chronicle of 2 companies.", "Tell a story about a fox."}},
+        {"seeds", {0}}};
     refreshlab::write_file(scratch / "grid.json", grid.dump());
     REQUIRE(refreshlab_cli({"sweep", scratch / "grid.json", "--out", scratch / "grid.db"}).status == 0);
-    const Outcome all = refreshlab_cli({"figure", "--all", scratch / "grid.db", (scratch / "simulation") + "/",
-                                        "-o", scratch / "all", "--format", "png"});
+    const Outcome all =
+        refreshlab_cli({"figure", "--all", scratch / "grid.db", (scratch / "simulation") + "/", "-o",
+                        scratch / "all", "--format", "png"});
     CAPTURE(all.err);
     CHECK(all.status == 0);
     for (const char* name : {"grid-rows", "grid-cost", "grid-over-periodic.every", "simulation-simulation"}) {

@@ -102,7 +102,8 @@ TEST_CASE("the interval of a value is found behind it", "[tables]") {
 }
 
 TEST_CASE("a description of figures comes back from its JSON", "[tables]") {
-    const nlohmann::json json = plots_to_json({every_field(), {.name = "n", .table = "t", .parts = {{"", {"a"}}}}});
+    const nlohmann::json json =
+        plots_to_json({every_field(), {.name = "n", .table = "t", .parts = {{"", {"a"}}}}});
     const auto back = plots_from_json(json, "figures.json");
     REQUIRE(back.size() == 2);
     CHECK(plots_to_json(back) == json);
@@ -129,9 +130,13 @@ TEST_CASE("a description of figures that is wrong names the key", "[tables][bad-
     CHECK_THAT(with([](auto& f) { f["parts"][1].erase("values"); }), ContainsSubstring("parts[1].values"));
     CHECK_THAT(with([](auto& f) { f["only"]["layer"] = 3; }), ContainsSubstring("no text"));
     CHECK_THAT(with([](auto& f) { f["series"] = "policy"; }), ContainsSubstring("list of names"));
-    CHECK_THAT(refused([&] { static_cast<void>(plots_from_json(plots_to_json({every_field(), every_field()}), "f")); }),
+    CHECK_THAT(refused([&] {
+                   static_cast<void>(plots_from_json(plots_to_json({every_field(), every_field()}), "f"));
+               }),
                ContainsSubstring("earlier figure"));
-    CHECK_THAT(refused([&] { static_cast<void>(plots_from_json({{"figures", 3}}, "f")); }),
+    CHECK_THAT(refused([&] {
+                   static_cast<void>(plots_from_json({{"figures", 3}}, "f"));
+               }),
                ContainsSubstring("must be a list"));
 }
 

@@ -46,21 +46,22 @@ std::set<std::string> names_of(const PlottedTables& tables) {
 } // namespace
 
 TEST_CASE("rows of a sweep that differ in one number make a curve over it", "[study][sweep]") {
-    const json grid{{"name", "grid"},
-                    {"modes", {"overfill"}},
-                    {"policies",
-                     {"none",
-                      {{"preset", "entropy"}, {"set", {{"entropy.threshold", {2, 4, 6}}, {"entropy.every", {1, 8}}}}},
-                      {{"preset", "periodic"}, {"set", {{"periodic.every", {8, 16}}}}}}},
-                    {"prompts", {"a", "b", "c", "d", "e", "f"}},
-                    {"seeds", {1, 2}}};
+    const json grid{
+        {"name", "grid"},
+        {"modes", {"overfill"}},
+        {"policies",
+         {"none",
+          {{"preset", "entropy"}, {"set", {{"entropy.threshold", {2, 4, 6}}, {"entropy.every", {1, 8}}}}},
+          {{"preset", "periodic"}, {"set", {{"periodic.every", {8, 16}}}}}}},
+        {"prompts", {"a", "b", "c", "d", "e", "f"}},
+        {"seeds", {1, 2}}};
     const PlottedTables tables = plots_of(grid);
     const auto names = names_of(tables);
     CHECK(names.contains("rows"));
     CHECK(names.contains("cost"));
     CHECK(names.contains("difference-teacher_ppl"));
     CHECK(names.contains("over-entropy.threshold"));
-    CHECK_FALSE(names.contains("over-entropy.every"));  // two values are no curve
+    CHECK_FALSE(names.contains("over-entropy.every")); // two values are no curve
     CHECK_FALSE(names.contains("over-periodic.every"));
     // Both curves have the three thresholds, each with its row's numbers.
     const DataTable &over = tables.tables.at("parameters"), &rows = tables.tables.at("rows");
@@ -68,9 +69,8 @@ TEST_CASE("rows of a sweep that differ in one number make a curve over it", "[st
     std::multiset<std::string> values;
     for (const auto& row : over.rows) {
         values.insert(row[*over.find("at")]);
-        const auto same = std::ranges::find_if(rows.rows, [&](const auto& other) {
-            return other[*rows.find("row")] == row[*over.find("row")];
-        });
+        const auto same = std::ranges::find_if(
+            rows.rows, [&](const auto& other) { return other[*rows.find("row")] == row[*over.find("row")]; });
         REQUIRE(same != rows.rows.end());
         CHECK((*same)[*rows.find("teacher_ppl")] == row[*over.find("teacher_ppl")]);
         CHECK(row[*over.find("row")].find("> " + row[*over.find("at")]) != std::string::npos);

@@ -31,7 +31,8 @@ const FigureFonts& fonts() {
 std::string svg_of(const TablePlot& plot, const DataTable& table, FigureFormat format = FigureFormat::svg) {
     static const FigureStyle style = load_figure_style(assets, "paper");
     const auto figure = make_table_figure(plot, table, "t.csv");
-    return render_figure(*figure, style, {}, format, figure_origin(plot, "t.csv", "refreshlab figure t"), fonts());
+    return render_figure(*figure, style, {}, format, figure_origin(plot, "t.csv", "refreshlab figure t"),
+                         fonts());
 }
 
 struct Dot {
@@ -60,7 +61,8 @@ std::vector<Dot> dots_of(const std::string& svg) {
 /// Lines of two points, level ones.
 std::vector<std::pair<Dot, Dot>> level_lines(const std::string& svg, double y) {
     std::vector<std::pair<Dot, Dot>> lines;
-    const std::regex path("<path d=\"M([-0-9.]+) ([-0-9.]+)L([-0-9.]+) ([-0-9.]+)\" fill=\"none\" stroke=\"([^\"]*)\"");
+    const std::regex path(
+        "<path d=\"M([-0-9.]+) ([-0-9.]+)L([-0-9.]+) ([-0-9.]+)\" fill=\"none\" stroke=\"([^\"]*)\"");
     for (std::sregex_iterator it(svg.begin(), svg.end(), path), end; it != end; ++it) {
         const auto number = [&](int i) { return std::stod((*it)[i]); };
         if (std::abs(number(2) - y) < 1e-3 && std::abs(number(4) - y) < 1e-3)
@@ -99,8 +101,8 @@ std::string refused(const std::function<void()>& work) {
 
 TEST_CASE("dots of a table stand where their values are, with whiskers from end to end", "[figure][tables]") {
     const std::string svg = svg_of(forest_plot(), forest());
-    for (const char* words : {">A forest<", ">tales<", ">notes<", ">two<", ">three<", ">loss (nats)<", ">KL<",
-                              ">(a)<", ">(b)<"})
+    for (const char* words :
+         {">A forest<", ">tales<", ">notes<", ">two<", ">three<", ">loss (nats)<", ">KL<", ">(a)<", ">(b)<"})
         CHECK_THAT(svg, ContainsSubstring(words));
     const auto dots = dots_of(svg);
     REQUIRE(dots.size() == 7); // four losses and three KLs
@@ -110,7 +112,7 @@ TEST_CASE("dots of a table stand where their values are, with whiskers from end 
     const double unit = two.x - three.x; // one nat
     CHECK(unit > 5);
     CHECK(three.x - one.x == Approx(unit).margin(0.02));
-    CHECK(one.x - below.x == Approx(2 * unit).margin(0.02)); // facets share their axis
+    CHECK(one.x - below.x == Approx(2 * unit).margin(0.02));                  // facets share their axis
     CHECK(kl_two.x - kl_one.x == Approx(kl_below.x - kl_two.x).margin(0.02)); // decades
     CHECK(one.y < two.y);
     CHECK(two.y < three.y);
@@ -129,11 +131,10 @@ TEST_CASE("dots of a table stand where their values are, with whiskers from end 
 }
 
 TEST_CASE("several values of a line have a colour each and a legend", "[figure][tables]") {
-    const DataTable table{{"case", "first_share", "second_share"}, {{"a", "0.2", "0.4"}, {"b", "0.6", "0.8"}}};
-    const TablePlot plot{.name = "n",
-                         .table = "t",
-                         .series = {"case"},
-                         .parts = {{"share", {"first_share", "second_share"}}}};
+    const DataTable table{{"case", "first_share", "second_share"},
+                          {{"a", "0.2", "0.4"}, {"b", "0.6", "0.8"}}};
+    const TablePlot plot{
+        .name = "n", .table = "t", .series = {"case"}, .parts = {{"share", {"first_share", "second_share"}}}};
     const std::string svg = svg_of(plot, table);
     CHECK_THAT(svg, ContainsSubstring(">first share<"));
     CHECK_THAT(svg, ContainsSubstring(">second share<"));
@@ -149,7 +150,12 @@ TEST_CASE("several values of a line have a colour each and a legend", "[figure][
 TEST_CASE("curves of a table go through its values by rising x, whatever the order of the rows",
           "[figure][tables]") {
     const DataTable table{{"curve", "n", "loss"},
-                          {{"up", "4", "2"}, {"up", "1", "0"}, {"down", "1", "4"}, {"up", "2", "1"}, {"down", "4", "0"}, {"up", "8", ""}}};
+                          {{"up", "4", "2"},
+                           {"up", "1", "0"},
+                           {"down", "1", "4"},
+                           {"up", "2", "1"},
+                           {"down", "4", "0"},
+                           {"up", "8", ""}}};
     TablePlot plot{.name = "n",
                    .table = "t",
                    .kind = TablePlot::Kind::curves,
@@ -169,7 +175,8 @@ TEST_CASE("curves of a table go through its values by rising x, whatever the ord
     const std::string svg = svg_of(plot, table);
     const auto dots = dots_of(svg);
     REQUIRE(dots.size() == 5);
-    CHECK(dots[1].x - dots[0].x == Approx(dots[2].x - dots[1].x).margin(0.02)); // 1, 2, 4 on a logarithmic axis
+    CHECK(dots[1].x - dots[0].x ==
+          Approx(dots[2].x - dots[1].x).margin(0.02)); // 1, 2, 4 on a logarithmic axis
     CHECK(dots[0].y - dots[1].y == Approx(dots[1].y - dots[2].y).margin(0.02));
     for (const char* words : {">refreshes<", ">up<", ">down<", ">4<"})
         CHECK_THAT(svg, ContainsSubstring(words));
@@ -181,11 +188,8 @@ TEST_CASE("many intervals of a curve are a band", "[figure][tables]") {
     DataTable table{{"x", "k", "k_half_width"}, {}};
     for (int i = 0; i < 40; ++i)
         table.rows.push_back({std::to_string(i), std::to_string(i * i), "2"});
-    const TablePlot plot{.name = "n",
-                         .table = "t",
-                         .kind = TablePlot::Kind::curves,
-                         .x = "x",
-                         .parts = {{"k", {"k"}}}};
+    const TablePlot plot{
+        .name = "n", .table = "t", .kind = TablePlot::Kind::curves, .x = "x", .parts = {{"k", {"k"}}}};
     const std::string svg = svg_of(plot, table);
     CHECK(dots_of(svg).empty());
     CHECK_THAT(svg, ContainsSubstring("<polygon"));
@@ -208,7 +212,9 @@ TEST_CASE("a figure of a table is the same bytes each time, in every kind of fil
 TEST_CASE("a table without what a figure needs is refused", "[figure][tables][bad-input]") {
     DataTable table = forest();
     TablePlot plot = forest_plot();
-    const auto problem = [&] { return refused([&] { static_cast<void>(make_table_figure(plot, table, "t.csv")); }); };
+    const auto problem = [&] {
+        return refused([&] { static_cast<void>(make_table_figure(plot, table, "t.csv")); });
+    };
     table.rows[2][2] = "much";
     CHECK_THAT(problem(), ContainsSubstring("column loss has 'much' in row 3, which is no number"));
     table = forest();

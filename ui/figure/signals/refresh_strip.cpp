@@ -1,0 +1,91 @@
+#include "ui/figure/signals/refresh_strip.h"
+
+#include "ui/figure/kinds/kinds.h"
+#include "ui/scene/marks/markers.h"
+#include "ui/scene/marks/rug.h"
+#include "ui/theme/run_colours.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace refreshlab::ui {
+
+namespace {
+
+using Align = TextStyle::Align;
+
+constexpr double tick_row = 4; ///< points, with the gap below it
+
+/// Below the letters: a tick of every refresh where they are many, and of every live change.
+void draw_ticks(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
+    double y = marks.y + pen.style.small_pt * 1.5;
+    const Recording& recording = *model.runs.front().recording;
+    if (model.rug) {
+        const FigureGroup group(pen.canvas, "rug");
+        const RefreshMarks seen = model.refreshes_of(0, marks);
+        for (size_t i = 0; i < seen.x_px.size(); ++i)
+            pen.canvas.line(
+                {seen.x_px[i], y}, {seen.x_px[i], y + tick_row - 1},
+                {marker_colour(pen.style.theme, recording.refreshes()[seen.events[i]]), pen.style.line_pt});
+        y += tick_row;
+    }
+    if (model.changes.empty()) return;
+    const FigureGroup group(pen.canvas, "changes");
+    const double per_step = marks.width / static_cast<double>(model.range.count());
+    for (const auto& [step, words] : model.changes) {
+        const double x = marks.x + (static_cast<double>(step - model.range.first) + 0.5) * per_step,
+                     r = tick_row / 2;
+        const FigurePoint triangle[] = {{x - r, y}, {x + r, y}, {x, y + tick_row - 0.5}};
+        pen.canvas.polygon(triangle, pen.style.theme.accent);
+    }
+}
+
+} // namespace
+
+Colour colour_of_run(const FigurePen& pen, const SignalsModel& model, size_t run) {
+    return pen.style.runs[places_of_colours(model.runs, pen.style.runs.size())[run]];
+}
+
+double refresh_strip_height(const FigurePen& pen, const SignalsModel& model) {
+    if (model.runs.size() > 1) return tick_row * static_cast<double>(model.runs.size()) + 2;
+    return pen.style.small_pt * 1.5 + tick_row * ((model.rug ? 1 : 0) + (model.changes.empty() ? 0 : 1));
+}
+
+void draw_refresh_strip(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
+    const FigureGroup group(pen.canvas, "refreshes");
+    for (size_t run = 0; model.runs.size() > 1 && run < model.runs.size(); ++run) {
+        const double y = marks.y + tick_row * static_cast<double>(run);
+        for (const double x : model.refreshes_of(run, marks).x_px)
+            pen.canvas.line({x, y}, {x, y + tick_row - 1},
+                            {colour_of_run(pen, model, run), pen.style.line_pt});
+    }
+    if (model.runs.size() > 1) return;
+    const Recording& recording = *model.runs.front().recording;
+    const RefreshMarks seen = model.refreshes_of(0, marks);
+    for (const MarkerGroup& merged : merge_markers(seen.x_px, pen.style.small_pt, pen.style.small_pt * 4)) {
+        const char letter = group_letter(
+            merged, [&](size_t i) { return marker_letter(recording.refreshes()[seen.events[i]]); });
+        TextStyle text = pen.small(Align::centre);
+        text.bold = true;
+        text.colour = group_colour(pen.style.theme, recording, seen, merged);
+        const std::string words =
+            merged.count() > 1 ? fmt::format("{}{}", merged.count(), letter) : std::string(1, letter);
+        pen.canvas.text({merged.x(), marks.y + pen.style.small_pt * 1.2}, words, text);
+    }
+    draw_ticks(pen, model, marks);
+}
+
+void draw_refresh_lines(const FigurePen& pen, const SignalsModel& model, const FigureRect& plot) {
+    if (model.runs.size() > 1) return;
+    const RefreshMarks seen = model.refreshes_of(0, plot);
+    // A crowd stands in the rug above the plots alone, as on the screen: the curves are what one looks at here.
+    if (crowded(seen, plot.width, pen.style.small_pt)) return;
+    for (const MarkerGroup& merged : merge_markers(seen.x_px, 1.0))
+        pen.canvas.line(
+            {merged.x(), plot.y}, {merged.x(), plot.bottom()},
+            {with_alpha(group_colour(pen.style.theme, *model.runs.front().recording, seen, merged), 0.55F),
+             pen.style.axis_pt});
+}
+
+} // namespace refreshlab::ui

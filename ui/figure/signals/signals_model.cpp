@@ -1,0 +1,234 @@
+#include "ui/figure/signals/signals_model.h"
+
+#include "engine/base/error.h"
+#include "engine/text/utf8.h"
+#include "ui/base/format.h"
+#include "ui/base/value_format.h"
+#include "ui/figure/kinds/kinds.h"
+#include "ui/scene/marks/markers.h"
+#include "ui/scene/marks/rug.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace refreshlab::ui {
+
+SignalsModel::Plot SignalsModel::plot_of(const SignalPlots& wanted, std::string_view name) const {
+    Plot plot;
+    const PlotChoice& choice = wanted.of(name);
+    for (size_t run = 0; run < runs.size(); ++run) {
+        const Recording& recording = *runs[run].recording;
+        const auto id = recording.signal_id(name);
+        if (!id) continue;
+        plot.signal = recording.signals()[*id];
+        Curve curve{.run = run, .series = {}, .band_low = {}, .band_high = {}};
+        SeriesSet set;
+        set.begin_frame(runs[run].recording, steps[run]);
+        plot.pick = plot.signal.layered ? choice.layers : LayerPick{};
+        plot.strip =
+            plot.pick.strip && runs.size() == 1; // curves of several runs can be told apart, strips not
+        plot.pick.strip = false;
+        curve.series = set.series(*id, plot.pick);
+        if (const auto* band = set.band(*id)) {
+            curve.band_low = band->low;
+            curve.band_high = band->high;
+        }
+        if (runs.size() == 1 && !plot.strip) {
+            LiveChanges log;
+            log.update(recording);
+            plot.thresholds = threshold_stair(log, steps[run], name, plot.pick);
+        }
+        plot.curves.push_back(std::move(curve));
+    }
+    plot.scale = choice.scale;
+    plot.title = with_unit(plot.signal.label, plot.signal.unit);
+    return plot;
+}
+
+SignalsModel::SignalsModel(const FigureRequest& request, bool differences)
+    : runs(request.runs) {
+    if (differences && runs.size() < 2)
+        throw Error("drawing a figure", "--panel compare", "needs two runs or more",
+                    "give more traces, or --run");
+    int64_t longest = 0;
+    for (size_t run = 0; run < runs.size(); ++run) {
+        steps.push_back(runs[run].recording->steps());
+        if (steps[run] > steps[static_cast<size_t>(longest)]) longest = static_cast<int64_t>(run);
+    }
+    const Recording& first = *runs[static_cast<size_t>(longest)].recording;
+    range = steps_of(request, first);
+    vocab = first.info().vocab_size;
+    SignalPlots wanted = request.plots;
+    if (!request.right_axis.empty()) {
+        if (!first.signal_id(request.right_axis))
+            throw Error("drawing a figure", "--right",
+                        fmt::format("the run has no signal \"{}\"", visible_text(request.right_axis, 60)));
+        wanted.choose(request.right_axis).shown = true;
+    }
+    for (const std::string& name : shown_signals(wanted)) {
+        Plot plot = plot_of(wanted, name);
+        const bool measured =
+            std::ranges::any_of(plot.curves, [](const Curve& curve) { return curve.series.any_measured(); });
+        if (measured)
+            plots.push_back(std::move(plot));
+        else if (request.all_signals || name == request.right_axis)
+            throw Error("drawing a figure", name == request.right_axis ? "--right" : "--signals",
+                        fmt::format("{} was not measured in this run", name));
+    }
+    // As the window orders them: by the run's table of signals.
+    std::ranges::sort(
+        plots, {}, [&](const Plot& plot) { return first.signal_id(plot.signal.name).value_or(max_signals); });
+    if (plots.empty()) throw Error("drawing a figure", "--signals", "the run has none of these signals");
+    if (!request.right_axis.empty()) {
+        const auto host = std::ranges::find_if(
+            plots, [&](const Plot& plot) { return plot.signal.name != request.right_axis && !plot.strip; });
+        if (host == plots.end())
+            throw Error("drawing a figure", "--right", "there is no plot of another signal to stand beside",
+                        "name one with --signals");
+        put_beside(wanted, request.right_axis, host->signal.name);
+    }
+    if (differences)
+        add_differences();
+    else
+        pair_axes(wanted);
+    if (drawn == 0) drawn = plots.size();
+    if (runs.size() == 1) find_marks();
+}
+
+/// Signals with an axis on the right go to the end, and their hosts know them.
+void SignalsModel::pair_axes(const SignalPlots& wanted) {
+    std::vector<Signal> table;
+    for (const Plot& plot : plots)
+        table.push_back(plot.signal);
+    std::vector<Plot> left, right;
+    for (const PlotPair& pair : plot_pairs(wanted, table)) {
+        Plot& host = left.emplace_back(std::move(plots[pair.left]));
+        if (!pair.right) continue;
+        host.right = right.size(); // counted from the first of the right ones so far
+        right.push_back(std::move(plots[*pair.right]));
+    }
+    drawn = left.size();
+    for (Plot& plot : left)
+        if (plot.right) *plot.right += drawn;
+    plots = std::move(left);
+    std::ranges::move(right, std::back_inserter(plots));
+}
+
+/// What stands above the plots of one run beside the letters.
+void SignalsModel::find_marks() {
+    const Recording& recording = *runs.front().recording;
+    int64_t seen = 0;
+    const auto& refreshes = recording.refreshes();
+    for (size_t i = 0; i < refreshes.size(); ++i)
+        seen += refreshes[i].step >= range.first && refreshes[i].step <= range.last ? 1 : 0;
+    rug = seen >= static_cast<int64_t>(many_refreshes);
+    LiveChanges log;
+    log.update(recording);
+    for (const LiveChanges::Change& change : log.all())
+        if (change.step >= range.first && change.step <= range.last)
+            changes.emplace_back(change.step, change.words);
+}
+
+/// After each plot one of the other runs minus the first, where both have a value.
+void SignalsModel::add_differences() {
+    std::vector<Plot> with_differences;
+    for (Plot& plot : plots) {
+        Plot difference{.signal = plot.signal,
+                        .title = plot.title + ", difference to the first",
+                        .pick = plot.pick,
+                        .scale = AxisScale::linear,
+                        .difference = true,
+                        .curves = {},
+                        .thresholds = {},
+                        .right = {}};
+        for (const Curve& curve : plot.curves) {
+            const Curve& base = plot.curves.front();
+            if (&curve == &base) continue;
+            Curve minus{.run = curve.run, .series = {}, .band_low = {}, .band_high = {}};
+            for (int64_t t = 1; t <= std::min(curve.series.size(), base.series.size()); ++t) {
+                const float a = curve.series.at(t), b = base.series.at(t);
+                minus.series.append(is_absent(a) || is_absent(b) ? absent() : a - b);
+            }
+            difference.curves.push_back(std::move(minus));
+        }
+        with_differences.push_back(std::move(plot));
+        if (!difference.curves.empty()) with_differences.push_back(std::move(difference));
+    }
+    plots = std::move(with_differences);
+}
+
+ValueAxis SignalsModel::axis_of(const Plot& plot, double height) const {
+    SeriesSummary seen;
+    for (const Curve& curve : plot.curves) {
+        seen.add(curve.series.summary(range.first, range.last));
+        for (const auto& band : {&curve.band_low, &curve.band_high})
+            if (*band) seen.add((*band)->summary(range.first, range.last));
+    }
+    std::vector<double> thresholds;
+    for (const ThresholdSpan& span : plot.thresholds)
+        thresholds.push_back(span.value);
+    ValueAxis axis;
+    ValueRange usual = usual_range(plot.signal, vocab);
+    if (plot.difference) usual = {-0.01, 0.01};
+    fit_axis(axis, plot.scale, seen, thresholds, usual);
+    if (!plot.difference) clear_floor(axis, usual, 1.5 / std::max(height, 10.0));
+    return axis;
+}
+
+RefreshMarks SignalsModel::refreshes_of(size_t run, const FigureRect& plot) const {
+    return refreshes_in_sight(*runs[run].recording, steps[run], static_cast<double>(range.first) - 0.5,
+                              static_cast<double>(range.last) + 0.5, plot.x, plot.width);
+}
+
+std::string SignalsModel::changes_at(int64_t step) const {
+    std::string all;
+    for (const auto& [at, words] : changes)
+        if (at == step) all += (all.empty() ? "" : "; ") + words;
+    return all;
+}
+
+DataTable SignalsModel::table() const {
+    DataTable table;
+    table.columns.emplace_back("step");
+    std::vector<const SignalSeries*> columns;
+    for (const Plot& plot : plots) {
+        for (const Curve& curve : plot.curves) {
+            std::string name(plot.signal.name);
+            if (plot.difference) name += "_minus_first";
+            if (runs.size() > 1) name = runs[curve.run].name + ": " + name;
+            table.columns.push_back(name);
+            columns.push_back(&curve.series);
+        }
+    }
+    const bool one = runs.size() == 1;
+    const Recording& first = *runs.front().recording;
+    if (one) table.columns.insert(table.columns.end(), {"refreshed", "reason", "changes"});
+    std::vector<size_t> strips; // ids
+    for (const Plot& plot : plots)
+        if (plot.strip) strips.push_back(*first.signal_id(plot.signal.name));
+    for (const size_t id : strips)
+        for (int64_t layer = 0; layer < first.info().layers; ++layer)
+            table.columns.push_back(fmt::format("{}_layer{}", first.signals()[id].name, layer));
+    for (int64_t t = range.first; t <= range.last; ++t) {
+        std::vector<std::string> row{fmt::format("{}", t)};
+        for (const SignalSeries* series : columns)
+            row.push_back(t <= series->size() ? cell_text(series->at(t)) : std::string());
+        if (one) {
+            const RefreshEvent* event = first.refresh_at(t);
+            row.emplace_back(event ? "1" : "0");
+            row.emplace_back(event ? std::string(1, marker_letter(*event)) : std::string());
+            row.push_back(changes_at(t));
+        }
+        for (const size_t id : strips) {
+            const auto values = first.layer_values(t, id);
+            for (size_t layer = 0; layer < static_cast<size_t>(first.info().layers); ++layer)
+                row.push_back(layer < values.size() ? cell_text(values[layer]) : std::string());
+        }
+        table.rows.push_back(std::move(row));
+    }
+    return table;
+}
+
+} // namespace refreshlab::ui

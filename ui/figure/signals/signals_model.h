@@ -1,0 +1,63 @@
+#pragma once
+
+#include "ui/figure/figure.h"
+#include "ui/scene/axes/time_view.h"
+#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/policy/live_changes.h"
+#include "ui/scene/series/series_set.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// What a figure of signals over steps shows, of one run or of several, without a pen.
+struct SignalsModel {
+    /// One run's curve of one signal.
+    struct Curve {
+        size_t run = 0;
+        SignalSeries series;
+        std::optional<SignalSeries> band_low, band_high;
+    };
+    struct Plot {
+        Signal signal;
+        std::string title; ///< with the unit
+        LayerPick pick;
+        AxisScale scale = AxisScale::linear;
+        bool strip = false;      ///< all layers of the one run as colours, in place of curves
+        bool difference = false; ///< of the runs to the first
+        std::vector<Curve> curves;
+        std::vector<ThresholdSpan> thresholds;
+        std::optional<size_t> right; ///< the plot whose curve has the axis on the right
+    };
+
+    /// \param differences  after each plot one of the other runs minus the first
+    /// Throws Error{bad_input} as make_figure().
+    SignalsModel(const FigureRequest& request, bool differences);
+    /// The y axis of a plot that is so many points high.
+    [[nodiscard]] ValueAxis axis_of(const Plot& plot, double height) const;
+    /// Refreshes of a run within the range, placed along a plot's width.
+    [[nodiscard]] RefreshMarks refreshes_of(size_t run, const FigureRect& plot) const;
+    [[nodiscard]] DataTable table() const;
+
+    std::vector<FigureRun> runs;
+    std::vector<int64_t> steps; ///< of each run, when the figure was made
+    StepRange range;
+    std::vector<Plot> plots; ///< those with an axis on the right are at the end, and not drawn by themselves
+    size_t drawn = 0;        ///< plots that have a place
+    int64_t vocab = 0;
+    bool rug = false; ///< refreshes of the one run stand so close that each has a tick below the letters
+    std::vector<std::pair<int64_t, std::string>> changes; ///< live changes of the one run: step, words
+
+private:
+    [[nodiscard]] Plot plot_of(const SignalPlots& wanted, std::string_view name) const;
+    void pair_axes(const SignalPlots& wanted);
+    void find_marks();
+    void add_differences();
+    [[nodiscard]] std::string changes_at(int64_t step) const;
+};
+
+} // namespace refreshlab::ui
