@@ -125,7 +125,9 @@ void SignalsFigure::draw(const FigurePen& pen, const FigureRect& place) const {
         y += heading_height(pen);
         std::string title = plot.title;
         if (plot.right) title = fmt::format("{} (left), {} (right)", title, m_model.plots[*plot.right].title);
-        pen.heading(i, m_model.drawn, {place.x, y - pen.style.text_pt * 0.45}, title, place.width);
+        // Above the plot itself: the label of its axis' top stands beside it.
+        pen.heading(i, m_model.drawn, {area.rect.x, y - pen.style.text_pt * 0.45}, title,
+                    place.right() - area.rect.x);
         if (i == 0) {
             draw_refresh_strip(pen, m_model, {area.rect.x, y, area.rect.width, marks});
             y += marks;
@@ -248,7 +250,8 @@ void SignalsFigure::draw_curve(const FigurePen& pen, const PlotArea& area, const
     };
     pen.canvas.polyline(placed(path.stair_x, path.stair_y),
                         {with_alpha(colour, 0.5F), pen.style.line_pt * 0.6});
-    const double width = pen.style.line_pt * (m_model.runs.size() > 1 && curve.run > 0 ? 1.8 : 1);
+    const bool below = m_model.runs.size() > 1 && curve.run > 0 && !plot.difference;
+    const double width = pen.style.line_pt * (below ? 1.8 : 1);
     pen.canvas.polyline(placed(path.x, path.y), {colour, width});
     for (size_t i = 0; i < path.marker_x.size(); ++i) {
         const FigurePoint p = area.at(path.marker_x[i], path.marker_y[i]);
