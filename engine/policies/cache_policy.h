@@ -39,9 +39,11 @@ struct PolicyNeeds {
     int64_t prompt_rows = 0;  ///< attention rows of the last so many prompt queries
     bool prompt_sums = false; ///< attention that each key received from all prompt queries
     int64_t prompt_queries =
-        0;              ///< the last so many queries of the prompt, before RoPE where raw_queries is set
-    bool row = false;   ///< each step: the attention row of the new token
-    bool query = false; ///< each step: its queries
+        0; ///< the last so many queries of the prompt, before RoPE where raw_queries is set
+    /// Tokens of the prompt see the newest so many entries, their own included; 0: all of them. Not where another model reads the prompt.
+    int64_t prompt_band = 0;
+    bool row = false;           ///< each step: the attention row of the new token
+    bool query = false;         ///< each step: its queries
     bool raw_queries = false;   ///< queries are those before RoPE
     bool rotated_query = false; ///< each step: its queries after RoPE, whatever raw_queries says
     bool future =
@@ -52,7 +54,7 @@ struct PolicyNeeds {
     bool recomputes = false;
 };
 
-/// The prompt, as one layer read it: full attention, every entry held.
+/// The prompt, as one layer read it: full attention (but for PolicyNeeds::prompt_band), every entry held.
 struct PromptView {
     int64_t layer = 0, length = 0;
     Cube rows;    ///< [prompt_rows, heads, length]: the last row is that of the last token

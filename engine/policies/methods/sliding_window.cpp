@@ -1,4 +1,5 @@
-// Sliding window of size w: at position p only (p - w, p] is read. The prompt is read in full and trimmed after it (our choice).
+// Sliding window of size w: at position p only (p - w, p] is read. The prompt is read in full and trimmed after it (our choice), or
+// under the same band.
 // Source: reference/cache_policies.md, section 4; Beltagy et al. 2020 (Longformer).
 #include "engine/policies/common_parameters.h"
 #include "engine/policies/methods/method_list.h"
@@ -11,9 +12,12 @@ namespace {
 
 class SlidingWindow final : public CacheMethodBase<SlidingWindow> {
 public:
-    SlidingWindow(int64_t size, int64_t kv_heads)
+    SlidingWindow(int64_t size, bool banded_prefill, int64_t kv_heads)
         : m_size(size)
+        , m_band(banded_prefill ? size : 0)
         , m_kv_heads(kv_heads) {}
+
+    [[nodiscard]] PolicyNeeds needs() const override { return {.prompt_band = m_band}; }
 
     void read_prompt(const PromptView& view, CacheEditor& cache) override {
         trim(view.layer, view.length - 1, cache);
@@ -34,7 +38,7 @@ private:
         }
     }
 
-    int64_t m_size, m_kv_heads;
+    int64_t m_size, m_band, m_kv_heads;
 };
 
 } // namespace
@@ -46,10 +50,15 @@ CacheMethod cache_method_list::sliding_window() {
     method.summary = "The newest tokens stay, whatever they are.";
     method.cost = "stores and reads `budget` entries";
     method.source = "Beltagy et al. 2020 (Longformer)";
-    method.parameters = {cache_parameters::live(cache_parameters::budget())};
+    method.parameters = {
+        cache_parameters::live(cache_parameters::budget()),
+        cache_parameters::flag("banded_prefill", "Band over the prompt",
+                               "The tokens of the prompt see no more than the window, as those after it.",
+                               false)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
-        return std::make_unique<SlidingWindow>(values.whole("budget"), context.kv_heads);
+        return std::make_unique<SlidingWindow>(values.whole("budget"), values.flag("banded_prefill"),
+                                               context.kv_heads);
     };
     return method;
 }

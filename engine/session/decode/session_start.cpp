@@ -195,6 +195,11 @@ void DecodeSession::Impl::make_cache_policy() {
     const LlamaModel& reader = config.mode == Mode::student ? *pair->student : *pair->teacher;
     cache_policy = std::make_unique<PolicyRunner>(policy, decoder().config(), reader.config(),
                                                   reader.device(), prompt_length(), config.seed);
+    if (overfill() && cache_policy->needs().prompt_band > 0)
+        throw Error("starting a run", fmt::format("cache policy {}", policy.policy),
+                    "puts a band over the prompt (banded_prefill), which the teacher reads here: its entries "
+                    "are the whole prompt's",
+                    "modes student and teacher have it");
     sources.push_back(std::make_unique<CacheSignals>(*cache_policy));
 }
 

@@ -288,6 +288,16 @@ void PolicyRunner::borrow_missing(int64_t layer, const HeadPositions& chosen) {
     }
 }
 
+void PolicyRunner::attend(int64_t, kernels::AttentionInputs& inputs) {
+    if (m_prompt == nullptr || m_needs.prompt_band == 0) return;
+    m_first.clear();
+    for (size_t row = 0; row < inputs.num_visible.size(); ++row) {
+        const int64_t models = inputs.first_visible.empty() ? 0 : inputs.first_visible[row];
+        m_first.push_back(std::max(models, inputs.num_visible[row] - m_needs.prompt_band));
+    }
+    inputs.first_visible = m_first;
+}
+
 void PolicyRunner::observe(const LayerView& view) {
     if (m_prompt != nullptr) {
         gather(view);

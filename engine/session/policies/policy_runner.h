@@ -76,6 +76,7 @@ public:
     // --- LayerHooks ---
     [[nodiscard]] LayerTaps taps(int64_t layer) const override;
     [[nodiscard]] const HeadPositions* select(const LayerView& view) override;
+    void attend(int64_t layer, kernels::AttentionInputs& inputs) override;
     void observe(const LayerView& view) override;
 
 private:
@@ -90,6 +91,7 @@ private:
     std::unique_ptr<CachePolicy> m_policy;
     PolicyNeeds m_needs;
     std::unique_ptr<Prompt> m_prompt;  ///< null once it is finished
+    std::vector<int64_t> m_first;      ///< of the rows of an attention call: PolicyNeeds::prompt_band
     std::optional<CacheEdits> m_edits; ///< of the cache, once there is one
     KvCache* m_cache = nullptr;
     Backing* m_backing = nullptr; ///< null: what is chosen is held

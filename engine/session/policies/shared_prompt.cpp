@@ -1,5 +1,6 @@
 #include "engine/session/policies/shared_prompt.h"
 
+#include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
 #include "engine/session/policies/policy_runner.h"
@@ -15,6 +16,7 @@ StepOutputs read_shared_prompt(const LlamaModel& model, std::span<const int32_t>
     std::vector<std::vector<LayerHooks*>> passes(1);
     bool sums = false; // of the first pass
     for (PolicyRunner* runner : runners) {
+        RL_ASSERT(runner->needs().prompt_band == 0);
         const bool alone = sums && runner->needs().prompt_sums;
         sums = sums || runner->needs().prompt_sums;
         if (alone) passes.push_back({runner});

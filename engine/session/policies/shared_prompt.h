@@ -15,7 +15,7 @@ class PolicyRunner;
 /// Reads a prompt for several policies: once for all of them, and once more for every further one that wants column sums, of which a
 /// pass has room for one.
 /// \param cache    empty and dense; holds the whole prompt afterwards
-/// \param runners  finish_prompt() is the caller's, on a cache of each
+/// \param runners  finish_prompt() is the caller's, on a cache of each; none has a prompt_band, which would be in everybody's cache (asserted)
 /// \param ask      of the last token's row
 StepOutputs read_shared_prompt(const LlamaModel& model, std::span<const int32_t> tokens, KvCache& cache,
                                std::span<PolicyRunner* const> runners,

@@ -463,6 +463,38 @@ TEST_CASE("a budget may shrink and grow while a run goes on", "[session][cache_p
     }
 }
 
+TEST_CASE("a sliding window with a band over the prompt is a model that has such a window",
+          "[session][cache_policy]") {
+    for (const int64_t w : {1, 5, 16}) {
+        CAPTURE(w);
+        CachePolicyConfig band = small("sliding_window", w);
+        band.values.at("banded_prefill") = 1;
+        const auto run = [&](const TinyShape& shape, bool policy) {
+            RunConfig config = run_of(Mode::teacher);
+            if (policy) config.teacher_cache = band;
+            DecodeSession session(tiny_pair(11, 12, shape, {.layers = 3}), config);
+            finish(session);
+            return session.recording();
+        };
+        const auto ours = run({.layers = 3}, true), native = run({.layers = 3, .window = w}, false);
+        CHECK(ours->token_ids() == native->token_ids());
+        double most = 0;
+        const size_t entropy = *ours->signal_id("entropy_bits");
+        for (int64_t t = 1; t <= ours->steps(); ++t)
+            most = std::max(
+                most, static_cast<double>(std::abs(ours->signal(t, entropy) - native->signal(t, entropy))));
+        CHECK(most < 1e-5);
+        // Without the band the prompt's entries are those of a model that sees everything.
+        if (w > 1) {
+            RunConfig config = run_of(Mode::teacher);
+            config.teacher_cache = small("sliding_window", w);
+            DecodeSession trimmed(tiny_pair(11, 12, {.layers = 3}, {.layers = 3}), config);
+            finish(trimmed);
+            CHECK(std::abs(trimmed.recording()->signal(1, entropy) - native->signal(1, entropy)) > 1e-4F);
+        }
+    }
+}
+
 TEST_CASE("a full step by hand belongs to policies that have one", "[session][cache_policy]") {
     DecodeSession session(pair_of_two(), with(run_of(Mode::student), small("h2o", 12)));
     CHECK_THROWS_AS(session.apply(command::FullStepNow{}), Error);
@@ -524,6 +556,10 @@ TEST_CASE("what a policy cannot do is said in one line before anything is comput
     CHECK_THAT(refusal(uneven, with(run_of(Mode::overfill), small("snapkv", 12))),
                ContainsSubstring("query heads"));
     CHECK(refusal(uneven, with(run_of(Mode::overfill), small("sliding_window", 12))).empty());
+    CachePolicyConfig band = small("sliding_window", 12);
+    band.values.at("banded_prefill") = 1;
+    CHECK_THAT(refusal(pair_of_two(), with(run_of(Mode::overfill), band)),
+               ContainsSubstring("banded_prefill"));
     config = run_of(Mode::teacher);
     config.student_cache = small("h2o", 12);
     DecodeSession idle(pair_of_two(), config);
