@@ -72,13 +72,20 @@ std::optional<command::GiveTokens> given_tokens(const Branch& branch, const Bran
         throw Error("branching", branch.trace,
                     fmt::format("step {} is the last of {} tokens and chooses none", branch.step, max_tokens),
                     "--max-tokens takes a larger number");
+    const Recording& run = *branch.run;
+    const auto end = run.end();
+    const bool no_more = end && end->stop_reason != "max_tokens" && branch.step == run.steps();
+    if (no_more && !run.step(branch.step).fed)
+        throw Error(
+            "branching", branch.trace,
+            fmt::format("step {} is the last, ended by {}, and chooses none", branch.step, end->stop_reason),
+            "branch at an earlier step");
     if (!asked.give.empty()) {
         if (const auto offset = first_invalid_utf8(asked.give))
             throw Error("reading", "--give", fmt::format("not UTF-8 at byte {}", *offset));
         return command::GiveTokens{.ids = {}, .text = asked.give};
     }
-    const int64_t known =
-        branch.step <= branch.run->steps() ? int64_t{branch.run->step(branch.step).top_k} : 0;
+    const int64_t known = branch.step <= run.steps() ? int64_t{run.step(branch.step).top_k} : 0;
     if (asked.candidate < 1 || asked.candidate > known)
         throw Error("reading", "--candidate",
                     known == 0 ? fmt::format("the trace has no candidates of step {}", branch.step)
@@ -86,7 +93,7 @@ std::optional<command::GiveTokens> given_tokens(const Branch& branch, const Bran
                                              branch.step, asked.candidate),
                     "--give takes any text");
     return command::GiveTokens{
-        .ids = {branch.run->step(branch.step).top_ids[static_cast<size_t>(asked.candidate - 1)]}, .text = {}};
+        .ids = {run.step(branch.step).top_ids[static_cast<size_t>(asked.candidate - 1)]}, .text = {}};
 }
 
 } // namespace
