@@ -2,7 +2,9 @@
 #include "app/cli/commands.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/output.h"
+#include "app/cli/run_branch.h"
 #include "app/cli/run_options.h"
+#include "app/cli/trace_runs.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
@@ -22,7 +24,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -90,15 +91,16 @@ void require_writable_folder(const std::string& file, const std::string& option)
 
 struct Options {
     RunOptions run;
-    std::string record, summary, replay, commands, branch, give;
+    BranchOptions branch;
+    std::string record, summary, replay, commands;
 };
 
 int replay_trace(const Options& options) {
     const auto runs = load_trace(options.replay);
-    if (runs.empty()) throw Error("replaying", options.replay, "the trace holds no run");
+    const auto chosen = chosen_run(runs, options.branch.run_id, "replaying", options.replay);
     check_outputs(std::vector<NamedFile>{{"--summary", options.summary}},
                   std::vector<NamedFile>{{"--replay", options.replay}});
-    const Recording& recorded = *runs.back();
+    const Recording& recorded = *chosen;
     RunConfig models = options.run.with_models(recorded.info().config);
     models.kernels =
         KernelSet::automatic; // a recorded set may be another processor's; weights do not depend on it
@@ -135,108 +137,69 @@ RunConfig asked_config(const Options& options) {
     return config;
 }
 
-/// The command file, checked against the run that it will steer.
-std::vector<TimedCommand> asked_commands(const Options& options, const RunConfig& config) {
-    if (options.commands.empty()) return {};
-    auto commands = commands_from_json(read_json_file(options.commands), options.commands);
-    check_commands(commands, config, options.commands);
-    return commands;
-}
-
 /// What a run begins with and is steered by.
 struct Asked {
     RunConfig config;
     std::vector<TimedCommand> commands;
-    std::shared_ptr<const Recording> branched; ///< of --branch: the recorded run
-    int64_t step = 0;                          ///< of --branch
+    std::optional<Branch> branch; ///< of --branch
 };
 
-/// "run.rlt@40": the recorded run, and the first step that goes another way.
-Asked branch_of(const Options& options) {
-    const size_t at = options.branch.rfind('@');
+/// The command file, checked against the run that it will steer.
+std::vector<TimedCommand> asked_commands(const Options& options, const Asked& asked) {
+    if (options.commands.empty()) return {};
+    auto commands = commands_from_json(read_json_file(options.commands), options.commands);
+    RunConfig config = asked.config;
+    if (asked.branch) {
+        config = asked.branch->reached;
+        for (const TimedCommand& change : asked.branch->changes)
+            apply_to(config, change.command);
+        if (!commands.empty() && commands.front().step < asked.branch->step)
+            throw Error("reading", options.commands,
+                        fmt::format("command at step {}: the branch begins at step {}", commands.front().step,
+                                    asked.branch->step));
+    }
+    check_commands(commands, config, options.commands);
+    return commands;
+}
+
+Asked what_is_asked(const Options& options) {
     Asked asked;
-    const char* end = options.branch.data() + options.branch.size();
-    if (at == std::string::npos || at == 0 ||
-        std::from_chars(options.branch.data() + at + 1, end, asked.step).ptr != end)
-        throw Error("reading", "--branch",
-                    fmt::format("'{}' is not TRACE@STEP", visible_text(options.branch, 80)),
-                    "such as run.rlt@40");
-    const std::string trace = options.branch.substr(0, at);
-    const auto runs = load_trace(trace);
-    if (runs.empty()) throw Error("branching", trace, "the trace holds no run");
-    asked.branched = runs.back();
-    const Recording& run = *asked.branched;
-    if (asked.step < 1 || asked.step > run.steps())
-        throw Error("branching", trace,
-                    fmt::format("the run has steps 1 to {}, not {}", run.steps(), asked.step));
-    RunConfig then = run.info().config;
-    for (const TimedCommand& command : commands_of(run)) {
-        if (command.step > asked.step) continue;
-        apply_to(then, command.command);
-        if (!std::holds_alternative<command::RequestAttention>(command.command))
-            asked.commands.push_back(command);
+    if (options.branch.at.empty()) {
+        asked.config = asked_config(options);
+    } else {
+        asked.branch = read_branch(options.branch, options.run);
+        asked.config = asked.branch->rebuild.config;
+        asked.commands = asked.branch->changes;
     }
-    const RunConfig wanted = options.run.config(then);
-    asked.config = options.run.with_models(run.info().config);
-    asked.config.max_tokens = wanted.max_tokens;
-    asked.config.threads = wanted.threads;
-    // What is left when the changes that a run can take are taken: the seed, the prompt, the mode...
-    RunConfig reached = options.run.with_models(then);
-    reached.max_tokens = wanted.max_tokens;
-    reached.threads = wanted.threads;
-    for (const refreshlab::Command& command : commands_between(reached, wanted)) {
-        apply_to(reached, command);
-        asked.commands.push_back({asked.step, command});
-    }
-    if (!(reached == wanted))
-        throw Error("branching", trace,
-                    "prompt, mode, seed, numbers and what is fixed during a run stay those of the trace",
-                    "start a run of its own for others");
-    if (!options.give.empty())
-        asked.commands.push_back({asked.step, command::GiveTokens{.ids = {}, .text = options.give}});
+    for (TimedCommand& command : asked_commands(options, asked))
+        asked.commands.push_back(std::move(command));
+    std::ranges::stable_sort(asked.commands, {}, &TimedCommand::step);
     return asked;
 }
 
 /// A run on its way: each token goes into the trace and then to stdout.
 class LiveRun {
 public:
-    LiveRun(const Options& options, std::vector<TimedCommand> commands)
+    /// \param asked  outlives this
+    LiveRun(const Options& options, const Asked& asked)
         : m_options(options)
-        , m_commands(std::move(commands)) {
-        if (!options.record.empty())
-            m_trace = TraceStore::create(options.record); // fails before anything is loaded
+        , m_asked(asked) {
+        if (options.record.empty()) return;
+        if (asked.branch) { // either fails before anything is loaded
+            m_file.emplace(*asked.branch, options.record);
+        } else {
+            m_own_trace = TraceStore::create(options.record);
+            m_trace = m_own_trace.get();
+        }
     }
 
     /// Loads, decodes, scores. SIGINT, SIGTERM and a closed stdout end the run where it is; it is kept.
-    void decode(const Asked& asked) {
-        const RunConfig& config = asked.config;
-        PreparedRun prepared = prepare_run(config);
-        require_memory(prepared.memory);
-        note_interrupts(); // from here on the run ends in good order and is kept
-        load_models(prepared, config, [&](double fraction, const std::string& what) {
-            m_progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
-            return interrupted() == 0;
-        });
-        if (asked.branched) { // the very ids: a template may print the date
-            auto text = std::make_shared<RunText>(*prepared.text);
-            text->prompt.text = asked.branched->info().rendered_prompt;
-            text->prompt.ids = asked.branched->info().prompt_ids;
-            prepared.text = text;
-        }
-        RunRequest request{.pair = prepared.pair,
-                           .config = config,
-                           .text = prepared.text,
-                           .execution = prepared.execution,
-                           .commands = std::move(m_commands),
-                           .trace = m_trace.get()};
-        request.stepped = [this] { show_step(); };
-        request.refused = [this](int64_t step, const Error& why) {
-            if (m_refused.empty()) m_refused = fmt::format("command at step {}: {}", step, why.what());
-        };
-        m_driver.emplace(std::move(request), [this](double fraction) {
-            m_progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
-            return interrupted() == 0;
-        });
+    void decode() {
+        const PreparedRun prepared = load();
+        if (m_asked.branch)
+            begin_branch(*m_asked.branch, prepared);
+        else
+            begin(prepared);
         if (const std::string& note = recording().info().note; !note.empty()) {
             m_progress.show("");
             say("note: {}\n", note);
@@ -257,9 +220,14 @@ public:
         m_progress.show("");
     }
 
-    /// Summary and what a person must know. Throws Error{failure} for what was lost while the run itself went on.
-    void report() const {
+    /// Summary and what a person must know; a branch gets its place. Throws Error{failure} for what was lost while the run itself
+    /// went on.
+    void report() {
         say("\n{}", summary_table(recording()));
+        if (m_file && m_trace->error().empty()) {
+            m_trace = nullptr;
+            m_file->finish();
+        }
         if (!m_options.summary.empty())
             write_file(m_options.summary, json_text(m_driver->summary(), 2) + "\n");
         if (const size_t left = m_driver->commands_left(); left > 0)
@@ -270,8 +238,8 @@ public:
                         "the run itself went on" + saved_again(), ErrorKind::failure);
         }
         if (!m_refused.empty()) {
-            throw Error("steering the run from", m_options.commands, m_refused, "the run itself went on",
-                        ErrorKind::failure);
+            throw Error("steering the run from", m_options.commands.empty() ? "--branch" : m_options.commands,
+                        m_refused, "the run itself went on", ErrorKind::failure);
         }
         if (m_out->gone()) {
             throw Error("writing the text to standard output", {}, "it is closed or full",
@@ -280,35 +248,97 @@ public:
         }
     }
 
-    /// Whether the run came to the branch by the recorded tokens, and where it left them.
-    void report_branch(const Recording& from, int64_t step) const {
-        const int64_t common = std::min(from.num_tokens(), recording().num_tokens());
+    /// Where the branch left the run that it came from, and what it is called.
+    void report_branch() const {
+        const Recording &from = *m_asked.branch->run, &made = recording();
+        const int64_t common = std::min(from.num_tokens(), made.num_tokens());
         int64_t same = 0;
-        while (same < common && from.token(same + 1) == recording().token(same + 1))
+        while (same < common && from.token(same + 1) == made.token(same + 1))
             ++same;
-        if (same < std::min(step, common))
-            say("note: the run left the trace at token {}, before the branch: other kernels round "
-                "otherwise\n",
-                same + 1);
-        else
-            say("branch at step {}: {}\n", step,
-                same == common ? "the same tokens as in the trace"
-                               : fmt::format("token {} is the first that differs", same + 1));
+        if (m_file)
+            say("recorded in {}: run {}, a branch of {}\n", m_options.record, made.info().id, from.info().id);
+        say("branch at step {}: {}\n", m_asked.branch->step,
+            same < common                ? fmt::format("token {} is the first that differs", same + 1)
+            : common < made.num_tokens() ? fmt::format("the same {} tokens as in the trace, and {} more",
+                                                       same, made.num_tokens() - same)
+                                         : "the same tokens as in the trace");
     }
 
 private:
     [[nodiscard]] const Recording& recording() const { return *m_driver->recording(); }
 
+    [[nodiscard]] PreparedRun load() {
+        RunConfig config = m_asked.config;
+        std::shared_ptr<const RunText> text; // of a branch the very ids: a template may print the date
+        if (m_asked.branch) {
+            const command::Rebuild& then = m_asked.branch->rebuild;
+            text = std::make_shared<const RunText>(RunText{{then.rendered_prompt, then.prompt_ids, 0}, {}});
+            config.kernels = KernelSet::automatic; // a recorded set may be another processor's
+        }
+        PreparedRun prepared = prepare_run(config, {}, device_memory_available, std::move(text));
+        require_memory(prepared.memory);
+        note_interrupts(); // from here on the run ends in good order and is kept
+        load_models(prepared, config, [&](double fraction, const std::string& what) {
+            m_progress.show(fmt::format("{} {:.0f} %", what, 100 * fraction));
+            return interrupted() == 0;
+        });
+        return prepared;
+    }
+
+    void begin(const PreparedRun& prepared) {
+        RunRequest request{.pair = prepared.pair,
+                           .config = m_asked.config,
+                           .text = prepared.text,
+                           .execution = prepared.execution,
+                           .commands = m_asked.commands,
+                           .trace = m_trace};
+        request.stepped = [this] { show_step(); };
+        request.refused = [this](int64_t step, const Error& why) { note_refusal(step, why); };
+        m_driver = std::make_unique<RunDriver>(std::move(request), [this](double fraction) {
+            m_progress.show(fmt::format("prefill {:.0f} %", 100 * fraction));
+            return interrupted() == 0;
+        });
+    }
+
+    void begin_branch(const Branch& branch, const PreparedRun& prepared) {
+        const int64_t steps = branch.rebuild.steps;
+        MadeAgain made = make_again(
+            branch.rebuild, prepared.pair,
+            [&](int64_t step) {
+                m_progress.show(fmt::format("making step {} of {} again", step, steps));
+                return interrupted() == 0;
+            },
+            branch.run.get());
+        m_driver = std::move(made.driver);
+        if (made.difference) {
+            m_progress.show("");
+            say("note: up to step {} the numbers are not those of the trace: {}; the branch has its own\n",
+                steps, *made.difference);
+        }
+        m_driver->steer(
+            m_asked.commands, [this] { show_step(); },
+            [this](int64_t step, const Error& why) { note_refusal(step, why); });
+        if (!m_file) return;
+        m_trace = &m_file->begin();
+        m_driver->record_into(*m_trace);
+    }
+
+    void note_refusal(int64_t step, const Error& why) {
+        if (m_refused.empty()) m_refused = fmt::format("command at step {}: {}", step, why.what());
+    }
+
     /// A trace that was removed or renamed while it was recorded is made again from the run, unless something else has come to
     /// stand in its place. \return what to say of it; empty where the file is there and had another problem
     [[nodiscard]] std::string saved_again() const {
+        if (m_file && m_file->replaces()) return ", and the trace stays as it was";
         std::error_code unknown;
         if (m_trace->moved() &&
             std::filesystem::exists(std::filesystem::symlink_status(m_options.record, unknown)))
             return ", and another file stands there now";
         if (!m_trace->moved()) return {};
         try {
-            save_trace(m_options.record, m_driver->recording());
+            m_file ? m_file->save_again(m_driver->recording())
+                   : static_cast<void>(save_trace(m_options.record, m_driver->recording()));
             return fmt::format(", and all {} steps are in that file now", recording().steps());
         } catch (const Error& e) {
             return std::string(", and could not be saved again: ") + e.what();
@@ -342,11 +372,13 @@ private:
     }
 
     const Options& m_options;
-    std::vector<TimedCommand> m_commands;
-    std::unique_ptr<TraceStore> m_trace;
+    const Asked& m_asked;
+    std::unique_ptr<TraceStore> m_own_trace;
+    std::optional<BranchFile> m_file; ///< of a branch that is recorded
+    TraceStore* m_trace = nullptr;    ///< that the run is recorded in: one of these two's
     Progress m_progress;
     std::optional<TextOut> m_out;
-    std::optional<RunDriver> m_driver;
+    std::unique_ptr<RunDriver> m_driver;
     int64_t m_written = 0; ///< tokens
     std::chrono::steady_clock::time_point m_printed_at;
     std::string m_refused; ///< the first command that could not be carried out; the run went on
@@ -355,31 +387,41 @@ private:
 int run(const Options& options) {
     if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
     if (!options.replay.empty()) return replay_trace(options);
-    if (options.branch.empty() && !options.give.empty())
-        throw Error("reading", "--give", "needs --branch TRACE@STEP", "--given-file gives a whole text");
-    Asked asked = options.branch.empty()
-                      ? Asked{.config = asked_config(options), .commands = {}, .branched = {}}
-                      : branch_of(options);
-    for (TimedCommand& command : asked_commands(options, asked.config))
-        asked.commands.push_back(std::move(command));
-    std::ranges::stable_sort(asked.commands, {}, &TimedCommand::step);
+    const Asked asked = what_is_asked(options);
     std::vector<NamedFile> inputs = options.run.inputs(asked.config);
-    if (asked.branched) inputs.push_back({"--branch", options.branch.substr(0, options.branch.rfind('@'))});
     inputs.push_back({"--commands", options.commands});
     check_outputs(std::vector<NamedFile>{{"--record", options.record}, {"--summary", options.summary}},
                   inputs);
-    LiveRun live(options, std::move(asked.commands));
-    live.decode(asked);
+    if (asked.branch) // --record may name the trace: the branch is put beside its runs
+        check_outputs(std::vector<NamedFile>{{"--summary", options.summary}},
+                      std::vector<NamedFile>{{"--branch", asked.branch->trace}});
+    LiveRun live(options, asked);
+    live.decode();
     live.report();
-    if (asked.branched) live.report_branch(*asked.branched, asked.step);
+    if (asked.branch) live.report_branch();
     return 0;
+}
+
+/// What speaks of a recorded run needs one.
+void refuse_without_trace(const CLI::App& command) {
+    const bool branch = command.get_option("--branch")->count() > 0;
+    for (const char* option : {"--give", "--candidate", "--refresh"}) {
+        const bool given = command.get_option(option)->count() > 0;
+        if (given && !branch)
+            throw Error("reading", option, "needs --branch TRACE@STEP",
+                        "--commands steers a run that starts");
+    }
+    if (command.get_option("--run")->count() > 0 && !branch && command.get_option("--replay")->count() == 0)
+        throw Error("reading", "--run", "needs --branch or --replay");
+    if (command.get_option("--give")->count() > 0 && command.get_option("--give")->as<std::string>().empty())
+        throw Error("reading", "--give", "is empty");
 }
 
 /// What a replay takes from the command line; the rest is in the trace.
 void refuse_beside_replay(const CLI::App& command) {
-    constexpr std::array<std::string_view, 7> used = {"--replay",        "--summary", "--teacher",
-                                                      "--student",       "--device",  "--teacher-device",
-                                                      "--student-device"};
+    constexpr std::array<std::string_view, 8> used = {"--replay",         "--run",           "--summary",
+                                                      "--teacher",        "--student",       "--device",
+                                                      "--teacher-device", "--student-device"};
     for (const CLI::Option* option : command.get_options()) {
         if (option->count() == 0 || std::ranges::find(used, option->get_name()) != used.end()) continue;
         throw Error("replaying", {}, option->get_name() + " has no effect beside --replay",
@@ -404,20 +446,33 @@ Command add_run_command(CLI::App& app) {
             "hand among them (docs/commands.md)")
         ->type_name("FILE");
     command
-        ->add_option("--branch", options->branch,
-                     "Run a trace again up to STEP, then go another way: with --give, other --set, --policy, "
-                     "--commands")
+        ->add_option(
+            "--branch", options->branch.at,
+            "Make a recorded run again up to STEP, and go on another way from there: with --give, "
+            "--candidate, --refresh, --seed, --temperature, --policy, --set, --commands; with none of "
+            "them the run goes on")
         ->type_name("TRACE@STEP");
     command
-        ->add_option("--give", options->give,
+        ->add_option("--run", options->branch.run_id,
+                     "With --branch or --replay: id of one run of the trace (default: the newest)")
+        ->type_name("ID");
+    command
+        ->add_option("--give", options->branch.give,
                      "With --branch: the text that step STEP chooses first; then the run goes on by itself")
         ->type_name("TEXT");
+    command
+        ->add_option("--candidate", options->branch.candidate,
+                     "With --branch: step STEP chooses its K-th likely token, counted from 1")
+        ->type_name("K")
+        ->check(CLI::Range(1, static_cast<int>(max_top_k)));
+    command->add_flag("--refresh", options->branch.refresh, "With --branch: a refresh by hand at step STEP");
     command
         ->add_option("--replay", options->replay,
                      "Run a trace again from its configuration and commands, and compare: bit for bit, or "
                      "within a tolerance where this processor lacks the recorded kernel set")
         ->type_name("TRACE");
     return [options, command] {
+        refuse_without_trace(*command);
         if (!options->replay.empty()) refuse_beside_replay(*command);
         int status = 0;
         try {

@@ -471,7 +471,7 @@ TEST_CASE("branches that cannot be made", "[bad-input]") {
     refused({"run", "--branch", (scratch / "none.rlt") + "@3"}, {"no such file"});
     refused({"run", "--branch", run + "@3", "--prompt", "another"}, {"stay those of the trace"});
     refused({"run", "--branch", run + "@3", "--mode", "student"}, {"stay those of the trace"});
-    refused({"run", "--branch", run + "@3", "--record", run}, {"--record", "--branch"});
+    refused({"run", "--branch", run + "@3", "--summary", run}, {"--summary", "--branch"});
     refused(run_with({"--give", "x"}), {"--branch"});
     CHECK(refreshlab_cli({"run", "--branch", run + "@3", "--seed", "9"}).status == 0);
 }

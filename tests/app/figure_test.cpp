@@ -1,5 +1,6 @@
 // `refreshlab figure` and `refreshlab info`, as somebody who has traces and writes a paper.
 #include "engine/base/json_file.h"
+#include "engine/record/trace/trace_store.h"
 #include "tests/app/program.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,17 @@ void record(const std::string& trace, const std::vector<std::string>& more) {
         "run", "--prompt", "Write a chronicle of 6 companies.", "--max-tokens", "40", "--record", trace};
     arguments.insert(arguments.end(), more.begin(), more.end());
     REQUIRE(refreshlab_cli(arguments).status == 0);
+}
+
+/// Two runs of one prompt in `trace`, under these names and colours.
+void record_labelled(const Scratch& scratch, const std::string& trace, const refreshlab::RunLabel& gate,
+                     const refreshlab::RunLabel& never) {
+    record(scratch / "gate.rlt", {"--policy", "entropy", "--set", "entropy.every=1"});
+    record(scratch / "never.rlt", {"--seed", "5"});
+    const auto first = refreshlab::load_trace(scratch / "gate.rlt").at(0),
+               second = refreshlab::load_trace(scratch / "never.rlt").at(0);
+    REQUIRE(refreshlab::save_traces(
+        trace, std::vector<refreshlab::SavedRun>{{first, {}, 0, gate}, {second, {}, 0, never}}));
 }
 
 } // namespace
@@ -48,7 +61,67 @@ TEST_CASE("a trace says what it holds", "[info]") {
     CHECK_THAT(none.err, ContainsSubstring("no such file"));
 }
 
+TEST_CASE("a trace says what its runs are called", "[info]") {
+    const Scratch scratch("info-names");
+    const std::string trace = scratch / "named.rlt";
+    record_labelled(scratch, trace, {"the gate \xC3\xA9\xE6\x97\xA5", 3}, {"", 5});
+    const auto runs = refreshlab::load_trace(trace);
+    const Outcome text = refreshlab_cli({"info", trace});
+    CHECK(text.status == 0);
+    CHECK_THAT(text.out, ContainsSubstring(", 2 runs\n"));
+    CHECK_THAT(text.out, ContainsSubstring(runs[0]->info().id + "  the gate \xC3\xA9\xE6\x97\xA5  20"));
+    CHECK_THAT(text.out, ContainsSubstring(runs[1]->info().id + "  20")); // it has no name: its date follows
+    const auto about = nlohmann::json::parse(refreshlab_cli({"info", trace, "--json"}).out);
+    CHECK(about["runs"][0]["name"] == "the gate \xC3\xA9\xE6\x97\xA5");
+    CHECK(about["runs"][0]["colour"] == 3);
+    CHECK(about["runs"][1]["name"].is_null());
+    CHECK(about["runs"][1]["colour"] == 5);
+}
+
 #if REFRESHLAB_UI
+TEST_CASE("a figure of several runs has their names and colours", "[figure]") {
+    const Scratch scratch("figure-names");
+    const std::string trace = scratch / "named.rlt", svg = scratch / "fig.svg";
+    const std::vector<std::string> colours{"#110000", "#220000", "#330000", "#440000",
+                                           "#550000", "#660000", "#770000", "#880000"};
+    refreshlab::write_file(scratch / "style.json", nlohmann::json{{"runs", colours}}.dump());
+    const auto figure = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{
+            "figure", trace,    "--panel",   "compare", "-o",
+            svg,      "--size", "174x110mm", "--style", scratch / "style.json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome outcome = refreshlab_cli(arguments);
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        return refreshlab::read_file(svg);
+    };
+    /// Of the runs' colours those that the picture has.
+    const auto used = [&](const std::string& picture) {
+        std::vector<std::string> found;
+        std::ranges::copy_if(colours, std::back_inserter(found), [&](const std::string& colour) {
+            return picture.find(colour) != std::string::npos;
+        });
+        return found;
+    };
+    record_labelled(scratch, trace, {"the gate & more", 3}, {"never", 5});
+    const std::string named = figure({});
+    CHECK_THAT(named, ContainsSubstring("the gate &amp; more</text>") && ContainsSubstring("never</text>"));
+    CHECK(named.find("seed 5</text>") == std::string::npos);
+    CHECK(used(named) == std::vector<std::string>{"#440000", "#660000"});
+    // --name takes the place of the trace's names from the first on.
+    CHECK_THAT(figure({"--name", "mine"}), ContainsSubstring("mine</text>") &&
+                                               ContainsSubstring("never</text>") &&
+                                               !ContainsSubstring("the gate"));
+    // Without labels: by policy and seed, in the first colours.
+    record_labelled(scratch, trace, {}, {});
+    const std::string plain = figure({});
+    CHECK_THAT(plain, ContainsSubstring("entropy, seed 0</text>") && ContainsSubstring("seed 5</text>"));
+    CHECK(used(plain) == std::vector<std::string>{"#110000", "#220000"});
+    // Of two runs of one colour the second takes the next free one.
+    record_labelled(scratch, trace, {"a", 7}, {"b", 7});
+    CHECK(used(figure({})) == std::vector<std::string>{"#110000", "#880000"});
+}
+
 TEST_CASE("figures of a trace, one or all", "[figure]") {
     const Scratch scratch("figure");
     record(scratch / "run.rlt", {"--policy", "periodic", "--set", "periodic.every=10", "--shadow"});

@@ -298,42 +298,62 @@ void Recording::set_end(RunEnd end) {
     m_end_revision.fetch_add(1, std::memory_order_release);
 }
 
+namespace {
+constexpr size_t all = SIZE_MAX;
+constexpr Recording::Inherited all_events{all, all, all, all, all};
+} // namespace
+
 std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id) const {
-    constexpr size_t all = SIZE_MAX;
-    return fork(step, std::move(new_id), Inherited{all, all, all, all, all});
+    return fork(step, std::move(new_id), all_events);
 }
 
 std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id, const Inherited& at_most) const {
-    RL_ASSERT(step >= 0 && step <= steps());
     RunInfo info = m_info;
-    info.parent_id = std::exchange(info.id, std::move(new_id));
+    info.id = std::move(new_id);
+    return fork_as(step, std::move(info), m_tokens, at_most);
+}
+
+std::shared_ptr<Recording> Recording::fork_as(int64_t step, RunInfo info,
+                                              std::shared_ptr<const TokenTable> tokens) const {
+    return fork_as(step, std::move(info), std::move(tokens), all_events);
+}
+
+std::shared_ptr<Recording> Recording::fork_as(int64_t step, RunInfo info,
+                                              std::shared_ptr<const TokenTable> tokens,
+                                              const Inherited& at_most) const {
+    RL_ASSERT(step >= 0 && step <= steps() && info.prompt_ids == m_info.prompt_ids);
+    info.parent_id = m_info.id;
     info.fork_step = step;
-    auto branch = std::make_shared<Recording>(std::move(info), m_tokens);
-    branch->m_table = m_table; // the same, once
+    auto branch = std::make_shared<Recording>(std::move(info), std::move(tokens));
+    fork_into(*branch, step, at_most);
+    return branch;
+}
+
+void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_most) const {
+    branch.m_table = m_table; // the same, once
 
     // Records as they were measured, and the values that were filled in by then: so the branch knows after each boundary what
     // this recording knew there.
-    branch->m_steps.begin_with(m_steps, static_cast<size_t>(step));
-    fork_fills(*branch, step);
-    branch->m_layer_rows.begin_with(
+    branch.m_steps.begin_with(m_steps, static_cast<size_t>(step));
+    fork_fills(branch, step);
+    branch.m_layer_rows.begin_with(
         m_layer_rows, first_beyond(m_layer_rows, [&](const LayerRow& row) { return row.step > step; }));
 
     const auto own_step = [](const auto& event) { return event.step; };
-    auto& inherited = branch->m_inherited;
-    inherited.refreshes = take_up_to(m_refreshes, branch->m_refreshes, step, at_most.refreshes, own_step);
-    inherited.passes = take_up_to(m_passes, branch->m_passes, step, at_most.passes, own_step);
-    inherited.commands = take_up_to(m_commands, branch->m_commands, step, at_most.commands, own_step);
-    inherited.drifts = take_up_to(m_drifts, branch->m_drifts, step, at_most.drifts,
+    auto& inherited = branch.m_inherited;
+    inherited.refreshes = take_up_to(m_refreshes, branch.m_refreshes, step, at_most.refreshes, own_step);
+    inherited.passes = take_up_to(m_passes, branch.m_passes, step, at_most.passes, own_step);
+    inherited.commands = take_up_to(m_commands, branch.m_commands, step, at_most.commands, own_step);
+    inherited.drifts = take_up_to(m_drifts, branch.m_drifts, step, at_most.drifts,
                                   [](const auto& drift) { return drift->step; });
-    fork_cache_entries(*branch, step, at_most.cache_entries);
+    fork_cache_entries(branch, step, at_most.cache_entries);
 
     const std::scoped_lock lock(m_mutex);
     for (const auto& [key, rows] : m_attention) {
         if (rows->step > step) continue;
-        branch->m_attention.emplace(key, rows);
-        branch->m_attention_bytes += bytes_of(*rows);
+        branch.m_attention.emplace(key, rows);
+        branch.m_attention_bytes += bytes_of(*rows);
     }
-    return branch;
 }
 
 void Recording::fork_fills(Recording& branch, int64_t step) const {

@@ -204,12 +204,21 @@ public:
     [[nodiscard]] std::shared_ptr<Recording> fork(int64_t step, std::string new_id) const;
     [[nodiscard]] std::shared_ptr<Recording> fork(int64_t step, std::string new_id,
                                                   const Inherited& at_most) const;
+    /// The same for whoever goes on with a recording that is not its own: a trace's, or one that was made again.
+    /// \param info    of the branch; its parent and fork step are set here, its prompt is this recording's (asserted)
+    /// \param tokens  not null: of the steps to come as well
+    [[nodiscard]] std::shared_ptr<Recording> fork_as(int64_t step, RunInfo info,
+                                                     std::shared_ptr<const TokenTable> tokens) const;
+    [[nodiscard]] std::shared_ptr<Recording> fork_as(int64_t step, RunInfo info,
+                                                     std::shared_ptr<const TokenTable> tokens,
+                                                     const Inherited& at_most) const;
 
 private:
     static constexpr size_t steps_per_fill = 8; ///< 1 KB a chunk
     /// Back-filled values of so many steps, absent() where there is none.
     using FillChunk = std::array<std::array<float, max_signals>, steps_per_fill>;
 
+    void fork_into(Recording& branch, int64_t step, const Inherited& at_most) const;
     [[nodiscard]] FillChunk& writable_fills(size_t number);
     void fork_fills(Recording& branch, int64_t step) const;
     void fork_cache_entries(Recording& branch, int64_t step, size_t at_most) const;

@@ -180,9 +180,10 @@ private:
             if (first_step != fork_step + 1)
                 throw Damage(fmt::format("run {} does not begin at its fork", m_run));
             within(fork_step, 0, found->second->steps(), "fork step");
-            recording = found->second->fork(fork_step, id, inherited(row));
-            check_memory(recording->own_bytes());
             m_tokens = m_run_tokens.at(parent);
+            recording = found->second->fork_as(fork_step, info_of_branch(row, found->second->info(), id),
+                                               m_tokens, inherited(row));
+            check_memory(recording->own_bytes());
         } else {
             const auto tokens = m_vocabularies.find(row.integer(9));
             m_tokens = tokens != m_vocabularies.end() ? tokens->second : std::make_shared<TraceTokens>();
@@ -217,6 +218,21 @@ private:
         m_memory += recording->own_bytes();
         check_memory(0);
         return recording;
+    }
+
+    /// What its parent is, but for what a branch has of its own: more tokens than the run that it left, another device.
+    RunInfo info_of_branch(const Statement& row, RunInfo info, const std::string& id) const {
+        info.id = id;
+        const std::string text = row.text(10);
+        if (text.empty()) return info;
+        RunInfo own = trace::info_from_text(text, m_version, fmt::format("run {} of {}", m_run, m_file));
+        info.config = std::move(own.config);
+        info.device = std::move(own.device);
+        info.threads = own.threads;
+        info.kernel_set = std::move(own.kernel_set);
+        info.started_at = std::move(own.started_at);
+        info.versions = std::move(own.versions);
+        return info;
     }
 
     // What the runs of one file may hold is bounded by what the file has: forks multiply little rows, and a long token may be

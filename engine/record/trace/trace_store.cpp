@@ -172,10 +172,10 @@ struct TraceStore::Impl {
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
 
-    void attach(std::shared_ptr<const Recording> recording) {
+    void attach(std::shared_ptr<const Recording> recording, RunLabel label) {
         {
             const std::scoped_lock lock(m_mutex);
-            m_attached.push_back(std::move(recording));
+            m_attached.push_back({std::move(recording), {}, 0, std::move(label)});
             m_steps_written = -1;
             ++m_wanted;
         }
@@ -237,7 +237,7 @@ private:
     }
 
     /// One round. \return what went wrong, or ""; after an error nothing is written any more
-    std::string write(const std::vector<std::shared_ptr<const Recording>>& attached) {
+    std::string write(const std::vector<SavedRun>& attached) {
         try {
             if (!attached.empty() && !m_writer) {
                 if (!m_db) {
@@ -256,8 +256,8 @@ private:
                              "save the run again")
                     .what();
             }
-            for (const auto& recording : attached)
-                m_writer->add_run(recording);
+            for (const SavedRun& run : attached)
+                m_writer->add_run(run.recording, run.parent_id, run.fork_step, run.label);
             if (m_writer) m_writer->write_new();
             return {};
         } catch (const sqlite::SqlError& e) {
@@ -313,7 +313,7 @@ private:
 
     mutable std::mutex m_mutex;
     std::condition_variable m_changed; ///< work for the writer, or work done for flush()
-    std::vector<std::shared_ptr<const Recording>> m_attached;
+    std::vector<SavedRun> m_attached;
     uint64_t m_wanted = 0, m_written = 0;
     int64_t m_steps_written = -1; ///< of the run attached last
     bool m_stop = false;
@@ -337,8 +337,8 @@ TraceStore::TraceStore(std::unique_ptr<Impl> impl)
     : m_impl(std::move(impl)) {}
 TraceStore::~TraceStore() = default;
 
-void TraceStore::attach(std::shared_ptr<const Recording> recording) {
-    m_impl->attach(std::move(recording));
+void TraceStore::attach(std::shared_ptr<const Recording> recording, RunLabel label) {
+    m_impl->attach(std::move(recording), std::move(label));
 }
 void TraceStore::notify() {
     m_impl->notify();
@@ -358,6 +358,15 @@ std::string TraceStore::error() const {
 
 namespace {
 
+/// Waits until the bytes of a file are on the disk. Throws std::system_error.
+void to_disk(const std::filesystem::path& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) throw std::system_error(errno, std::generic_category());
+    const int failed = fsync(file) != 0 ? errno : 0;
+    close(file);
+    if (failed != 0) throw std::system_error(failed, std::generic_category());
+}
+
 /// The whole recordings into a new file, on the disk when it returns.
 void write_once(const std::filesystem::path& path, std::span<const SavedRun> runs,
                 const std::atomic<bool>* cancelled) {
@@ -369,12 +378,7 @@ void write_once(const std::filesystem::path& path, std::span<const SavedRun> run
             writer.add_run(run.recording, run.parent_id, run.fork_step, run.label);
         writer.write_new();
     }
-    // SQLite was told not to wait for the disk: once, here, is enough, before the file gets its name.
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) throw std::system_error(errno, std::generic_category());
-    const int failed = fsync(file) != 0 ? errno : 0;
-    close(file);
-    if (failed != 0) throw std::system_error(failed, std::generic_category());
+    to_disk(path); // SQLite was told not to wait for it: once is enough, before the file gets its name
 }
 
 } // namespace
@@ -412,6 +416,31 @@ bool save_traces(const std::filesystem::path& path, std::span<const SavedRun> ru
         throw to_error(path, e);
     } catch (const std::system_error& e) { // filesystem_error is one
         clean();
+        throw Error("saving trace", path.string(), e.code().message(), {}, ErrorKind::failure);
+    }
+}
+
+void replace_trace(const std::filesystem::path& path, const std::filesystem::path& by) {
+    const trace::FileSizeSignalBlock block;
+    try {
+        if (load_trace(by).empty()) throw Error("reading trace", by.string(), "it holds no run");
+    } catch (const Error& e) {
+        throw Error("saving trace", path.string(), e.what(), "it stays as it was", ErrorKind::failure);
+    }
+    try {
+        const CreationLock lock(path);
+        check_target(path, true);
+        std::error_code missing;
+        if (std::filesystem::exists(by.string() + "-wal", missing))
+            throw Error(doing, by.string(), "another program is using this trace", "close it");
+        if (const auto old = std::filesystem::status(path, missing); std::filesystem::exists(old))
+            std::filesystem::permissions(by, old.permissions());
+        to_disk(by);
+        remove_companions(path);
+        std::filesystem::rename(by, path);
+    } catch (const sqlite::SqlError& e) {
+        throw to_error(path, e);
+    } catch (const std::system_error& e) { // filesystem_error is one
         throw Error("saving trace", path.string(), e.code().message(), {}, ErrorKind::failure);
     }
 }

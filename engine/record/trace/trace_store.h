@@ -34,7 +34,8 @@ public:
     ~TraceStore(); ///< flushes and joins
 
     /// Adds a run (a rewind makes another one, with the same root). Written from now on whenever notify() is called.
-    void attach(std::shared_ptr<const Recording> recording);
+    /// \param label  what a person knows it by
+    void attach(std::shared_ptr<const Recording> recording, RunLabel label = {});
     void notify(); ///< something was appended; never blocks
     void flush();  ///< returns when everything appended so far is in the file (or error() is set)
     /// Waits, at most for this time, until what notify() was last called for is in the file (or error() is set).
@@ -81,5 +82,11 @@ struct SavedRun {
 /// \param runs  parents before their branches, ids differ                                     (asserted)
 bool save_traces(const std::filesystem::path& path, std::span<const SavedRun> runs,
                  const std::atomic<bool>* cancelled = nullptr);
+
+/// Gives a whole trace that nobody has open the name of another, or of nothing. What stood there is replaced at once, and stays as
+/// it was on any failure; so does the new one.
+/// Throws Error{bad_input}: the target is something else, in use, not writable; Error{failure}: the new one cannot be read as a
+/// trace, or the machine is at fault.
+void replace_trace(const std::filesystem::path& path, const std::filesystem::path& by);
 
 } // namespace refreshlab

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 namespace refreshlab::trace {
@@ -27,6 +28,47 @@ std::string insert_sql(const char* name) {
         values += values.empty() ? "?" : ", ?";
     }
     return fmt::format("INSERT OR REPLACE INTO {} ({}) VALUES ({})", name, columns, values);
+}
+
+/// How many events of a log are of steps up to this one.
+template <class Log>
+size_t up_to(const Log& log, int64_t step) {
+    size_t count = 0;
+    for (size_t i = 0, n = log.size(); i < n; ++i)
+        count += log[i].step <= step ? 1 : 0;
+    return count;
+}
+
+/// Whether the steps of a branch up to its fork are those of its parent, so that the parent's rows can stand for them. A branch of a
+/// run that was made again is no fork of this very recording: other kernels may have rounded otherwise.
+bool has_steps_of(const Recording& parent, const Recording& branch) {
+    const int64_t fork_step = branch.info().fork_step;
+    const auto& inherited = branch.inherited();
+    const bool events = inherited.refreshes <= up_to(parent.refreshes(), fork_step) &&
+                        inherited.passes <= up_to(parent.passes(), fork_step) &&
+                        inherited.commands <= up_to(parent.commands(), fork_step) &&
+                        inherited.cache_entries <= up_to(parent.cache_entries(), fork_step) &&
+                        parent.info().has_cache_events == branch.info().has_cache_events;
+    if (!events || parent.steps() < fork_step || parent.signals().size() != branch.signals().size())
+        return false;
+    for (int64_t t = 1; t <= fork_step; ++t) {
+        const auto a = parent.measured(t), b = branch.measured(t);
+        const auto same_bits = [](float x, float y) {
+            return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y) ||
+                   (std::isnan(x) && std::isnan(y) && is_absent(x) == is_absent(y));
+        };
+        if (parent.step(t).next_token_id != branch.step(t).next_token_id ||
+            !std::ranges::equal(a, b, same_bits))
+            return false;
+    }
+    return true;
+}
+
+/// The same rows, whether or not they are one object: a trace that was read and a run that was made again have each their own.
+bool same_rows(const std::shared_ptr<const AttentionRows>& a, const std::shared_ptr<const AttentionRows>& b) {
+    if (a == b) return true;
+    return a && b && a->step == b->step && a->heads == b->heads && a->layers == b->layers &&
+           a->weights == b->weights;
 }
 
 } // namespace
@@ -82,45 +124,59 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std:
     run.label = std::move(label);
     run.number = m_next_number++;
     m_newest_steps = -1;
-    const auto table = recording->token_table();
+    const RunInfo& info = recording->info();
+    run.parent_id = parent_id.empty() ? info.parent_id : parent_id;
+    run.fork_step = parent_id.empty() ? info.fork_step : fork_step;
+    const auto parent = std::ranges::find_if(
+        m_runs, [&](const Run& other) { return other.recording->info().id == run.parent_id; });
+    if (parent != m_runs.end()) run.parent = parent->recording;
+    const bool shares = run.fork_step > 0 && run.fork_step == info.fork_step &&
+                        m_vocabulary_of.contains(run.parent_id) &&
+                        (!run.parent || has_steps_of(*run.parent, *recording));
+    // One vocabulary for a run and the branches that share its steps: a reader takes the ids of both from it.
+    run.vocabulary = shares ? m_vocabulary_of.at(run.parent_id) : number_of(recording->token_table());
+    if (shares)
+        leave_to_parent(run, *recording);
+    else
+        run.parent.reset();
+    m_vocabulary_of.emplace(info.id, run.vocabulary);
+    run.recording = std::move(recording);
+    m_runs.push_back(std::move(run));
+}
+
+int64_t TraceWriter::number_of(const std::shared_ptr<const TokenTable>& table) {
     const auto known = std::ranges::find(m_vocabularies, table);
-    run.vocabulary = known - m_vocabularies.begin();
+    const int64_t number = known - m_vocabularies.begin();
     if (known == m_vocabularies.end()) {
         m_vocabularies.push_back(table);
         m_known_tokens.emplace_back();
     }
-    const RunInfo& info = recording->info();
-    run.parent_id = parent_id.empty() ? info.parent_id : parent_id;
-    run.fork_step = parent_id.empty() ? info.fork_step : fork_step;
-    if (run.fork_step > 0 && run.fork_step == info.fork_step && m_ids.contains(run.parent_id)) {
-        const auto parent = std::ranges::find_if(
-            m_runs, [&](const Run& other) { return other.recording->info().id == run.parent_id; });
-        if (parent != m_runs.end()) run.parent = parent->recording;
-        const auto& inherited = recording->inherited();
-        run.first_step = info.fork_step + 1;
-        run.steps = info.fork_step;
-        // Values known after the fork step came with the parent's steps; the branch's own come after them.
-        const auto& filled = recording->filled_values();
-        while (run.filled < filled.size() && filled[run.filled].known <= info.fork_step)
-            ++run.filled;
-        run.refreshes = inherited.refreshes;
-        run.passes = inherited.passes;
-        run.commands = inherited.commands;
-        run.drifts = inherited.drifts;
-        while (run.layer_rows < recording->layer_rows().size() &&
-               recording->layer_rows()[run.layer_rows].step <= info.fork_step)
-            ++run.layer_rows;
-        run.cache_entries = inherited.cache_entries;
-        for (size_t i = 0; i < run.cache_entries; ++i) { // the branch may go on with a row of its parent's
-            const CacheEntry& entry = recording->cache_entries()[i];
-            if (entry.change == CacheChange::appended)
-                run.open_rows[entry.teacher ? 1 : 0] = {
-                    i, std::min(entry.steps(), info.fork_step - entry.step + 1)};
-        }
+    return number;
+}
+
+/// What a branch has in common with its parent is not written again.
+void TraceWriter::leave_to_parent(Run& run, const Recording& recording) {
+    const int64_t fork_step = recording.info().fork_step;
+    const auto& inherited = recording.inherited();
+    run.first_step = fork_step + 1;
+    run.steps = fork_step;
+    // Values known after the fork step came with the parent's steps; the branch's own come after them.
+    const auto& filled = recording.filled_values();
+    while (run.filled < filled.size() && filled[run.filled].known <= fork_step)
+        ++run.filled;
+    run.refreshes = inherited.refreshes;
+    run.passes = inherited.passes;
+    run.commands = inherited.commands;
+    run.drifts = inherited.drifts;
+    while (run.layer_rows < recording.layer_rows().size() &&
+           recording.layer_rows()[run.layer_rows].step <= fork_step)
+        ++run.layer_rows;
+    run.cache_entries = inherited.cache_entries;
+    for (size_t i = 0; i < run.cache_entries; ++i) { // the branch may go on with a row of its parent's
+        const CacheEntry& entry = recording.cache_entries()[i];
+        if (entry.change == CacheChange::appended)
+            run.open_rows[entry.teacher ? 1 : 0] = {i, std::min(entry.steps(), fork_step - entry.step + 1)};
     }
-    m_ids.insert(info.id);
-    run.recording = std::move(recording);
-    m_runs.push_back(std::move(run));
 }
 
 void TraceWriter::check_cancelled() const {
@@ -206,7 +262,8 @@ void TraceWriter::write_header(Run& run) {
     } else if (run.parent) { // what the parent has dropped, replaced or gained since the fork
         const int64_t end = r.prompt_length() + run.fork_step;
         for (const auto& rows : r.attention_rows()) {
-            if (rows->position < end && run.parent->attention(rows->position, rows->teacher) != rows)
+            if (rows->position < end &&
+                !same_rows(run.parent->attention(rows->position, rows->teacher), rows))
                 write_attention(run, rows->position, rows->teacher);
         }
         for (const auto& rows : run.parent->attention_rows()) {
@@ -440,7 +497,7 @@ void TraceWriter::write_end(Run& run, uint64_t revision) {
 
 void TraceWriter::write_token(const Run& run, int32_t id) {
     if (id < 0 || !m_known_tokens[static_cast<size_t>(run.vocabulary)].insert(id).second) return;
-    const TokenTable& table = *m_vocabularies[static_cast<size_t>(run.vocabulary)];
+    const TokenTable& table = run.recording->tokens(); // of a branch it may know more than its parent's
     const std::string_view text = table.token_bytes(id);
     auto& s = m_insert_token;
     s.bind(0, run.vocabulary);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -37,7 +38,8 @@ public:
     ///                   the writer must not be used any more. May be null; must outlive the writer.
     explicit TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled = nullptr);
 
-    /// A branch of a run of this file stores its own steps only; any other recording stores all of its steps.
+    /// A branch of a run of this file stores its own steps only, where the steps before its fork are that run's bit by bit; any other
+    /// recording stores all of its steps.
     /// \param parent_id  in place of the recording's own; empty: as the recording says. It shares steps with that run where `fork_step`
     ///                   is the recording's own
     /// \param label      what a person knows the run by
@@ -78,6 +80,8 @@ private:
         size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0, attention = 0;
     };
 
+    [[nodiscard]] int64_t number_of(const std::shared_ptr<const TokenTable>& table);
+    static void leave_to_parent(Run& run, const Recording& recording);
     [[nodiscard]] static bool rows_have_grown(const Run& run);
     [[nodiscard]] bool has_news(const Run& run) const;
     void write(Run& run);
@@ -97,7 +101,7 @@ private:
     sqlite::Database& m_db;
     const std::atomic<bool>* m_cancelled; ///< written by whoever asked for the file
     std::vector<Run> m_runs;
-    std::unordered_set<std::string> m_ids;                         ///< of all runs of the file
+    std::unordered_map<std::string, int64_t> m_vocabulary_of;      ///< by the ids of all runs of the file
     std::vector<std::shared_ptr<const TokenTable>> m_vocabularies; ///< index = vocabulary number
     std::vector<std::unordered_set<int32_t>> m_known_tokens;       ///< of each vocabulary
     int64_t m_next_number = 1;

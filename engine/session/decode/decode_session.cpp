@@ -123,9 +123,9 @@ void DecodeSession::stop() {
     if (!m_impl->finished) m_impl->finish("cancelled");
 }
 
-void DecodeSession::rewind(int64_t step) {
+void DecodeSession::rewind(int64_t step, const Recording* as) {
     const kernels::ExecutionScope scope(*m_impl->execution);
-    m_impl->rewind(step);
+    m_impl->rewind(step, as);
 }
 
 void DecodeSession::capture_attention(int64_t position, bool teacher) {

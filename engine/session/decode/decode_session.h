@@ -56,7 +56,9 @@ public:
 
     /// Back to the state after step k (0 = just prefilled): caches bit for bit, a forked recording with its own id.
     /// Settings stay as they are now: what differs from the recorded ones is logged as commands at step k.
-    void rewind(int64_t step);
+    /// \param as  null, or a recording of these very steps (asserted for their tokens), such as the trace that was made again: the
+    ///            branch is then forked from it, with its times
+    void rewind(int64_t step, const Recording* as = nullptr);
 
     /// Attention of the query at `position` over the columns as they are now, for the panel; stored in the recording.
     void capture_attention(int64_t position, bool teacher);

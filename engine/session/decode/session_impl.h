@@ -106,8 +106,9 @@ struct DecodeSession::Impl {
         int64_t first_unread = 0,
                 spliced_from = 0; ///< positions; rows of [first_unread, spliced_from) read before_splice
     };
-    void rewind(int64_t step);
-    [[nodiscard]] Branch prepare_branch(int64_t step, const Watermarks& then) const;
+    void rewind(int64_t step, const Recording* as);
+    [[nodiscard]] Branch prepare_branch(int64_t step, const Watermarks& then, const Recording* as) const;
+    [[nodiscard]] std::shared_ptr<Recording> fork_of(int64_t step, const Recording* as) const;
     void remake_ring_rows(const Branch& branch);
     void log_reached_settings();
     void capture_attention(int64_t position, bool of_teacher);

@@ -1,3 +1,4 @@
+#include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/control/command.h"
 #include "engine/model/forward/captures.h"
@@ -12,12 +13,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <utility>
 
 namespace refreshlab {
 
-void DecodeSession::Impl::rewind(int64_t step) {
+void DecodeSession::Impl::rewind(int64_t step, const Recording* as) {
     const c10::InferenceMode guard;
     const int64_t newest = finished && t > 0 && !recording->step(t).fed ? t - 1 : t;
     if (step < 0 || step > newest) {
@@ -25,7 +27,7 @@ void DecodeSession::Impl::rewind(int64_t step) {
                     fmt::format("the run has steps 0 to {}", newest));
     }
     const Watermarks then = history[static_cast<size_t>(step)];
-    Branch branch = prepare_branch(step, then);
+    Branch branch = prepare_branch(step, then, as);
 
     const int64_t length = prompt_length() + step;
     if (student_cache) student_cache->rewind(step, length);
@@ -50,6 +52,10 @@ void DecodeSession::Impl::rewind(int64_t step) {
     refresh_requested = false;
     history.resize(static_cast<size_t>(step) + 1);
     active_ms = then.active_ms;
+    if (as != nullptr) {
+        const double known = step > 0 ? as->step(step).arrival_ms : as->info().ttft_ms;
+        if (std::isfinite(known)) active_ms = known;
+    }
 
     if (scorer) { // its verdicts on these tokens are in the recording already
         scorer = std::move(branch.scorer);
@@ -62,14 +68,15 @@ void DecodeSession::Impl::rewind(int64_t step) {
 }
 
 /// The copies that a rewind makes. Nothing of the run has changed when one of them finds no memory.
-DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, const Watermarks& then) const {
+DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, const Watermarks& then,
+                                                                const Recording* as) const {
     const auto no_memory = [step](const std::string& why) {
         return Error("rewinding to step", std::to_string(step), why, "the run stands as it was",
                      ErrorKind::failure);
     };
     try {
         Branch branch;
-        branch.recording = recording->fork(step, new_run_id());
+        branch.recording = fork_of(step, as);
         if (scorer) branch.scorer = TaskScorer::create(config.task, config.prompt);
         if (!ring || cache_policy) return branch;
         branch.first_unread = std::max(then.teacher_length, prompt_length());
@@ -86,6 +93,23 @@ DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, co
     } catch (const c10::Error& e) {
         throw no_memory(std::string("the branch cannot be made: ") + e.what_without_backtrace());
     }
+}
+
+/// The steps are those of `as`, the way on is this session's.
+std::shared_ptr<Recording> DecodeSession::Impl::fork_of(int64_t step, const Recording* as) const {
+    if (as == nullptr) return recording->fork(step, new_run_id());
+    for (int64_t y = 1; y <= step + 1; ++y)
+        RL_ASSERT(as->token(y) == recording->token(y));
+    const RunInfo& own = recording->info();
+    RunInfo info = as->info();
+    info.id = new_run_id();
+    info.config = own.config;
+    info.device = own.device;
+    info.threads = own.threads;
+    info.kernel_set = own.kernel_set;
+    info.started_at = own.started_at;
+    info.versions = own.versions;
+    return as->fork_as(step, std::move(info), recording->token_table());
 }
 
 /// Student rows that the next teacher pass will want. Those that fell out are made again: columns of delta were not

@@ -1,6 +1,6 @@
 #include "engine/session/driver/replay.h"
 
-#include "engine/session/driver/run_driver.h"
+#include "engine/base/error.h"
 #include "engine/session/pair/run_text.h"
 #include "kernels/execution/cores.h"
 
@@ -42,6 +42,66 @@ std::shared_ptr<Recording> replay(const Recording& recorded, std::shared_ptr<con
     driver.apply_due(); // what was logged after the last step
     if (end && end->stop_reason == "cancelled") driver.stop();
     return driver.recording();
+}
+
+namespace {
+
+/// The steps of a recording up to one of them, without attention: what is kept of it depends on what came later.
+std::shared_ptr<Recording> steps_of(const Recording& recording, int64_t steps) {
+    auto part = recording.fork(steps, "part");
+    for (const auto& rows : part->attention_rows())
+        part->drop_attention(rows->position, rows->teacher);
+    return part;
+}
+
+std::optional<std::string> difference_up_to(const Recording& recorded, const Recording& made, int64_t steps) {
+    const RunInfo &then = recorded.info(), &now = made.info();
+    if (then.has_cache_events != now.has_cache_events) return "its program recorded no changes of caches";
+    if (recorded.signals().size() != made.signals().size()) return "its program had other signals";
+    for (size_t id = 0; id < made.signals().size(); ++id)
+        if (recorded.knows_signal(id) != made.knows_signal(id) ||
+            recorded.signals()[id].name != made.signals()[id].name)
+            return fmt::format("its program did not have the signal {}", made.signals()[id].name);
+    return first_difference(*steps_of(recorded, steps), *steps_of(made, steps));
+}
+
+} // namespace
+
+MadeAgain make_again(const command::Rebuild& asked, std::shared_ptr<const ModelPair> pair,
+                     const std::function<bool(int64_t)>& progress, const Recording* recorded) {
+    const auto go_on = [&](int64_t step) {
+        if (!progress(step)) throw Error("making a run again", {}, "cancelled");
+    };
+    RunText text{{asked.rendered_prompt, asked.prompt_ids, 0}, {}};
+    text.given = given_ids(*pair, asked.config, text.prompt);
+    text.run_id = asked.run_id;
+    MadeAgain made;
+    made.driver = std::make_unique<RunDriver>(
+        RunRequest{.pair = std::move(pair),
+                   .config = asked.config,
+                   .text = std::make_shared<const RunText>(std::move(text)),
+                   .execution = replay_execution(asked.config.threads, asked.kernel_set),
+                   .commands = asked.commands},
+        [&](double) { return progress(0); });
+    RunDriver& driver = *made.driver;
+    const auto made_now = driver.recording();
+    const auto check_token = [&](int64_t y) {
+        if (made_now->token(y) != asked.tokens[static_cast<size_t>(y - 1)])
+            throw Error("making a run again", fmt::format("token {}", y),
+                        "this engine chooses another one than was recorded",
+                        "models, device or kernels are not those of the recording");
+    };
+    check_token(1);
+    for (int64_t t = 1; t <= asked.steps; ++t) {
+        go_on(t);
+        driver.step();
+        check_token(t + 1);
+    }
+    driver.apply_due();
+    if (recorded != nullptr) made.difference = difference_up_to(*recorded, *made_now, asked.steps);
+    driver.rewind(asked.steps, made.difference ? nullptr : recorded);
+    driver.steer({});
+    return made;
 }
 
 double replay_tolerance(const RunInfo& info) {

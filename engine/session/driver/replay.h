@@ -1,10 +1,14 @@
 #pragma once
 
+#include "engine/control/command.h"
 #include "engine/record/recording/recording.h"
+#include "engine/session/driver/run_driver.h"
 #include "engine/session/pair/model_pair.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +25,21 @@ namespace refreshlab {
 /// \param execution  null: replay_execution()
 [[nodiscard]] std::shared_ptr<Recording>
 replay(const Recording& recorded, std::shared_ptr<const ModelPair> pair, Execution execution = {});
+
+/// A recorded run that was made again up to a step and waits there, as a branch of it that has no step of its own yet.
+struct MadeAgain {
+    std::unique_ptr<RunDriver> driver; ///< not null
+    /// What is otherwise than in the recording up to that step, where kernels round otherwise: the branch then has the steps that were
+    /// made now. Nothing: they are the same bit for bit, and the branch is a fork of the recording, with its times.
+    std::optional<std::string> difference;
+};
+/// Makes a recorded run again up to asked.steps. What it is told beyond that step is left out.
+/// \param recorded  the run itself; null: it is not at hand, and the branch has the steps that are made now
+/// \param progress  steps made so far; false ends it with Error "cancelled"
+/// Throws Error{bad_input} where another token is chosen than was recorded, or the models do not take the run.
+[[nodiscard]] MadeAgain make_again(const command::Rebuild& asked, std::shared_ptr<const ModelPair> pair,
+                                   const std::function<bool(int64_t step)>& progress,
+                                   const Recording* recorded = nullptr);
 
 /// How far apart numbers of two runs may be whose kernels round differently, relative to the larger of both and of 1:
 /// fp32 1e-3, half precision 0.25 (one rounding of a bf16 is 4e-3, and layers pass it on). Tokens, refreshes and

@@ -82,9 +82,16 @@ void RunDriver::record_into(TraceStore& trace) {
     m_trace->attach(recording());
 }
 
-void RunDriver::rewind(int64_t step) {
-    m_session->rewind(step);
+void RunDriver::rewind(int64_t step, const Recording* as) {
+    m_session->rewind(step, as);
     if (m_trace != nullptr) m_trace->attach(recording());
+}
+
+void RunDriver::steer(std::vector<TimedCommand> commands, std::function<void()> stepped,
+                      std::function<void(int64_t, const Error&)> refused) {
+    m_steering = Steering(std::move(commands));
+    m_stepped = std::move(stepped);
+    m_refused = std::move(refused);
 }
 
 nlohmann::json RunDriver::summary() const {

@@ -70,7 +70,10 @@ public:
     /// From now on into this trace; the request had none.
     void record_into(TraceStore& trace);
     /// DecodeSession::rewind(): goes on as a branch, with a recording of its own, in the same trace.
-    void rewind(int64_t step);
+    void rewind(int64_t step, const Recording* as = nullptr);
+    /// From here on these commands, each at its step, and who is told, in place of those of the request.
+    void steer(std::vector<TimedCommand> commands, std::function<void()> stepped = {},
+               std::function<void(int64_t step, const Error& why)> refused = {});
 
     [[nodiscard]] const DecodeSession& session() const { return *m_session; }
     [[nodiscard]] const Execution& execution() const { return m_execution; } ///< not null

@@ -75,39 +75,14 @@ std::unique_ptr<RunDriver> SessionWorker::Impl::make_driver(const PreparedRun& n
 /// A recorded run up to a step, as a branch of it. Nothing of it is recorded to disk before the branch.
 std::unique_ptr<RunDriver> SessionWorker::Impl::make_again(const PreparedRun& next,
                                                            const command::Rebuild& asked) {
-    auto text = std::make_shared<RunText>(*next.text);
-    text->prompt.text = asked.rendered_prompt;
-    text->prompt.ids = asked.prompt_ids;
-    text->run_id = asked.run_id;
+    constexpr int64_t told_every = 8; // steps
     const auto progress = [&](int64_t step) {
-        set_state(EngineState::prefilling, fmt::format("making step {} of {} again", step, asked.steps),
-                  static_cast<double>(step) / static_cast<double>(std::max<int64_t>(asked.steps, 1)));
+        if (step % told_every == 0)
+            set_state(EngineState::prefilling, fmt::format("making step {} of {} again", step, asked.steps),
+                      static_cast<double>(step) / static_cast<double>(std::max<int64_t>(asked.steps, 1)));
         return goes_on();
     };
-    auto driver = std::make_unique<RunDriver>(
-        RunRequest{.pair = next.pair,
-                   .config = asked.config,
-                   .text = std::move(text),
-                   .execution = replay_execution(asked.config.threads, asked.kernel_set),
-                   .commands = asked.commands},
-        [&](double) { return progress(0); });
-    constexpr int64_t told_every = 8; // steps
-    const Recording* made = driver->recording().get();
-    const auto check_token = [&](int64_t y) {
-        if (made->token(y) != asked.tokens[static_cast<size_t>(y - 1)])
-            throw Error("making a run again", fmt::format("token {}", y),
-                        "this engine chooses another one than was recorded",
-                        "models, device or kernels are not those of the recording");
-    };
-    check_token(1);
-    for (int64_t t = 1; t <= asked.steps; ++t) {
-        const bool stopped = t % told_every == 0 ? !progress(t) : !goes_on();
-        if (stopped) throw Error("making a run again", {}, "cancelled");
-        driver->step();
-        check_token(t + 1);
-    }
-    driver->apply_due();
-    driver->rewind(asked.steps);
+    auto driver = refreshlab::make_again(asked, next.pair, progress).driver;
     if (trace) driver->record_into(*trace);
     return driver;
 }

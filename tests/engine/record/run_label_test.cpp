@@ -110,6 +110,11 @@ TEST_CASE("a trace that is recorded live has runs without names", "[record]") {
     const LabelledRuns loaded = load_labelled_trace(folder / "live.rlt");
     REQUIRE(loaded.labels.size() == 1);
     CHECK(loaded.labels[0].empty());
+    { // unless whoever records says what it is known by
+        const auto store = TraceStore::create(folder / "named.rlt");
+        store->attach(run, {"the one", 2});
+    }
+    CHECK(load_labelled_trace(folder / "named.rlt").labels.at(0) == RunLabel{"the one", 2});
 }
 
 TEST_CASE("names that no program of ours wrote are damage", "[record]") {

@@ -196,6 +196,100 @@ TEST_CASE("runs that are saved together share their steps, whichever recording a
     CHECK(load_trace(file).size() == runs.size());
 }
 
+TEST_CASE("a branch of a trace that was read stores its own steps, with words that the trace lacks",
+          "[record]") {
+    TemporaryFolder folder;
+    const uint64_t number = test::seed(151);
+    Grower first(number);
+    const auto root = first.start();
+    first.grow(*root, 40);
+    const auto file = folder / "read.rlt";
+    REQUIRE(save_trace(file, root));
+    const auto read = load_trace(file).at(0);
+    // The same steps as other objects: the run was made again.
+    Grower second(number);
+    const auto again = second.start();
+    second.grow(*again, 40);
+    REQUIRE_FALSE(first_difference(*again, *read));
+    RunInfo info = again->info();
+    info.id = "branch";
+    info.config.max_tokens = 999;
+    info.device = "cuda:7";
+    second.attention = false;
+    const auto made = again->fork_as(25, info, again->token_table()),
+               fork = read->fork_as(25, info, again->token_table());
+    second.grow(*made, 30);
+    second.grow(*fork, 8);
+    CHECK(fork->info().parent_id == root->info().id);
+    CHECK(made->info().fork_step == 25);
+    for (const auto& branch : {made, fork}) {
+        REQUIRE(save_traces(file, std::vector<SavedRun>{{read, {}, 0}, {branch, {}, 0}}));
+        const auto loaded = load_trace(file);
+        REQUIRE(loaded.size() == 2);
+        CHECK_FALSE(first_difference(*loaded[0], *root));
+        CHECK_FALSE(first_difference(*loaded[1], *branch));
+        CHECK(loaded[1]->info().config.max_tokens == 999);
+        CHECK(loaded[1]->info().device == "cuda:7");
+        CHECK(loaded[0]->info().config.max_tokens == root->info().config.max_tokens);
+        for (const int32_t id : loaded[1]->token_ids())
+            CHECK(loaded[1]->tokens().token_bytes(id) == again->tokens().token_bytes(id));
+        sqlite::Database db(file, sqlite::Open::read_only);
+        CHECK(db.integer("SELECT count(*) FROM steps WHERE run = 2") == branch->steps() - 25);
+        CHECK(db.integer("SELECT count(*) FROM attention WHERE run = 2") == 0);
+        CHECK(db.integer("SELECT count(DISTINCT vocabulary) FROM tokens") == 1);
+    }
+    // A run of other numbers under its name is no part of it: the branch keeps its own steps.
+    Grower stranger(number + 1);
+    const auto other = stranger.start();
+    stranger.grow(*other, 30);
+    const auto odd = other->fork(25, "odd");
+    REQUIRE(save_traces(file, std::vector<SavedRun>{{read, {}, 0}, {odd, read->info().id, 25}}));
+    const auto loaded = load_trace(file);
+    CHECK_FALSE(first_difference(*loaded.at(1), *odd));
+    CHECK(loaded[1]->info().parent_id == read->info().id);
+    CHECK(
+        sqlite::Database(file, sqlite::Open::read_only).integer("SELECT count(*) FROM steps WHERE run = 2") ==
+        25);
+}
+
+TEST_CASE("a trace takes the place of another as a whole or not at all", "[record]") {
+    TemporaryFolder folder;
+    Grower grower(test::seed(152));
+    const auto one = grower.start(), two = grower.start();
+    grower.grow(*one, 6);
+    grower.grow(*two, 9);
+    const auto file = folder / "run.rlt", made = folder / "made.rlt";
+    const auto id_at = [](const std::filesystem::path& path) { return load_trace(path).at(0)->info().id; };
+    const auto refused = [&](const char* part) {
+        try {
+            replace_trace(file, made);
+            FAIL_CHECK("nothing was refused");
+        } catch (const Error& e) {
+            CHECK_THAT(e.what(), ContainsSubstring(part));
+        }
+    };
+    REQUIRE(save_trace(file, one));
+    std::filesystem::permissions(file, std::filesystem::perms{0640});
+    refused("no such file");
+    CHECK(id_at(file) == one->info().id);
+    { std::ofstream(made) << "no trace at all, but some text"; }
+    refused("not a RefreshLab trace");
+    CHECK(id_at(file) == one->info().id);
+    std::filesystem::remove(made);
+    REQUIRE(save_trace(made, two));
+    {
+        const auto store = TraceStore::create(folder / "live.rlt");
+        store->attach(one);
+        store->flush();
+        CHECK_THROWS_AS(replace_trace(folder / "live.rlt", made), Error); // somebody records into it
+    }
+    CHECK(id_at(made) == two->info().id);
+    replace_trace(file, made);
+    CHECK(id_at(file) == two->info().id);
+    CHECK(std::filesystem::status(file).permissions() == std::filesystem::perms{0640});
+    CHECK(folder.files() == std::vector<std::string>{"live.rlt", "run.rlt"});
+}
+
 TEST_CASE("attention in the file is what memory holds, for branches too", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "attention.trace";

@@ -2,6 +2,7 @@
 #include "engine/base/error.h"
 #include "engine/record/runs/rebuild.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/session/driver/replay.h"
 #include "engine/session/worker/session_worker.h"
 #include "tests/engine/session/tiny_pair.h"
 #include "tests/engine/session/watcher.h"
@@ -9,7 +10,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -160,4 +164,87 @@ TEST_CASE("the last record of a whole run has no state to go back to", "[rebuild
     CHECK(first_difference(*worker.recording(), *whole) == std::nullopt);
     answered(worker, watch, rebuild_of(*whole, 0));
     CHECK(worker.recording()->steps() == 0);
+}
+
+TEST_CASE("a run of a trace is made again on its own recording, under every policy", "[rebuild]") {
+    const auto path = std::filesystem::temp_directory_path() / "refreshlab_make_again_test.rlt";
+    const auto pair = tiny_pair(21, 22, {.layers = 3}, {.layers = 3});
+    constexpr int64_t at = 300, last = 330; // more steps than a chunk of a recording has
+    RunConfig plain = tiny_run(last);
+    plain.sampler.temperature = 0.9;
+    plain.capture.attention_megabytes =
+        1; // rows of the first steps are dropped at its end, and not at the branch
+    plain.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 7)});
+    std::vector<RunConfig> runs(6, plain);
+    runs[1].policy = policy_of({trigger("kl_nats", Comparison::above, 0.01, 5)}, 4, OnFire::redraw);
+    runs[2].policy.lag = 3;
+    runs[2].shadow = true;
+    runs[3].policy.triggers.clear();
+    runs[3].student_cache = cache_policy_defaults("h2o", "a test");
+    runs[3].student_cache.values["budget"] = 24;
+    runs[4].mode = Mode::teacher;
+    runs[4].policy.triggers.clear();
+    runs[4].mc.measure = true;
+    runs[5].mode = Mode::student;
+    runs[5].policy.triggers.clear();
+    for (size_t i = 0; i < runs.size(); ++i) {
+        INFO("run " << i);
+        RunDriver whole(
+            {.pair = pair, .config = runs[i], .commands = {{9, command::SetParameter{"seed", "4"}}}});
+        whole.run();
+        REQUIRE(whole.recording()->steps() == last);
+        save_trace(path, whole.recording());
+        const std::shared_ptr<const Recording> read = load_trace(path).at(0);
+        int64_t asked_at = -1;
+        MadeAgain made = make_again(
+            rebuild_of(*read, at), pair,
+            [&](int64_t step) {
+                CHECK(step >= asked_at);
+                asked_at = step;
+                return true;
+            },
+            read.get());
+        CHECK(asked_at == at);
+        CHECK(made.difference.value_or("") == "");
+        const auto branch = made.driver->recording();
+        CHECK(branch->info().parent_id == read->info().id);
+        CHECK(branch->steps() == at);
+        CHECK(&branch->step(1) == &read->step(1)); // one object, not two that are equal
+        CHECK(branch->step(at).arrival_ms == read->step(at).arrival_ms);
+        made.driver->run();
+        CHECK(branch->step(at + 1).arrival_ms > branch->step(at).arrival_ms);
+        CHECK(first_difference(*branch, *read).value_or("") == "");
+        REQUIRE(save_traces(path, std::vector<SavedRun>{{read, {}, 0}, {branch, {}, 0}}));
+        const auto both = load_trace(path);
+        CHECK(first_difference(*both.at(0), *read).value_or("") == "");
+        CHECK(first_difference(*both.at(1), *branch).value_or("") == "");
+        CHECK(both[1]->info().fork_step == at);
+
+        // Without the recording: the same run with steps of its own. It stands in the file once all the same.
+        MadeAgain blind = make_again(rebuild_of(*read, at), pair, [](int64_t) { return true; });
+        blind.driver->run();
+        CHECK(first_difference(*blind.driver->recording(), *read).value_or("") == "");
+        const auto one = std::filesystem::file_size(path);
+        REQUIRE(save_traces(path, std::vector<SavedRun>{{read, {}, 0}, {blind.driver->recording(), {}, 0}}));
+        CHECK(first_difference(*load_trace(path).at(1), *read).value_or("") == "");
+        CHECK(std::filesystem::file_size(path) < one * 11 / 10);
+    }
+    // Another run's numbers under the same tokens: the branch has the steps that were made now.
+    RunConfig config = runs[5];
+    RunDriver first({.pair = pair, .config = config});
+    first.run();
+    RunInfo info = first.recording()->info();
+    Recording odd(info, first.recording()->token_table());
+    for (int64_t t = 1; t <= 20; ++t) {
+        StepRecord record = first.recording()->step(t);
+        record.signals[0] += t == 11 ? 0.5F : 0.0F;
+        odd.append(record);
+    }
+    const MadeAgain again = make_again(
+        rebuild_of(odd, 15), pair, [](int64_t) { return true; }, &odd);
+    CHECK_FALSE(again.difference.value_or("").empty());
+    CHECK(again.driver->recording()->measured(11)[0] == first.recording()->measured(11)[0]);
+    CHECK(again.driver->recording()->info().parent_id == info.id);
+    CHECK_THROWS_AS(make_again(rebuild_of(odd, 15), pair, [](int64_t step) { return step < 5; }), Error);
+    std::filesystem::remove(path);
 }
