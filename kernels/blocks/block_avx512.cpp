@@ -11,7 +11,10 @@
 /// Story: the 16 rows of a tile are the 16 lanes. A number of four bits becomes fp32 by one shift and one look-up in a register of 16
 /// floats (a permutation looks at the low four bits of each lane). So the weights are used exactly, at three operations for 16 of
 /// them. Products of bytes (VNNI, activations rounded to 8 bits) take a third of that, and at two threads both read at the memory's
-/// speed: on Zen 5 47 GB/s of 48. More rows share what was unpacked. The file holds nothing but kernels (reference/performance.md, 5.6).
+/// speed: on Zen 5 47 GB/s of 48. More rows share what was unpacked.
+/// Many rows are bound by arithmetic: panels of two tile rows, 5 rows at a time. The four chains of a block run one after the other, so
+/// that ten sums stand in registers and not forty. Rows are laid out without strides. Tried and dropped: chains side by side (0.5), 6, 8 and 12 rows, three and four tile rows, asking for the next rows early.
+/// The file holds nothing but kernels (reference/performance.md, 5.6).
 #define RL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
 #define RL_AVX512_INLINE RL_AVX512 __attribute__((always_inline)) inline
 
@@ -90,7 +93,135 @@ RL_AVX512 void tile_row(const BlockDots& d, int64_t row, const std::byte* tile, 
 }
 
 template <BlockType Type>
+RL_AVX512 void unpack(const std::byte* tile, int64_t blocks, BlockPanel& panel) {
+    const __m512 table = table_of(Type);
+    for (int64_t b = 0; b < blocks; ++b, tile += tile_bytes(Type)) {
+#pragma GCC unroll 32
+        for (int k = 0; k < block_width; ++k)
+            _mm512_store_ps(panel.number[b][k], number<Type>(tile + tile_head_bytes(Type), k, table));
+        _mm512_store_ps(panel.scale[b], halves(tile));
+        if constexpr (Type == BlockType::q4_1) _mm512_store_ps(panel.minimum[b], halves(tile + 32));
+    }
+}
+
+/// R rows x T tile rows against block b of their panels: s of the order of sums (block_kernels.h).
+template <int R, int T>
+RL_AVX512_INLINE void block_sums(const PanelDots& d, int64_t b, __m512 (&s)[R][T]) {
+    __m512 early[R][T], third[R][T]; // c0 + c1, and c2
+#pragma GCC unroll 4
+    for (int chain = 0; chain < 4; ++chain) {
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+            for (int t = 0; t < T; ++t)
+                s[r][t] = _mm512_setzero_ps();
+        }
+#pragma GCC unroll 8
+        for (int k = chain; k < block_width; k += 4) {
+            __m512 w[T];
+#pragma GCC unroll 2
+            for (int t = 0; t < T; ++t)
+                w[t] = _mm512_load_ps(d.panels[t].number[b][k]);
+#pragma GCC unroll 8
+            for (int r = 0; r < R; ++r) {
+                const __m512 x = _mm512_set1_ps(d.x[r * LaidOutRows::x_stride + b * block_width + k]);
+#pragma GCC unroll 2
+                for (int t = 0; t < T; ++t)
+                    s[r][t] = _mm512_fmadd_ps(w[t], x, s[r][t]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+            for (int t = 0; t < T; ++t) {
+                if (chain == 0) early[r][t] = s[r][t];
+                if (chain == 1) early[r][t] = _mm512_add_ps(early[r][t], s[r][t]);
+                if (chain == 2) third[r][t] = s[r][t];
+                if (chain == 3) s[r][t] = _mm512_add_ps(early[r][t], _mm512_add_ps(third[r][t], s[r][t]));
+            }
+        }
+    }
+}
+
+/// R rows x T tile rows.
+template <BlockType Type, int R, int T>
+RL_AVX512 void panel_rows(const PanelDots& d) {
+    for (int64_t b = 0; b < d.blocks; ++b) {
+        __m512 s[R][T];
+        block_sums<R, T>(d, b, s);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+            for (int t = 0; t < T; ++t) {
+                float* const y = d.y + r * LaidOutRows::y_stride + t * block_rows;
+                __m512 sum =
+                    _mm512_fmadd_ps(_mm512_load_ps(d.panels[t].scale[b]), s[r][t], _mm512_load_ps(y));
+                if constexpr (Type == BlockType::q4_1)
+                    sum = _mm512_fmadd_ps(_mm512_load_ps(d.panels[t].minimum[b]),
+                                          _mm512_set1_ps(d.sums[r * d.sums_stride + b]), sum);
+                _mm512_store_ps(y, sum);
+            }
+        }
+    }
+}
+
+/// All rows against T tile rows.
+template <BlockType Type, int T>
+RL_AVX512 void dots_by_panels(const BlockDots& d, const LaidOutRows& rows, const std::byte* tile, float* y,
+                              const float* bias) {
+    const int64_t blocks = d.in / block_width;
+    PanelDots p;
+    p.panels = rows.panels;
+    p.sums_stride = blocks;
+    const float* x = rows.x; // of the panels' blocks
+    for (int64_t b = 0; b < blocks; b += BlockPanel::blocks, x += d.rows * LaidOutRows::x_stride) {
+        p.blocks = blocks - b < BlockPanel::blocks ? blocks - b : BlockPanel::blocks;
+        for (int t = 0; t < T; ++t)
+            unpack<Type>(tile + (t * blocks + b) * tile_bytes(Type), p.blocks, rows.panels[t]);
+        for (int64_t row = 0; row < d.rows;) {
+            p.x = x + row * LaidOutRows::x_stride;
+            p.sums = d.sums != nullptr ? d.sums + row * blocks + b : nullptr;
+            p.y = rows.y + row * LaidOutRows::y_stride;
+            const int64_t left = d.rows - row;
+            if (left >= 5)
+                panel_rows<Type, 5, T>(p);
+            else if (left >= 2)
+                panel_rows<Type, 2, T>(p);
+            else
+                panel_rows<Type, 1, T>(p);
+            row += left >= 5 ? 5 : left >= 2 ? 2 : 1;
+        }
+    }
+    for (int64_t row = 0; row < d.rows; ++row) {
+        for (int t = 0; t < T; ++t) {
+            float* const from = rows.y + row * LaidOutRows::y_stride + t * block_rows;
+            __m512 sum = _mm512_load_ps(from);
+            _mm512_store_ps(from, _mm512_setzero_ps());
+            if (bias != nullptr) sum = _mm512_add_ps(sum, _mm512_loadu_ps(bias + t * block_rows));
+            _mm512_storeu_ps(y + row * d.y_stride + t * block_rows, sum);
+        }
+    }
+}
+
+template <BlockType Type>
+RL_AVX512 void dots_of_many(const BlockDots& d) {
+    const LaidOutRows rows = lay_out_rows(d);
+    const int64_t tile_row_bytes = d.in / block_width * tile_bytes(Type);
+    for (int64_t out = 0; out < d.outs;) {
+        const std::byte* const tile = d.tiles + out / block_rows * tile_row_bytes;
+        const float* const bias = d.bias != nullptr ? d.bias + out : nullptr;
+        const bool two = d.outs - out >= 2 * block_rows;
+        if (two)
+            dots_by_panels<Type, 2>(d, rows, tile, d.y + out, bias);
+        else
+            dots_by_panels<Type, 1>(d, rows, tile, d.y + out, bias);
+        out += (two ? 2 : 1) * block_rows;
+    }
+}
+
+template <BlockType Type>
 RL_AVX512 void dots_of(const BlockDots& d) {
+    if (d.rows >= many_rows) return dots_of_many<Type>(d);
     const int64_t tile_row_bytes = d.in / block_width * tile_bytes(Type);
     for (int64_t out = 0; out < d.outs; out += block_rows) {
         const std::byte* const tile = d.tiles + out / block_rows * tile_row_bytes;

@@ -35,6 +35,42 @@ struct BlockDots {
     return type == BlockType::q4_1 ? 64 : 32;
 }
 
+/// From so many rows on, numbers are unpacked to fp32 once for all rows of a call. block_linear() cuts such calls so that their rows
+/// stay in the second cache. Where a kernel changes its way does not show in its bits.
+inline constexpr int64_t many_rows = 10;
+
+/// Some blocks of a tile row, unpacked. As much as the first cache holds beside the rows that are multiplied with it.
+struct alignas(64) BlockPanel {
+    static constexpr int64_t blocks = 4;
+    float number[blocks][block_width][block_rows];
+    float scale[blocks][block_rows];
+    float minimum[blocks][block_rows]; ///< q4_1 only
+};
+
+/// Many rows as kernels read them: without strides, which would put many of them into the same few lines of the first cache.
+struct LaidOutRows {
+    static constexpr int64_t x_stride = BlockPanel::blocks * block_width;
+    static constexpr int64_t y_stride = 2 * block_rows;
+    const float* x = nullptr; ///< [blocks of a row / BlockPanel::blocks, rounded up][rows][x_stride]
+    float* y = nullptr;       ///< [rows][y_stride]: sums of up to two tile rows. Zero; kernels leave it so
+    BlockPanel* panels = nullptr; ///< room for one of each
+};
+/// Copies the rows of x. All of it is 64-byte aligned. The memory is the calling thread's, until its next call.
+[[nodiscard]] LaidOutRows lay_out_rows(const BlockDots& d);
+
+/// Rows against a panel of each of one or two neighbouring tile rows.
+struct PanelDots {
+    const BlockPanel* panels = nullptr;
+    int64_t blocks = 0; ///< of the panels: at most BlockPanel::blocks
+    const float* x = nullptr;
+    const float* sums = nullptr;
+    int64_t sums_stride = 0;
+    float* y = nullptr; ///< added to
+};
+
+/// The sums of some blocks' inputs; one fixed order.
+void block_input_sums(const float* x, int64_t blocks, float* sums);
+
 void block_dots_portable(const BlockDots& d);
 void block_dots_avx2(const BlockDots& d);   ///< only where the processor has it (is_available)
 void block_dots_avx512(const BlockDots& d); ///< the same bits

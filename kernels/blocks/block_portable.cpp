@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 /// Plain C++: loops over the 16 rows of a tile, which a compiler turns into vector code. A block's numbers are widened once for all
 /// rows of x. No fused multiply-add.
@@ -33,6 +34,41 @@ void widen(BlockType type, const std::byte* tile, float (&numbers)[block_width][
 }
 
 } // namespace
+
+LaidOutRows lay_out_rows(const BlockDots& d) {
+    struct alignas(64) Line {
+        float number[16];
+    };
+    static thread_local std::vector<Line> memory;
+    constexpr int64_t x_stride = LaidOutRows::x_stride, y_stride = LaidOutRows::y_stride, line = 16;
+    constexpr int64_t panel_lines = 2 * sizeof(BlockPanel) / sizeof(Line);
+    const int64_t chunks = (d.in + x_stride - 1) / x_stride;
+    memory.resize(static_cast<size_t>(panel_lines + d.rows * (chunks * x_stride + y_stride) / line));
+    auto* const panels = reinterpret_cast<BlockPanel*>(memory.data());
+    float* const y = memory[panel_lines].number;
+    float* const x = y + d.rows * y_stride;
+    std::fill(y, x, 0.0F);
+    for (int64_t r = 0; r < d.rows; ++r) {
+        for (int64_t c = 0; c < chunks; ++c) {
+            const int64_t count = std::min(x_stride, d.in - c * x_stride);
+            std::copy_n(d.x + r * d.x_stride + c * x_stride, count, x + (c * d.rows + r) * x_stride);
+        }
+    }
+    return {x, y, panels};
+}
+
+void block_input_sums(const float* x, int64_t blocks, float* sums) {
+    for (int64_t b = 0; b < blocks; ++b, x += block_width) {
+        float lane[16], a[8], c[4];
+        for (int64_t l = 0; l < 16; ++l)
+            lane[l] = x[l] + x[l + 16];
+        for (int64_t l = 0; l < 8; ++l)
+            a[l] = lane[l] + lane[l + 8];
+        for (int64_t l = 0; l < 4; ++l)
+            c[l] = a[l] + a[l + 4];
+        sums[b] = (c[0] + c[2]) + (c[1] + c[3]);
+    }
+}
 
 void block_dots_portable(const BlockDots& d) {
     const int64_t blocks = d.in / block_width;

@@ -69,21 +69,27 @@ void unpack_row(BlockType type, const std::byte* tile, int64_t row, float* out) 
     }
 }
 
-/// Sums of every block's inputs, [rows, in / 32]; one fixed order.
+/// Sums of every block's inputs, [rows, in / 32].
 std::vector<float> input_sums(const float* x, int64_t rows, int64_t in) {
-    std::vector<float> sums(static_cast<size_t>(rows * in / block_width));
-    for (size_t b = 0; b < sums.size(); ++b) {
-        const float* const from = x + static_cast<int64_t>(b) * block_width;
-        float lane[16];
-        for (int64_t l = 0; l < 16; ++l)
-            lane[l] = from[l] + from[l + 16];
-        for (int64_t n = 8; n > 0; n /= 2) {
-            for (int64_t l = 0; l < n; ++l)
-                lane[l] += lane[l + n];
-        }
-        sums[b] = lane[0];
-    }
+    const int64_t blocks = rows * in / block_width;
+    std::vector<float> sums(static_cast<size_t>(blocks));
+    parallel_for(blocks, min_task_products / block_width, [&](int64_t begin, int64_t end) {
+        cpu::block_input_sums(x + begin * block_width, end - begin, sums.data() + begin);
+    });
     return sums;
+}
+
+/// Rows of one call: as many as the second cache holds, and their sums the first, in multiples of what kernels do at once (5 or 3).
+struct RowBlocks {
+    int64_t rows, count;
+};
+RowBlocks row_blocks_of(int64_t rows, int64_t in) {
+    constexpr int64_t cached_bytes = 384 * 1024, least_rows = 60, most_rows = 180, step = 15;
+    const int64_t fit = std::clamp(cached_bytes / (4 * in), least_rows, most_rows);
+    const int64_t count = (rows + fit - 1) / fit;
+    const int64_t each = (rows + count - 1) / count;
+    const int64_t block = (each + step - 1) / step * step;
+    return {block, (rows + block - 1) / block};
 }
 
 void block_dots(const BlockDots& d) {
@@ -196,14 +202,26 @@ at::Tensor block_linear(const at::Tensor& x_in, const at::Tensor& packed, const 
     all.y = y.mutable_data_ptr<float>();
     all.y_stride = shape.out;
     const int64_t tile_row_bytes = shape.in / block_width * tile_bytes(shape.type);
-    const int64_t grain = std::max<int64_t>(min_task_products / (rows * shape.in * block_rows), 1);
-    parallel_for(shape.out / block_rows, grain, [&](int64_t begin, int64_t end) {
-        BlockDots d = all;
-        d.tiles += begin * tile_row_bytes;
-        d.outs = (end - begin) * block_rows;
-        d.bias = all.bias != nullptr ? all.bias + begin * block_rows : nullptr;
-        d.y += begin * block_rows;
-        block_dots(d);
+    const RowBlocks cut = row_blocks_of(rows, shape.in);
+    // Task t: tile row t % tile_rows of row block t / tile_rows, so that tasks in sequence share rows of x.
+    const int64_t tile_rows = shape.out / block_rows;
+    const int64_t grain =
+        std::max<int64_t>(min_task_products / (std::min(rows, cut.rows) * shape.in * block_rows), 1);
+    parallel_for(tile_rows * cut.count, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end;) {
+            const int64_t row = t / tile_rows * cut.rows, tile_row = t % tile_rows;
+            const int64_t count = std::min(end - t, tile_rows - tile_row);
+            t += count;
+            BlockDots d = all;
+            d.x += row * shape.in;
+            d.rows = std::min(cut.rows, rows - row);
+            if (!sums.empty()) d.sums += row * (shape.in / block_width);
+            d.tiles += tile_row * tile_row_bytes;
+            d.outs = count * block_rows;
+            d.bias = all.bias != nullptr ? all.bias + tile_row * block_rows : nullptr;
+            d.y += row * shape.out + tile_row * block_rows;
+            block_dots(d);
+        }
     });
     return y;
 }

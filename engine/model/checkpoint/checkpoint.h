@@ -26,7 +26,7 @@ public:
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] std::filesystem::path file_of(const std::string& name) const override;
     void check(const std::string& name, at::IntArrayRef shape) const override;
-    /// A copy on the CPU, in the stored dtype (f64, f32, bf16, f16). Throws Error, naming file and tensor, when the
+    /// A copy on the CPU that is the caller's own, in the stored dtype (f64, f32, bf16, f16). Throws Error, naming file and tensor, when the
     /// tensor is missing or has another shape.
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape) const;
     [[nodiscard]] at::Tensor read(const std::string& name, at::IntArrayRef shape,

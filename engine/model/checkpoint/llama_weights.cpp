@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "kernels/blocks/blocks.h"
+#include "kernels/cpu/convert.h"
 #include "kernels/execution/huge_pages.h"
 
 #include <ATen/ops/empty.h>
@@ -153,7 +154,7 @@ LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& sourc
         at::Tensor inside = held;
         for (size_t d = 0; d < place.stored.size(); ++d)
             inside = inside.narrow(static_cast<int64_t>(d), 0, place.stored[d]);
-        inside.copy_(tensor.detach());
+        kernels::convert_into(inside, tensor.detach());
         tensor = held;
         weights.bytes += static_cast<int64_t>(tensor.nbytes());
         slot = std::move(tensor);

@@ -3,12 +3,14 @@
 #include "engine/base/check.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/checkpoint/safetensors_header.h"
+#include "kernels/execution/thread_pool.h"
 
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -17,12 +19,11 @@ namespace refreshlab {
 
 namespace {
 
-/// Index of the first NaN or infinity, or -1: exponent bits all ones. Blocks of a fixed size without a branch inside, which
-/// the compiler vectorises: about the speed of reading memory, beside a copy out of the file that costs more.
+/// Index of the first NaN or infinity in [begin, n), or -1: exponent bits all ones. Blocks of a fixed size without a branch inside,
+/// which the compiler vectorises: about the speed of reading memory.
 template <typename Bits>
-int64_t first_not_finite(const Bits* values, int64_t n, Bits exponent) {
+int64_t first_not_finite_of(const Bits* values, int64_t begin, int64_t n, Bits exponent) {
     constexpr int64_t block = 4096;
-    int64_t begin = 0;
     for (; begin + block <= n; begin += block) {
         Bits bad = 0;
         for (int64_t i = 0; i < block; ++i)
@@ -33,6 +34,22 @@ int64_t first_not_finite(const Bits* values, int64_t n, Bits exponent) {
         if ((values[begin] & exponent) == exponent) return begin;
     }
     return -1;
+}
+
+/// The same over [0, n), by all threads: where the numbers are a file's, this is what reads it.
+template <typename Bits>
+int64_t first_not_finite(const Bits* values, int64_t n, Bits exponent) {
+    constexpr int64_t least_elements = int64_t{1} << 17; // of a thread's piece
+    std::atomic<int64_t> first{n}; // relaxed: parallel_for() ends after all of its threads
+    kernels::parallel_for(n, least_elements, [&](int64_t begin, int64_t end) {
+        const int64_t found = first_not_finite_of(values, begin, end, exponent);
+        int64_t known = first.load(std::memory_order_relaxed);
+        while (found >= 0 && found < known &&
+               !first.compare_exchange_weak(known, found, std::memory_order_relaxed)) {
+        }
+    });
+    const int64_t found = first.load(std::memory_order_relaxed);
+    return found < n ? found : -1;
 }
 
 } // namespace

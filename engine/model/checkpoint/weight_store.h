@@ -27,7 +27,8 @@ public:
     /// Refuses what read() would refuse, and reads no weight. Throws Error naming file and tensor: missing, another shape, a
     /// type that weights cannot have.
     virtual void check(const std::string& name, at::IntArrayRef shape) const = 0;
-    /// A copy on the CPU, contiguous. A tensor of plain floats keeps its stored dtype. Quantised blocks become bf16
+    /// On the CPU, contiguous, and not to be written to: it may be the mapped file itself, which then stays mapped as long as
+    /// the tensor lives. A tensor of plain floats keeps its stored dtype. Quantised blocks become bf16
     /// where `wanted` is bf16, else fp32. Throws Error, naming file and tensor, when the tensor is missing or has
     /// another shape.
     [[nodiscard]] virtual at::Tensor read(const std::string& name, at::IntArrayRef shape,

@@ -1,4 +1,6 @@
 #include "engine/model/checkpoint/checkpoint.h"
+#include "engine/model/checkpoint/weight_checks.h"
+#include "kernels/execution/execution_context.h"
 #include "tests/engine/model/support.h"
 #include "tests/support/seed.h"
 
@@ -9,7 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include <cstring>
+#include <limits>
 #include <random>
+#include <string_view>
+#include <vector>
 
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
@@ -76,6 +81,53 @@ TEST_CASE("a safetensors file gives its tensors bit for bit, in the stored dtype
     }
     copy.mul_(2.0);
     CHECK(checkpoint.read("a", {2, 2}).data_ptr<float>()[3] == 3.0F);
+}
+
+TEST_CASE("what a loading reads has the file's bits at any address, and outlives the object that gave it",
+          "[model]") {
+    const ScratchFolder folder("checkpoint");
+    for (const std::string_view spaces : {"    ", "   ", "  ", " "}) { // where the data begin
+        folder.write("model.safetensors",
+                     safetensors(good_header().dump() + std::string(spaces), good_data()));
+        at::Tensor a, b;
+        {
+            const Checkpoint checkpoint = Checkpoint::open(folder.path());
+            const refreshlab::WeightStore& weights = checkpoint;
+            a = weights.read("a", {2, 2}, at::kBFloat16);
+            b = weights.read("b", {4}, at::kFloat);
+            CHECK(at::equal(a, checkpoint.read("a", {2, 2})));
+            CHECK_THAT(error_of([&] { (void)weights.read("a", {4}, at::kFloat); }),
+                       ContainsSubstring("its shape is"));
+        }
+        CHECK(a.scalar_type() == at::kFloat);
+        CHECK(b.scalar_type() == at::kBFloat16);
+        for (int i = 0; i < 4; ++i) {
+            CHECK(a.const_data_ptr<float>()[i] == static_cast<float>(i));
+            CHECK(static_cast<float>(b.const_data_ptr<at::BFloat16>()[i]) == static_cast<float>(i + 1));
+        }
+    }
+}
+
+TEST_CASE("the first number that is not finite is named, whichever thread finds one", "[model]") {
+    const ScratchFolder folder("checkpoint");
+    constexpr int64_t n = 700'000;
+    std::mt19937 random(refreshlab::test::seed(5));
+    std::vector<float> values(n, 1.0F);
+    const int64_t first = std::uniform_int_distribution<int64_t>(0, n / 2)(random);
+    values[static_cast<size_t>(first)] = std::numeric_limits<float>::infinity();
+    values[static_cast<size_t>(std::uniform_int_distribution<int64_t>(first + 1, n - 1)(random))] =
+        std::numeric_limits<float>::quiet_NaN();
+    const std::string data(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    folder.write("model.safetensors",
+                 safetensors(R"({"w":{"dtype":"F32","shape":[700000],"data_offsets":[0,2800000]}})", data));
+    const Checkpoint checkpoint = Checkpoint::open(folder.path());
+    const at::Tensor w = static_cast<const refreshlab::WeightStore&>(checkpoint).read("w", {n}, at::kFloat);
+    for (const int threads : {1, 3}) {
+        const refreshlab::kernels::ExecutionContext context(threads);
+        const refreshlab::kernels::ExecutionScope scope(context);
+        CHECK_THAT(error_of([&] { refreshlab::require_finite(checkpoint, "w", w, at::kFloat); }),
+                   ContainsSubstring("value " + std::to_string(first) + " is inf"));
+    }
 }
 
 TEST_CASE("scalars and empty tensors are part of the format", "[model]") {
