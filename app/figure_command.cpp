@@ -63,14 +63,17 @@ std::vector<ui::FigureRun> runs_of(const Options& options) {
         throw Error("drawing a figure", "--name",
                     fmt::format("{} names for {} runs", options.names.size(), found.size()));
     for (size_t i = 0; i < found.size(); ++i) {
-        const RunConfig& config = found[i].recording->info().config;
+        const RunInfo& info = found[i].recording->info();
+        const RunConfig& config = info.config;
         std::string& name = found[i].name; // as the trace calls it, if it does
         if (i < options.names.size())
             name = options.names[i];
-        else if (name.empty())
+        else if (name.empty()) {
             name = config.mode == Mode::overfill
                        ? fmt::format("{}, seed {}", config.policy.name, config.seed)
                        : fmt::format("{} alone, seed {}", to_string(config.mode), config.seed);
+            if (!info.parent_id.empty()) name += fmt::format(", branch at step {}", info.fork_step + 1);
+        }
     }
     return found;
 }

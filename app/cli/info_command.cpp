@@ -90,9 +90,9 @@ void print_run(const nlohmann::json& run) {
                                run["mode"].get<std::string>(), run["seed"].get<uint64_t>()));
     line("prompt", run["prompt"].get<std::string>());
     line("steps",
-         fmt::format("{} after {} of the prompt, {} refreshes, {} commands; {}", run["steps"].get<int64_t>(),
-                     run["prompt_tokens"].get<int64_t>(), run["refreshes"].get<size_t>(),
-                     run["commands"].get<size_t>(),
+         fmt::format("{} after {} of the prompt, refreshes: {}, commands: {}; {}",
+                     run["steps"].get<int64_t>(), run["prompt_tokens"].get<int64_t>(),
+                     run["refreshes"].get<size_t>(), run["commands"].get<size_t>(),
                      run["stop_reason"].is_null() ? "no end"
                                                   : "ended by " + run["stop_reason"].get<std::string>()));
     if (const auto bytes = run["attention_bytes"].get<int64_t>(); bytes > 0)

@@ -131,6 +131,13 @@ TEST_CASE("a branch shares the steps before it with its run, in the file as well
     CHECK(count(third, "steps") == 60 + 20 + 10);
     CHECK_THAT(done({"info", third}).out,
                ContainsSubstring("branch of " + runs[1]->info().id + " at step 50"));
+#if REFRESHLAB_UI
+    // A figure tells its branches apart, also where nobody named them.
+    done({"figure", third, "--panel", "compare", "-o", scratch / "f.svg", "--size", "174x90mm"});
+    const std::string svg = read_file(scratch / "f.svg");
+    CHECK_THAT(svg, ContainsSubstring(", branch at step 41</text>"));
+    CHECK_THAT(svg, ContainsSubstring(", branch at step 51</text>"));
+#endif
 }
 
 TEST_CASE("a branch is what the run had been, had it been changed at that step", "[branch]") {

@@ -1,7 +1,9 @@
 // What a frame of the window costs while a run grows: the CPU time of the UI thread at 100, 1,000 and 10,000 steps, one new step
-// each frame, every fourth frame none. Measured, not judged: machines differ. `make bench-frame` runs it.
+// each frame, every fourth frame none; at 1,000 and 10,000 also under a cache policy that evicts an entry of every KV head at every
+// step, each another one. Measured, not judged: machines differ. `make bench-frame` runs it.
 #include "app/window/app_window.h"
 #include "engine/control/engine_link.h"
+#include "engine/policies/cache_policy_config.h"
 #include "engine/record/recording/recording.h"
 #include "engine/refresh/policy.h"
 
@@ -22,6 +24,7 @@ namespace {
 
 constexpr int64_t prompt_length = 64, layers = 12, heads = 12, kv_heads = 4, vocab = 32000;
 constexpr int64_t refresh_every = 64, attention_kept = 160;
+constexpr size_t budget = 256; ///< entries of a KV head under the cache policy
 
 class Words final : public TokenTable {
 public:
@@ -43,12 +46,18 @@ private:
 /// A run as a session with a periodic policy, attention and MC dropout would have recorded it.
 class Run {
 public:
-    Run() {
+    /// \param evicts  under a cache policy
+    explicit Run(bool evicts)
+        : m_held(evicts ? static_cast<size_t>(layers * kv_heads) : 0) {
         RunInfo info;
         info.id = "0123456789abcdef";
         info.config.mode = Mode::overfill;
         info.config.policy = preset_policy("entropy");
         info.config.prompt = "A prompt";
+        if (evicts) {
+            info.config.student_cache = cache_policy_defaults("h2o", "the benchmark");
+            info.config.student_cache.values.at("budget") = static_cast<double>(budget);
+        }
         info.rendered_prompt = info.config.prompt;
         info.prompt_ids.assign(prompt_length, 1);
         info.first_token = 2;
@@ -115,6 +124,24 @@ private:
         event.origin = Origin::student;
         event.change = CacheChange::appended;
         recording->add_cache_event(event);
+        for (size_t plane = 0; plane < m_held.size(); ++plane)
+            evict(t, plane);
+    }
+    /// One entry, as scattered as those of a policy that looks at attention.
+    void evict(int64_t t, size_t plane) {
+        std::vector<int64_t>& held = m_held[plane];
+        for (int64_t p = t == 1 ? 0 : prompt_length + t - 1; p < prompt_length + t; ++p)
+            held.push_back(p);
+        if (held.size() <= budget) return;
+        const size_t at = (static_cast<size_t>(t) * 7919 + plane * 104729) % (held.size() - 1);
+        CacheEvent event;
+        event.step = t;
+        event.change = CacheChange::evicted;
+        event.layer = static_cast<int32_t>(plane / kv_heads);
+        event.kv_head = static_cast<int32_t>(plane % kv_heads);
+        event.positions = {{held[at], 1}};
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
+        recording->add_cache_event(event);
     }
     void refresh(int64_t t) {
         RefreshEvent event;
@@ -161,6 +188,8 @@ private:
             rows->weights[i] = static_cast<uint16_t>((i * 2654435761U) >> 19U);
         recording->add_attention(std::move(rows));
     }
+
+    std::vector<std::vector<int64_t>> m_held; ///< [layers * kv_heads], ascending; empty without a policy
 };
 
 /// An engine that decodes when it is told to by the benchmark.
@@ -193,8 +222,8 @@ double cpu_ms() {
     return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
-nlohmann::json measure(const char* layout, int64_t steps, int frames) {
-    Run run;
+nlohmann::json measure(const char* layout, int64_t steps, int frames, bool evicts) {
+    Run run(evicts);
     for (int64_t t = 1; t <= steps; ++t)
         run.step(t > steps - attention_kept);
     Link link(*run.recording);
@@ -220,6 +249,7 @@ nlohmann::json measure(const char* layout, int64_t steps, int frames) {
     };
     return {{"layout", layout},
             {"steps", steps},
+            {"cache_policy", evicts ? "h2o" : "full"},
             {"ms_median", quantile(with_step, 0.5)},
             {"ms_p99", quantile(with_step, 0.99)},
             {"ms_median_without_a_new_step", quantile(without, 0.5)},
@@ -236,8 +266,11 @@ int main(int argc, char** argv) {
     for (const char* layout : {"Explore", "Tune", "Present"}) {
         if (!only.empty() && std::ranges::find(only, layout) == only.end()) continue;
         for (const int64_t steps : {100, 1000, 10000}) {
-            results.push_back(measure(layout, steps, frames));
-            std::fprintf(stderr, "%s\n", results.back().dump().c_str());
+            for (const bool evicts : {false, true}) {
+                if (evicts && steps == 100) continue; // nothing has left by then
+                results.push_back(measure(layout, steps, frames, evicts));
+                std::fprintf(stderr, "%s\n", results.back().dump().c_str());
+            }
         }
     }
     std::printf("%s\n", results.dump(1).c_str());

@@ -142,11 +142,12 @@ std::string start_up(const BenchReport& r) {
 
 std::string ui_frames(const nlohmann::json& frames) {
     if (!frames.is_array() || frames.empty()) return {};
-    std::string text = fmt::format("\n{:<14} {:>8} {:>10} {:>8} {:>20}\n", "window frame", "steps",
-                                   "median ms", "p99", "without a new step");
+    std::string text = fmt::format("\n{:<14} {:<8} {:>8} {:>10} {:>8} {:>20}\n", "window frame", "cache",
+                                   "steps", "median ms", "p99", "without a new step");
     for (const nlohmann::json& f : frames)
-        text += fmt::format("{:<14} {:>8} {:>10.2f} {:>8.2f} {:>20.2f}\n", f.value("layout", ""),
-                            f.value("steps", int64_t{0}), f.value("ms_median", 0.0), f.value("ms_p99", 0.0),
+        text += fmt::format("{:<14} {:<8} {:>8} {:>10.2f} {:>8.2f} {:>20.2f}\n", f.value("layout", ""),
+                            f.value("cache_policy", "full"), f.value("steps", int64_t{0}),
+                            f.value("ms_median", 0.0), f.value("ms_p99", 0.0),
                             f.value("ms_median_without_a_new_step", 0.0));
     return text;
 }
