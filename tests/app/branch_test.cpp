@@ -181,6 +181,19 @@ TEST_CASE("a branch is what the run had been, had it been changed at that step",
         CHECK(difference(*branched, *load_trace(live).at(0)) == "");
         CHECK((difference(*branched, *recorded) == "") == change.asked.empty());
     }
+    // Tokens that the run was given at that step give way to others; what it was told there and before holds.
+    write_file(scratch / "steps.json", R"([{"step": 20, "command": {"command": "refresh_now"}},
+        {"step": 31, "command": {"command": "set_parameter", "key": "seed", "value": "77"}},
+        {"step": 31, "command": {"command": "give_tokens", "text": " one two three"}},
+        {"step": 40, "command": {"command": "refresh_now"}}])");
+    const std::string steered = scratch / "steered.rlt";
+    done(run_of(steered, {"--commands", scratch / "steps.json"}));
+    branch(steered + "@31", other, {"--give", " slate"});
+    write_file(scratch / "steps.json", R"([{"step": 20, "command": {"command": "refresh_now"}},
+        {"step": 31, "command": {"command": "set_parameter", "key": "seed", "value": "77"}},
+        {"step": 31, "command": {"command": "give_tokens", "text": " slate"}}])");
+    done(run_of(live, {"--commands", scratch / "steps.json"}));
+    CHECK(difference(*load_trace(other).at(1), *load_trace(live).at(0)) == "");
     // Commands at their steps, and more tokens than the run had.
     write_file(scratch / "steps.json", R"([{"step": 45, "command": {"command": "refresh_now"}}])");
     branch(base + "@31", other, {"--commands", scratch / "steps.json", "--max-tokens", "75"});

@@ -150,6 +150,58 @@ TEST_CASE("what a run has printed is in its trace, whenever it is killed", "[cli
     }
 }
 
+TEST_CASE("a branch that is killed leaves its trace as it was, and what it printed beside it",
+          "[cli][record]") {
+    const Scratch scratch("killed-branch");
+    const std::string trace = scratch / "run.rlt";
+    REQUIRE(refreshlab_cli(recording_to(trace, 60)).status == 0);
+    const std::string bytes = read_file(trace);
+    {
+        Printing run(
+            {"run", "--branch", trace + "@40", "--seed", "9", "--max-tokens", "1500", "--record", trace},
+            scratch / "err");
+        run.read_at_least(700); // beyond the steps that it shares
+        run.send(SIGKILL);
+        const std::string printed = run.read_all();
+        REQUIRE(run.wait() == 128 + SIGKILL);
+        CHECK(read_file(trace) == bytes);
+        size_t others = 0;
+        for (const auto& file : fs::directory_iterator(fs::path(trace).parent_path())) {
+            if (!file.path().string().ends_with(".tmp")) continue;
+            ++others;
+            const auto runs = load_trace(file.path());
+            REQUIRE(runs.size() == 2);
+            CHECK(text_of(*runs[1]).starts_with(printed));
+            CHECK(runs[1]->info().fork_step == 39);
+        }
+        CHECK(others == 1);
+    }
+    // Stopped in good order it takes its place; a file that was removed meanwhile is made again, with the run that was left.
+    {
+        Printing run({"run", "--branch", trace + "@40", "--max-tokens", "1500", "--record", trace},
+                     scratch / "err");
+        run.read_at_least(300);
+        run.send(SIGINT);
+        static_cast<void>(run.read_all());
+        CHECK(run.wait() == 128 + SIGINT);
+        const auto runs = load_trace(trace);
+        REQUIRE(runs.size() == 2);
+        CHECK(runs[1]->end()->stop_reason == "cancelled");
+    }
+    const std::string other = scratch / "other.rlt";
+    Printing run({"run", "--branch", trace + "@40", "--max-tokens", "1200", "--record", other},
+                 scratch / "err");
+    run.read_at_least(300);
+    fs::remove(other);
+    static_cast<void>(run.read_all());
+    CHECK(run.wait() == 1);
+    CHECK_THAT(run.said(), ContainsSubstring("removed or renamed") && ContainsSubstring("all 1200 steps"));
+    const auto runs = load_trace(other);
+    REQUIRE(runs.size() == 3);
+    CHECK(runs[2]->steps() == 1200);
+    CHECK(runs[2]->info().parent_id == runs[1]->info().id);
+}
+
 TEST_CASE("a trace that is removed while it is recorded is made again from the run", "[cli][record]") {
     const Scratch scratch("removed");
     const std::string trace = scratch / "run.rlt", elsewhere = scratch / "elsewhere.rlt";
