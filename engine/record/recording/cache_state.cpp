@@ -109,6 +109,14 @@ std::vector<uint32_t> CacheState::planes_of(const CacheEntry& entry) {
     return planes;
 }
 
+/// Takes a position into the counts, or out of them. \param uses  layers and KV heads that have this plane
+void CacheState::count(Plane& plane, size_t position, int64_t sign, int64_t uses) {
+    const EntryState state = plane.state[position];
+    plane.of_state[static_cast<size_t>(state)] += sign;
+    if (state == EntryState::attended && plane.encoded[position] != 0) plane.attended_encoded += sign;
+    if (state == EntryState::evicted || state == EntryState::merged) m_sums[position].gone += sign * uses;
+}
+
 /// Events [first, end) of the entry's row.
 void CacheState::apply(const CacheEntry& entry, int64_t first, int64_t end) {
     if (entry.layer >= m_layers || entry.kv_head >= m_kv_heads)
@@ -120,13 +128,18 @@ void CacheState::apply(const CacheEntry& entry, int64_t first, int64_t end) {
         for (int64_t i = first; i < end; ++i) {
             for (const PositionRange& range : entry.positions()) {
                 const int64_t from = range.first + i * range.n, to = from + range.n;
-                if (writes) grow(plane, to);
+                if (writes) {
+                    grow(plane, to);
+                    m_sums.resize(std::max(m_sums.size(), static_cast<size_t>(to)));
+                }
                 for (int64_t p = from; p < std::min<int64_t>(to, std::ssize(plane.state)); ++p) {
                     const auto at = static_cast<size_t>(p);
                     const EntryState before = plane.state[at];
                     const auto step = static_cast<int32_t>(entry.step + i);
+                    count(plane, at, -1, m_uses[index]);
                     change_position(plane, at, entry, step);
-                    if (plane.state[at] != before) plane.since[at] = step;
+                    count(plane, at, 1, m_uses[index]);
+                    if (plane.state[at] != before) plane.since[at] = m_sums[at].changed = step;
                 }
             }
         }
@@ -193,6 +206,7 @@ void CacheState::fit_length() {
         m_length = std::max(m_length, length);
     }
     const auto n = static_cast<size_t>(m_length);
+    m_sums.resize(n);
     for (Plane& plane : m_planes) {
         grow(plane, m_length);
         plane.state.resize(n);

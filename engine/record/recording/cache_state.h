@@ -3,7 +3,9 @@
 #include "engine/base/origin.h"
 #include "engine/record/recording/recording.h"
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace refreshlab {
@@ -19,7 +21,7 @@ enum class EntryState : uint8_t {
 
 /// One model's cache as it stood after a step, computed from the recording's cache events alone. So it works while
 /// scrubbing, for rewound runs and for files. Without cache events (RunInfo::has_cache_events) it is empty.
-/// Memory  15 B a position for every plane that differs from others.
+/// Memory  15 B a position for every plane that differs from others, 16 B a position besides.
 class CacheState {
 public:
     CacheState() = default; ///< of no recording: empty
@@ -40,7 +42,10 @@ public:
         std::vector<int32_t> refresh; ///< id of the refresh that wrote, rebuilt or skipped it last; -1 = none
         std::vector<int32_t> written_at; ///< step that wrote it; 0 = the prefill
         std::vector<int32_t> since; ///< step that made its state what it is; of evicted ones: when they went
-        std::vector<uint8_t> encoded; ///< 1 where keys, values or both are stored in a shorter form
+        std::vector<uint8_t> encoded;      ///< 1 where keys, values or both are stored in a shorter form
+        std::array<int64_t, 5> of_state{}; ///< positions below length() in each EntryState but none
+        int64_t attended_encoded = 0;      ///< those that are attended and encoded
+        [[nodiscard]] int64_t count(EntryState s) const { return of_state[static_cast<size_t>(s)]; }
     };
 
     [[nodiscard]] int64_t step() const { return m_step; }
@@ -51,11 +56,18 @@ public:
     /// True while no event told layers or KV heads apart: every plane is the same one.
     [[nodiscard]] bool uniform() const { return m_planes.size() == 1; }
     [[nodiscard]] const Plane& plane(int64_t layer, int64_t kv_head) const; ///< in range (asserted)
+    /// Step at which the last layer and KV head gave the position up (evicted or merged); nothing while one has it. Cost O(1).
+    /// \param position  below length()
+    [[nodiscard]] std::optional<int32_t> gone_since(int64_t position) const {
+        const PositionSum& sum = m_sums[static_cast<size_t>(position)];
+        return sum.gone == m_layers * m_kv_heads ? std::optional(sum.changed) : std::nullopt;
+    }
     /// Bytes held by each layer, [layers]; -1 where no event told them.
     [[nodiscard]] const std::vector<int64_t>& bytes() const { return m_bytes; }
 
 private:
     void apply(const CacheEntry& entry, int64_t first, int64_t end);
+    void count(Plane& plane, size_t position, int64_t sign, int64_t uses);
     void fit_length();
     std::vector<uint32_t> planes_of(const CacheEntry& entry);
 
@@ -68,6 +80,12 @@ private:
     std::vector<uint32_t> m_plane_of; ///< [layers * kv_heads], index of m_planes
     std::vector<int64_t> m_uses;      ///< of each plane, how many of m_plane_of
     std::vector<int64_t> m_bytes, m_bytes_step;
+    /// One position over all layers and KV heads.
+    struct PositionSum {
+        int64_t gone = 0;    ///< in how many of them it is evicted or merged
+        int32_t changed = 0; ///< step at which its state became another in one of them
+    };
+    std::vector<PositionSum> m_sums; ///< [length]
 };
 
 /// The cache of the teacher or the student after `step` (0 = after the prefill; clamped to the recording).

@@ -220,7 +220,24 @@ void check_state(const Recording& recording, const std::vector<CacheEvent>& even
                                                plane.written_at[p], plane.encoded[p] == 1, plane.since[p]};
                 REQUIRE(cell == expected[p]);
             }
+            for (const EntryState s :
+                 {EntryState::attended, EntryState::kept, EntryState::evicted, EntryState::merged})
+                REQUIRE(plane.count(s) == std::ranges::count(expected, s, &NaiveCache::Cell::state));
+            REQUIRE(plane.attended_encoded ==
+                    std::ranges::count_if(expected, [](const NaiveCache::Cell& cell) {
+                        return cell.state == EntryState::attended && cell.encoded;
+                    }));
         }
+    }
+    for (size_t p = 0; p < static_cast<size_t>(length); ++p) {
+        std::optional<int32_t> gone = 0; // step at which the last one gave it up
+        for (auto plane : naive.planes) {
+            plane.resize(static_cast<size_t>(length));
+            const bool here = plane[p].state == EntryState::evicted || plane[p].state == EntryState::merged;
+            if (!here) gone.reset();
+            if (gone) gone = std::max(*gone, static_cast<int32_t>(plane[p].since));
+        }
+        REQUIRE(state.gone_since(static_cast<int64_t>(p)) == gone);
     }
     CHECK(state.bytes() == naive.bytes);
 }

@@ -13,19 +13,21 @@ namespace refreshlab::ui {
 
 namespace {
 
-/// Sums of red, green, blue and opacity.
+/// How many of the cells that share a texel are in each state.
 struct Mixed {
-    std::array<uint32_t, 4> sum{};
-    uint32_t n = 0;
-    void add(uint32_t colour) {
-        for (size_t i = 0; i < 4; ++i)
-            sum[i] += (colour >> (8 * i)) & 0xFFU;
-        ++n;
-    }
-    [[nodiscard]] uint32_t mean() const {
-        uint32_t colour = 0;
-        for (size_t i = 0; n > 0 && i < 4; ++i)
-            colour |= ((sum[i] + n / 2) / n) << (8 * i);
+    std::array<uint32_t, num_cache_cells> count{};
+    void add(CacheCell cell) { ++count[static_cast<size_t>(cell)]; }
+    /// The mean of red, green, blue and opacity.
+    [[nodiscard]] uint32_t mean(const CellPalette& palette) const {
+        uint32_t n = 0, colour = 0;
+        for (const uint32_t cells : count)
+            n += cells;
+        for (size_t channel = 0; n > 0 && channel < 4; ++channel) {
+            uint32_t sum = 0;
+            for (size_t cell = 0; cell < num_cache_cells; ++cell)
+                sum += count[cell] * ((palette[cell] >> (8 * channel)) & 0xFFU);
+            colour |= ((sum + n / 2) / n) << (8 * channel);
+        }
         return colour;
     }
 };
@@ -37,10 +39,6 @@ std::vector<const CacheState::Plane*> planes_of(const CacheState& cache, const C
     for (int64_t head = 0; head < cache.kv_heads(); ++head)
         planes.push_back(&cache.plane(row, head));
     return planes;
-}
-
-bool is_held(CacheCell cell) {
-    return cell == CacheCell::attended || cell == CacheCell::held || cell == CacheCell::encoded;
 }
 
 std::string one_cell(const CacheState::Plane& plane, int64_t position, const std::string& method) {
@@ -79,23 +77,6 @@ const char* cell_label(CacheCell cell) {
     return "empty";
 }
 
-CacheCell cell_of(const CacheState::Plane& plane, int64_t position) {
-    const auto p = static_cast<size_t>(position);
-    switch (plane.state[p]) {
-    case EntryState::attended:
-        return plane.encoded[p] != 0 ? CacheCell::encoded : CacheCell::attended;
-    case EntryState::kept:
-        return CacheCell::held;
-    case EntryState::evicted:
-        return CacheCell::evicted;
-    case EntryState::merged:
-        return CacheCell::merged;
-    case EntryState::none:
-        break;
-    }
-    return CacheCell::none;
-}
-
 std::vector<uint32_t> colour_cells(const CacheState& cache, const CacheRows& rows, int64_t factor,
                                    const CellPalette& palette) {
     const int64_t length = cache.length(), texels = (length + factor - 1) / factor;
@@ -114,8 +95,8 @@ std::vector<uint32_t> colour_cells(const CacheState& cache, const CacheRows& row
             Mixed mixed;
             for (int64_t p = first; p < std::min(length, first + factor); ++p)
                 for (const CacheState::Plane* plane : planes)
-                    mixed.add(palette[static_cast<size_t>(cell_of(*plane, p))]);
-            rgba.push_back(mixed.mean());
+                    mixed.add(cell_of(*plane, p));
+            rgba.push_back(mixed.mean(palette));
         }
         done.emplace(std::move(planes), row);
     }
@@ -128,11 +109,9 @@ std::vector<RowCount> count_rows(const CacheState& cache, const CacheRows& rows)
         const auto planes = planes_of(cache, rows, row);
         RowCount& count = counts.emplace_back();
         for (const CacheState::Plane* plane : planes) {
-            for (int64_t p = 0; p < cache.length(); ++p) {
-                const CacheCell cell = cell_of(*plane, p);
-                count.held += is_held(cell) ? 1 : 0;
-                count.attended += is_held(cell) && cell != CacheCell::held ? 1 : 0;
-            }
+            const auto attended = static_cast<double>(plane->count(EntryState::attended));
+            count.attended += attended;
+            count.held += attended + static_cast<double>(plane->count(EntryState::kept));
         }
         count.held /= static_cast<double>(planes.size());
         count.attended /= static_cast<double>(planes.size());
@@ -142,10 +121,22 @@ std::vector<RowCount> count_rows(const CacheState& cache, const CacheRows& rows)
 
 std::array<bool, num_cache_cells> cells_present(const CacheState& cache) {
     std::array<bool, num_cache_cells> present{};
+    const auto found = [&](CacheCell cell, int64_t count) {
+        present[static_cast<size_t>(cell)] |= count > 0;
+    };
     for (int64_t layer = 0; layer < cache.layers(); ++layer)
-        for (int64_t head = 0; head < cache.kv_heads(); ++head)
-            for (int64_t p = 0; p < cache.length(); ++p)
-                present[static_cast<size_t>(cell_of(cache.plane(layer, head), p))] = true;
+        for (int64_t head = 0; head < cache.kv_heads(); ++head) {
+            const CacheState::Plane& plane = cache.plane(layer, head);
+            const int64_t attended = plane.count(EntryState::attended), held = plane.count(EntryState::kept),
+                          evicted = plane.count(EntryState::evicted),
+                          merged = plane.count(EntryState::merged);
+            found(CacheCell::attended, attended - plane.attended_encoded);
+            found(CacheCell::encoded, plane.attended_encoded);
+            found(CacheCell::held, held);
+            found(CacheCell::evicted, evicted);
+            found(CacheCell::merged, merged);
+            found(CacheCell::none, cache.length() - attended - held - evicted - merged);
+        }
     return present;
 }
 

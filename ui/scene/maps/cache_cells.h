@@ -26,7 +26,22 @@ inline constexpr size_t num_cache_cells = 6;
 using CellPalette = std::array<uint32_t, num_cache_cells>;
 [[nodiscard]] const char* cell_label(CacheCell cell); ///< "attended", "held, not read", "quantised", ...
 
-[[nodiscard]] CacheCell cell_of(const CacheState::Plane& plane, int64_t position);
+[[nodiscard]] inline CacheCell cell_of(const CacheState::Plane& plane, int64_t position) {
+    const auto p = static_cast<size_t>(position);
+    switch (plane.state[p]) {
+    case EntryState::attended:
+        return plane.encoded[p] != 0 ? CacheCell::encoded : CacheCell::attended;
+    case EntryState::kept:
+        return CacheCell::held;
+    case EntryState::evicted:
+        return CacheCell::evicted;
+    case EntryState::merged:
+        return CacheCell::merged;
+    case EntryState::none:
+        break;
+    }
+    return CacheCell::none;
+}
 
 /// Rows of the map: all layers, or the KV heads of one.
 struct CacheRows {
@@ -42,13 +57,13 @@ struct CacheRows {
 [[nodiscard]] std::vector<uint32_t> colour_cells(const CacheState& cache, const CacheRows& rows,
                                                  int64_t factor, const CellPalette& palette);
 
-/// Entries of a row, means over its KV heads.
+/// Entries of a row, means over its KV heads. Cost: layers x KV heads.
 struct RowCount {
     double attended = 0, held = 0; ///< held: attended ones as well
 };
 [[nodiscard]] std::vector<RowCount> count_rows(const CacheState& cache, const CacheRows& rows);
 
-/// Which of the states are there, for a legend.
+/// Which of the states are there, for a legend. Cost: layers x KV heads.
 [[nodiscard]] std::array<bool, num_cache_cells> cells_present(const CacheState& cache);
 
 /// What the cache takes.

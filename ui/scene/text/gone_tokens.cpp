@@ -1,7 +1,5 @@
 #include "ui/scene/text/gone_tokens.h"
 
-#include <algorithm>
-
 namespace refreshlab::ui {
 
 void GoneTokens::reset() {
@@ -25,19 +23,9 @@ void GoneTokens::update(const Recording& recording, int64_t step) {
     m_cache.advance(recording, step);
     m_any = false;
     m_gone.assign(static_cast<size_t>(m_cache.length()), held);
-    if (m_cache.uniform() && m_cache.length() == 0) return;
     for (size_t p = 0; p < m_gone.size(); ++p) {
-        int32_t last = 0;
-        for (int64_t layer = 0; layer < m_cache.layers() && last != held; ++layer) {
-            for (int64_t head = 0; head < m_cache.kv_heads() && last != held; ++head) {
-                const CacheState::Plane& plane = m_cache.plane(layer, head);
-                const bool gone =
-                    plane.state[p] == EntryState::evicted || plane.state[p] == EntryState::merged;
-                last = gone ? std::max(last, plane.since[p]) : held;
-            }
-        }
-        m_gone[p] = last;
-        m_any |= last != held;
+        m_gone[p] = m_cache.gone_since(static_cast<int64_t>(p)).value_or(held);
+        m_any |= m_gone[p] != held;
     }
 }
 

@@ -10,7 +10,7 @@
 namespace refreshlab::ui {
 
 /// Tokens that no layer holds any more: their entries are evicted, or merged into others, in every layer and KV head of the model
-/// that decodes. Cost of update(): the cache events that are new, and layers x KV heads x positions where there were some.
+/// that decodes. Cost of update(): the cache events that are new, and the positions where there were some.
 class GoneTokens {
 public:
     void reset(); ///< before another recording is shown
