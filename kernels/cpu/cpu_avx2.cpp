@@ -188,6 +188,11 @@ RL_AVX2 void dots_of(const Dots& d) {
                 out + (o < num_outs ? o : num_outs - 1); // past the end: computed again, not stored
             w[o] = base + (d.w_index != nullptr ? d.w_index[real] : real) * d.w_stride;
         }
+        // Keys of a cache: short rows, listed or not.
+        constexpr int64_t short_row = 1024 / sizeof(W), ahead = 8;
+        for (int64_t o = out + ahead; d.in <= short_row && o < out + ahead + 4 && o < d.outs; ++o)
+            ask_ahead(base + (d.w_index != nullptr ? d.w_index[o] : o) * d.w_stride,
+                      d.in * static_cast<int64_t>(sizeof(W)));
         int64_t row = 0;
         for (; row + 3 <= d.rows; row += 3)
             dot_rows<3, W>(d, row, w, out, num_outs);
@@ -220,10 +225,16 @@ RL_AVX2 void sum_block(const WeightedSum& s, int64_t row, int64_t channel) {
         for (int q = 0; q < 4; ++q)
             acc[r][q] = load(acc_base + r * s.acc_stride + 8 * q);
     }
+    constexpr int64_t ahead = 16; // positions
     const V* const base = static_cast<const V*>(s.v) + channel;
     const float* const p = s.p + row * s.p_stride;
     for (int64_t c = s.begin; c < s.end; ++c) {
         const V* const v = base + (s.v_index != nullptr ? s.v_index[c] : c) * s.v_stride;
+        if (row == 0) { // values that come later, listed or not
+            const int64_t later = c + ahead < s.end ? c + ahead : c;
+            ask_ahead(base + (s.v_index != nullptr ? s.v_index[later] : later) * s.v_stride,
+                      32 * static_cast<int64_t>(sizeof(V)));
+        }
         __m256 pv[R];
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r)
@@ -266,6 +277,8 @@ void weighted_sum_of(const WeightedSum& s) {
     const int64_t whole = s.width / 32 * 32;
     for (int64_t channel = 0; channel < whole; channel += 32) {
         int64_t row = 0;
+        for (; s.rows - row == 3 || s.rows - row > 4; row += 3)
+            sum_block<3, V>(s, row, channel);
         for (; row + 2 <= s.rows; row += 2)
             sum_block<2, V>(s, row, channel);
         if (row < s.rows) sum_block<1, V>(s, row, channel);

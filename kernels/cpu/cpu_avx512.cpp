@@ -222,8 +222,10 @@ RL_AVX512 void dot_six(const Dots& d, int64_t row, const W* const* w, int64_t ou
 template <int R, int O, bool Ahead, typename W>
 RL_AVX512 void dot_rows(const Dots& d, int64_t row, const W* const* w, int64_t out, int64_t num_outs) {
     float sums[R * O];
-    // One row: two blocks ahead. More rows spend longer in a block: one.
-    const W* const ahead = w[0] + (R == 1 ? 2 : 1) * O * d.w_stride;
+    // One row: two blocks ahead. More rows spend longer in a block: one. Short rows, keys of a cache: a page.
+    constexpr int64_t page = 4096 / sizeof(W);
+    const int64_t blocks = (R == 1 ? 2 : 1) * O * d.w_stride;
+    const W* const ahead = w[0] + (blocks > page ? blocks : page);
     __m512 acc[R][O];
     accumulate<R, O, Ahead>(d.x + row * d.x_stride, d.x_stride, w, d.in, reinterpret_cast<const char*>(ahead),
                             acc);
@@ -278,6 +280,16 @@ RL_AVX512 void dot_outputs(const Dots& d, const W* const* w, int64_t out, int64_
     }
 }
 
+/// Asks for the rows of outputs [out, out + O) of a list.
+template <int O, typename W>
+RL_AVX512_INLINE void ask_for_listed(const Dots& d, const W* base, int64_t out) {
+    constexpr int64_t line = 64 / sizeof(W);
+    for (int64_t o = out; o < out + O && o < d.outs; ++o) {
+        for (int64_t i = 0; i < d.in; i += line)
+            _mm_prefetch(reinterpret_cast<const char*>(base + d.w_index[o] * d.w_stride + i), _MM_HINT_T0);
+    }
+}
+
 template <int O, bool Ahead, typename W>
 RL_AVX512 void dots_by(const Dots& d) {
     const W* const base = static_cast<const W*>(d.w);
@@ -289,6 +301,7 @@ RL_AVX512 void dots_by(const Dots& d) {
                 out + (o < num_outs ? o : num_outs - 1); // past the end: computed again, not stored
             w[o] = base + (d.w_index != nullptr ? d.w_index[real] : real) * d.w_stride;
         }
+        if (d.w_index != nullptr) ask_for_listed<O>(d, base, out + 2 * O);
         dot_outputs<O, Ahead, W>(d, w, out, num_outs);
     }
 }
@@ -390,8 +403,8 @@ void dots(const Dots& d) {
     }
 }
 
-/// R rows x 64 channels; masks cover the channels past the width.
-template <int R, typename V>
+/// R rows x 64 channels; masks cover the channels past the width. Ahead: asks for values that come later, listed or not.
+template <int R, bool Ahead, typename V>
 RL_AVX512 void sum_block(const WeightedSum& s, int64_t row, int64_t channel) {
     __mmask16 mask[4];
     for (int64_t q = 0; q < 4; ++q) {
@@ -408,10 +421,19 @@ RL_AVX512 void sum_block(const WeightedSum& s, int64_t row, int64_t channel) {
         for (int q = 0; q < 4; ++q)
             acc[r][q] = load(acc_base + r * s.acc_stride + 16 * q, mask[q]);
     }
+    constexpr int64_t ahead = 16; // positions
     const V* const base = static_cast<const V*>(s.v) + channel;
     const float* const p = s.p + row * s.p_stride;
     for (int64_t c = s.begin; c < s.end; ++c) {
         const V* const v = base + (s.v_index != nullptr ? s.v_index[c] : c) * s.v_stride;
+        if constexpr (Ahead) {
+            const int64_t later = c + ahead < s.end ? c + ahead : c;
+            const V* const to = base + (s.v_index != nullptr ? s.v_index[later] : later) * s.v_stride;
+            constexpr int lines = 64 * static_cast<int>(sizeof(V)) / 64;
+#pragma GCC unroll 4
+            for (int line = 0; line < lines; ++line)
+                _mm_prefetch(reinterpret_cast<const char*>(to) + 64 * line, _MM_HINT_T0);
+        }
         __m512 vv[4];
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q)
@@ -437,10 +459,11 @@ void weighted_sum_of(const WeightedSum& s) {
     for (int64_t channel = 0; channel < s.width; channel += 64) {
         int64_t row = 0;
         for (; row + 4 <= s.rows; row += 4)
-            sum_block<4, V>(s, row, channel);
-        for (; row + 2 <= s.rows; row += 2)
-            sum_block<2, V>(s, row, channel);
-        if (row < s.rows) sum_block<1, V>(s, row, channel);
+            row == 0 ? sum_block<4, true, V>(s, row, channel) : sum_block<4, false, V>(s, row, channel);
+        // What is left in one go: values are read once for all of the query heads that share them.
+        if (s.rows - row == 3) sum_block<3, true, V>(s, row, channel);
+        if (s.rows - row == 2) sum_block<2, true, V>(s, row, channel);
+        if (s.rows - row == 1) sum_block<1, true, V>(s, row, channel);
     }
 }
 

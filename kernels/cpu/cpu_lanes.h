@@ -17,8 +17,8 @@ namespace refreshlab::kernels::cpu::lanes {
 constexpr int64_t width = 16;       // fp32 lanes
 constexpr int64_t double_width = 8; // double lanes
 
-/// e^x, about 1 ulp; 0 below -87.3 (subnormal results are flushed), NaN stays NaN. Not for x > 88.
-/// Cody-Waite reduction, degree-6 polynomial.
+/// e^x within 3.1 ulp (a search through the floats from -87.3 to 88 found 3.02); 0 below -87.3 (subnormal results are flushed), NaN stays
+/// NaN. Not for x > 88. Cody-Waite reduction, degree-6 polynomial: two thirds of the error are the terms that it leaves out.
 RL_INLINE float exp_one(float x) {
     constexpr float magic = 12582912.0F; // 1.5 * 2^23: adding it rounds to an integer in the low bits
     const float clamped = x < -87.3F ? -87.3F : x;
@@ -133,12 +133,13 @@ RL_INLINE void softmax(float* __restrict s, int64_t n, float scale) {
     float max = -INFINITY;
     for (int64_t l = 0; l < width; ++l)
         max = top[l] > max ? top[l] : max;
-    for (int64_t i = 0; i < padded; ++i)
-        s[i] = exp_one(s[i] * scale - max);
     float sum[width] = {};
     for (int64_t i = 0; i < padded; i += width) {
-        for (int64_t l = 0; l < width; ++l)
-            sum[l] += s[i + l];
+        for (int64_t l = 0; l < width; ++l) {
+            const float e = exp_one(s[i + l] * scale - max);
+            s[i + l] = e;
+            sum[l] += e;
+        }
     }
     const float inverse = 1.0F / fold(sum);
     for (int64_t i = 0; i < padded; i += width) {
