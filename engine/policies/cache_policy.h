@@ -116,6 +116,18 @@ public:
     virtual void encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
                         std::shared_ptr<const EntryCodec> codec);
 
+    /// What the method gives these entries where it chooses: a larger number stays, or is read, rather. For people to look at; has no
+    /// effect. Told before the choice is made. \param scores  as many as positions
+    virtual void score(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                       std::span<const float> scores) {
+        (void)layer;
+        (void)kv_head;
+        (void)positions;
+        (void)scores;
+    }
+    /// False: nobody looks at scores now, and those that take work to tell need not be.
+    [[nodiscard]] virtual bool wants_scores() const { return false; }
+
     /// Evicts all but these.
     void keep(int64_t layer, int64_t kv_head, std::span<const int64_t> positions);
 };

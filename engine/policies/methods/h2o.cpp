@@ -63,6 +63,7 @@ private:
         for (size_t i = 0; i < scores.size() && m_per_query_mean;
              ++i) // queries that saw it: its own and all later ones
             scores[i] /= static_cast<float>(newest - held[i] + 1);
+        cache.score(layer, head, held.first(scores.size()), scores);
         std::vector<int64_t> stay = cache_scores::top(scores, heavy);
         for (int64_t i = n - recent; i < n; ++i)
             stay.push_back(i);

@@ -71,6 +71,7 @@ private:
         std::vector<float> scores;
         for (int64_t i = 0; i < old; ++i)
             scores.push_back(score(entries[static_cast<size_t>(i)], view.position));
+        cache.score(view.layer, head, held.first(scores.size()), scores);
         std::vector<int64_t> stay = cache_scores::top(scores, m_budget - m_window);
         for (int64_t i = old; i < std::ssize(held); ++i)
             stay.push_back(i);

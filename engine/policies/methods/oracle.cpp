@@ -67,6 +67,7 @@ private:
             std::vector<float> scores(held.size(), 0.0F);
             for (size_t i = 0; i < held.size() && next < future.size(); ++i)
                 scores[i] = future[next][static_cast<size_t>(held[i])];
+            cache.score(layer, head, held, scores);
             std::vector<int64_t> kept;
             for (const int64_t i : cache_scores::top(scores, m_budget))
                 kept.push_back(held[static_cast<size_t>(i)]);

@@ -33,6 +33,7 @@ public:
             std::vector<float> scores(static_cast<size_t>(pages));
             for (int64_t page = 0; page < pages; ++page)
                 scores[static_cast<size_t>(page)] = score(view, head, bounds, page);
+            if (cache.wants_scores()) tell(view, head, scores, cache);
             scores.back() = std::numeric_limits<float>::infinity(); // the newest page, within the budget
             for (const int64_t page : cache_scores::top(scores, m_pages_read)) {
                 for (int64_t p = page * m_page; p < std::min((page + 1) * m_page, view.position + 1); ++p)
@@ -85,6 +86,17 @@ private:
             low[i % d] = std::min(low[i % d], keys[i]);
             high[i % d] = std::max(high[i % d], keys[i]);
         }
+    }
+
+    /// Every entry has its page's score.
+    void tell(const StepView& view, int64_t head, std::span<const float> pages, CacheEditor& cache) const {
+        std::vector<int64_t> positions;
+        std::vector<float> scores;
+        for (int64_t p = 0; p <= view.position; ++p) {
+            positions.push_back(p);
+            scores.push_back(pages[static_cast<size_t>(p / m_page)]);
+        }
+        cache.score(view.layer, head, positions, scores);
     }
 
     /// The largest over the query heads of sum_c max(q_c low_c, q_c high_c).

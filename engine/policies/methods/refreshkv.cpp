@@ -61,11 +61,11 @@ public:
     }
 
     /// Full step 0: the last prompt token chooses the part.
-    void read_prompt(const PromptView& view, CacheEditor&) override {
+    void read_prompt(const PromptView& view, CacheEditor& cache) override {
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
             std::vector<int64_t> every(static_cast<size_t>(view.length));
             std::iota(every.begin(), every.end(), 0);
-            choose(view.layer, head, every, cache_scores::heads_of(view.rows, m_context, head));
+            choose(view.layer, head, every, cache_scores::heads_of(view.rows, m_context, head), cache);
         }
         m_reference[static_cast<size_t>(view.layer)] = mean_query(view.queries);
     }
@@ -93,13 +93,13 @@ public:
         return &m_chosen;
     }
 
-    void after_attention(const StepView& view, CacheEditor&) override {
+    void after_attention(const StepView& view, CacheEditor& cache) override {
         const bool rebuilds = m_full[static_cast<size_t>(view.layer)] != 0 && m_rebuild;
         for (int64_t head = 0; head < m_context.kv_heads; ++head) {
             if (rebuilds && !m_attend_full) continue; // before attention
             if (rebuilds) {
                 choose(view.layer, head, view.read[static_cast<size_t>(head)],
-                       cache_scores::heads_of(view.row, m_context, head));
+                       cache_scores::heads_of(view.row, m_context, head), cache);
                 continue;
             }
             auto& list = part(view.layer, head);
@@ -146,10 +146,11 @@ private:
 
     /// The best entries by the pooled attention of one query, ascending by score; ties: lower position first.
     void choose(int64_t layer, int64_t head, std::span<const int64_t> positions,
-                const std::vector<std::span<const float>>& rows) {
+                const std::vector<std::span<const float>>& rows, CacheEditor& cache) {
         std::vector<float> scores = cache_scores::reduce_group(rows, m_group);
         scores.resize(positions.size());
         scores = cache_scores::pooled(scores, m_kernel, cache_scores::Pooling::max);
+        cache.score(layer, head, positions, scores);
         std::vector<int64_t> best = cache_scores::top(scores, m_size);
         std::ranges::stable_sort(best, [&](int64_t a, int64_t b) {
             return scores[static_cast<size_t>(a)] < scores[static_cast<size_t>(b)];
@@ -161,14 +162,14 @@ private:
     }
 
     /// The same from queries and keys, before anything is read (ablation "without full attention").
-    void choose_by_query(const StepView& view, int64_t head, const CacheEditor& cache) {
+    void choose_by_query(const StepView& view, int64_t head, CacheEditor& cache) {
         const auto held = cache.held(view.layer, head);
         const std::vector<int64_t> positions(held.begin(), held.end());
         const std::vector<float> keys = cache.keys(view.layer, head, positions);
         std::vector<std::vector<float>> rows;
         for (int64_t g = 0; g < m_context.group(); ++g)
             rows.push_back(attention_of(view.rotated_query.row(0, head * m_context.group() + g), keys));
-        choose(view.layer, head, positions, {rows.begin(), rows.end()});
+        choose(view.layer, head, positions, {rows.begin(), rows.end()}, cache);
     }
     [[nodiscard]] static std::vector<float> attention_of(std::span<const float> query,
                                                          std::span<const float> keys) {

@@ -33,9 +33,11 @@ private:
         std::vector<std::span<const float>> heads;
         for (int64_t head = 0; head < m_context.heads; ++head)
             heads.push_back(rows.row(0, head).first(static_cast<size_t>(n - 1))); // all but the newest
+        const std::vector<float> scores = cache_scores::reduce_group(heads, cache_scores::Group::mean);
+        for (int64_t head = 0; head < m_context.kv_heads; ++head)
+            cache.score(layer, head, held.first(scores.size()), scores);
         std::vector<int64_t> kept;
-        for (const int64_t i :
-             cache_scores::top(cache_scores::reduce_group(heads, cache_scores::Group::mean), m_budget - 1))
+        for (const int64_t i : cache_scores::top(scores, m_budget - 1))
             kept.push_back(held[static_cast<size_t>(i)]);
         kept.push_back(held.back());
         for (int64_t head = 0; head < m_context.kv_heads; ++head)

@@ -36,7 +36,8 @@ size_t take_up_to(const Log& from, Log& to, int64_t step, size_t at_most, StepOf
 
 Recording::Recording(RunInfo info, std::shared_ptr<const TokenTable> tokens)
     : m_info(std::move(info))
-    , m_tokens(std::move(tokens)) {
+    , m_tokens(std::move(tokens))
+    , m_entry_scores(m_info.layers * m_info.kv_heads) {
     RL_ASSERT(m_tokens != nullptr);
     if (!m_info.published_signals.empty()) {
         auto table = std::make_shared<SignalTable>();
@@ -347,6 +348,7 @@ void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_m
     inherited.drifts = take_up_to(m_drifts, branch.m_drifts, step, at_most.drifts,
                                   [](const auto& drift) { return drift->step; });
     fork_cache_entries(branch, step, at_most.cache_entries);
+    m_entry_scores.copy_up_to(step, branch.m_entry_scores);
 
     const std::scoped_lock lock(m_mutex);
     for (const auto& [key, rows] : m_attention) {

@@ -4,6 +4,7 @@
 #include "engine/control/run_config.h"
 #include "engine/record/recording/cache_event.h"
 #include "engine/record/recording/chunked_log.h"
+#include "engine/record/recording/entry_scores.h"
 #include "engine/record/recording/step_record.h"
 #include "engine/signals/published.h"
 #include "engine/text/tokenizer/tokenizer.h"
@@ -195,6 +196,9 @@ public:
     /// with the smallest positions go first, then those of the other; rows that are too large alone are not kept.
     void add_attention(std::shared_ptr<const AttentionRows> rows);
     void drop_attention(int64_t position, bool teacher);
+    /// Of the model that decodes. Written by its cache policy; for everybody else the const one.
+    [[nodiscard]] EntryScores& entry_scores() { return m_entry_scores; }
+    [[nodiscard]] const EntryScores& entry_scores() const { return m_entry_scores; }
     void set_end(RunEnd end); ///< may come again, completed by a closing pass
 
     /// A new recording that starts with steps [1, step] of this one: records, and events, commands and drift maps whose
@@ -255,7 +259,8 @@ private:
     AttentionLog m_attention_changes;          ///< appended with m_mutex held
     std::atomic<uint64_t> m_end_revision{0};   // released by set_end(), acquired by the trace store
     std::atomic<bool> m_ended_by_token{false}; // released by set_end(), acquired by num_tokens()
-    mutable std::mutex m_mutex;                ///< protects what follows; held for one look-up or insertion
+    EntryScores m_entry_scores;
+    mutable std::mutex m_mutex; ///< protects what follows; held for one look-up or insertion
     std::map<std::pair<int64_t, bool>, std::shared_ptr<const AttentionRows>> m_attention;
     size_t m_attention_bytes = 0;
     std::optional<RunEnd> m_end;

@@ -143,7 +143,8 @@ struct DecodeSession::Impl {
     std::vector<int32_t> end_ids;
     int64_t capacity = 0;
     std::shared_ptr<Recording> recording;
-    std::vector<CacheEvent> prefill_events; ///< made before there was a recording
+    std::vector<CacheEvent> prefill_events;    ///< made before there was a recording
+    std::optional<EntryScores> prefill_scores; ///< the same
 
     std::optional<TokenChooser> chooser;
     std::unique_ptr<TaskScorer> scorer; ///< null: the run belongs to no task

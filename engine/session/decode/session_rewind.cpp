@@ -44,8 +44,10 @@ void DecodeSession::Impl::rewind(int64_t step, const Recording* as) {
     chooser->rewind(step);
 
     recording = std::move(branch.recording);
-    if (cache_policy)
+    if (cache_policy) {
         cache_policy->continue_telling(cache_state(*recording, step, config.mode == Mode::teacher));
+        cache_policy->set_scores(recording->entry_scores());
+    }
     pending = then.pending;
     t = step;
     finished = false;

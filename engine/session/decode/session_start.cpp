@@ -81,6 +81,11 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
     for (CacheEvent& event : prefill_events)
         recording->add_cache_event(std::move(event));
     prefill_events.clear();
+    if (cache_policy) {
+        prefill_scores->copy_up_to(0, recording->entry_scores());
+        cache_policy->set_scores(recording->entry_scores());
+        prefill_scores.reset();
+    }
     active_ms = ttft_ms;
     history.clear();
     remember();
@@ -165,6 +170,8 @@ void DecodeSession::Impl::start_cache_policy() {
             [this](int64_t position) { return token_at(position); });
         cache_policy->set_backing(*backing);
     }
+    prefill_scores.emplace(decoder().config().num_layers * decoder().config().num_kv_heads);
+    cache_policy->set_scores(*prefill_scores);
     cache_policy->finish_prompt(decoder_cache());
 }
 

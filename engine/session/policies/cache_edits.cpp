@@ -66,6 +66,18 @@ void CacheEdits::encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<c
     m_cache.encode(layer, kv_head, half, positions, std::move(codec), m_step);
 }
 
+void CacheEdits::score(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                       std::span<const float> scores) {
+    // What is chosen once, at the prompt, is told whether or not somebody looks already.
+    if (m_step == 0 || wants_scores()) put_scores(layer, kv_head, positions, scores);
+}
+
+void CacheEdits::put_scores(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                            std::span<const float> scores) {
+    if (m_scores == nullptr) return;
+    m_scores->set(layer * m_cache.num_kv_heads() + kv_head, m_step, positions, scores);
+}
+
 PromptEdits::PromptEdits(int64_t layers, int64_t kv_heads, int64_t length)
     : m_kv_heads(kv_heads)
     , m_held(static_cast<size_t>(layers * kv_heads), std::vector<int64_t>(static_cast<size_t>(length))) {
@@ -128,6 +140,17 @@ void PromptEdits::encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<
                        half});
 }
 
+void PromptEdits::score(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                        std::span<const float> scores) {
+    Edit edit;
+    edit.kind = Kind::scored;
+    edit.layer = layer;
+    edit.kv_head = kv_head;
+    edit.positions.assign(positions.begin(), positions.end());
+    edit.keys.assign(scores.begin(), scores.end());
+    m_edits.push_back(std::move(edit));
+}
+
 void PromptEdits::apply(CacheEdits& cache) const {
     for (const Edit& edit : m_edits) {
         switch (edit.kind) {
@@ -145,6 +168,9 @@ void PromptEdits::apply(CacheEdits& cache) const {
             break;
         case Kind::encoded:
             cache.encode(edit.layer, edit.kv_head, edit.half, edit.positions, edit.codec);
+            break;
+        case Kind::scored:
+            cache.put_scores(edit.layer, edit.kv_head, edit.positions, edit.keys);
             break;
         }
     }

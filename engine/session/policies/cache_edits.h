@@ -2,6 +2,7 @@
 
 #include "engine/policies/cache_policy.h"
 #include "engine/policies/entry_codec.h"
+#include "engine/record/recording/entry_scores.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -20,6 +21,8 @@ public:
     explicit CacheEdits(KvCache& cache)
         : m_cache(cache) {}
     void set_step(int64_t step) { m_step = step; } ///< of the edits that follow; 0 = the prompt
+    /// Where scores are told; null: nowhere. Outlives the edits that follow.
+    void set_scores(EntryScores* scores) { m_scores = scores; }
 
     [[nodiscard]] std::span<const int64_t> held(int64_t layer, int64_t kv_head) const override;
     [[nodiscard]] std::vector<float> keys(int64_t layer, int64_t kv_head,
@@ -34,12 +37,19 @@ public:
                     std::span<const float> keys, std::span<const float> values) override;
     void encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
                 std::shared_ptr<const EntryCodec> codec) override;
+    void score(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+               std::span<const float> scores) override;
+    [[nodiscard]] bool wants_scores() const override { return m_scores != nullptr && m_scores->asked(); }
 
 private:
+    friend class PromptEdits; ///< hands on what it was told
+    void put_scores(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                    std::span<const float> scores);
     /// The entries with one half or both written anew.
     [[nodiscard]] at::Tensor changed(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                                      std::span<const float> keys, std::span<const float> values) const;
     KvCache& m_cache;
+    EntryScores* m_scores = nullptr;
     int64_t m_step = 0;
 };
 
@@ -66,14 +76,17 @@ public:
                     std::span<const float> keys, std::span<const float> values) override;
     void encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<const int64_t> positions,
                 std::shared_ptr<const EntryCodec> codec) override;
+    void score(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+               std::span<const float> scores) override;
+    [[nodiscard]] bool wants_scores() const override { return true; }
 
 private:
-    enum class Kind : uint8_t { evicted, merged, rewritten, merged_into, encoded };
+    enum class Kind : uint8_t { evicted, merged, rewritten, merged_into, encoded, scored };
     struct Edit {
         Kind kind;
         int64_t layer, kv_head;
         std::vector<int64_t> positions;
-        std::vector<float> keys, values;
+        std::vector<float> keys, values;         ///< of a scored one: the scores as keys
         std::shared_ptr<const EntryCodec> codec; ///< of encoded entries
         KvHalf half{};
     };

@@ -154,11 +154,17 @@ void PolicyRunner::foresee(const Forward& forward, const KvCache& cache, std::sp
     static_cast<void>(forward.prefill(*copy, in));
 }
 
+void PolicyRunner::set_scores(EntryScores& scores) {
+    m_scores = &scores;
+    if (m_edits) m_edits->set_scores(m_scores);
+}
+
 void PolicyRunner::finish_prompt(KvCache& cache) {
     RL_ASSERT(m_prompt != nullptr && cache.length() == m_context.prompt_length);
     RL_ASSERT(!m_needs.edits || cache.layout() == layout());
     m_cache = &cache;
     m_edits.emplace(cache);
+    m_edits->set_scores(m_scores);
     m_prompt->edits.apply(*m_edits);
     m_policy->finish_prompt(*m_edits);
     cache.tell_edits();

@@ -45,6 +45,8 @@ public:
     /// Where entries come from that the policy reads and the cache does not hold. Outlives this.
     void set_backing(Backing& backing) { m_backing = &backing; }
 
+    /// Where the policy's scores are told, from now on; before finish_prompt() those of the prompt too. Outlives what follows.
+    void set_scores(EntryScores& scores);
     /// The prompt is read, and `cache` holds it: what the policy decided becomes true. The cache outlives this.
     void finish_prompt(KvCache& cache);
     /// Before the pass of a step.
@@ -94,6 +96,7 @@ private:
     std::vector<int64_t> m_first;      ///< of the rows of an attention call: PolicyNeeds::prompt_band
     std::optional<CacheEdits> m_edits; ///< of the cache, once there is one
     KvCache* m_cache = nullptr;
+    EntryScores* m_scores = nullptr;
     Backing* m_backing = nullptr; ///< null: what is chosen is held
     int64_t m_step = 0;
     std::vector<std::optional<HeadPositions>>

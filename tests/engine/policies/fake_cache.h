@@ -4,9 +4,13 @@
 #include "engine/policies/cache_policy_config.h"
 #include "engine/policies/entry_codec.h"
 
+#include <catch2/catch_test_macros.hpp>
+
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -26,6 +30,7 @@ public:
             std::iota(held.begin(), held.end(), 0);
     }
     void append(int64_t position) {
+        check_choices();
         for (auto& held : m_held)
             held.push_back(position);
     }
@@ -53,6 +58,35 @@ public:
                                             std::span<const int64_t> positions) const override {
         return rows_of(m_values, positions);
     }
+    ~FakeCache() override { check_choices(); }
+    FakeCache(const FakeCache&) = delete;
+    FakeCache& operator=(const FakeCache&) = delete;
+    /// What was last told of a plane, by position.
+    std::map<int64_t, std::map<int64_t, float>> scores;
+    void score(int64_t layer, int64_t head, std::span<const int64_t> positions,
+               std::span<const float> told) override {
+        CHECK(positions.size() == told.size());
+        const auto& held = of(layer, head);
+        auto& known = scores[layer * m_kv_heads + head];
+        known.clear();
+        for (size_t i = 0; i < positions.size(); ++i) {
+            CHECK(std::ranges::binary_search(held, positions[i])); // told before the choice
+            known[positions[i]] = told[i];
+        }
+    }
+    /// Of what was told together nothing has left that is above what stayed.
+    void check_choices() const {
+        for (const auto& [plane, known] : scores) {
+            float most_gone = -std::numeric_limits<float>::infinity(), least_held = -most_gone;
+            for (const auto& [position, score] : known) {
+                const bool stays = std::ranges::binary_search(m_held[static_cast<size_t>(plane)], position);
+                (stays ? least_held : most_gone) =
+                    stays ? std::min(least_held, score) : std::max(most_gone, score);
+            }
+            CHECK(most_gone <= least_held);
+        }
+    }
+    [[nodiscard]] bool wants_scores() const override { return true; }
     void evict(int64_t layer, int64_t head, std::span<const int64_t> positions) override {
         auto& held = m_held[static_cast<size_t>(layer * m_kv_heads + head)];
         const std::vector<int64_t> gone(positions.begin(), positions.end());

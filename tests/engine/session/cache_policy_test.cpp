@@ -495,6 +495,55 @@ TEST_CASE("a sliding window with a band over the prompt is a model that has such
     }
 }
 
+TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[session][cache_policy]") {
+    for (const char* name : {"h2o", "tova", "snapkv", "pyramidkv", "adakv", "lazy_eviction", "cam", "oracle",
+                             "quest", "refreshkv"}) {
+        CAPTURE(name);
+        DecodeSession session(pair_of_two(), with(run_of(Mode::student), small(name, 12)));
+        session.recording()->entry_scores().ask();
+        finish(session);
+        const auto check = [&](const Recording& recording, bool rewound) {
+            const CacheState state = cache_state(recording, recording.steps(), false);
+            int64_t gone = 0, told = 0;
+            for (int64_t layer = 0; layer < state.layers(); ++layer)
+                for (int64_t head = 0; head < state.kv_heads(); ++head) {
+                    const CacheState::Plane& plane = state.plane(layer, head);
+                    for (int64_t p = 0; p < state.length(); ++p) {
+                        const auto score = recording.entry_scores().at(layer * state.kv_heads() + head, p);
+                        if (score) CHECK(std::isfinite(score->value));
+                        if (score) CHECK(score->step <= recording.steps());
+                        told += score ? 1 : 0;
+                        const EntryState now = plane.state[static_cast<size_t>(p)];
+                        if (now != EntryState::evicted && now != EntryState::merged) continue;
+                        ++gone;
+                        REQUIRE(score); // it went with one
+                        CHECK(score->step == plane.since[static_cast<size_t>(p)]);
+                    }
+                }
+            const bool evicts = std::string_view(name) != "quest" && std::string_view(name) != "refreshkv";
+            CHECK((gone > 0) == evicts);
+            // What was scored again after the step that is gone back to is not known any more.
+            if (evicts || !rewound) CHECK(told > 0);
+        };
+        check(*session.recording(), false);
+        session.rewind(20);
+        check(*session.recording(), true);
+        finish(session);
+        check(*session.recording(), false);
+    }
+    // A policy without scores tells none, and where nobody looks only the prompt's are there.
+    DecodeSession random(pair_of_two(), with(run_of(Mode::student), small("random", 12)));
+    random.recording()->entry_scores().ask();
+    finish(random);
+    DecodeSession unseen(pair_of_two(), with(run_of(Mode::student), small("h2o", 12)));
+    finish(unseen);
+    for (int64_t p = 0; p < 60; ++p) {
+        CHECK_FALSE(random.recording()->entry_scores().at(0, p));
+        const auto score = unseen.recording()->entry_scores().at(0, p);
+        if (score) CHECK(score->step == 0);
+    }
+}
+
 TEST_CASE("a full step by hand belongs to policies that have one", "[session][cache_policy]") {
     DecodeSession session(pair_of_two(), with(run_of(Mode::student), small("h2o", 12)));
     CHECK_THROWS_AS(session.apply(command::FullStepNow{}), Error);

@@ -80,10 +80,24 @@ TEST_CASE("cells say what became of an entry, row by row and head by head", "[ui
     const auto present = cells_present(two);
     CHECK(present[static_cast<size_t>(CacheCell::merged)]);
     CHECK_FALSE(present[static_cast<size_t>(CacheCell::encoded)]);
-    CHECK(cell_text(two, {}, 0, 0, "H2O") == "\nLayer 0: evicted by H2O after the prompt");
-    CHECK(cell_text(two, {1}, 1, 0, "H2O") == "\nLayer 1, KV head 1: evicted by H2O at step 2");
-    CHECK(cell_text(two, {}, 1, 2, "H2O") == "\nLayer 1: held, not read since step 2");
-    CHECK(cell_text(two, {}, 1, 0, "H2O").find("KV head 0: attended") != std::string::npos);
+    CHECK(cell_text(two, {}, 0, 0, {"H2O"}) == "\nLayer 0: evicted by H2O after the prompt");
+    CHECK(cell_text(two, {1}, 1, 0, {"H2O"}) == "\nLayer 1, KV head 1: evicted by H2O at step 2");
+    CHECK(cell_text(two, {}, 1, 2, {"H2O"}) == "\nLayer 1: held, not read since step 2");
+    CHECK(cell_text(two, {}, 1, 0, {"H2O"}).find("KV head 0: attended") != std::string::npos);
+}
+
+TEST_CASE("a cell tells the score that it was kept with, or went with", "[ui][cache]") {
+    const auto recording = evicting_run();
+    const CacheState two = cache_state(*recording, 2, false);
+    EntryScores scores(4);
+    const CacheJudge judge{"H2O", &scores};
+    const std::vector<int64_t> positions{0, 3};
+    scores.set(3, 2, positions, std::vector<float>{0.25F, 0.5F}); // layer 1, KV head 1
+    CHECK(cell_text(two, {1}, 1, 0, judge) == "\nLayer 1, KV head 1: evicted by H2O at step 2, score 0.25");
+    CHECK(cell_text(two, {1}, 1, 3, judge) == "\nLayer 1, KV head 1: attended, score 0.5 at step 2");
+    CHECK(cell_text(two, {}, 0, 0, judge) == "\nLayer 0: evicted by H2O after the prompt"); // no score told
+    scores.set(3, 5, positions, std::vector<float>{7, 8}); // what a later step thinks is no matter here
+    CHECK(cell_text(two, {1}, 1, 0, judge).find("score") == std::string::npos);
 }
 
 TEST_CASE("the meter counts entries and their index against a full cache", "[ui][cache]") {

@@ -57,6 +57,7 @@ void CachePanel::draw_entries(UiContext& ctx, Frame& f) {
     const ImVec2 min(f.x0, f.drift_y0), max(f.x1, f.drift_y1);
     list->AddRectFilled(min, max, ctx.theme.plot_background);
     colour_entries(ctx.theme);
+    f.recording->entry_scores().ask();
     ctx.landmarks.set("cache/map", {min.x, min.y, max.x - min.x, max.y - min.y});
     if (m_texels < 1 || m_entries_rgba.empty()) return;
     const ImTextureID texture = ctx.host.texture("cache/entries", m_texels, static_cast<int>(f.rows),
@@ -182,7 +183,8 @@ void CachePanel::draw_meter(UiContext& ctx, const Frame& f) const {
 /// Lines of a tooltip: what became of the entry, and what the shown step paid it.
 std::string CachePanel::entry_text(const Frame& f, int64_t row, int64_t position) const {
     const int64_t layer = m_rows.layer.value_or(row), step = m_state.columns().step;
-    std::string text = cell_text(m_state.cache(), m_rows, row, position, f.method);
+    std::string text =
+        cell_text(m_state.cache(), m_rows, row, position, CacheJudge{f.method, &f.recording->entry_scores()});
     const int64_t group =
         std::max<int64_t>(1, f.recording->info().heads / std::max<int64_t>(1, m_state.cache().kv_heads()));
     const auto row_of = f.recording->attention(f.recording->prompt_length() + step - 1,

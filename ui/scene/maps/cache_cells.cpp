@@ -41,20 +41,25 @@ std::vector<const CacheState::Plane*> planes_of(const CacheState& cache, const C
     return planes;
 }
 
-std::string one_cell(const CacheState::Plane& plane, int64_t position, const std::string& method) {
+std::string one_cell(const CacheState& cache, int64_t layer, int64_t head, int64_t position,
+                     const CacheJudge& judge) {
+    const CacheState::Plane& plane = cache.plane(layer, head);
     const CacheCell cell = cell_of(plane, position);
     const int32_t since = plane.since[static_cast<size_t>(position)];
     const std::string when = since == 0 ? std::string("after the prompt") : fmt::format("at step {}", since);
-    switch (cell) {
-    case CacheCell::evicted:
-        return fmt::format("evicted by {} {}", method, when);
-    case CacheCell::merged:
-        return fmt::format("merged into others by {} {}", method, when);
-    case CacheCell::held:
-        return fmt::format("held, not read since step {}", since);
-    default:
-        return cell_label(cell);
-    }
+    std::string text = cell == CacheCell::evicted ? fmt::format("evicted by {} {}", judge.method, when)
+                       : cell == CacheCell::merged
+                           ? fmt::format("merged into others by {} {}", judge.method, when)
+                       : cell == CacheCell::held ? fmt::format("held, not read since step {}", since)
+                                                 : cell_label(cell);
+    const auto score =
+        judge.scores != nullptr ? judge.scores->at(layer * cache.kv_heads() + head, position) : std::nullopt;
+    // Scores are those of the newest step: of an older one that is shown they would be from its future.
+    if (!score || score->step > cache.step()) return text;
+    const bool gone = cell == CacheCell::evicted || cell == CacheCell::merged;
+    text += fmt::format(", score {}", format_number(static_cast<double>(score->value)));
+    if (!gone) text += score->step == 0 ? " after the prompt" : fmt::format(" at step {}", score->step);
+    return text;
 }
 
 } // namespace
@@ -178,18 +183,20 @@ std::string meter_text(const CacheMeter& meter, bool brief) {
 }
 
 std::string cell_text(const CacheState& cache, const CacheRows& rows, int64_t row, int64_t position,
-                      const std::string& method) {
-    const auto planes = planes_of(cache, rows, row);
-    const std::string first = one_cell(*planes[0], position, method);
-    const bool alike = std::ranges::all_of(
-        planes, [&](const CacheState::Plane* plane) { return one_cell(*plane, position, method) == first; });
-    if (rows.layer) return fmt::format("\nLayer {}, KV head {}: {}", *rows.layer, row, first);
-    if (alike) return fmt::format("\nLayer {}: {}", row, first);
+                      const CacheJudge& judge) {
+    if (rows.layer)
+        return fmt::format("\nLayer {}, KV head {}: {}", *rows.layer, row,
+                           one_cell(cache, *rows.layer, row, position, judge));
+    std::vector<std::string> heads;
+    for (int64_t head = 0; head < cache.kv_heads(); ++head)
+        heads.push_back(one_cell(cache, row, head, position, judge));
+    const bool alike = std::ranges::all_of(heads, [&](const std::string& text) { return text == heads[0]; });
+    if (alike) return fmt::format("\nLayer {}: {}", row, heads[0]);
     std::string text = fmt::format("\nLayer {}:", row);
     constexpr size_t most = 6; // lines of a tooltip
-    for (size_t head = 0; head < std::min(most, planes.size()); ++head)
-        text += fmt::format("\n    KV head {}: {}", head, one_cell(*planes[head], position, method));
-    if (planes.size() > most) text += fmt::format("\n    and {} KV heads more", planes.size() - most);
+    for (size_t head = 0; head < std::min(most, heads.size()); ++head)
+        text += fmt::format("\n    KV head {}: {}", head, heads[head]);
+    if (heads.size() > most) text += fmt::format("\n    and {} KV heads more", heads.size() - most);
     return text;
 }
 

@@ -78,8 +78,13 @@ struct CacheMeter {
 /// "1.2 MB, 24 % of the 5.1 MB of a full cache; index 34 kB", or with fewer words "1.2 MB of 5.1 MB, 24 %".
 [[nodiscard]] std::string meter_text(const CacheMeter& meter, bool brief = false);
 
-/// What is known of one entry: lines of a tooltip. \param method  who evicts: "H2O"
+/// Who chooses, and what it thought of the entries.
+struct CacheJudge {
+    std::string method;                  ///< "H2O"
+    const EntryScores* scores = nullptr; ///< null: not known
+};
+/// What is known of one entry: lines of a tooltip.
 [[nodiscard]] std::string cell_text(const CacheState& cache, const CacheRows& rows, int64_t row,
-                                    int64_t position, const std::string& method);
+                                    int64_t position, const CacheJudge& judge);
 
 } // namespace refreshlab::ui

@@ -34,7 +34,9 @@ std::vector<float> WindowScores::score(const PromptView& view, int64_t kv_head, 
 
 void WindowScores::keep(const PromptView& view, int64_t kv_head, std::span<const float> scores, int64_t count,
                         CacheEditor& cache) const {
-    std::vector<int64_t> kept = cache_scores::top(scores, count); // column = position: nothing is gone yet
+    // Column = position: nothing is gone yet.
+    cache.score(view.layer, kv_head, cache.held(view.layer, kv_head).first(scores.size()), scores);
+    std::vector<int64_t> kept = cache_scores::top(scores, count);
     for (int64_t p = view.length - window; p < view.length; ++p)
         kept.push_back(p);
     cache.keep(view.layer, kv_head, kept);

@@ -62,8 +62,10 @@ private:
         for (int64_t head = 0; head < m_context.kv_heads; ++head)
             heads.push_back(acc(view.layer, head));
         const Floats scores = cache_scores::reduce_group(heads, cache_scores::Group::mean);
-        std::vector<int64_t> stay =
-            cache_scores::top(std::span(scores).first(static_cast<size_t>(n - recent)), heavy);
+        const auto old = static_cast<size_t>(n - recent);
+        for (int64_t head = 0; head < m_context.kv_heads; ++head)
+            cache.score(view.layer, head, std::span(held).first(old), std::span(scores).first(old));
+        std::vector<int64_t> stay = cache_scores::top(std::span(scores).first(old), heavy);
         for (int64_t i = n - recent; i < n; ++i)
             stay.push_back(i);
         std::vector<int64_t> leave;
