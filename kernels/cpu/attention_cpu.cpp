@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 /// Story: a task is a block of query rows times some query heads of one KV head, so that a key is loaded once for all of
@@ -17,12 +18,17 @@
 /// column (MC rows) is the last of them, and the lanes of its sums count from the first (a sliding window). So nothing depends
 /// on the other rows of a task. A row's tail (columns of the cache after its visible ones) is scored and summed by its list.
 ///
-/// A decode step has few tasks. Then the query heads of a KV head are split over tasks as well, and the keys come from the
-/// cache the second time. Probabilities of one task stay in the second cache up to ~8k positions.
+/// A decode step has few tasks. On a short context the query heads of a KV head are split over tasks as well, and the keys come from the
+/// cache the second time. On a long one (run_in_parts) all threads share each task, step by step: scores are cut by keys, the softmax
+/// by heads, the values by channels. So every key and value is read once, and no sum is cut. Probabilities of one task stay in the
+/// second cache up to ~8k positions.
 namespace refreshlab::kernels::cpu {
 namespace {
 
 constexpr int64_t rows_per_task = 8;
+constexpr int64_t long_context_elements =
+    int64_t{1} << 18; // keys of a call; below, three waits for all threads cost more than they give
+constexpr int64_t part_channels = 32, part_keys = 256; // of a thread's piece, at least
 
 struct Problem {
     const AttentionInputs& in;
@@ -61,13 +67,25 @@ Keys tail_of(const Problem& p, int64_t row) {
     return {list, list, std::find(list, list + width, int64_t{-1}) - list};
 }
 
-/// One task: query rows [row, row + rows), query heads [first, first + num_heads) of KV head kv. Its life is the five steps
-/// of run(). Row r of the task reads the keys [m_firsts[r], m_counts[r]) of its list, then its own column or its tail if it has
-/// one. Its scores stand at [m_begins[r], m_ends[r]).
+/// Kept from task to task: a decode step has dozens of them.
+struct Scratch {
+    std::vector<float> queries, scores;
+};
+
+/// Some of the values' channels.
+struct Channels {
+    int64_t begin, count;
+};
+
+/// One task: query rows [row, row + rows), query heads [first, first + num_heads) of KV head kv. Its life is the steps of
+/// run(); pieces of one step may be done by several threads. Row r of the task reads the keys [m_firsts[r], m_counts[r]) of its
+/// list, then its own column or its tail if it has one. Its scores stand at [m_begins[r], m_ends[r]).
 class Task {
 public:
-    Task(const Problem& p, int64_t row, int64_t row_end, int64_t kv, int64_t first, int64_t num_heads)
+    Task(const Problem& p, Scratch& scratch, int64_t row, int64_t row_end, int64_t kv, int64_t first,
+         int64_t num_heads)
         : m_p(p)
+        , m_scratch(scratch)
         , m_row(row)
         , m_rows(row_end - row)
         , m_kv(kv)
@@ -77,16 +95,74 @@ public:
         , m_keys(keys_of(p, kv)) {}
 
     void run() {
-        find_ranges();
-        copy_queries();
-        score_keys();
+        prepare();
+        score_keys(m_lowest, m_most);
         for (int64_t r = 0; r < m_rows; ++r) {
-            if (m_own) score_own_column(r);
+            if (m_own) score_own_column(r, 0, m_num_heads);
             score_tail(r);
             for (int64_t h = 0; h < m_num_heads; ++h)
                 normalise(r, h);
         }
-        sum_values();
+        sum_values({0, m_p.head_dim});
+    }
+
+    // --- the same in pieces: prepare(), then all keys, then each row and head, then all channels; no tails ---
+
+    void prepare() {
+        find_ranges();
+        copy_queries();
+        m_scratch.scores.resize(static_cast<size_t>(m_rows * m_num_heads * m_stride));
+    }
+    [[nodiscard]] int64_t lowest() const { return m_lowest; }
+    [[nodiscard]] int64_t most() const { return m_most; }
+    [[nodiscard]] int64_t rows_and_heads() const { return m_rows * m_num_heads; }
+    void finish_scores(int64_t row_and_head) {
+        const int64_t r = row_and_head / m_num_heads, h = row_and_head % m_num_heads;
+        if (m_own) score_own_column(r, h, 1);
+        normalise(r, h);
+    }
+
+    /// Keys [begin, end) of the list, within [lowest, most), for all rows at once: a key is loaded once.
+    void score_keys(int64_t begin, int64_t end) {
+        if (begin >= end) return;
+        Dots dots;
+        dots.x = m_scratch.queries.data();
+        dots.x_stride = m_p.head_dim;
+        dots.rows = m_rows * m_num_heads;
+        // Without a list output o is column begin + o, with one it is column columns[begin + o].
+        const int64_t offset = m_keys.columns == nullptr ? begin * m_p.k.stride(1) : 0;
+        dots.w = element(m_p.k, m_kv * m_p.k.stride(0) + offset);
+        dots.w_type = element_type(m_p.k);
+        dots.w_stride = m_p.k.stride(1);
+        dots.w_index = m_keys.columns == nullptr ? nullptr : m_keys.columns + begin;
+        dots.outs = end - begin;
+        dots.in = m_p.head_dim;
+        dots.y = m_scratch.scores.data() + begin;
+        dots.y_stride = m_stride;
+        m_table.dots(dots);
+    }
+
+    /// Each row's keys in ascending order: first what not all rows of the task see, then what all of them see, all rows at
+    /// once, then the rest of each row. The results take the place of the queries.
+    void sum_values(Channels c) {
+        for (int64_t i = 0; i < m_rows * m_num_heads; ++i)
+            std::fill_n(m_scratch.queries.data() + i * m_p.head_dim + c.begin, c.count, 0.0F);
+        const bool shared_keys = m_latest < m_least;
+        const int64_t shared_begin = shared_keys ? m_latest : 0, shared_end = shared_keys ? m_least : 0;
+        for (int64_t r = 0; r < m_rows && shared_keys; ++r) {
+            if (m_firsts[r] < shared_begin) m_table.weighted_sum(sum_of(r, 1, m_firsts[r], shared_begin, c));
+        }
+        if (shared_keys) m_table.weighted_sum(sum_of(0, m_rows, shared_begin, shared_end, c));
+        for (int64_t r = 0; r < m_rows; ++r) {
+            m_table.weighted_sum(sum_of(r, 1, shared_keys ? shared_end : m_firsts[r], m_counts[r], c));
+            if (m_own) m_table.weighted_sum(own_sum_of(r, c));
+            if (m_tails[r].size > 0) m_table.weighted_sum(tail_sum_of(r, c));
+            for (int64_t h = 0; h < m_num_heads; ++h) {
+                const int64_t from = (r * m_num_heads + h) * m_p.head_dim + c.begin;
+                const int64_t to = ((m_row + r) * m_p.heads + m_first + h) * m_p.head_dim + c.begin;
+                std::copy_n(m_scratch.queries.data() + from, c.count, m_p.out + to);
+            }
+        }
     }
 
 private:
@@ -123,39 +199,19 @@ private:
         }
     }
 
-    // --- 3. scores, [rows * heads, stride]; column i is key i of the list ---
-    /// Every key that some row reads, for all rows at once: a key is loaded once.
-    void score_keys() {
-        m_scratch.scores.resize(static_cast<size_t>(m_rows * m_num_heads * m_stride));
+    // --- 3. scores, [rows * heads, stride]; column i is key i of the list; see score_keys() ---
+    /// The row's own column, as its last key. Scores of all other keys are there already: they also fill the place of this one.
+    void score_own_column(int64_t r, int64_t head, int64_t num_heads) {
         Dots dots;
-        dots.x = m_scratch.queries.data();
+        dots.x = m_scratch.queries.data() + (r * m_num_heads + head) * m_p.head_dim;
         dots.x_stride = m_p.head_dim;
-        dots.rows = m_rows * m_num_heads;
-        // Without a list output o is column lowest + o, with one it is column columns[lowest + o].
-        const int64_t offset = m_keys.columns == nullptr ? m_lowest * m_p.k.stride(1) : 0;
-        dots.w = element(m_p.k, m_kv * m_p.k.stride(0) + offset);
-        dots.w_type = element_type(m_p.k);
-        dots.w_stride = m_p.k.stride(1);
-        dots.w_index = m_keys.columns == nullptr ? nullptr : m_keys.columns + m_lowest;
-        dots.outs = m_most - m_lowest;
-        dots.in = m_p.head_dim;
-        dots.y = m_scratch.scores.data() + m_lowest;
-        dots.y_stride = m_stride;
-        m_table.dots(dots);
-    }
-
-    /// The row's own column, as its last key.
-    void score_own_column(int64_t r) {
-        Dots dots;
-        dots.x = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim;
-        dots.x_stride = m_p.head_dim;
-        dots.rows = m_num_heads;
+        dots.rows = num_heads;
         dots.w = own_element(m_p.own_k, r);
         dots.w_type = element_type(m_p.own_k);
         dots.w_stride = m_p.k.stride(1);
         dots.outs = 1;
         dots.in = m_p.head_dim;
-        dots.y = scores_of(r, 0) + m_counts[r];
+        dots.y = scores_of(r, head) + m_counts[r];
         dots.y_stride = m_stride;
         m_table.dots(dots);
     }
@@ -218,56 +274,35 @@ private:
         if (m_own) apply(s[count], visible(r));
     }
 
-    // --- 5. weighted sums of the values ---
-    /// Each row's keys in ascending order: first what not all rows of the task see, then what all of them see, all rows at
-    /// once, then the rest of each row.
-    void sum_values() {
-        // The queries' space now takes the results.
-        std::fill(m_scratch.queries.begin(), m_scratch.queries.end(), 0.0F);
-        const bool shared_keys = m_latest < m_least;
-        const int64_t shared_begin = shared_keys ? m_latest : 0, shared_end = shared_keys ? m_least : 0;
-        for (int64_t r = 0; r < m_rows && shared_keys; ++r) {
-            if (m_firsts[r] < shared_begin) m_table.weighted_sum(sum_of(r, 1, m_firsts[r], shared_begin));
-        }
-        if (shared_keys) m_table.weighted_sum(sum_of(0, m_rows, shared_begin, shared_end));
-        for (int64_t r = 0; r < m_rows; ++r) {
-            m_table.weighted_sum(sum_of(r, 1, shared_keys ? shared_end : m_firsts[r], m_counts[r]));
-            if (m_own) m_table.weighted_sum(own_sum_of(r));
-            if (m_tails[r].size > 0) m_table.weighted_sum(tail_sum_of(r));
-            const int64_t row_size = m_num_heads * m_p.head_dim;
-            std::copy_n(m_scratch.queries.data() + r * row_size, row_size,
-                        m_p.out + ((m_row + r) * m_p.heads + m_first) * m_p.head_dim);
-        }
-    }
-
+    // --- 5. weighted sums of the values: see sum_values() ---
     /// Keys [begin, end) of rows [r, r + rows).
-    [[nodiscard]] WeightedSum sum_of(int64_t r, int64_t rows, int64_t begin, int64_t end) const {
+    [[nodiscard]] WeightedSum sum_of(int64_t r, int64_t rows, int64_t begin, int64_t end, Channels c) const {
         WeightedSum sum;
         sum.p = scores_of(r, 0);
         sum.p_stride = m_stride;
         sum.rows = rows * m_num_heads;
-        sum.v = element(m_p.v, m_kv * m_p.v.stride(0));
+        sum.v = element(m_p.v, m_kv * m_p.v.stride(0) + c.begin);
         sum.v_type = element_type(m_p.v);
         sum.v_stride = m_p.v.stride(1);
         sum.v_index = m_keys.columns;
         sum.begin = begin;
         sum.end = end;
-        sum.width = m_p.head_dim;
-        sum.acc = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim;
+        sum.width = c.count;
+        sum.acc = m_scratch.queries.data() + r * m_num_heads * m_p.head_dim + c.begin;
         sum.acc_stride = m_p.head_dim;
         return sum;
     }
-    [[nodiscard]] WeightedSum own_sum_of(int64_t r) const {
-        WeightedSum sum = sum_of(r, 1, 0, 1);
+    [[nodiscard]] WeightedSum own_sum_of(int64_t r, Channels c) const {
+        WeightedSum sum = sum_of(r, 1, 0, 1, c);
         sum.p += m_counts[r];
-        sum.v = own_element(m_p.own_v, r);
+        sum.v = own_element(m_p.own_v, r, c.begin);
         sum.v_type = element_type(m_p.own_v);
         sum.v_index = nullptr;
         return sum;
     }
 
-    [[nodiscard]] WeightedSum tail_sum_of(int64_t r) const {
-        WeightedSum sum = sum_of(r, 1, m_skipped[r], m_tails[r].size);
+    [[nodiscard]] WeightedSum tail_sum_of(int64_t r, Channels c) const {
+        WeightedSum sum = sum_of(r, 1, m_skipped[r], m_tails[r].size, c);
         sum.p += m_counts[r];
         sum.v_index = m_tails[r].columns;
         return sum;
@@ -276,28 +311,19 @@ private:
     [[nodiscard]] float* scores_of(int64_t r, int64_t h) const {
         return m_scratch.scores.data() + (r * m_num_heads + h) * m_stride;
     }
-    [[nodiscard]] const void* own_element(const at::Tensor& own, int64_t r) const {
-        return element(own, (m_row + r) * own.stride(0) + m_kv * own.stride(1));
+    [[nodiscard]] const void* own_element(const at::Tensor& own, int64_t r, int64_t channel = 0) const {
+        return element(own, (m_row + r) * own.stride(0) + m_kv * own.stride(1) + channel);
     }
     [[nodiscard]] int64_t visible(int64_t r) const {
         return m_p.in.num_visible[static_cast<size_t>(m_row + r)];
     }
 
-    /// Kept from task to task: a decode step has dozens of them.
-    struct Scratch {
-        std::vector<float> queries, scores;
-    };
-    [[nodiscard]] static Scratch& scratch() {
-        thread_local Scratch memory;
-        return memory;
-    }
-
     const Problem& m_p;
+    Scratch& m_scratch;
     int64_t m_row, m_rows, m_kv, m_first, m_num_heads;
     bool m_own;
     Keys m_keys;
     const CpuKernels& m_table = kernels();
-    Scratch& m_scratch = scratch();
     int64_t m_firsts[rows_per_task] = {}, m_counts[rows_per_task] = {};
     Keys m_tails[rows_per_task];
     int64_t m_skipped[rows_per_task] = {}; ///< of the tail: before a sliding window
@@ -307,6 +333,60 @@ private:
     int64_t m_latest = 0, m_least = INT64_MAX; ///< [latest, least): read by every row
     int64_t m_stride = 0;                      ///< floats of one row of scores
 };
+
+/// Piece i of n nearly equal ones of [begin, end), cut at multiples of `step` from begin.
+std::pair<int64_t, int64_t> piece_of(int64_t begin, int64_t end, int64_t i, int64_t n, int64_t step) {
+    const int64_t steps = (end - begin + step - 1) / step;
+    return {begin + steps * i / n * step, std::min(begin + steps * (i + 1) / n * step, end)};
+}
+
+/// Whether all threads shall share each task: there are few, and long ones. Rows with tails are many tasks.
+bool is_for_all_threads(const Problem& p, int64_t blocks) {
+    if (num_threads() == 1 || p.tails.defined() || blocks * p.kv_heads >= 2 * int64_t{num_threads()})
+        return false;
+    int64_t keys = std::ranges::max(p.in.num_visible);
+    for (const KeyList& list : p.in.lists)
+        keys = std::min(keys, list.n);
+    return keys * p.kv_heads * p.head_dim >= long_context_elements;
+}
+
+/// One task for each block of rows and KV head; every step of all of them by all threads.
+void run_in_parts(const Problem& p, int64_t blocks) {
+    static thread_local std::vector<Scratch> scratch;
+    const int64_t num_tasks = blocks * p.kv_heads;
+    scratch.resize(std::max(scratch.size(), static_cast<size_t>(num_tasks)));
+    std::vector<Task> tasks;
+    tasks.reserve(static_cast<size_t>(num_tasks));
+    int64_t most_keys = 0;
+    for (int64_t t = 0; t < num_tasks; ++t) {
+        const int64_t kv = t / blocks, row = t % blocks * rows_per_task;
+        tasks.emplace_back(p, scratch[static_cast<size_t>(t)], row, std::min(row + rows_per_task, p.rows), kv,
+                           kv * p.group, p.group);
+        tasks.back().prepare();
+        most_keys = std::max(most_keys, tasks.back().most() - tasks.back().lowest());
+    }
+    const auto each = [&](int64_t parts, const auto& body) { // body(task, part)
+        parallel_for(num_tasks * parts, 1, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i)
+                body(tasks[static_cast<size_t>(i / parts)], i % parts);
+        });
+    };
+    const int64_t wanted = (4 * int64_t{num_threads()} + num_tasks - 1) / num_tasks;
+    const int64_t key_parts = std::clamp<int64_t>(most_keys / part_keys, 1, wanted);
+    each(key_parts, [&](Task& task, int64_t part) {
+        const auto [begin, end] = piece_of(task.lowest(), task.most(), part, key_parts, 16);
+        task.score_keys(begin, end);
+    });
+    const int64_t heads_and_rows = std::min(p.rows, rows_per_task) * p.group;
+    each(heads_and_rows, [&](Task& task, int64_t part) {
+        if (part < task.rows_and_heads()) task.finish_scores(part);
+    });
+    const int64_t channel_parts = std::clamp<int64_t>(p.head_dim / part_channels, 1, wanted);
+    each(channel_parts, [&](Task& task, int64_t part) {
+        const auto [begin, end] = piece_of(0, p.head_dim, part, channel_parts, part_channels);
+        task.sum_values({begin, end - begin});
+    });
+}
 
 at::Tensor dense_rows(const at::Tensor& t) {
     return !t.defined() || t.stride(2) == 1 ? t : t.contiguous();
@@ -353,6 +433,10 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
         p.probabilities = probabilities->mutable_data_ptr<float>();
     }
     const int64_t blocks = (rows + rows_per_task - 1) / rows_per_task;
+    if (is_for_all_threads(p, blocks)) {
+        run_in_parts(p, blocks);
+        return out;
+    }
     // Few tasks: one per query head, so that all threads have some.
     const int64_t heads_per_task = blocks * kv_heads < 2 * int64_t{num_threads()} ? 1 : p.group;
     const int64_t parts = heads / heads_per_task;
@@ -362,7 +446,9 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
             // handed out as threads come.
             const int64_t first = t / blocks * heads_per_task;
             const int64_t row = t % blocks * rows_per_task;
-            Task(p, row, std::min(row + rows_per_task, rows), first / p.group, first, heads_per_task).run();
+            static thread_local Scratch scratch;
+            Task(p, scratch, row, std::min(row + rows_per_task, rows), first / p.group, first, heads_per_task)
+                .run();
         }
     });
     return out;

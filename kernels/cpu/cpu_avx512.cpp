@@ -403,25 +403,27 @@ void dots(const Dots& d) {
     }
 }
 
-/// R rows x 64 channels; masks cover the channels past the width. Ahead: asks for values that come later, listed or not.
-template <int R, bool Ahead, typename V>
+/// R rows x 16 Q channels; masks cover the channels past the width. Ahead: asks for values that come later, listed or not.
+template <int R, int Q, bool Ahead, typename V>
 RL_AVX512 void sum_block(const WeightedSum& s, int64_t row, int64_t channel) {
-    __mmask16 mask[4];
-    for (int64_t q = 0; q < 4; ++q) {
+    __mmask16 mask[Q];
+    for (int64_t q = 0; q < Q; ++q) {
         const int64_t left = s.width - channel - 16 * q;
         mask[q] = left >= 16  ? __mmask16{0xFFFF}
                   : left <= 0 ? __mmask16{0}
                               : static_cast<__mmask16>((1U << left) - 1U);
     }
     float* const acc_base = s.acc + row * s.acc_stride + channel;
-    __m512 acc[R][4];
+    __m512 acc[R][Q];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-        for (int q = 0; q < 4; ++q)
+        for (int q = 0; q < Q; ++q)
             acc[r][q] = load(acc_base + r * s.acc_stride + 16 * q, mask[q]);
     }
     constexpr int64_t ahead = 16; // positions
+    const int64_t left = s.width - channel;
+    [[maybe_unused]] const int64_t bytes = (left < 16 * Q ? left : 16 * Q) * static_cast<int64_t>(sizeof(V));
     const V* const base = static_cast<const V*>(s.v) + channel;
     const float* const p = s.p + row * s.p_stride;
     for (int64_t c = s.begin; c < s.end; ++c) {
@@ -429,42 +431,44 @@ RL_AVX512 void sum_block(const WeightedSum& s, int64_t row, int64_t channel) {
         if constexpr (Ahead) {
             const int64_t later = c + ahead < s.end ? c + ahead : c;
             const V* const to = base + (s.v_index != nullptr ? s.v_index[later] : later) * s.v_stride;
-            constexpr int lines = 64 * static_cast<int>(sizeof(V)) / 64;
-#pragma GCC unroll 4
-            for (int line = 0; line < lines; ++line)
-                _mm_prefetch(reinterpret_cast<const char*>(to) + 64 * line, _MM_HINT_T0);
+            for (int64_t byte = 0; byte < bytes; byte += 64)
+                _mm_prefetch(reinterpret_cast<const char*>(to) + byte, _MM_HINT_T0);
         }
-        __m512 vv[4];
+        __m512 vv[Q];
 #pragma GCC unroll 4
-        for (int q = 0; q < 4; ++q)
+        for (int q = 0; q < Q; ++q)
             vv[q] = load(v + 16 * q, mask[q]);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
             const __m512 pv = _mm512_set1_ps(p[r * s.p_stride + c]);
 #pragma GCC unroll 4
-            for (int q = 0; q < 4; ++q)
+            for (int q = 0; q < Q; ++q)
                 acc[r][q] = _mm512_fmadd_ps(pv, vv[q], acc[r][q]);
         }
     }
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-        for (int q = 0; q < 4; ++q)
+        for (int q = 0; q < Q; ++q)
             _mm512_mask_storeu_ps(acc_base + r * s.acc_stride + 16 * q, mask[q], acc[r][q]);
     }
 }
 
+template <int Q, typename V>
+void sum_rows(const WeightedSum& s, int64_t channel) {
+    int64_t row = 0;
+    for (; row + 4 <= s.rows; row += 4)
+        row == 0 ? sum_block<4, Q, true, V>(s, row, channel) : sum_block<4, Q, false, V>(s, row, channel);
+    // What is left in one go: values are read once for all of the query heads that share them.
+    if (s.rows - row == 3) sum_block<3, Q, true, V>(s, row, channel);
+    if (s.rows - row == 2) sum_block<2, Q, true, V>(s, row, channel);
+    if (s.rows - row == 1) sum_block<1, Q, true, V>(s, row, channel);
+}
+
 template <typename V>
 void weighted_sum_of(const WeightedSum& s) {
-    for (int64_t channel = 0; channel < s.width; channel += 64) {
-        int64_t row = 0;
-        for (; row + 4 <= s.rows; row += 4)
-            row == 0 ? sum_block<4, true, V>(s, row, channel) : sum_block<4, false, V>(s, row, channel);
-        // What is left in one go: values are read once for all of the query heads that share them.
-        if (s.rows - row == 3) sum_block<3, true, V>(s, row, channel);
-        if (s.rows - row == 2) sum_block<2, true, V>(s, row, channel);
-        if (s.rows - row == 1) sum_block<1, true, V>(s, row, channel);
-    }
+    for (int64_t channel = 0; channel < s.width; channel += 64)
+        s.width - channel > 32 ? sum_rows<4, V>(s, channel) : sum_rows<2, V>(s, channel);
 }
 
 void weighted_sum(const WeightedSum& s) {
