@@ -27,9 +27,9 @@ struct Branch {
     std::string trace;
     LabelledRuns file; ///< all that the trace holds
     std::shared_ptr<const Recording> run;
-    int64_t step = 0;         ///< the first that may differ; those before it are the run's
-    command::Rebuild rebuild; ///< the run up to step - 1
-    RunConfig reached;        ///< settings before that step
+    int64_t step = 0;             ///< the first that may differ; those before it are the run's
+    command::RecordedRun rebuild; ///< the run up to step - 1
+    RunConfig reached;            ///< settings before that step
     std::vector<TimedCommand>
         changes; ///< at that step: what the run itself was told there, then what is asked for
 };

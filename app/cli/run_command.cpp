@@ -271,7 +271,7 @@ private:
         RunConfig config = m_asked.config;
         std::shared_ptr<const RunText> text; // of a branch the very ids: a template may print the date
         if (m_asked.branch) {
-            const command::Rebuild& then = m_asked.branch->rebuild;
+            const command::RecordedRun& then = m_asked.branch->rebuild;
             text = std::make_shared<const RunText>(RunText{{then.rendered_prompt, then.prompt_ids, 0}, {}});
             config.kernels = KernelSet::automatic; // a recorded set may be another processor's
         }

@@ -1,11 +1,13 @@
 #include "engine/control/command.h"
 
+#include "engine/base/error.h"
 #include "engine/control/parameters.h"
 #include "engine/refresh/json_fields.h"
 
 #include <fmt/format.h>
 
 #include <limits>
+#include <type_traits>
 
 namespace refreshlab {
 
@@ -34,7 +36,7 @@ const std::vector<std::string_view> command_names = {"start_run",
                                                      "give_tokens",
                                                      "compute_landscape",
                                                      "full_step_now",
-                                                     "rebuild"};
+                                                     "branch"};
 static_assert(std::variant_size_v<Command> == 16, "command_names lists them all");
 
 constexpr int64_t most = std::numeric_limits<int32_t>::max();
@@ -55,34 +57,68 @@ void token_ids(JsonFields& fields, std::string_view key, std::vector<int32_t>& i
     }
 }
 
-Command read_rebuild(JsonFields& fields, const std::string& what) {
-    command::Rebuild rebuild;
+command::RecordedRun read_recorded(const nlohmann::json& json, const std::string& what) {
+    JsonFields fields(json, what, "recorded");
+    command::RecordedRun run;
     for (const char* key : {"run_id", "config", "prompt_ids", "tokens", "steps"})
         require(fields, key);
-    fields.text("run_id", rebuild.run_id);
-    rebuild.config = run_config_from_json(*fields.find("config"), what);
-    fields.text("rendered_prompt", rebuild.rendered_prompt);
-    token_ids(fields, "prompt_ids", rebuild.prompt_ids);
-    fields.text("kernel_set", rebuild.kernel_set);
-    token_ids(fields, "tokens", rebuild.tokens);
-    fields.integer("steps", rebuild.steps, 0, most);
+    fields.text("run_id", run.run_id);
+    run.config = run_config_from_json(*fields.find("config"), what);
+    fields.text("rendered_prompt", run.rendered_prompt);
+    token_ids(fields, "prompt_ids", run.prompt_ids);
+    fields.text("kernel_set", run.kernel_set);
+    token_ids(fields, "tokens", run.tokens);
+    fields.integer("steps", run.steps, 0, most);
     if (const nlohmann::json* log = fields.find("commands")) {
         if (!log->is_array()) fields.fail("commands", "must be a list of commands");
         for (const nlohmann::json& entry : *log) {
             JsonFields timed(entry, what + ", commands");
             for (const char* key : {"step", "command"})
                 require(timed, key);
-            TimedCommand& read = rebuild.commands.emplace_back();
+            TimedCommand& read = run.commands.emplace_back();
             timed.integer("step", read.step, 1, most);
             const nlohmann::json& inner = *timed.find("command");
             // One level: a log holds what acts on a run, and this begins one.
-            if (inner.is_object() && inner.value("command", nlohmann::json()) == "rebuild")
-                timed.fail("command", "rebuild does not act on a run that goes on");
+            if (inner.is_object() && inner.value("command", nlohmann::json()) == "branch")
+                timed.fail("command", "branch does not act on a run that goes on");
             read.command = command_from_json(inner, what + ", commands");
             timed.finish();
         }
     }
-    return rebuild;
+    fields.finish();
+    return run;
+}
+
+command::Branch::Change read_change(const nlohmann::json& json, const std::string& what) {
+    const Command read = command_from_json(json, what + ", changes");
+    std::optional<command::Branch::Change> change;
+    std::visit(
+        [&](const auto& c) {
+            if constexpr (std::is_constructible_v<command::Branch::Change, decltype(c)>) change = c;
+        },
+        read);
+    if (!change)
+        throw Error("reading", what,
+                    fmt::format("changes: {} is no change of a branch", command_names[read.index()]),
+                    "there are give_tokens, set_parameter, set_policy, refresh_now and full_step_now");
+    return *change;
+}
+
+Command read_branch(JsonFields& fields, const std::string& what) {
+    command::Branch branch;
+    for (const char* key : {"run_id", "step"})
+        require(fields, key);
+    fields.text("run_id", branch.run_id);
+    fields.integer("step", branch.step, 0, most);
+    if (const nlohmann::json* recorded = fields.find("recorded"))
+        branch.recorded = read_recorded(*recorded, what);
+    if (const nlohmann::json* changes = fields.find("changes")) {
+        if (!changes->is_array()) fields.fail("changes", "must be a list of commands");
+        for (const nlohmann::json& change : *changes)
+            branch.changes.push_back(read_change(change, what));
+    }
+    fields.boolean("goes_on", branch.goes_on);
+    return branch;
 }
 
 /// Reads the fields of one alternative; finish() is the caller's.
@@ -154,7 +190,7 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
     case 14:
         return command::FullStepNow{};
     case 15:
-        return read_rebuild(fields, what);
+        return read_branch(fields, what);
     default: {
         command::CheckExactness check;
         if (const nlohmann::json* options = fields.find("options"))
@@ -164,56 +200,67 @@ Command read_fields(JsonFields& fields, size_t index, const std::string& what) {
     }
 }
 
+nlohmann::json recorded_to_json(const command::RecordedRun& run) {
+    nlohmann::json json{{"run_id", run.run_id},
+                        {"config", to_json(run.config)},
+                        {"rendered_prompt", run.rendered_prompt},
+                        {"prompt_ids", run.prompt_ids},
+                        {"kernel_set", run.kernel_set},
+                        {"tokens", run.tokens},
+                        {"steps", run.steps},
+                        {"commands", nlohmann::json::array()}};
+    for (const TimedCommand& timed : run.commands)
+        json["commands"].push_back({{"step", timed.step}, {"command", to_json(timed.command)}});
+    return json;
+}
+
 } // namespace
 
 nlohmann::json to_json(const Command& command) {
     nlohmann::json json = {{"command", command_names[command.index()]}};
-    std::visit(
-        Overloaded{
-            [&](const command::StartRun& c) {
-                json["config"] = to_json(c.config);
-                json["paused"] = c.paused;
-            },
-            [&](const command::Step& c) { json["steps"] = c.steps; },
-            [&](const command::Rewind& c) { json["step"] = c.step; },
-            [&](const command::SetParameter& c) {
-                json["key"] = c.key;
-                json["value"] = c.value;
-            },
-            [&](const command::SetPolicy& c) { json["policy"] = policy_to_json(c.policy); },
-            [&](const command::RequestAttention& c) {
-                json["position"] = c.position;
-                json["teacher"] = c.teacher;
-            },
-            [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
-            [&](const command::SetPace& c) { json["tokens_per_second"] = c.tokens_per_second; },
-            [&](const command::GiveTokens& c) {
-                if (!c.ids.empty()) json["ids"] = c.ids;
-                if (!c.text.empty()) json["text"] = c.text;
-            },
-            [&](const command::ComputeLandscape& c) {
-                json["values"] = c.values;
-                json["every"] = c.every;
-            },
-            [&](const command::Rebuild& c) {
-                json["run_id"] = c.run_id;
-                json["config"] = to_json(c.config);
-                json["rendered_prompt"] = c.rendered_prompt;
-                json["prompt_ids"] = c.prompt_ids;
-                json["kernel_set"] = c.kernel_set;
-                json["tokens"] = c.tokens;
-                json["steps"] = c.steps;
-                json["commands"] = nlohmann::json::array();
-                for (const TimedCommand& timed : c.commands)
-                    json["commands"].push_back({{"step", timed.step}, {"command", to_json(timed.command)}});
-            },
-            [](const command::Pause&) {},
-            [](const command::Resume&) {},
-            [](const command::Stop&) {},
-            [](const command::RefreshNow&) {},
-            [](const command::FullStepNow&) {},
-        },
-        command);
+    std::visit(Overloaded{
+                   [&](const command::StartRun& c) {
+                       json["config"] = to_json(c.config);
+                       json["paused"] = c.paused;
+                   },
+                   [&](const command::Step& c) { json["steps"] = c.steps; },
+                   [&](const command::Rewind& c) { json["step"] = c.step; },
+                   [&](const command::SetParameter& c) {
+                       json["key"] = c.key;
+                       json["value"] = c.value;
+                   },
+                   [&](const command::SetPolicy& c) { json["policy"] = policy_to_json(c.policy); },
+                   [&](const command::RequestAttention& c) {
+                       json["position"] = c.position;
+                       json["teacher"] = c.teacher;
+                   },
+                   [&](const command::CheckExactness& c) { json["options"] = to_json(c.options); },
+                   [&](const command::SetPace& c) { json["tokens_per_second"] = c.tokens_per_second; },
+                   [&](const command::GiveTokens& c) {
+                       if (!c.ids.empty()) json["ids"] = c.ids;
+                       if (!c.text.empty()) json["text"] = c.text;
+                   },
+                   [&](const command::ComputeLandscape& c) {
+                       json["values"] = c.values;
+                       json["every"] = c.every;
+                   },
+                   [&](const command::Branch& c) {
+                       json["run_id"] = c.run_id;
+                       json["step"] = c.step;
+                       if (c.recorded) json["recorded"] = recorded_to_json(*c.recorded);
+                       json["changes"] = nlohmann::json::array();
+                       for (const command::Branch::Change& change : c.changes)
+                           json["changes"].push_back(
+                               std::visit([](const auto& one) { return to_json(Command(one)); }, change));
+                       json["goes_on"] = c.goes_on;
+                   },
+                   [](const command::Pause&) {},
+                   [](const command::Resume&) {},
+                   [](const command::Stop&) {},
+                   [](const command::RefreshNow&) {},
+                   [](const command::FullStepNow&) {},
+               },
+               command);
     return json;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -67,8 +68,8 @@ struct SetPace {
     double tokens_per_second = 0; ///< 0 = as fast as it goes; below slowest_pace: that
 };
 inline constexpr double slowest_pace = 0.1;
-/// * From the next choice on these tokens are chosen instead of drawn, one a step; then the run draws again. With Rewind{k - 1}
-/// before it, a branch in which step k chooses another token. A refresh that draws again, or takes the teacher's token, leaves them.
+/// * From the next choice on these tokens are chosen instead of drawn, one a step; then the run draws again. As a change of a Branch after
+/// step k - 1, a branch in which step k chooses another token. A refresh that draws again, or takes the teacher's token, leaves them.
 struct GiveTokens {
     std::vector<int32_t> ids; ///< empty: those of the text
     std::string text;         ///< UTF-8, without special tokens; beside ids it says what they are
@@ -76,9 +77,9 @@ struct GiveTokens {
 inline constexpr size_t most_given_tokens = 4096;
 /// * At the next step every layer reads all that it holds, where the cache policy has such steps (RefreshKV).
 struct FullStepNow {};
-/// Makes a recorded run the engine's again: decodes its prompt under its configuration and its log up to `steps`, and waits there,
-/// paused, as a branch of it. Bit for bit the state of that step where kernels round alike; refused where another token is chosen.
-struct Rebuild {
+/// A recorded run up to `steps`: what makes it the engine's again, by decoding its prompt under its configuration and its log. Bit for
+/// bit the state of that step where kernels round alike; refused where another token is chosen.
+struct RecordedRun {
     std::string run_id; ///< of the recorded run, the parent of what is made
     RunConfig config;   ///< as the run started
     std::string rendered_prompt;
@@ -88,13 +89,25 @@ struct Rebuild {
     std::vector<int32_t> tokens;        ///< y_1 .. y_{steps + 1} as recorded
     int64_t steps = 0;
 };
+/// Leaves a run after step `step` (0: just prefilled) and goes another way from there, as a branch of it. Its state comes back bit for
+/// bit. What cannot be had (no such step, models that are not there, a token that comes out otherwise) is refused, and the run that
+/// stands goes on; a change that is refused leaves the branch waiting, paused, with those before it.
+struct Branch {
+    std::string run_id; ///< of the run that is left
+    int64_t step = 0;
+    std::optional<RecordedRun> recorded = {}; ///< the run, up to `step`; nothing: it is the one that stands
+    /// * At its first own step, in this order.
+    using Change = std::variant<GiveTokens, SetParameter, SetPolicy, RefreshNow, FullStepNow>;
+    std::vector<Change> changes = {};
+    bool goes_on = false; ///< else it waits, paused
+};
 } // namespace command
 
 using Command =
     std::variant<command::StartRun, command::Pause, command::Resume, command::Step, command::Stop,
                  command::RefreshNow, command::Rewind, command::SetParameter, command::SetPolicy,
                  command::RequestAttention, command::CheckExactness, command::SetPace, command::GiveTokens,
-                 command::ComputeLandscape, command::FullStepNow, command::Rebuild>;
+                 command::ComputeLandscape, command::FullStepNow, command::Branch>;
 
 /// A command with its step: it is applied after boundary step - 1, so step `step` is the first that feels it and a refresh
 /// by hand comes at boundary `step`. A recording logs the same number.

@@ -37,17 +37,15 @@ void branch_at(UiContext& ctx, RunKey run, int64_t step, std::optional<command::
                bool goes_on) {
     const auto recording = ctx.runs.recording(run);
     if (!recording || !why_no_branch(ctx, run, step).empty()) return;
+    command::Branch branch{.run_id = recording->info().id, .step = step, .goes_on = goes_on};
+    if (give) branch.changes.emplace_back(std::move(*give));
     try {
-        if (in_session(ctx, run))
-            ctx.engine.send(command::Rewind{step});
-        else
-            ctx.engine.send(rebuild_of(*recording, step));
+        if (!in_session(ctx, run)) branch.recorded = rebuild_of(*recording, step);
     } catch (const Error& e) { // a trace's log that this version does not know
         ctx.toasts.add(Toasts::Level::error, e.what(), ImGui::GetTime());
         return;
     }
-    if (give) ctx.engine.send(std::move(*give));
-    if (goes_on) ctx.engine.send(command::Resume{});
+    ctx.engine.send(std::move(branch));
     ctx.runs.look_live();
     ctx.select_step(std::nullopt);
 }

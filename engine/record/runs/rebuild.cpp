@@ -12,10 +12,10 @@ int64_t newest_reached(const Recording& recording) {
     return steps > 0 && !recording.step(steps).fed ? steps - 1 : steps;
 }
 
-command::Rebuild rebuild_of(const Recording& recording, int64_t steps) {
+command::RecordedRun rebuild_of(const Recording& recording, int64_t steps) {
     RL_ASSERT(steps >= 0 && steps <= newest_reached(recording));
     const RunInfo& info = recording.info();
-    command::Rebuild rebuild;
+    command::RecordedRun rebuild;
     rebuild.run_id = info.id;
     rebuild.config = info.config;
     rebuild.rendered_prompt = info.rendered_prompt;

@@ -12,7 +12,7 @@ namespace refreshlab {
 /// last step come along where that is the last step.
 /// \param steps  0 <= steps <= newest_reached() (asserted)
 /// Throws Error{bad_input} where a trace's log has a command that this version does not know.
-[[nodiscard]] command::Rebuild rebuild_of(const Recording& recording, int64_t steps);
+[[nodiscard]] command::RecordedRun rebuild_of(const Recording& recording, int64_t steps);
 
 /// The newest step whose state can be gone back to: the last record of a run that made all its tokens has none.
 [[nodiscard]] int64_t newest_reached(const Recording& recording);

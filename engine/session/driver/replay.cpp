@@ -67,7 +67,7 @@ std::optional<std::string> difference_up_to(const Recording& recorded, const Rec
 
 } // namespace
 
-MadeAgain make_again(const command::Rebuild& asked, std::shared_ptr<const ModelPair> pair,
+MadeAgain make_again(const command::RecordedRun& asked, std::shared_ptr<const ModelPair> pair,
                      const std::function<bool(int64_t)>& progress, const Recording* recorded) {
     const auto go_on = [&](int64_t step) {
         if (!progress(step)) throw Error("making a run again", {}, "cancelled");

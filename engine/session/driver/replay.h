@@ -37,7 +37,7 @@ struct MadeAgain {
 /// \param recorded  the run itself; null: it is not at hand, and the branch has the steps that are made now
 /// \param progress  steps made so far; false ends it with Error "cancelled"
 /// Throws Error{bad_input} where another token is chosen than was recorded, or the models do not take the run.
-[[nodiscard]] MadeAgain make_again(const command::Rebuild& asked, std::shared_ptr<const ModelPair> pair,
+[[nodiscard]] MadeAgain make_again(const command::RecordedRun& asked, std::shared_ptr<const ModelPair> pair,
                                    const std::function<bool(int64_t step)>& progress,
                                    const Recording* recorded = nullptr);
 

@@ -190,7 +190,7 @@ namespace {
 /// The run moves, or the models are wanted for something else.
 bool ends_landscape(const Command& command) {
     return std::holds_alternative<command::StartRun>(command) ||
-           std::holds_alternative<command::Rebuild>(command) ||
+           std::holds_alternative<command::Branch>(command) ||
            std::holds_alternative<command::Resume>(command) ||
            std::holds_alternative<command::Step>(command) || std::holds_alternative<command::Stop>(command) ||
            std::holds_alternative<command::Rewind>(command) ||
@@ -219,8 +219,9 @@ void SessionWorker::Impl::handle(const Command& command) {
             using C = std::decay_t<decltype(c)>;
             if constexpr (std::is_same_v<C, command::StartRun>) {
                 start_run(c.config, c.paused);
-            } else if constexpr (std::is_same_v<C, command::Rebuild>) {
-                rebuild(c);
+            } else if constexpr (std::is_same_v<C, command::Branch>) {
+                branch(c);
+                if (c.goes_on) go(0);
             } else if constexpr (std::is_same_v<C, command::Pause>) {
                 running = false;
                 if (now.state == EngineState::running) now.state = EngineState::paused;
@@ -341,7 +342,7 @@ void SessionWorker::Impl::loop() {
         } catch (const std::bad_alloc&) {
             problem = "out of memory; try a shorter context or a smaller model";
             const bool starts = taken && (std::holds_alternative<command::StartRun>(taken->command) ||
-                                          std::holds_alternative<command::Rebuild>(taken->command));
+                                          std::holds_alternative<command::Branch>(taken->command));
             refused = of_landscape || starts; // the run before it stands
         } catch (const std::exception& e) {
             problem = std::string("internal error: ") + e.what();

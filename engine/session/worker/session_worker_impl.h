@@ -60,11 +60,11 @@ struct SessionWorker::Impl {
     [[nodiscard]] Clock::duration period() const;
     void handle(const Command& command);
     void start_run(const RunConfig& config, bool paused);
-    void rebuild(const command::Rebuild& asked);
-    void begin_run(const RunConfig& config, bool paused, const command::Rebuild* made_again);
+    void branch(const command::Branch& asked);
+    void begin_run(const RunConfig& config, bool paused, const command::RecordedRun* made_again);
     [[nodiscard]] std::unique_ptr<RunDriver> make_driver(const PreparedRun& next, const RunConfig& config);
     [[nodiscard]] std::unique_ptr<RunDriver> make_again(const PreparedRun& next,
-                                                        const command::Rebuild& asked);
+                                                        const command::RecordedRun& asked);
     void make_room(PreparedRun& next);
     void check(const ExactnessOptions& options);
     /// No Stop has come since the command that is being carried out, and nobody closes the worker.

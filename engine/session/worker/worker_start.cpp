@@ -51,11 +51,26 @@ void SessionWorker::Impl::start_run(const RunConfig& config, bool paused) {
     begin_run(config, paused, nullptr);
 }
 
-void SessionWorker::Impl::rebuild(const command::Rebuild& asked) {
-    const bool whole = asked.steps >= 0 && static_cast<int64_t>(asked.tokens.size()) == asked.steps + 1;
-    if (asked.run_id.empty() || asked.prompt_ids.empty() || !whole)
-        throw Error("making a run again", asked.run_id, "the command does not say its prompt and tokens");
-    begin_run(asked.config, true, &asked);
+/// The run that is left, up to the step; then what is changed. The caller lets it go on.
+void SessionWorker::Impl::branch(const command::Branch& asked) {
+    if (asked.recorded) {
+        const command::RecordedRun& left = *asked.recorded;
+        const bool whole = left.steps == asked.step && left.run_id == asked.run_id &&
+                           static_cast<int64_t>(left.tokens.size()) == left.steps + 1;
+        if (left.run_id.empty() || left.prompt_ids.empty() || !whole)
+            throw Error("making a run again", asked.run_id, "the command does not say its prompt and tokens");
+        begin_run(left.config, true, &left);
+    } else {
+        if (!run || run->recording()->info().id != asked.run_id)
+            throw Error("branching", asked.run_id, "is not the run that stands",
+                        "say what was recorded of it");
+        run->rewind(asked.step);
+        publish_recording();
+        running = false;
+        now.state = EngineState::paused;
+    }
+    for (const command::Branch::Change& change : asked.changes)
+        std::visit([this](const auto& c) { run->apply(c); }, change);
 }
 
 std::unique_ptr<RunDriver> SessionWorker::Impl::make_driver(const PreparedRun& next,
@@ -74,7 +89,7 @@ std::unique_ptr<RunDriver> SessionWorker::Impl::make_driver(const PreparedRun& n
 
 /// A recorded run up to a step, as a branch of it. Nothing of it is recorded to disk before the branch.
 std::unique_ptr<RunDriver> SessionWorker::Impl::make_again(const PreparedRun& next,
-                                                           const command::Rebuild& asked) {
+                                                           const command::RecordedRun& asked) {
     constexpr int64_t told_every = 8; // steps
     const auto progress = [&](int64_t step) {
         if (step % told_every == 0)
@@ -89,7 +104,7 @@ std::unique_ptr<RunDriver> SessionWorker::Impl::make_again(const PreparedRun& ne
 
 /// \param made_again  a recorded run; null: one of its own
 void SessionWorker::Impl::begin_run(const RunConfig& config, bool paused,
-                                    const command::Rebuild* made_again) {
+                                    const command::RecordedRun* made_again) {
     // What runs now is given up only when the new run stands (or make_room() had to): a cancelled or failed start restores it.
     const EngineState before = now.state;
     const RunConfig applied_before = now.applied;

@@ -25,6 +25,18 @@ bool measured(const SweepTable& table, Metric metric) {
                                [&](const SweepTableRow& row) { return row.value(metric).mean.has_value(); });
 }
 
+/// A metric that is the same everywhere (the first choices of greedy runs) says nothing about rows.
+bool tells(const SweepTable& table, Metric metric) {
+    std::optional<double> least, most;
+    for (const SweepTableRow& row : table.rows) {
+        const auto& mean = row.value(metric).mean;
+        if (!mean) continue;
+        least = std::min(least.value_or(*mean), *mean);
+        most = std::max(most.value_or(*mean), *mean);
+    }
+    return least && (*least < *most || table.rows.size() == 1);
+}
+
 TablePlot::Part part_of(Metric metric) {
     const MetricInfo& info = metric_info(metric);
     TablePlot::Part part{.title = std::string(info.label), .values = {std::string(info.name)}};
@@ -36,7 +48,7 @@ template <class Metrics>
 std::vector<TablePlot::Part> parts_of(const SweepTable& table, const Metrics& metrics) {
     std::vector<TablePlot::Part> parts;
     for (const Metric metric : metrics)
-        if (measured(table, metric)) parts.push_back(part_of(metric));
+        if (tells(table, metric)) parts.push_back(part_of(metric));
     return parts;
 }
 
@@ -134,7 +146,8 @@ void add_curves(PlottedTables& result, const SweepTable& table, const std::vecto
                     over.rows.push_back(std::move(line));
                 }
         std::vector<TablePlot::Part> parts = parts_of(table, qualities);
-        if (measured(table, Metric::refreshes)) parts.push_back(part_of(Metric::refreshes));
+        if (tells(table, Metric::refreshes)) parts.push_back(part_of(Metric::refreshes));
+        if (parts.empty()) continue;
         result.plots.push_back({.name = fmt::format("over-{}", parameter.key),
                                 .title = fmt::format("{} over {}", table.name, parameter.key),
                                 .table = "parameters",
@@ -169,7 +182,7 @@ PlottedTables sweep_plots(const SweepTable& table, const std::vector<std::string
                                     .parts = std::move(parts)});
     };
     auto parts = parts_of(table, qualities);
-    if (measured(table, Metric::refreshes)) parts.push_back(part_of(Metric::refreshes));
+    if (tells(table, Metric::refreshes)) parts.push_back(part_of(Metric::refreshes));
     add_rows("rows", std::move(parts));
     add_rows("times",
              parts_of(table, std::vector{Metric::ttft_ms, Metric::decode_tps, Metric::overhead_percent}));
@@ -190,7 +203,7 @@ PlottedTables sweep_plots(const SweepTable& table, const std::vector<std::string
         const bool any = std::ranges::any_of(table.rows, [&](const SweepTableRow& row) {
             return row.differences[static_cast<size_t>(metric)].mean.has_value();
         });
-        if (any)
+        if (any && tells(table, metric))
             result.plots.push_back(
                 {.name = "difference-" + name,
                  .title = fmt::format("{}: {}, each run less that of the row it is compared with", table.name,

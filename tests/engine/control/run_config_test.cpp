@@ -31,7 +31,7 @@ std::string config_error(const json& value) {
     return {};
 }
 
-std::string command_error(const char* text) {
+std::string command_error(const std::string& text) {
     try {
         static_cast<void>(command_from_json(json::parse(text), "the command log"));
     } catch (const Error& error) {
@@ -164,14 +164,20 @@ TEST_CASE("commands survive JSON text exactly", "[control]") {
         command::GiveTokens{{3, 4}, " slate"},
         command::ComputeLandscape{"entropy_bits", 4},
         command::FullStepNow{},
-        command::Rebuild{"00ff",
-                         random_config(random),
-                         "<p>",
-                         {1, 2},
-                         "avx2",
-                         {{3, command::GiveTokens{{5}, {}}}, {4, command::SetPolicy{below_zero}}},
-                         {7, 8, 9},
-                         2}};
+        command::Branch{
+            "00ff",
+            2,
+            command::RecordedRun{"00ff",
+                                 random_config(random),
+                                 "<p>",
+                                 {1, 2},
+                                 "avx2",
+                                 {{3, command::GiveTokens{{5}, {}}}, {4, command::SetPolicy{below_zero}}},
+                                 {7, 8, 9},
+                                 2},
+            {command::GiveTokens{{6}, {}}, command::SetParameter{"sampler.temperature", "0.5"},
+             command::SetPolicy{below_zero}, command::RefreshNow{}, command::FullStepNow{}},
+            true}};
     CHECK(commands.size() == std::variant_size_v<Command>);
     for (const Command& command : commands) {
         const json written = to_json(command);
@@ -229,12 +235,21 @@ TEST_CASE("broken commands are refused with the key", "[control]") {
                ContainsSubstring("step: must be a whole number"));
     CHECK_THAT(command_error(R"({"command": "step", "steps": 0})"), ContainsSubstring("steps"));
     CHECK_THAT(command_error(R"({"command": "start_run"})"), ContainsSubstring("config: missing"));
-    CHECK_THAT(command_error(R"({"command": "rebuild", "run_id": "a", "config": {}, "prompt_ids": [1],
-                                 "tokens": [1, 2], "steps": 1, "commands": [{"step": 1, "command": {"command": "rebuild"}}]})"),
+    const auto branch = [](const std::string& recorded, const std::string& more) {
+        return command_error(
+            R"({"command": "branch", "run_id": "a", "step": 1, "recorded": {"run_id": "a", "config": {}, )" +
+            recorded + "}" + more + "}");
+    };
+    CHECK_THAT(branch(R"("prompt_ids": [1], "tokens": [1, 2], "steps": 1,
+                         "commands": [{"step": 1, "command": {"command": "branch"}}])",
+                      ""),
                ContainsSubstring("does not act on a run that goes on"));
-    CHECK_THAT(command_error(R"({"command": "rebuild", "run_id": "a", "config": {}, "prompt_ids": [-1],
-                                 "tokens": [1, 2], "steps": 1})"),
-               ContainsSubstring("prompt_ids: must be a list of token ids"));
+    CHECK_THAT(branch(R"("prompt_ids": [-1], "tokens": [1, 2], "steps": 1)", ""),
+               ContainsSubstring("recorded.prompt_ids: must be a list of token ids"));
+    CHECK_THAT(branch(R"("prompt_ids": [1], "tokens": [1, 2], "steps": 1)",
+                      R"(, "changes": [{"command": "rewind", "step": 3}])"),
+               ContainsSubstring("rewind is no change of a branch"));
+    CHECK_THAT(command_error(R"({"command": "branch", "step": 1})"), ContainsSubstring("run_id: missing"));
     CHECK_THAT(command_error(R"({"command": "set_policy", "policy": {"name": 1}})"),
                ContainsSubstring("name"));
 }

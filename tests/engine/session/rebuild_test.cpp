@@ -53,6 +53,11 @@ void steps(SessionWorker& worker, Watcher& watch, int32_t count) {
 
 } // namespace
 
+/// The state after that step of a run that the engine does not hold.
+command::Branch again_at(const Recording& recording, int64_t step) {
+    return {.run_id = recording.info().id, .step = step, .recorded = rebuild_of(recording, step)};
+}
+
 TEST_CASE("a steered branch is made again bit for bit and goes on like the one that stood", "[rebuild]") {
     SessionWorker worker;
     Watcher watch(worker);
@@ -72,7 +77,7 @@ TEST_CASE("a steered branch is made again bit for bit and goes on like the one t
     REQUIRE(branch->steps() >= 27);
     const int64_t at = branch->steps();
     const auto then = branch->fork(at, "then"); // as it stands now
-    const command::Rebuild rebuild = rebuild_of(*branch, at), earlier = rebuild_of(*branch, 15);
+    const command::Branch rebuild = again_at(*branch, at), earlier = again_at(*branch, 15);
     steps(worker, watch, 10);
     const auto further = branch->fork(at + 10, "further");
 
@@ -95,6 +100,46 @@ TEST_CASE("a steered branch is made again bit for bit and goes on like the one t
     CHECK(first_difference(*worker.recording(), *at_15).value_or("") == "");
 }
 
+TEST_CASE("one command leaves a run at a step and goes another way", "[rebuild]") {
+    SessionWorker worker;
+    Watcher watch(worker);
+    answered(worker, watch, command::StartRun{bundled(40), true});
+    steps(worker, watch, 20);
+    const auto first = worker.recording();
+    const std::vector<command::Branch::Change> changes{command::SetParameter{"entropy.threshold", "3"},
+                                                       command::GiveTokens{{}, " slate"},
+                                                       command::RefreshNow{}};
+    // The run that stands, and then the same of a run that does not stand any more.
+    answered(worker, watch, command::Branch{first->info().id, 11, {}, changes, false});
+    CHECK(worker.status()->state == EngineState::paused);
+    CHECK(worker.status()->applied.policy.triggers.at(0).threshold == 3);
+    steps(worker, watch, 9);
+    const auto here = worker.recording();
+    CHECK(here->info().parent_id == first->info().id);
+    CHECK(here->info().fork_step == 11);
+    CHECK(here->refresh_at(12) != nullptr);
+    CHECK(here->token(13) != first->token(13));
+    command::Branch again = again_at(*first, 11);
+    again.changes = changes;
+    again.goes_on = true;
+    worker.send(again);
+    watch.until_state(EngineState::finished);
+    CHECK(worker.recording()->info().parent_id == first->info().id);
+    CHECK(first_difference(*worker.recording()->fork(20, "a"), *here->fork(20, "b")).value_or("") == "");
+    // A change that cannot be leaves the branch waiting, with those before it.
+    const uint64_t errors = worker.status()->errors;
+    answered(worker, watch,
+             command::Branch{worker.recording()->info().id,
+                             15,
+                             {},
+                             {command::SetParameter{"entropy.threshold", "4"}, command::FullStepNow{}},
+                             true});
+    CHECK(worker.status()->errors == errors + 1);
+    CHECK(worker.status()->state == EngineState::paused);
+    CHECK(worker.status()->applied.policy.triggers.at(0).threshold == 4);
+    CHECK(worker.recording()->steps() == 15);
+}
+
 TEST_CASE("a run that is made again stands in the trace as a branch", "[rebuild]") {
     const auto path = std::filesystem::temp_directory_path() / "refreshlab_rebuild_test.rlt";
     std::filesystem::remove(path);
@@ -106,7 +151,7 @@ TEST_CASE("a run that is made again stands in the trace as a branch", "[rebuild]
         steps(worker, watch, 18);
         first = worker.recording();
         answered(worker, watch, command::StartRun{bundled(10), true});
-        answered(worker, watch, rebuild_of(*first, 11));
+        answered(worker, watch, again_at(*first, 11));
         steps(worker, watch, 5);
         again = worker.recording();
     }
@@ -125,7 +170,7 @@ TEST_CASE("a run that cannot be made again leaves the one that stands", "[rebuil
     answered(worker, watch, command::StartRun{bundled(40), true});
     steps(worker, watch, 10);
     const auto stands = worker.recording();
-    const auto refused = [&](const command::Rebuild& rebuild, const char* words) {
+    const auto refused = [&](const command::Branch& rebuild, const char* words) {
         const uint64_t before = worker.status()->errors;
         const auto status = answered(worker, watch, rebuild);
         INFO(status->error);
@@ -134,15 +179,20 @@ TEST_CASE("a run that cannot be made again leaves the one that stands", "[rebuil
         CHECK(worker.recording() == stands);
         CHECK(status->state == EngineState::paused);
     };
-    command::Rebuild other = rebuild_of(*stands, 8);
-    other.tokens[6] += 1;
+    command::Branch other = again_at(*stands, 8);
+    other.recorded->tokens[6] += 1;
     refused(other, "token 7");
-    other = rebuild_of(*stands, 8);
-    other.tokens.pop_back();
+    other = again_at(*stands, 8);
+    other.recorded->tokens.pop_back();
     refused(other, "does not say its prompt and tokens");
-    other = rebuild_of(*stands, 8);
-    other.config.student_dir = "/nowhere/student";
+    other = again_at(*stands, 8);
+    other.recorded->config.student_dir = "/nowhere/student";
     refused(other, "/nowhere/student");
+    other = again_at(*stands, 8);
+    other.step = 7;
+    refused(other, "does not say its prompt and tokens");
+    refused({.run_id = "somebody", .step = 3}, "is not the run that stands");
+    refused({.run_id = stands->info().id, .step = 11}, "11");
     steps(worker, watch, 2);
     CHECK(stands->steps() == 12);
 }
@@ -157,12 +207,12 @@ TEST_CASE("the last record of a whole run has no state to go back to", "[rebuild
     CHECK(newest_reached(*whole) == 13);
     CHECK_FALSE(why_at_its_end(*whole).empty());
     answered(worker, watch, command::StartRun{bundled(5), true});
-    answered(worker, watch, rebuild_of(*whole, 13));
+    answered(worker, watch, again_at(*whole, 13));
     CHECK(worker.status()->state == EngineState::paused);
     steps(worker, watch, 1);
     CHECK(worker.status()->state == EngineState::finished);
     CHECK(first_difference(*worker.recording(), *whole) == std::nullopt);
-    answered(worker, watch, rebuild_of(*whole, 0));
+    answered(worker, watch, again_at(*whole, 0));
     CHECK(worker.recording()->steps() == 0);
 }
 

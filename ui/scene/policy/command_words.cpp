@@ -51,8 +51,8 @@ struct Describe {
     std::string operator()(const command::SetPace& c) const {
         return fmt::format("pace: {:g} tokens a second", c.tokens_per_second);
     }
-    std::string operator()(const command::Rebuild& c) const {
-        return fmt::format("made again up to step {}", format_thousands(c.steps));
+    std::string operator()(const command::Branch& c) const {
+        return fmt::format("branch after step {}", format_thousands(c.step));
     }
     std::string operator()(const command::ComputeLandscape&) const { return "Landscape computed"; }
     std::string operator()(const command::CheckExactness& c) const {
