@@ -5,9 +5,10 @@
 #include "engine/session/pair/run_text.h"
 #include "engine/study/jobs/job_pool.h"
 #include "engine/study/measure/cache_reading.h"
+#include "engine/study/studies/cache_rows.h"
+#include "engine/study/studies/kept_numbers.h"
 #include "engine/study/studies/study_catalog.h"
 #include "engine/study/sweep/sweep_plan.h"
-#include "engine/tasks/row_f1.h"
 #include "engine/text/digest.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"
@@ -35,132 +36,6 @@ constexpr int64_t quick_end = 64, full_end = 256; ///< of them, those that are r
 constexpr int64_t quick_answer =
     48; ///< tokens of a given answer that are read; without a limit on time all of them
 constexpr int64_t pair_budget = 64;
-
-struct NamedPolicy {
-    std::string name;
-    CachePolicyConfig config;
-};
-
-/// \param settings  of what the method has; keys that it lacks are left out
-CachePolicyConfig policy_with(std::string_view method,
-                              const std::vector<std::pair<std::string_view, double>>& settings) {
-    CachePolicyConfig config = cache_policy_defaults(method, "a study");
-    for (const auto& [key, value] : settings) {
-        if (const auto found = config.values.find(key); found != config.values.end()) found->second = value;
-    }
-    return config;
-}
-
-/// The rows of RefreshKV's comparison (reference/cache_policies.md, section 7), with random beside them, and others of one budget.
-std::vector<NamedPolicy> compared_policies(int64_t budget) {
-    const auto k = static_cast<double>(budget);
-    constexpr double group_max = 0;
-    const auto refreshkv = [&](double every, std::vector<std::pair<std::string_view, double>> more = {}) {
-        more.emplace_back("partial", k);
-        more.emplace_back("check_every", every);
-        return policy_with("refreshkv", more);
-    };
-    std::vector<NamedPolicy> rows{
-        {"vanilla", policy_with("full", {})},
-        {"SnapKV", policy_with("snapkv", {{"budget", k}, {"window", 1}, {"group", group_max}})},
-        {"H2O", policy_with("h2o", {{"budget", k}, {"group", group_max}})},
-        {"StreamingLLM", policy_with("streaming_llm", {{"budget", k}})},
-        {"RefreshKV, stride 5", refreshkv(5)},
-        {"RefreshKV, stride 10", refreshkv(10)},
-        {"RefreshKV, fixed 10", refreshkv(10, {{"schedule", 1}})},
-        {"RefreshKV, stride 5, without refresh", refreshkv(5, {{"rebuild", 0}})},
-        {"RefreshKV, stride 5, group mean", refreshkv(5, {{"group", 1}})},
-        {"TOVA", policy_with("tova", {{"budget", k}})},
-        {"Quest", policy_with("quest", {{"budget", k}})},
-        {"random", policy_with("random", {{"budget", k}})},
-        {"oracle", policy_with("oracle", {{"budget", k}})}};
-    return rows;
-}
-
-/// Those of them that a table of tasks has room for.
-std::vector<NamedPolicy> few_policies(int64_t budget) {
-    std::vector<NamedPolicy> rows = compared_policies(budget);
-    std::erase_if(rows, [](const NamedPolicy& p) {
-        return p.name == "RefreshKV, fixed 10" || p.name.ends_with("group mean");
-    });
-    return rows;
-}
-/// ... of texts that the model writes itself: the oracle is asked of a given one alone.
-std::vector<NamedPolicy> writing_policies(int64_t budget) {
-    std::vector<NamedPolicy> rows = few_policies(budget);
-    std::erase_if(rows, [](const NamedPolicy& p) { return p.name == "oracle"; });
-    return rows;
-}
-
-/// Numbers that earlier calls left behind, a file each; without a folder none are kept.
-class KeptNumbers {
-public:
-    explicit KeptNumbers(std::filesystem::path folder)
-        : m_folder(std::move(folder)) {}
-    [[nodiscard]] std::optional<nlohmann::json> get(const std::string& id) const {
-        if (m_folder.empty() || !std::filesystem::exists(file(id))) return {};
-        return read_json_file(file(id));
-    }
-    void put(const std::string& id, const nlohmann::json& numbers) const {
-        if (!m_folder.empty()) write_file(file(id), json_text(numbers));
-    }
-
-private:
-    [[nodiscard]] std::filesystem::path file(const std::string& id) const {
-        return m_folder / ("cache-" + id + ".json");
-    }
-    std::filesystem::path m_folder;
-};
-
-/// What a table needs of a run.
-struct RunNumbers {
-    double loss = 0;              ///< nats per token of a given text
-    int64_t hits = 0, tokens = 0; ///< first choices of a given text
-    double score = 0;             ///< of an answer: correct prefix, or row F1
-    int64_t right = 0, scored = 0;
-    int64_t refreshes = 0;
-};
-
-nlohmann::json to_json(const RunNumbers& n) {
-    return {{"loss", n.loss},   {"hits", n.hits},     {"tokens", n.tokens},      {"score", n.score},
-            {"right", n.right}, {"scored", n.scored}, {"refreshes", n.refreshes}};
-}
-RunNumbers numbers_from(const nlohmann::json& json) {
-    return {json.value("loss", 0.0),
-            json.value("hits", int64_t{0}),
-            json.value("tokens", int64_t{0}),
-            json.value("score", 0.0),
-            json.value("right", int64_t{0}),
-            json.value("scored", int64_t{0}),
-            json.value("refreshes", int64_t{0})};
-}
-
-std::string text_of(const Recording& recording) {
-    std::string text;
-    const TokenTable& tokens = recording.tokens();
-    for (int64_t t = 1; t <= recording.num_tokens(); ++t) {
-        const int32_t id = recording.token(t);
-        if (!tokens.is_special(id)) text += tokens.token_bytes(id);
-    }
-    return text;
-}
-
-RunNumbers numbers_of(const Recording& recording) {
-    const RunConfig& config = recording.info().config;
-    const TaskResult task = score_recording(recording, config.task, config.prompt);
-    RunTotals totals;
-    totals.add(recording, &task);
-    RunNumbers numbers;
-    numbers.loss = totals.run_loss.empty() ? 0 : totals.run_loss[0];
-    numbers.hits = totals.hits;
-    numbers.tokens = totals.choices;
-    numbers.right = totals.right;
-    numbers.scored = totals.scored;
-    numbers.refreshes = totals.refreshes;
-    const bool table = config.task.kind == "table" && !config.reads_given();
-    numbers.score = table ? row_f1(text_of(recording), config.task.reference) : totals.correct_prefix;
-    return numbers;
-}
 
 /// Number, low and high, as one line of a table has them.
 void add_cells(std::vector<StudyCell>& row, const std::vector<double>& values, uint64_t seed) {
