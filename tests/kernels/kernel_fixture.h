@@ -59,7 +59,7 @@ inline bool same_bits(const at::Tensor& a_in, const at::Tensor& b_in) {
     const at::Tensor a = a_in.contiguous();
     const at::Tensor b = b_in.contiguous();
     return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-           std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+           (a.nbytes() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
 }
 
 /// Own CPU code of this machine: all but the reference.
