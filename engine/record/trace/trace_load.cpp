@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/record/recording/older_cache_events.h"
+#include "engine/record/runs/branch_info.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_access.h"
 #include "engine/record/trace/trace_schema.h"
@@ -225,13 +226,8 @@ private:
         info.id = id;
         const std::string text = row.text(10);
         if (text.empty()) return info;
-        RunInfo own = trace::info_from_text(text, m_version, fmt::format("run {} of {}", m_run, m_file));
-        info.config = std::move(own.config);
-        info.device = std::move(own.device);
-        info.threads = own.threads;
-        info.kernel_set = std::move(own.kernel_set);
-        info.started_at = std::move(own.started_at);
-        info.versions = std::move(own.versions);
+        set_own_info(info,
+                     trace::info_from_text(text, m_version, fmt::format("run {} of {}", m_run, m_file)));
         return info;
     }
 

@@ -4,6 +4,7 @@
 #include "engine/model/forward/captures.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/record/recording/last_config.h"
+#include "engine/record/runs/branch_info.h"
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
 #include "engine/session/parts/attention_rows.h"
@@ -102,15 +103,9 @@ std::shared_ptr<Recording> DecodeSession::Impl::fork_of(int64_t step, const Reco
     if (as == nullptr) return recording->fork(step, new_run_id());
     for (int64_t y = 1; y <= step + 1; ++y)
         RL_ASSERT(as->token(y) == recording->token(y));
-    const RunInfo& own = recording->info();
     RunInfo info = as->info();
     info.id = new_run_id();
-    info.config = own.config;
-    info.device = own.device;
-    info.threads = own.threads;
-    info.kernel_set = own.kernel_set;
-    info.started_at = own.started_at;
-    info.versions = own.versions;
+    set_own_info(info, recording->info());
     return as->fork_as(step, std::move(info), recording->token_table());
 }
 

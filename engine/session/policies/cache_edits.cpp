@@ -69,13 +69,8 @@ void CacheEdits::encode(int64_t layer, int64_t kv_head, KvHalf half, std::span<c
 void CacheEdits::score(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                        std::span<const float> scores) {
     // What is chosen once, at the prompt, is told whether or not somebody looks already.
-    if (m_step == 0 || wants_scores()) put_scores(layer, kv_head, positions, scores);
-}
-
-void CacheEdits::put_scores(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
-                            std::span<const float> scores) {
-    if (m_scores == nullptr) return;
-    m_scores->set(layer * m_cache.num_kv_heads() + kv_head, m_step, positions, scores);
+    if (m_scores != nullptr && (m_step == 0 || m_scores->asked()))
+        m_scores->set(layer * m_cache.num_kv_heads() + kv_head, m_step, positions, scores);
 }
 
 PromptEdits::PromptEdits(int64_t layers, int64_t kv_heads, int64_t length)
@@ -170,7 +165,7 @@ void PromptEdits::apply(CacheEdits& cache) const {
             cache.encode(edit.layer, edit.kv_head, edit.half, edit.positions, edit.codec);
             break;
         case Kind::scored:
-            cache.put_scores(edit.layer, edit.kv_head, edit.positions, edit.keys);
+            cache.score(edit.layer, edit.kv_head, edit.positions, edit.keys);
             break;
         }
     }

@@ -42,9 +42,6 @@ public:
     [[nodiscard]] bool wants_scores() const override { return m_scores != nullptr && m_scores->asked(); }
 
 private:
-    friend class PromptEdits; ///< hands on what it was told
-    void put_scores(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
-                    std::span<const float> scores);
     /// The entries with one half or both written anew.
     [[nodiscard]] at::Tensor changed(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                                      std::span<const float> keys, std::span<const float> values) const;

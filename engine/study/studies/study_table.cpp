@@ -112,11 +112,13 @@ void write_study(const StudyResult& result, const std::filesystem::path& folder)
     std::vector<TablePlot> plots;
     for (const auto* tables : {&result.tables, &result.figures}) {
         for (const StudyTable& table : *tables) {
-            const std::string csv = to_csv(table);
-            write_file(folder / (table.name + ".csv"), csv);
+            write_file(folder / (table.name + ".csv"), to_csv(table));
+            DataTable columns;
+            for (const StudyColumn& column : table.columns)
+                columns.columns.push_back(column.name);
             for (TablePlot plot : table.plots) {
                 plot.table = table.name;
-                check_columns(plot, parse_csv(csv, table.name), table.name);
+                check_columns(plot, columns, table.name);
                 if (!table.rows.empty()) plots.push_back(std::move(plot));
             }
         }

@@ -1,7 +1,7 @@
 // Tables as files, and the figures that are described beside them.
-#include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/record/tables/table_plot.h"
+#include "tests/support/refused.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,19 +14,10 @@
 
 using namespace refreshlab;
 using Catch::Matchers::ContainsSubstring;
+using refreshlab::test::refused;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string refused(const std::function<void()>& work) {
-    try {
-        work();
-    } catch (const Error& e) {
-        CHECK(e.kind() == ErrorKind::bad_input);
-        return e.what();
-    }
-    return "nothing was refused";
-}
 
 TablePlot every_field() {
     return {.name = "loss",

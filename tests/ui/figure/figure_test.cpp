@@ -1,8 +1,8 @@
 // Figures: what stands in the files, read back from them.
-#include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/control/command.h"
 #include "engine/signals/layer_values.h"
+#include "tests/support/refused.h"
 #include "tests/ui/figure/svg_points.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/base/png_text.h"
@@ -126,16 +126,6 @@ std::string output_of(const std::string& command) {
         all.append(buffer, n);
     REQUIRE(pclose(pipe) == 0);
     return all;
-}
-
-std::string refused(const std::function<void()>& what) {
-    try {
-        what();
-    } catch (const Error& e) {
-        CHECK(e.kind() == ErrorKind::bad_input);
-        return e.what();
-    }
-    return "accepted";
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // Figures of tables: where the values stand on the paper, read back from the SVG.
-#include "engine/base/error.h"
+#include "tests/support/refused.h"
 #include "ui/figure/figure_file.h"
 #include "ui/figure/tables/table_figure.h"
 #include "ui/figure/tables/table_marks.h"
@@ -9,12 +9,12 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
-#include <functional>
 #include <regex>
 #include <string>
 #include <vector>
 
 using namespace refreshlab;
+using refreshlab::test::refused;
 using namespace refreshlab::ui;
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
@@ -85,16 +85,6 @@ TablePlot forest_plot() {
             .facets = {"kind"},
             .series = {"policy"},
             .parts = {{"loss (nats)", {"loss"}, false, 0.0}, {"KL", {"kl"}, true}}};
-}
-
-std::string refused(const std::function<void()>& work) {
-    try {
-        work();
-    } catch (const Error& e) {
-        CHECK(e.kind() == ErrorKind::bad_input);
-        return e.what();
-    }
-    return "nothing was refused";
 }
 
 } // namespace

@@ -111,7 +111,7 @@ private:
                 const TableMark mark = mark_at(row, column);
                 if (!std::isfinite(mark.value) || !std::isfinite(mark.x)) continue;
                 place(row, p, v).marks.push_back(mark);
-                note(row, column);
+                note(row, column, mark);
             }
         }
     }
@@ -139,7 +139,7 @@ private:
         return places[at];
     }
 
-    void note(size_t row, size_t column) {
+    void note(size_t row, size_t column, const TableMark& mark) {
         const auto& cells = m_table.rows[row];
         std::vector<std::string> line;
         for (const auto* names : {&m_plot.facets, &m_plot.series})
@@ -150,7 +150,6 @@ private:
         line.push_back(cells[column]);
         const auto ends = interval_of(m_table, column);
         if (ends && ends->half_width) {
-            const TableMark mark = mark_at(row, column);
             const auto text = [](double value) {
                 return std::isfinite(value) ? fmt::format("{}", value) : "";
             };

@@ -5,12 +5,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace refreshlab::ui {
 
 /// Tokens that no layer holds any more: their entries are evicted, or merged into others, in every layer and KV head of the model
-/// that decodes. Cost of update(): the cache events that are new, and the positions where there were some.
+/// that decodes. Cost of update(): the cache events that are new, and the positions up to the first that is gone.
 class GoneTokens {
 public:
     void reset(); ///< before another recording is shown
@@ -21,12 +20,10 @@ public:
     [[nodiscard]] bool any() const { return m_any; }
 
 private:
-    static constexpr int32_t held = -1;
     const Recording* m_recording = nullptr; ///< compared only
     int64_t m_step = -1;
     size_t m_entries = 0;
     CacheState m_cache;
-    std::vector<int32_t> m_gone; ///< [length]
     bool m_any = false;
 };
 
