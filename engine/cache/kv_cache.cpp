@@ -3,6 +3,8 @@
 #include "engine/base/check.h"
 #include "engine/cache/coded_pool.h"
 #include "engine/cache/layer_pool.h"
+#include "kernels/cpu/convert_rows.h"
+#include "kernels/cpu/cpu_tensors.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
@@ -83,28 +85,28 @@ std::vector<PositionRange> ranges_of(std::span<const int64_t> positions) {
     return ranges;
 }
 
-/// rows of [n, kv_heads, head_dim] into [kv_heads, capacity, head_dim] at column `first`. A decode step writes a few
-/// hundred bytes per layer, so the plain loop matters more than bandwidth: a strided copy_ costs microseconds.
-void copy_columns(at::Tensor storage, const at::Tensor& rows, int64_t first) {
+/// rows of [n, kv_heads, head_dim] into [kv_heads, capacity, head_dim] at column `first`, rounded to its dtype. A decode step writes
+/// a few hundred bytes per layer: there a strided copy_ costs microseconds.
+void copy_columns(const at::Tensor& storage, const at::Tensor& rows, int64_t first) {
     const int64_t n = rows.size(0);
-    const int64_t heads = rows.size(1);
-    const int64_t head_dim = rows.size(2);
-    const bool plain = storage.is_cpu() && rows.is_cpu() && rows.scalar_type() == storage.scalar_type() &&
-                       (head_dim == 1 || rows.stride(2) == 1);
-    if (!plain) {
+    namespace cpu = kernels::cpu;
+    if (!cpu::has_element_type(storage) || !cpu::has_element_type(rows) ||
+        (rows.size(2) > 1 && rows.stride(2) != 1)) {
         storage.narrow(1, first, n).copy_(rows.transpose(0, 1));
         return;
     }
-    const auto element = static_cast<size_t>(storage.element_size());
-    auto* to = static_cast<std::byte*>(storage.mutable_data_ptr());
-    const auto* from = static_cast<const std::byte*>(rows.const_data_ptr());
-    const size_t bytes = element * static_cast<size_t>(head_dim);
-    for (int64_t h = 0; h < heads; ++h) {
-        for (int64_t r = 0; r < n; ++r) {
-            std::memcpy(to + element *
-                                 static_cast<size_t>(h * storage.stride(0) + (first + r) * storage.stride(1)),
-                        from + element * static_cast<size_t>(r * rows.stride(0) + h * rows.stride(1)), bytes);
-        }
+    cpu::Conversion c;
+    c.from_type = cpu::element_type(rows);
+    c.from_stride = rows.stride(0);
+    c.to_type = cpu::element_type(storage);
+    c.to_stride = storage.stride(1);
+    c.rows = n;
+    c.width = rows.size(2);
+    auto* const to = static_cast<std::byte*>(storage.mutable_data_ptr());
+    for (int64_t h = 0; h < rows.size(1); ++h) {
+        c.from = cpu::element(rows, h * rows.stride(1));
+        c.to = to + (h * storage.stride(0) + first * storage.stride(1)) * cpu::element_bytes(c.to_type);
+        cpu::convert_rows(c);
     }
 }
 
@@ -121,6 +123,7 @@ struct KvCache::Impl {
 
     int64_t layers, kv_heads, capacity, head_dim;
     at::Tensor k, v; ///< dense: [layers, kv_heads, capacity, head_dim]; else undefined
+    std::vector<at::Tensor> layer_k, layer_v;      ///< views of each layer of them
     std::vector<std::unique_ptr<EntryPool>> pools; ///< pooled, coded: [layers]
     CacheLayout layout = CacheLayout::dense;
     at::ScalarType dtype;
@@ -353,6 +356,8 @@ KvCache::KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t hea
         const auto options = at::TensorOptions().dtype(dtype).device(device);
         m_impl->k = at::empty({layers, kv_heads, capacity, head_dim}, options);
         m_impl->v = at::empty({layers, kv_heads, capacity, head_dim}, options);
+        m_impl->layer_k = m_impl->k.unbind(0);
+        m_impl->layer_v = m_impl->v.unbind(0);
         m_impl->poison(0, capacity);
     } else {
         for (int64_t layer = 0; layer < layers; ++layer) {
@@ -420,11 +425,11 @@ std::vector<int64_t> KvCache::columns(int64_t layer, int64_t kv_head,
 
 at::Tensor KvCache::keys(int64_t layer) const {
     RL_ASSERT(!m_impl->pooled());
-    return m_impl->k.select(0, layer);
+    return m_impl->layer_k.at(static_cast<size_t>(layer));
 }
 at::Tensor KvCache::values(int64_t layer) const {
     RL_ASSERT(!m_impl->pooled());
-    return m_impl->v.select(0, layer);
+    return m_impl->layer_v.at(static_cast<size_t>(layer));
 }
 
 at::Tensor KvCache::keys(int64_t first_pos, int64_t n) const {

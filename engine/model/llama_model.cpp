@@ -5,6 +5,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/checkpoint/weight_checks.h"
+#include "engine/model/forward/cpu_forward.h"
 #include "engine/model/forward/plain_forward.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/model/model_source.h"
@@ -40,9 +41,17 @@ struct LlamaModel::Impl {
 
 LlamaModel::LlamaModel(std::unique_ptr<Impl> impl)
     : m_impl(std::move(impl)) {
-    m_impl->forward = std::make_unique<PlainForward>(*this);
+    make_forward();
 }
 LlamaModel::~LlamaModel() = default;
+
+void LlamaModel::make_forward() {
+    if (m_impl->device.is_cpu()) {
+        m_impl->forward = std::make_unique<CpuForward>(*this);
+    } else {
+        m_impl->forward = std::make_unique<PlainForward>(*this);
+    }
+}
 
 void LlamaModel::keep_vocabulary(int64_t rows) {
     RL_ASSERT(rows > 0 && rows <= m_impl->config.vocab_size);
@@ -56,6 +65,7 @@ void LlamaModel::keep_vocabulary(int64_t rows) {
     } else { // cut within a tile: unpacked
         head = kernels::block_values(head).narrow(0, 0, rows).to(m_impl->dtype).contiguous();
     }
+    make_forward(); // a plan holds the head as it was
 }
 
 const ModelConfig& LlamaModel::config() const {

@@ -88,6 +88,7 @@ public:
 private:
     struct Impl;
     explicit LlamaModel(std::unique_ptr<Impl> impl);
+    void make_forward();
     std::unique_ptr<Impl> m_impl;
 };
 

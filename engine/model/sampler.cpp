@@ -2,12 +2,18 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "kernels/ops/sampling_weights.h"
 #include "kernels/shared/philox.h"
 
+#include <ATen/ops/nan_to_num.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace refreshlab {
@@ -29,7 +35,7 @@ double uniform(uint64_t seed, int64_t position) {
     return static_cast<double>(word >> 11) * step;
 }
 
-/// A token that may be drawn and its unnormalised probability exp((z - max z) / temperature).
+/// A token that may be drawn and its weight, exp((z - max z) / temperature).
 struct Candidate {
     double weight;
     int32_t id;
@@ -40,19 +46,118 @@ bool before(const Candidate& a, const Candidate& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
 }
 
-/// Keeps what the filters let through, in the order of transformers: top-k, top-p over what is left, min-p. Each keeps
-/// a head of the list sorted by `before`, so the list is popped from a heap only as far as it is kept.
-void filter(std::vector<Candidate>& candidates, const SamplerConfig& sampler) {
-    if (sampler.top_k > 0 && static_cast<size_t>(sampler.top_k) < candidates.size()) {
-        std::nth_element(candidates.begin(), candidates.begin() + sampler.top_k, candidates.end(), before);
-        candidates.resize(static_cast<size_t>(sampler.top_k));
+/// A row of logits on the host, its arg max and normaliser. NaN stands as minus infinity: it is never chosen.
+class Row {
+public:
+    /// \param statistics  of this row; null: they are made here
+    Row(const at::Tensor& row, const kernels::RowStatistics* statistics)
+        : m_values(row.to(at::TensorOptions().device(at::kCPU).dtype(at::kFloat)).contiguous()) {
+        RL_ASSERT(row.dim() == 1 && row.size(0) > 0);
+        const kernels::RowStatistics of_row =
+            statistics != nullptr ? *statistics : kernels::row_statistics(m_values.unsqueeze(0))[0];
+        if (of_row.finite) {
+            m_best = of_row.top1_id;
+            m_top = static_cast<double>(logits()[static_cast<size_t>(m_best)]);
+            m_log_z = of_row.log_z;
+            return;
+        }
+        // Statistics of a row with a NaN or an infinity have no arg max.
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        m_values = at::nan_to_num(m_values, -infinity, infinity, -infinity);
+        m_best = std::ranges::max_element(logits()) - logits().begin();
+        m_top = static_cast<double>(logits()[static_cast<size_t>(m_best)]);
+        if (std::isinf(m_top)) {
+            throw Error("choosing a token", {}, "the model's logits are not finite numbers",
+                        "is the checkpoint damaged, or f16 too narrow for it?", ErrorKind::failure);
+        }
+        m_log_z = m_top + std::log(total(1.0));
     }
-    const bool top_p = sampler.top_p < 1.0;
-    if (!top_p && sampler.min_p <= 0.0) return;
-    double total = 0;
-    for (const Candidate& c : candidates)
-        total += c.weight;
 
+    [[nodiscard]] int64_t best() const { return m_best; }
+    [[nodiscard]] int64_t vocab() const { return m_values.numel(); }
+    [[nodiscard]] Choice choice(int64_t id) const {
+        return {static_cast<int32_t>(id), static_cast<double>(logits()[static_cast<size_t>(id)]) - m_log_z,
+                static_cast<int32_t>(m_best)};
+    }
+
+    /// Sum of the weights of all tokens.
+    [[nodiscard]] double total(double temperature) const {
+        Weights weights;
+        double sum = 0;
+        for (size_t begin = 0; begin < logits().size(); begin += block)
+            sum += weigh(begin, temperature, weights);
+        return sum;
+    }
+    /// The k most likely tokens, in that order.
+    [[nodiscard]] std::vector<Candidate> first(int64_t k, double temperature) const {
+        return weighed(kernels::top_k(m_values, k).ids, temperature);
+    }
+    /// Tokens whose weight is `least` or more, and perhaps some just below it.
+    [[nodiscard]] std::vector<Candidate> from(double least, double temperature) const {
+        constexpr double slack = 1e-6; // of the fp32 floor beside a weight in double
+        const double drop = std::log(least) * temperature;
+        const double floor = m_top + drop - (std::abs(m_top) + std::abs(drop)) * slack;
+        constexpr double lowest = std::numeric_limits<float>::lowest();
+        std::vector<int32_t> ids;
+        kernels::ids_from(logits(), static_cast<float>(std::max(floor, lowest)), ids);
+        return weighed(ids, temperature);
+    }
+    /// Walks over all tokens by id, to where the weights passed reach this share of their sum.
+    [[nodiscard]] int32_t at_share(double share, double temperature) const {
+        Weights weights;
+        const double target = share * total(temperature);
+        double reached = 0;
+        int64_t drawn = m_best; // where rounding lets the walk end before the target
+        for (size_t begin = 0; begin < logits().size(); begin += block) {
+            const double sum = weigh(begin, temperature, weights);
+            if (reached + sum <= target) {
+                reached += sum;
+                continue;
+            }
+            const size_t n = std::min(block, logits().size() - begin);
+            for (size_t i = 0; i < n; ++i) {
+                if (weights[i] <= 0.0) continue; // underflow or -inf: never drawn, not even by a rounding
+                drawn = static_cast<int64_t>(begin + i);
+                reached += weights[i];
+                if (reached > target) return static_cast<int32_t>(drawn);
+            }
+        }
+        return static_cast<int32_t>(drawn);
+    }
+
+private:
+    static constexpr size_t block = 512;
+    using Weights = std::array<double, block>;
+
+    [[nodiscard]] std::span<const float> logits() const {
+        return {m_values.const_data_ptr<float>(), static_cast<size_t>(m_values.numel())};
+    }
+    /// Weights of the tokens from `begin` on. \return their sum
+    double weigh(size_t begin, double temperature, Weights& weights) const {
+        const size_t n = std::min(block, logits().size() - begin);
+        return kernels::sampling_weights(logits().subspan(begin, n), m_top, temperature,
+                                         std::span(weights).first(n));
+    }
+    [[nodiscard]] std::vector<Candidate> weighed(std::span<const int32_t> ids, double temperature) const {
+        std::vector<Candidate> result;
+        result.reserve(ids.size());
+        for (const int32_t id : ids) {
+            const double d = static_cast<double>(logits()[static_cast<size_t>(id)]) - m_top;
+            result.push_back({std::exp(d / temperature), id});
+        }
+        return result;
+    }
+
+    at::Tensor m_values;
+    int64_t m_best = -1;
+    double m_top = 0, m_log_z = 0;
+};
+
+/// What top-p and min-p keep of candidates whose weights sum to `total` with those that are not among them: the most likely
+/// ones. A heap is popped only as far as it is kept.
+/// \return nothing where the candidates end before either filter is full
+std::optional<std::vector<Candidate>> most_likely(std::vector<Candidate> candidates, double total,
+                                                  const SamplerConfig& sampler) {
     const auto after = [](const Candidate& a, const Candidate& b) { return before(b, a); };
     std::make_heap(candidates.begin(), candidates.end(), after);
     std::vector<Candidate> kept;
@@ -60,80 +165,68 @@ void filter(std::vector<Candidate>& candidates, const SamplerConfig& sampler) {
     double mass = 0;
     while (heap_end != candidates.begin()) {
         const Candidate& next = candidates.front();
-        const bool enough = top_p && mass >= sampler.top_p * total;
+        const bool enough = sampler.top_p < 1.0 && mass >= sampler.top_p * total;
         const bool unlikely = !kept.empty() && next.weight < sampler.min_p * kept.front().weight;
-        if (!kept.empty() && (enough || unlikely)) break;
+        if (!kept.empty() && (enough || unlikely)) return kept;
         mass += next.weight;
         kept.push_back(next);
         std::pop_heap(candidates.begin(), heap_end, after);
         --heap_end;
     }
-    candidates = std::move(kept);
+    if (sampler.top_p < 1.0 && mass >= sampler.top_p * total) return kept;
+    return std::nullopt;
 }
 
-/// A row of logits on the CPU, its arg max and normaliser.
-struct RawRow {
-    RawRow(const at::Tensor& row, const kernels::RowStatistics* statistics)
-        : copy(row.to(at::TensorOptions().device(at::kCPU).dtype(at::kFloat)).contiguous())
-        , z(copy.const_data_ptr<float>())
-        , vocab(copy.size(0)) {
-        RL_ASSERT(row.dim() == 1 && vocab > 0);
-        // Statistics of a row with a NaN or an infinity have no arg max.
-        if (statistics != nullptr && statistics->finite) best = statistics->top1_id;
-        for (int64_t i = 0; i < vocab && (statistics == nullptr || !statistics->finite); ++i) {
-            if (!std::isnan(z[i]) && (best < 0 || z[i] > z[best])) best = i; // NaN is never chosen
-        }
-        if (best < 0 || std::isinf(z[best])) {
-            throw Error("choosing a token", {}, "the model's logits are not finite numbers",
-                        "is the checkpoint damaged, or f16 too narrow for it?", ErrorKind::failure);
-        }
-        top = static_cast<double>(z[best]);
-        for (int64_t i = 0; i < vocab; ++i) {
-            if (!std::isnan(z[i])) total += std::exp(static_cast<double>(z[i]) - top);
-        }
+/// Keeps what the filters let through, in the order of transformers: top-k, top-p over what is left, min-p.
+std::vector<Candidate> filtered(const Row& row, const SamplerConfig& sampler) {
+    const double temperature = sampler.temperature;
+    const bool cuts = sampler.top_p < 1.0 || sampler.min_p > 0.0;
+    if (sampler.top_k > 0 && sampler.top_k < row.vocab()) {
+        std::vector<Candidate> first = row.first(sampler.top_k, temperature);
+        if (!cuts) return first;
+        double total = 0;
+        for (const Candidate& c : first)
+            total += c.weight;
+        auto kept = most_likely(first, total, sampler);
+        return kept ? std::move(*kept) : std::move(first);
     }
-    [[nodiscard]] Choice choice(int64_t id) const {
-        return {static_cast<int32_t>(id), static_cast<double>(z[id]) - top - std::log(total),
-                static_cast<int32_t>(best)};
+    // The nucleus of a row is mostly a handful of tokens: look among the likely ones first.
+    const double total = sampler.top_p < 1.0 ? row.total(temperature) : 0.0;
+    for (const double least : {1e-3, 1e-7, 1e-300}) {
+        const bool last = least < 1e-100 || least <= sampler.min_p;
+        std::vector<Candidate> candidates = row.from(std::max(least, sampler.min_p), temperature);
+        auto kept = most_likely(candidates, total, sampler);
+        if (kept) return std::move(*kept);
+        if (last) return candidates;
     }
-
-    at::Tensor copy;
-    const float* z;
-    int64_t vocab, best = -1;
-    double top = 0, total = 0;
-};
+    return {};
+}
 
 } // namespace
 
-Choice given_token(const at::Tensor& row, int32_t token, const kernels::RowStatistics* statistics) {
-    const RawRow raw(row, statistics);
-    RL_ASSERT(token >= 0 && token < raw.vocab);
-    return raw.choice(token);
+Choice given_token(const at::Tensor& logits, int32_t token, const kernels::RowStatistics* statistics) {
+    const Row row(logits, statistics);
+    RL_ASSERT(token >= 0 && token < row.vocab());
+    return row.choice(token);
 }
 
-Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed, int64_t position,
+Choice choose_token(const at::Tensor& logits, const SamplerConfig& sampler, uint64_t seed, int64_t position,
                     const kernels::RowStatistics* statistics) {
     RL_ASSERT(position >= 0);
-    const RawRow raw(row, statistics);
-    if (sampler.temperature <= 0.0) return raw.choice(raw.best);
+    const Row row(logits, statistics);
+    if (sampler.temperature <= 0.0) return row.choice(row.best());
+    const double share = uniform(seed, position);
+    const bool cuts =
+        (sampler.top_k > 0 && sampler.top_k < row.vocab()) || sampler.top_p < 1.0 || sampler.min_p > 0.0;
+    if (!cuts) return row.choice(row.at_share(share, sampler.temperature));
 
-    std::vector<Candidate> candidates;
-    candidates.reserve(static_cast<size_t>(raw.vocab));
-    for (int64_t i = 0; i < raw.vocab; ++i) {
-        if (std::isnan(raw.z[i])) continue;
-        candidates.push_back({std::exp((static_cast<double>(raw.z[i]) - raw.top) / sampler.temperature),
-                              static_cast<int32_t>(i)});
-    }
-    filter(candidates, sampler);
-    // Ids ascending: filters that happen to keep everything then give the very draw that no filter gives.
-    const auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
-    if (!std::is_sorted(candidates.begin(), candidates.end(), by_id)) {
-        std::sort(candidates.begin(), candidates.end(), by_id);
-    }
+    std::vector<Candidate> candidates = filtered(row, sampler);
+    // Ids ascending, as where nothing is filtered.
+    std::ranges::sort(candidates, {}, &Candidate::id);
     double mass = 0;
     for (const Candidate& c : candidates)
         mass += c.weight;
-    const double target = uniform(seed, position) * mass;
+    const double target = share * mass;
     double reached = 0;
     int32_t drawn = candidates.front().id;
     for (const Candidate& c : candidates) {
@@ -142,7 +235,7 @@ Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_
         reached += c.weight;
         if (reached > target) break;
     }
-    return raw.choice(drawn);
+    return row.choice(drawn);
 }
 
 } // namespace refreshlab

@@ -71,6 +71,8 @@ struct PanelDots {
 /// The sums of some blocks' inputs; one fixed order.
 void block_input_sums(const float* x, int64_t blocks, float* sums);
 
+/// By the kernel set of the calling thread's context; `reference` has the portable one.
+void block_dots(const BlockDots& d);
 void block_dots_portable(const BlockDots& d);
 void block_dots_avx2(const BlockDots& d);   ///< only where the processor has it (is_available)
 void block_dots_avx512(const BlockDots& d); ///< the same bits

@@ -92,19 +92,21 @@ RowBlocks row_blocks_of(int64_t rows, int64_t in) {
     return {block, (rows + block - 1) / block};
 }
 
+} // namespace
+
+namespace cpu {
 void block_dots(const BlockDots& d) {
     switch (isa()) {
     case Isa::avx512:
-        return cpu::block_dots_avx512(d);
+        return block_dots_avx512(d);
     case Isa::avx2:
-        return cpu::block_dots_avx2(d);
+        return block_dots_avx2(d);
     case Isa::portable:
     case Isa::reference:
-        return cpu::block_dots_portable(d);
+        return block_dots_portable(d);
     }
 }
-
-} // namespace
+} // namespace cpu
 
 at::Tensor pack_blocks(BlockType type, int64_t out, int64_t in,
                        const std::function<const std::byte*(int64_t)>& row) {
@@ -220,7 +222,7 @@ at::Tensor block_linear(const at::Tensor& x_in, const at::Tensor& packed, const 
             d.outs = count * block_rows;
             d.bias = all.bias != nullptr ? all.bias + tile_row * block_rows : nullptr;
             d.y += row * shape.out + tile_row * block_rows;
-            block_dots(d);
+            cpu::block_dots(d);
         }
     });
     return y;

@@ -246,9 +246,13 @@ private:
     void keep_probabilities(int64_t r, int64_t h, const float* s) const {
         float* const to =
             m_p.probabilities + ((m_row + r) * m_p.heads + m_first + h) * m_p.probability_columns;
-        std::copy(s + m_firsts[r], s + m_counts[r] + (m_own ? 1 : 0), to + m_firsts[r]);
-        std::copy(s + m_counts[r] + m_skipped[r], s + m_counts[r] + m_tails[r].size,
-                  to + m_counts[r] + m_skipped[r]);
+        const int64_t end = m_counts[r] + (m_own ? 1 : 0); // of what stands in order; a tail follows it
+        const int64_t tail = m_counts[r] + m_skipped[r], tail_end = m_counts[r] + m_tails[r].size;
+        std::fill(to, to + m_firsts[r], 0.0F);
+        std::copy(s + m_firsts[r], s + end, to + m_firsts[r]);
+        if (end < tail) std::fill(to + end, to + tail, 0.0F);
+        std::copy(s + tail, s + tail_end, to + tail);
+        std::fill(to + std::max(end, tail_end), to + m_p.probability_columns, 0.0F);
     }
 
     /// Sets a weight to 0 or to itself / (1 - p), by the position of its key.
@@ -400,7 +404,7 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     const int64_t heads = in.q.size(1);
     const int64_t kv_heads = in.k_cache.size(0);
     RL_ASSERT(in.k_cache.stride(2) == 1 && in.v_cache.stride(2) == 1); // a cache is never copied
-    at::Tensor out = at::empty({rows, heads, in.q.size(2)}, in.q.options());
+    at::Tensor out = in.out.defined() ? in.out : at::empty({rows, heads, in.q.size(2)}, in.q.options());
     Problem p{in,
               rows,
               heads,
@@ -429,7 +433,7 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
             p.probability_columns =
                 std::max(p.probability_columns, in.num_visible[static_cast<size_t>(r)] + tail_of(p, r).size);
         }
-        *probabilities = at::zeros({rows, heads, p.probability_columns}, in.q.options());
+        *probabilities = at::empty({rows, heads, p.probability_columns}, in.q.options());
         p.probabilities = probabilities->mutable_data_ptr<float>();
     }
     const int64_t blocks = (rows + rows_per_task - 1) / rows_per_task;

@@ -9,14 +9,9 @@
 namespace refreshlab::kernels {
 namespace {
 
-bool is_own_type(const at::Tensor& t) {
-    const at::ScalarType type = t.scalar_type();
-    return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
-}
-
-/// On the CPU, [n] or [rows, n] with a dense last dimension.
+/// [n] or [rows, n] with a dense last dimension.
 bool is_own(const at::Tensor& t) {
-    return t.is_cpu() && is_own_type(t) && (t.dim() == 1 || t.dim() == 2) &&
+    return cpu::has_element_type(t) && (t.dim() == 1 || t.dim() == 2) &&
            (t.stride(-1) == 1 || t.numel() == 0);
 }
 

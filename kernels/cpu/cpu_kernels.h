@@ -84,6 +84,11 @@ struct CpuKernels {
     void (*mc_columns)(const McColumns& c);
     /// Largest of z[0, n), NaN skipped; minus infinity when there is none.
     float (*max)(const float* z, int64_t n);
+    /// -sum over [0, n) of p ln p in nats, 0 ln 0 = 0; p >= 0.
+    double (*entropy)(const float* p, int64_t n);
+    void (*to_half)(const float* from, int64_t n, F16* to);
+    /// w[i] = e^((z[i] - top) / temperature), double, z <= top. \return their sum
+    double (*sampling_weights)(const float* z, int64_t n, double top, double temperature, double* w);
 };
 
 /// Null where the processor lacks the instructions (or this is not an x86-64 build).

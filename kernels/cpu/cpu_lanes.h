@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/cpu/half.h"
 
 #include <bit>
 #include <cmath>
@@ -340,6 +341,36 @@ RL_INLINE float max(const float* __restrict z, int64_t n) {
     return result;
 }
 
+/// Lane l takes the elements l, l + 8, ...
+RL_INLINE double entropy(const float* __restrict p, int64_t n) {
+    constexpr int64_t block = 512;
+    alignas(64) double term[block];
+    double sum[double_width] = {};
+    for (int64_t start = 0; start < n; start += block) {
+        const int64_t count = n - start < block ? n - start : block;
+        for (int64_t i = 0; i < count; ++i) {
+            const double x = static_cast<double>(p[start + i]);
+            term[i] = x * log_one(x > 0.0 ? x : 1.0);
+        }
+        add_lanes(term, count, sum);
+    }
+    return 0.0 - fold(sum);
+}
+
+RL_INLINE void to_half(const float* __restrict from, int64_t n, F16* __restrict to) {
+    for (int64_t i = 0; i < n; ++i)
+        to[i] = cpu::to_half(from[i]);
+}
+
+RL_INLINE double sampling_weights(const float* __restrict z, int64_t n, double top, double temperature,
+                                  double* __restrict w) {
+    for (int64_t i = 0; i < n; ++i)
+        w[i] = exp_one((static_cast<double>(z[i]) - top) / temperature);
+    double sum[double_width] = {};
+    add_lanes(w, n, sum);
+    return fold(sum);
+}
+
 RL_INLINE shared::KlSums kl_sums(const float* __restrict p, const float* __restrict q, int64_t n) {
     constexpr int64_t block = 512;
     alignas(64) double p_e[block], u_e[block], q_e[block];
@@ -459,8 +490,18 @@ RL_INLINE void mc_columns(const McColumns& c) {
     }                                                                                                        \
     TARGET float lane_max(const float* z, int64_t n) {                                                       \
         return lanes::max(z, n);                                                                             \
+    }                                                                                                        \
+    TARGET double lane_entropy(const float* p, int64_t n) {                                                  \
+        return lanes::entropy(p, n);                                                                         \
+    }                                                                                                        \
+    TARGET void lane_to_half(const float* from, int64_t n, F16* to) {                                        \
+        lanes::to_half(from, n, to);                                                                         \
+    }                                                                                                        \
+    TARGET double lane_sampling_weights(const float* z, int64_t n, double top, double temperature,           \
+                                        double* w) {                                                         \
+        return lanes::sampling_weights(z, n, top, temperature, w);                                           \
     }
 
 #define RL_LANE_KERNELS                                                                                      \
     lane_softmax, lane_rms_norm, lane_silu_mul, lane_rope, lane_dropout, lane_softmax_sums, lane_kl_sums,    \
-        lane_mc_columns, lane_max
+        lane_mc_columns, lane_max, lane_entropy, lane_to_half, lane_sampling_weights

@@ -9,6 +9,12 @@
 
 namespace refreshlab::kernels::cpu {
 
+/// On the CPU, of a dtype that the kernels read.
+[[nodiscard]] inline bool has_element_type(const at::Tensor& t) {
+    const at::ScalarType type = t.scalar_type();
+    return t.is_cpu() && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
+}
+
 /// f32, bf16 or f16; anything else is a bug of the caller.
 [[nodiscard]] inline ElementType element_type(const at::Tensor& t) {
     switch (t.scalar_type()) {

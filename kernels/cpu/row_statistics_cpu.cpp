@@ -13,12 +13,12 @@
 #include <span>
 
 /// Story: a row is cut into segments of fixed length, each summed by one thread in one pass over memory, and the
-/// segments are merged in index order: results do not depend on the thread count, and a single row of a big vocabulary
-/// still uses all cores. Exponentials are double (8 lanes); 4,096 logits take a few microseconds.
+/// segments are merged in index order. So results do not depend on the thread count, a single row of a big vocabulary
+/// still uses all cores, and a decode step can sum a segment as soon as its logits are there (row_products.h). Exponentials are double
+/// (8 lanes); 4,096 logits take a few microseconds.
 namespace refreshlab::kernels::cpu {
 namespace {
 
-constexpr int64_t segment = 4096;
 constexpr int64_t mc_segment = 512; // one is passes * 512 exponentials
 
 constexpr int64_t most_inserted = 64; // candidates of a list that is kept by insertion
@@ -26,11 +26,6 @@ constexpr int64_t most_inserted = 64; // candidates of a list that is kept by in
 int64_t num_segments(int64_t n, int64_t length) {
     return (n + length - 1) / length;
 }
-
-struct SegmentPart {
-    shared::SoftmaxSums sums;
-    shared::KlSums kl;
-};
 
 /// The k largest of z[0, count) into best[0, k), which is empty. Blocks whose maximum does not beat the list are skipped;
 /// ids ascend, so an equal logit never displaces one.
@@ -58,53 +53,81 @@ TopK sorted_top(const float* z, int64_t vocab, int64_t k) {
 
 } // namespace
 
+RowSegments::RowSegments(const float* row, int64_t vocab, int64_t top_k, const float* kl_against)
+    : m_row(row)
+    , m_kl_against(kl_against)
+    , m_vocab(vocab)
+    , m_top_k(top_k)
+    , m_inserted(top_k <= most_inserted ? top_k : 0)
+    , m_parts(static_cast<size_t>(count()))
+    , m_keys(static_cast<size_t>(count() * m_inserted), shared::top_k_empty) {}
+
+void RowSegments::sum(int64_t segment) {
+    const CpuKernels& table = kernels();
+    const int64_t first = segment * length, n = std::min(length, m_vocab - first);
+    const float* const z = m_row + first;
+    Part& part = m_parts[static_cast<size_t>(segment)];
+    part.sums = table.softmax_sums(z, n, first);
+    if (m_inserted > 0) top_of_segment(table, z, n, first, m_inserted, m_keys.data() + segment * m_inserted);
+    if (m_kl_against != nullptr) part.kl = table.kl_sums(z, m_kl_against + first, n);
+}
+
+RowSummary RowSegments::finish(int64_t token) const {
+    RowSummary row;
+    shared::SoftmaxSums sums;
+    shared::KlSums kl;
+    const int64_t k = m_inserted;
+    std::vector<uint64_t> best(static_cast<size_t>(k), shared::top_k_empty), merged(static_cast<size_t>(k));
+    for (size_t s = 0; s < m_parts.size(); ++s) {
+        sums.merge(m_parts[s].sums);
+        kl.merge(m_parts[s].kl);
+        if (k == 0) continue;
+        const uint64_t* const keys = m_keys.data() + static_cast<int64_t>(s) * k;
+        if (keys[0] <= best[static_cast<size_t>(k - 1)]) continue;
+        shared::top_k_merge(best.data(), k, keys, k, merged.data(), k);
+        best.swap(merged);
+    }
+    row.statistics = finish_row(sums);
+    if (k > 0) row.top = finish_top_k(best);
+    if (m_top_k > k) row.top = sorted_top(m_row, m_vocab, m_top_k);
+    if (token >= 0) row.logprob = static_cast<double>(m_row[token]) - row.statistics.log_z;
+    if (m_kl_against != nullptr) row.kl_nats = finish_kl(kl);
+    return row;
+}
+
 std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask) {
     const int64_t n = rows.size(0);
     const int64_t vocab = rows.size(1);
-    const int64_t segments = num_segments(vocab, segment);
     const float* const data = rows.const_data_ptr<float>();
     const bool with_kl = std::ranges::any_of(ask.kl_rows, [](int64_t row) { return row >= 0; });
     const at::Tensor other = with_kl ? ask.kl_against.to(at::kCPU, at::kFloat).contiguous() : at::Tensor();
-    const float* const q = with_kl ? other.const_data_ptr<float>() : nullptr;
-    // Insertion into a long list would cost more than a partial sort of the row.
-    const int64_t k = ask.top_k <= most_inserted ? ask.top_k : 0;
-    const CpuKernels& table = kernels();
-    std::vector<SegmentPart> parts(static_cast<size_t>(n * segments));
-    std::vector<uint64_t> keys(static_cast<size_t>(n * segments * k), shared::top_k_empty);
-    parallel_for(n * segments, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t row = i / segments, first = i % segments * segment;
-            const int64_t count = std::min(segment, vocab - first);
-            const float* const z = data + row * vocab + first;
-            SegmentPart& part = parts[static_cast<size_t>(i)];
-            part.sums = table.softmax_sums(z, count, first);
-            if (k > 0) top_of_segment(table, z, count, first, k, keys.data() + i * k);
-            const int64_t kl_row = with_kl ? ask.kl_rows[static_cast<size_t>(row)] : -1;
-            if (kl_row >= 0) part.kl = table.kl_sums(z, q + kl_row * vocab + first, count);
-        }
-    });
-    std::vector<RowSummary> result(static_cast<size_t>(n));
-    std::vector<uint64_t> best(static_cast<size_t>(k)), merged(static_cast<size_t>(k));
+    std::vector<RowSegments> parts;
+    parts.reserve(static_cast<size_t>(n));
     for (int64_t r = 0; r < n; ++r) {
-        RowSummary& row = result[static_cast<size_t>(r)];
-        shared::SoftmaxSums sums;
-        shared::KlSums kl;
-        std::fill(best.begin(), best.end(), shared::top_k_empty);
-        for (int64_t s = r * segments; s < (r + 1) * segments; ++s) {
-            sums.merge(parts[static_cast<size_t>(s)].sums);
-            kl.merge(parts[static_cast<size_t>(s)].kl);
-            if (k == 0) continue;
-            shared::top_k_merge(best.data(), k, keys.data() + s * k, k, merged.data(), k);
-            best.swap(merged);
-        }
-        row.statistics = finish_row(sums);
-        if (k > 0) row.top = finish_top_k(best);
-        if (ask.top_k > k) row.top = sorted_top(data + r * vocab, vocab, ask.top_k);
-        const int32_t token = ask.tokens.empty() ? -1 : ask.tokens[static_cast<size_t>(r)];
-        if (token >= 0) row.logprob = static_cast<double>(data[r * vocab + token]) - row.statistics.log_z;
-        if (with_kl && ask.kl_rows[static_cast<size_t>(r)] >= 0) row.kl_nats = finish_kl(kl);
+        const int64_t kl_row = with_kl ? ask.kl_rows[static_cast<size_t>(r)] : -1;
+        parts.emplace_back(data + r * vocab, vocab, ask.top_k,
+                           kl_row >= 0 ? other.const_data_ptr<float>() + kl_row * vocab : nullptr);
     }
+    const int64_t segments = num_segments(vocab, RowSegments::length);
+    parallel_for(n * segments, 2, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+            parts[static_cast<size_t>(i / segments)].sum(i % segments);
+    });
+    std::vector<RowSummary> result;
+    result.reserve(static_cast<size_t>(n));
+    for (int64_t r = 0; r < n; ++r)
+        result.push_back(parts[static_cast<size_t>(r)].finish(
+            ask.tokens.empty() ? -1 : ask.tokens[static_cast<size_t>(r)]));
     return result;
+}
+
+TopK top_k(const at::Tensor& row, int64_t k) {
+    const float* const z = row.const_data_ptr<float>();
+    const int64_t vocab = row.size(0);
+    if (k > most_inserted) return sorted_top(z, vocab, k);
+    std::vector<uint64_t> best(static_cast<size_t>(k), shared::top_k_empty);
+    if (k > 0) top_of_segment(kernels(), z, vocab, 0, k, best.data());
+    return finish_top_k(best);
 }
 
 McStatistics mc_statistics(const at::Tensor& row0, const at::Tensor& rows) {

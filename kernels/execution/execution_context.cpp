@@ -71,7 +71,7 @@ int num_threads() {
     return ExecutionContext::current().num_threads();
 }
 
-void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void parallel_for(int64_t n, int64_t grain, RangeBody body) {
     if (n <= 0) return;
     grain = std::max<int64_t>(grain, 1);
     const ExecutionContext& context = ExecutionContext::current();
@@ -79,9 +79,7 @@ void parallel_for(int64_t n, int64_t grain, const std::function<void(int64_t, in
         body(0, n);
         return;
     }
-    // About four chunks per thread: small enough that a preempted thread leaves little undone.
-    const int64_t pieces = static_cast<int64_t>(context.num_threads()) * 4;
-    context.pool().run(n, std::max(grain, (n + pieces - 1) / pieces), body);
+    context.pool().run(n, grain, body);
 }
 
 } // namespace refreshlab::kernels

@@ -66,13 +66,13 @@ bool ThreadPool::inside() {
     return t_inside;
 }
 
-void ThreadPool::run(int64_t n, int64_t chunk, const std::function<void(int64_t, int64_t)>& body) {
+void ThreadPool::run(int64_t n, int64_t grain, RangeBody body) {
     RL_ASSERT(!t_inside);
     const std::lock_guard lock(m_callers);
     if (m_workers.empty()) start_workers();
     m_body = &body;
     m_n = n;
-    m_chunk = chunk;
+    m_grain = grain;
     m_error = nullptr;
     m_next.store(0, std::memory_order_relaxed);
     m_generation = (m_generation + 1) & generation_mask;
@@ -123,12 +123,24 @@ void ThreadPool::worker_loop(uint32_t seen) {
     }
 }
 
+int64_t ThreadPool::take(int64_t& begin) {
+    // A sixth of what is left for two threads, and so on down to the grain.
+    const int64_t share = 3 * int64_t{m_num_threads};
+    begin = m_next.load(std::memory_order_relaxed);
+    while (begin < m_n) {
+        const int64_t end = std::min(begin + std::max(m_grain, (m_n - begin) / share), m_n);
+        if (m_next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) return end;
+    }
+    return begin;
+}
+
 void ThreadPool::work() {
     while (true) {
-        const int64_t begin = m_next.fetch_add(m_chunk, std::memory_order_relaxed);
-        if (begin >= m_n) return;
+        int64_t begin = 0;
+        const int64_t end = take(begin);
+        if (begin >= end) return;
         try {
-            (*m_body)(begin, std::min(begin + m_chunk, m_n));
+            (*m_body)(begin, end);
         } catch (...) {
             const std::lock_guard lock(m_error_mutex);
             if (!m_error) m_error = std::current_exception();

@@ -40,14 +40,17 @@ void check(const AttentionInputs& in) {
     }
     RL_ASSERT(in.passes.empty() || static_cast<int64_t>(in.passes.size()) == rows);
     RL_ASSERT(in.dropout_p >= 0.0F && in.dropout_p < 1.0F);
+    RL_ASSERT(!in.out.defined() || (in.out.sizes() == in.q.sizes() && in.out.is_contiguous() &&
+                                    in.out.scalar_type() == in.q.scalar_type()));
 }
 
 } // namespace
 
 at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     check(in);
-    return in.q.is_cpu() && isa() != Isa::reference ? cpu::attention(in, probabilities)
-                                                    : reference::attention(in, probabilities);
+    if (in.q.is_cpu() && isa() != Isa::reference) return cpu::attention(in, probabilities);
+    const at::Tensor out = reference::attention(in, probabilities);
+    return in.out.defined() ? in.out.copy_(out) : out;
 }
 
 } // namespace refreshlab::kernels

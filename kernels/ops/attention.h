@@ -49,6 +49,9 @@ struct AttentionInputs {
 
     double scale = 0.0; ///< usually 1 / sqrt(head_dim)
 
+    /// Optional: where the result goes, of its shape and dtype, contiguous; else it is a new tensor.
+    at::Tensor out;
+
     /// Attention dropout of row r: pass = passes[r] (0 = none). Probabilities are masked and scaled by 1/(1-p) after
     /// the softmax. Empty = no dropout anywhere.
     DropoutKey dropout_key;

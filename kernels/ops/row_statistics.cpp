@@ -128,7 +128,8 @@ std::vector<RowStatistics> row_statistics(const at::Tensor& rows) {
 }
 
 TopK top_k(const at::Tensor& row, int64_t k) {
-    RL_ASSERT(row.dim() == 1);
+    RL_ASSERT(row.dim() == 1 && row.size(0) > 0 && k >= 0);
+    if (code_for(row) == Code::cpu) return cpu::top_k(fp32(row), std::min(k, row.size(0)));
     RowAsk ask;
     ask.top_k = k;
     return summarize_rows(row.unsqueeze(0), ask)[0].top;

@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/signals/registry.h"
+#include "kernels/ops/probabilities.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
@@ -17,8 +18,9 @@ namespace refreshlab {
 
 namespace {
 
-/// The shown row of `position`, by entry; undefined where it is not shown.
+/// The shown row of `position`, by entry, [heads, n]; undefined where it is not shown.
 at::Tensor shown_row(const LayerView& view, int64_t position) {
+    if (!view.attention.defined()) return {};
     const int64_t shown = view.attention.size(0);
     const int64_t first = static_cast<int64_t>(view.positions.size()) - shown;
     for (int64_t r = 0; r < shown; ++r) {
@@ -27,8 +29,12 @@ at::Tensor shown_row(const LayerView& view, int64_t position) {
     return {};
 }
 
-/// The same by position, [heads, position + 1]: 0 at entries that are not read.
+/// The same by position, heads * (position + 1) numbers of any shape: 0 at entries that are not read. Undefined where it is not shown.
 at::Tensor row_of(const LayerView& view, int64_t position) {
+    // A decode step, every entry read: as it is. It comes by each layer, so not even a view of it is made.
+    if (view.attention.defined() && view.lists.empty() && view.attention.size(0) == 1 &&
+        view.attention.size(2) == position + 1 && view.positions.back() == position)
+        return view.attention;
     const at::Tensor row = shown_row(view, position);
     if (!row.defined() || view.lists.empty()) return row.defined() ? row.narrow(1, 0, position + 1) : row;
     at::Tensor spread = at::zeros({row.size(0), position + 1}, row.options());
@@ -42,6 +48,10 @@ at::Tensor row_of(const LayerView& view, int64_t position) {
         spread[head].index_copy_(0, places.to(row.device()), row[head].narrow(0, 0, n));
     }
     return spread;
+}
+
+at::Tensor on_host(const at::Tensor& row) {
+    return row.is_cpu() && row.is_contiguous() ? row : row.to(at::kCPU).contiguous();
 }
 
 } // namespace
@@ -65,6 +75,7 @@ AttentionCapture::AttentionCapture(const ModelConfig& config, std::vector<int32_
     }
     for (const int32_t layer : m_layers)
         RL_ASSERT(layer >= 0 && layer < config.num_layers);
+    m_kept.resize(m_layers.size());
 }
 
 bool AttentionCapture::wants(int64_t layer) const {
@@ -77,23 +88,34 @@ LayerTaps AttentionCapture::taps(int64_t layer) const {
     return taps;
 }
 
-void AttentionCapture::make_rows(int64_t n) {
-    if (m_rows.defined()) return;
-    m_rows =
-        at::zeros({static_cast<int64_t>(m_layers.size()), m_heads, n}, at::TensorOptions().dtype(at::kFloat));
+void AttentionCapture::observe(const LayerView& view) {
+    const auto place = std::find(m_layers.begin(), m_layers.end(), view.layer);
+    if (place == m_layers.end()) return;
+    const at::Tensor row =
+        view.left_out && std::ranges::find(view.positions, m_position) != view.positions.end()
+            ? at::zeros({m_heads, m_position + 1})
+            : row_of(view, m_position);
+    if (row.defined()) m_kept[static_cast<size_t>(place - m_layers.begin())] = on_host(row);
 }
 
-void AttentionCapture::observe(const LayerView& view) {
-    if (!wants(view.layer)) return;
-    if (view.left_out && std::ranges::find(view.positions, m_position) != view.positions.end())
-        make_rows(m_position + 1);
-    if (!view.attention.defined()) return;
-    const at::Tensor row = row_of(view, m_position);
-    if (!row.defined()) return;
-    make_rows(row.size(1));
-    for (size_t i = 0; i < m_layers.size(); ++i) {
-        if (m_layers[i] == view.layer) m_rows.select(0, static_cast<int64_t>(i)).copy_(row);
-    }
+bool AttentionCapture::is_complete() const {
+    return std::ranges::all_of(m_kept, [](const at::Tensor& row) { return row.defined(); });
+}
+
+std::span<const float> AttentionCapture::row(size_t layer) const {
+    const at::Tensor& kept = m_kept.at(layer);
+    RL_ASSERT(kept.defined());
+    return {kept.const_data_ptr<float>(), static_cast<size_t>(kept.numel())};
+}
+
+at::Tensor AttentionCapture::rows() const {
+    if (!is_complete()) return {};
+    at::Tensor rows = at::empty({static_cast<int64_t>(m_layers.size()), m_heads, m_position + 1},
+                                at::TensorOptions().dtype(at::kFloat));
+    float* to = rows.mutable_data_ptr<float>();
+    for (size_t i = 0; i < m_layers.size(); ++i)
+        to = std::ranges::copy(row(i), to).out;
+    return rows;
 }
 
 AttentionEntropy::AttentionEntropy(const ModelConfig& config, int64_t position)
@@ -108,18 +130,13 @@ LayerTaps AttentionEntropy::taps(int64_t) const {
 
 void AttentionEntropy::observe(const LayerView& view) {
     if (view.left_out) m_bits[static_cast<size_t>(view.layer)] = absent();
-    if (!view.attention.defined()) return;
     const at::Tensor row = row_of(view, m_position);
     if (!row.defined()) return;
-    const at::Tensor host = row.to(at::kCPU).contiguous();
-    const int64_t heads = host.size(0), n = host.size(1);
-    const float* const a = host.const_data_ptr<float>();
-    double sum = 0; // double, positions ascending: the same bits wherever the row came from
-    for (int64_t i = 0; i < heads * n; ++i) {
-        if (a[i] > 0) sum -= static_cast<double>(a[i]) * std::log2(static_cast<double>(a[i]));
-    }
-    m_bits[static_cast<size_t>(view.layer)] =
-        static_cast<float>(std::max(sum, 0.0) / static_cast<double>(heads));
+    const at::Tensor host = on_host(row);
+    const auto heads = static_cast<double>(host.numel()) / static_cast<double>(m_position + 1);
+    const double sum =
+        kernels::entropy_bits({host.const_data_ptr<float>(), static_cast<size_t>(host.numel())});
+    m_bits[static_cast<size_t>(view.layer)] = static_cast<float>(std::max(sum, 0.0) / heads);
 }
 
 HiddenCapture::HiddenCapture(const ModelConfig& config, int64_t rows, bool padding)

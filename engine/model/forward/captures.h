@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace refreshlab {
@@ -21,17 +22,21 @@ public:
     void observe(const LayerView& view) override;
 
     [[nodiscard]] const std::vector<int32_t>& layers() const { return m_layers; } ///< never empty
-    /// [layers asked, heads, position + 1] fp32 CPU; undefined before the pass.
-    [[nodiscard]] const at::Tensor& rows() const { return m_rows; }
+    [[nodiscard]] int64_t heads() const { return m_heads; }
+    /// Every layer asked for was seen.
+    [[nodiscard]] bool is_complete() const;
+    /// Of the index-th layer asked for, [heads, position + 1]; seen (asserted).
+    [[nodiscard]] std::span<const float> row(size_t layer) const;
+    /// A copy, [layers asked, heads, position + 1] fp32 CPU; undefined before the pass.
+    [[nodiscard]] at::Tensor rows() const;
 
 private:
     [[nodiscard]] bool wants(int64_t layer) const;
 
-    void make_rows(int64_t n);
-
     std::vector<int32_t> m_layers;
     int64_t m_heads, m_position;
-    at::Tensor m_rows;
+    std::vector<at::Tensor>
+        m_kept; ///< [layers asked], heads * (position + 1) numbers each; undefined: not seen
 };
 
 /// Entropy of one query's attention, per layer: the mean over the query heads of -sum a log2 a, in bits. 0 log 0 = 0. absent() in

@@ -57,7 +57,7 @@ struct LayerView {
     std::span<const kernels::KeyList> lists;
     /// [shown rows, heads, n] fp32: softmax before dropout, 0 where a row does not attend. The shown rows are the last
     /// ones of `positions`. Number i of a head belongs to entry i of its KV head's list, else to position i. n is at least the
-    /// longest list, else the last row's position + 1. Undefined unless asked for.
+    /// longest list, else the last row's position + 1. Undefined unless asked for. Made for the call: it may be kept.
     at::Tensor attention;
 };
 

@@ -429,11 +429,15 @@ StepOutputs PlainForward::prefill(KvCache& cache, const StepInputs& in) const {
     return out;
 }
 
-StepOutputs PlainForward::step(KvCache& cache, const StepInputs& in) const {
-    const c10::InferenceMode guard;
-    check_geometry(m_model, cache);
+void PlainForward::require_step(const LlamaModel& model, const KvCache& cache, const StepInputs& in) {
+    check_geometry(model, cache);
     RL_ASSERT(in.tokens.size() == 1 && cache.length() < cache.capacity());
     RL_ASSERT(in.mc.passes >= 0 && in.mc.p >= 0.0F && in.mc.p < 1.0F);
+}
+
+StepOutputs PlainForward::step(KvCache& cache, const StepInputs& in) const {
+    const c10::InferenceMode guard;
+    require_step(m_model, cache, in);
     const int64_t position = cache.length();
     // On the CPU all rows share one reading of the weights. On CUDA cuBLAS may round row 0 differently beside other
     // rows, so it runs apart: a probe must not change the text.

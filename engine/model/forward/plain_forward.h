@@ -19,6 +19,9 @@ public:
     [[nodiscard]] StepOutputs read_only(const KvCache& cache, int64_t position,
                                         const StepInputs& in) const override;
 
+    /// The contract of Forward::step(): throws InvariantError where a caller breaks it.
+    static void require_step(const LlamaModel& model, const KvCache& cache, const StepInputs& in);
+
 private:
     const LlamaModel& m_model;
 };

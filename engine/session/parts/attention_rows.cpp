@@ -1,8 +1,9 @@
 #include "engine/session/parts/attention_rows.h"
 
 #include "engine/model/forward/captures.h"
+#include "kernels/ops/probabilities.h"
 
-#include <algorithm>
+#include <span>
 
 namespace refreshlab {
 
@@ -12,13 +13,13 @@ std::shared_ptr<const AttentionRows> make_attention_rows(const AttentionCapture&
     rows->position = position;
     rows->step = step;
     rows->teacher = teacher;
-    rows->heads = capture.rows().size(1);
-    rows->keys = capture.rows().size(2);
+    rows->heads = capture.heads();
+    rows->keys = position + 1;
     rows->layers = capture.layers();
-    const at::Tensor dense = capture.rows().contiguous();
-    const float* source = dense.const_data_ptr<float>();
-    rows->weights.resize(static_cast<size_t>(dense.numel()));
-    std::transform(source, source + dense.numel(), rows->weights.begin(), float_to_half);
+    const auto each = static_cast<size_t>(rows->heads * rows->keys);
+    rows->weights.resize(rows->layers.size() * each);
+    for (size_t i = 0; i < rows->layers.size(); ++i)
+        kernels::to_half(capture.row(i), std::span(rows->weights).subspan(i * each, each));
     return rows;
 }
 

@@ -143,6 +143,51 @@ TEST_CASE("filters that keep everything do not change a single draw", "[model]")
     }
 }
 
+TEST_CASE("filters keep the same tokens of a row of 40,000, flat or peaked, as their definitions",
+          "[model]") {
+    for (const double spread : {0.01, 2.0, 8.0}) {
+        std::vector<float> row = random_row(40'000, 21, spread);
+        row[39'999] = row[17]; // a tie far apart
+        for (const SamplerConfig& s :
+             {SamplerConfig{.temperature = 1.3, .top_p = 0.6},
+              SamplerConfig{.temperature = 0.5, .top_p = 0.9999},
+              SamplerConfig{.temperature = 1.0, .top_p = 0.9, .min_p = 0.02},
+              SamplerConfig{.temperature = 0.8, .min_p = 0.3},
+              SamplerConfig{.temperature = 2.0, .top_k = 100, .top_p = 0.7},
+              SamplerConfig{.temperature = 1.0, .top_k = 3}, SamplerConfig{.temperature = 1.0}}) {
+            CAPTURE(spread, s.temperature, s.top_k, s.top_p, s.min_p);
+            const std::vector<double> p = reference_probabilities(row, s);
+            // Nothing that is filtered out, and each half of the row as often as its probability says.
+            std::map<int32_t, int64_t> counts = draw(row, s, 200);
+            double expected = 0, seen = 0, deviation = 0;
+            for (const auto& [id, count] : counts)
+                CHECK(p[static_cast<size_t>(id)] > 0.0);
+            for (size_t id = 0; id < p.size() / 2; ++id) {
+                expected += 200 * p[id];
+                const auto it = counts.find(static_cast<int32_t>(id));
+                seen += it == counts.end() ? 0.0 : static_cast<double>(it->second);
+            }
+            deviation = std::sqrt(std::max(expected * (1 - expected / 200), 1.0));
+            CHECK(std::abs(seen - expected) <= 5 * deviation);
+        }
+    }
+}
+
+TEST_CASE("statistics that are there already change neither the draw nor its probability", "[model]") {
+    const at::Tensor row = at::tensor(random_row(3000, 22));
+    const auto statistics = refreshlab::kernels::row_statistics(row.unsqueeze(0))[0];
+    const at::Tensor log_p = row.to(at::kDouble).log_softmax(0);
+    for (int64_t position = 0; position < 100; ++position) {
+        const SamplerConfig sampler{.temperature = 1.1, .top_p = position % 2 == 0 ? 1.0 : 0.9};
+        const Choice with = choose_token(row, sampler, 3, position, &statistics);
+        const Choice without = choose_token(row, sampler, 3, position);
+        CHECK(with.token_id == without.token_id);
+        CHECK(with.logprob == without.logprob);
+        CHECK(with.top1_id == row.argmax().item<int64_t>());
+        CHECK_THAT(with.logprob, WithinAbs(log_p[with.token_id].item<double>(), 1e-12));
+    }
+}
+
 TEST_CASE("ties at a filter's edge go to the lower ids", "[model]") {
     const std::vector<float> row = {1.0F, 3.0F, 1.0F, 3.0F, 1.0F, 1.0F};
     const auto ids = [&](const SamplerConfig& s) {

@@ -1,0 +1,283 @@
+// Steps by a plan against the plain layer loop: the same bits, of everything that a step gives, shows and leaves behind.
+#include "engine/base/check.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/derive/weight_changes.h"
+#include "engine/model/forward/cpu_forward.h"
+#include "engine/model/forward/layer_hooks.h"
+#include "kernels/execution/execution_context.h"
+#include "tests/engine/model/support.h"
+#include "tests/support/seed.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace refreshlab;
+using namespace refreshlab::test;
+
+namespace {
+
+constexpr Origin origin = Origin::student;
+
+/// Keeps copies of all that a step shows, and of all calls.
+class Recorder : public LayerHooks {
+public:
+    LayerTaps wanted;
+    std::vector<at::Tensor> sums; ///< of each layer; empty: not wanted
+    std::vector<at::Tensor> seen;
+    std::string calls;
+
+    void place(std::span<RowPlace> rows) override { calls += "p" + std::to_string(rows[0].position); }
+    [[nodiscard]] LayerTaps taps(int64_t layer) const override {
+        LayerTaps taps = wanted;
+        if (!sums.empty()) taps.sums = sums[static_cast<size_t>(layer)];
+        return taps;
+    }
+    const HeadPositions* select(const LayerView& view) override {
+        calls += "s";
+        keep({view.residual, view.input, view.q, view.raw_q, view.k, view.v});
+        return nullptr;
+    }
+    void attend(int64_t, kernels::AttentionInputs& in) override {
+        calls += "a" + std::to_string(in.num_visible[0]);
+    }
+    void observe(const LayerView& view) override {
+        calls += view.left_out ? "o-" : "o" + std::to_string(view.layer);
+        keep({view.attention, view.residual});
+        for (const kernels::KeyList& list : view.lists)
+            calls += "l" + std::to_string(list.n);
+    }
+    void inner(int64_t, const at::Tensor& rows) override { keep({rows}); }
+    void branch(int64_t, Branch place, at::Tensor& rows) override {
+        calls += place == Branch::mlp_output ? "m" : "b";
+        keep({rows});
+        rows.mul_(1.25);
+    }
+    void finish(const at::Tensor& residual) override { keep({residual}); }
+
+private:
+    void keep(std::initializer_list<at::Tensor> tensors) {
+        for (const at::Tensor& tensor : tensors) {
+            calls += tensor.defined() ? "." : "-";
+            if (tensor.defined()) seen.push_back(tensor.clone());
+        }
+    }
+};
+
+bool equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+    return std::ranges::equal(a, b, [](const at::Tensor& x, const at::Tensor& y) { return at::equal(x, y); });
+}
+
+struct Family {
+    std::string name;
+    ModelConfig config;
+    at::ScalarType dtype = at::kFloat;
+    enum class Weights : uint8_t { whole, blocks, without_sublayers } weights = Weights::whole;
+};
+
+std::vector<Family> families() {
+    const ModelConfig odd = tiny_config();
+    ModelConfig biased = odd, normed = odd, sliding = odd, blocks = odd, large = odd;
+    biased.qkv_bias = biased.output_bias = biased.mlp_bias = true;
+    normed.qk_norm = normed.tied_head = true;
+    sliding.layer_windows = {5, 0, 3};
+    blocks.hidden_size = 64;
+    blocks.intermediate_size = 96;
+    blocks.num_heads = 4;
+    blocks.head_dim = 16;
+    blocks.vocab_size = 176;
+    large.vocab_size = 2600; // several segments of statistics, the last one short
+    large.hidden_size = 96;
+    large.intermediate_size = 200;
+    using W = Family::Weights;
+    return {{"odd widths", odd},
+            {"biases", biased},
+            {"norms of heads, tied head", normed, at::kBFloat16},
+            {"sliding windows", sliding, at::kHalf},
+            {"a large vocabulary", large, at::kBFloat16},
+            {"blocks", blocks, at::kFloat, W::blocks},
+            {"sublayers left out", odd, at::kFloat, W::without_sublayers}};
+}
+
+std::unique_ptr<LlamaModel> model_of(const Family& family, uint64_t seed) {
+    auto model = lively_llama(family.config, seed, family.dtype);
+    if (family.weights == Family::Weights::whole) return model;
+    const c10::InferenceMode guard;
+    LlamaWeights weights = model->weights();
+    if (family.weights == Family::Weights::without_sublayers) {
+        weights.layers[0].attends = false;
+        weights.layers[1].has_mlp = false;
+    } else {
+        weights.replace(family.config, [](const WeightPlace&, const at::Tensor& tensor) {
+            return tensor.dim() == 2 ? round_to_blocks(tensor, 4, 32, false) : tensor;
+        });
+    }
+    return LlamaModel::of_weights(family.config, std::move(weights), at::kCPU, family.dtype);
+}
+
+struct Side {
+    std::unique_ptr<KvCache> cache;
+    Recorder recorder;
+    StepOutputs out;
+};
+
+} // namespace
+
+TEST_CASE("a step by the plan has the bits of the plain step, and shows hooks the same", "[model][plan]") {
+    const kernels::Isa isa = GENERATE(from_range(kernels::available_isas()));
+    if (isa == kernels::Isa::reference) return; // the plan leaves it to the plain path
+    const int threads = GENERATE(1, 3);
+    CAPTURE(kernels::to_string(isa), threads);
+    const kernels::ExecutionContext context(threads, isa);
+    const kernels::ExecutionScope scope(context);
+    uint64_t draw = seed(91);
+    for (const Family& family : families()) {
+        for (const CacheLayout layout : {CacheLayout::dense, CacheLayout::pooled}) {
+            CAPTURE(family.name, layout == CacheLayout::pooled);
+            const auto model = model_of(family, draw++);
+            const CpuForward planned(*model);
+            const PlainForward plain(*model);
+            const auto tokens = random_tokens(24, family.config.vocab_size, draw++);
+            Side a, b;
+            const auto feed = [&](Side& side, const Forward& forward) {
+                side.cache = model->make_cache(40, layout);
+                StepInputs in;
+                in.tokens = std::span(tokens).first(16);
+                in.origin = origin;
+                (void)forward.prefill(*side.cache, in);
+                if (layout == CacheLayout::pooled) side.cache->evict(1, 1, std::vector<int64_t>{2, 3, 9}, 0);
+            };
+            feed(a, planned);
+            feed(b, plain);
+            for (size_t i = 16; i < tokens.size(); ++i) {
+                const auto step = [&](Side& side, const Forward& forward) {
+                    StepInputs in;
+                    in.tokens = std::span(tokens).subspan(i, 1);
+                    in.origin = origin;
+                    // Without hooks, with hooks, and with all that a hook may ask for.
+                    LayerHooks* const hooks[] = {&side.recorder};
+                    if (i % 3 != 0) in.hooks = hooks;
+                    if (i % 3 == 2) {
+                        side.recorder.wanted = {.attention_from = 0, .sums = {}, .raw_queries = true};
+                        side.recorder.sums.clear();
+                        for (int64_t l = 0; l < family.config.num_layers; ++l)
+                            side.recorder.sums.push_back(at::zeros({family.config.num_heads, 40}));
+                    }
+                    const int32_t known = 7;
+                    if (i % 2 == 0) in.ask.emplace().top_k = i % 4 == 0 ? 8 : 70;
+                    if (i % 4 == 0) in.ask->tokens = std::span(&known, 1);
+                    side.out = forward.step(*side.cache, in);
+                    for (const at::Tensor& sums : side.recorder.sums)
+                        side.recorder.seen.push_back(sums);
+                };
+                step(a, planned);
+                step(b, plain);
+                REQUIRE(at::equal(a.out.logits, b.out.logits));
+                REQUIRE(a.out.summary.size() == b.out.summary.size());
+                if (a.out.summary.empty()) continue;
+                const kernels::RowSummary &x = a.out.summary[0], &y = b.out.summary[0];
+                CHECK(x.top.ids == y.top.ids);
+                CHECK(x.statistics.log_z == y.statistics.log_z);
+                CHECK(x.statistics.entropy_bits == y.statistics.entropy_bits);
+                CHECK(x.statistics.varentropy_bits2 == y.statistics.varentropy_bits2);
+                CHECK(x.statistics.top1_id == y.statistics.top1_id);
+                if (i % 4 == 0) CHECK(x.logprob == y.logprob);
+            }
+            CHECK(a.recorder.calls == b.recorder.calls);
+            CHECK(equal(a.recorder.seen, b.recorder.seen));
+            CHECK(a.cache->length() == 24);
+            for (int64_t layer = 0; layer < family.config.num_layers; ++layer) {
+                for (int64_t head = 0; head < family.config.num_kv_heads; ++head) {
+                    const auto held = b.cache->held(layer, head);
+                    REQUIRE(std::ranges::equal(a.cache->held(layer, head), held));
+                    CHECK(at::equal(a.cache->read(layer, head, held), b.cache->read(layer, head, held)));
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("a step's KL, a row that nobody keeps, and a vocabulary that is cut are the plain ones",
+          "[model][plan]") {
+    const ModelConfig config = tiny_config();
+    const auto model = lively_llama(config, seed(92));
+    model->keep_vocabulary(83);
+    const PlainForward plain(*model);
+    const at::Tensor other = at::randn({1, 83});
+    const std::vector<int64_t> first{0};
+    const std::vector<int32_t> tokens{5, 11};
+    const auto run = [&](const Forward& forward) {
+        const auto cache = model->make_cache(8);
+        StepInputs in;
+        in.tokens = std::span(tokens).first(1);
+        in.ask.emplace().top_k = 200; // more than there are
+        in.ask->kl_against = other;
+        in.ask->kl_rows = first;
+        StepOutputs out = forward.step(*cache, in);
+        in.tokens = std::span(tokens).last(1);
+        in.ask.reset();
+        in.logits = false;
+        CHECK_FALSE(forward.step(*cache, in).logits.defined());
+        CHECK(cache->length() == 2);
+        return out;
+    };
+    const StepOutputs a = run(model->forward()), b = run(plain);
+    CHECK(a.logits.sizes() == at::IntArrayRef{1, 83});
+    CHECK(at::equal(a.logits, b.logits));
+    CHECK(a.summary[0].kl_nats == b.summary[0].kl_nats);
+    CHECK(a.summary[0].top.ids == b.summary[0].top.ids);
+    CHECK(a.summary[0].top.ids.size() == 83);
+}
+
+TEST_CASE("a step that a hook breaks off leaves the plan in order", "[model][plan]") {
+    class Broken : public LayerHooks {
+    public:
+        void observe(const LayerView& view) override { RL_ASSERT(view.layer < 1); }
+    };
+    const ModelConfig config = tiny_config();
+    const auto model = lively_llama(config, seed(93));
+    const auto cache = model->make_cache(8);
+    const int32_t token = 3;
+    StepInputs in;
+    in.tokens = std::span(&token, 1);
+    const at::Tensor expected = model->forward().step(*model->make_cache(8), in).logits;
+    Broken broken;
+    LayerHooks* const hooks[] = {&broken};
+    in.hooks = hooks;
+    CHECK_THROWS_AS(model->forward().step(*cache, in), InvariantError);
+    CHECK(cache->length() == 0);
+    in.hooks = {};
+    CHECK(at::equal(model->forward().step(*cache, in).logits, expected));
+}
+
+TEST_CASE("sessions on several threads share one plan", "[model][plan]") {
+    const ModelConfig config = tiny_config();
+    const auto model = lively_llama(config, seed(94));
+    const auto tokens = random_tokens(60, config.vocab_size, seed(95));
+    const auto decode = [&] {
+        const auto cache = model->make_cache(60);
+        at::Tensor last;
+        for (const int32_t token : tokens) {
+            StepInputs in;
+            in.tokens = std::span(&token, 1);
+            last = model->forward().step(*cache, in).logits;
+        }
+        return last;
+    };
+    const at::Tensor expected = decode();
+    std::vector<at::Tensor> rows(4);
+    std::vector<std::thread> threads;
+    for (at::Tensor& row : rows)
+        threads.emplace_back([&row, &decode] { row = decode(); });
+    for (std::thread& thread : threads)
+        thread.join();
+    for (const at::Tensor& row : rows)
+        CHECK(at::equal(row, expected));
+}
