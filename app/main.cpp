@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,14 @@ void occupy_standard_streams() {
     }
 }
 
+/// A decode step gets and frees rows of logits and of attention. The C library would give such memory back to the system after
+/// each step, and the next step would wait for pages again.
+void keep_freed_memory() {
+    constexpr int mapped_alone_from = 16 << 20, kept = 256 << 20; // bytes
+    mallopt(M_MMAP_THRESHOLD, mapped_alone_from);
+    mallopt(M_TRIM_THRESHOLD, kept);
+}
+
 /// An empty value is most often a variable of a script that was never set; taken as "not given" it would silently run
 /// something else. The prompt alone has its own message for that.
 void refuse_empty_values(CLI::App& command) {
@@ -52,6 +61,7 @@ constexpr const char* exit_status =
 
 int run_program(int argc, char** argv) {
     occupy_standard_streams();
+    keep_freed_memory();
     std::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of the write, not the end of the program
     std::signal(SIGXFSZ, SIG_IGN); // so is the limit on file sizes
     CLI::App app{"RefreshLab: an oscilloscope with knobs for KV-cache refresh", "refreshlab"};

@@ -357,7 +357,7 @@ private:
     [[nodiscard]] int64_t printable() {
         const int64_t all = recording().num_tokens();
         if (!m_trace) return all;
-        constexpr std::chrono::milliseconds group{5}, patience{50};
+        constexpr std::chrono::milliseconds group{25}, patience{50};
         const bool wait = std::chrono::steady_clock::now() - m_printed_at >= group;
         const int64_t written = m_trace->steps_written(wait ? patience : std::chrono::milliseconds{0});
         return m_trace->error().empty() ? std::min(all, written + 1) : all; // step t chooses token t + 1

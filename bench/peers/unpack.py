@@ -1,5 +1,5 @@
 """Writes a GGUF file with its quantised blocks unpacked to f32 or bf16: the same weights for programs that multiply quantised
-blocks in their own way. `python bench/peers/unpack.py IN.gguf OUT.gguf --type f32`"""
+blocks in their own way. Or rounded again to q8_0 blocks, which both read. `python bench/peers/unpack.py IN.gguf OUT.gguf --type f32`"""
 import argparse
 
 
@@ -7,7 +7,7 @@ def unpack(source, target, kind):
     import gguf
     import numpy as np
     reader = gguf.GGUFReader(source)
-    kinds = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16}
+    kinds = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "q8_0": gguf.GGMLQuantizationType.Q8_0}
     arch = reader.fields["general.architecture"].contents()
     writer = gguf.GGUFWriter(target, arch)
     for name, field in reader.fields.items():
@@ -29,6 +29,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source")
     parser.add_argument("target")
-    parser.add_argument("--type", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--type", choices=["f32", "bf16", "q8_0"], default="f32")
     args = parser.parse_args()
     unpack(args.source, args.target, args.type)

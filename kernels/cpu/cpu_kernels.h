@@ -84,6 +84,8 @@ struct CpuKernels {
     void (*mc_columns)(const McColumns& c);
     /// Largest of z[0, n), NaN skipped; minus infinity when there is none.
     float (*max)(const float* z, int64_t n);
+    /// Sixteen of them: of the elements l, l + 16, ... for each l.
+    void (*maxima)(const float* z, int64_t n, float* of_lanes);
     /// -sum over [0, n) of p ln p in nats, 0 ln 0 = 0; p >= 0.
     double (*entropy)(const float* p, int64_t n);
     void (*to_half)(const float* from, int64_t n, F16* to);

@@ -324,7 +324,7 @@ RL_INLINE shared::SoftmaxSums softmax_sums(const float* __restrict z, int64_t n,
     return sums;
 }
 
-RL_INLINE float max(const float* __restrict z, int64_t n) {
+RL_INLINE void maxima(const float* __restrict z, int64_t n, float* __restrict of_lanes) {
     float top[width];
     for (int64_t l = 0; l < width; ++l)
         top[l] = -INFINITY;
@@ -335,6 +335,13 @@ RL_INLINE float max(const float* __restrict z, int64_t n) {
     }
     for (int64_t i = whole; i < n; ++i)
         top[i - whole] = z[i] > top[i - whole] ? z[i] : top[i - whole];
+    for (int64_t l = 0; l < width; ++l)
+        of_lanes[l] = top[l];
+}
+
+RL_INLINE float max(const float* __restrict z, int64_t n) {
+    float top[width];
+    maxima(z, n, top);
     float result = -INFINITY;
     for (int64_t l = 0; l < width; ++l)
         result = top[l] > result ? top[l] : result;
@@ -491,6 +498,9 @@ RL_INLINE void mc_columns(const McColumns& c) {
     TARGET float lane_max(const float* z, int64_t n) {                                                       \
         return lanes::max(z, n);                                                                             \
     }                                                                                                        \
+    TARGET void lane_maxima(const float* z, int64_t n, float* of_lanes) {                                    \
+        lanes::maxima(z, n, of_lanes);                                                                       \
+    }                                                                                                        \
     TARGET double lane_entropy(const float* p, int64_t n) {                                                  \
         return lanes::entropy(p, n);                                                                         \
     }                                                                                                        \
@@ -504,4 +514,4 @@ RL_INLINE void mc_columns(const McColumns& c) {
 
 #define RL_LANE_KERNELS                                                                                      \
     lane_softmax, lane_rms_norm, lane_silu_mul, lane_rope, lane_dropout, lane_softmax_sums, lane_kl_sums,    \
-        lane_mc_columns, lane_max, lane_entropy, lane_to_half, lane_sampling_weights
+        lane_mc_columns, lane_max, lane_maxima, lane_entropy, lane_to_half, lane_sampling_weights

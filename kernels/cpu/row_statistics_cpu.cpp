@@ -43,10 +43,30 @@ void top_of_segment(const CpuKernels& table, const float* z, int64_t count, int6
     }
 }
 
+/// The k largest of a row. It is cut into sets, a lane of a group each: the k-th largest of their maxima bounds the k largest numbers
+/// from below, so that few are left to sort.
 TopK sorted_top(const float* z, int64_t vocab, int64_t k) {
-    std::vector<uint64_t> keys(static_cast<size_t>(vocab));
-    for (int64_t i = 0; i < vocab; ++i)
-        keys[static_cast<size_t>(i)] = shared::top_k_key(z[i], static_cast<uint32_t>(i));
+    constexpr int64_t lanes = 16, group = 256;
+    const CpuKernels& table = kernels();
+    const int64_t groups = num_segments(vocab, group);
+    const auto size_of = [&](int64_t g) { return std::min(group, vocab - g * group); };
+    std::vector<float> maxima(static_cast<size_t>(groups * lanes));
+    for (int64_t g = 0; g < groups; ++g)
+        table.maxima(z + g * group, size_of(g), maxima.data() + g * lanes);
+    float floor = -INFINITY; // of a list that is longer than there are sets
+    if (k <= groups * lanes) {
+        std::vector<float> sorted = maxima;
+        std::nth_element(sorted.begin(), sorted.begin() + (k - 1), sorted.end(), std::greater<>());
+        floor = sorted[static_cast<size_t>(k - 1)];
+    }
+    std::vector<uint64_t> keys;
+    for (int64_t g = 0; g < groups; ++g) {
+        const float* const of_group = maxima.data() + g * lanes;
+        if (*std::max_element(of_group, of_group + lanes) < floor) continue;
+        for (int64_t i = g * group; i < g * group + size_of(g); ++i) {
+            if (!(z[i] < floor)) keys.push_back(shared::top_k_key(z[i], static_cast<uint32_t>(i)));
+        }
+    }
     std::partial_sort(keys.begin(), keys.begin() + k, keys.end(), std::greater<>());
     return finish_top_k(std::span(keys).first(static_cast<size_t>(k)));
 }
@@ -124,10 +144,7 @@ std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask
 TopK top_k(const at::Tensor& row, int64_t k) {
     const float* const z = row.const_data_ptr<float>();
     const int64_t vocab = row.size(0);
-    if (k > most_inserted) return sorted_top(z, vocab, k);
-    std::vector<uint64_t> best(static_cast<size_t>(k), shared::top_k_empty);
-    if (k > 0) top_of_segment(kernels(), z, vocab, 0, k, best.data());
-    return finish_top_k(best);
+    return k > 0 ? sorted_top(z, vocab, k) : TopK{};
 }
 
 McStatistics mc_statistics(const at::Tensor& row0, const at::Tensor& rows) {

@@ -3,7 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
-#include "engine/model/forward/layer_hooks.h"
+#include "engine/model/forward/hook_calls.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/cpu/convert_rows.h"
@@ -78,8 +78,7 @@ struct CpuForward::Buffers {
     at::Tensor gate, up;                  ///< [1, held intermediate width]
     cpu::RowInput h, attended_row, inner; ///< what products read
     at::Tensor h_view, inner_view;        ///< the same, [1, width]
-    std::vector<std::vector<int64_t>> columns; ///< of chosen entries
-    std::vector<kernels::KeyList> lists;
+    ChosenEntries chosen;
 
     explicit Buffers(const LlamaModel& model)
         : Buffers(model.config(), LlamaWeights::held_width(model.config().hidden_size),
@@ -169,18 +168,14 @@ public:
         , m_position(cache.length()) {}
 
     StepOutputs run() {
-        for (LayerHooks* hook : m_hooks) {
-            RL_ASSERT(hook != nullptr);
-            hook->place(std::span(&m_place, 1));
-        }
+        m_hooks.place(std::span(&m_place, 1));
         const auto [cos, sin] = m_model.rope_rows(m_place.rotated_as, 1);
         m_cos = cos.const_data_ptr<float>();
         m_sin = sin.const_data_ptr<float>();
         embed(m_in.tokens[0]);
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer)
             run_layer(layer);
-        for (LayerHooks* hook : m_hooks)
-            hook->finish(m.x);
+        m_hooks.finish(m.x);
         return read_head();
     }
 
@@ -229,9 +224,7 @@ private:
 
     void run_layer(int64_t layer) {
         const LayerPlan& w = m_plan.layers[static_cast<size_t>(layer)];
-        LayerTaps taps;
-        for (const LayerHooks* hook : m_hooks)
-            taps |= hook->taps(layer);
+        const LayerTaps taps = m_hooks.taps(layer);
         normalise(w.input_norm);
         LayerView view;
         if (!m_hooks.empty()) {
@@ -243,10 +236,9 @@ private:
         }
         project(w, taps, view);
         m_cache.write(layer, m.k, m.v);
-        if (w.attends) read_cache(layer, w, taps, view);
+        if (w.attends) read_cache(layer, taps, view);
         view.left_out = !w.attends;
-        for (LayerHooks* hook : m_hooks)
-            hook->observe(view);
+        m_hooks.observe(view);
         if (w.attends) {
             m.attended_row.prepare({&w.o});
             add(layer, Branch::attention_output, m.attended_row, w.o);
@@ -275,27 +267,21 @@ private:
     }
 
     /// Attention of the row into m.attended, and what hooks want to see of it.
-    void read_cache(int64_t layer, const LayerPlan&, const LayerTaps& taps, LayerView& view) {
-        const HeadPositions* chosen = nullptr;
-        for (LayerHooks* hook : m_hooks) {
-            const HeadPositions* of_hook = hook->select(view); // may change what is held
-            RL_ASSERT(of_hook == nullptr || chosen == nullptr);
-            if (of_hook != nullptr) chosen = of_hook;
-        }
+    void read_cache(int64_t layer, const LayerTaps& taps, LayerView& view) {
+        const HeadPositions* chosen = m_hooks.select(view); // may change what is held
         kernels::AttentionInputs in;
         in.q = m.q;
         in.out = m.attended;
         const LayerEntries entries = m_cache.entries(layer);
         in.k_cache = entries.k;
         in.v_cache = entries.v;
-        in.lists = chosen != nullptr ? lists_of(layer, *chosen) : entries.lists;
+        in.lists = chosen != nullptr ? m.chosen.lists(m_cache, layer, *chosen) : entries.lists;
         in.num_visible = std::span(&m_place.num_visible, 1);
         const int64_t window = m_config.window(layer);
         m_first_visible = std::max<int64_t>(m_position - window + 1, 0);
         if (window > 0) in.first_visible = std::span(&m_first_visible, 1);
         in.scale = 1.0 / std::sqrt(static_cast<double>(m_config.head_dim));
-        for (LayerHooks* hook : m_hooks)
-            hook->attend(layer, in);
+        m_hooks.attend(layer, in);
         view.lists = in.lists;
         const bool shown = taps.attention_from <= m_position;
         if (!shown && !taps.sums.defined()) {
@@ -308,25 +294,12 @@ private:
         if (shown) view.attention = std::move(probabilities);
     }
 
-    /// Lists of chosen positions, with the columns where they stand.
-    [[nodiscard]] std::span<const kernels::KeyList> lists_of(int64_t layer, const HeadPositions& chosen) {
-        RL_ASSERT(static_cast<int64_t>(chosen.size()) == m_cache.num_kv_heads());
-        m.columns.clear();
-        m.lists.clear();
-        for (size_t head = 0; head < chosen.size(); ++head) {
-            m.columns.push_back(m_cache.columns(layer, static_cast<int64_t>(head), chosen[head]));
-            m.lists.push_back({chosen[head].data(), m.columns[head].data(), std::ssize(chosen[head])});
-        }
-        return m.lists;
-    }
-
     void run_mlp(int64_t layer, const LayerPlan& w) {
         normalise(w.post_norm);
         m.h.prepare({&w.gate, &w.up});
         cpu::multiply_gated(m.h, w.gate, w.up, m.gate.mutable_data_ptr<float>(),
                             m.up.mutable_data_ptr<float>(), m.inner.data());
-        for (LayerHooks* hook : m_hooks)
-            hook->inner(layer, m.inner_view);
+        m_hooks.inner(layer, m.inner_view);
         m.inner.prepare({&w.down});
         add(layer, Branch::mlp_output, m.inner, w.down);
     }
@@ -338,8 +311,7 @@ private:
         const std::array<cpu::RowProduct, 1> product{{{&matrix, branch}}};
         cpu::multiply(row, product);
         at::Tensor rows = m.branch;
-        for (LayerHooks* hook : m_hooks)
-            hook->branch(layer, place, rows);
+        m_hooks.branch(layer, place, rows);
         RL_ASSERT(rows.numel() == hidden() && rows.is_contiguous());
         const float* const added = rows.const_data_ptr<float>();
         for (int64_t i = 0; i < hidden(); ++i)
@@ -374,7 +346,7 @@ private:
     Buffers& m;
     KvCache& m_cache;
     const StepInputs& m_in;
-    std::span<LayerHooks* const> m_hooks;
+    HookCalls m_hooks;
     RowPlace m_place;
     int64_t m_position;
     int64_t m_first_visible = 0;

@@ -3,7 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
-#include "engine/model/forward/layer_hooks.h"
+#include "engine/model/forward/hook_calls.h"
 #include "engine/model/forward/mc_rows.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
@@ -22,8 +22,6 @@
 namespace refreshlab {
 
 namespace {
-
-using Hooks = std::span<LayerHooks* const>;
 
 /// Query rows whose attention probabilities exist at once while columns are summed: 32 rows of 32 heads over 32k keys are
 /// 134 MB.
@@ -83,7 +81,7 @@ private:
 /// One batch through all layers: the layer loop.
 class Pass {
 public:
-    Pass(const LlamaModel& model, const KvCache& cache, Batch& batch, Hooks hooks)
+    Pass(const LlamaModel& model, const KvCache& cache, Batch& batch, std::span<LayerHooks* const> hooks)
         : m_model(model)
         , m_weights(model.weights())
         , m_config(model.config())
@@ -93,18 +91,14 @@ public:
 
     /// \return logits of the rows that get some, [rows, vocab] fp32; undefined for Rows::none
     at::Tensor run() {
-        for (LayerHooks* hook : m_hooks) {
-            RL_ASSERT(hook != nullptr);
-            hook->place(m_batch.places);
-        }
+        m_hooks.place(m_batch.places);
         m_sight = Sight(m_batch);
         std::tie(m_cos, m_sin) = rotations();
         m_x = embed();
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer) {
             if (!run_layer(layer)) return {};
         }
-        for (LayerHooks* hook : m_hooks)
-            hook->finish(m_x.narrow(0, 0, std::min(m_x.size(0), m_batch.shown)));
+        if (!m_hooks.empty()) m_hooks.finish(m_x.narrow(0, 0, std::min(m_x.size(0), m_batch.shown)));
         if (m_batch.outputs == Rows::none) return {};
         if (m_batch.outputs == Rows::last) m_x = m_x.narrow(0, m_x.size(0) - 1, 1);
         return kernels::linear(normed(m_weights.final_norm), m_weights.head).to(at::kFloat);
@@ -155,7 +149,7 @@ private:
     /// \return false when nobody needs what comes after this layer's columns
     bool run_layer(int64_t layer) {
         const LlamaLayer& w = m_weights.layers[static_cast<size_t>(layer)];
-        const LayerTaps taps = taps_of(layer);
+        const LayerTaps taps = m_hooks.taps(layer);
         at::Tensor h = normed(w.input_norm);
         LayerView view = view_of(layer, h);
         project_columns(layer, h, view);
@@ -170,8 +164,7 @@ private:
         at::Tensor attended;
         if (w.attends) attended = read_cache(layer, w, h, taps, view);
         view.left_out = !w.attends;
-        for (LayerHooks* hook : m_hooks)
-            hook->observe(view);
+        m_hooks.observe(view);
         if (last_layer && m_batch.outputs == Rows::none && !taps.all_rows) return false;
         finish_layer(w, layer, attended);
         return true;
@@ -184,20 +177,12 @@ private:
         if (taps.raw_queries) view.raw_q = shown_queries(q.clone());
         kernels::rope_(q, m_cos, m_sin);
         if (!m_hooks.empty()) view.q = shown_queries(q);
-        const HeadPositions* chosen = choose_entries(view); // may change what is held
+        const HeadPositions* chosen = m_hooks.select(view); // may change what is held
         kernels::AttentionInputs in = attention_inputs(layer, q);
-        if (chosen != nullptr) in.lists = lists_of(layer, *chosen);
-        for (LayerHooks* hook : m_hooks)
-            hook->attend(layer, in);
+        if (chosen != nullptr) in.lists = m_chosen.lists(m_cache, layer, *chosen);
+        m_hooks.attend(layer, in);
         view.lists = in.lists;
         return attend(taps, in, view);
-    }
-
-    [[nodiscard]] LayerTaps taps_of(int64_t layer) const {
-        LayerTaps taps;
-        for (const LayerHooks* hook : m_hooks)
-            taps |= hook->taps(layer);
-        return taps;
     }
 
     [[nodiscard]] LayerView view_of(int64_t layer, const at::Tensor& h) const {
@@ -271,28 +256,6 @@ private:
         return in;
     }
 
-    [[nodiscard]] const HeadPositions* choose_entries(const LayerView& view) const {
-        const HeadPositions* chosen = nullptr;
-        for (LayerHooks* hook : m_hooks) {
-            const HeadPositions* of_hook = hook->select(view);
-            RL_ASSERT(of_hook == nullptr || chosen == nullptr);
-            if (of_hook != nullptr) chosen = of_hook;
-        }
-        return chosen;
-    }
-
-    /// Lists of chosen positions, with the columns where they stand.
-    [[nodiscard]] std::span<const kernels::KeyList> lists_of(int64_t layer, const HeadPositions& chosen) {
-        RL_ASSERT(static_cast<int64_t>(chosen.size()) == m_cache.num_kv_heads());
-        m_columns.clear();
-        m_lists.clear();
-        for (size_t head = 0; head < chosen.size(); ++head) {
-            m_columns.push_back(m_cache.columns(layer, static_cast<int64_t>(head), chosen[head]));
-            m_lists.push_back({chosen[head].data(), m_columns[head].data(), std::ssize(chosen[head])});
-        }
-        return m_lists;
-    }
-
     /// Attention of the batch, and what hooks want to see of it.
     at::Tensor attend(const LayerTaps& taps, const kernels::AttentionInputs& in, LayerView& view) const {
         const int64_t n = in.q.size(0), first = m_batch.rows() - n;
@@ -356,14 +319,12 @@ private:
         const at::Tensor gate = kernels::linear(h, w.gate, w.gate_bias);
         const at::Tensor up = kernels::linear(h, w.up, w.up_bias);
         const at::Tensor inner = kernels::silu_mul(gate, up);
-        for (LayerHooks* hook : m_hooks)
-            hook->inner(layer, inner);
+        m_hooks.inner(layer, inner);
         at::Tensor branch = kernels::linear(inner, w.down, w.down_bias);
         add_branch(layer, Branch::mlp_output, branch);
     }
     void add_branch(int64_t layer, Branch place, at::Tensor& branch) {
-        for (LayerHooks* hook : m_hooks)
-            hook->branch(layer, place, branch);
+        m_hooks.branch(layer, place, branch);
         m_x.add_(branch);
     }
 
@@ -372,12 +333,11 @@ private:
     const ModelConfig& m_config;
     const KvCache& m_cache;
     Batch& m_batch;
-    Hooks m_hooks;
+    HookCalls m_hooks;
     Sight m_sight;
     at::Tensor m_cos, m_sin, m_x;
     at::Tensor m_own_k, m_own_v; ///< of this layer
-    std::vector<std::vector<int64_t>> m_columns;
-    std::vector<kernels::KeyList> m_lists; ///< of chosen entries
+    ChosenEntries m_chosen;
 };
 
 void check_geometry(const LlamaModel& model, const KvCache& cache) {

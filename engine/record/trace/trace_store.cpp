@@ -177,22 +177,21 @@ struct TraceStore::Impl {
             const std::scoped_lock lock(m_mutex);
             m_attached.push_back({std::move(recording), {}, 0, std::move(label)});
             m_steps_written = -1;
-            ++m_wanted;
+            m_urgent = ++m_wanted;
         }
         m_changed.notify_all();
     }
 
     void notify() {
-        {
-            const std::scoped_lock lock(m_mutex);
-            ++m_wanted;
-        }
-        m_changed.notify_all();
+        const std::scoped_lock lock(m_mutex);
+        ++m_wanted;
+        if (m_idle)
+            m_changed.notify_all(); // a resting writer sees it by itself: no call to the system for a step
     }
 
     void flush() {
         std::unique_lock lock(m_mutex);
-        const uint64_t ticket = ++m_wanted;
+        const uint64_t ticket = m_urgent = ++m_wanted;
         m_changed.notify_all();
         m_changed.wait(lock, [&] { return m_written >= ticket || !m_error.empty(); });
     }
@@ -201,7 +200,11 @@ struct TraceStore::Impl {
         std::unique_lock lock(m_mutex);
         const uint64_t ticket = m_wanted;
         const auto done = [&] { return m_written >= ticket || !m_error.empty(); };
-        if (!done() && at_most.count() > 0) m_changed.wait_for(lock, at_most, done);
+        if (!done() && at_most.count() > 0) {
+            m_urgent = ticket;
+            m_changed.notify_all();
+            m_changed.wait_for(lock, at_most, done);
+        }
         return m_steps_written;
     }
 
@@ -213,11 +216,16 @@ struct TraceStore::Impl {
     [[nodiscard]] bool moved() const { return m_moved.load(); }
 
 private:
+    /// Between two rounds. A round per step of a small model would cost several percent of its decode.
+    static constexpr std::chrono::milliseconds rest{20};
+
     void loop() {
         const trace::FileSizeSignalBlock block;
         std::unique_lock lock(m_mutex);
         while (true) {
+            m_idle = true;
             m_changed.wait(lock, [&] { return m_written < m_wanted || m_stop; });
+            m_idle = false;
             const bool last = m_stop;
             const uint64_t ticket = m_wanted;
             const auto attached = std::exchange(m_attached, {});
@@ -233,6 +241,7 @@ private:
             m_steps_written = m_writer && m_attached.empty() ? m_writer->newest_steps() : -1;
             if (!problem.empty()) m_error = std::move(problem);
             m_changed.notify_all();
+            m_changed.wait_for(lock, rest, [&] { return m_written < m_urgent || m_stop; });
         }
     }
 
@@ -315,6 +324,8 @@ private:
     std::condition_variable m_changed; ///< work for the writer, or work done for flush()
     std::vector<SavedRun> m_attached;
     uint64_t m_wanted = 0, m_written = 0;
+    uint64_t m_urgent = 0;        ///< somebody waits for this much: no rest before it
+    bool m_idle = false;          ///< the writer sleeps until it is told that there is something
     int64_t m_steps_written = -1; ///< of the run attached last
     bool m_stop = false;
     std::string m_error;

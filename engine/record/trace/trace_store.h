@@ -16,8 +16,8 @@ namespace refreshlab {
 
 /// Writes recordings to one SQLite file while they grow (WAL; schema version and application id inside) on a thread of
 /// its own. What is in the file outlives the process, however that ends; steps_written() tells how much it is. The
-/// writer works in rounds. Each round writes all that came since the last one, so it lags by a round at most: some
-/// milliseconds.
+/// writer works in rounds, with a rest of 20 ms between them unless somebody waits. Each round writes all that came since the last
+/// one, so it lags by a rest and a round at most.
 ///
 /// Threads  All methods: the decode thread (or any one thread). The writer thread reads the recordings and owns the
 ///          database. A full disk or a locked file stops writing, not the decode: error() tells.

@@ -1,0 +1,75 @@
+#include "engine/model/forward/hook_calls.h"
+
+#include "engine/base/check.h"
+#include "engine/cache/kv_cache.h"
+
+#include <iterator>
+
+namespace refreshlab {
+
+HookCalls::HookCalls(std::span<LayerHooks* const> hooks)
+    : m_hooks(hooks) {
+    for (const LayerHooks* hook : m_hooks)
+        RL_ASSERT(hook != nullptr);
+}
+
+void HookCalls::place(std::span<RowPlace> rows) const {
+    for (LayerHooks* hook : m_hooks)
+        hook->place(rows);
+}
+
+LayerTaps HookCalls::taps(int64_t layer) const {
+    LayerTaps taps;
+    for (const LayerHooks* hook : m_hooks)
+        taps |= hook->taps(layer);
+    return taps;
+}
+
+const HeadPositions* HookCalls::select(const LayerView& view) const {
+    const HeadPositions* chosen = nullptr;
+    for (LayerHooks* hook : m_hooks) {
+        const HeadPositions* of_hook = hook->select(view);
+        RL_ASSERT(of_hook == nullptr || chosen == nullptr);
+        if (of_hook != nullptr) chosen = of_hook;
+    }
+    return chosen;
+}
+
+void HookCalls::attend(int64_t layer, kernels::AttentionInputs& inputs) const {
+    for (LayerHooks* hook : m_hooks)
+        hook->attend(layer, inputs);
+}
+
+void HookCalls::observe(const LayerView& view) const {
+    for (LayerHooks* hook : m_hooks)
+        hook->observe(view);
+}
+
+void HookCalls::inner(int64_t layer, const at::Tensor& rows) const {
+    for (LayerHooks* hook : m_hooks)
+        hook->inner(layer, rows);
+}
+
+void HookCalls::branch(int64_t layer, Branch place, at::Tensor& rows) const {
+    for (LayerHooks* hook : m_hooks)
+        hook->branch(layer, place, rows);
+}
+
+void HookCalls::finish(const at::Tensor& residual) const {
+    for (LayerHooks* hook : m_hooks)
+        hook->finish(residual);
+}
+
+std::span<const kernels::KeyList> ChosenEntries::lists(const KvCache& cache, int64_t layer,
+                                                       const HeadPositions& chosen) {
+    RL_ASSERT(static_cast<int64_t>(chosen.size()) == cache.num_kv_heads());
+    m_columns.clear();
+    m_lists.clear();
+    for (size_t head = 0; head < chosen.size(); ++head) {
+        m_columns.push_back(cache.columns(layer, static_cast<int64_t>(head), chosen[head]));
+        m_lists.push_back({chosen[head].data(), m_columns[head].data(), std::ssize(chosen[head])});
+    }
+    return m_lists;
+}
+
+} // namespace refreshlab
