@@ -22,9 +22,9 @@ constexpr int64_t min_task_products = 24 * 1024; // ~1 us; tasks of a quarter or
 int64_t units_of(const RowMatrix& matrix) {
     return (matrix.out() + unit - 1) / unit;
 }
-/// Units that are worth a task, where each reads `in` inputs.
-int64_t grain_of(int64_t in) {
-    return std::max<int64_t>(min_task_products / std::max<int64_t>(unit * in, 1), 1);
+/// Units that are worth a task, where each reads `in` inputs of every row.
+int64_t grain_of(const RowInput& x, int64_t in) {
+    return std::max<int64_t>(min_task_products / std::max<int64_t>(unit * in * x.rows(), 1), 1);
 }
 
 } // namespace
@@ -52,44 +52,45 @@ RowMatrix::RowMatrix(const at::Tensor& weight, const at::Tensor& bias)
     if (m_bias.defined()) m_bias_data = m_bias.const_data_ptr<float>();
 }
 
-void RowMatrix::multiply(const float* x, const float* sums, int64_t first, int64_t n, float* y) const {
+void RowMatrix::multiply(const RowInput& x, int64_t first, int64_t n, float* y) const {
     const std::byte* const weights = m_data + first / unit * m_unit_bytes;
     const float* const bias = m_bias_data != nullptr ? m_bias_data + first : nullptr;
     if (m_blocks) {
         BlockDots d;
         d.type = m_block_type;
-        d.x = x;
+        d.x = x.data();
         d.x_stride = m_in;
-        d.rows = 1;
-        d.sums = sums;
+        d.rows = x.rows();
+        d.sums = x.sums();
         d.tiles = weights;
         d.outs = n;
         d.in = m_in;
         d.bias = bias;
-        d.y = y;
+        d.y = y + first;
         d.y_stride = m_out;
         block_dots(d);
         return;
     }
     Dots d;
-    d.x = x;
+    d.x = x.data();
     d.x_stride = m_in;
-    d.rows = 1;
+    d.rows = x.rows();
     d.w = weights;
     d.w_type = m_type;
     d.w_stride = m_in;
     d.outs = n;
     d.in = m_in;
     d.bias = bias;
-    d.y = y;
+    d.y = y + first;
     d.y_stride = m_out;
     kernels().dots(d);
 }
 
-RowInput::RowInput(int64_t width)
-    : m_values(at::empty({1, width}, at::TensorOptions().dtype(at::kFloat)))
+RowInput::RowInput(int64_t rows, int64_t width)
+    : m_values(at::empty({rows, width}, at::TensorOptions().dtype(at::kFloat)))
+    , m_rows(rows)
     , m_data(m_values.mutable_data_ptr<float>())
-    , m_sums(static_cast<size_t>(width / block_width)) {}
+    , m_sums(static_cast<size_t>(rows * (width / block_width))) {}
 
 void RowInput::prepare(std::initializer_list<const RowMatrix*> matrices) {
     const bool needed = std::ranges::any_of(matrices, [](const RowMatrix* m) { return m->needs_sums(); });
@@ -101,24 +102,26 @@ void multiply(const RowInput& x, std::span<const RowProduct> products) {
     for (const RowProduct& p : products)
         units += units_of(*p.matrix);
     if (units == 0) return;
-    parallel_for(units, grain_of(products[0].matrix->in()), [&](int64_t begin, int64_t end) {
+    parallel_for(units, grain_of(x, products[0].matrix->in()), [&](int64_t begin, int64_t end) {
         int64_t before = 0; // units of the matrices passed
         for (const RowProduct& p : products) {
             const int64_t own = units_of(*p.matrix);
             const int64_t first = std::max<int64_t>(begin - before, 0) * unit;
             const int64_t last = std::min(std::min(end - before, own) * unit, p.matrix->out());
-            if (first < last) p.matrix->multiply(x.data(), x.sums(), first, last - first, p.y + first);
+            if (first < last) p.matrix->multiply(x, first, last - first, p.y);
             before += own;
         }
     });
 }
 
 void multiply_onto(const RowInput& x, const RowMatrix& matrix, float* y, float* residual) {
-    parallel_for(units_of(matrix), grain_of(matrix.in()), [&](int64_t begin, int64_t end) {
+    parallel_for(units_of(matrix), grain_of(x, matrix.in()), [&](int64_t begin, int64_t end) {
         const int64_t first = begin * unit, last = std::min(end * unit, matrix.out());
-        matrix.multiply(x.data(), x.sums(), first, last - first, y + first);
-        for (int64_t i = first; i < last; ++i)
-            residual[i] += y[i];
+        matrix.multiply(x, first, last - first, y);
+        for (int64_t row = 0; row < x.rows() * matrix.out(); row += matrix.out()) {
+            for (int64_t i = row + first; i < row + last; ++i)
+                residual[i] += y[i];
+        }
     });
 }
 
@@ -126,11 +129,14 @@ void multiply_gated(const RowInput& x, const RowMatrix& gate, const RowMatrix& u
                     float* inner) {
     RL_ASSERT(gate.out() == up.out());
     const CpuKernels& table = kernels();
-    parallel_for(units_of(gate), grain_of(2 * gate.in()), [&](int64_t begin, int64_t end) {
+    parallel_for(units_of(gate), grain_of(x, 2 * gate.in()), [&](int64_t begin, int64_t end) {
         const int64_t first = begin * unit, last = std::min(end * unit, gate.out());
-        gate.multiply(x.data(), x.sums(), first, last - first, gate_y + first);
-        up.multiply(x.data(), x.sums(), first, last - first, up_y + first);
-        table.silu_mul(gate_y + first, up_y + first, last - first, inner + first);
+        gate.multiply(x, first, last - first, gate_y);
+        up.multiply(x, first, last - first, up_y);
+        for (int64_t row = 0; row < x.rows(); ++row) {
+            const int64_t at = row * gate.out() + first;
+            table.silu_mul(gate_y + at, up_y + at, last - first, inner + at);
+        }
     });
 }
 
@@ -144,11 +150,11 @@ RowSummary multiply_summarized(const RowInput& x, const RowMatrix& head, float* 
     for (int64_t s = 0; s < segments.count(); ++s)
         waiting[static_cast<size_t>(s)].store(std::min(length, head.out() - s * length),
                                               std::memory_order_relaxed); // parallel_for publishes it
-    parallel_for(units_of(head), grain_of(head.in()), [&](int64_t begin, int64_t end) {
+    parallel_for(units_of(head), grain_of(x, head.in()), [&](int64_t begin, int64_t end) {
         const int64_t last = std::min(end * unit, head.out());
         for (int64_t first = begin * unit; first < last;) {
             const int64_t segment = first / length, n = std::min((segment + 1) * length, last) - first;
-            head.multiply(x.data(), x.sums(), first, n, y + first);
+            head.multiply(x, first, n, y);
             first += n;
             // Released by those who made other outputs of the segment, acquired by who sums it.
             auto& left = waiting[static_cast<size_t>(segment)];

@@ -13,8 +13,9 @@
 namespace refreshlab::kernels {
 namespace {
 
-constexpr std::chrono::microseconds spin_time{20};
-constexpr int yields_before_parking = 16;
+// A worker that is woken from sleep comes tens of microseconds late, on a virtual machine more. So between the steps of a small model
+// it keeps offering its core to others instead.
+constexpr std::chrono::microseconds spin_time{20}, yield_time{120};
 
 // True in a worker, and in a caller while it runs chunks: a nested parallel_for runs inline.
 thread_local bool t_inside = false;
@@ -39,7 +40,7 @@ uint32_t await(std::atomic<uint32_t>& word, const Ready& ready) {
         }
         if (std::chrono::steady_clock::now() - start > spin_time) break;
     }
-    for (int i = 0; i < yields_before_parking && !ready(value); ++i) {
+    while (!ready(value) && std::chrono::steady_clock::now() - start < yield_time) {
         std::this_thread::yield();
         value = word.load(std::memory_order_acquire);
     }

@@ -4,6 +4,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/forward/hook_calls.h"
+#include "engine/model/forward/mc_rows.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/cpu/convert_rows.h"
@@ -13,6 +14,7 @@
 #include "kernels/ops/attention.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -70,36 +72,50 @@ at::Tensor floats(at::IntArrayRef shape) {
 
 } // namespace
 
-/// What one step works in. Tensors, so that hooks are shown them as they are.
+/// What a step of some rows works in: the row of the token, and after it the MC rows. Tensors, so that hooks are shown them as
+/// they are.
 struct CpuForward::Buffers {
-    at::Tensor x, branch;                 ///< [1, held hidden width]: the residual, and what is added to it
-    at::Tensor q, raw_q, attended;        ///< [1, heads, head_dim]
-    at::Tensor k, v;                      ///< [1, kv_heads, head_dim]
-    at::Tensor gate, up;                  ///< [1, held intermediate width]
+    at::Tensor x, branch;                 ///< [rows, held hidden width]: the residual, and what is added to it
+    at::Tensor q, attended;               ///< [rows, heads, head_dim]
+    at::Tensor k, v;                      ///< [rows, kv_heads, head_dim]
+    at::Tensor own_k, own_v;              ///< the same in the cache's dtype; with MC rows
+    at::Tensor gate, up;                  ///< [rows, held intermediate width]
     cpu::RowInput h, attended_row, inner; ///< what products read
-    at::Tensor h_view, inner_view;        ///< the same, [1, width]
+    /// What hooks are shown: of the token's row alone.
+    struct Shown {
+        at::Tensor x, h, q, raw_q, k, v;
+    } shown;
+    std::vector<RowPlace> places;
+    std::vector<int64_t> num_visible, first_visible;
     ChosenEntries chosen;
 
-    explicit Buffers(const LlamaModel& model)
-        : Buffers(model.config(), LlamaWeights::held_width(model.config().hidden_size),
-                  LlamaWeights::held_width(model.config().intermediate_size)) {}
+    Buffers(const LlamaModel& model, int64_t rows)
+        : Buffers(model.config(), rows, LlamaWeights::held_width(model.config().hidden_size),
+                  LlamaWeights::held_width(model.config().intermediate_size)) {
+        const bool rounded = model.dtype() != at::kFloat;
+        own_k = rounded ? at::empty_like(k, at::TensorOptions().dtype(model.dtype())) : k;
+        own_v = rounded ? at::empty_like(v, at::TensorOptions().dtype(model.dtype())) : v;
+    }
+    [[nodiscard]] int64_t rows() const { return h.rows(); }
 
 private:
-    Buffers(const ModelConfig& c, int64_t hidden, int64_t inner_width)
-        : x(floats({1, hidden}))
-        , branch(floats({1, hidden}))
-        , q(floats({1, c.num_heads, c.head_dim}))
-        , raw_q(floats({1, c.num_heads, c.head_dim}))
-        , k(floats({1, c.num_kv_heads, c.head_dim}))
-        , v(floats({1, c.num_kv_heads, c.head_dim}))
-        , gate(floats({1, inner_width}))
-        , up(floats({1, inner_width}))
-        , h(hidden)
-        , attended_row(c.num_heads * c.head_dim)
-        , inner(inner_width)
-        , h_view(h.tensor())
-        , inner_view(inner.tensor()) {
-        attended = attended_row.tensor().view({1, c.num_heads, c.head_dim});
+    Buffers(const ModelConfig& c, int64_t rows, int64_t hidden, int64_t inner_width)
+        : x(floats({rows, hidden}))
+        , branch(floats({rows, hidden}))
+        , q(floats({rows, c.num_heads, c.head_dim}))
+        , k(floats({rows, c.num_kv_heads, c.head_dim}))
+        , v(floats({rows, c.num_kv_heads, c.head_dim}))
+        , gate(floats({rows, inner_width}))
+        , up(floats({rows, inner_width}))
+        , h(rows, hidden)
+        , attended_row(rows, c.num_heads * c.head_dim)
+        , inner(rows, inner_width)
+        , places(static_cast<size_t>(rows))
+        , num_visible(static_cast<size_t>(rows))
+        , first_visible(static_cast<size_t>(rows)) {
+        attended = attended_row.tensor().view({rows, c.num_heads, c.head_dim});
+        const auto first = [](const at::Tensor& t) { return t.narrow(0, 0, 1); };
+        shown = {first(x), first(h.tensor()), first(q), floats({1, c.num_heads, c.head_dim}), first(k), first(v)};
     }
 };
 
@@ -119,16 +135,18 @@ struct CpuForward::Plan {
         for (const LlamaLayer& layer : of.weights().layers)
             layers.emplace_back(layer);
     }
-    [[nodiscard]] std::unique_ptr<Buffers> take() {
+    [[nodiscard]] std::unique_ptr<Buffers> take(int64_t rows) {
         {
             const std::lock_guard lock(mutex);
-            if (!free.empty()) {
-                auto buffers = std::move(free.back());
-                free.pop_back();
+            const auto found = std::ranges::find_if(
+                free, [rows](const std::unique_ptr<Buffers>& buffers) { return buffers->rows() == rows; });
+            if (found != free.end()) {
+                auto buffers = std::move(*found);
+                free.erase(found);
                 return buffers;
             }
         }
-        return std::make_unique<Buffers>(model);
+        return std::make_unique<Buffers>(model, rows);
     }
     void give_back(std::unique_ptr<Buffers> buffers) {
         const std::lock_guard lock(mutex);
@@ -139,9 +157,9 @@ struct CpuForward::Plan {
 /// Buffers of the plan, for as long as a step takes.
 class CpuForward::Buffered {
 public:
-    explicit Buffered(Plan& plan)
+    Buffered(Plan& plan, int64_t rows)
         : m_plan(plan)
-        , m_buffers(plan.take()) {}
+        , m_buffers(plan.take(rows)) {}
     Buffered(const Buffered&) = delete;
     Buffered& operator=(const Buffered&) = delete;
     ~Buffered() { m_plan.give_back(std::move(m_buffers)); }
@@ -152,36 +170,46 @@ private:
     std::unique_ptr<Buffers> m_buffers;
 };
 
-/// One token through all layers, with the calls of PlainForward's layer loop to its hooks.
+/// One token through all layers, and its MC rows with it; with the calls of PlainForward's layer loop to hooks.
 class CpuForward::Step {
 public:
-    Step(const Plan& plan, Buffers& buffers, KvCache& cache, const StepInputs& in)
+    /// \param hooks  those of `in`, and the dropout of the MC rows
+    Step(const Plan& plan, Buffers& buffers, KvCache& cache, const StepInputs& in,
+         std::span<LayerHooks* const> hooks)
         : m_plan(plan)
         , m_model(plan.model)
         , m_config(plan.model.config())
         , m_table(cpu::kernels())
         , m(buffers)
+        , m_rows(buffers.rows())
         , m_cache(cache)
         , m_in(in)
-        , m_hooks(in.hooks)
-        , m_place{cache.length(), cache.length(), cache.length() + 1}
-        , m_position(cache.length()) {}
+        , m_hooks(hooks)
+        , m_position(cache.length())
+        , m_hidden(buffers.x.size(1))
+        , m_x(buffers.x.mutable_data_ptr<float>()) {}
 
     StepOutputs run() {
-        m_hooks.place(std::span(&m_place, 1));
-        const auto [cos, sin] = m_model.rope_rows(m_place.rotated_as, 1);
+        // Beside MC rows every row brings the column of its own position as its last key (plain_forward.cpp).
+        const RowPlace place{m_position, m_position, with_mc() ? m_position : m_position + 1};
+        std::ranges::fill(m.places, place);
+        m_hooks.place(m.places);
+        for (size_t r = 0; r < m.places.size(); ++r) {
+            RL_ASSERT(m.places[r].rotated_as == m.places[0].rotated_as);
+            m.num_visible[r] = m.places[r].num_visible;
+        }
+        const auto [cos, sin] = m_model.rope_rows(m.places[0].rotated_as, 1);
         m_cos = cos.const_data_ptr<float>();
         m_sin = sin.const_data_ptr<float>();
         embed(m_in.tokens[0]);
         for (int64_t layer = 0; layer < m_config.num_layers; ++layer)
             run_layer(layer);
-        m_hooks.finish(m.x);
+        m_hooks.finish(m.shown.x);
         return read_head();
     }
 
 private:
-    [[nodiscard]] float* x() const { return m.x.mutable_data_ptr<float>(); }
-    [[nodiscard]] int64_t hidden() const { return m.x.numel(); }
+    [[nodiscard]] bool with_mc() const { return m_rows > 1; }
 
     void embed(int32_t token) {
         RL_ASSERT(token >= 0 && token < m_config.vocab_size);
@@ -189,36 +217,41 @@ private:
         if (kernels::is_blocks(embedding)) {
             const int64_t row = token;
             const at::Tensor values = kernels::block_values(embedding, std::span(&row, 1));
-            std::copy_n(values.const_data_ptr<float>(), hidden(), x());
-            return;
+            std::copy_n(values.const_data_ptr<float>(), m_hidden, m_x);
+        } else {
+            cpu::Conversion c;
+            c.from = cpu::element(embedding, token * embedding.stride(0));
+            c.from_type = cpu::element_type(embedding);
+            c.to = m_x;
+            c.rows = 1;
+            c.width = m_hidden;
+            cpu::convert_rows(c);
         }
-        cpu::Conversion c;
-        c.from = cpu::element(embedding, token * embedding.stride(0));
-        c.from_type = cpu::element_type(embedding);
-        c.to = x();
-        c.rows = 1;
-        c.width = hidden();
-        cpu::convert_rows(c);
+        for (int64_t r = 1; r < m_rows; ++r)
+            std::copy_n(m_x, m_hidden, m_x + r * m_hidden);
     }
 
     /// h = norm of the residual; padded channels do not count in the mean.
     void normalise(const Norm& norm) {
-        m_table.rms_norm(x(), norm.data(), hidden(), static_cast<double>(m_config.hidden_size),
-                         m_config.rms_norm_eps, m.h.data());
+        for (int64_t r = 0; r < m_rows; ++r) {
+            m_table.rms_norm(m_x + r * m_hidden, norm.data(), m_hidden,
+                             static_cast<double>(m_config.hidden_size), m_config.rms_norm_eps,
+                             m.h.data() + r * m_hidden);
+        }
     }
-    void normalise_heads(const Norm& norm, const at::Tensor& heads) const {
+    void normalise_heads(const Norm& norm, const at::Tensor& heads) {
         if (!norm.weight.defined()) return;
         float* const data = heads.mutable_data_ptr<float>();
-        std::vector<float> head(static_cast<size_t>(m_config.head_dim));
+        m_head.resize(static_cast<size_t>(m_config.head_dim));
         for (int64_t i = 0; i < heads.numel(); i += m_config.head_dim) {
-            m_table.rms_norm(data + i, norm.data(), m_config.head_dim, static_cast<double>(m_config.head_dim),
-                             m_config.rms_norm_eps, head.data());
-            std::ranges::copy(head, data + i);
+            m_table.rms_norm(data + i, norm.data(), m_config.head_dim,
+                             static_cast<double>(m_config.head_dim), m_config.rms_norm_eps, m_head.data());
+            std::ranges::copy(m_head, data + i);
         }
     }
     void rotate(const at::Tensor& heads) const {
         float* const data = heads.mutable_data_ptr<float>();
-        for (int64_t i = 0; i < heads.numel(); i += m_config.head_dim)
+        for (int64_t i = 0, n = heads.numel(); i < n; i += m_config.head_dim)
             m_table.rope(data + i, m_cos, m_sin, m_config.head_dim / 2);
     }
 
@@ -231,11 +264,12 @@ private:
             view.layer = layer;
             view.cache = &m_cache;
             view.positions = std::span(&m_position, 1);
-            view.residual = m.x;
-            view.input = m.h_view;
+            view.residual = m.shown.x;
+            view.input = m.shown.h;
         }
         project(w, taps, view);
-        m_cache.write(layer, m.k, m.v);
+        m_cache.write(layer, m.shown.k, m.shown.v);
+        if (with_mc()) round_own_columns();
         if (w.attends) read_cache(layer, taps, view);
         view.left_out = !w.attends;
         m_hooks.observe(view);
@@ -256,17 +290,31 @@ private:
         normalise_heads(w.k_norm, m.k);
         rotate(m.k);
         if (!m_hooks.empty()) {
-            view.k = m.k;
-            view.v = m.v;
+            view.k = m.shown.k;
+            view.v = m.shown.v;
         }
         if (!w.attends) return;
         normalise_heads(w.q_norm, m.q);
-        if (taps.raw_queries) view.raw_q = m.raw_q.copy_(m.q);
+        if (taps.raw_queries) view.raw_q = m.shown.raw_q.copy_(m.shown.q);
         rotate(m.q);
-        if (!m_hooks.empty()) view.q = m.q;
+        if (!m_hooks.empty()) view.q = m.shown.q;
     }
 
-    /// Attention of the row into m.attended, and what hooks want to see of it.
+    /// As a stored column is rounded, so that a row without dropout has the bits of a step without MC rows.
+    void round_own_columns() const {
+        for (const auto& [from, to] : {std::pair(m.k, m.own_k), std::pair(m.v, m.own_v)}) {
+            if (to.is_same(from)) continue;
+            cpu::Conversion c;
+            c.from = from.const_data_ptr();
+            c.to = to.mutable_data_ptr();
+            c.to_type = cpu::element_type(to);
+            c.rows = 1;
+            c.width = from.numel();
+            cpu::convert_rows(c);
+        }
+    }
+
+    /// Attention of the rows into m.attended, and what hooks want to see of it.
     void read_cache(int64_t layer, const LayerTaps& taps, LayerView& view) {
         const HeadPositions* chosen = m_hooks.select(view); // may change what is held
         kernels::AttentionInputs in;
@@ -276,11 +324,17 @@ private:
         in.k_cache = entries.k;
         in.v_cache = entries.v;
         in.lists = chosen != nullptr ? m.chosen.lists(m_cache, layer, *chosen) : entries.lists;
-        in.num_visible = std::span(&m_place.num_visible, 1);
+        in.num_visible = m.num_visible;
         const int64_t window = m_config.window(layer);
-        m_first_visible = std::max<int64_t>(m_position - window + 1, 0);
-        if (window > 0) in.first_visible = std::span(&m_first_visible, 1);
+        if (window > 0) {
+            std::ranges::fill(m.first_visible, std::max<int64_t>(m_position - window + 1, 0));
+            in.first_visible = m.first_visible;
+        }
         in.scale = 1.0 / std::sqrt(static_cast<double>(m_config.head_dim));
+        if (with_mc()) {
+            in.own_k = m.own_k;
+            in.own_v = m.own_v;
+        }
         m_hooks.attend(layer, in);
         view.lists = in.lists;
         const bool shown = taps.attention_from <= m_position;
@@ -291,7 +345,7 @@ private:
         at::Tensor probabilities;
         (void)kernels::attention(in, &probabilities);
         if (taps.sums.defined()) taps.sums.narrow(1, 0, probabilities.size(2)).add_(probabilities[0]);
-        if (shown) view.attention = std::move(probabilities);
+        if (shown) view.attention = with_mc() ? probabilities.narrow(0, 0, 1) : std::move(probabilities);
     }
 
     void run_mlp(int64_t layer, const LayerPlan& w) {
@@ -299,7 +353,7 @@ private:
         m.h.prepare({&w.gate, &w.up});
         cpu::multiply_gated(m.h, w.gate, w.up, m.gate.mutable_data_ptr<float>(),
                             m.up.mutable_data_ptr<float>(), m.inner.data());
-        m_hooks.inner(layer, m.inner_view);
+        m_hooks.inner(layer, m.inner.tensor());
         m.inner.prepare({&w.down});
         add(layer, Branch::mlp_output, m.inner, w.down);
     }
@@ -307,34 +361,36 @@ private:
     /// A branch onto the residual.
     void add(int64_t layer, Branch place, const cpu::RowInput& row, const RowMatrix& matrix) {
         float* const branch = m.branch.mutable_data_ptr<float>();
-        if (m_hooks.empty()) return cpu::multiply_onto(row, matrix, branch, x());
+        if (m_hooks.empty()) return cpu::multiply_onto(row, matrix, branch, m_x);
         const std::array<cpu::RowProduct, 1> product{{{&matrix, branch}}};
         cpu::multiply(row, product);
         at::Tensor rows = m.branch;
         m_hooks.branch(layer, place, rows);
-        RL_ASSERT(rows.numel() == hidden() && rows.is_contiguous());
+        RL_ASSERT(rows.numel() == m_rows * m_hidden && rows.is_contiguous());
         const float* const added = rows.const_data_ptr<float>();
-        for (int64_t i = 0; i < hidden(); ++i)
-            x()[i] += added[i];
+        for (int64_t i = 0; i < m_rows * m_hidden; ++i)
+            m_x[i] += added[i];
     }
 
     StepOutputs read_head() {
         normalise(m_plan.final_norm);
         m.h.prepare({&m_plan.head});
         StepOutputs out;
-        const at::Tensor row = floats({1, m_config.vocab_size});
-        float* const logits = row.mutable_data_ptr<float>();
+        const at::Tensor rows = floats({m_rows, m_config.vocab_size});
+        const at::Tensor row = with_mc() ? rows.narrow(0, 0, 1) : rows;
+        float* const logits = rows.mutable_data_ptr<float>();
         const auto& ask = m_in.ask;
         const bool with_kl = ask && !ask->kl_rows.empty();
         if (ask && !with_kl) {
             const int32_t token = ask->tokens.empty() ? -1 : ask->tokens[0];
-            out.summary.push_back(cpu::multiply_summarized(m.h, m_plan.head, logits,
-                                                           std::min(ask->top_k, m_config.vocab_size), token));
+            out.summary.push_back(cpu::multiply_summarized(
+                m.h, m_plan.head, logits, std::min(ask->top_k, m_config.vocab_size), token));
         } else {
             const std::array<cpu::RowProduct, 1> product{{{&m_plan.head, logits}}};
             cpu::multiply(m.h, product);
             if (with_kl) out.summary = kernels::summarize_rows(row, *ask);
         }
+        if (with_mc()) out.mc_logits = rows.narrow(0, 1, m_rows - 1);
         if (m_in.logits) out.logits = row;
         return out;
     }
@@ -344,14 +400,15 @@ private:
     const ModelConfig& m_config;
     const cpu::CpuKernels& m_table;
     Buffers& m;
+    int64_t m_rows;
     KvCache& m_cache;
     const StepInputs& m_in;
     HookCalls m_hooks;
-    RowPlace m_place;
-    int64_t m_position;
-    int64_t m_first_visible = 0;
+    int64_t m_position, m_hidden;
+    float* m_x; ///< the residual
     const float* m_cos = nullptr;
     const float* m_sin = nullptr;
+    std::vector<float> m_head; ///< of normalise_heads()
 };
 
 CpuForward::CpuForward(const LlamaModel& model)
@@ -372,11 +429,22 @@ StepOutputs CpuForward::read_only(const KvCache& cache, int64_t position, const 
 }
 
 StepOutputs CpuForward::step(KvCache& cache, const StepInputs& in) const {
-    if (in.mc.passes != 0 || kernels::isa() == kernels::Isa::reference) return m_plain.step(cache, in);
+    if (kernels::isa() == kernels::Isa::reference) return m_plain.step(cache, in);
     const c10::InferenceMode guard;
     PlainForward::require_step(model(), cache, in);
-    const Buffered buffers(*m_plan);
-    StepOutputs out = Step(*m_plan, *buffers, cache, in).run();
+    const Buffered buffers(*m_plan, 1 + in.mc.passes);
+    const auto run = [&](std::span<LayerHooks* const> hooks) {
+        return Step(*m_plan, *buffers, cache, in, hooks).run();
+    };
+    StepOutputs out;
+    if (in.mc.passes == 0) {
+        out = run(in.hooks);
+    } else {
+        McRows dropout(in.mc, cache.length(), 0);
+        std::vector<LayerHooks*> hooks(in.hooks.begin(), in.hooks.end());
+        hooks.push_back(&dropout);
+        out = run(hooks);
+    }
     cache.commit(1, in.origin);
     return out;
 }

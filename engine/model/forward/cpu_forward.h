@@ -11,8 +11,8 @@ namespace refreshlab {
 /// but its row of logits, and what follows a product is done where the product is (kernels/cpu/row_products.h). Five jobs of all
 /// threads a layer: q|k|v, attention, o + residual, gate|up with silu, down + residual.
 ///
-/// Everything else is PlainForward's: passes of many rows, MC rows, read-only steps, and all of it under the kernel set
-/// `reference`. A step has the same bits by either.
+/// MC rows go along with the token's row. Everything else is PlainForward's: passes of many rows, read-only steps, and all of it under
+/// the kernel set `reference`. A step has the same bits by either.
 class CpuForward final : public Forward {
 public:
     /// \param model  on the CPU (asserted), outlives this; its weights stay where they are

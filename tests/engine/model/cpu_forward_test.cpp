@@ -173,6 +173,10 @@ TEST_CASE("a step by the plan has the bits of the plain step, and shows hooks th
                     const int32_t known = 7;
                     if (i % 2 == 0) in.ask.emplace().top_k = i % 4 == 0 ? 8 : 70;
                     if (i % 4 == 0) in.ask->tokens = std::span(&known, 1);
+                    if (i % 5 < 2) {
+                        in.mc = {.passes = i % 5 == 0 ? 3 : 14, .seed = 5, .p = 0.3F};
+                        in.mc.attention_output = in.mc.mlp_output = i % 2 == 0;
+                    }
                     side.out = forward.step(*side.cache, in);
                     for (const at::Tensor& sums : side.recorder.sums)
                         side.recorder.seen.push_back(sums);
@@ -180,6 +184,8 @@ TEST_CASE("a step by the plan has the bits of the plain step, and shows hooks th
                 step(a, planned);
                 step(b, plain);
                 REQUIRE(at::equal(a.out.logits, b.out.logits));
+                REQUIRE(a.out.mc_logits.defined() == (i % 5 < 2));
+                if (a.out.mc_logits.defined()) CHECK(at::equal(a.out.mc_logits, b.out.mc_logits));
                 REQUIRE(a.out.summary.size() == b.out.summary.size());
                 if (a.out.summary.empty()) continue;
                 const kernels::RowSummary &x = a.out.summary[0], &y = b.out.summary[0];
