@@ -42,9 +42,10 @@ void occupy_standard_streams() {
 /// A decode step gets and frees rows of logits and of attention. The C library would give such memory back to the system after
 /// each step, and the next step would wait for pages again.
 void keep_freed_memory() {
-    constexpr int mapped_alone_from = 16 << 20, kept = 256 << 20; // bytes
+    constexpr int mapped_alone_from = 16 << 20, kept = 256 << 20, asked_for_at_once = 8 << 20; // bytes
     mallopt(M_MMAP_THRESHOLD, mapped_alone_from);
     mallopt(M_TRIM_THRESHOLD, kept);
+    mallopt(M_TOP_PAD, asked_for_at_once);
 }
 
 /// An empty value is most often a variable of a script that was never set; taken as "not given" it would silently run
