@@ -57,7 +57,9 @@ public:
     [[nodiscard]] int64_t rows() const { return m_rows; }
     [[nodiscard]] float* data() { return m_data; }
     [[nodiscard]] const float* data() const { return m_data; }
-    [[nodiscard]] const at::Tensor& tensor() const { return m_values; } ///< [rows, width]; the values themselves
+    [[nodiscard]] const at::Tensor& tensor() const {
+        return m_values;
+    } ///< [rows, width]; the values themselves
     /// After the values have changed, before a product with any of `matrices`.
     void prepare(std::initializer_list<const RowMatrix*> matrices);
     [[nodiscard]] const float* sums() const { return m_sums.data(); }

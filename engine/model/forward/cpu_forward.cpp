@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -75,11 +74,11 @@ at::Tensor floats(at::IntArrayRef shape) {
 /// What a step of some rows works in: the row of the token, and after it the MC rows. Tensors, so that hooks are shown them as
 /// they are.
 struct CpuForward::Buffers {
-    at::Tensor x, branch;                 ///< [rows, held hidden width]: the residual, and what is added to it
-    at::Tensor q, attended;               ///< [rows, heads, head_dim]
-    at::Tensor k, v;                      ///< [rows, kv_heads, head_dim]
-    at::Tensor own_k, own_v;              ///< the same in the cache's dtype; with MC rows
-    at::Tensor gate, up;                  ///< [rows, held intermediate width]
+    at::Tensor x, branch;    ///< [rows, held hidden width]: the residual, and what is added to it
+    at::Tensor q, attended;  ///< [rows, heads, head_dim]
+    at::Tensor k, v;         ///< [rows, kv_heads, head_dim]
+    at::Tensor own_k, own_v; ///< the same in the cache's dtype; with MC rows
+    at::Tensor gate, up;     ///< [rows, held intermediate width]
     cpu::RowInput h, attended_row, inner; ///< what products read
     /// What hooks are shown: of the token's row alone.
     struct Shown {
@@ -115,7 +114,8 @@ private:
         , first_visible(static_cast<size_t>(rows)) {
         attended = attended_row.tensor().view({rows, c.num_heads, c.head_dim});
         const auto first = [](const at::Tensor& t) { return t.narrow(0, 0, 1); };
-        shown = {first(x), first(h.tensor()), first(q), floats({1, c.num_heads, c.head_dim}), first(k), first(v)};
+        shown = {first(x), first(h.tensor()), first(q), floats({1, c.num_heads, c.head_dim}),
+                 first(k), first(v)};
     }
 };
 
@@ -244,8 +244,8 @@ private:
         float* const data = heads.mutable_data_ptr<float>();
         m_head.resize(static_cast<size_t>(m_config.head_dim));
         for (int64_t i = 0; i < heads.numel(); i += m_config.head_dim) {
-            m_table.rms_norm(data + i, norm.data(), m_config.head_dim,
-                             static_cast<double>(m_config.head_dim), m_config.rms_norm_eps, m_head.data());
+            m_table.rms_norm(data + i, norm.data(), m_config.head_dim, static_cast<double>(m_config.head_dim),
+                             m_config.rms_norm_eps, m_head.data());
             std::ranges::copy(m_head, data + i);
         }
     }
@@ -383,8 +383,8 @@ private:
         const bool with_kl = ask && !ask->kl_rows.empty();
         if (ask && !with_kl) {
             const int32_t token = ask->tokens.empty() ? -1 : ask->tokens[0];
-            out.summary.push_back(cpu::multiply_summarized(
-                m.h, m_plan.head, logits, std::min(ask->top_k, m_config.vocab_size), token));
+            out.summary.push_back(cpu::multiply_summarized(m.h, m_plan.head, logits,
+                                                           std::min(ask->top_k, m_config.vocab_size), token));
         } else {
             const std::array<cpu::RowProduct, 1> product{{{&m_plan.head, logits}}};
             cpu::multiply(m.h, product);
