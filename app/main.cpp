@@ -6,7 +6,6 @@
 #include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,10 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 namespace {
 
@@ -42,10 +45,12 @@ void occupy_standard_streams() {
 /// A decode step gets and frees rows of logits and of attention. The C library would give such memory back to the system after
 /// each step, and the next step would wait for pages again.
 void keep_freed_memory() {
+#if defined(__GLIBC__)
     constexpr int mapped_alone_from = 16 << 20, kept = 256 << 20, asked_for_at_once = 8 << 20; // bytes
     mallopt(M_MMAP_THRESHOLD, mapped_alone_from);
     mallopt(M_TRIM_THRESHOLD, kept);
     mallopt(M_TOP_PAD, asked_for_at_once);
+#endif
 }
 
 /// An empty value is most often a variable of a script that was never set; taken as "not given" it would silently run

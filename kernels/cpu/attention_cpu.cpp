@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -392,6 +393,16 @@ void run_in_parts(const Problem& p, int64_t blocks) {
     });
 }
 
+/// Memory in steps of 16 KB: rows grow by a column a token, and blocks that are each a little larger than all that were freed make an
+/// allocator search.
+at::Tensor probabilities_of(std::array<int64_t, 3> shape) {
+    constexpr int64_t step = 4096;
+    const int64_t n = shape[0] * shape[1] * shape[2];
+    const at::Tensor memory =
+        at::empty({(n + step - 1) / step * step}, at::TensorOptions().dtype(at::kFloat));
+    return memory.narrow(0, 0, n).view(shape);
+}
+
 at::Tensor dense_rows(const at::Tensor& t) {
     return !t.defined() || t.stride(2) == 1 ? t : t.contiguous();
 }
@@ -433,7 +444,7 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
             p.probability_columns =
                 std::max(p.probability_columns, in.num_visible[static_cast<size_t>(r)] + tail_of(p, r).size);
         }
-        *probabilities = at::empty({rows, heads, p.probability_columns}, in.q.options());
+        *probabilities = probabilities_of({rows, heads, p.probability_columns});
         p.probabilities = probabilities->mutable_data_ptr<float>();
     }
     const int64_t blocks = (rows + rows_per_task - 1) / rows_per_task;
