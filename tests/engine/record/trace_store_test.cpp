@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -517,6 +519,23 @@ TEST_CASE("what a store says is written can be read at once, also beside a locke
         other.exec("ROLLBACK");
     }
     CHECK(store->steps_written(seconds{60}) == 0);
+    CHECK(store->error().empty());
+}
+
+TEST_CASE("what is told while the writer rests is written without anybody waiting for it", "[record]") {
+    TemporaryFolder folder;
+    Grower grower(17);
+    const auto recording = grower.start();
+    const auto store = TraceStore::create(folder / "resting.trace");
+    store->attach(recording);
+    for (int round = 0; round < 8; ++round) {
+        grower.grow(*recording, 1);
+        store->notify(); // mostly in a rest: the round before has just ended
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+        while (store->steps_written() < recording->steps() && std::chrono::steady_clock::now() < deadline)
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        REQUIRE(store->steps_written() == recording->steps());
+    }
     CHECK(store->error().empty());
 }
 
