@@ -4,6 +4,8 @@ import argparse
 import json
 import pathlib
 
+import gguf_file
+
 NAMES = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
@@ -48,18 +50,13 @@ def convert(folder, target, kind):
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_vocab_size(config["vocab_size"])
     writer.add_tokenizer_model("no_vocab")
-    wanted = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16}[kind]
     for file in sorted(folder.glob("*.safetensors")):
         for name, tensor in safetensors.torch.load_file(file).items():
             values = tensor.float().numpy()
             if "q_proj" in name or "k_proj" in name:
                 values = interleaved(values, heads if "q_proj" in name else kv_heads)
-            stored = wanted if values.ndim > 1 else gguf.GGMLQuantizationType.F32  # norms stay f32, as llama.cpp wants
-            writer.add_tensor(gguf_name(name), gguf.quants.quantize(np.ascontiguousarray(values), stored), raw_dtype=stored)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+            gguf_file.add_tensor(writer, gguf_name(name), np.ascontiguousarray(values), kind)
+    gguf_file.finish(writer)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 blocks in their own way. Or rounded again to q8_0 blocks, which both read. `python bench/peers/unpack.py IN.gguf OUT.gguf --type f32`"""
 import argparse
 
+import gguf_file
+
 
 def unpack(source, target, kind):
     import gguf
     import numpy as np
     reader = gguf.GGUFReader(source)
-    kinds = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "q8_0": gguf.GGMLQuantizationType.Q8_0}
     arch = reader.fields["general.architecture"].contents()
     writer = gguf.GGUFWriter(target, arch)
     for name, field in reader.fields.items():
@@ -17,12 +18,8 @@ def unpack(source, target, kind):
         writer.add_key_value(name, field.contents(), field.types[0], sub)
     for tensor in reader.tensors:
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        wanted = kinds[kind] if len(tensor.shape) > 1 else gguf.GGMLQuantizationType.F32  # norms stay f32, as llama.cpp wants
-        writer.add_tensor(tensor.name, gguf.quants.quantize(values, wanted), raw_dtype=wanted)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+        gguf_file.add_tensor(writer, tensor.name, values, kind)
+    gguf_file.finish(writer)
 
 
 if __name__ == "__main__":

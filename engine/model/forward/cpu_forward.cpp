@@ -7,6 +7,7 @@
 #include "engine/model/forward/mc_rows.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/convert_rows.h"
 #include "kernels/cpu/cpu_tensors.h"
 #include "kernels/cpu/row_products.h"
@@ -302,16 +303,9 @@ private:
 
     /// As a stored column is rounded, so that a row without dropout has the bits of a step without MC rows.
     void round_own_columns() const {
-        for (const auto& [from, to] : {std::pair(m.k, m.own_k), std::pair(m.v, m.own_v)}) {
-            if (to.is_same(from)) continue;
-            cpu::Conversion c;
-            c.from = from.const_data_ptr();
-            c.to = to.mutable_data_ptr();
-            c.to_type = cpu::element_type(to);
-            c.rows = 1;
-            c.width = from.numel();
-            cpu::convert_rows(c);
-        }
+        if (m.own_k.is_same(m.k)) return;
+        kernels::convert_into(m.own_k.view({-1}), m.k.view({-1}));
+        kernels::convert_into(m.own_v.view({-1}), m.v.view({-1}));
     }
 
     /// Attention of the rows into m.attended, and what hooks want to see of it.
