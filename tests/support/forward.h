@@ -6,10 +6,13 @@
 #include "engine/model/llama_model.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 /// The passes of a model in one line each.
@@ -51,5 +54,21 @@ inline at::Tensor read_only_step(const LlamaModel& model, const KvCache& cache, 
     in.hooks = std::span(hooks.begin(), hooks.size());
     return model.forward().read_only(cache, position, in).logits[0];
 }
+
+/// The captured rows as they were shown.
+class SeenAttention final : public AttentionCapture {
+public:
+    SeenAttention(const ModelConfig& config, std::vector<int32_t> layers, int64_t position)
+        : AttentionCapture(config, std::move(layers), position)
+        , m_rows(at::empty({static_cast<int64_t>(this->layers().size()), heads(), position + 1})) {}
+    /// [layers asked, heads, position + 1]; undefined before the pass
+    [[nodiscard]] at::Tensor rows() const { return is_complete() ? m_rows : at::Tensor(); }
+
+private:
+    void keep(size_t index, std::span<const float> row) override {
+        std::ranges::copy(row, m_rows[static_cast<int64_t>(index)].mutable_data_ptr<float>());
+    }
+    at::Tensor m_rows;
+};
 
 } // namespace refreshlab::test

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -75,47 +77,33 @@ AttentionCapture::AttentionCapture(const ModelConfig& config, std::vector<int32_
     }
     for (const int32_t layer : m_layers)
         RL_ASSERT(layer >= 0 && layer < config.num_layers);
-    m_kept.resize(m_layers.size());
+    m_seen.resize(m_layers.size());
 }
 
-bool AttentionCapture::wants(int64_t layer) const {
-    return std::find(m_layers.begin(), m_layers.end(), layer) != m_layers.end();
+size_t AttentionCapture::index_of(int64_t layer) const {
+    return static_cast<size_t>(std::ranges::find(m_layers, layer) - m_layers.begin());
 }
 
 LayerTaps AttentionCapture::taps(int64_t layer) const {
     LayerTaps taps;
-    if (wants(layer)) taps.attention_from = m_position;
+    if (index_of(layer) < m_layers.size()) taps.attention_from = m_position;
     return taps;
 }
 
 void AttentionCapture::observe(const LayerView& view) {
-    const auto place = std::find(m_layers.begin(), m_layers.end(), view.layer);
-    if (place == m_layers.end()) return;
-    const at::Tensor row =
-        view.left_out && std::ranges::find(view.positions, m_position) != view.positions.end()
-            ? at::zeros({m_heads, m_position + 1})
-            : row_of(view, m_position);
-    if (row.defined()) m_kept[static_cast<size_t>(place - m_layers.begin())] = on_host(row);
+    const size_t index = index_of(view.layer);
+    if (index == m_layers.size()) return;
+    const bool is_left_out =
+        view.left_out && std::ranges::find(view.positions, m_position) != view.positions.end();
+    at::Tensor row = is_left_out ? at::zeros({m_heads, m_position + 1}) : row_of(view, m_position);
+    if (!row.defined()) return;
+    row = on_host(row);
+    keep(index, {row.const_data_ptr<float>(), static_cast<size_t>(row.numel())});
+    m_seen[index] = true;
 }
 
 bool AttentionCapture::is_complete() const {
-    return std::ranges::all_of(m_kept, [](const at::Tensor& row) { return row.defined(); });
-}
-
-std::span<const float> AttentionCapture::row(size_t layer) const {
-    const at::Tensor& kept = m_kept.at(layer);
-    RL_ASSERT(kept.defined());
-    return {kept.const_data_ptr<float>(), static_cast<size_t>(kept.numel())};
-}
-
-at::Tensor AttentionCapture::rows() const {
-    if (!is_complete()) return {};
-    at::Tensor rows = at::empty({static_cast<int64_t>(m_layers.size()), m_heads, m_position + 1},
-                                at::TensorOptions().dtype(at::kFloat));
-    float* to = rows.mutable_data_ptr<float>();
-    for (size_t i = 0; i < m_layers.size(); ++i)
-        to = std::ranges::copy(row(i), to).out;
-    return rows;
+    return std::ranges::all_of(m_seen, std::identity());
 }
 
 AttentionEntropy::AttentionEntropy(const ModelConfig& config, int64_t position)

@@ -11,32 +11,34 @@
 
 namespace refreshlab {
 
-/// Keeps the attention probabilities of one query, for the layers asked for, on the host; 0 in a layer whose attention is left
-/// out.
-class AttentionCapture final : public LayerHooks {
+/// Shows keep() the attention probabilities of one query, layer by layer, for the layers asked for, on the host; 0 in a layer whose
+/// attention is left out.
+class AttentionCapture : public LayerHooks {
 public:
-    /// \param layers    empty = all; each inside the model                                                 (asserted)
-    /// \param position  of the query
-    AttentionCapture(const ModelConfig& config, std::vector<int32_t> layers, int64_t position);
-    [[nodiscard]] LayerTaps taps(int64_t layer) const override;
-    void observe(const LayerView& view) override;
+    [[nodiscard]] LayerTaps taps(int64_t layer) const final;
+    void observe(const LayerView& view) final;
 
     [[nodiscard]] const std::vector<int32_t>& layers() const { return m_layers; } ///< never empty
     [[nodiscard]] int64_t heads() const { return m_heads; }
+    [[nodiscard]] int64_t position() const { return m_position; }
     /// Every layer asked for was seen.
     [[nodiscard]] bool is_complete() const;
-    /// Of the index-th layer asked for, [heads, position + 1]; seen (asserted).
-    [[nodiscard]] std::span<const float> row(size_t layer) const;
-    /// A copy, [layers asked, heads, position + 1] fp32 CPU; undefined before the pass.
-    [[nodiscard]] at::Tensor rows() const;
+
+protected:
+    /// \param layers    empty = all; each inside the model                                                 (asserted)
+    /// \param position  of the query
+    AttentionCapture(const ModelConfig& config, std::vector<int32_t> layers, int64_t position);
+    /// \param index  of the layer in layers()
+    /// \param row    [heads, position + 1]; gone after the call
+    virtual void keep(size_t index, std::span<const float> row) = 0;
 
 private:
-    [[nodiscard]] bool wants(int64_t layer) const;
+    /// Of the layer in layers(); its size: not asked for.
+    [[nodiscard]] size_t index_of(int64_t layer) const;
 
     std::vector<int32_t> m_layers;
     int64_t m_heads, m_position;
-    std::vector<at::Tensor>
-        m_kept; ///< [layers asked], heads * (position + 1) numbers each; undefined: not seen
+    std::vector<bool> m_seen; ///< [layers asked]
 };
 
 /// Entropy of one query's attention, per layer: the mean over the query heads of -sum a log2 a, in bits. 0 log 0 = 0. absent() in

@@ -71,9 +71,8 @@ public:
         }
         return *this;
     }
-    template <class T>
-    Differ& sequence(const std::string& where, const char* field, const std::vector<T>& a,
-                     const std::vector<T>& b) {
+    template <class Vector>
+    Differ& sequence(const std::string& where, const char* field, const Vector& a, const Vector& b) {
         check(where, (std::string("size of ") + field).c_str(), a.size(), b.size());
         if (m_difference) return *this;
         const auto [at_a, at_b] = std::ranges::mismatch(a, b);
@@ -246,7 +245,7 @@ void compare_logs(Differ& c, const char* what, const Log& a, const Log& b, Compa
     c.check(what, "count", n, m);
 }
 
-std::vector<float> floats(const std::vector<uint16_t>& halves) {
+std::vector<float> floats(std::span<const uint16_t> halves) {
     std::vector<float> values(halves.size());
     std::ranges::transform(halves, values.begin(), half_to_float);
     return values;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/base/row_memory.h"
 #include "engine/control/run_config.h"
 #include "engine/refresh/planner.h"
 #include "engine/signals/registry.h"
@@ -89,12 +90,12 @@ struct DriftMap {
 
 /// Attention of one query token: probabilities before dropout.
 struct AttentionRows {
-    int64_t position = 0;          ///< of the query
-    int64_t step = 0;              ///< t; 0 or less = a prompt token
-    bool teacher = false;          ///< whose attention
-    int64_t heads = 0, keys = 0;   ///< keys = position + 1
-    std::vector<int32_t> layers;   ///< which layers are here
-    std::vector<uint16_t> weights; ///< IEEE half, [layers, heads, keys]
+    int64_t position = 0;        ///< of the query
+    int64_t step = 0;            ///< t; 0 or less = a prompt token
+    bool teacher = false;        ///< whose attention
+    int64_t heads = 0, keys = 0; ///< keys = position + 1
+    std::vector<int32_t> layers; ///< which layers are here
+    RowVector<uint16_t> weights; ///< IEEE half, [layers, heads, keys]
 };
 [[nodiscard]] float half_to_float(uint16_t half);
 [[nodiscard]] uint16_t float_to_half(float value); ///< round to nearest even

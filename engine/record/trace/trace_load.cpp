@@ -61,13 +61,13 @@ float number_or_absent(const Statement& row, int column) {
     return value ? static_cast<float>(*value) : absent();
 }
 
-template <class T>
-std::vector<T> values(const Statement& row, int column, int64_t count, const char* what) {
+template <class T, class Vector = std::vector<T>>
+Vector values(const Statement& row, int column, int64_t count, const char* what) {
     const auto bytes = row.blob(column);
     if (bytes.size() % sizeof(T) != 0 || bytes.size() / sizeof(T) != static_cast<uint64_t>(count)) {
         throw Damage(fmt::format("{} has {} bytes instead of {} values", what, bytes.size(), count));
     }
-    std::vector<T> out(static_cast<size_t>(count));
+    Vector out(static_cast<size_t>(count));
     if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
     return out;
 }
@@ -600,8 +600,8 @@ private:
             if (layers > 1 << 16 || attention->keys > max_id) throw Damage("attention of an absurd size");
             for (const int32_t layer : attention->layers)
                 within(layer, 0, 1 << 16, "layer");
-            attention->weights =
-                values<uint16_t>(rows, 7, count_of(layers, attention->heads, attention->keys), "attention");
+            attention->weights = values<uint16_t, RowVector<uint16_t>>(
+                rows, 7, count_of(layers, attention->heads, attention->keys), "attention");
             recording.add_attention(std::move(attention));
         }
     }

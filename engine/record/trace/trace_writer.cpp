@@ -16,8 +16,8 @@ static_assert(sizeof(PositionRange) == 2 * sizeof(int64_t), "ranges of a trace a
 
 namespace {
 
-template <class T>
-std::span<const std::byte> bytes(const std::vector<T>& values) {
+template <class Vector>
+std::span<const std::byte> bytes(const Vector& values) {
     return std::as_bytes(std::span(values));
 }
 

@@ -16,8 +16,8 @@
 
 namespace refreshlab {
 
-class AttentionCapture;
 class AttentionEntropy;
+class AttentionRowsCapture;
 
 /// State after a boundary, as far as the caches do not hold it. One per step, so that rewind(k) is a look-up.
 struct Watermarks {
@@ -33,8 +33,8 @@ struct StepInFlight {
     StepRecord record;
     SignalInputs inputs;
     StepOutputs rows;
-    std::unique_ptr<AttentionCapture> attention; ///< null: not captured
-    std::unique_ptr<AttentionEntropy> entropy;   ///< null: not measured
+    std::unique_ptr<AttentionRowsCapture> attention; ///< null: not captured
+    std::unique_ptr<AttentionEntropy> entropy;       ///< null: not measured
     LayerValues layers;
     McRequest mc;
     Stopwatch total;

@@ -1,7 +1,6 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/control/command.h"
-#include "engine/model/forward/captures.h"
 #include "engine/record/recording/cache_state.h"
 #include "engine/record/recording/last_config.h"
 #include "engine/record/runs/branch_info.h"
@@ -149,15 +148,14 @@ void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
     }
     if (recording->attention(position, of_teacher)) return; // what was kept at its own step stays
     log_command(command::RequestAttention{position, of_teacher});
-    AttentionCapture capture(model->config(), config.capture.layers, position);
+    AttentionRowsCapture capture(model->config(), config.capture.layers, position);
     const int32_t token = token_at(position);
     LayerHooks* const hooks[] = {&capture};
     StepInputs in;
     in.tokens = std::span(&token, 1);
     in.hooks = hooks;
     static_cast<void>(model->forward().read_only(*cache, position, in));
-    recording->add_attention(
-        make_attention_rows(capture, position, position - prompt_length() + 1, of_teacher));
+    recording->add_attention(capture.take(position - prompt_length() + 1, of_teacher));
 }
 
 } // namespace refreshlab

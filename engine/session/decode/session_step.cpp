@@ -73,7 +73,8 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     now.mc = mc_request(now.record.step);
     std::vector<LayerHooks*> hooks;
     if (config.capture.attention) {
-        now.attention = std::make_unique<AttentionCapture>(model, config.capture.layers, now.record.position);
+        now.attention =
+            std::make_unique<AttentionRowsCapture>(model, config.capture.layers, now.record.position);
         hooks.push_back(now.attention.get());
     }
     if (config.capture.attention_entropy || (overfill() && wants_attention(config.policy, now.record.step))) {
@@ -93,7 +94,9 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     const Stopwatch watch;
     now.rows = decoder().forward().step(decoder_cache(), in);
     if (cache_policy) cache_policy->tell_read();
-    now.ms(Part::model) = static_cast<float>(watch.ms()); // the summary has waited for the device
+    if (now.attention) now.ms(Part::attention) = static_cast<float>(now.attention->ms());
+    now.ms(Part::model) =
+        static_cast<float>(watch.ms()) - now.ms(Part::attention); // the summary has waited for the device
 }
 
 void DecodeSession::Impl::measure(StepInFlight& now) {
@@ -156,9 +159,8 @@ void DecodeSession::Impl::keep_candidates(StepInFlight& now) const {
 void DecodeSession::Impl::keep_attention(StepInFlight& now) {
     if (!now.attention) return;
     const Stopwatch watch;
-    recording->add_attention(make_attention_rows(*now.attention, now.record.position, now.record.step,
-                                                 config.mode == Mode::teacher));
-    now.ms(Part::attention) = static_cast<float>(watch.ms());
+    recording->add_attention(now.attention->take(now.record.step, config.mode == Mode::teacher));
+    now.ms(Part::attention) += static_cast<float>(watch.ms());
 }
 
 void DecodeSession::Impl::choose(StepInFlight& now) {

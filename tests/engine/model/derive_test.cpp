@@ -276,7 +276,7 @@ TEST_CASE("a sublayer that is left out adds nothing, and a left-out attention st
     CHECK(at::equal(one.mc, two.mc));
 
     // Captures: rows of zeros, and no entropy, where nothing is read; the rest as ever.
-    AttentionCapture capture(config, {}, 26);
+    SeenAttention capture(config, {}, 26);
     AttentionEntropy entropy(config, 26);
     const at::Tensor seen = step(*student.model, *a, 4, Origin::student, {}, {&capture, &entropy}).row;
     CHECK(at::equal(seen, step(*silent, *b, 4, Origin::student).row));
@@ -289,7 +289,7 @@ TEST_CASE("a sublayer that is left out adds nothing, and a left-out attention st
     CHECK(is_absent(entropy.bits()[2]));
     const DerivedStudent none = derived(*teacher, "skip_attention=0-2");
     const auto cache = none.model->make_cache(4);
-    AttentionCapture empty(config, {}, 0);
+    SeenAttention empty(config, {}, 0);
     (void)step(*none.model, *cache, 4, Origin::student, {}, {&empty});
     CHECK(empty.rows().sizes() == at::IntArrayRef({3, 4, 1}));
 }

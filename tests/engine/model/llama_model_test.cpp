@@ -16,7 +16,6 @@
 #include <sstream>
 
 using Catch::Matchers::ContainsSubstring;
-using refreshlab::AttentionCapture;
 using refreshlab::Error;
 using refreshlab::ErrorKind;
 using refreshlab::InvariantError;
@@ -35,6 +34,7 @@ using refreshlab::test::random_tokens;
 using refreshlab::test::read_only_step;
 using refreshlab::test::ReferenceForward;
 using refreshlab::test::ScratchFolder;
+using refreshlab::test::SeenAttention;
 using refreshlab::test::step;
 using refreshlab::test::tiny_config;
 
@@ -203,9 +203,9 @@ TEST_CASE("captured attention rows are distributions, the same from every way to
     const auto model = lively_llama(config, 12);
     const std::vector<int32_t> tokens = random_tokens(520, 97, 3);
     const auto body = std::span(tokens).first(519);
-    const auto capture_at = [&](int64_t position) { return AttentionCapture(config, {}, position); };
-    AttentionCapture stepped = capture_at(519), extended = capture_at(519), looked_at = capture_at(519),
-                     no_head = capture_at(519), mc = capture_at(519);
+    const auto capture_at = [&](int64_t position) { return SeenAttention(config, {}, position); };
+    SeenAttention stepped = capture_at(519), extended = capture_at(519), looked_at = capture_at(519),
+                  no_head = capture_at(519), mc = capture_at(519);
     const auto a = model->make_cache(600);
     const auto b = model->make_cache(600);
     (void)extend(*model, *a, body, Rows::none, origin);
@@ -213,7 +213,7 @@ TEST_CASE("captured attention rows are distributions, the same from every way to
     (void)step(*model, *a, tokens.back(), origin, {}, {&stepped});
     (void)step(*model, *b, tokens.back(), origin, all_sites(5, 0.3F), {&mc});
     (void)read_only_step(*model, *a, tokens.back(), 519, {&looked_at});
-    for (AttentionCapture* capture : {&extended, &no_head}) {
+    for (SeenAttention* capture : {&extended, &no_head}) {
         const auto c = model->make_cache(600);
         (void)extend(*model, *c, tokens, capture == &no_head ? Rows::none : Rows::all, origin, {capture});
         CHECK(same_columns(*c, *a));
@@ -221,11 +221,11 @@ TEST_CASE("captured attention rows are distributions, the same from every way to
     REQUIRE(stepped.rows().sizes() == at::IntArrayRef{config.num_layers, config.num_heads, 520});
     CHECK((stepped.rows().sum(2) - 1.0).abs().max().item<double>() < 1e-5);
     CHECK(stepped.rows().min().item<double>() >= 0.0);
-    for (const AttentionCapture* other : {&extended, &no_head, &looked_at, &mc}) {
+    for (const SeenAttention* other : {&extended, &no_head, &looked_at, &mc}) {
         CHECK(at::equal(other->rows(), stepped.rows()));
     }
 
-    AttentionCapture some(config, {2, 0}, 519), earlier(config, {1}, 100);
+    SeenAttention some(config, {2, 0}, 519), earlier(config, {1}, 100);
     (void)read_only_step(*model, *a, tokens.back(), 519, {&some, &earlier}); // hooks side by side
     REQUIRE(some.rows().size(0) == 2);
     CHECK(at::equal(some.rows()[0], stepped.rows()[2]));

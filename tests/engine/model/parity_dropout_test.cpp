@@ -13,7 +13,6 @@
 #include <cmath>
 #include <random>
 
-using refreshlab::AttentionCapture;
 using refreshlab::Checkpoint;
 using refreshlab::LlamaModel;
 using refreshlab::McRequest;
@@ -29,6 +28,7 @@ using refreshlab::test::parity_full;
 using refreshlab::test::ParityCase;
 using refreshlab::test::random_tokens;
 using refreshlab::test::ReferenceForward;
+using refreshlab::test::SeenAttention;
 using refreshlab::test::step;
 
 namespace {
@@ -103,7 +103,7 @@ TEST_CASE("with given masks the Monte-Carlo passes of every family equal a naive
         const McRequest mc = all_sites(parity_full() ? 4 : 2, 77, 0.2F);
         const auto cache = model->make_cache(64);
         (void)extend(*model, *cache, std::span(tokens).first(tokens.size() - 1), Rows::none, origin);
-        AttentionCapture attention(config, {}, cache->length());
+        SeenAttention attention(config, {}, cache->length());
         const auto rows = step(*model, *cache, tokens.back(), origin, mc, {&attention});
         const auto off = [](const at::Tensor& a, const at::Tensor& b) {
             return (a.to(at::kDouble) - b).abs().max().item<double>();

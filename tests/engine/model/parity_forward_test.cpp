@@ -12,7 +12,6 @@
 #include <numeric>
 #include <span>
 
-using refreshlab::AttentionCapture;
 using refreshlab::Checkpoint;
 using refreshlab::HiddenCapture;
 using refreshlab::LlamaModel;
@@ -26,6 +25,7 @@ using refreshlab::test::parity_cases;
 using refreshlab::test::parity_devices;
 using refreshlab::test::parity_full;
 using refreshlab::test::ParityCase;
+using refreshlab::test::SeenAttention;
 using refreshlab::test::step;
 
 namespace {
@@ -63,7 +63,7 @@ Decoded decode(const LlamaModel& model, std::span<const int32_t> tokens, std::sp
     std::vector<at::Tensor> logits, hidden;
     int64_t at = 0;
     const int64_t prompt = std::accumulate(chunks.begin(), chunks.end(), int64_t{0});
-    AttentionCapture last_row(model.config(), {}, prompt - 1);
+    SeenAttention last_row(model.config(), {}, prompt - 1);
     for (const int64_t n : chunks) {
         const auto chunk = tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(n));
         HiddenCapture stream(model.config(), n);
@@ -73,7 +73,7 @@ Decoded decode(const LlamaModel& model, std::span<const int32_t> tokens, std::sp
     }
     result.attention.push_back(last_row.rows());
     for (; at < length; ++at) {
-        AttentionCapture capture(model.config(), {}, at);
+        SeenAttention capture(model.config(), {}, at);
         HiddenCapture stream(model.config(), 1);
         const auto stepped =
             step(model, *cache, tokens[static_cast<size_t>(at)], origin, {}, {&capture, &stream});
