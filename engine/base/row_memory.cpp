@@ -6,15 +6,17 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace refreshlab {
 
 namespace {
 
 constexpr size_t alignment = 64;
-constexpr size_t smallest = 16 * 1024;         // less is the allocator's business
-constexpr size_t slab_bytes = 8 * 1024 * 1024; // some large pages of 2 MB
+constexpr size_t smallest = 16 * 1024; // less is the allocator's business
+constexpr size_t slab_bytes = 8 * 1024 * 1024;
 constexpr size_t header_bytes = alignment;
+constexpr size_t most_warm = 64 * 1024 * 1024; // kept for the next rows
 
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool in_slabs = false; // AddressSanitizer watches what it has allocated itself
@@ -26,14 +28,28 @@ constexpr size_t rounded_up(size_t n, size_t step) {
     return (n + step - 1) / step * step;
 }
 
+/// What was given back and still has its pages, linked through that memory itself.
+struct Warm {
+    Warm* next;
+    size_t bytes;
+};
+
 /// Stands at the beginning of its memory, which is aligned to slab_bytes. A part begins within the first slab_bytes, so its slab is
 /// found by its address.
 struct Slab {
     size_t bytes; ///< a multiple of slab_bytes
     size_t used;  ///< parts follow each other up to here
     size_t parts; ///< taken and not given back
+    Warm* warm;
+    size_t warm_bytes;
+    Slab *older, *newer; ///< of those with something warm
 };
 static_assert(sizeof(Slab) <= header_bytes);
+
+size_t page_bytes() {
+    static const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    return bytes;
+}
 
 Slab* slab_of(void* part) {
     return reinterpret_cast<Slab*>(reinterpret_cast<uintptr_t>(part) & ~(uintptr_t{slab_bytes} - 1));
@@ -50,22 +66,76 @@ Slab* new_slab(size_t part) {
         rounded_up(reinterpret_cast<uintptr_t>(begin), slab_bytes) - reinterpret_cast<uintptr_t>(begin);
     if (before > 0) ::munmap(begin, before);
     if (before < slab_bytes) ::munmap(begin + before + bytes, slab_bytes - before);
-    ::madvise(begin + before, bytes,
-              MADV_HUGEPAGE); // a kernel without large pages refuses, and small ones do
-    return ::new (begin + before) Slab{bytes, header_bytes, 0};
+    return ::new (begin + before) Slab{bytes, header_bytes, 0, nullptr, 0, nullptr, nullptr};
+}
+
+/// All pages of a part at once, where one fault each would cost half as much again. A kernel before 5.14 refuses; then they come so.
+void fetch_pages(void* part, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+    const auto begin = reinterpret_cast<uintptr_t>(part) / page_bytes() * page_bytes();
+    ::madvise(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(part) + bytes - begin,
+              MADV_POPULATE_WRITE);
+#else
+    static_cast<void>(part), static_cast<void>(bytes);
+#endif
 }
 
 /// Pages that lie in the part alone.
 void return_pages(void* part, size_t bytes) {
-    static const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-    const auto begin = rounded_up(reinterpret_cast<uintptr_t>(part), page);
-    const auto end = (reinterpret_cast<uintptr_t>(part) + bytes) / page * page;
+    const auto begin = rounded_up(reinterpret_cast<uintptr_t>(part), page_bytes());
+    const auto end = (reinterpret_cast<uintptr_t>(part) + bytes) / page_bytes() * page_bytes();
     if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 struct Slabs {
     std::mutex mutex;
     Slab* current = nullptr; ///< parts are taken from this one
+    Slab *oldest = nullptr, *newest = nullptr;
+    size_t warm_bytes = 0;
+
+    /// Nothing of the slab is warm any more, or nothing of it counts as given back.
+    void forget(Slab& slab) {
+        if (slab.warm == nullptr) return;
+        (slab.older != nullptr ? slab.older->newer : oldest) = slab.newer;
+        (slab.newer != nullptr ? slab.newer->older : newest) = slab.older;
+        slab.older = slab.newer = nullptr;
+        warm_bytes -= slab.warm_bytes;
+        slab.warm = nullptr;
+        slab.warm_bytes = 0;
+    }
+    void keep_warm(Slab& slab, void* part, size_t bytes) {
+        if (slab.warm == nullptr) {
+            slab.older = newest;
+            (newest != nullptr ? newest->newer : oldest) = &slab;
+            newest = &slab;
+        }
+        slab.warm = ::new (part) Warm{slab.warm, bytes};
+        slab.warm_bytes += bytes;
+        warm_bytes += bytes;
+    }
+    void cool(Slab& slab) {
+        Warm* part = slab.warm;
+        forget(slab);
+        if (slab.parts == 0 && &slab != current) {
+            ::munmap(&slab, slab.bytes);
+            return;
+        }
+        while (part != nullptr) {
+            const Warm here = *part;
+            return_pages(part, here.bytes);
+            part = here.next;
+        }
+    }
+    /// An empty slab, warm if there is one.
+    Slab* take_empty(size_t part) {
+        for (Slab* slab = oldest; slab != nullptr; slab = slab->newer) {
+            if (slab->parts > 0 || header_bytes + part > slab_bytes || slab->bytes > slab_bytes) continue;
+            forget(*slab);
+            slab->used = header_bytes;
+            return slab;
+        }
+        return new_slab(part);
+    }
 };
 
 /// Never destroyed: rows may live until the program ends.
@@ -82,34 +152,30 @@ void* RowMemory::take(size_t bytes) {
     Slabs& all = slabs();
     const std::lock_guard lock(all.mutex);
     if (all.current == nullptr || slab_bytes < all.current->used + bytes) {
-        Slab* const fresh = new_slab(bytes);
-        if (all.current != nullptr && all.current->parts == 0) ::munmap(all.current, all.current->bytes);
-        all.current = fresh;
+        Slab* const before = std::exchange(all.current, all.take_empty(bytes));
+        if (before != nullptr && before->parts == 0) ::munmap(before, before->bytes);
     }
     Slab& slab = *all.current;
     void* const part = reinterpret_cast<std::byte*>(&slab) + slab.used;
     slab.used += bytes;
     ++slab.parts;
+    fetch_pages(part, bytes);
     return part;
 }
 
 void RowMemory::give_back(void* memory, size_t bytes) noexcept {
     if (!in_slabs || bytes < smallest) return ::operator delete (memory, std::align_val_t{alignment});
+    bytes = rounded_up(bytes, alignment);
     Slabs& all = slabs();
     const std::lock_guard lock(all.mutex);
-    Slab* const slab = slab_of(memory);
-    --slab->parts;
-    if (slab == all.current) {
-        if (slab->parts == 0) {
-            slab->used = header_bytes; // the next part finds warm pages
-        } else {
-            return_pages(memory, bytes);
-        }
-    } else if (slab->parts == 0) {
-        ::munmap(slab, slab->bytes);
-    } else {
-        return_pages(memory, bytes);
+    Slab& slab = *slab_of(memory);
+    all.keep_warm(slab, memory, bytes);
+    if (--slab.parts == 0 && &slab == all.current) {
+        all.forget(slab);
+        slab.used = header_bytes;
     }
+    while (all.warm_bytes > most_warm)
+        all.cool(*all.oldest);
 }
 
 } // namespace refreshlab

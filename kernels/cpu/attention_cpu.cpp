@@ -398,9 +398,10 @@ void run_in_parts(const Problem& p, int64_t blocks) {
 at::Tensor probabilities_of(std::array<int64_t, 3> shape) {
     constexpr int64_t step = 4096;
     const int64_t n = shape[0] * shape[1] * shape[2];
-    const at::Tensor memory =
-        at::empty({(n + step - 1) / step * step}, at::TensorOptions().dtype(at::kFloat));
-    return memory.narrow(0, 0, n).view(shape);
+    at::Tensor rows = at::empty({(n + step - 1) / step * step}, at::TensorOptions().dtype(at::kFloat));
+    rows.unsafeGetTensorImpl()->set_sizes_contiguous(
+        shape); // two views cost more than the attention of a short context
+    return rows;
 }
 
 at::Tensor dense_rows(const at::Tensor& t) {
