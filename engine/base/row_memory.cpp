@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <new>
@@ -13,9 +14,10 @@ namespace refreshlab {
 namespace {
 
 constexpr size_t alignment = 64;
-constexpr size_t smallest = 16 * 1024; // less is the allocator's business
+constexpr size_t smallest = 1024; // less is the allocator's business
 constexpr size_t slab_bytes = 8 * 1024 * 1024;
 constexpr size_t header_bytes = alignment;
+constexpr size_t fetched_ahead = 256 * 1024;
 constexpr size_t most_warm = 64 * 1024 * 1024; // kept for the next rows
 
 #ifdef __SANITIZE_ADDRESS__
@@ -37,9 +39,10 @@ struct Warm {
 /// Stands at the beginning of its memory, which is aligned to slab_bytes. A part begins within the first slab_bytes, so its slab is
 /// found by its address.
 struct Slab {
-    size_t bytes; ///< a multiple of slab_bytes
-    size_t used;  ///< parts follow each other up to here
-    size_t parts; ///< taken and not given back
+    size_t bytes;   ///< a multiple of slab_bytes
+    size_t used;    ///< parts follow each other up to here
+    size_t fetched; ///< up to here all pages are there
+    size_t parts;   ///< taken and not given back
     Warm* warm;
     size_t warm_bytes;
     Slab *older, *newer; ///< of those with something warm
@@ -66,18 +69,7 @@ Slab* new_slab(size_t part) {
         rounded_up(reinterpret_cast<uintptr_t>(begin), slab_bytes) - reinterpret_cast<uintptr_t>(begin);
     if (before > 0) ::munmap(begin, before);
     if (before < slab_bytes) ::munmap(begin + before + bytes, slab_bytes - before);
-    return ::new (begin + before) Slab{bytes, header_bytes, 0, nullptr, 0, nullptr, nullptr};
-}
-
-/// All pages of a part at once, where one fault each would cost half as much again. A kernel before 5.14 refuses; then they come so.
-void fetch_pages(void* part, size_t bytes) {
-#ifdef MADV_POPULATE_WRITE
-    const auto begin = reinterpret_cast<uintptr_t>(part) / page_bytes() * page_bytes();
-    ::madvise(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(part) + bytes - begin,
-              MADV_POPULATE_WRITE);
-#else
-    static_cast<void>(part), static_cast<void>(bytes);
-#endif
+    return ::new (begin + before) Slab{bytes, header_bytes, header_bytes, 0, nullptr, 0, nullptr, nullptr};
 }
 
 /// Pages that lie in the part alone.
@@ -120,6 +112,7 @@ struct Slabs {
             ::munmap(&slab, slab.bytes);
             return;
         }
+        slab.fetched = header_bytes;
         while (part != nullptr) {
             const Warm here = *part;
             return_pages(part, here.bytes);
@@ -159,8 +152,31 @@ void* RowMemory::take(size_t bytes) {
     void* const part = reinterpret_cast<std::byte*>(&slab) + slab.used;
     slab.used += bytes;
     ++slab.parts;
-    fetch_pages(part, bytes);
     return part;
+}
+
+std::span<std::byte> RowMemory::claim_fresh(void* memory, size_t bytes) {
+    if (!in_slabs || bytes < smallest) return {};
+    Slabs& all = slabs();
+    const std::lock_guard lock(all.mutex);
+    Slab& slab = *slab_of(memory);
+    auto* const begin = reinterpret_cast<std::byte*>(&slab);
+    const auto end = static_cast<size_t>(static_cast<std::byte*>(memory) - begin) + bytes;
+    if (end <= slab.fetched) return {};
+    const size_t first =
+        std::exchange(slab.fetched, std::min(std::max(end, slab.fetched + fetched_ahead), slab.bytes));
+    return {begin + first, slab.fetched - first};
+}
+
+void RowMemory::fetch(std::span<std::byte> fresh) {
+#ifdef MADV_POPULATE_WRITE
+    // A kernel before 5.14 refuses; then each page comes with its first number.
+    const auto begin = reinterpret_cast<uintptr_t>(fresh.data()) / page_bytes() * page_bytes();
+    ::madvise(reinterpret_cast<void*>(begin),
+              reinterpret_cast<uintptr_t>(fresh.data() + fresh.size()) - begin, MADV_POPULATE_WRITE);
+#else
+    static_cast<void>(fresh);
+#endif
 }
 
 void RowMemory::give_back(void* memory, size_t bytes) noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace refreshlab {
@@ -15,6 +16,10 @@ class RowMemory {
 public:
     /// 64-byte aligned, not set to anything. Throws std::bad_alloc.
     [[nodiscard]] static void* take(size_t bytes);
+    /// What of it, and of 256 KB after it, has no pages yet; the caller fetches them before it gives the memory back. Empty: nothing.
+    [[nodiscard]] static std::span<std::byte> claim_fresh(void* memory, size_t bytes);
+    /// Pages of fresh memory at once. Several threads may share it: the work is the kernel's, and it goes side by side.
+    static void fetch(std::span<std::byte> fresh);
     /// \param bytes  as taken
     static void give_back(void* memory, size_t bytes) noexcept;
 };

@@ -241,6 +241,7 @@ private:
         float* const s = scores_of(r, h);
         m_table.softmax(s + m_begins[r], m_ends[r] - m_begins[r], static_cast<float>(m_p.in.scale));
         if (m_p.probabilities != nullptr) keep_probabilities(r, h, s);
+        if (!m_p.in.halves.empty() && m_row + r == 0) keep_halves(h, s);
         if (m_p.in.dropout_p > 0.0F && !m_p.in.passes.empty()) drop(r, h, s);
     }
 
@@ -254,6 +255,16 @@ private:
         if (end < tail) std::fill(to + end, to + tail, 0.0F);
         std::copy(s + tail, s + tail_end, to + tail);
         std::fill(to + std::max(end, tail_end), to + m_p.probability_columns, 0.0F);
+    }
+
+    /// Of row 0; without lists and tails its scores stand by position.
+    void keep_halves(int64_t h, const float* s) const {
+        const int64_t n = static_cast<int64_t>(m_p.in.halves.size()) / m_p.heads;
+        uint16_t* const to = m_p.in.halves.data() + (m_first + h) * n;
+        std::fill_n(to, m_begins[0], uint16_t{0});
+        static_assert(sizeof(F16) == sizeof(uint16_t) &&
+                      alignof(F16) == alignof(uint16_t)); // a struct of one
+        m_table.to_half(s + m_begins[0], m_ends[0] - m_begins[0], reinterpret_cast<F16*>(to + m_begins[0]));
     }
 
     /// Sets a weight to 0 or to itself / (1 - p), by the position of its key.

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/attention_cpu.h"
 #include "kernels/execution/isa.h"
+#include "kernels/ops/probabilities.h"
 #include "kernels/shared/check.h"
 
 #include <ATen/ATen.h>
@@ -10,6 +11,10 @@
 
 namespace refreshlab::kernels {
 namespace {
+
+int64_t columns_of_first_row(const AttentionInputs& in) {
+    return in.num_visible[0] + (in.own_k.defined() ? 1 : 0);
+}
 
 void check(const AttentionInputs& in) {
     RL_ASSERT(in.q.dim() == 3 && in.k_cache.dim() == 3 && in.v_cache.sizes() == in.k_cache.sizes());
@@ -38,6 +43,10 @@ void check(const AttentionInputs& in) {
         RL_ASSERT(in.tails.dim() == 2 && in.tails.size(0) == rows);
         RL_ASSERT(in.tails.is_cpu() && in.tails.scalar_type() == at::kLong);
     }
+    if (!in.halves.empty()) {
+        RL_ASSERT(rows > 0 && in.lists.empty() && !in.tails.defined());
+        RL_ASSERT(static_cast<int64_t>(in.halves.size()) == in.q.size(1) * columns_of_first_row(in));
+    }
     RL_ASSERT(in.passes.empty() || static_cast<int64_t>(in.passes.size()) == rows);
     RL_ASSERT(in.dropout_p >= 0.0F && in.dropout_p < 1.0F);
     RL_ASSERT(!in.out.defined() || (in.out.sizes() == in.q.sizes() && in.out.is_contiguous() &&
@@ -49,7 +58,13 @@ void check(const AttentionInputs& in) {
 at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     check(in);
     if (in.q.is_cpu() && isa() != Isa::reference) return cpu::attention(in, probabilities);
+    at::Tensor made;
+    if (probabilities == nullptr && !in.halves.empty()) probabilities = &made;
     const at::Tensor out = reference::attention(in, probabilities);
+    if (!in.halves.empty()) {
+        const at::Tensor row = (*probabilities)[0].narrow(1, 0, columns_of_first_row(in)).cpu().contiguous();
+        to_half({row.const_data_ptr<float>(), static_cast<size_t>(row.numel())}, in.halves);
+    }
     return in.out.defined() ? in.out.copy_(out) : out;
 }
 

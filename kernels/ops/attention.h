@@ -52,6 +52,11 @@ struct AttentionInputs {
     /// Optional: where the result goes, of its shape and dtype, contiguous; else it is a new tensor.
     at::Tensor out;
 
+    /// Optional: where the softmax of row 0 before dropout goes as IEEE halves (rounded to nearest, ties to even), by position,
+    /// [heads, num_visible[0] (+1 with own columns)], on the host. The thread that has made a head's numbers writes them. Not beside
+    /// lists or tails (asserted).
+    std::span<uint16_t> halves;
+
     /// Attention dropout of row r: pass = passes[r] (0 = none). Probabilities are masked and scaled by 1/(1-p) after
     /// the softmax. Empty = no dropout anywhere.
     DropoutKey dropout_key;

@@ -1,6 +1,8 @@
 #include "kernels/ops/attention.h"
 #include "tests/kernels/kernel_fixture.h"
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 
 /// Long contexts with few KV heads: all threads share one task, cut by keys, heads and channels.
@@ -101,6 +103,39 @@ TEST_CASE("attention over a long context has the same bits on any number of thre
         const Setting setting(kernels::widest_isa(), 2);
         REQUIRE(test::relative_error(kernels::attention(c.inputs()),
                                      kernels::reference::attention(c.inputs())) < 1e-5);
+    }
+}
+
+TEST_CASE("halves of row 0 are its probabilities, rounded, on short and on long contexts",
+          "[kernels][attention]") {
+    Random random(2);
+    for (int i = 0; i < 24; ++i) {
+        Case c = random_case(random);
+        if (!c.lists.empty()) continue;
+        if (i % 2 == 0) { // a short one: a task for each head
+            const int64_t n = random.between(1, 90);
+            for (int64_t& visible : c.visible)
+                visible = std::max<int64_t>(visible - c.k.size(1) + n, 0);
+            for (int64_t& first : c.first)
+                first = random.between(0, n + 1); // also past the row's end
+        }
+        const int64_t keys = c.visible[0] + (c.own_k.defined() ? 1 : 0);
+        std::vector<uint16_t> halves(static_cast<size_t>(c.q.size(1) * keys));
+        for (const Isa isa : kernels::available_isas()) {
+            CAPTURE(i, std::string(to_string(isa)), c.q.sizes(), c.k.sizes(), keys);
+            const Setting setting(isa, 3);
+            for (const bool both : {false, true}) {
+                std::ranges::fill(halves, uint16_t{0xAAAA});
+                AttentionInputs in = c.inputs();
+                in.halves = halves;
+                at::Tensor probabilities, beside;
+                const at::Tensor expected = kernels::attention(c.inputs(), &probabilities);
+                REQUIRE(same_bits(kernels::attention(in, both ? &beside : nullptr), expected));
+                if (both) REQUIRE(same_bits(beside, probabilities));
+                const at::Tensor row = probabilities[0].narrow(1, 0, keys).contiguous().to(at::kHalf);
+                REQUIRE(std::memcmp(row.const_data_ptr(), halves.data(), 2 * halves.size()) == 0);
+            }
+        }
     }
 }
 

@@ -60,6 +60,8 @@ at::Tensor on_host(const at::Tensor& row) {
 
 LayerTaps& LayerTaps::operator|=(const LayerTaps& other) {
     if (other.attention_from < attention_from) attention_from = other.attention_from;
+    RL_ASSERT(half_row.to == nullptr || other.half_row.to == nullptr);
+    if (other.half_row.to != nullptr) half_row = other.half_row;
     RL_ASSERT(!sums.defined() || !other.sums.defined());
     if (other.sums.defined()) sums = other.sums;
     raw_queries |= other.raw_queries;
@@ -86,13 +88,24 @@ size_t AttentionCapture::index_of(int64_t layer) const {
 
 LayerTaps AttentionCapture::taps(int64_t layer) const {
     LayerTaps taps;
-    if (index_of(layer) < m_layers.size()) taps.attention_from = m_position;
+    const size_t index = index_of(layer);
+    if (index == m_layers.size()) return taps;
+    uint16_t* const halves = halves_of(index);
+    if (halves != nullptr) {
+        taps.half_row = {m_position, halves};
+    } else {
+        taps.attention_from = m_position;
+    }
     return taps;
 }
 
 void AttentionCapture::observe(const LayerView& view) {
     const size_t index = index_of(view.layer);
     if (index == m_layers.size()) return;
+    if (view.half_row && halves_of(index) != nullptr) {
+        m_seen[index] = true;
+        return;
+    }
     const bool is_left_out =
         view.left_out && std::ranges::find(view.positions, m_position) != view.positions.end();
     at::Tensor row = is_left_out ? at::zeros({m_heads, m_position + 1}) : row_of(view, m_position);

@@ -331,7 +331,13 @@ private:
         }
         m_hooks.attend(layer, in);
         view.lists = in.lists;
-        const bool shown = taps.attention_from <= m_position;
+        const bool halved = taps.half_row.position == m_position && in.lists.empty() &&
+                            m.num_visible[0] + (with_mc() ? 1 : 0) == m_position + 1; // no fault shifts it
+        if (halved) {
+            in.halves = {taps.half_row.to, static_cast<size_t>(m_config.num_heads * (m_position + 1))};
+            view.half_row = true;
+        }
+        const bool shown = (halved ? taps.attention_from : taps.shown_from()) <= m_position;
         if (!shown && !taps.sums.defined()) {
             (void)kernels::attention(in);
             return;

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -21,12 +22,21 @@ struct RowPlace {
         0; ///< it sees the cache's columns [0, num_visible), less those before a sliding window
 };
 
+/// Where a decode step may write the attention of its query as IEEE halves, by position.
+struct HalfRow {
+    int64_t position = std::numeric_limits<int64_t>::max(); ///< of the query
+    uint16_t* to = nullptr;                                 ///< [heads, position + 1]; null: not wanted
+};
+
 /// What a hook wants to be shown of one layer. What nobody asks for is not computed.
 struct LayerTaps {
     static constexpr int64_t no_rows = std::numeric_limits<int64_t>::max();
     /// Attention rows of the queries at this position and after it: the last position gives the last row, L - w a window
     /// of w rows. A pass in chunks shows each chunk's part.
     int64_t attention_from = no_rows;
+    /// The same of one query, written there while attention is computed, with no tensor of it. A forward may do so (view.half_row says
+    /// that it has), or show the row in view.attention. At most one hook of a pass may ask             (asserted)
+    HalfRow half_row;
     /// Where the attention that each key received is added up, [heads, at least the keys] fp32 on the model's device;
     /// undefined: not wanted. Row after row, so that chunks of any size give the same bits on the CPU. Of passes that read
     /// every position. At most one hook of a pass may ask                                                 (asserted)
@@ -34,6 +44,8 @@ struct LayerTaps {
     bool raw_queries = false; ///< q before RoPE
     bool all_rows = false;    ///< keep every row in the last layer, also those that get no logits
 
+    /// First query whose row is shown, where half_row is not written.
+    [[nodiscard]] int64_t shown_from() const { return std::min(attention_from, half_row.position); }
     LayerTaps& operator|=(const LayerTaps& other); ///< both
 };
 
@@ -59,6 +71,7 @@ struct LayerView {
     /// ones of `positions`. Number i of a head belongs to entry i of its KV head's list, else to position i. n is at least the
     /// longest list, else the last row's position + 1. Undefined unless asked for. Made for the call: it may be kept.
     at::Tensor attention;
+    bool half_row = false; ///< taps().half_row has been written
 };
 
 /// Places of a layer where a branch joins the residual.

@@ -221,7 +221,7 @@ private:
     [[nodiscard]] int64_t first_needed(const LayerTaps& taps) const {
         int64_t first = m_batch.outputs == Rows::last ? m_batch.rows() - 1 : m_batch.rows();
         if (taps.sums.defined()) first = 0;
-        const auto shown = std::ranges::lower_bound(m_batch.positions, taps.attention_from);
+        const auto shown = std::ranges::lower_bound(m_batch.positions, taps.shown_from());
         return std::min<int64_t>(first, shown - m_batch.positions.begin());
     }
     void keep_rows_from(int64_t first, at::Tensor& h) {
@@ -259,7 +259,7 @@ private:
     /// Attention of the batch, and what hooks want to see of it.
     at::Tensor attend(const LayerTaps& taps, const kernels::AttentionInputs& in, LayerView& view) const {
         const int64_t n = in.q.size(0), first = m_batch.rows() - n;
-        const auto shown_from = std::ranges::lower_bound(m_batch.positions, taps.attention_from);
+        const auto shown_from = std::ranges::lower_bound(m_batch.positions, taps.shown_from());
         const int64_t from = std::max<int64_t>(shown_from - m_batch.positions.begin(), first) - first;
         const int64_t shown = std::max<int64_t>(m_batch.shown - first - from, 0);
         if (taps.sums.defined()) add_column_sums(in, m_batch.shown - first, taps.sums);

@@ -69,6 +69,7 @@ void DecodeSession::Impl::append_last_record(StepInFlight& now) {
 }
 
 void DecodeSession::Impl::forward(StepInFlight& now) {
+    const Stopwatch watch;
     const ModelConfig& model = decoder().config();
     now.mc = mc_request(now.record.step);
     std::vector<LayerHooks*> hooks;
@@ -91,7 +92,6 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     in.ask.emplace().top_k = std::max<int64_t>(config.capture.top_k, 2); // two: the margin is a signal
     in.mc = now.mc;
     in.hooks = hooks;
-    const Stopwatch watch;
     now.rows = decoder().forward().step(decoder_cache(), in);
     if (cache_policy) cache_policy->tell_read();
     if (now.attention) now.ms(Part::attention) = static_cast<float>(now.attention->ms());

@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "engine/session/parts/stopwatch.h"
+#include "kernels/execution/thread_pool.h"
 #include "kernels/ops/probabilities.h"
 
 #include <utility>
@@ -12,17 +13,29 @@ AttentionRowsCapture::AttentionRowsCapture(const ModelConfig& config, std::vecto
                                            int64_t position)
     : AttentionCapture(config, std::move(layers), position)
     , m_rows(std::make_shared<AttentionRows>()) {
+    const Stopwatch watch;
     m_rows->position = position;
     m_rows->heads = heads();
     m_rows->keys = position + 1;
     m_rows->layers = this->layers();
     m_rows->weights.resize(m_rows->layers.size() * static_cast<size_t>(m_rows->heads * m_rows->keys));
+    const auto fresh =
+        RowMemory::claim_fresh(m_rows->weights.data(), m_rows->weights.size() * sizeof(uint16_t));
+    kernels::parallel_for(static_cast<int64_t>(fresh.size()), 64 * 1024, [&](int64_t begin, int64_t end) {
+        RowMemory::fetch(fresh.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+    });
+    m_ms = watch.ms();
 }
 
 void AttentionRowsCapture::keep(size_t index, std::span<const float> row) {
     const Stopwatch watch;
-    kernels::to_half(row, std::span(m_rows->weights).subspan(index * row.size(), row.size()));
+    kernels::to_half(row, row_of(index));
     m_ms += watch.ms();
+}
+
+std::span<uint16_t> AttentionRowsCapture::row_of(size_t index) const {
+    const auto n = static_cast<size_t>(m_rows->heads * m_rows->keys);
+    return std::span(m_rows->weights).subspan(index * n, n);
 }
 
 std::shared_ptr<const AttentionRows> AttentionRowsCapture::take(int64_t step, bool teacher) {

@@ -92,6 +92,38 @@ TEST_CASE("memory of rows that are gone goes back to the system, also under rows
     CHECK(resident_mb() - before < 120);
 }
 
+TEST_CASE("pages are fetched once, ahead of rows, and without a change of what stands there",
+          "[row_memory]") {
+#ifdef __SANITIZE_ADDRESS__
+    SKIP("AddressSanitizer has memory of its own");
+#endif
+    const auto bytes_of = [](const Row& row) { return row.size() * sizeof(uint64_t); };
+    std::vector<Row> rows;
+    int claims = 0;
+    for (uint64_t i = 0; i < 800; ++i) { // 9 KB each: 7 MB
+        rows.push_back(row_of(1'200, i));
+        Row& row = rows.back();
+        const auto fresh = RowMemory::claim_fresh(row.data(), bytes_of(row));
+        CHECK(RowMemory::claim_fresh(row.data(), bytes_of(row)).empty());
+        if (fresh.empty()) continue;
+        ++claims;
+        CHECK(fresh.data() + fresh.size() >= reinterpret_cast<std::byte*>(row.data()) + bytes_of(row));
+        RowMemory::fetch(fresh.first(fresh.size() / 3));
+        RowMemory::fetch(fresh.subspan(fresh.size() / 3));
+    }
+    CHECK(claims >= 20);
+    CHECK(claims < 60);
+    for (uint64_t i = 0; i < rows.size(); ++i)
+        REQUIRE(holds(rows[i], i));
+    Row small(3, 7);
+    CHECK(RowMemory::claim_fresh(small.data(), bytes_of(small)).empty());
+    Row large = row_of(2'500'000, 5); // more than a slab
+    const auto fresh = RowMemory::claim_fresh(large.data(), bytes_of(large));
+    CHECK(fresh.size() >= bytes_of(large));
+    RowMemory::fetch(fresh);
+    CHECK(holds(large, 5));
+}
+
 TEST_CASE("threads take rows and give back those of each other", "[row_memory]") {
     std::vector<Row> handed(4);
     for (int round = 0; round < 20; ++round) {

@@ -3,10 +3,13 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/derive/weight_changes.h"
+#include "engine/model/forward/captures.h"
 #include "engine/model/forward/cpu_forward.h"
 #include "engine/model/forward/layer_hooks.h"
 #include "kernels/execution/execution_context.h"
+#include "kernels/ops/probabilities.h"
 #include "tests/engine/model/support.h"
+#include "tests/support/forward.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
@@ -165,7 +168,8 @@ TEST_CASE("a step by the plan has the bits of the plain step, and shows hooks th
                     LayerHooks* const hooks[] = {&side.recorder};
                     if (i % 3 != 0) in.hooks = hooks;
                     if (i % 3 == 2) {
-                        side.recorder.wanted = {.attention_from = 0, .sums = {}, .raw_queries = true};
+                        side.recorder.wanted.attention_from = 0;
+                        side.recorder.wanted.raw_queries = true;
                         side.recorder.sums.clear();
                         for (int64_t l = 0; l < family.config.num_layers; ++l)
                             side.recorder.sums.push_back(at::zeros({family.config.num_heads, 40}));
@@ -206,6 +210,77 @@ TEST_CASE("a step by the plan has the bits of the plain step, and shows hooks th
                     CHECK(at::equal(a.cache->read(layer, head, held), b.cache->read(layer, head, held)));
                 }
             }
+        }
+    }
+}
+
+TEST_CASE("attention rows written as halves by the step are those that it would show, rounded",
+          "[model][plan]") {
+    /// Asks for halves, and shows whether they were written or the row was shown.
+    class Halves : public AttentionCapture {
+    public:
+        Halves(const ModelConfig& config, int64_t position)
+            : AttentionCapture(config, {}, position)
+            , m_halves(static_cast<size_t>(config.num_layers * config.num_heads * (position + 1)), 0xAAAA) {}
+        [[nodiscard]] const std::vector<uint16_t>& rows() const { return m_halves; }
+        int64_t kept = 0;
+
+    private:
+        void keep(size_t index, std::span<const float> row) override {
+            ++kept;
+            kernels::to_half(row, {halves_of(index), row.size()});
+        }
+        [[nodiscard]] uint16_t* halves_of(size_t index) const override {
+            return m_halves.data() + index * m_halves.size() / layers().size();
+        }
+        mutable std::vector<uint16_t> m_halves;
+    };
+    const kernels::Isa isa = GENERATE(from_range(kernels::available_isas()));
+    const int threads = GENERATE(1, 3);
+    CAPTURE(kernels::to_string(isa), threads);
+    const kernels::ExecutionContext context(threads, isa);
+    const kernels::ExecutionScope scope(context);
+    uint64_t draw = seed(96);
+    for (const Family& family : families()) {
+        const auto model = model_of(family, draw++);
+        const auto tokens = random_tokens(20, family.config.vocab_size, draw++);
+        const bool left_out = family.weights == Family::Weights::without_sublayers;
+        enum class How : uint8_t { plain, mc, evicted, fault };
+        for (const How how : {How::plain, How::mc, How::evicted, How::fault}) {
+            const bool beside = how == How::mc; // both in one step
+            if (how == How::fault && left_out) continue;
+            CAPTURE(family.name, static_cast<int>(how));
+            const auto cache =
+                model->make_cache(40, how == How::evicted ? CacheLayout::pooled : CacheLayout::dense);
+            StepInputs in;
+            in.tokens = std::span(tokens).first(19);
+            in.origin = origin;
+            (void)model->forward().prefill(*cache, in);
+            if (how == How::evicted) cache->evict(1, 1, std::vector<int64_t>{2, 3, 9}, 0);
+            in.tokens = std::span(tokens).last(1);
+            if (how == How::mc) in.mc = {.passes = 3, .seed = 5, .p = 0.3F};
+            StepFault fault;
+            if (how == How::fault) fault.mask_shift = 1;
+            Halves halves(family.config, 19);
+            SeenAttention seen(family.config, {}, 19);
+            std::vector<LayerHooks*> hooks{&halves, &fault};
+            if (beside) hooks.push_back(&seen);
+            in.hooks = hooks;
+            (void)model->forward().step(*cache, in);
+            REQUIRE(halves.is_complete());
+            // A list of what is held, and the reference's plain path, show the row itself.
+            const bool shown = isa == kernels::Isa::reference || how == How::evicted || how == How::fault;
+            CHECK(halves.kept == (shown ? family.config.num_layers : left_out ? 1 : 0));
+            if (how == How::fault) continue; // what is read again stands without it
+            if (!beside) {
+                LayerHooks* const again[] = {&seen};
+                in.hooks = again;
+                (void)model->forward().read_only(*cache, 19, in);
+            }
+            std::vector<uint16_t> expected(halves.rows().size());
+            const at::Tensor rows = seen.rows().contiguous();
+            kernels::to_half({rows.const_data_ptr<float>(), expected.size()}, expected);
+            CHECK(halves.rows() == expected);
         }
     }
 }

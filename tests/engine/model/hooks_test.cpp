@@ -96,7 +96,8 @@ TEST_CASE("hooks are asked in the order of the layers, and change no bit by look
     const std::vector<int32_t> tokens = random_tokens(20, config.vocab_size, 4);
     const auto a = model->make_cache(32), b = model->make_cache(32);
     Recorder all;
-    all.wanted = {.attention_from = 0, .sums = {}, .raw_queries = true, .all_rows = true};
+    all.wanted.attention_from = 0;
+    all.wanted.raw_queries = all.wanted.all_rows = true;
     all.want_sums(config, 20);
     const at::Tensor plain = extend(*model, *a, tokens, Rows::all, origin);
     CHECK(at::equal(extend(*model, *b, tokens, Rows::all, origin, {&all}), plain));
@@ -127,7 +128,8 @@ TEST_CASE("what a layer shows is what its cache and its weights say", "[model][h
     const std::vector<int32_t> tokens = random_tokens(17, config.vocab_size, 6);
     const auto cache = model->make_cache(32);
     Recorder seen;
-    seen.wanted = {.attention_from = 0, .sums = {}, .raw_queries = true, .all_rows = true};
+    seen.wanted.attention_from = 0;
+    seen.wanted.raw_queries = seen.wanted.all_rows = true;
     seen.want_sums(config, 17);
     (void)extend(*model, *cache, tokens, Rows::all, origin, {&seen});
     const int64_t group = config.num_heads / config.num_kv_heads;
