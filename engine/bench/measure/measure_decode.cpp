@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace refreshlab::bench {
 
@@ -88,11 +89,15 @@ void measure_first_token(const SectionInputs& in, BenchReport& report) {
 void measure_decode(const SectionInputs& in, BenchReport& report) {
     for (const Mode mode : in.bench.modes()) {
         if (mode == Mode::overfill) continue; // decodes as the student does
+        const BytesPerToken bytes = bytes_per_token(in.bench.decoder(mode));
         for (const int64_t length : lengths_that_fit(in, in.options.contexts, in.options.tokens)) {
             in.tell(fmt::format("decode, {} after {} tokens", to_string(mode), length));
             const int64_t tokens = tokens_that_fit(in, length), timed = tokens - 1;
             TimedRun run(in.bench, in.bench.plain(mode, tokens), prompt_of(in, mode, length));
-            std::vector<double> rates, step_ms;
+            std::vector<double> rates, step_ms, bandwidths;
+            std::optional<ReadBuffer> buffer;
+            if (measured_bandwidth(report, mode))
+                buffer.emplace(in.bench.execution, in.bench.decoder(mode).device(), bytes.weights);
             for (int64_t round = -in.options.warm_ups; round < in.options.rounds; ++round) {
                 double sum = 0;
                 for (int64_t i = 0; i < timed; ++i) {
@@ -102,17 +107,20 @@ void measure_decode(const SectionInputs& in, BenchReport& report) {
                 }
                 if (round >= 0) rates.push_back(static_cast<double>(timed) * 1000 / sum);
                 run.rewind();
+                if (!buffer) continue;
+                const std::vector<double> read = buffer->rates(bandwidth_passes);
+                bandwidths.insert(bandwidths.end(), read.begin(), read.end());
             }
             DecodeSpeed speed{.mode = std::string(to_string(mode)),
                               .prompt = length,
                               .tokens = tokens,
                               .tokens_per_second = spread_of(rates),
-                              .step_ms = latency_of(step_ms)};
-            if (const auto bandwidth = measured_bandwidth(report, mode)) {
+                              .step_ms = latency_of(step_ms),
+                              .bandwidth = spread_of(bandwidths)};
+            if (buffer) {
                 // Step i of N - 1 reads the columns of the prompt, of the tokens before it and its own.
                 const double cached = static_cast<double>(length) + 0.5 * static_cast<double>(timed + 1);
-                const BytesPerToken bytes = bytes_per_token(in.bench.decoder(mode));
-                speed.floor_ms = floor_ms(bytes.step(cached), *bandwidth);
+                speed.floor_ms = floor_ms(bytes.step(cached), speed.bandwidth.median);
                 speed.share = speed.floor_ms * speed.tokens_per_second.median / 1000;
             }
             report.decode.push_back(std::move(speed));

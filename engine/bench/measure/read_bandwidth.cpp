@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -17,7 +18,7 @@ namespace refreshlab::bench {
 namespace {
 
 constexpr int64_t block = 64 << 10; ///< bytes that a thread takes at a time
-constexpr int warm_ups = 2;
+constexpr int warm_ups = 8; ///< until a buffer that fits into the last cache has driven a model out of it
 
 // Sums, so that no load can be left out. Four accumulators: an addition must not wait for the one before it.
 #if defined(__x86_64__)
@@ -74,18 +75,23 @@ uint64_t sum_of(const char* data, int64_t bytes) {
 
 } // namespace
 
-Spread read_bandwidth(const Execution& execution, at::Device device, int64_t bytes, int64_t passes) {
-    const kernels::ExecutionScope scope(*execution);
-    const int64_t blocks = std::max<int64_t>(bytes / block, 1),
-                  size = bytes >= block ? blocks * block : std::max<int64_t>(bytes / 256, 16) * 256;
-    const at::Tensor buffer = at::full({size / 4}, 1, at::TensorOptions().device(device).dtype(at::kInt));
+ReadBuffer::ReadBuffer(Execution execution, at::Device device, int64_t bytes)
+    : m_execution(std::move(execution)) {
+    const kernels::ExecutionScope scope(*m_execution);
+    const int64_t size = bytes >= block ? bytes / block * block : std::max<int64_t>(bytes / 256, 16) * 256;
+    m_buffer = at::full({size / 4}, 1, at::TensorOptions().device(device).dtype(at::kInt));
+}
+
+std::vector<double> ReadBuffer::rates(int64_t passes) const {
+    const kernels::ExecutionScope scope(*m_execution);
+    const int64_t size = m_buffer.numel() * 4, blocks = std::max<int64_t>(size / block, 1);
     std::atomic<uint64_t> kept{0};
     const auto read = [&] {
-        if (!device.is_cpu()) {
-            kept += static_cast<uint64_t>(buffer.sum().item<int64_t>());
+        if (!m_buffer.is_cpu()) {
+            kept += static_cast<uint64_t>(m_buffer.sum().item<int64_t>());
             return;
         }
-        const char* const data = static_cast<const char*>(buffer.const_data_ptr());
+        const char* const data = static_cast<const char*>(m_buffer.const_data_ptr());
         kernels::parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
             const int64_t last = std::min(end * block, size);
             kept += sum_of(data + begin * block, last - begin * block);
@@ -97,7 +103,11 @@ Spread read_bandwidth(const Execution& execution, at::Device device, int64_t byt
         read();
         if (pass >= 0) rates.push_back(static_cast<double>(size) * 1e-6 / watch.ms());
     }
-    return spread_of(rates);
+    return rates;
+}
+
+Spread read_bandwidth(const Execution& execution, at::Device device, int64_t bytes, int64_t passes) {
+    return spread_of(ReadBuffer(execution, device, bytes).rates(passes));
 }
 
 } // namespace refreshlab::bench

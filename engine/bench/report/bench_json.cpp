@@ -64,6 +64,7 @@ json to_json(const DecodeSpeed& d) {
             {"tokens", d.tokens},
             {"tokens_per_second", bench::to_json(d.tokens_per_second)},
             {"step_ms", to_json(d.step_ms)},
+            {"read_gb_per_s", bench::to_json(d.bandwidth)},
             {"floor_ms", d.floor_ms},
             {"share_of_floor", d.share}};
 }

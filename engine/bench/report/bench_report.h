@@ -58,7 +58,8 @@ struct DecodeSpeed {
     int64_t prompt = 0, tokens = 0; ///< tokens: N of (N - 1) / (t_last - t_first)
     Spread tokens_per_second;       ///< over the rounds
     Latency step_ms;                ///< of all rounds
-    double floor_ms = 0;            ///< at the mean context
+    Spread bandwidth;               ///< as the model's, in turns with the rounds
+    double floor_ms = 0;            ///< at the mean context and that bandwidth
     double share = 0;               ///< floor / median time of a step
 };
 
