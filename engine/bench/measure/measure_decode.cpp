@@ -3,6 +3,7 @@
 #include "engine/bench/measure/read_bandwidth.h"
 #include "engine/bench/measure/sections.h"
 #include "engine/control/parameters.h"
+#include "engine/session/parts/stopwatch.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@ namespace refreshlab::bench {
 namespace {
 
 constexpr int64_t bandwidth_passes = 25;
+constexpr double wake_up_ms = 300; // it is the first thing measured: an idle processor reads at half of its speed for a while
 
 ModelFacts facts_of(const SectionInputs& in, const LlamaModel& model, const std::string& role,
                     const std::string& path) {
@@ -27,8 +29,11 @@ ModelFacts facts_of(const SectionInputs& in, const LlamaModel& model, const std:
                      .vocab = config.vocab_size,
                      .bytes = bytes_per_token(model),
                      .bandwidth = {}};
-    facts.bandwidth =
-        read_bandwidth(in.bench.execution, model.device(), facts.bytes.weights, bandwidth_passes);
+    const ReadBuffer buffer(in.bench.execution, model.device(), facts.bytes.weights);
+    const Stopwatch watch;
+    while (watch.ms() < wake_up_ms)
+        static_cast<void>(buffer.rates(1));
+    facts.bandwidth = spread_of(buffer.rates(bandwidth_passes));
     return facts;
 }
 

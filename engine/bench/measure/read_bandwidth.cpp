@@ -106,8 +106,4 @@ std::vector<double> ReadBuffer::rates(int64_t passes) const {
     return rates;
 }
 
-Spread read_bandwidth(const Execution& execution, at::Device device, int64_t bytes, int64_t passes) {
-    return spread_of(ReadBuffer(execution, device, bytes).rates(passes));
-}
-
 } // namespace refreshlab::bench

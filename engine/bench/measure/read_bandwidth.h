@@ -1,6 +1,5 @@
 #pragma once
 
-#include "engine/bench/numbers/statistics.h"
 #include "engine/session/pair/run_execution.h"
 
 #include <ATen/core/Tensor.h>
@@ -25,8 +24,5 @@ private:
     Execution m_execution;
     at::Tensor m_buffer;
 };
-/// The spread of such passes.
-[[nodiscard]] Spread read_bandwidth(const Execution& execution, at::Device device, int64_t bytes,
-                                    int64_t passes);
 
 } // namespace refreshlab::bench

@@ -257,7 +257,7 @@ TEST_CASE("a bandwidth is measured at any size", "[bench]") {
     RunConfig config;
     config.threads = 2;
     for (const int64_t bytes : {int64_t{1}, int64_t{70'000}, int64_t{300'000}}) {
-        const Spread rate = read_bandwidth(make_execution(config), at::kCPU, bytes, 3);
+        const Spread rate = spread_of(ReadBuffer(make_execution(config), at::kCPU, bytes).rates(3));
         CHECK(rate.count == 3);
         CHECK(rate.min > 0);
     }
