@@ -11,7 +11,9 @@ namespace refreshlab::ui {
 /// times that are given to it, in seconds of one monotonic clock.
 class FrameGovernor {
 public:
-    static constexpr double share_of_cores = 0.10; ///< of all cores, for drawing while a decode runs
+    /// Of all cores, for drawing while a decode runs. On two cores the decode loses twice that: a frame holds one of its threads up, and
+    /// the other waits for it.
+    static constexpr double share_of_cores = 0.05;
     static constexpr double slowest_while_decoding = 1.0 / 5, fastest = 1.0 / 60;
     static constexpr double settle_s = 2.0; ///< after the last input or news: a few more frames, then none
     static constexpr double longest_wait_s = 1.0;

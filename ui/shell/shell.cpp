@@ -11,6 +11,7 @@
 #include "ui/state/shell_state.h"
 
 #include <fmt/format.h>
+#include <imgui_internal.h>
 
 #include <algorithm>
 #include <utility>
@@ -31,6 +32,14 @@ void choose_settings(ShellState& state, std::string& problem) {
     if (state.options.theme != defaults.theme) state.settings.theme = state.options.theme;
     if (state.options.layout != defaults.layout) state.settings.layout = state.options.layout;
     if (state.options.user_scale != defaults.user_scale) state.settings.user_scale = state.options.user_scale;
+}
+
+/// A panel docked in the main window has the colour that the frame begins with. So it paints none: a software GL takes as long for
+/// the backgrounds of all panels as for everything on them.
+bool is_on_background(const char* title) {
+    const ImGuiWindow* const window = ImGui::FindWindowByName(title);
+    return window != nullptr && window->DockNode != nullptr &&
+           ImGui::DockNodeGetRootNode(window->DockNode)->IsDockSpace();
 }
 
 } // namespace
@@ -195,7 +204,10 @@ void Shell::Impl::draw_panels() {
         const auto [width, height] = panel->size_in_ems();
         ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * width, ImGui::GetFontSize() * height),
                                  ImGuiCond_FirstUseEver);
+        const bool bare = is_on_background(title.c_str());
+        if (bare) ImGui::PushStyleColor(ImGuiCol_WindowBg, IM_COL32_BLACK_TRANS);
         const bool visible = ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse);
+        if (bare) ImGui::PopStyleColor();
         const bool covered = !enlarged.empty();
         enlarge_by_tab(title);
         tab_menu(title);

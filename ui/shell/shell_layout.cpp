@@ -157,12 +157,10 @@ void Shell::Impl::draw_dock_space(float y) {
     ImGui::SetNextWindowPos(dock_pos);
     ImGui::SetNextWindowSize(dock_size);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(0, 0));
-    ImGui::PushStyleColor(ImGuiCol_WindowBg, ImGui::GetStyleColorVec4(ImGuiCol_MenuBarBg));
     ImGui::Begin("Dock", nullptr,
-                 ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
+                 ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking | ImGuiWindowFlags_NoBackground |
                      ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove |
                      ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNavFocus);
-    ImGui::PopStyleColor();
     ImGui::PopStyleVar();
     handle_shortcuts();
     const ImGuiDockNodeFlags flags =

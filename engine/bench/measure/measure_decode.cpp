@@ -15,7 +15,8 @@ namespace refreshlab::bench {
 namespace {
 
 constexpr int64_t bandwidth_passes = 25;
-constexpr double wake_up_ms = 300; // it is the first thing measured: an idle processor reads at half of its speed for a while
+constexpr double wake_up_ms =
+    300; // it is the first thing measured: an idle processor reads at half of its speed for a while
 
 ModelFacts facts_of(const SectionInputs& in, const LlamaModel& model, const std::string& role,
                     const std::string& path) {

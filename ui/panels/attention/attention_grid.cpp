@@ -76,15 +76,17 @@ bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, PixelBox cell, 
 }
 
 void AttentionPanel::draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid) {
+    CellSheet sheet(ImGui::GetWindowDrawList());
     for (size_t l = 0; l < f.layers.size(); ++l)
         for (size_t h = 0; h < f.heads.size(); ++h)
-            draw_head_cell(ctx, f,
+            draw_head_cell(ctx, f, sheet,
                            {grid.column(static_cast<int64_t>(h)), grid.row(static_cast<int64_t>(l)),
                             grid.cell_x, grid.cell_y},
                            l, h);
 }
 
-void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h) {
+void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, CellSheet& sheet, PixelBox cell, size_t l,
+                                    size_t h) {
     const ImTextureID texture =
         ctx.host.texture("attention/grid", m_grid_size[0], m_grid_size[1], m_grid_rgba, m_grid_revision);
     const Colour ground =
@@ -94,9 +96,8 @@ void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, PixelBox cel
     ImDrawList* list = ImGui::GetWindowDrawList();
     const bool hovered = head_button(ctx, f, cell, l, h);
     const ImVec2 min(cell.x, cell.y), max(cell.x + cell.width, cell.y + cell.height);
-    list->AddRectFilled(min, max, ground);
     const float u = static_cast<float>(h) / heads, v = static_cast<float>(l) / layers;
-    draw_cells(list, texture, min, max, ImVec2(u, v + window.v_begin / layers),
+    sheet.draw(ground, texture, min, max, ImVec2(u, v + window.v_begin / layers),
                ImVec2(u + window.u_end / heads, v + window.v_end / layers));
     if (f.layers[l] == ctx.selection.layer && f.heads[h] == ctx.selection.head)
         draw_outline(list, ctx.theme, min, max, ctx.theme.selection, std::max(1.5F, f.em * 0.12F));
@@ -131,10 +132,11 @@ void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
     if (!head_order_unit(m_order).empty()) head_note += fmt::format(" ({})", head_order_unit(m_order));
     text_at(list, {place.x, place.y}, ctx.theme.text_muted, head_note);
     ctx.landmarks.set_text("attention/order", head_note);
+    CellSheet sheet(list);
     for (int64_t rank = 0; rank < count; ++rank) {
         const RankedHead& head = ranked[static_cast<size_t>(rank)];
         const PixelBox cell = grid.cell(rank);
-        draw_head_cell(ctx, f, cell, head.layer_index, head.head_index);
+        draw_head_cell(ctx, f, sheet, cell, head.layer_index, head.head_index);
         const int32_t layer = f.layers[head.layer_index], number = f.heads[head.head_index];
         const bool selected = layer == ctx.selection.layer && number == ctx.selection.head;
         std::string name = fmt::format("L{} H{}", layer, number);

@@ -17,6 +17,8 @@
 
 namespace refreshlab::ui {
 
+class CellSheet;
+
 /// Layer x head grid of the shown step's attention and one head enlarged: a strip with the weights of the shown query
 /// over all keys, and the map query x key of the queries before it (reference/ui.md, AT1-AT6).
 class AttentionPanel final : public Panel {
@@ -41,7 +43,7 @@ private:
     void draw_grid(UiContext& ctx, Frame& f, PixelBox place);
     [[nodiscard]] bool update_grid(const Frame& f, float cell_x, float cell_y);
     void draw_grid_cells(UiContext& ctx, const Frame& f, const HeadGrid& grid);
-    void draw_head_cell(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h);
+    void draw_head_cell(UiContext& ctx, const Frame& f, CellSheet& sheet, PixelBox cell, size_t l, size_t h);
     [[nodiscard]] bool head_button(UiContext& ctx, const Frame& f, PixelBox cell, size_t l, size_t h);
     void draw_ranked(UiContext& ctx, Frame& f, PixelBox place);
     void draw_grid_names(UiContext& ctx, const Frame& f, const HeadGrid& grid);
