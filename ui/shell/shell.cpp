@@ -205,9 +205,13 @@ void Shell::Impl::draw_panels() {
         ImGui::SetNextWindowSize(ImVec2(ImGui::GetFontSize() * width, ImGui::GetFontSize() * height),
                                  ImGuiCond_FirstUseEver);
         const bool bare = is_on_background(title.c_str());
-        if (bare) ImGui::PushStyleColor(ImGuiCol_WindowBg, IM_COL32_BLACK_TRANS);
+        ImGui::PushStyleColor(ImGuiCol_WindowBg,
+                              bare ? IM_COL32_BLACK_TRANS : ImGui::GetColorU32(ImGuiCol_WindowBg));
+        ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize,
+                            bare ? 0.0F : 1.0F); // floating ones lie on the same colour
         const bool visible = ImGui::Begin(title.c_str(), nullptr, ImGuiWindowFlags_NoCollapse);
-        if (bare) ImGui::PopStyleColor();
+        ImGui::PopStyleVar();
+        ImGui::PopStyleColor();
         const bool covered = !enlarged.empty();
         enlarge_by_tab(title);
         tab_menu(title);

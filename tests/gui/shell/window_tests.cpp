@@ -93,6 +93,32 @@ void layouts(Robot& r) {
     GUI_CHECK(!r.checked("view.layout.lock"));
 }
 
+/// Docked panels paint no ground: the frame begins with their colour. One that floats lies on others.
+void a_floating_panel(Robot& r) {
+    r.start(r.config(), 20);
+    const auto ground = ImGui::GetColorU32(ImGuiCol_WindowBg);
+    const auto corner = [&](float inset) { // bottom right
+        const auto box = r.box("panel/Cache");
+        return r.look().at(static_cast<double>(box.x + box.width - inset),
+                           static_cast<double>(box.y + box.height - inset));
+    };
+    GUI_CHECK(corner(4) == ground);
+    const auto plot = r.box("signals/plot/entropy_bits");
+    r.te->UndockWindow("//Cache");
+    r.te->WindowMove("//Cache", ImVec2(plot.x + plot.width - 20, plot.y + plot.height - 20), ImVec2(1, 1));
+    r.frames(2);
+    r.move_away();
+    const auto floating = r.box("panel/Cache");
+    GUI_CHECK(plot.x < floating.x + floating.width - 4 && floating.x + floating.width < plot.x + plot.width);
+    GUI_CHECK(corner(4) == ground); // and not the plot's, which is behind it
+    GUI_CHECK(corner(0.5F) != ground);
+    r.act("view.layout.reset");
+    r.frames(3);
+    r.move_away();
+    GUI_CHECK(r.box("panel/Cache").x != floating.x);
+    GUI_CHECK(corner(4) == ground);
+}
+
 void user_scale(Robot& r) {
     r.start(r.config(), 5);
     const float normal = r.box("runbar/step").height;
@@ -268,6 +294,7 @@ std::vector<Case> window_cases() {
     return {
         {"window", "WN2 themes change every colour and back", themes},
         {"window", "WN1 layouts, closed panels, reset, lock", layouts},
+        {"window", "WN1 a panel that floats has a ground and an edge", a_floating_panel},
         {"window", "WN3 the user's scale", user_scale},
         {"window", "WN1 a window of another size has its layout fitted once it rests",
          resizing_fits_the_layout},
