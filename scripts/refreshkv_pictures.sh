@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Makes the pictures of docs/refreshkv-by-hand.md with the bundled pair; no display is needed.
-# Usage: scripts/refreshkv_pictures.sh [PROGRAM]     (default build/refreshlab)
+# Usage: scripts/refreshkv_pictures.sh [PROGRAM]     (default build/refreshlab; seen from the repository's root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=$(realpath "${1:-build/refreshlab}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# Names within the repository: a picture keeps the command line that made it.
+program=${1:-build/refreshlab}
+work=out/refreshkv-pictures
+rm -rf "$work" && mkdir -p "$work"
 prompt="Write a chronicle of 6 companies."
 
 run() { # NAME, options: a trace of that name
