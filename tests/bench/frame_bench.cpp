@@ -9,6 +9,8 @@
 
 #include <imgui.h>
 #include <nlohmann/json.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -262,6 +264,7 @@ nlohmann::json measure(const char* layout, int64_t steps, int frames, bool evict
 int main(int argc, char** argv) {
     const int frames = argc > 1 ? std::atoi(argv[1]) : 200;
     const std::vector<std::string> only(argv + std::min(argc, 2), argv + argc);
+    spdlog::set_default_logger(spdlog::stderr_logger_mt("bench_frame")); // standard output is the JSON alone
     nlohmann::json results = nlohmann::json::array();
     for (const char* layout : {"Explore", "Tune", "Present"}) {
         if (!only.empty() && std::ranges::find(only, layout) == only.end()) continue;
