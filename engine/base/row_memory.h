@@ -6,9 +6,9 @@
 
 namespace refreshlab {
 
-/// Memory for what is made once a step and kept by the hundred megabytes. Fresh pages are the cost of it, 0.4 to 0.6 ms a MB on a virtual
-/// machine: so they are asked for all at once, and the last 64 MB that were given back stay for the next rows. What is older returns to
-/// the system, also from under rows that stay. Safe to use by several threads.
+/// Memory for what is made once a step and kept by the hundred megabytes. Fresh pages are the cost of it, 0.4 to 0.6 ms a MB on a
+/// virtual machine: so they can be fetched at once and ahead, by several threads, and the last 64 MB that were given back stay for the
+/// next rows. What is older returns to the system, also from under rows that stay. Safe to use by several threads.
 ///
 /// Large pages would cost a third where the machine has them at hand. A virtual machine hands back its free ones to its host, and then
 /// each costs 4 to 6 ms.

@@ -3,6 +3,7 @@
 #include "kernels/cpu/cpu_tensors.h"
 #include "kernels/cpu/mask_stream.h"
 #include "kernels/execution/thread_pool.h"
+#include "kernels/ops/probabilities.h"
 
 #include <ATen/ATen.h>
 
@@ -259,12 +260,13 @@ private:
 
     /// Of row 0; without lists and tails its scores stand by position.
     void keep_halves(int64_t h, const float* s) const {
-        const int64_t n = static_cast<int64_t>(m_p.in.halves.size()) / m_p.heads;
-        uint16_t* const to = m_p.in.halves.data() + (m_first + h) * n;
-        std::fill_n(to, m_begins[0], uint16_t{0});
-        static_assert(sizeof(F16) == sizeof(uint16_t) &&
-                      alignof(F16) == alignof(uint16_t)); // a struct of one
-        m_table.to_half(s + m_begins[0], m_ends[0] - m_begins[0], reinterpret_cast<F16*>(to + m_begins[0]));
+        const std::span<uint16_t> all = m_p.in.halves;
+        const size_t n = all.size() / static_cast<size_t>(m_p.heads);
+        const auto to = all.subspan(static_cast<size_t>(m_first + h) * n, n),
+                   read = to.subspan(static_cast<size_t>(m_begins[0]),
+                                     static_cast<size_t>(m_ends[0] - m_begins[0]));
+        std::fill(to.begin(), read.begin(), uint16_t{0});
+        kernels::to_half({s + m_begins[0], read.size()}, read);
     }
 
     /// Sets a weight to 0 or to itself / (1 - p), by the position of its key.
