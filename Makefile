@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run demo test bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
+.PHONY: run demo test test-long bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -25,10 +25,18 @@ run: program
 demo: program
 	@bash scripts/demo.sh
 
-# With the published model that the suites look at where it can be had (93 MB, once); without a network they say what they skip.
-test: build
+# Each suite once, where it is worth most (tests/CMakeLists.txt). With the published model that the suites look at where it can be had (93 MB, once); without a network they say what they skip.
+test: configure
+	@cmake --build build -j $(JOBS) --target speed_suites
+	@build/refreshlab models get smollm2-135m > /dev/null || true
+	@bash scripts/test.sh --label-exclude memory
+	@$(MAKE) --no-print-directory asan
+
+# Every suite optimised, then those of the rooms under the sanitizers as well: an hour and a half on two cores.
+test-long: build
 	@build/refreshlab models get smollm2-135m > /dev/null || true
 	@bash scripts/test.sh
+	@$(MAKE) --no-print-directory asan SUITES=room_suites
 
 # The suites again and again, each time with other random numbers (ROUNDS, else 20).
 soak: build
@@ -44,13 +52,14 @@ parity: build
 	@REFRESHLAB_PARITY=full build/tests/test_text "[parity]"
 	@REFRESHLAB_PARITY=full build/tests/test_app "[parity]"
 
-# The suites that look at memory themselves. Left out are the program, each of whose many starts takes seconds under ASan
-# (asan-program), and the published model, whose size adds time and no code.
+# The suites of the rooms whose faults are faults of memory; SUITES=room_suites: of all rooms. Left out are the program, each of
+# whose many starts takes seconds under ASan (asan-program), and the published model, whose size adds time and no code.
+SUITES ?= memory_suites
 asan: setup
-	@cmake --preset asan
-	@cmake --build build-asan -j $(JOBS) --target room_suites
+	@cmake --preset asan > /dev/null
+	@cmake --build build-asan -j $(JOBS) --target $(SUITES)
 	@REFRESHLAB_MODELS=none REFRESHLAB_FUZZ_RUNS=6000 ctest --test-dir build-asan --output-on-failure --no-tests=error \
-	  --parallel $(JOBS) --label-exclude program
+	  --parallel $(JOBS) --label-exclude program $(if $(filter memory_suites,$(SUITES)),--label-regex memory)
 
 # The program and its window under both, with their suites; no part of CI.
 asan-program: setup

@@ -35,7 +35,7 @@ const int64_t program_began_ns = bench::monotonic_ns();
 constexpr int32_t start_up_tokens = 128;
 constexpr int64_t starts = 7, quick_starts = 2;
 
-struct Options {
+struct BenchCommandOptions {
     std::string teacher, student, mode, device, dtype;
     std::vector<std::string> set, only;
     int threads = 0;
@@ -45,7 +45,7 @@ struct Options {
 };
 
 /// The models and how they run, as `run` takes them; a mode of one model needs that one alone.
-RunConfig config_of(const Options& options) {
+RunConfig config_of(const BenchCommandOptions& options) {
     const bool named = !options.teacher.empty() && !options.student.empty();
     RunConfig config = first_start_config(named ? fs::path() : find_assets());
     config.policy = {};
@@ -84,7 +84,7 @@ RunConfig config_of(const Options& options) {
     return config;
 }
 
-void take_numbers(const Options& options, bench::BenchOptions& wanted) {
+void take_numbers(const BenchCommandOptions& options, bench::BenchOptions& wanted) {
     if (options.tokens) wanted.tokens = *options.tokens;
     if (options.rounds) wanted.rounds = *options.rounds;
     if (options.pairs) wanted.pairs = *options.pairs;
@@ -92,7 +92,7 @@ void take_numbers(const Options& options, bench::BenchOptions& wanted) {
 }
 
 /// Refuses what could not be written, before the work and not after it.
-void check_files(const Options& options) {
+void check_files(const BenchCommandOptions& options) {
     check_outputs(
         std::vector<NamedFile>{{"--json", options.json == "-" ? "" : options.json},
                                {"--figures", options.figures}},
@@ -180,7 +180,7 @@ int start(const RunConfig& config) {
 }
 
 /// This program again, with the same models, as far as its first token.
-bench::StartUp measure_start_up(const Options& options, const RunConfig& config, bool quick) {
+bench::StartUp measure_start_up(const BenchCommandOptions& options, const RunConfig& config, bool quick) {
     std::error_code error;
     const fs::path program = fs::read_symlink("/proc/self/exe", error);
     if (error) throw Error("measuring the start-up", {}, error.message(), {}, ErrorKind::failure);
@@ -198,7 +198,7 @@ bench::StartUp measure_start_up(const Options& options, const RunConfig& config,
     return bench::measure_start_up(command, quick ? quick_starts : starts);
 }
 
-std::vector<int32_t> ids_of(const Options& options) {
+std::vector<int32_t> ids_of(const BenchCommandOptions& options) {
     if (options.ids.empty()) return bench::bench_prompt(128, 1024);
     const nlohmann::json json = read_json_file(options.ids, size_t{1} << 26);
     if (!json.is_array() || !std::ranges::all_of(json, [](const auto& id) { return id.is_number_integer(); }))
@@ -213,7 +213,7 @@ std::vector<int32_t> ids_of(const Options& options) {
     return ids;
 }
 
-int decode_only(const Options& options, const RunConfig& config) {
+int decode_only(const BenchCommandOptions& options, const RunConfig& config) {
     const std::vector<int32_t> ids = ids_of(options);
     bench::BenchOptions wanted = options.quick ? bench::BenchOptions::quick() : bench::BenchOptions{};
     take_numbers(options, wanted);
@@ -244,7 +244,7 @@ int decode_only(const Options& options, const RunConfig& config) {
     return 0;
 }
 
-nlohmann::json frames_of(const Options& options) {
+nlohmann::json frames_of(const BenchCommandOptions& options) {
     if (options.ui.empty()) return nullptr;
     nlohmann::json frames = read_json_file(options.ui, size_t{1} << 24);
     const bool good = frames.is_array() && std::ranges::all_of(frames, [](const auto& frame) {
@@ -255,7 +255,7 @@ nlohmann::json frames_of(const Options& options) {
     return frames;
 }
 
-int measure(const Options& options) {
+int measure(const BenchCommandOptions& options) {
     const RunConfig config = config_of(options);
     check_files(options);
     if (options.start) return start(config);
@@ -304,7 +304,7 @@ int measure(const Options& options) {
     return 0;
 }
 
-void add_numbers(CLI::App& command, Options& options) {
+void add_numbers(CLI::App& command, BenchCommandOptions& options) {
     command.add_flag("--quick", options.quick, "Short runs: some seconds, and numbers not to be quoted");
     command
         .add_option("--only", options.only,
@@ -329,7 +329,7 @@ void add_numbers(CLI::App& command, Options& options) {
 } // namespace
 
 Command add_bench_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<BenchCommandOptions>();
     CLI::App* command = app.add_subcommand("bench", "How fast this machine is with a pair: first token, "
                                                     "decode against the memory floor, probes, refreshes, "
                                                     "start-up (docs/benchmarks/README.md)");

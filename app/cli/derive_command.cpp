@@ -17,13 +17,13 @@ namespace refreshlab::app {
 
 namespace {
 
-struct Options {
+struct DeriveOptions {
     std::string teacher, spec, out, prompt, dtype = "f32";
     int threads = 0;
     bool raw_prompt = false;
 };
 
-RunConfig config_of(const Options& options) {
+RunConfig config_of_derivation(const DeriveOptions& options) {
     RunConfig config;
     config.teacher_dir = options.teacher;
     config.student_dir = settled_model(is_derivation(options.spec) ? options.spec : "derive:" + options.spec);
@@ -37,11 +37,11 @@ RunConfig config_of(const Options& options) {
     return config;
 }
 
-int derive(const Options& options) {
+int derive(const DeriveOptions& options) {
     if (is_derivation(options.teacher))
         throw Error("deriving a student", options.teacher, "a teacher cannot be derived",
                     "give a folder or a .gguf file");
-    const RunConfig config = config_of(options);
+    const RunConfig config = config_of_derivation(options);
     require_new_folder(options.out);
     note_interrupts();
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
@@ -76,7 +76,7 @@ int derive(const Options& options) {
 } // namespace
 
 Command add_derive_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<DeriveOptions>();
     CLI::App* command = app.add_subcommand(
         "derive",
         "Writes a student made of a teacher's weights as a Hugging Face folder, to be checked elsewhere");

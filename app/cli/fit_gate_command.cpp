@@ -21,7 +21,7 @@ namespace refreshlab::app {
 
 namespace {
 
-struct Options {
+struct FitGateOptions {
     std::vector<std::string> traces, signals;
     std::string output;
     GateOptions gate;
@@ -83,7 +83,7 @@ std::string report(const FittedGate& gate) {
                               fmt::join(better, ", "));
 }
 
-int fit(const Options& options) {
+int fit(const FitGateOptions& options) {
     std::vector<NamedFile> inputs;
     for (const std::string& trace : options.traces)
         inputs.push_back({"LANDSCAPES", trace});
@@ -100,7 +100,7 @@ int fit(const Options& options) {
 } // namespace
 
 Command add_fit_gate_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<FitGateOptions>();
     CLI::App* command = app.add_subcommand(
         "fit-gate", "A refresh policy fitted on landscapes: which signals foretell what a refresh gains");
     command->add_option("LANDSCAPES", options->traces, "Traces with landscapes, two texts or more")

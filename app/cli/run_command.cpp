@@ -89,13 +89,13 @@ void require_writable_folder(const std::string& file, const std::string& option)
         throw Error("writing " + option, file, "the folder is not writable");
 }
 
-struct Options {
+struct RunCommandOptions {
     RunOptions run;
     BranchOptions branch;
     std::string record, summary, replay, commands;
 };
 
-int replay_trace(const Options& options) {
+int replay_trace(const RunCommandOptions& options) {
     const auto runs = load_trace(options.replay);
     const auto chosen = chosen_run(runs, options.branch.run_id, "replaying", options.replay);
     check_outputs(std::vector<NamedFile>{{"--summary", options.summary}},
@@ -121,7 +121,7 @@ int replay_trace(const Options& options) {
 }
 
 /// The run that the command line asks for. Throws Error{bad_input}.
-RunConfig asked_config(const Options& options) {
+RunConfig asked_config(const RunCommandOptions& options) {
     const auto assets = options.run.names_models() ? assets_if_any() : find_assets();
     RunConfig base = first_start_config(assets);
     base.prompt.clear();
@@ -145,7 +145,7 @@ struct Asked {
 };
 
 /// The command file, checked against the run that it will steer.
-std::vector<TimedCommand> asked_commands(const Options& options, const Asked& asked) {
+std::vector<TimedCommand> asked_commands(const RunCommandOptions& options, const Asked& asked) {
     if (options.commands.empty()) return {};
     auto commands = commands_from_json(read_json_file(options.commands), options.commands);
     RunConfig config = asked.config;
@@ -162,7 +162,7 @@ std::vector<TimedCommand> asked_commands(const Options& options, const Asked& as
     return commands;
 }
 
-Asked what_is_asked(const Options& options) {
+Asked what_is_asked(const RunCommandOptions& options) {
     Asked asked;
     if (options.branch.at.empty()) {
         asked.config = asked_config(options);
@@ -181,7 +181,7 @@ Asked what_is_asked(const Options& options) {
 class LiveRun {
 public:
     /// \param asked  outlives this
-    LiveRun(const Options& options, const Asked& asked)
+    LiveRun(const RunCommandOptions& options, const Asked& asked)
         : m_options(options)
         , m_asked(asked) {
         if (options.record.empty()) return;
@@ -371,7 +371,7 @@ private:
         m_printed_at = std::chrono::steady_clock::now();
     }
 
-    const Options& m_options;
+    const RunCommandOptions& m_options;
     const Asked& m_asked;
     std::unique_ptr<TraceStore> m_own_trace;
     std::optional<BranchFile> m_file; ///< of a branch that is recorded
@@ -384,7 +384,7 @@ private:
     std::string m_refused; ///< the first command that could not be carried out; the run went on
 };
 
-int run(const Options& options) {
+int run(const RunCommandOptions& options) {
     if (!options.summary.empty()) require_writable_folder(options.summary, "--summary");
     if (!options.replay.empty()) return replay_trace(options);
     const Asked asked = what_is_asked(options);
@@ -432,7 +432,7 @@ void refuse_beside_replay(const CLI::App& command) {
 } // namespace
 
 Command add_run_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<RunCommandOptions>();
     CLI::App* command =
         app.add_subcommand("run", "One decode without a window: text on stdout, summary on stderr");
     options->run.add_to(*command);

@@ -21,7 +21,7 @@ namespace refreshlab::app {
 
 namespace {
 
-struct Options {
+struct ScoreCommandOptions {
     std::string trace, teacher, student, device;
     bool split = false;
     int32_t every = 16;
@@ -57,7 +57,7 @@ std::string verify_line(const Divergence& d) {
 }
 
 /// The losses of one recorded text. Reads it four times.
-std::string split_text(const Recording& run, const Options& options) {
+std::string split_text(const Recording& run, const ScoreCommandOptions& options) {
     const RunInfo& info = run.info();
     RunConfig config = info.config;
     if (!options.teacher.empty()) config.teacher_dir = options.teacher;
@@ -99,7 +99,8 @@ std::string split_text(const Recording& run, const Options& options) {
 class Teachers {
 public:
     /// \param execution  of the loading
-    const LlamaModel& of(const Recording& recording, const Options& options, const Execution& execution) {
+    const LlamaModel& of(const Recording& recording, const ScoreCommandOptions& options,
+                         const Execution& execution) {
         const RunInfo& run = recording.info();
         const RunConfig& recorded = run.config;
         const std::string dir = options.teacher.empty() ? recorded.teacher_dir : options.teacher;
@@ -136,7 +137,7 @@ private:
     std::optional<JudgeTokens> m_tokens;
 };
 
-int score(const Options& options) {
+int score(const ScoreCommandOptions& options) {
     const auto runs = load_trace(options.trace);
     if (runs.empty()) throw Error("scoring", options.trace, "the trace holds no run");
     Teachers teachers;
@@ -178,7 +179,7 @@ int score(const Options& options) {
 } // namespace
 
 Command add_score_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<ScoreCommandOptions>();
     CLI::App* command =
         app.add_subcommand("score", "Teacher perplexity of every run of a trace, KL divergence and "
                                     "acceptance, and where the loss comes from");

@@ -19,7 +19,7 @@ namespace refreshlab::app {
 
 namespace {
 
-struct Options {
+struct StudyCommandOptions {
     std::string teacher, student, device, dtype, kernels, prompts, out, traces;
     std::vector<std::string> parts;
     uint64_t seed = 0;
@@ -68,8 +68,8 @@ void require_folder(const std::string& folder, const std::string& option) {
         throw Error("writing " + option, folder, "is not a folder that can be written");
 }
 
-int run_study(const Options& options, const std::function<StudyResult(const StudyOptions&)>& study,
-              bool needs_models) {
+int run_study(const StudyCommandOptions& options,
+              const std::function<StudyResult(const StudyOptions&)>& study, bool needs_models) {
     require_folder(options.out, "--out");
     require_folder(options.traces, "--traces");
     StudyOptions settings;
@@ -115,13 +115,13 @@ using StudyFunction = std::function<StudyResult(const StudyOptions&)>;
 /// A study as a subcommand of `study`.
 struct Study {
     CLI::App* command = nullptr;
-    Options options;
+    StudyCommandOptions options;
     StudyFunction run;
     bool needs_models = true;
 };
 
 /// What the studies of a model pair are told besides.
-void add_model_options(CLI::App& command, Options& options, const char* parts) {
+void add_model_options(CLI::App& command, StudyCommandOptions& options, const char* parts) {
     command
         .add_option("--limit", options.limit,
                     "Records of each prompt file; without it the study's own number")

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct SweepCommandOptions {
     std::string spec, out, shard = "1/1", teacher, student;
     std::vector<std::string> devices;
     int jobs = 0;
@@ -112,7 +112,7 @@ void dry_run(const SweepSpec& spec, const SweepPlan& plan, const SweepShard& sha
         print("  {}\n", row.label);
 }
 
-int sweep(const Options& options) {
+int sweep(const SweepCommandOptions& options) {
     options.tables.check();
     const SweepShard shard = sweep_shard(options.shard);
     const fs::path assets = assets_if_any(); // a spec may name models and prompts of its own
@@ -190,7 +190,7 @@ int sweep(const Options& options) {
 } // namespace
 
 Command add_sweep_command(CLI::App& app) {
-    auto options = std::make_shared<Options>();
+    auto options = std::make_shared<SweepCommandOptions>();
     CLI::App* command = app.add_subcommand(
         "sweep",
         "A grid of modes, policies, thresholds, prompts and seeds: resumable, a database and a table");

@@ -1,6 +1,7 @@
 #include "engine/cache/coded_pool.h"
 
 #include "engine/base/check.h"
+#include "engine/cache/slot_index.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -16,13 +17,8 @@ namespace refreshlab {
 
 namespace {
 
-constexpr int64_t slack = 256; ///< free slots that are not worth a copy of the pool
 constexpr int64_t nobody = -1; ///< a row of a block that is held no more
 
-/// Index operations only read.
-at::Tensor index_of(std::span<const int64_t> slots, at::Device device) {
-    return at::from_blob(const_cast<int64_t*>(slots.data()), {std::ssize(slots)}, at::kLong).to(device);
-}
 at::Tensor host_floats(const at::Tensor& rows) {
     return rows.to(at::kCPU, at::kFloat).contiguous();
 }
@@ -129,7 +125,7 @@ void CodedPool::take_rows(Head& of, size_t half, std::span<const int64_t> positi
 
 void CodedPool::shrink(size_t half) {
     RowStore& store = m_rows[half];
-    if (std::ssize(store.free) <= store.rows.size(0) / 4 + slack) return;
+    if (std::ssize(store.free) <= store.rows.size(0) / 4 + spare_slots) return;
     std::vector<int64_t> order;
     for (Head& of : m_heads) {
         for (int64_t& slot : of.halves[half].slots) {

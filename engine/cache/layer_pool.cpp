@@ -1,6 +1,7 @@
 #include "engine/cache/layer_pool.h"
 
 #include "engine/base/check.h"
+#include "engine/cache/slot_index.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -12,17 +13,6 @@
 #include <limits>
 
 namespace refreshlab {
-
-namespace {
-
-constexpr int64_t slack = 256; ///< free slots that are not worth a copy of the pool
-
-at::Tensor index_of(std::span<const int64_t> slots, at::Device device) {
-    // from_blob wants a writable pointer; index operations only read.
-    return at::from_blob(const_cast<int64_t*>(slots.data()), {std::ssize(slots)}, at::kLong).to(device);
-}
-
-} // namespace
 
 LayerPool::LayerPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device)
     : m_k(at::empty({0, head_dim}, at::TensorOptions().dtype(dtype).device(device)))
@@ -143,7 +133,7 @@ void LayerPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
 
 void LayerPool::shrink() {
     const int64_t slots = m_k.size(0);
-    if (std::ssize(m_free) <= slots / 4 + slack) return;
+    if (std::ssize(m_free) <= slots / 4 + spare_slots) return;
     std::vector<int64_t> order;
     for (Head& head : m_heads) {
         for (int64_t& slot : head.slots) {

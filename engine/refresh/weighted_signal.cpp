@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view letters = "XYZU"; ///< of markers, by the signal's place in its policy
 constexpr double largest_weight = 1e9;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& problem, const std::string& hint = {}) {
+[[noreturn]] void refuse_weights(const std::string& what, const std::string& problem,
+                                 const std::string& hint = {}) {
     throw Error("checking the weighted signals of", what, problem, hint);
 }
 
@@ -89,7 +90,8 @@ PublishedSignal published_form(const WeightedSignal& signal, size_t index) {
 }
 
 std::vector<WeightedSignal> weighted_signals_from_json(const nlohmann::json& json, const std::string& what) {
-    if (!json.is_array()) refuse(what, fmt::format("\"signals\" must be a list, not {}", shown(json)));
+    if (!json.is_array())
+        refuse_weights(what, fmt::format("\"signals\" must be a list, not {}", shown(json)));
     std::vector<WeightedSignal> all;
     for (size_t i = 0; i < json.size(); ++i) {
         JsonFields fields(json[i], what, fmt::format("signals[{}]", i));
@@ -109,30 +111,35 @@ std::vector<WeightedSignal> weighted_signals_from_json(const nlohmann::json& jso
 
 void check_weighted_signals(std::span<const WeightedSignal> all, const std::string& what) {
     if (all.size() > most_weighted_signals)
-        refuse(what,
-               fmt::format("{} are too many: a policy has at most {}", all.size(), most_weighted_signals));
+        refuse_weights(
+            what, fmt::format("{} are too many: a policy has at most {}", all.size(), most_weighted_signals));
     for (size_t i = 0; i < all.size(); ++i) {
         const WeightedSignal& signal = all[i];
         if (!is_signal_name(signal.name))
-            refuse(what, fmt::format("\"{}\" is not the name of a signal", signal.name));
+            refuse_weights(what, fmt::format("\"{}\" is not the name of a signal", signal.name));
         if (signal_id(signal.name))
-            refuse(what, fmt::format("{} is a signal of the program", signal.name), "choose another name");
+            refuse_weights(what, fmt::format("{} is a signal of the program", signal.name),
+                           "choose another name");
         for (size_t j = 0; j < i; ++j) {
-            if (all[j].name == signal.name) refuse(what, fmt::format("{} stands there twice", signal.name));
+            if (all[j].name == signal.name)
+                refuse_weights(what, fmt::format("{} stands there twice", signal.name));
         }
         if (signal.terms.empty() || signal.terms.size() > most_terms)
-            refuse(what, fmt::format("{} has {} terms, and 1 to {} are allowed", signal.name,
-                                     signal.terms.size(), most_terms));
+            refuse_weights(what, fmt::format("{} has {} terms, and 1 to {} are allowed", signal.name,
+                                             signal.terms.size(), most_terms));
         if (!std::isfinite(signal.offset))
-            refuse(what, fmt::format("the offset of {} is not a finite number", signal.name));
+            refuse_weights(what, fmt::format("the offset of {} is not a finite number", signal.name));
         for (const WeightedSignal::Term& term : signal.terms) {
             static_cast<void>(require_signal(term.signal, what));
             if (const std::string why = why_no_term(term.signal); !why.empty())
-                refuse(what, fmt::format("{} cannot be a term of {}: {}", term.signal, signal.name, why));
+                refuse_weights(what,
+                               fmt::format("{} cannot be a term of {}: {}", term.signal, signal.name, why));
             if (!in_range(term.weight))
-                refuse(what, fmt::format("the weight of {} in {} is out of range", term.signal, signal.name));
+                refuse_weights(
+                    what, fmt::format("the weight of {} in {} is out of range", term.signal, signal.name));
             if (term.absent_as && !in_range(*term.absent_as))
-                refuse(what, fmt::format("absent_as of {} in {} is out of range", term.signal, signal.name));
+                refuse_weights(
+                    what, fmt::format("absent_as of {} in {} is out of range", term.signal, signal.name));
         }
     }
 }

@@ -17,14 +17,15 @@ namespace refreshlab::kernels::cpu {
 namespace {
 
 constexpr int64_t unit = RowMatrix::unit;
-constexpr int64_t min_task_products = 24 * 1024; // ~1 us; tasks of a quarter or twice as much were no faster
+constexpr int64_t products_of_a_microsecond =
+    24 * 1024; // ~1 us; tasks of a quarter or twice as much were no faster
 
 int64_t units_of(const RowMatrix& matrix) {
     return (matrix.out() + unit - 1) / unit;
 }
 /// Units that are worth a task, where each reads `in` inputs of every row.
 int64_t grain_of(const RowInput& x, int64_t in) {
-    return std::max<int64_t>(min_task_products / std::max<int64_t>(unit * in * x.rows(), 1), 1);
+    return std::max<int64_t>(products_of_a_microsecond / std::max<int64_t>(unit * in * x.rows(), 1), 1);
 }
 
 } // namespace

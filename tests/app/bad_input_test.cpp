@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <fstream>
 
+namespace bad_input_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -511,3 +513,5 @@ TEST_CASE("derivations that cannot be made", "[bad-input]") {
                       scratch / "text.txt"}),
             {"--record", "--student"});
 }
+
+} // namespace bad_input_test

@@ -12,6 +12,8 @@
 #include <fstream>
 #include <string>
 
+namespace bench_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -147,3 +149,5 @@ TEST_CASE("peers: transformers decodes the bundled student as we do", "[app]") {
     CHECK(report["programs"][1]["first_difference"].is_null());
     CHECK(report["programs"][1]["ratio"]["count"] == 2);
 }
+
+} // namespace bench_test

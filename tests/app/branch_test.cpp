@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace branch_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -344,3 +346,5 @@ TEST_CASE("a branch that cannot be made leaves the trace as it was", "[branch][b
     }
     CHECK(load_trace(busy).size() == 1);
 }
+
+} // namespace branch_test

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 
+namespace check_test {
+
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
 
@@ -198,3 +200,5 @@ json.dump(config, open(folder + "/config.json", "w"))
     CHECK_THAT(doctor.out,
                ContainsSubstring("4096 | 4128 (may differ)") && ContainsSubstring("can be spliced"));
 }
+
+} // namespace check_test

@@ -12,6 +12,8 @@
 #include <cmath>
 #include <map>
 
+namespace chronicle_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -135,3 +137,5 @@ TEST_CASE("teacher alone writes it all, student alone nearly nothing", "[pair]")
     const Chronicle student = chronicle({"--mode", "student"});
     CHECK(student.score.right < 12);
 }
+
+} // namespace chronicle_test

@@ -13,6 +13,8 @@
 #include <csignal>
 #include <filesystem>
 
+namespace cli_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -292,3 +294,5 @@ TEST_CASE("help is complete and doctor finds the bundled pair well", "[cli]") {
     CHECK(doctor.status == 0);
     CHECK_THAT(doctor.out, ContainsSubstring("one KV geometry") && ContainsSubstring("can be spliced"));
 }
+
+} // namespace cli_test

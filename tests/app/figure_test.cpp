@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace figure_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -239,3 +241,5 @@ TEST_CASE("figures that cannot be", "[figure][bad-input]") {
     CHECK_FALSE(fs::exists(scratch / "x.csv"));
 }
 #endif
+
+} // namespace figure_test

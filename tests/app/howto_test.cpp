@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace howto_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -199,3 +201,5 @@ TEST_CASE("every link and every file that the pages name exists", "[docs]") {
     INFO(said);
     CHECK(status == 0);
 }
+
+} // namespace howto_test

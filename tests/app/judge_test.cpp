@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <filesystem>
 
+namespace judge_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -93,3 +95,5 @@ TEST_CASE("ids beyond the judge's vocabulary are refused", "[cli][score]") {
     write_file(judge + "/tokenizer.json", tokenizer.dump());
     refused(score(trace, judge), {"outside the vocabulary", "small"});
 }
+
+} // namespace judge_test

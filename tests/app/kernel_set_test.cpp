@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+namespace kernel_set_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -113,3 +115,5 @@ TEST_CASE("shards of kernels that round differently join only when asked to", "[
     CHECK(merged.status == 0);
     CHECK_THAT(merged.out, ContainsSubstring("kernels portable and reference (they round differently)"));
 }
+
+} // namespace kernel_set_test

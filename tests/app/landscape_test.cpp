@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+namespace landscape_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -166,3 +168,5 @@ TEST_CASE("what has no landscape is refused in one line, and nothing is written"
     refused({"landscape", trace, "--student", RL_SOURCE_DIR "/assets/models/llama-tales-teacher"},
             "was made with another student");
 }
+
+} // namespace landscape_test

@@ -17,6 +17,8 @@
 #include <fstream>
 #include <optional>
 
+namespace machine_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -269,3 +271,5 @@ TEST_CASE("a pipe, a device or a folder in the place of an option's file is refu
     write_file(scratch / "spec.json", R"({"prompts": "Hello", "max_tokens": 2})");
     refused({"sweep", scratch / "spec.json", "--out", pipe}, {pipe, "is a pipe"});
 }
+
+} // namespace machine_test

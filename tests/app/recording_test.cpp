@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+namespace recording_test {
+
 namespace fs = std::filesystem;
 using namespace refreshlab;
 using namespace refreshlab::test;
@@ -298,3 +300,5 @@ TEST_CASE("a limit of the machine is a failure and no bad input, whatever meets 
                        {"sweep", scratch / "grid.json", "--out", scratch / "s.db"}) == 1);
     CHECK_THAT(read_file(scratch / "err"), ContainsSubstring("s.db") && ContainsSubstring("ulimit -f"));
 }
+
+} // namespace recording_test

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <set>
 
+namespace session_parity_test {
+
 using namespace refreshlab::test;
 using nlohmann::json;
 
@@ -132,3 +134,5 @@ TEST_CASE("Monte-Carlo dropout has the moments of dropout in transformers", "[ap
     }
     CHECK(sessions >= 2);
 }
+
+} // namespace session_parity_test

@@ -13,6 +13,8 @@
 #include <map>
 #include <sstream>
 
+namespace study_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Approx;
@@ -626,3 +628,5 @@ TEST_CASE("study cache: accuracies are those of runs, and a second call makes no
     for (size_t i = 0; i < written.rows.size(); ++i)
         CHECK(written.at(i, "score") == "0.125");
 }
+
+} // namespace study_test

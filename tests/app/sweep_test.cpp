@@ -19,6 +19,8 @@
 #include <filesystem>
 #include <map>
 
+namespace sweep_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -473,3 +475,5 @@ TEST_CASE("the bundled specs are read and say what they would do", "[cli][sweep]
     }
     CHECK(specs >= 3);
 }
+
+} // namespace sweep_test

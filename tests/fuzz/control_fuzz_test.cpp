@@ -9,6 +9,8 @@
 
 #include <stdexcept>
 
+namespace control_fuzz_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -131,3 +133,5 @@ TEST_CASE("any derivation is refused in one line or comes back from its own shor
          "skip_auto"});
     CHECK(outcome.accepted > outcome.refused / 50);
 }
+
+} // namespace control_fuzz_test

@@ -15,6 +15,8 @@
 #include <stdexcept>
 #include <string_view>
 
+namespace gguf_fuzz_test {
+
 using namespace refreshlab;
 using namespace refreshlab::fuzz;
 
@@ -130,3 +132,5 @@ TEST_CASE("fuzz: a GGUF file is read as promised or refused", "[fuzz]") {
     CHECK(models > fuzz_runs() / 100);
     CHECK(texts > fuzz_runs() / 2000);
 }
+
+} // namespace gguf_fuzz_test

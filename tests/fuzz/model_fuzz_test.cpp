@@ -16,6 +16,8 @@
 #include <fstream>
 #include <stdexcept>
 
+namespace model_fuzz_test {
+
 using refreshlab::Checkpoint;
 using refreshlab::Error;
 using refreshlab::ModelConfig;
@@ -206,3 +208,5 @@ TEST_CASE("fuzz: an index of shards is opened or refused", "[fuzz]") {
     CHECK(outcome.accepted > 0);
     CHECK(outcome.refused > fuzz_runs() / 10);
 }
+
+} // namespace model_fuzz_test

@@ -8,6 +8,8 @@
 #include <set>
 #include <stdexcept>
 
+namespace sweep_fuzz_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -78,3 +80,5 @@ TEST_CASE("no sweep spec makes the reader crash, hang or promise what it does no
     CHECK(outcome.accepted > 0);
     CHECK(outcome.refused > 0);
 }
+
+} // namespace sweep_fuzz_test

@@ -8,6 +8,8 @@
 
 #include <stdexcept>
 
+namespace text_fuzz_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -143,3 +145,5 @@ TEST_CASE("any chat template is refused in one line or renders within its limit"
         words);
     CHECK(outcome.accepted > outcome.refused / 20);
 }
+
+} // namespace text_fuzz_test

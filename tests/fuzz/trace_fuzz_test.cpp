@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <fstream>
 
+namespace trace_fuzz_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -302,3 +304,5 @@ TEST_CASE("a trace whose pages multiply each other is refused after bounded work
         CHECK(std::string(error.what()).find("more work than a file of its size") != std::string::npos);
     }
 }
+
+} // namespace trace_fuzz_test

@@ -15,6 +15,8 @@
 #include <random>
 #include <vector>
 
+namespace probabilities_test {
+
 using namespace refreshlab;
 using kernels::ExecutionContext;
 using kernels::ExecutionScope;
@@ -118,3 +120,5 @@ TEST_CASE("ids from a floor on are found, ascending, and added to what is there"
         CHECK(ids == expected);
     }
 }
+
+} // namespace probabilities_test

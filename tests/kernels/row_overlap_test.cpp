@@ -10,6 +10,8 @@
 
 #include <cmath>
 
+namespace row_overlap_test {
+
 using namespace refreshlab;
 using namespace refreshlab::kernels;
 
@@ -105,3 +107,5 @@ TEST_CASE("the rank of a token is its place in the sorted row", "[kernels]") {
         CHECK(rank(1) == 0);
     }
 }
+
+} // namespace row_overlap_test

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int warm_ups = 3;
 constexpr int32_t naive_samples = 8;
-constexpr Origin origin_of_tests = Origin::teacher_decode;
+constexpr Origin timed_origin = Origin::teacher_decode;
 
 double median(std::vector<double> values) {
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -55,7 +55,7 @@ void measure_latency(const LlamaModel& model, const std::string& subject, const 
             cache->truncate(0);
             StepInputs in;
             in.tokens = std::span(text).first(static_cast<size_t>(n));
-            in.origin = origin_of_tests;
+            in.origin = timed_origin;
             return model.forward().prefill(*cache, in).logits;
         };
         LatencyCurve curve;
@@ -75,7 +75,7 @@ void measure_latency(const LlamaModel& model, const std::string& subject, const 
                 cached[static_cast<size_t>(t)].push_back(timed([&] {
                     StepInputs in;
                     in.tokens = std::span(text).subspan(static_cast<size_t>(length + t), 1);
-                    in.origin = origin_of_tests;
+                    in.origin = timed_origin;
                     return model.forward().step(*cache, in).logits;
                 }));
             }

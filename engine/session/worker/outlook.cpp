@@ -20,7 +20,7 @@ namespace refreshlab {
 
 namespace {
 
-using Part = RunOutlook::Part;
+using OutlookPart = RunOutlook::Part;
 
 /// The fault in words that fit beside its field: the path stands there already.
 std::string said_by(const Error& e, const std::string& path) {
@@ -34,14 +34,14 @@ std::string said_by(const Error& e, const std::string& path) {
 }
 
 /// \return nothing where the model cannot be read; then the outlook says why
-std::optional<ModelConfig> look_at(RunOutlook& outlook, Part part, const std::string& path) {
-    const char* who = part == Part::teacher ? "teacher" : "student";
+std::optional<ModelConfig> look_at(RunOutlook& outlook, OutlookPart part, const std::string& path) {
+    const char* who = part == OutlookPart::teacher ? "teacher" : "student";
     try {
         if (path.empty())
             throw Error("loading models", "", std::string("no ") + who + " is given",
                         "a folder or a .gguf file");
         ModelConfig config = ModelSource::open(path)->config();
-        std::string& line = part == Part::teacher ? outlook.teacher : outlook.student;
+        std::string& line = part == OutlookPart::teacher ? outlook.teacher : outlook.student;
         line = fmt::format("{:.4g} M parameters, {} layers, context {}",
                            static_cast<double>(config.num_parameters()) / 1e6, config.num_layers,
                            config.max_position);
@@ -56,7 +56,7 @@ std::optional<ModelConfig> look_at(RunOutlook& outlook, Part part, const std::st
 /// The same of a student that is made of its teacher's weights.
 bool look_at_derived(RunOutlook& outlook, const std::string& path, const std::optional<ModelConfig>& teacher,
                      int64_t width) {
-    outlook.part = Part::student;
+    outlook.part = OutlookPart::student;
     try {
         if (!teacher)
             throw Error("deriving a student", path, "its teacher must be there: choose mode OverFill");
@@ -68,7 +68,7 @@ bool look_at_derived(RunOutlook& outlook, const std::string& path, const std::op
                                       derive_name(spec), bytes_text(cost.own_bytes),
                                       bytes_text(cost.token_bytes), bytes_text(cost.teacher_token_bytes));
         outlook.student_bytes = outlook.teacher_bytes; // nothing is faster for being derived
-        outlook.part = Part::none;
+        outlook.part = OutlookPart::none;
         return true;
     } catch (const Error& e) {
         outlook.problem = said_by(e, path);
@@ -77,13 +77,14 @@ bool look_at_derived(RunOutlook& outlook, const std::string& path, const std::op
 }
 
 /// What a fault of the run as a whole is about.
-Part part_of(const Error& e, const RunConfig& config) {
+OutlookPart part_of(const Error& e, const RunConfig& config) {
     const auto about = [&](const std::string& path) { return !path.empty() && e.object().starts_with(path); };
-    if (e.doing() == "choosing a device") return Part::device;
-    if (about(config.student_dir)) return Part::student;
-    if (about(config.teacher_dir)) return Part::teacher;
-    if (e.doing() == "loading models") return Part::student; // of one model only: the pair does not fit
-    return Part::prompt;
+    if (e.doing() == "choosing a device") return OutlookPart::device;
+    if (about(config.student_dir)) return OutlookPart::student;
+    if (about(config.teacher_dir)) return OutlookPart::teacher;
+    if (e.doing() == "loading models")
+        return OutlookPart::student; // of one model only: the pair does not fit
+    return OutlookPart::prompt;
 }
 
 /// Room that the start would make by itself: the weights that the run does not use are given up for it.
@@ -99,8 +100,8 @@ MemoryQuery with_room_of(const ModelPair& loaded, const MemoryQuery& available) 
 void weigh(RunOutlook& outlook, const PreparedRun& run) {
     for (const MemoryEstimate& estimate : run.memory) {
         outlook.memory.push_back(estimate.line());
-        if (estimate.fits() || outlook.part != Part::none) continue;
-        outlook.part = Part::memory;
+        if (estimate.fits() || outlook.part != OutlookPart::none) continue;
+        outlook.part = OutlookPart::memory;
         outlook.problem = estimate.line() + "; " + estimate.advice();
     }
 }
@@ -115,18 +116,18 @@ RunOutlook run_outlook(const RunConfig& config, std::shared_ptr<const ModelPair>
     const int64_t width = config.dtype == Dtype::f32 ? 4 : 2;
     std::optional<ModelConfig> teacher_config;
     for (const auto& [wanted, part] :
-         {std::pair(teacher, Part::teacher), std::pair(student, Part::student)}) {
+         {std::pair(teacher, OutlookPart::teacher), std::pair(student, OutlookPart::student)}) {
         if (!wanted) continue;
-        const std::string& path = part == Part::teacher ? config.teacher_dir : config.student_dir;
-        if (part == Part::student && is_derivation(path)) {
+        const std::string& path = part == OutlookPart::teacher ? config.teacher_dir : config.student_dir;
+        if (part == OutlookPart::student && is_derivation(path)) {
             if (!look_at_derived(outlook, path, teacher_config, width)) return outlook;
             continue;
         }
         const auto model = look_at(outlook, part, path);
         if (!model) return outlook;
-        if (part == Part::teacher) teacher_config = model;
+        if (part == OutlookPart::teacher) teacher_config = model;
         context = std::min(context, model->max_position);
-        (part == Part::teacher ? outlook.teacher_bytes : outlook.student_bytes) =
+        (part == OutlookPart::teacher ? outlook.teacher_bytes : outlook.student_bytes) =
             model->num_parameters() * width;
     }
     outlook.context = context;
@@ -138,23 +139,24 @@ RunOutlook run_outlook(const RunConfig& config, std::shared_ptr<const ModelPair>
         if (run.text) {
             outlook.prompt_tokens = static_cast<int64_t>(run.text->prompt.ids.size());
             if (outlook.prompt_tokens >= context) {
-                outlook.part = Part::prompt;
+                outlook.part = OutlookPart::prompt;
                 outlook.problem =
                     fmt::format("{} tokens; the models' context has {}", outlook.prompt_tokens, context);
             }
         }
         weigh(outlook, run);
-        if (outlook.part != Part::none) return outlook;
-        outlook.part = Part::other;
+        if (outlook.part != OutlookPart::none) return outlook;
+        outlook.part = OutlookPart::other;
         check_cache_choice(config,
                            {context, (run.pair ? *run.pair : *run.text_side).geometry_difference.value_or(""),
                             config.reads_given()});
-        outlook.part = Part::none;
+        outlook.part = OutlookPart::none;
     } catch (const Error& e) {
-        if (outlook.part != Part::other) outlook.part = part_of(e, config);
-        outlook.problem = said_by(e, outlook.part == Part::teacher ? config.teacher_dir : config.student_dir);
+        if (outlook.part != OutlookPart::other) outlook.part = part_of(e, config);
+        outlook.problem =
+            said_by(e, outlook.part == OutlookPart::teacher ? config.teacher_dir : config.student_dir);
     } catch (const std::exception& e) { // out of memory while reading a tokenizer
-        outlook.part = Part::other;
+        outlook.part = OutlookPart::other;
         outlook.problem = e.what();
     }
     return outlook;

@@ -19,7 +19,7 @@ namespace refreshlab {
 
 namespace {
 
-constexpr auto doing = "fitting a gate";
+constexpr auto fitting_a_gate = "fitting a gate";
 constexpr const char* gate_name = "fitted_gate";
 constexpr int64_t targets[] = {1, 2, 4, 8, 16}; ///< refreshes in 256 tokens
 
@@ -292,7 +292,7 @@ std::vector<std::string> shared_terms(Landscapes landscapes) {
 FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
     if (landscapes.size() < 2) {
         throw Error(
-            doing, {},
+            fitting_a_gate, {},
             fmt::format("{} landscape{} given, and it takes two at least: one is held out to judge it",
                         landscapes.size(), landscapes.size() == 1 ? " is" : "s are"));
     }
@@ -301,7 +301,8 @@ FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
     for (const std::string& term : terms) {
         if (std::ranges::find(known, term) != known.end()) continue;
         const std::string why = why_no_term(term);
-        throw Error(doing, term, why.empty() ? "not every landscape holds it" : "it cannot be a term: " + why,
+        throw Error(fitting_a_gate, term,
+                    why.empty() ? "not every landscape holds it" : "it cannot be a term: " + why,
                     fmt::format("they share {}", fmt::join(known, ", ")));
     }
     FittedGate gate;
@@ -311,7 +312,7 @@ FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
         samples.push_back(gain_samples(*landscape, terms, options.horizon, Unknown::absent));
         gate.samples += samples.back().gains.size();
         if (samples.back().gains.empty())
-            throw Error(doing, {}, "a landscape has one row only", "compute more of its rows");
+            throw Error(fitting_a_gate, {}, "a landscape has one row only", "compute more of its rows");
     }
     if (options.form == GateOptions::Form::logistic) {
         for (size_t i = 0; i < samples.size(); ++i) {
@@ -323,7 +324,7 @@ FittedGate fit_gate(Landscapes landscapes, const GateOptions& options) {
                 });
             };
             if (!kind(true) || !kind(false))
-                throw Error(doing, {}, "all refreshes of these texts gain, or none does",
+                throw Error(fitting_a_gate, {}, "all refreshes of these texts gain, or none does",
                             "take more texts, or the form ridge");
         }
     }

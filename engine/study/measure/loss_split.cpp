@@ -11,11 +11,11 @@ namespace refreshlab {
 
 namespace {
 
-constexpr const char* doing = "splitting the loss";
+constexpr const char* splitting_the_loss = "splitting the loss";
 
 /// Mean of minus a signal over y_2 .. y_N.
 double mean_loss(const Recording& recording, std::string_view signal) {
-    const size_t id = require_signal(signal, doing);
+    const size_t id = require_signal(signal, splitting_the_loss);
     const int64_t n = recording.num_tokens();
     double sum = 0;
     for (int64_t t = 2; t <= n; ++t)
@@ -48,11 +48,12 @@ RunConfig reading_config(RunConfig config, Mode mode, int32_t period) {
 LossSplit split_loss(const std::shared_ptr<const ModelPair>& pair, const RunConfig& config,
                      const RunText& text, int32_t period, const Execution& execution,
                      const std::function<bool(double, const std::string&)>& progress) {
-    if (!pair->teacher || !pair->student) throw Error(doing, {}, "it needs a teacher and a student");
+    if (!pair->teacher || !pair->student)
+        throw Error(splitting_the_loss, {}, "it needs a teacher and a student");
     if (pair->geometry_difference)
-        throw Error(doing, {}, "the pair runs in rebuild mode, where no teacher entry is copied",
+        throw Error(splitting_the_loss, {}, "the pair runs in rebuild mode, where no teacher entry is copied",
                     "the KV geometries differ: " + *pair->geometry_difference);
-    if (text.given.size() < 2) throw Error(doing, "a text", "has fewer than two tokens");
+    if (text.given.size() < 2) throw Error(splitting_the_loss, "a text", "has fewer than two tokens");
     LossSplit split;
     split.period = period;
     split.tokens = static_cast<int64_t>(text.given.size()) - 1;
@@ -66,12 +67,12 @@ LossSplit split_loss(const std::shared_ptr<const ModelPair>& pair, const RunConf
             const double part =
                 static_cast<double>(driver.recording()->steps()) / static_cast<double>(split.tokens);
             if (progress && !progress(done + share * part, name))
-                throw Error(doing, {}, "cancelled", {}, ErrorKind::failure);
+                throw Error(splitting_the_loss, {}, "cancelled", {}, ErrorKind::failure);
             return RunDriver::Next::step;
         });
         const auto recording = driver.recording();
         if (recording->num_tokens() < static_cast<int64_t>(text.given.size()))
-            throw Error(doing, "a text", "is longer than the models' context");
+            throw Error(splitting_the_loss, "a text", "is longer than the models' context");
         LossSplit::Reading reading{name, mean_loss(*recording, "logprob"), {}};
         if (mode == Mode::overfill) reading.divergence = divergence_of(*recording);
         split.readings.push_back(std::move(reading));

@@ -28,7 +28,7 @@ struct StudentReadings::Stand {
 
 namespace {
 
-constexpr auto doing = "reading a given text";
+constexpr auto reading_a_text = "reading a given text";
 constexpr int64_t rows_at_once =
     64;                            ///< of a student's forward: more gain little, and their logits take memory
 constexpr int64_t first_look = 24; ///< steps of a gate's row that are computed at first
@@ -78,18 +78,18 @@ void read_on(const LlamaModel& model, KvCache& cache, std::span<const int32_t> t
 }
 
 void check_text(const LlamaModel& teacher, std::span<const int32_t> prompt, std::span<const int32_t> text) {
-    if (prompt.empty()) throw Error(doing, "the prompt", "gives no tokens");
-    if (text.size() < 3) throw Error(doing, "the text", "has fewer than three tokens");
+    if (prompt.empty()) throw Error(reading_a_text, "the prompt", "gives no tokens");
+    if (text.size() < 3) throw Error(reading_a_text, "the text", "has fewer than three tokens");
     const auto length = static_cast<int64_t>(prompt.size() + text.size()) - 1;
     if (length > teacher.config().max_position) {
-        throw Error(doing, "the text",
+        throw Error(reading_a_text, "the text",
                     fmt::format("prompt and text have {} tokens to read and the teacher's context is {}",
                                 length, teacher.config().max_position));
     }
     for (const auto& ids : {prompt, text}) {
         for (const int32_t id : ids) {
             if (id < 0 || id >= teacher.config().vocab_size)
-                throw Error(doing, "the text",
+                throw Error(reading_a_text, "the text",
                             fmt::format("token id {} is outside the teacher's vocabulary of {}", id,
                                         teacher.config().vocab_size));
         }

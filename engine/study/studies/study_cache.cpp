@@ -29,7 +29,8 @@ namespace {
 
 constexpr std::string_view parts[] = {"text", "recall", "written", "both"};
 const std::vector<std::string> recall_kinds{"chain_of_key", "table", "ledger", "retell"};
-constexpr int64_t quick_texts = 3, quick_records = 6, quick_pairs = 6; ///< texts of a kind, records of a kind
+constexpr int64_t texts_of_a_kind = 3, quick_records = 6,
+                  quick_pairs = 6; ///< texts of a kind, records of a kind
 constexpr int64_t quick_length = 2048,
                   full_length = 4096;             ///< tokens of a long text, where the context has them
 constexpr int64_t quick_end = 64, full_end = 256; ///< of them, those that are read under a policy
@@ -103,7 +104,7 @@ private:
     /// Records of a file, one behind the other, cut into texts of one length; no record is used twice.
     void add_long_texts(StudyRunner& runner, const char* file, const char* kind, int64_t length, int64_t end,
                         std::vector<LongText>& texts) const {
-        const int64_t wanted = quick() ? quick_texts : m_options.limit;
+        const int64_t wanted = quick() ? texts_of_a_kind : m_options.limit;
         std::vector<int32_t> tokens;
         int64_t made = 0;
         for (const PromptRecord& record :

@@ -27,14 +27,15 @@ namespace refreshlab {
 
 namespace {
 
-constexpr std::string_view families[] = {"answers", "passages"};
+constexpr std::string_view text_families[] = {"answers", "passages"};
 constexpr const char* answer_row = "the teacher's answer";
-constexpr int64_t quick_texts = 3;
-constexpr int32_t quick_tokens = 64, full_tokens = 128; ///< of a text; a quick study has no interval
+constexpr int64_t texts_of_quick_study = 3;
+constexpr int32_t quick_text_tokens = 64,
+                  full_text_tokens = 128; ///< of a text; a quick study has no interval
 
 /// Quick without a number of texts, full with one.
-int32_t tokens_of(const StudyOptions& options) {
-    return options.limit > 0 ? full_tokens : quick_tokens;
+int32_t tokens_of_text(const StudyOptions& options) {
+    return options.limit > 0 ? full_text_tokens : quick_text_tokens;
 }
 
 /// Every `every`-th layer from `first` on, as a list of a derivation; a shallow model leaves out its middle layer.
@@ -58,7 +59,7 @@ std::vector<std::string> study_students(int64_t layers) {
 }
 
 /// A given text, before it is read.
-struct StudyText {
+struct DerivedText {
     std::string family, name;
     RunConfig config;                  ///< of the run that writes it (answers), or that reads it (passages)
     std::string id;                    ///< of its answer in the store
@@ -90,14 +91,14 @@ public:
     StudyResult run() {
         write_answers();
         std::vector<DerivedReadings> all;
-        for (const std::string_view family : families) {
+        for (const std::string_view family : text_families) {
             for (const std::string& student : m_students)
                 all.push_back({std::string(family), derive_name(derivation_of(student)), {}, {}});
         }
         for (size_t s = 0; s < m_students.size(); ++s) {
             const std::vector<DerivedReading> readings = read_all(m_students[s]);
             for (size_t t = 0; t < m_texts.size(); ++t) {
-                const size_t family = m_texts[t].family == families[0] ? 0 : 1;
+                const size_t family = m_texts[t].family == text_families[0] ? 0 : 1;
                 DerivedReadings& group = all[family * m_students.size() + s];
                 group.texts.push_back(m_texts[t].name);
                 group.readings.push_back(readings[t]);
@@ -111,7 +112,7 @@ public:
 
 private:
     static StudyOptions teacher_alone(StudyOptions options) {
-        check_parts(options, families);
+        check_parts(options, text_families);
         options.base.mode = Mode::teacher;
         options.base.student_dir.clear();
         return options;
@@ -143,24 +144,24 @@ private:
     }
 
     void list_texts() {
-        for (const std::string_view family : families) {
+        for (const std::string_view family : text_families) {
             if (!m_runner.wants(std::string(family))) continue;
             const auto runs = family == "answers"
-                                  ? m_runner.questions(quick_texts)
-                                  : m_runner.passages({"teacher", Mode::teacher, {}}, quick_texts);
+                                  ? m_runner.questions(texts_of_quick_study)
+                                  : m_runner.passages({"teacher", Mode::teacher, {}}, texts_of_quick_study);
             for (const StudyRun& run : runs)
                 add_text(std::string(family), run.name, run.config);
         }
     }
 
     void add_text(const std::string& family, std::string name, RunConfig config) {
-        config.max_tokens = tokens_of(m_options);
-        StudyText text{family, std::move(name), std::move(config), {}, {}, {}};
+        config.max_tokens = tokens_of_text(m_options);
+        DerivedText text{family, std::move(name), std::move(config), {}, {}, {}};
         text.id = id_of("text", cell_id(text.config, "", m_models));
         m_texts.push_back(std::move(text));
     }
 
-    [[nodiscard]] std::string reading_id(const StudyText& text, const std::string& student) const {
+    [[nodiscard]] std::string reading_id(const DerivedText& text, const std::string& student) const {
         return id_of("reading", text.id, model_fingerprint(student));
     }
 
@@ -207,7 +208,7 @@ private:
     void write_answers() {
         std::vector<size_t> open;
         for (size_t t = 0; t < m_texts.size(); ++t) {
-            StudyText& text = m_texts[t];
+            DerivedText& text = m_texts[t];
             if (const auto found = m_found.find(text.id); found != m_found.end()) {
                 const nlohmann::json ids = parse_json(found->second, "a stored text");
                 text.prompt = ids.value("prompt", std::vector<int32_t>());
@@ -229,7 +230,7 @@ private:
             for (size_t i = 0; i < made.size(); ++i)
                 keep(m_texts[open[first + i]], made[i]->info().prompt_ids, made[i]->token_ids());
         }
-        std::erase_if(m_texts, [&](const StudyText& text) {
+        std::erase_if(m_texts, [&](const DerivedText& text) {
             const bool too_short = text.text.size() < 3;
             if (too_short) m_notes.push_back(text.name + " is left out: it has fewer than three tokens");
             return too_short;
@@ -237,8 +238,8 @@ private:
         if (m_texts.empty()) throw Error("starting a study", {}, "no text has three tokens or more");
     }
 
-    void keep(StudyText& text, const std::vector<int32_t>& prompt, std::vector<int32_t> ids) {
-        ids.resize(std::min(ids.size(), static_cast<size_t>(tokens_of(m_options))));
+    void keep(DerivedText& text, const std::vector<int32_t>& prompt, std::vector<int32_t> ids) {
+        ids.resize(std::min(ids.size(), static_cast<size_t>(tokens_of_text(m_options))));
         text.prompt = prompt;
         text.text = std::move(ids);
         store(text.id, {{"prompt", text.prompt}, {"text", text.text}}, static_cast<double>(text.text.size()));
@@ -265,7 +266,7 @@ private:
         JobPool pool(std::min(cpu ? static_cast<size_t>(threads) : 1, open.size()), threads);
         const auto shared = per_text ? nullptr : make_pair(student, m_texts[open[0]]);
         pool.run(open.size(), [&](size_t job, JobSlot& slot) {
-            const StudyText& text = m_texts[open[job]];
+            const DerivedText& text = m_texts[open[job]];
             say(student, text);
             const Execution execution = slot.execution(m_options.base.kernels);
             const kernels::ExecutionScope scope(*execution);
@@ -283,7 +284,7 @@ private:
 
     /// The teacher with this student of its weights; one that measures on a prompt is made for the text's.
     [[nodiscard]] std::shared_ptr<const ModelPair>
-    make_pair(const std::string& student, const StudyText& text, const Execution& execution = {}) const {
+    make_pair(const std::string& student, const DerivedText& text, const Execution& execution = {}) const {
         RunConfig config = text.config;
         config.mode = Mode::overfill;
         config.student_dir = student;
@@ -298,7 +299,7 @@ private:
         return run.pair;
     }
 
-    void say(const std::string& student, const StudyText& text) {
+    void say(const std::string& student, const DerivedText& text) {
         const std::lock_guard lock(m_mutex);
         const double all = static_cast<double>(m_texts.size() * m_students.size());
         if (m_options.progress)
@@ -310,7 +311,7 @@ private:
     std::vector<std::string> m_notes, m_students;
     StudyRunner m_runner;
     SweepModels m_models;
-    std::vector<StudyText> m_texts;
+    std::vector<DerivedText> m_texts;
     std::unique_ptr<SweepStore> m_store;        ///< null: nothing is kept
     std::map<std::string, std::string> m_found; ///< stored numbers by id
     std::mutex m_mutex; ///< protects store and progress while jobs run; held for one transaction

@@ -16,7 +16,7 @@ const std::vector<std::string> answer_kinds{"chain_of_key", "ledger", "table", "
 constexpr int64_t card_records = 40, live_records = 10, story_records = 30;
 
 /// Room for an answer with some rambling after it; chronicles as in the card.
-int32_t live_tokens(const std::string& kind) {
+int32_t tokens_of_kind(const std::string& kind) {
     static const std::map<std::string, int32_t> tokens{
         {"roll_call", 100}, {"company", 140}, {"chronicle", 450}, {"chain_of_key", 180},
         {"ledger", 240},    {"table", 120},   {"retell", 420}};
@@ -45,7 +45,7 @@ std::vector<Cell> run_cells(StudyRunner& runner, const std::vector<std::string>&
                 RunConfig config = runner.given_config(study_case, records[i]);
                 if (live) {
                     config.given_text.clear();
-                    config.max_tokens = live_tokens(kind);
+                    config.max_tokens = tokens_of_kind(kind);
                     config.seed = runner.options().seed + i;
                     if (sampled) config.sampler = {.temperature = 0.8, .top_k = 0, .top_p = 0.95, .min_p = 0};
                 }

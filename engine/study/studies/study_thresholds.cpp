@@ -15,7 +15,8 @@ namespace refreshlab {
 
 namespace {
 
-constexpr double targets[] = {1, 2.5, 5, 10, 20}; // fires per 1,000 tokens that a threshold is calibrated for
+constexpr double wanted_rates[] = {1, 2.5, 5, 10,
+                                   20};           // fires per 1,000 tokens that a threshold is calibrated for
 constexpr double curve_from = 0.5, curve_to = 50; ///< fires per 1,000 tokens, in equal ratios
 constexpr int curve_points = 40;
 constexpr int64_t live_tokens = 2000;
@@ -24,7 +25,7 @@ struct Family {
     std::string name, file;
     int32_t live_max_tokens;
 };
-const std::vector<Family>& families() {
+const std::vector<Family>& threshold_families() {
     static const std::vector<Family> all{
         {"chronicle", "chronicle", 450}, {"company", "company", 140}, {"stories", "story_prompts", 400}};
     return all;
@@ -135,7 +136,7 @@ public:
         const Texts texts = take_texts(family);
         int64_t tries = 1; // without a refresh
         for (const Gate& gate : gates()) {
-            for (const double target : targets)
+            for (const double target : wanted_rates)
                 tries += calibration_quantile(target, gate.stride) > 0 ? 1 : 0;
         }
         m_runner.expect(std::ssize(texts.calibration) + tries * std::ssize(texts.fresh));
@@ -273,7 +274,7 @@ private:
     void try_live(const Family& family, const Gate& gate, const std::vector<double>& values,
                   const std::vector<PromptRecord>& fresh) {
         std::vector<Tried> tried;
-        for (const double target : targets) {
+        for (const double target : wanted_rates) {
             const double q = calibration_quantile(target, gate.stride);
             if (!(q > 0)) continue;
             Tried row{target, q, quantile(values, q).value(), {}};
@@ -348,7 +349,7 @@ StudyResult study_thresholds(const StudyOptions& options) {
     check_parts(options, known);
     StudyRunner runner(options);
     ThresholdSweep thresholds(runner);
-    for (const Family& family : families()) {
+    for (const Family& family : threshold_families()) {
         if (runner.wants(family.name)) thresholds.family(family);
     }
     StudyResult result;

@@ -19,7 +19,7 @@ constexpr Metric literature_columns[] = {Metric::teacher_ppl, Metric::tail_logpr
 constexpr Metric qualities[] = {Metric::teacher_ppl, Metric::task_score};
 constexpr Metric costs[] = {Metric::decode_tps, Metric::refreshes, Metric::teacher_tokens};
 
-bool shown(const MetricInfo& metric, TableColumns columns) {
+bool in_columns(const MetricInfo& metric, TableColumns columns) {
     return columns == TableColumns::all || !metric.measured;
 }
 
@@ -137,13 +137,13 @@ private:
     void literature(const std::string& group) {
         std::vector<std::string> labels{"n"};
         for (const Metric metric : literature_columns) {
-            if (shown(metric_info(metric), m_columns)) labels.emplace_back(metric_info(metric).label);
+            if (in_columns(metric_info(metric), m_columns)) labels.emplace_back(metric_info(metric).label);
         }
         m_text += "\n" + table_head(labels);
         rows_of(group, [&](const SweepTableRow& row) {
             m_text += fmt::format("| {} | {} |", markdown_text(row.label), row.prompts);
             for (const Metric metric : literature_columns) {
-                if (!shown(metric_info(metric), m_columns)) continue;
+                if (!in_columns(metric_info(metric), m_columns)) continue;
                 const TableValue& value = row.value(metric);
                 m_text += value.mean ? " " + fixed(*value.mean, metric_info(metric).decimals) +
                                            fewer(value, row) + " |"
@@ -264,7 +264,7 @@ std::string sweep_markdown(const SweepTable& table, TableColumns columns) {
 std::string sweep_csv(const SweepTable& table, TableColumns columns) {
     std::string text = "group,row,mode,policy,runs,expected,prompts";
     for (const MetricInfo& metric : metric_infos) {
-        if (!shown(metric, columns)) continue;
+        if (!in_columns(metric, columns)) continue;
         for (const char* part : {"", "_sd", "_ci_low", "_ci_high", "_median", "_n"})
             text += fmt::format(",{}{}", metric.name, part);
     }
@@ -273,7 +273,7 @@ std::string sweep_csv(const SweepTable& table, TableColumns columns) {
         text += fmt::format("{},{},{},{},{},{},{}", csv_field(row.group), csv_field(row.label), row.mode,
                             row.policy ? 1 : 0, row.runs, row.expected, row.prompts);
         for (size_t i = 0; i < num_metrics; ++i) {
-            if (!shown(metric_infos[i], columns)) continue;
+            if (!in_columns(metric_infos[i], columns)) continue;
             const TableValue& v = row.values[i];
             const auto low = v.interval ? std::optional(v.interval->low) : std::nullopt;
             const auto high = v.interval ? std::optional(v.interval->high) : std::nullopt;
@@ -291,7 +291,7 @@ std::string sweep_differences(const SweepTable& table, TableColumns columns) {
     for (const SweepTableRow& row : table.rows) {
         for (size_t i = 0; i < num_metrics; ++i) {
             const TableValue& v = row.differences[i];
-            if (!v.mean || !shown(metric_infos[i], columns)) continue;
+            if (!v.mean || !in_columns(metric_infos[i], columns)) continue;
             text += fmt::format("{},{},{},{}", csv_field(row.group), csv_field(row.label),
                                 csv_field(row.against), metric_infos[i].name);
             const auto low = v.interval ? std::optional(v.interval->low) : std::nullopt;
@@ -309,7 +309,7 @@ std::string sweep_pareto(const SweepTable& table, TableColumns columns) {
     for (const std::string& group : table.groups) {
         for (const Metric quality : qualities) {
             for (const Metric cost : costs) {
-                if (!shown(metric_info(cost), columns)) continue;
+                if (!in_columns(metric_info(cost), columns)) continue;
                 std::vector<Place> places;
                 for (const SweepTableRow& row : table.rows) {
                     const auto q = row.value(quality).mean, c = cost_of(row, cost);

@@ -12,7 +12,7 @@ namespace refreshlab::jinja {
 
 namespace {
 
-constexpr int max_depth = 800;
+constexpr int max_run_depth = 800;
 constexpr int64_t max_range = 100'000; // as Jinja's sandbox
 constexpr size_t node_cost = 40;
 
@@ -231,7 +231,7 @@ void Runner::set(const std::string& name, Value value) {
 Value Runner::evaluate(const Node& node) {
     m_work.spend(node_cost);
     const Restore deeper(m_depth, m_depth + 1);
-    if (m_depth > max_depth) throw Problem("nested too deeply", node.line);
+    if (m_depth > max_run_depth) throw Problem("nested too deeply", node.line);
     try {
         return evaluate_inner(node);
     } catch (Problem& problem) {
@@ -409,7 +409,8 @@ Value Runner::call_macro(const Macro& macro, const Arguments& arguments) {
     const Restore inner(m_scope, &scope);
     // One call costs far more stack than one level of an expression.
     const Restore deeper(m_depth, m_depth + 20);
-    if (m_depth > max_depth) throw Problem(fmt::format("macro {} calls itself too deeply", definition.text));
+    if (m_depth > max_run_depth)
+        throw Problem(fmt::format("macro {} calls itself too deeply", definition.text));
     for (size_t i = 0; i < definition.names.size(); ++i) {
         m_work.spend(definition.names[i].size() + arguments.named.size());
         const Value* given = arguments.find(i, definition.names[i]);

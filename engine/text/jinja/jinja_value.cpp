@@ -12,7 +12,7 @@ namespace refreshlab::jinja {
 
 namespace {
 
-constexpr int max_depth = 100;
+constexpr int max_container_depth = 100;
 constexpr size_t container_cost = 64;
 
 template <typename T>
@@ -25,7 +25,8 @@ int depth_of(const Value& value) {
 }
 
 int depth_above(int inner) {
-    if (inner >= max_depth) throw Problem(fmt::format("containers nested deeper than {}", max_depth));
+    if (inner >= max_container_depth)
+        throw Problem(fmt::format("containers nested deeper than {}", max_container_depth));
     return inner + 1;
 }
 

@@ -19,7 +19,7 @@ constexpr uint64_t pair_of(int32_t left, int32_t right) {
     return (uint64_t{static_cast<uint32_t>(left)} << 32) | static_cast<uint32_t>(right);
 }
 
-constexpr const char* supported =
+constexpr const char* supported_models =
     "supported are byte-level BPE (GPT-2, Llama 3, Qwen) and BPE with byte fallback (Llama 2, Mistral)";
 
 std::string shown(const std::string& piece) {
@@ -60,13 +60,13 @@ Bpe::Bpe(const FileFields& fields, Alphabet alphabet)
     : m_alphabet(alphabet) {
     const std::string type = fields.text("type", "BPE");
     if (type != "BPE") {
-        fields.fail("type", fmt::format("{} is not supported", shown(type)), supported);
+        fields.fail("type", fmt::format("{} is not supported", shown(type)), supported_models);
     }
     if (const auto* dropout = fields.find("dropout"); dropout != nullptr && *dropout != 0) {
         fields.fail("dropout", "not supported", "it makes ids random");
     }
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-        if (!fields.text(key, "").empty()) fields.fail(key, "not supported", supported);
+        if (!fields.text(key, "").empty()) fields.fail(key, "not supported", supported_models);
     }
     m_ignore_merges = fields.boolean("ignore_merges", false);
     m_fuse_unknown = fields.boolean("fuse_unk", false);
@@ -88,7 +88,7 @@ void Bpe::find_byte_ids(const FileFields& fields) {
     }
     const bool all = std::find(m_byte_ids.begin(), m_byte_ids.end(), -1) == m_byte_ids.end();
     if (m_alphabet == Alphabet::bytes && m_byte_fallback && !all) {
-        fields.fail("byte_fallback", "not supported in a byte-level model that lacks bytes");
+        fields.fail("byte_fallback", "not supported_models in a byte-level model that lacks bytes");
     }
 }
 
@@ -135,7 +135,8 @@ void Bpe::read_vocab(const FileFields& fields) {
 
 void Bpe::read_merges(const FileFields& fields) {
     if (fields.find("merges") == nullptr) {
-        fields.fail("", "merges missing; is this a SentencePiece model that was not converted?", supported);
+        fields.fail("", "merges missing; is this a SentencePiece model that was not converted?",
+                    supported_models);
     }
     const nlohmann::json& merges = fields.array("merges");
     m_merges.reserve(merges.size());

@@ -15,7 +15,7 @@ namespace refreshlab {
 
 namespace {
 
-constexpr const char* supported =
+constexpr const char* supported_decoders =
     "supported are ByteLevel alone, or Replace, Strip, Metaspace, then ByteFallback, then "
     "Fuse, then Strip, in a Sequence";
 
@@ -80,12 +80,13 @@ void Decoder::add(const FileFields& fields, bool byte_level, int depth) {
                        type == "ByteFallback" || type == "Fuse";
     if (type == "ByteLevel") {
         if (!byte_level)
-            fields.fail("type", "ByteLevel without a pre-tokenizer ByteLevel is not supported", supported);
+            fields.fail("type", "ByteLevel without a pre-tokenizer ByteLevel is not supported",
+                        supported_decoders);
         return;
     }
-    if (!known) fields.fail("type", fmt::format("decoder {} is not supported", shown), supported);
+    if (!known) fields.fail("type", fmt::format("decoder {} is not supported", shown), supported_decoders);
     if (byte_level)
-        fields.fail("type", fmt::format("decoder {} is not supported in a byte-level model", shown),
+        fields.fail("type", fmt::format("decoder {} is not supported_decoders in a byte-level model", shown),
                     "ByteLevel is");
     if (type == "Strip") {
         add_strip(fields);
@@ -97,7 +98,7 @@ void Decoder::add(const FileFields& fields, bool byte_level, int depth) {
     }
     if (m_byte_fallback || m_fused)
         fields.fail("type", fmt::format("decoder {} after ByteFallback or Fuse is not supported", shown),
-                    supported);
+                    supported_decoders);
     if (type == "ByteFallback") {
         m_byte_fallback = true;
     } else if (type == "Replace") {
@@ -123,11 +124,13 @@ void Decoder::add_strip(const FileFields& fields) {
     };
     const std::string character = read_character(fields, "content");
     const size_t start = count("start");
-    if (count("stop") != 0) fields.fail("stop", "only 0 is supported: nothing is taken from the end");
+    if (count("stop") != 0)
+        fields.fail("stop", "only 0 is supported_decoders: nothing is taken from the end");
     if (m_fused) {
         m_strips.push_back({character, start});
     } else if (m_byte_fallback) {
-        fields.fail("type", "decoder Strip between ByteFallback and Fuse is not supported", supported);
+        fields.fail("type", "decoder Strip between ByteFallback and Fuse is not supported",
+                    supported_decoders);
     } else {
         Step step{Kind::strip, {}, character};
         step.most = start;

@@ -12,6 +12,8 @@
 #include <random>
 #include <span>
 
+namespace cache_contract_test {
+
 /// The cache contract of a decoder, with random models: what a cache holds never depends on how it was filled.
 using refreshlab::KvCache;
 using refreshlab::LlamaModel;
@@ -211,3 +213,5 @@ TEST_CASE("the teacher's cache is read where it lies: on the GPU where there is 
     cache->rewind(19, 30);
     CHECK(same_columns(*cache, *before));
 }
+
+} // namespace cache_contract_test

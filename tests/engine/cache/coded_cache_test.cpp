@@ -11,6 +11,8 @@
 #include <random>
 #include <set>
 
+namespace coded_cache_test {
+
 using namespace refreshlab;
 using Positions = std::vector<int64_t>;
 
@@ -249,3 +251,5 @@ TEST_CASE("what is borrowed stands there until it is given back, and leaves no t
         CHECK(at::equal(cache->read(1, 0, gone), rows));
     }
 }
+
+} // namespace coded_cache_test

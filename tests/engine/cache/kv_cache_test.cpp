@@ -9,6 +9,8 @@
 #include <map>
 #include <random>
 
+namespace kv_cache_test {
+
 using refreshlab::InvariantError;
 using refreshlab::KvCache;
 using refreshlab::Origin;
@@ -283,3 +285,5 @@ TEST_CASE("columns that hold nothing read as NaN", "[cache]") {
     }
 }
 #endif
+
+} // namespace kv_cache_test

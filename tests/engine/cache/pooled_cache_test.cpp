@@ -11,6 +11,8 @@
 #include <map>
 #include <random>
 
+namespace pooled_cache_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -240,3 +242,5 @@ TEST_CASE("edits are told once, together where they are alike, after the append 
     CHECK_THROWS_AS(everywhere(other), InvariantError); // gone in some heads already
     CHECK_THROWS_AS(make_cache(CacheLayout::dense)->evict(0, 0, other, 1), InvariantError);
 }
+
+} // namespace pooled_cache_test

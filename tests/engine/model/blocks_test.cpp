@@ -15,6 +15,8 @@
 #include <array>
 #include <map>
 
+namespace blocks_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -187,3 +189,5 @@ TEST_CASE("a student derived from a model that keeps blocks holds what it says, 
                   .item<bool>());
     }
 }
+
+} // namespace blocks_test

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+namespace checkpoint_test {
+
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using refreshlab::Checkpoint;
@@ -347,3 +349,5 @@ TEST_CASE("mutated safetensors files are read or refused, never anything else", 
     CHECK(refused > 2000);
     CHECK(accepted > 50);
 }
+
+} // namespace checkpoint_test

@@ -22,6 +22,8 @@
 #include <thread>
 #include <vector>
 
+namespace cpu_forward_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -362,3 +364,5 @@ TEST_CASE("sessions on several threads share one plan", "[model][plan]") {
     for (const at::Tensor& row : rows)
         CHECK(at::equal(row, expected));
 }
+
+} // namespace cpu_forward_test

@@ -19,6 +19,8 @@
 #include <map>
 #include <set>
 
+namespace derive_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -362,3 +364,5 @@ TEST_CASE("parts are put together in one order: channels, noise, rounding", "[mo
                ContainsSubstring("group: 32 does not divide the 48 inputs"));
     CHECK_THAT(error_of([&] { (void)derived(*teacher, "skip_mlp=3"); }), ContainsSubstring("layers 0 to 2"));
 }
+
+} // namespace derive_test

@@ -6,6 +6,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+namespace family_config_test {
+
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using refreshlab::geometry_difference;
@@ -192,3 +194,5 @@ TEST_CASE("geometry: families may differ, what the columns mean may not", "[mode
     b.rope_scaling.low_freq_factor = 2.0;
     CHECK_THAT(geometry_difference(a, b).value_or(""), ContainsSubstring("low_freq_factor"));
 }
+
+} // namespace family_config_test

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <numeric>
 
+namespace hooks_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -254,3 +256,5 @@ TEST_CASE("answers of a pass are those of its rows, kept or not", "[model][hooks
         if (next[r] >= 0) CHECK(without.summary[r].logprob == expected[r].logprob);
     }
 }
+
+} // namespace hooks_test

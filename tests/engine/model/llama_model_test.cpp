@@ -15,6 +15,8 @@
 #include <fstream>
 #include <sstream>
 
+namespace llama_model_test {
+
 using Catch::Matchers::ContainsSubstring;
 using refreshlab::Error;
 using refreshlab::ErrorKind;
@@ -353,3 +355,5 @@ TEST_CASE("what no caller may do is an InvariantError, and leaves the cache as i
     CHECK_THROWS_AS(step(*lively_llama(tiny_config(), 1, at::kBFloat16), *cache, 1, origin), InvariantError);
     CHECK(cache->length() == 2);
 }
+
+} // namespace llama_model_test

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <map>
 
+namespace loading_test {
+
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using refreshlab::Error;
@@ -174,3 +176,5 @@ TEST_CASE("weights that the family has no place for are refused by file and name
     folder.write("model.safetensors", safetensors(weights));
     CHECK_NOTHROW(load());
 }
+
+} // namespace loading_test

@@ -8,6 +8,8 @@
 
 #include <array>
 
+namespace memory_estimate_test {
+
 using Catch::Matchers::ContainsSubstring;
 using refreshlab::bytes_text;
 using refreshlab::Dtype;
@@ -188,3 +190,5 @@ TEST_CASE("bytes are written with one digit in decimal units", "[model]") {
     CHECK(bytes_text(12'100'000'000) == "12.1 GB");
     CHECK(bytes_text(INT64_MAX) == "9223.4 PB");
 }
+
+} // namespace memory_estimate_test

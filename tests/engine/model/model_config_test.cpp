@@ -9,6 +9,8 @@
 
 #include <random>
 
+namespace model_config_test {
+
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using refreshlab::Error;
@@ -282,3 +284,5 @@ TEST_CASE("mutated configurations are read or refused, never anything else", "[m
     CHECK(refused > 1000);
     CHECK(accepted > 100);
 }
+
+} // namespace model_config_test

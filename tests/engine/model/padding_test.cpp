@@ -9,6 +9,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+namespace padding_test {
+
 using refreshlab::HiddenCapture;
 using refreshlab::LlamaModel;
 using refreshlab::LlamaWeights;
@@ -174,3 +176,5 @@ TEST_CASE("a hidden capture is the residual stream, the same from every way to c
         CHECK(at::equal(capture->states().select(1, 0), extended.states().select(1, 519)));
     }
 }
+
+} // namespace padding_test

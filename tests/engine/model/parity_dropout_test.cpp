@@ -13,6 +13,8 @@
 #include <cmath>
 #include <random>
 
+namespace parity_dropout_test {
+
 using refreshlab::Checkpoint;
 using refreshlab::LlamaModel;
 using refreshlab::McRequest;
@@ -181,3 +183,5 @@ TEST_CASE("the mean of the variance over seeds is that of a direct Monte-Carlo r
     CHECK(error < 0.05 * theirs.mean); // sharp enough to notice a wrong scale of the masks
     CHECK(std::abs(ours.mean - theirs.mean) < 3.0 * error);
 }
+
+} // namespace parity_dropout_test

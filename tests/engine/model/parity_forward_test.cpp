@@ -12,6 +12,8 @@
 #include <numeric>
 #include <span>
 
+namespace parity_forward_test {
+
 using refreshlab::Checkpoint;
 using refreshlab::HiddenCapture;
 using refreshlab::LlamaModel;
@@ -244,3 +246,5 @@ TEST_CASE("in bf16 the greedy token is that of the rounded weights wherever it l
     CHECK(2 * all_leading > all); // the bar is tried on most rows
     CHECK(static_cast<double>(agreeing) > 0.95 * static_cast<double>(all));
 }
+
+} // namespace parity_forward_test

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+namespace parity_statistics_test {
+
 using refreshlab::Checkpoint;
 using refreshlab::ModelConfig;
 using refreshlab::kernels::kl_divergence;
@@ -63,3 +65,5 @@ TEST_CASE("entropy, top-1, KL and top-k of real rows are those of float64 to 1e-
         }
     }
 }
+
+} // namespace parity_statistics_test

@@ -13,6 +13,8 @@
 #include <random>
 #include <set>
 
+namespace sampler_test {
+
 using Catch::Matchers::WithinAbs;
 using refreshlab::Choice;
 using refreshlab::choose_token;
@@ -250,3 +252,5 @@ TEST_CASE("extreme temperatures stay inside the row", "[model]") {
         CHECK(id < 4);
     }
 }
+
+} // namespace sampler_test

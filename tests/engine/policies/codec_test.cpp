@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 
+namespace codec_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Positions = std::vector<int64_t>;
@@ -165,3 +167,5 @@ TEST_CASE("KIVI: codes are off by half a scale at most, and as long as they say"
         }
     }
 }
+
+} // namespace codec_test

@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+namespace config_test {
+
 using namespace refreshlab;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
@@ -109,3 +111,5 @@ TEST_CASE("what a run cannot hold is refused", "[policies]") {
     config.policy = "h20";
     CHECK_THAT(check(config, 4096), ContainsSubstring("h2o"));
 }
+
+} // namespace config_test

@@ -4,6 +4,8 @@
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+namespace later_method_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Approx;
@@ -173,3 +175,5 @@ TEST_CASE("RefreshKV without full attention: the query chooses before anything i
     CHECK(policy->signals()[1].values[0] == 0.0F);
     CHECK_FALSE(make("h2o", {}, context)->full_step_now());
 }
+
+} // namespace later_method_test

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+namespace method_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Positions = std::vector<int64_t>;
@@ -287,3 +289,5 @@ TEST_CASE("RefreshKV: parts, ordered eviction, full steps by similarity", "[poli
     CHECK(run(5, turned, {}, false) == Positions{1, 4, 7, 10});
     CHECK(run(6, turned, {}, false) == Positions{1, 7, 10, 11}); // the reference is that of the full step
 }
+
+} // namespace method_test

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <random>
 
+namespace cache_event_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -452,3 +454,5 @@ TEST_CASE("first_difference sees a cache event", "[record]") {
     CHECK(differs([](auto& e) { e[3].refresh_id = 0; }));
     CHECK(differs([](auto& e) { e[3].bytes = {1, 2, 3}; }));
 }
+
+} // namespace cache_event_test

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace divergence_test {
+
 using namespace refreshlab;
 using Catch::Approx;
 
@@ -95,3 +97,5 @@ TEST_CASE("what was not measured is no number", "[record]") {
     CHECK(expected_tokens(1, 8) == 9);
     CHECK(expected_tokens(0, 5) == 1);
 }
+
+} // namespace divergence_test

@@ -17,6 +17,8 @@
 #include <fstream>
 #include <tuple>
 
+namespace export_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Approx;
@@ -496,3 +498,5 @@ TEST_CASE("numbers that do not exist are null", "[record]") {
     CHECK(none.at("end_to_end_tps").is_null());
     CHECK(none.at("ttft_ms").is_null());
 }
+
+} // namespace export_test

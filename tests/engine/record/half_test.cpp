@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 
+namespace half_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -80,3 +82,5 @@ TEST_CASE("rounding to half is to nearest, ties to even", "[record]") {
         REQUIRE(float_to_half(value) == nearest_by_search(value));
     }
 }
+
+} // namespace half_test

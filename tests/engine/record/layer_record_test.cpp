@@ -11,6 +11,8 @@
 #include <bit>
 #include <thread>
 
+namespace layer_record_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -226,3 +228,5 @@ TEST_CASE("readers find whole layer values while a writer goes on", "[record]") 
     CHECK(wrong == 0);
     CHECK(recording->cache_entries().size() == 1);
 }
+
+} // namespace layer_record_test

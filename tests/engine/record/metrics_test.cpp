@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+namespace metrics_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -40,3 +42,5 @@ TEST_CASE("repetition3 is 1 - unique/total over 3-grams", "[record]") {
         REQUIRE(repetition3(y) == Catch::Approx(repetition3_by_pairs(y)));
     }
 }
+
+} // namespace metrics_test

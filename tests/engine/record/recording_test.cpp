@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+namespace recording_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -352,3 +354,5 @@ TEST_CASE("a tolerance lets numbers differ by so much and nothing else", "[recor
     CHECK(differs([](StepRecord& r) { r.signals[1] = std::numeric_limits<float>::quiet_NaN(); }, 1e9));
     CHECK(differs([](StepRecord& r) { r.top_k = 2; }, 1e9));
 }
+
+} // namespace recording_test

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace run_label_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -146,3 +148,5 @@ TEST_CASE("names that no program of ours wrote are damage", "[record]") {
         CHECK(error.find('\n') == std::string::npos);
     }
 }
+
+} // namespace run_label_test

@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+namespace run_tree_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -109,3 +111,5 @@ TEST_CASE("however runs come and go, each stands once below its parent", "[runs]
         }
     }
 }
+
+} // namespace run_tree_test

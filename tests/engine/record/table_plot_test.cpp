@@ -12,6 +12,8 @@
 #include <functional>
 #include <random>
 
+namespace table_plot_test {
+
 using namespace refreshlab;
 using Catch::Matchers::ContainsSubstring;
 using refreshlab::test::refused;
@@ -147,3 +149,5 @@ TEST_CASE("tables and figures of a folder are read together", "[tables]") {
     CHECK(tables.tables.at("table").rows.size() == 1);
     fs::remove_all(folder);
 }
+
+} // namespace table_plot_test

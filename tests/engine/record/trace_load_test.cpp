@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+namespace trace_load_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -350,3 +352,5 @@ TEST_CASE("cut and flipped bytes never crash the reader", "[record]") {
     }
     CHECK(refused > 30);
 }
+
+} // namespace trace_load_test

@@ -18,6 +18,8 @@
 #include <fstream>
 #include <iterator>
 
+namespace trace_old_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Approx;
@@ -241,3 +243,5 @@ TEST_CASE("an old trace has the tables of its own version and no others", "[reco
         CHECK_THROWS_AS(load_trace(changed(folder, sql)), Error);
     }
 }
+
+} // namespace trace_old_test

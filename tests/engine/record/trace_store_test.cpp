@@ -16,6 +16,8 @@
 #include <fstream>
 #include <thread>
 
+namespace trace_store_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -647,3 +649,5 @@ TEST_CASE("a trace is created only where it harms nothing", "[record]") {
     CHECK(load_trace(file).size() == 1);
     CHECK(folder.files() == std::vector<std::string>{"foreign.db", "notes.txt", "ours.trace"});
 }
+
+} // namespace trace_store_test

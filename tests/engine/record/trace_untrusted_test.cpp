@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace trace_untrusted_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -425,3 +427,5 @@ TEST_CASE("too many open files are called so, and are no fault of the trace", "[
         CHECK_THAT(said, ContainsSubstring("failure: ") && ContainsSubstring("Too many open files"));
     CHECK(folder.files() == std::vector<std::string>{"good.trace"});
 }
+
+} // namespace trace_untrusted_test

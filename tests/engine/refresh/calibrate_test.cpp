@@ -14,6 +14,8 @@
 #include <limits>
 #include <random>
 
+namespace calibrate_test {
+
 using namespace refreshlab;
 using namespace refreshlab::testing;
 using Catch::Approx;
@@ -242,3 +244,5 @@ TEST_CASE("without an answer there is a reason", "[refresh][PO6]") {
                     run_of("entropy_bits", {values.begin(), values.begin() + 200}))
               .found);
 }
+
+} // namespace calibrate_test

@@ -11,6 +11,8 @@
 #include <limits>
 #include <random>
 
+namespace planner_test {
+
 using namespace refreshlab;
 using namespace refreshlab::testing;
 
@@ -448,3 +450,5 @@ TEST_CASE("a decision that is neither refresh nor blocked carries no hits", "[re
     }
     CHECK(none > 500);
 }
+
+} // namespace planner_test

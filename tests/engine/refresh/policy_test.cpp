@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+namespace policy_test {
+
 using namespace refreshlab;
 using namespace refreshlab::testing;
 using Catch::Matchers::ContainsSubstring;
@@ -380,3 +382,5 @@ TEST_CASE("names of on_fire go both ways", "[refresh]") {
     }
     CHECK_FALSE(on_fire_from_string("Keep"));
 }
+
+} // namespace policy_test

@@ -15,6 +15,8 @@
 #include <limits>
 #include <random>
 
+namespace reduction_test {
+
 using namespace refreshlab;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
@@ -348,3 +350,5 @@ TEST_CASE("a threshold is calibrated on the reduction that its trigger compares"
     CHECK(threshold(on(layered, Reduction::layer, 0)) < -99.0);
     CHECK(threshold(on(layered, Reduction::min)) == threshold(on(layered, Reduction::layer, 0)));
 }
+
+} // namespace reduction_test

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <random>
 
+namespace what_if_test {
+
 using namespace refreshlab;
 using namespace refreshlab::testing;
 
@@ -207,3 +209,5 @@ TEST_CASE("an empty recording predicts nothing", "[refresh]") {
         CHECK(preview.missing == 0);
     }
 }
+
+} // namespace what_if_test

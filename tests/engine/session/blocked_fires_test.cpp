@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+namespace blocked_fires_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -164,3 +166,5 @@ TEST_CASE("blocked fires follow the policy of their step and are exported", "[se
     CHECK_FALSE(std::filesystem::exists(folder / "blocked.csv"));
     std::filesystem::remove_all(folder);
 }
+
+} // namespace blocked_fires_test

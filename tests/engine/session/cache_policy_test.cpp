@@ -16,6 +16,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace cache_policy_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -614,3 +616,5 @@ TEST_CASE("what a policy cannot do is said in one line before anything is comput
     DecodeSession idle(pair_of_two(), config);
     CHECK_THAT(idle.recording()->info().note, ContainsSubstring("does nothing in mode teacher"));
 }
+
+} // namespace cache_policy_test

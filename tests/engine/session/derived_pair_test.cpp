@@ -21,6 +21,8 @@
 #include <fstream>
 #include <mutex>
 
+namespace derived_pair_test {
+
 using namespace refreshlab;
 using Catch::Matchers::ContainsSubstring;
 
@@ -285,3 +287,5 @@ TEST_CASE("in dtype native a rounded student holds fewer bytes, as estimated, an
     other.dtype = Dtype::bf16;
     CHECK_FALSE(pair_serves(*pair, other));
 }
+
+} // namespace derived_pair_test

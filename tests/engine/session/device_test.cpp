@@ -13,6 +13,8 @@
 #include <cmath>
 #include <vector>
 
+namespace device_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -204,3 +206,5 @@ TEST_CASE("rewinding, replaying and probing change no bit of a run, wherever it 
         CHECK(text_of(pair, config) == plain);
     }
 }
+
+} // namespace device_test

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 
+namespace exactness_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -171,3 +173,5 @@ TEST_CASE("options of a check survive JSON, and bad ones are named", "[exactness
     CHECK_THROWS_AS(exactness_options_from_json({{"lengths", {0}}}, "it"), Error);
     CHECK_THROWS_AS(exactness_options_from_json({{"unknown", 1}}, "it"), Error);
 }
+
+} // namespace exactness_test

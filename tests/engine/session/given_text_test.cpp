@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace given_text_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -151,3 +153,5 @@ TEST_CASE("a given text that is not UTF-8 is refused with the place", "[session]
         CHECK(std::string(e.what()).find("the given text: not UTF-8 at byte 3") != std::string::npos);
     }
 }
+
+} // namespace given_text_test

@@ -7,6 +7,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+namespace kernel_set_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -136,3 +138,5 @@ TEST_CASE("a replay with kernels that round differently is judged with a toleran
     CHECK_FALSE(exact.passed);
     CHECK_THAT(exact.text, ContainsSubstring("differs from x.rlt: "));
 }
+
+} // namespace kernel_set_test

@@ -21,6 +21,8 @@
 #include <numeric>
 #include <vector>
 
+namespace kvpress_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using nlohmann::json;
@@ -297,3 +299,5 @@ TEST_CASE("a published model keeps and says the same with kvpress", "[session][k
                            fmt::format("{} model '{}'", full ? 100 : 16, model.string())),
                  model.string());
 }
+
+} // namespace kvpress_test

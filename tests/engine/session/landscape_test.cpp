@@ -17,6 +17,8 @@
 #include <numeric>
 #include <random>
 
+namespace landscape_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -464,3 +466,5 @@ TEST_CASE("a landscape that does not fit is refused with the two numbers", "[ses
     CHECK(estimates[0].workspace > 200 * 4096 * 4); // the teacher's rows
     CHECK_THROWS_AS(require_memory(estimates), Error);
 }
+
+} // namespace landscape_test

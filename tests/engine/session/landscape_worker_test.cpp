@@ -15,6 +15,8 @@
 #include <atomic>
 #include <filesystem>
 
+namespace landscape_worker_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -242,3 +244,5 @@ TEST_CASE("a run that reads the text again with the best schedule loses what its
     const auto status = watch.until([&](const EngineStatus& s) { return s.answered >= ticket; });
     CHECK_THAT(status->error, ContainsSubstring("token id 1000000 is outside the vocabulary"));
 }
+
+} // namespace landscape_worker_test

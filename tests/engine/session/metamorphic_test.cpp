@@ -14,6 +14,8 @@
 #include <cmath>
 #include <random>
 
+namespace metamorphic_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -530,3 +532,5 @@ TEST_CASE("20: a run steered by hand is replayed from its recording", "[session]
         CHECK(session.recording()->commands().size() > 0);
     }
 }
+
+} // namespace metamorphic_test

@@ -15,6 +15,8 @@
 #include <optional>
 #include <random>
 
+namespace naive_loop_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -167,3 +169,5 @@ TEST_CASE("the session agrees with the loop written down plainly", "[session]") 
     }
     CHECK(fires > 100);
 }
+
+} // namespace naive_loop_test

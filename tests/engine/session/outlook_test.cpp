@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <string>
 
+namespace outlook_test {
+
 using namespace refreshlab;
 using Catch::Matchers::ContainsSubstring;
 using Part = RunOutlook::Part;
@@ -124,3 +126,5 @@ TEST_CASE("a cache policy that cannot act is told before the start", "[session]"
     run.given_text = "The company: king";
     CHECK(look(run).part == Part::none);
 }
+
+} // namespace outlook_test

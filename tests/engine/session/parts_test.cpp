@@ -19,6 +19,8 @@
 #include <cmath>
 #include <random>
 
+namespace parts_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -346,3 +348,5 @@ TEST_CASE("the cache events of a recording lead to the very caches, step by step
         }
     }
 }
+
+} // namespace parts_test

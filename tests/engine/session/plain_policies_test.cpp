@@ -14,6 +14,8 @@
 #include <functional>
 #include <random>
 
+namespace plain_policies_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -174,3 +176,5 @@ TEST_CASE("RefreshKV reads what its definition reads, step by step", "[session][
     both({.size = 12, .check_every = 4, .rebuild = false});
     both({.size = 10, .check_every = 2, .kernel = 1, .mean_group = true});
 }
+
+} // namespace plain_policies_test

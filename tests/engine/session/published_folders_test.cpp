@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+namespace published_folders_test {
+
 using namespace refreshlab;
 using refreshlab::test::extend;
 
@@ -79,3 +81,5 @@ TEST_CASE("published folders load and decode as transformers does, alone and as 
     }
     CHECK(stopped == 14); // the seven folders whose generation_config.json lists one of the drawn tokens
 }
+
+} // namespace published_folders_test

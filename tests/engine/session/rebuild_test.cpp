@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+namespace rebuild_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -298,3 +300,5 @@ TEST_CASE("a run of a trace is made again on its own recording, under every poli
     CHECK_THROWS_AS(make_again(rebuild_of(odd, 15), pair, [](int64_t step) { return step < 5; }), Error);
     std::filesystem::remove(path);
 }
+
+} // namespace rebuild_test

@@ -11,6 +11,8 @@
 
 #include <filesystem>
 
+namespace run_driver_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -181,3 +183,5 @@ TEST_CASE("a run computes with the execution of its request", "[session]") {
     CHECK(own.recording()->info().threads == 1);
     CHECK(own.recording()->info().kernel_set == "reference");
 }
+
+} // namespace run_driver_test

@@ -14,6 +14,8 @@
 #include <cmath>
 #include <thread>
 
+namespace run_rules_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -317,3 +319,5 @@ TEST_CASE("sessions on several threads share a pair and stay what they are alone
     for (const auto& text : texts)
         CHECK(text == expected);
 }
+
+} // namespace run_rules_test

@@ -13,6 +13,8 @@
 
 #include <random>
 
+namespace steering_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -236,3 +238,5 @@ TEST_CASE("another seed draws otherwise from its step on", "[session]") {
     // The same number as the run's own changes nothing.
     CHECK(steered(pair, config, json::array({setting(20, "seed", "5")}))->token_ids() == plain->token_ids());
 }
+
+} // namespace steering_test

@@ -9,6 +9,8 @@
 
 #include <map>
 
+namespace task_score_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -102,3 +104,5 @@ TEST_CASE("a task without what it needs is refused before models are loaded", "[
     config.task.almanac = "/no/such/almanac.json";
     CHECK_THROWS_AS(check_run(config), Error);
 }
+
+} // namespace task_score_test

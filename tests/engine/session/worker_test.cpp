@@ -20,6 +20,8 @@
 #include <random>
 #include <thread>
 
+namespace worker_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -471,3 +473,5 @@ TEST_CASE("a start that is cancelled while it loads leaves the former run as it 
     watch.until_state(EngineState::finished);
     CHECK(worker.recording()->steps() == 40);
 }
+
+} // namespace worker_test

@@ -14,6 +14,8 @@
 #include <cmath>
 #include <random>
 
+namespace gate_fit_test {
+
 using namespace refreshlab;
 using Catch::Matchers::WithinAbs;
 
@@ -257,3 +259,5 @@ TEST_CASE("what no gate can be fitted on is refused", "[study][gate]") {
     options.signals = {"kl_nats"};
     CHECK(refused(two, options).find("known after a teacher pass alone") != std::string::npos);
 }
+
+} // namespace gate_fit_test

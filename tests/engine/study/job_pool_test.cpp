@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
+namespace job_pool_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -94,3 +96,5 @@ TEST_CASE("a stopped pool takes no more jobs", "[study]") {
     CHECK(done >= 7);
     CHECK(done <= 8); // the other worker may have one in hand
 }
+
+} // namespace job_pool_test

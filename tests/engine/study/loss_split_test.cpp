@@ -7,6 +7,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+namespace loss_split_test {
+
 using namespace refreshlab;
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
@@ -98,3 +100,5 @@ TEST_CASE("a student that is the teacher loses nothing", "[study]") {
     one.given.resize(1);
     CHECK_THROWS_AS(split_loss(pair, config, one, 4), Error);
 }
+
+} // namespace loss_split_test

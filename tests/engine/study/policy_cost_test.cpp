@@ -10,6 +10,8 @@
 #include <cmath>
 #include <map>
 
+namespace policy_cost_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -131,3 +133,5 @@ TEST_CASE("the cost of a step is asked of what there is", "[study][cache_policy]
     CHECK_THAT(problem([](auto& in) { in.entries = {8}; }), ContainsSubstring("a length of 8 entries"));
     CHECK_THAT(problem([](auto& in) { in.steps = 0; }), ContainsSubstring("at least 1"));
 }
+
+} // namespace policy_cost_test

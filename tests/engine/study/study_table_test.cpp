@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <limits>
 
+namespace study_table_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -100,3 +102,5 @@ TEST_CASE("the card's cases are the policies that the card describes", "[study]"
     REQUIRE(few.size() == 7);
     CHECK(few[3].name == "refresh every 32");
 }
+
+} // namespace study_table_test

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+namespace sweep_plots_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using nlohmann::json;
@@ -88,3 +90,5 @@ TEST_CASE("a sweep whose configurations are not known has its other figures", "[
     CHECK(names_of(tables).contains("rows"));
     CHECK_FALSE(tables.tables.contains("parameters"));
 }
+
+} // namespace sweep_plots_test

@@ -15,6 +15,8 @@
 #include <memory>
 #include <set>
 
+namespace sweep_run_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Approx;
@@ -341,3 +343,5 @@ TEST_CASE("a sweep makes a derived student for every prompt that it measures on"
     CHECK(rounded.outcome.found == 0);
     CHECK(rounded.table != ran.table);
 }
+
+} // namespace sweep_run_test

@@ -17,6 +17,8 @@
 #include <cmath>
 #include <csignal>
 
+namespace sweep_store_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -557,3 +559,5 @@ TEST_CASE("files that do not say their kernels join each other, and others only 
     // The sweep itself goes on in such a file: what it finds counts.
     CHECK(SweepStore::open(out.path(), plan)->finished().size() == plan.cells.size());
 }
+
+} // namespace sweep_store_test

@@ -17,6 +17,8 @@
 #include <numeric>
 #include <sstream>
 
+namespace sweep_table_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Approx;
@@ -507,3 +509,5 @@ TEST_CASE("a decoding teacher reads every token in the comparison of work", "[st
     CHECK(csv == "group,row,quality,quality_value,quality_n,cost,cost_value,cost_n,on_front\n"
                  "prompts,Teacher,teacher_ppl,2,1,teacher_tokens,99,1,1\n");
 }
+
+} // namespace sweep_table_test

@@ -19,6 +19,8 @@
 #include <cmath>
 #include <random>
 
+namespace text_readings_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -208,3 +210,5 @@ TEST_CASE("a text that cannot be read is refused in one line", "[study]") {
     CHECK_THROWS_WITH(TeacherText(teacher, {1}, {1, -1, 2}), ContainsSubstring("-1"));
     CHECK_THROWS_WITH(TeacherText(teacher, {1}, std::vector<int32_t>(600, 1)), ContainsSubstring("512"));
 }
+
+} // namespace text_readings_test

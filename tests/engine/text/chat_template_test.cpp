@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace chat_template_test {
+
 using namespace refreshlab;
 using namespace refreshlab::text_test;
 using Catch::Matchers::ContainsSubstring;
@@ -429,3 +431,5 @@ TEST_CASE("damaged templates render or are refused", "[text][mutation]") {
     CHECK(rendered > 500);
     CHECK(refused > 500);
 }
+
+} // namespace chat_template_test

@@ -13,6 +13,8 @@
 
 #include <fstream>
 
+namespace json_file_test {
+
 using namespace refreshlab;
 using namespace refreshlab::text_test;
 using Catch::Matchers::ContainsSubstring;
@@ -194,3 +196,5 @@ TEST_CASE("writing replaces a file at once and leaves no other file behind", "[b
     CHECK_THAT(message_of([&] { write_file(folder, "x"); }), ContainsSubstring("is a folder"));
     CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
 }
+
+} // namespace json_file_test

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+namespace prompt_text_test {
+
 using namespace refreshlab;
 using namespace refreshlab::text_test;
 using Catch::Matchers::ContainsSubstring;
@@ -163,3 +165,5 @@ TEST_CASE("a byte that breaks its run turns the whole run into replacement chara
     CHECK(first.push(1'000'000).empty());
     CHECK(first.finish().empty());
 }
+
+} // namespace prompt_text_test

@@ -13,6 +13,8 @@
 #include <set>
 #include <thread>
 
+namespace tokenizer_test {
+
 using namespace refreshlab;
 using namespace refreshlab::text_test;
 using Catch::Matchers::ContainsSubstring;
@@ -451,3 +453,5 @@ TEST_CASE("damaged tokenizer files load or are refused, and what loads encodes",
     CHECK(loaded > 0);
     CHECK(refused > 500);
 }
+
+} // namespace tokenizer_test

@@ -1,6 +1,8 @@
 #include "engine/text/utf8.h"
 #include "tests/engine/text/text_fixture.h"
 
+namespace utf8_test {
+
 using namespace refreshlab;
 using namespace refreshlab::text_test;
 
@@ -120,3 +122,5 @@ TEST_CASE("visible text shows what cannot be seen and keeps to its room", "[text
         REQUIRE_FALSE(first_invalid_utf8(shown));
     }
 }
+
+} // namespace utf8_test

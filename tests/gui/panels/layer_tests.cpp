@@ -13,7 +13,7 @@ namespace refreshlab::gui {
 
 namespace {
 
-const std::string layered = "attention_entropy_bits", mark = "signals/plot/" + layered;
+const std::string layered = "attention_entropy_bits", layered_mark = "signals/plot/" + layered;
 
 RunConfig with_attention_entropy(Robot& r) {
     RunConfig run = r.config();
@@ -51,7 +51,7 @@ void choose_layers(Robot& r, const char* item) {
 
 /// Puts the mouse on a step of the plot. \param y  from the top, a share of the height
 void hover(Robot& r, int64_t step, float y) {
-    const auto plot = r.box(mark);
+    const auto plot = r.box(layered_mark);
     const auto& view = r.ctx().time;
     const double share = (static_cast<double>(step) - view.x_min) / (view.x_max - view.x_min);
     r.move(plot.x + static_cast<float>(share) * plot.width, plot.y + y * plot.height);
@@ -61,7 +61,7 @@ void layers_as_curve_and_strip(Robot& r) {
     const ui::SignalPlots before = r.ctx().plots;
     r.start(with_attention_entropy(r), 40);
     show(r, layered);
-    GUI_CHECK(r.ctx().plots.of(layered).shown && r.find(mark));
+    GUI_CHECK(r.ctx().plots.of(layered).shown && r.find(layered_mark));
     const size_t id = signal_id(layered).value();
     const auto values = [&](int64_t step) { return r.recording()->layer_values(step, id); };
     const auto layers = static_cast<int64_t>(values(20).size());
@@ -89,7 +89,7 @@ void layers_as_curve_and_strip(Robot& r) {
     }
     r.move_away();
     // Cells of unlike values have unlike colours.
-    const auto plot = r.box(mark);
+    const auto plot = r.box(layered_mark);
     const auto& view = r.ctx().time;
     const Image image = r.look();
     const auto cell = [&](int64_t step, int64_t layer) {
@@ -117,7 +117,7 @@ void trigger_on_one_number(Robot& r) {
     r.start(with_attention_entropy(r), 30);
     show(r, layered);
     choose_layers(r, "max");
-    const auto plot = r.box(mark);
+    const auto plot = r.box(layered_mark);
     r.move(plot.x + plot.width * 0.5F, plot.y + plot.height - 4);
     r.te->MouseClick(1);
     r.frames(2);

@@ -8,7 +8,7 @@ namespace refreshlab::gui {
 
 namespace {
 
-float centre_x(const ui::Landmarks::Box& box) {
+float middle_of(const ui::Landmarks::Box& box) {
     return box.x + box.width / 2;
 }
 
@@ -62,10 +62,10 @@ void timeline_scrubs(Robot& r) {
     const auto bar = r.box("timeline/bar");
     r.ctx().select_step(20);
     r.frames(2);
-    const float x20 = centre_x(r.box("timeline/cursor"));
+    const float x20 = middle_of(r.box("timeline/cursor"));
     r.ctx().select_step(60);
     r.frames(2);
-    const float x60 = centre_x(r.box("timeline/cursor"));
+    const float x60 = middle_of(r.box("timeline/cursor"));
     r.move(x20, bar.y + bar.height / 2);
     r.te->MouseDown(0);
     r.frames(2);

@@ -27,6 +27,8 @@
 #include <utility>
 #include <vector>
 
+namespace figure_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -505,3 +507,5 @@ TEST_CASE("tables quote what must be quoted", "[figure]") {
     CHECK(to_csv({{"a", "b,c"}, {{"1", "say \"no\""}, {"", "two\nlines"}}}) ==
           "a,\"b,c\"\r\n1,\"say \"\"no\"\"\"\r\n,\"two\nlines\"\r\n");
 }
+
+} // namespace figure_test

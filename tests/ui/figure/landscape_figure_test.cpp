@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+namespace landscape_figure_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -178,3 +180,5 @@ TEST_CASE("a figure of a landscape needs one", "[figure][bad-input]") {
         CHECK_THROWS_AS(make_figure(request), Error);
     }
 }
+
+} // namespace landscape_figure_test

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+namespace table_figure_test {
+
 using namespace refreshlab;
 using refreshlab::test::refused;
 using namespace refreshlab::ui;
@@ -217,3 +219,5 @@ TEST_CASE("a table without what a figure needs is refused", "[figure][tables][ba
     plot = forest_plot();
     CHECK_THAT(problem(), ContainsSubstring("no values"));
 }
+
+} // namespace table_figure_test

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 
+namespace attention_view_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -306,3 +308,5 @@ TEST_CASE("labels of an axis keep apart, and the wanted ones come first", "[ui][
     CHECK(spaced_labels({}, 0, 5, 20, 14) == std::vector<int64_t>{0, 1, 2, 3, 4}); // room for all
     CHECK(spaced_labels(wanted, 0, 0, 3, 14).empty());
 }
+
+} // namespace attention_view_test

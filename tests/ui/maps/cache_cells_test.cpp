@@ -5,6 +5,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace cache_cells_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -168,3 +170,5 @@ TEST_CASE("what was not read is known at every step, and marked where its weight
     CHECK(colours[14 + 2] == 1);
     CHECK(colours[7 + 1] == 1); // merged away at step 1, but its weight says that it was read
 }
+
+} // namespace cache_cells_test

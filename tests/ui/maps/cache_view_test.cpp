@@ -7,6 +7,8 @@
 
 #include <limits>
 
+namespace cache_view_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -120,3 +122,5 @@ TEST_CASE("bytes of the caches: each model's columns, the teacher's as far as it
     CHECK(cache_bytes(*empty_recording(Mode::student, 4), status, 4, 0).teacher == 0);
     CHECK(cache_bytes(*empty_recording(Mode::teacher, 4), status, 4, 0).student == 0);
 }
+
+} // namespace cache_view_test

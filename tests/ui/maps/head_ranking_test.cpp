@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+namespace head_ranking_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -115,3 +117,5 @@ TEST_CASE("rows are read some at a time, and the order holds for some steps of a
     ranking.update(*recording, off_sink, {37, 40}, 100);
     CHECK(heads_of(ranking).front() == 0);
 }
+
+} // namespace head_ranking_test

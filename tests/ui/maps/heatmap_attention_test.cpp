@@ -11,6 +11,8 @@
 #include <optional>
 #include <random>
 
+namespace heatmap_attention_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -265,3 +267,5 @@ TEST_CASE("top keys are the largest weights, largest first, NaN left out", "[ui]
         }
     }
 }
+
+} // namespace heatmap_attention_test

@@ -11,6 +11,8 @@
 #include <optional>
 #include <random>
 
+namespace heatmap_cache_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -223,3 +225,5 @@ TEST_CASE("the teacher's cache holds the prompt and what its passes and refreshe
     CHECK(teacher_length(*recording, 6) == 9);
     CHECK(teacher_length(*empty_recording(Mode::student, 4), 0) == 0);
 }
+
+} // namespace heatmap_cache_test

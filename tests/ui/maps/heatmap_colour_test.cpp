@@ -14,6 +14,8 @@
 #include <random>
 #include <string>
 
+namespace heatmap_colour_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using Catch::Matchers::ContainsSubstring;
@@ -160,3 +162,5 @@ TEST_CASE("the compiled tables are what the script makes of the control points",
         std::string("python3 '") + RL_SOURCE_DIR + "/scripts/make_colour_maps.py' --check";
     CHECK(std::system(command.c_str()) == 0);
 }
+
+} // namespace heatmap_colour_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace after_run_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -181,3 +183,5 @@ TEST_CASE("a dialog begins where the last one of its kind was, and with what was
     std::filesystem::remove_all(folder);
     CHECK(memory.start("trace", "run.rlt") == (home_folder() / "run.rlt").string()); // that folder is gone
 }
+
+} // namespace after_run_test

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 
+namespace cache_choice_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -206,3 +208,5 @@ TEST_CASE("a cache policy that is chosen gets a budget that the run reaches", "[
     CHECK(budget_note(policy("h2o", {{"budget", 64}}), {40, 340}).empty());
     CHECK(budget_note(policy("h2o"), {}).empty());
 }
+
+} // namespace cache_choice_test

@@ -10,6 +10,8 @@
 #include <limits>
 #include <random>
 
+namespace distribution_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 
@@ -186,3 +188,5 @@ TEST_CASE("a histogram of pairs counts every pair once, in the cell that holds i
         REQUIRE(most == h.most);
     }
 }
+
+} // namespace distribution_test

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <random>
 
+namespace drafts_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using Catch::Matchers::ContainsSubstring;
@@ -332,3 +334,5 @@ TEST_CASE(
     drafts.edit(engine, card, 0.0);
     CHECK(drafts.number("entropy.threshold") == 0.0);
 }
+
+} // namespace drafts_test

@@ -15,6 +15,8 @@
 #include <random>
 #include <vector>
 
+namespace layers_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 
@@ -238,3 +240,5 @@ TEST_CASE("plots are named on a command line with what they show of the layers",
     set_shown(back, std::vector<std::string>{"No such"});
     CHECK(shown_signals(back).empty());
 }
+
+} // namespace layers_test

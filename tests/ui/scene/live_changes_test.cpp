@@ -7,6 +7,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
+namespace live_changes_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -84,3 +86,5 @@ TEST_CASE("commands that set a parameter tell which", "[ui]") {
     CHECK(command_words(event(command::SetParameter{"budget.refreshes", "none"})).find("none") !=
           std::string::npos);
 }
+
+} // namespace live_changes_test

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+namespace marks_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -254,3 +256,5 @@ TEST_CASE("events as CSV have a header, a line each, and quotes where a text nee
           0);
     CHECK(csv.find("7,\"Entropy, Age\",6.25,,12,0.5,\"\"\" a\"\"\",b,b\n") != std::string::npos);
 }
+
+} // namespace marks_test

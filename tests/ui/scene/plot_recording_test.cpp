@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+namespace plot_recording_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 
@@ -381,3 +383,5 @@ TEST_CASE("origins of tokens follow the splices: refreshed, skipped by a window,
     REQUIRE(origins.of(10) == Origin::teacher_refresh);
     REQUIRE(origins.of(22) == Origin::none);
 }
+
+} // namespace plot_recording_test

@@ -13,6 +13,8 @@
 #include <random>
 #include <vector>
 
+namespace plot_series_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 
@@ -291,3 +293,5 @@ TEST_CASE("an envelope is the lowest of the lower and the highest of the upper p
         REQUIRE(above[c] == h.max);
     }
 }
+
+} // namespace plot_series_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace run_set_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 
@@ -411,3 +413,5 @@ TEST_CASE("what was expected of a run stays beside what came of it", "[runs]") {
     set.update(std::make_shared<Recording>(info, std::make_shared<Words>()));
     CHECK_FALSE(set.find(*set.live())->estimate);
 }
+
+} // namespace run_set_test

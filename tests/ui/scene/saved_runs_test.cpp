@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace saved_runs_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 
@@ -90,3 +92,5 @@ TEST_CASE("all runs of a window come back from one file as the same tree", "[run
     CHECK(set.tree().runs().size() == 8);
     CHECK(saved_runs(set).size() == 4);
 }
+
+} // namespace saved_runs_test

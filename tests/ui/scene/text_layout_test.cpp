@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace text_layout_test {
+
 using namespace refreshlab::ui;
 using Kind = TextLayout::Kind;
 
@@ -199,3 +201,5 @@ TEST_CASE("token colours go from the background to the signal's colour, and the 
     REQUIRE(contrast(0xFF000000U, 0xFFFFFFFFU) > 20.9);
     REQUIRE(contrast(0xFF808080U, 0xFF808080U) == 1);
 }
+
+} // namespace text_layout_test

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+namespace token_alignment_test {
+
 using namespace refreshlab::ui;
 using refreshlab::test::seed;
 using Side = TokenAlignment::Side;
@@ -194,3 +196,5 @@ TEST_CASE("what one text has after the other's end is not compared", "[runs]") {
     CHECK(nothing.edits() == 0);
     CHECK(differing(nothing, Side::second).empty());
 }
+
+} // namespace token_alignment_test

@@ -4,6 +4,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace trigger_state_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using namespace refreshlab::test;
@@ -116,3 +118,5 @@ TEST_CASE("a plot without a value says why, and offers the switch that would bri
     CHECK(empty_hint(entropy, recording.get(), true, Mode::overfill, drafts).why ==
           "The run ended before there was a value");
 }
+
+} // namespace trigger_state_test

@@ -15,6 +15,8 @@
 #include <limits>
 #include <random>
 
+namespace value_axis_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using Catch::Approx;
@@ -377,3 +379,5 @@ TEST_CASE("a signal has its axis on the right of another's plot, or a plot of it
     CHECK_THAT(refused("entropy_bits+"), ContainsSubstring("is no name of a signal"));
     CHECK_THAT(refused("entropy_bits+entropy_bits"), ContainsSubstring("one signal twice"));
 }
+
+} // namespace value_axis_test

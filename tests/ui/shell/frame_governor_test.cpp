@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+namespace frame_governor_test {
+
 using namespace refreshlab::ui;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("one slow frame does not slow the next ones", "[ui]") {
         governor.frame_drawn(101 + i, 0.04);
     CHECK(governor.cost_s() == 0.04);
 }
+
+} // namespace frame_governor_test

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+namespace save_cancel_test {
+
 using namespace refreshlab;
 
 namespace {
@@ -138,3 +140,5 @@ TEST_CASE("saves of one trace at the same time do not meet: each is whole, or is
     CHECK(folder.files() == std::set<std::string>{"run.rlt"});
     CHECK(load_trace(file).back()->steps() == 3000);
 }
+
+} // namespace save_cancel_test

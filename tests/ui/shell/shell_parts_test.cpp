@@ -26,6 +26,8 @@
 #include <tuple>
 #include <utility>
 
+namespace shell_parts_test {
+
 using namespace refreshlab;
 using namespace refreshlab::ui;
 using Catch::Matchers::ContainsSubstring;
@@ -516,3 +518,5 @@ TEST_CASE("applied commands are logged in words, and unknown ones as they stand"
     CHECK(describe({7, "{\"of\": \"tomorrow\"}"}) == "step 7: {\"of\": \"tomorrow\"}");
     CHECK(describe({7, "not json"}) == "step 7: not json");
 }
+
+} // namespace shell_parts_test

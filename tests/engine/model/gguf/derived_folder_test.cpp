@@ -16,6 +16,8 @@
 #include <cstring>
 #include <span>
 
+namespace derived_folder_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 namespace fs = std::filesystem;
@@ -107,3 +109,5 @@ TEST_CASE("the folder of a derived student is the student, here and in transform
     }
     fs::remove_all(out);
 }
+
+} // namespace derived_folder_test

@@ -18,6 +18,8 @@
 #include <set>
 #include <sstream>
 
+namespace gguf_model_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -402,3 +404,5 @@ TEST_CASE("a model source is a folder or a file, and says which file is meant", 
     CHECK_THAT(error_of([&] { (void)ModelSource::open(folder.path())->config(); }),
                ContainsSubstring("has no config.json") && ContainsSubstring("some-model.Q4_1.gguf"));
 }
+
+} // namespace gguf_model_test

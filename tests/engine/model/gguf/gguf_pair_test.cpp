@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+namespace gguf_pair_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -110,3 +112,5 @@ TEST_CASE("a GGUF file judges the runs of the folder that it was made from", "[g
     CHECK_THAT(error_of([&] { stranger.require_same(*session.recording()); }),
                ContainsSubstring("the judge must have the run's tokenizer"));
 }
+
+} // namespace gguf_pair_test

@@ -12,6 +12,8 @@
 #include <cmath>
 #include <set>
 
+namespace gguf_text_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 using Catch::Matchers::ContainsSubstring;
@@ -248,3 +250,5 @@ TEST_CASE("files with one vocabulary have one digest, whatever else is in them",
     CHECK(digest(tiny_gguf().flag("tokenizer.ggml.add_bos_token", false)) != plain);
     CHECK(digest(tiny_gguf().texts("tokenizer.ggml.merges", {"a b"})) != plain);
 }
+
+} // namespace gguf_text_test

@@ -13,6 +13,8 @@
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
 
+namespace real_model_test {
+
 using namespace refreshlab;
 using namespace refreshlab::test;
 
@@ -175,3 +177,5 @@ TEST_CASE("a published GGUF file in its own blocks is nearer to fp32 than in bf1
     CHECK(divergence(native) < divergence(bf16));
     CHECK(same_choice(native) > 0.98);
 }
+
+} // namespace real_model_test
