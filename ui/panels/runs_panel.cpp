@@ -113,7 +113,7 @@ void RunsPanel::draw_table(UiContext& ctx) {
                                 ImGuiTableColumnFlags_NoHide,
                             ImGui::GetFrameHeight() * 0.8F);
     ImGui::TableSetupColumn(run_column_name(RunColumn::name), ImGuiTableColumnFlags_NoHide,
-                            em * (narrow ? 8.5F : 12.0F));
+                            narrow ? std::max(8.5F * em, 0.6F * ImGui::GetWindowWidth()) : 12.0F * em);
     ImGui::TableSetupColumn("Change", ImGuiTableColumnFlags_NoSort, em * (narrow ? 6.0F : 9.0F));
     ImGui::TableSetupColumn("Estimate", ImGuiTableColumnFlags_NoSort |
                                             (any_estimate(ctx.runs) ? ImGuiTableColumnFlags_None
@@ -232,11 +232,16 @@ void RunsPanel::draw_name(UiContext& ctx, const RunNode& run, int depth, ImVec2 
     const bool live = run.standing == RunStanding::live;
     if (live || run.standing == RunStanding::file) {
         const char* word = live ? "live" : "file";
-        right -= text_width(word);
-        text_at(list, {right, at.y}, live ? ctx.theme.accent_ink : ctx.theme.text_muted, word);
-        right -= em * 0.4F;
+        const float left = right - text_width(word);
+        // The name comes first: the tooltip has this word too.
+        if (x + text_width(run.name) + em * 0.4F <= left) {
+            text_at(list, {left, at.y}, live ? ctx.theme.accent_ink : ctx.theme.text_muted, word);
+            right = left - em * 0.4F;
+        }
     }
-    text_at(list, {x, at.y}, ctx.theme.text, shortened(run.name, right - x));
+    const std::string name = shortened(run.name, right - x);
+    text_at(list, {x, at.y}, ctx.theme.text, name);
+    ctx.landmarks.set_text(fmt::format("runs/name/{}", run.key), name);
 }
 
 /// In place of the row's name. Enter or a click elsewhere takes it, Esc leaves the old one.

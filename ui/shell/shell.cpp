@@ -42,6 +42,17 @@ bool is_on_background(const char* title) {
            ImGui::DockNodeGetRootNode(window->DockNode)->IsDockSpace();
 }
 
+/// Dear ImGui draws tooltips over everything. One that a panel has put up is left out of the frame where it would lie on the open
+/// dialog. Called between the panels and the dialog, whose own tooltips come later.
+void keep_tips_off_dialog(const Dialog* dialog) {
+    const ImGuiWindow* const window = dialog ? ImGui::FindWindowByName(dialog->title()) : nullptr;
+    if (window == nullptr || !window->WasActive) return;
+    for (ImGuiWindow* tip : ImGui::GetCurrentContext()->Windows)
+        if ((tip->Flags & ImGuiWindowFlags_Tooltip) != 0 && tip->Active &&
+            tip->Rect().Overlaps(window->Rect()))
+            ImGui::SetWindowHiddenAndSkipItemsForCurrentFrame(tip);
+}
+
 } // namespace
 
 Shell::Shell(EngineLink& engine, Host& host, Options options)
@@ -257,6 +268,7 @@ void Shell::draw() {
     y += draw_run_bar(state, y);
     impl.draw_dock_space(y + 1);
     impl.draw_panels();
+    keep_tips_off_dialog(state.dialog.get());
     draw_dialog(state);
     draw_hint_card(state);
     draw_toasts(state);

@@ -86,6 +86,8 @@ void draw_hint_card(ShellState& state) {
     constexpr double settle_s = 0.3;
     const bool recalled = state.hints_recalled_s >= 0;
     if (!ctx.first_start_hints && !recalled) return;
+    // They are about a run of one's own: over an opened trace they wait until somebody asks for them.
+    if (ctx.recording && !ctx.of_engine() && !recalled) return;
     const ImGuiIO& io = ImGui::GetIO();
     const bool key = io.InputQueueCharacters.Size > 0;
     bool pressed = key || io.MouseWheel != 0;
@@ -106,10 +108,10 @@ void draw_hint_card(ShellState& state) {
     }
     const float em = ImGui::GetFontSize();
     const ImGuiViewport& view = *ImGui::GetMainViewport();
-    ImVec2 centre(view.WorkPos.x + view.WorkSize.x * 0.5F, view.WorkPos.y + view.WorkSize.y * 0.45F);
-    if (const auto box = ctx.landmarks.find("panel/Signals"))
-        centre = ImVec2(box->x + box->width * 0.5F, box->y + box->height * 0.72F);
-    ImGui::SetNextWindowPos(centre, ImGuiCond_Always, ImVec2(0.5F, 0.5F));
+    // In the corner above the timeline, away from text and plots.
+    ImVec2 corner(view.WorkPos.x + view.WorkSize.x - em * 0.7F, view.WorkPos.y + view.WorkSize.y - em * 0.7F);
+    if (const auto box = ctx.landmarks.find("panel/Timeline")) corner.y = box->y - em * 0.7F;
+    ImGui::SetNextWindowPos(corner, ImGuiCond_Always, ImVec2(1, 1));
     ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, em * 0.5F);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, ImVec2(em * 1.4F, em * 1.1F));

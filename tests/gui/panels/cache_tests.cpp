@@ -206,6 +206,23 @@ void what_left_is_dimmed(Robot& r) {
     r.move_away();
 }
 
+/// At 1280 x 720 every layer of the bundled pair has a row that can be told from the next.
+void a_low_panel_has_its_rows(Robot& r) {
+    r.start(r.config(), 20);
+    const auto resize = [&](int width, int height) {
+        r.window().resize(width, height);
+        r.frames(60); // the layout is fitted once the size rests
+    };
+    GUI_CHECK(r.find("cache/legend/age"));
+    resize(1280, 720);
+    const float map = r.box("cache/map").height;
+    const bool legend = r.find("cache/legend/age").has_value();
+    resize(1280, 800);
+    GUI_CHECK(map >= 3.3F * ImGui::GetFontSize()); // five layers
+    GUI_CHECK(!legend);
+    GUI_CHECK(r.find("cache/legend/age"));
+}
+
 } // namespace
 
 std::vector<Case> cache_policy_cases() {
@@ -218,6 +235,7 @@ std::vector<Case> cache_policy_cases() {
          "SG19 the similarity of RefreshKV is dragged, its full steps are a strip, and one is asked for",
          similarity_is_dragged},
         {"cache", "CA1 CA3 entries by layer and KV head, what is held, and who evicted", entries_are_seen},
+        {"cache", "CA1 a low panel has room for its rows", a_low_panel_has_its_rows},
         {"text", "TX8 AT9 what no layer holds is dimmed, and what was not read is no zero",
          what_left_is_dimmed},
     };

@@ -333,6 +333,21 @@ void attention_tints_the_text(Robot& r) {
     r.ctx().coloured_signal = before;
 }
 
+/// Where a name and the word beside it have no room together, the name is whole.
+void long_names_come_first(Robot& r) {
+    const RunKey other = branch(r).second;
+    const float em = ImGui::GetFontSize();
+    const std::string before = runs(r).name(other);
+    std::string name = "run ";
+    while (ImGui::CalcTextSize((name + "n").c_str()).x < 9.2F * em)
+        name += 'n';
+    runs(r).rename(other, name);
+    r.frames(3);
+    const std::string seen = r.ctx().landmarks.text(of("name", other));
+    runs(r).rename(other, before);
+    GUI_CHECK(seen == name);
+}
+
 } // namespace
 
 std::vector<Case> runs_cases() {
@@ -342,6 +357,7 @@ std::vector<Case> runs_cases() {
         {"runs", "RU1 the blink key flips two ticked runs at one step", blink},
         {"runs", "RU1 a run is made live again, bit for bit", go_on_from_its_end},
         {"runs", "RU1 names can be edited", names},
+        {"runs", "RU1 a long name comes before the word beside it", long_names_come_first},
         {"runs", "RU1 thirty runs, every theme", many_runs},
         {"runs", "AT8 the text is tinted by what a step read", attention_tints_the_text},
         {"runs", "RU2 a trace brings its runs along", a_trace_brings_its_runs},

@@ -270,6 +270,35 @@ void plotted_values(Robot& r) {
     r.act("view.follow");
 }
 
+/// A tooltip lies on everything: one of a panel keeps off an open dialog.
+void tips_keep_off_a_dialog(Robot& r) {
+    r.start(r.config(), 40);
+    const auto token = r.box("text/token/20");
+    const auto tip_drawn = [] {
+        for (const ImGuiWindow* window : ImGui::GetCurrentContext()->Windows)
+            if ((window->Flags & ImGuiWindowFlags_Tooltip) != 0 && window->WasActive && !window->Hidden)
+                return true;
+        return false;
+    };
+    r.act("export.figure");
+    r.frames(3);
+    const ImGuiWindow* dialog = ImGui::FindWindowByName("Export figure");
+    GUI_CHECK(dialog != nullptr);
+    const float x = token.x + token.width / 2, y = token.y + token.height / 2;
+    // Beside the mouse, where the tooltip would be.
+    r.te->WindowMove("//Export figure", ImVec2(x + 16, y - 60));
+    r.move(x, y);
+    r.frames(40);                                // a tooltip may wait a little
+    GUI_CHECK(r.ctx().hovered_step.has_value()); // the panel under the mouse is told of it
+    GUI_CHECK(!tip_drawn());
+    r.te->WindowMove("//Export figure", ImVec2(x + 600, y - 60));
+    r.move(x, y);
+    r.frames(40);
+    GUI_CHECK(tip_drawn());
+    r.move_away();
+    r.close_dialog("Export figure");
+}
+
 } // namespace
 
 std::vector<Case> file_cases() {
@@ -280,6 +309,7 @@ std::vector<Case> file_cases() {
         {"export", "EX4 HL3 a trace is saved and opened in the same view, tables are written",
          traces_and_tables},
         {"export", "EX2 EX3 a figure of a panel: its tab, a preview, the file and its numbers", a_figure},
+        {"export", "EX2 a panel's tooltip keeps off an open dialog", tips_keep_off_a_dialog},
         {"export", "EX4 what is plotted is written as one table, with its empty fields", plotted_values},
     };
 }

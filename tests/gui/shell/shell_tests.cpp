@@ -20,6 +20,12 @@ void hints_go_at_the_first_input(Robot& r) {
     GUI_CHECK(r.shows("Ctrl+R") && !r.shows("Press R"));
     GUI_CHECK(r.shows("the threshold line of Entropy"));
     GUI_CHECK(r.enabled("run.restart") && !r.enabled("run.refresh_now"));
+    const ImGuiWindow* card = ImGui::FindWindowByName("##first start");
+    GUI_CHECK(card != nullptr && card->WasActive);
+    for (const char* seen : {"panel/Signals", "panel/Text", "panel/Timeline", "panel/Attention"}) {
+        const auto box = r.box(seen);
+        GUI_CHECK(!card->Rect().Overlaps(ImRect(box.x, box.y, box.x + box.width, box.y + box.height)));
+    }
     const auto plot = r.box("panel/Signals");
     r.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
     r.te->MouseClick(0);
@@ -71,6 +77,8 @@ void no_live_run_to_go_back_to(Robot& r) {
     r.frames(3);
     GUI_CHECK(r.ctx().recording == made);
     GUI_CHECK(!r.shows("Back to the live run") && r.te->ItemExists("//Run bar/###close trace"));
+    GUI_CHECK(r.ctx().first_start_hints &&
+              !r.shows("a token: every panel shows its step")); // not over a trace
     r.ctx().run_action("file.close_trace"); // not by the mouse: a click would end the hints of the next test
     r.frames(3);
     GUI_CHECK(!r.ctx().recording);

@@ -122,6 +122,13 @@ TEST_CASE("dots of a table stand where their values are, with whiskers from end 
     CHECK(whiskers_at(two).empty());
 }
 
+TEST_CASE("long names of lines get the room that the plots can spare", "[figure][tables]") {
+    const std::string name = "entropy above 3.25, window of 64";
+    const DataTable table{{"case", "share"}, {{name, "0.2"}, {"b", "0.6"}}};
+    const TablePlot plot{.name = "n", .table = "t", .series = {"case"}, .parts = {{"share", {"share"}}}};
+    CHECK_THAT(svg_of(plot, table), ContainsSubstring(">" + name + "<"));
+}
+
 TEST_CASE("several values of a line have a colour each and a legend", "[figure][tables]") {
     const DataTable table{{"case", "first_share", "second_share"},
                           {{"a", "0.2", "0.4"}, {"b", "0.6", "0.8"}}};

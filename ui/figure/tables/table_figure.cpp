@@ -148,7 +148,10 @@ private:
         double names = 0;
         for (const std::string& name : m_marks.series)
             names = std::max(names, pen.canvas.width_of(name, pen.small()));
-        return std::min(names, 0.42 * width) + 4;
+        // Long names get what the plots can spare, not only their share.
+        constexpr double least_plot = 85; // points: room for three ticks
+        const double spare = width - static_cast<double>(m_plot.parts.size()) * (least_plot + gap) - 8;
+        return std::min(names, std::max(0.42 * width, spare)) + 4;
     }
     /// Colours are of the values: the series have names beside them.
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const override {

@@ -71,7 +71,10 @@ void CachePanel::draw(UiContext& ctx) {
     f.rows = m_rows.count(m_state.cache());
 
     draw_toolbar(ctx, f);
-    draw_legend(ctx, f);
+    // In a low panel the map's rows come first, where there is room for some: the mouse over a position tells what its colours
+    // mean.
+    const float high = ImGui::GetContentRegionAvail().y / f.em;
+    if (high < 7.5F || high > 10.5F) draw_legend(ctx, f);
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     if (room.x < 10 * f.em || room.y < 6 * f.em) {
         muted_text(ctx, "Too small for the map: enlarge this panel");
