@@ -1,4 +1,5 @@
 #include "app/cli/assets.h"
+#include "app/cli/build_commit.h"
 #include "app/cli/commands.h"
 #include "app/cli/interrupt.h"
 #include "app/cli/output.h"
@@ -10,6 +11,7 @@
 #include "engine/base/json_text.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/session/decode/run_identity.h"
 #include "engine/session/driver/replay.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/session/pair/run_text.h"
@@ -93,6 +95,7 @@ struct RunCommandOptions {
     RunOptions run;
     BranchOptions branch;
     std::string record, summary, replay, commands;
+    bool exact = false; ///< of a replay
 };
 
 int replay_trace(const RunCommandOptions& options) {
@@ -115,7 +118,7 @@ int replay_trace(const RunCommandOptions& options) {
     out.finish();
     if (!options.summary.empty()) write_file(options.summary, json_text(summary_json(*again), 2) + "\n");
     say("\n{}", summary_table(*again));
-    const ReplayVerdict verdict = judge_replay(recorded, *again, options.replay);
+    const ReplayVerdict verdict = judge_replay(recorded, *again, options.replay, options.exact);
     say("replay: {}\n", verdict.text);
     return verdict.passed ? 0 : 1;
 }
@@ -413,15 +416,17 @@ void refuse_without_trace(const CLI::App& command) {
     }
     if (command.get_option("--run")->count() > 0 && !branch && command.get_option("--replay")->count() == 0)
         throw Error("reading", "--run", "needs --branch or --replay");
+    if (command.get_option("--exact")->count() > 0 && command.get_option("--replay")->count() == 0)
+        throw Error("reading", "--exact", "needs --replay");
     if (command.get_option("--give")->count() > 0 && command.get_option("--give")->as<std::string>().empty())
         throw Error("reading", "--give", "is empty");
 }
 
 /// What a replay takes from the command line; the rest is in the trace.
 void refuse_beside_replay(const CLI::App& command) {
-    constexpr std::array<std::string_view, 8> used = {"--replay",         "--run",           "--summary",
-                                                      "--teacher",        "--student",       "--device",
-                                                      "--teacher-device", "--student-device"};
+    constexpr std::array<std::string_view, 9> used = {
+        "--replay",  "--run",    "--summary",        "--exact",         "--teacher",
+        "--student", "--device", "--teacher-device", "--student-device"};
     for (const CLI::Option* option : command.get_options()) {
         if (option->count() == 0 || std::ranges::find(used, option->get_name()) != used.end()) continue;
         throw Error("replaying", {}, option->get_name() + " has no effect beside --replay",
@@ -432,6 +437,7 @@ void refuse_beside_replay(const CLI::App& command) {
 } // namespace
 
 Command add_run_command(CLI::App& app) {
+    set_program_commit(build_commit()); // every run of this process, whichever command begins it, says it
     auto options = std::make_shared<RunCommandOptions>();
     CLI::App* command =
         app.add_subcommand("run", "One decode without a window: text on stdout, summary on stderr");
@@ -469,8 +475,11 @@ Command add_run_command(CLI::App& app) {
     command
         ->add_option("--replay", options->replay,
                      "Run a trace again from its configuration and commands, and compare: bit for bit, or "
-                     "within a tolerance where this processor lacks the recorded kernel set")
+                     "within a tolerance where this processor lacks the recorded kernel set or another "
+                     "version recorded it")
         ->type_name("TRACE");
+    command->add_flag("--exact", options->exact,
+                      "With --replay: equal within the tolerance is an error too; every bit counts");
     return [options, command] {
         refuse_without_trace(*command);
         if (!options->replay.empty()) refuse_beside_replay(*command);

@@ -89,6 +89,26 @@ TEST_CASE("a trace of kernels that this processor lacks replays within a toleran
     CHECK_THAT(changed.err, ContainsSubstring("by more than 0.001") && ContainsSubstring("entropy_bits"));
 }
 
+TEST_CASE("a trace of another version replays within rounding, and exactly only when every bit is equal",
+          "[cli]") {
+    const Scratch scratch("other-version");
+    const std::string trace = scratch / "r.rlt";
+    REQUIRE(refreshlab_cli(short_run({"--record", trace})).status == 0);
+    CHECK(refreshlab_cli({"run", "--replay", trace, "--exact"}).status == 0);
+    const auto change = [&](const char* sql) { sqlite::Database(trace, sqlite::Open::read_write).exec(sql); };
+    change("UPDATE signals SET value = value + 1e-5 WHERE step = 20 AND signal = 'entropy_bits'");
+    CHECK(refreshlab_cli({"run", "--replay", trace}).status == 1); // of this very program: no rounding
+    change("UPDATE runs SET info = json_set(info, '$.versions', json('[[\"refreshlab\",\"0.0.9\"]]'))");
+    const Outcome replay = refreshlab_cli({"run", "--replay", trace});
+    CAPTURE(replay.err);
+    CHECK(replay.status == 0);
+    CHECK_THAT(replay.err, ContainsSubstring("refreshlab 0.0.9, unknown commit") &&
+                               ContainsSubstring("than this one (refreshlab") &&
+                               ContainsSubstring("largest difference") && ContainsSubstring("entropy_bits"));
+    CHECK(refreshlab_cli({"run", "--replay", trace, "--exact"}).status == 1);
+    CHECK(refreshlab_cli({"run", "--prompt", "x", "--exact"}).status == 2);
+}
+
 TEST_CASE("shards of kernels that round differently join only when asked to", "[cli][sweep]") {
     const Scratch scratch("kernel-shards");
     nlohmann::json spec{{"name", "grid"},

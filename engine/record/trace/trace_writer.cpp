@@ -64,6 +64,14 @@ bool has_steps_of(const Recording& parent, const Recording& branch) {
     return true;
 }
 
+/// What the parent's clock shows at the fork beyond the branch's own: a run that was made again took other times for the steps that
+/// the parent's rows stand for. 0 of a fork of this very recording, and where either time is not known.
+double clock_offset(const Recording& parent, const Recording& branch) {
+    const int64_t fork_step = branch.info().fork_step;
+    const double ms = parent.step(fork_step).arrival_ms - branch.step(fork_step).arrival_ms;
+    return std::isfinite(ms) ? ms : 0;
+}
+
 /// The same rows, whether or not they are one object: a trace that was read and a run that was made again have each their own.
 bool same_rows(const std::shared_ptr<const AttentionRows>& a, const std::shared_ptr<const AttentionRows>& b) {
     if (a == b) return true;
@@ -135,10 +143,12 @@ void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std:
                         (!run.parent || has_steps_of(*run.parent, *recording));
     // One vocabulary for a run and the branches that share its steps: a reader takes the ids of both from it.
     run.vocabulary = shares ? m_vocabulary_of.at(run.parent_id) : number_of(recording->token_table());
-    if (shares)
+    if (shares) {
         leave_to_parent(run, *recording);
-    else
+        if (run.parent) run.later_ms = clock_offset(*run.parent, *recording);
+    } else {
         run.parent.reset();
+    }
     m_vocabulary_of.emplace(info.id, run.vocabulary);
     run.recording = std::move(recording);
     m_runs.push_back(std::move(run));
@@ -287,7 +297,7 @@ void TraceWriter::write_step(Run& run, int64_t t) {
     s.bind(5, static_cast<int64_t>(record.producer));
     s.bind(6, static_cast<int64_t>(record.next_producer));
     s.bind(7, record.fed ? 1 : 0);
-    s.bind_number(8, record.arrival_ms);
+    s.bind_number(8, record.arrival_ms + run.later_ms);
     for (size_t part = 0; part < num_parts; ++part)
         s.bind_number(9 + static_cast<int>(part), record.part_ms[part]);
     s.run();
@@ -488,7 +498,7 @@ void TraceWriter::write_end(Run& run, uint64_t revision) {
     auto& s = m_update_end;
     s.bind(0, run.number);
     s.bind(1, end->stop_reason);
-    s.bind_number(2, end->total_ms);
+    s.bind_number(2, end->total_ms + run.later_ms);
     s.bind_number(3, end->teacher_ppl);
     s.bind_number(4, end->tail_logprob);
     s.run();

@@ -73,6 +73,8 @@ private:
         std::array<std::optional<OpenRow>, 2> open_rows;
         uint64_t end_revision = 0;
         int64_t first_step = 1; ///< earlier ones are the parent's
+        double later_ms =
+            0; ///< added to the branch's times, so that they go on from the parent's at the fork
     };
 
     /// How many of each to write.

@@ -281,7 +281,7 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.threads = execution->num_threads();
     info.kernel_set = kernel_set_of(*pair, *execution);
     info.started_at = utc_now();
-    info.versions = version_list();
+    info.versions = writer_versions();
     info.rebuild = rebuilds();
     info.text_rule = pair->tokenizer->text_rule();
     info.note = overfill() ? pair->note() : policy_note(config);

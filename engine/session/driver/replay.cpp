@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace refreshlab {
@@ -108,27 +109,60 @@ double replay_tolerance(const RunInfo& info) {
     return info.dtype == "f32" ? 1e-3 : 0.25;
 }
 
-ReplayVerdict judge_replay(const Recording& recorded, const Recording& again, const std::string& name) {
+namespace {
+
+std::string version_of(const RunInfo& info, std::string_view part) {
+    const auto found =
+        std::ranges::find(info.versions, part, [](const auto& version) { return version.first; });
+    return found == info.versions.end() ? std::string() : found->second;
+}
+
+/// "refreshlab 0.1.0, commit 379b91d", and what else of its build is otherwise than in another program.
+std::string program_of(const RunInfo& info, const RunInfo& other) {
+    const std::string version = version_of(info, "refreshlab"), commit = version_of(info, "commit");
+    std::string text = fmt::format("refreshlab {}, {}", version.empty() ? "of an unknown version" : version,
+                                   commit.empty() ? "unknown commit" : "commit " + commit);
+    for (const char* part : {"libtorch", "compiler"})
+        if (const std::string own = version_of(info, part); own != version_of(other, part))
+            text += fmt::format(", {} {}", part, own.empty() ? "unknown" : own);
+    return text;
+}
+
+/// Why the numbers of two runs may round differently; empty where nothing allows it.
+std::string rounding_reason(const RunInfo& recorded, const RunInfo& again) {
+    const std::string &then = recorded.kernel_set, &now = again.kernel_set;
+    std::string reason;
+    if (!same_kernel_bits(then, now))
+        reason = fmt::format("recorded with the kernel set {}, replayed with {}, which rounds differently",
+                             then, now);
+    else if (then == kernels::to_string(
+                         kernels::Isa::reference)) // libtorch divides its work among threads as it likes
+        reason = fmt::format("the kernel set {} may round differently from run to run", now);
+    if (recorded.versions == again.versions) return reason;
+    return fmt::format("{}{}recorded by another version ({}) than this one ({})", reason,
+                       reason.empty() ? "" : "; ", program_of(recorded, again), program_of(again, recorded));
+}
+
+} // namespace
+
+ReplayVerdict judge_replay(const Recording& recorded, const Recording& again, const std::string& name,
+                           bool exact) {
     const std::string steps = fmt::format("({} steps)", recorded.steps());
     const auto difference = first_difference(recorded, again);
     if (!difference) return {true, fmt::format("identical to {} {}", name, steps)};
-    const std::string &then = recorded.info().kernel_set, &now = again.info().kernel_set;
-    // libtorch's own operations are not the same bits in every division of the work among threads.
-    const bool repeatable = then != kernels::to_string(kernels::Isa::reference);
-    if (same_kernel_bits(then, now) && repeatable)
-        return {false, fmt::format("differs from {}: {}", name, *difference)};
+    const std::string reason = rounding_reason(recorded.info(), again.info());
+    if (reason.empty()) return {false, fmt::format("differs from {}: {}", name, *difference)};
     const double tolerance = replay_tolerance(recorded.info());
-    const std::string kernels =
-        then == now
-            ? fmt::format("the kernel set {} may round differently from run to run", now)
-            : fmt::format("recorded with the kernel set {}, replayed with {}, which rounds differently", then,
-                          now);
     Deviation largest;
     if (const auto beyond = first_difference(recorded, again, tolerance, &largest))
         return {false,
-                fmt::format("differs from {} by more than {:g}: {}; {}", name, tolerance, *beyond, kernels)};
-    return {true, fmt::format("equal to {} within {:g} {}: {}; largest difference {:.1e}, {}", name,
-                              tolerance, steps, kernels, largest.size, largest.where)};
+                fmt::format("differs from {} by more than {:g}: {}; {}", name, tolerance, *beyond, reason)};
+    const std::string rounding =
+        fmt::format("{}; largest difference {:.1e}, {}", reason, largest.size, largest.where);
+    if (exact)
+        return {false, fmt::format("not identical to {} {}, only equal within {:g}: {}", name, steps,
+                                   tolerance, rounding)};
+    return {true, fmt::format("equal to {} within {:g} {}: {}", name, tolerance, steps, rounding)};
 }
 
 } // namespace refreshlab

@@ -41,18 +41,23 @@ struct MadeAgain {
                                    const std::function<bool(int64_t step)>& progress,
                                    const Recording* recorded = nullptr);
 
-/// How far apart numbers of two runs may be whose kernels round differently, relative to the larger of both and of 1:
+/// How far apart numbers of two runs may be whose kernels or programs round differently, relative to the larger of both and of 1:
 /// fp32 1e-3, half precision 0.25 (one rounding of a bf16 is 4e-3, and layers pass it on). Tokens, refreshes and
 /// everything else that is not a measured number must still be equal.
 [[nodiscard]] double replay_tolerance(const RunInfo& info);
 
 /// What came of a replay, for a person.
 struct ReplayVerdict {
-    bool passed = false; ///< identical; where the kernels round differently, equal within replay_tolerance()
-    std::string text;    ///< "identical to x.rlt (72 steps)"
+    bool passed =
+        false; ///< identical; where kernels round differently or another version wrote it, equal within replay_tolerance()
+    std::string text; ///< "identical to x.rlt (72 steps)"
 };
-/// \param name  of the recorded run
+/// Three outcomes: the same bits; the same within rounding, where kernel sets or versions of the program (commit, libtorch and
+/// compiler included) are not the same; different, with the first difference. A difference of one version and kernel set is never
+/// rounding.
+/// \param name   of the recorded run
+/// \param exact  rounding does not pass either
 [[nodiscard]] ReplayVerdict judge_replay(const Recording& recorded, const Recording& again,
-                                         const std::string& name);
+                                         const std::string& name, bool exact = false);
 
 } // namespace refreshlab

@@ -139,4 +139,40 @@ TEST_CASE("a replay with kernels that round differently is judged with a toleran
     CHECK_THAT(exact.text, ContainsSubstring("differs from x.rlt: "));
 }
 
+TEST_CASE("a trace of another version may differ by rounding, one of this version may not", "[session]") {
+    const auto pair = tiny_pair(88, 89);
+    const auto made = run_of(pair, with_kernels(KernelSet::portable));
+    // The same run as a trace may hold it: by another writer, one number changed.
+    const auto altered = [&](double by, const char* commit) {
+        RunInfo info = made->info();
+        if (*commit != '\0') info.versions.emplace_back("commit", commit);
+        info.first_logprob += by;
+        return made->fork_as(made->steps(), std::move(info), made->token_table());
+    };
+    const auto recorded_whole = made->fork(made->steps(), "whole");
+    const auto judged = [&](double by, const char* commit, bool exact = false) {
+        return judge_replay(*altered(by, commit), *recorded_whole, "x.rlt", exact);
+    };
+    CHECK(judged(0, "abc1234", true).text == "identical to x.rlt (40 steps)");
+
+    const ReplayVerdict same_version = judged(1e-12, "");
+    CHECK_FALSE(same_version.passed);
+    CHECK_THAT(same_version.text, ContainsSubstring("differs from x.rlt: "));
+
+    const ReplayVerdict older = judged(1e-12, "abc1234");
+    INFO(older.text);
+    CHECK(older.passed);
+    CHECK_THAT(older.text, ContainsSubstring("equal to x.rlt within 0.001 (40 steps)") &&
+                               ContainsSubstring("commit abc1234") && ContainsSubstring("unknown commit") &&
+                               ContainsSubstring(", run: logprob of y_1"));
+    const ReplayVerdict exact = judged(1e-12, "abc1234", true);
+    CHECK_FALSE(exact.passed);
+    CHECK_THAT(exact.text, ContainsSubstring("not identical to x.rlt") && ContainsSubstring("abc1234"));
+
+    const ReplayVerdict more = judged(0.5, "abc1234");
+    CHECK_FALSE(more.passed);
+    CHECK_THAT(more.text, ContainsSubstring("differs from x.rlt by more than 0.001: ") &&
+                              ContainsSubstring("commit abc1234"));
+}
+
 } // namespace kernel_set_test

@@ -11,6 +11,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -163,6 +164,12 @@ TEST_CASE("a run that is made again stands in the trace as a branch", "[rebuild]
     CHECK(first_difference(*runs[2], *again) == std::nullopt);
     CHECK(runs[2]->info().parent_id == first->info().id);
     CHECK(runs[2]->inherited().commands == 0);
+    // The shared steps have the times of the run that was left, and the branch's go on from there as they went.
+    CHECK(runs[2]->step(11).arrival_ms == first->step(11).arrival_ms);
+    for (int64_t t = 12; t <= 16; ++t) {
+        const double took = again->step(t).arrival_ms - again->step(t - 1).arrival_ms;
+        CHECK(std::abs(runs[2]->step(t).arrival_ms - runs[2]->step(t - 1).arrival_ms - took) < 1e-6);
+    }
     std::filesystem::remove(path);
 }
 
