@@ -241,7 +241,9 @@ void RunsPanel::draw_name(UiContext& ctx, const RunNode& run, int depth, ImVec2 
     }
     const std::string name = shortened(run.name, right - x);
     text_at(list, {x, at.y}, ctx.theme.text, name);
-    ctx.landmarks.set_text(fmt::format("runs/name/{}", run.key), name);
+    const std::string mark = fmt::format("runs/name/{}", run.key);
+    ctx.landmarks.set(mark, {x, at.y, right - x, line});
+    ctx.landmarks.set_text(mark, name);
 }
 
 /// In place of the row's name. Enter or a click elsewhere takes it, Esc leaves the old one.

@@ -88,7 +88,7 @@ void Bpe::find_byte_ids(const FileFields& fields) {
     }
     const bool all = std::find(m_byte_ids.begin(), m_byte_ids.end(), -1) == m_byte_ids.end();
     if (m_alphabet == Alphabet::bytes && m_byte_fallback && !all) {
-        fields.fail("byte_fallback", "not supported_models in a byte-level model that lacks bytes");
+        fields.fail("byte_fallback", "not supported in a byte-level model that lacks bytes");
     }
 }
 

@@ -86,7 +86,7 @@ void Decoder::add(const FileFields& fields, bool byte_level, int depth) {
     }
     if (!known) fields.fail("type", fmt::format("decoder {} is not supported", shown), supported_decoders);
     if (byte_level)
-        fields.fail("type", fmt::format("decoder {} is not supported_decoders in a byte-level model", shown),
+        fields.fail("type", fmt::format("decoder {} is not supported in a byte-level model", shown),
                     "ByteLevel is");
     if (type == "Strip") {
         add_strip(fields);
@@ -125,7 +125,7 @@ void Decoder::add_strip(const FileFields& fields) {
     const std::string character = read_character(fields, "content");
     const size_t start = count("start");
     if (count("stop") != 0)
-        fields.fail("stop", "only 0 is supported_decoders: nothing is taken from the end");
+        fields.fail("stop", "only 0 is supported: nothing is taken from the end");
     if (m_fused) {
         m_strips.push_back({character, start});
     } else if (m_byte_fallback) {

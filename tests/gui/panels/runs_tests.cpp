@@ -336,10 +336,13 @@ void attention_tints_the_text(Robot& r) {
 /// Where a name and the word beside it have no room together, the name is whole.
 void long_names_come_first(Robot& r) {
     const RunKey other = branch(r).second;
-    const float em = ImGui::GetFontSize();
     const std::string before = runs(r).name(other);
+    r.frames(2);
+    const auto row = r.box(of("row", other)), short_name = r.box(of("name", other));
+    const auto room = static_cast<float>(row.x + row.width - short_name.x);
+    GUI_CHECK(short_name.width < room - 1); // the word beside it
     std::string name = "run ";
-    while (ImGui::CalcTextSize((name + "n").c_str()).x < 9.2F * em)
+    while (ImGui::CalcTextSize((name + "n").c_str()).x < room)
         name += 'n';
     runs(r).rename(other, name);
     r.frames(3);
