@@ -45,8 +45,8 @@ if(REFRESHLAB_CUDA)
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
     find_package(CUDAToolkit REQUIRED)
-    # Registration by static initialisers: the linker must not drop the library although no symbol of it is named.
-    target_link_options(rl_torch INTERFACE "-Wl,--push-state,--no-as-needed,-l:libtorch_cuda.so,-l:libc10_cuda.so,--pop-state")
+    # libtorch_cuda, half of libtorch's loading time, is loaded where there is a GPU (kernels/execution/cuda_devices.h).
+    target_link_libraries(rl_torch INTERFACE c10_cuda ${CMAKE_DL_LIBS})
     target_include_directories(rl_torch SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_definitions(rl_torch INTERFACE REFRESHLAB_CUDA=1)
 endif()

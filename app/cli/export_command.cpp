@@ -1,6 +1,6 @@
 #include "app/cli/commands.h"
-#include "app/cli/output.h"
-#include "app/cli/trace_runs.h"
+#include "app/base/output.h"
+#include "app/base/trace_runs.h"
 #include "engine/base/error.h"
 #include "engine/landscape/landscape_export.h"
 #include "engine/landscape/landscape_store.h"

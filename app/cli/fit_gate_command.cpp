@@ -1,11 +1,11 @@
 #include "app/cli/commands.h"
-#include "app/cli/output.h"
+#include "app/base/output.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/landscape/landscape_store.h"
-#include "engine/study/measure/bootstrap.h"
-#include "engine/study/measure/gate_fit.h"
+#include "engine/results/bootstrap.h"
+#include "engine/results/gate_fit.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

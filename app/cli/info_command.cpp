@@ -1,9 +1,9 @@
 #include "app/cli/commands.h"
-#include "app/cli/output.h"
+#include "app/base/output.h"
+#include "engine/base/bytes_text.h"
 #include "engine/base/json_text.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/landscape/landscape_store.h"
-#include "engine/model/memory_estimate.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/text/utf8.h"
 

@@ -1,7 +1,7 @@
 #include "app/cli/commands.h"
-#include "app/cli/output.h"
-#include "app/cli/table_options.h"
-#include "engine/study/sweep/sweep_table.h"
+#include "app/base/output.h"
+#include "app/options/table_options.h"
+#include "engine/results/sweep_table.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,6 @@
 #include "engine/record/recording/last_config.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/trace/trace_store.h"
-#include "engine/session/worker/session_worker.h"
 #include "engine/text/utf8.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
@@ -20,6 +19,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 namespace refreshlab {
@@ -166,7 +166,7 @@ std::vector<std::string> panel_titles() {
     return titles;
 }
 
-int run_window(const WindowOptions& given) {
+int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) {
     WindowOptions options = given;
     const LabelledRuns opened = opened_trace(options);
     const bool picture = options.screenshot.has_value();
@@ -179,7 +179,13 @@ int run_window(const WindowOptions& given) {
 
     const AppWindow::Options window_options = options_of_window(options); // refused before a trace is made
     // Order of destruction: the window lets go of the engine before the engine stops.
-    SessionWorker engine(options.record);
+    // What a recording or a picture of a run meets is said before there is a window; a picture of a trace needs no engine.
+    std::unique_ptr<EngineLink> engine_link;
+    if (options.record || (picture && options.start))
+        engine_link = make_engine();
+    else
+        engine_link = std::make_unique<LateEngine>(make_engine, picture ? LateEngine::When::needed : LateEngine::When::now);
+    EngineLink& engine = *engine_link;
     AppWindow window(engine, window_options);
     // Themes are files, and names of files have capitals that count.
     if (const auto themes = ui::theme_names(window.assets());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "app/window/late_engine.h"
 #include "engine/control/run_config.h"
 
 #include <cstdint>
@@ -34,7 +35,8 @@ struct WindowOptions {
 
 /// Opens the window (or draws the picture) and returns the exit status: 0; 1 when the decode failed before the
 /// picture; 2 when the run was refused. Throws Error: no display, unreadable trace, unwritable record or picture.
-int run_window(const WindowOptions& options);
+/// \param make_engine  throws Error; called at once where a run is recorded or pictured, else beside the first frames
+int run_window(const WindowOptions& options, const LateEngine::Make& make_engine);
 
 /// Titles of the panels that --panel takes, in the order of the menu.
 [[nodiscard]] std::vector<std::string> panel_titles();

@@ -1,5 +1,6 @@
 #include "engine/model/memory_estimate.h"
 
+#include "engine/base/bytes_text.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/model/checkpoint/llama_weights.h"
@@ -153,18 +154,6 @@ std::optional<int64_t> device_memory_available(const std::string& device) {
     } catch (const c10::Error&) {
         return std::nullopt; // no such device: choosing it is refused elsewhere, with a message of its own
     }
-}
-
-std::string bytes_text(int64_t bytes) {
-    constexpr std::array<const char*, 5> units = {"kB", "MB", "GB", "TB", "PB"};
-    if (bytes < 1000) return fmt::format("{} B", bytes);
-    double value = static_cast<double>(bytes) / 1000.0;
-    size_t unit = 0;
-    while (value >= 999.95 && unit + 1 < units.size()) {
-        value /= 1000.0;
-        ++unit;
-    }
-    return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
 } // namespace refreshlab

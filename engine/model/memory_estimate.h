@@ -70,7 +70,4 @@ estimate_memory(std::span<const ModelNeed> needs, const MemoryQuery& available =
 /// Throws Error{failure} with line() and advice() of the first device that cannot hold its part.
 void require_memory(std::span<const MemoryEstimate> estimates);
 
-/// "812 B", "3.4 MB", "12.1 GB": decimal units.
-[[nodiscard]] std::string bytes_text(int64_t bytes);
-
 } // namespace refreshlab

@@ -1,6 +1,6 @@
 // Sweep specs: whatever stands in the file, it is read or refused in one line, quickly, and what is read holds together.
 #include "engine/base/error.h"
-#include "engine/study/sweep/sweep_plan.h"
+#include "engine/study/sweep/sweep_cells.h"
 #include "tests/fuzz/fuzz_support.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,3 +1,4 @@
+#include "kernels/execution/cuda_devices.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/column_distance.h"
 #include "kernels/ops/dense.h"
@@ -5,7 +6,6 @@
 #include "kernels/ops/row_statistics.h"
 #include "tests/kernels/kernel_fixture.h"
 
-#include <ATen/Context.h>
 
 /// What runs on a CUDA device against what runs on the CPU. Without a device (or without CUDA in the build) each case
 /// says so and is skipped.
@@ -21,7 +21,7 @@ using test::same_bits;
 
 void need_cuda() {
 #if REFRESHLAB_CUDA
-    if (!at::hasCUDA()) SKIP("no CUDA device on this machine");
+    if (kernels::cuda_devices() == 0) SKIP("no CUDA device on this machine");
 #else
     SKIP("built without CUDA (REFRESHLAB_CUDA=OFF)");
 #endif

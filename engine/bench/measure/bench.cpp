@@ -1,5 +1,6 @@
 #include "engine/bench/measure/bench.h"
 
+#include "engine/results/bench_sections.h"
 #include "engine/base/error.h"
 #include "engine/bench/measure/machine.h"
 #include "engine/bench/measure/sections.h"
@@ -68,20 +69,12 @@ BenchOptions BenchOptions::quick() {
     return options;
 }
 
-std::span<const std::string_view> section_names() {
-    static const auto names = [] {
-        std::array<std::string_view, sections.size()> list;
-        for (size_t i = 0; i < sections.size(); ++i)
-            list[i] = sections[i].first;
-        return list;
-    }();
-    return names;
-}
+static_assert(std::ranges::equal(section_names, sections, {}, {}, [](const auto& section) { return section.first; }));
 
 void check_bench_options(const BenchOptions& options) {
     for (const std::string& section : options.sections)
-        require(std::ranges::find(section_names(), section) != section_names().end(), "--only",
-                fmt::format("'{}' is none of {}", section, fmt::join(section_names(), ", ")));
+        require(std::ranges::find(section_names, section) != section_names.end(), "--only",
+                fmt::format("'{}' is none of {}", section, fmt::join(section_names, ", ")));
     require(options.tokens >= 2, "--tokens", "needs at least 2: a rate lies between two tokens");
     require(options.rounds >= 1 && options.warm_ups >= 0 && options.block >= 1, "--rounds",
             "needs at least 1");

@@ -22,7 +22,7 @@ namespace refreshlab::bench {
 /// How much is measured.
 struct BenchOptions {
     std::vector<std::string>
-        sections; ///< of section_names(); empty: all but cache_policies, which takes minutes
+        sections; ///< of section_names (engine/results); empty: all but cache_policies, which takes minutes
     std::vector<int64_t> prompts = {128, 2048}; ///< of the first token and of probes; cut to the context
     std::vector<int64_t> contexts = {128, 512, 2048}; ///< prompts of the decode curve; cut to the context
     int64_t tokens = 512;                             ///< of a timed decode
@@ -40,8 +40,6 @@ struct BenchOptions {
     [[nodiscard]] static BenchOptions quick();
 };
 
-/// "bandwidth", "first_token", "decode", "refreshed_run", "probes", "refresh", "cache_policies": in the order in which they run.
-[[nodiscard]] std::span<const std::string_view> section_names();
 /// Throws Error{bad_input}: an unknown section (with the known ones), numbers below 1, fewer than 5 pairs, no folder.
 void check_bench_options(const BenchOptions& options);
 

@@ -13,9 +13,8 @@
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "engine/text/utf8.h"
+#include "kernels/execution/cuda_devices.h"
 
-#include <ATen/Context.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,10 +23,6 @@
 namespace refreshlab {
 
 namespace {
-
-int visible_gpus() {
-    return at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
-}
 
 std::string device_of(const RunConfig& config, const std::string& own) {
     return own.empty() ? config.device : own;
@@ -120,7 +115,7 @@ int64_t ModelPair::context() const {
 
 at::Device resolve_device(const std::string& name) {
     if (name == "cpu") return at::Device(at::kCPU);
-    if (name == "auto") return visible_gpus() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+    if (name == "auto") return kernels::cuda_devices() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
     int index = 0;
     bool well_formed = name == "cuda";
     if (name.rfind("cuda:", 0) == 0 && name.size() > 5) {
@@ -130,7 +125,7 @@ at::Device resolve_device(const std::string& name) {
     }
     if (!well_formed)
         throw Error("choosing a device", name, "not a device", "use auto, cpu, cuda or cuda:<number>");
-    const int gpus = visible_gpus();
+    const int gpus = kernels::cuda_devices();
     if (gpus == 0)
         throw Error("choosing a device", name, "no CUDA device on this machine", "use --device cpu or auto");
     if (index >= gpus) {

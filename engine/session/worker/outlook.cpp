@@ -1,3 +1,4 @@
+#include "engine/base/bytes_text.h"
 #include "engine/session/worker/outlook.h"
 
 #include "engine/base/error.h"

@@ -29,10 +29,10 @@ constexpr int64_t warm_steps = 8, fewest_entries = 16;
 double milliseconds(Clock::duration time) {
     return std::chrono::duration<double, std::milli>(time).count();
 }
-double mean_of(const std::vector<float>& values) {
+double mean_cost_of(const std::vector<float>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
-double mean_of(const std::vector<double>& values) {
+double mean_cost_of(const std::vector<double>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
@@ -138,12 +138,12 @@ private:
         row.step_ms = times.median_step();
         row.step_low_ms = *quantile(times.step, 0.25);
         row.step_high_ms = *quantile(times.step, 0.75);
-        row.step_mean_ms = mean_of(times.step);
+        row.step_mean_ms = mean_cost_of(times.step);
         row.full_step_ms = full.median_step();
         row.attention_ms = times.median_attention();
         row.full_attention_ms = full.median_attention();
-        row.entries_held = mean_of(runner.entries_held());
-        row.entries_read = mean_of(runner.entries_read());
+        row.entries_held = mean_cost_of(runner.entries_held());
+        row.entries_read = mean_cost_of(runner.entries_read());
         row.cache_bytes = cache->bytes_used();
         row.metadata_bytes = cache->metadata_bytes();
         row.index_bytes = cache->index_bytes();

@@ -1,6 +1,6 @@
 #include "engine/study/studies/derived_tables.h"
 
-#include "engine/study/measure/bootstrap.h"
+#include "engine/results/bootstrap.h"
 #include "engine/study/studies/study_run.h"
 
 #include <fmt/format.h>

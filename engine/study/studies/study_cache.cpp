@@ -8,7 +8,7 @@
 #include "engine/study/studies/cache_rows.h"
 #include "engine/study/studies/kept_numbers.h"
 #include "engine/study/studies/study_catalog.h"
-#include "engine/study/sweep/sweep_plan.h"
+#include "engine/study/sweep/sweep_cells.h"
 #include "engine/text/digest.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"

@@ -9,7 +9,8 @@
 #include "engine/study/jobs/job_pool.h"
 #include "engine/study/studies/derived_tables.h"
 #include "engine/study/studies/study_catalog.h"
-#include "engine/study/sweep/sweep_store.h"
+#include "engine/results/sweep_store.h"
+#include "engine/study/sweep/sweep_cells.h"
 #include "engine/text/digest.h"
 #include "kernels/execution/cores.h"
 

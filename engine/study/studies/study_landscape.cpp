@@ -5,9 +5,9 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/landscape/compute_landscape.h"
 #include "engine/session/pair/run_text.h"
-#include "engine/study/measure/gate_fit.h"
+#include "engine/results/gate_fit.h"
 #include "engine/study/studies/study_catalog.h"
-#include "engine/study/sweep/sweep_plan.h"
+#include "engine/study/sweep/sweep_cells.h"
 
 #include <fmt/format.h>
 

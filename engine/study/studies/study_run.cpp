@@ -4,7 +4,7 @@
 #include "engine/record/trace/trace_store.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/study/jobs/job_pool.h"
-#include "engine/study/measure/bootstrap.h"
+#include "engine/results/bootstrap.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/study/sweep/sweep_store.h"
+#include "engine/results/sweep_store.h"
 
 #include <atomic>
 #include <cstdint>

@@ -1,10 +1,10 @@
 #include "engine/cache/kv_cache.h"
+#include "kernels/execution/cuda_devices.h"
 #include "tests/engine/model/support.h"
 #include "tests/support/forward.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Context.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -196,7 +196,7 @@ TEST_CASE("teacher equal to student: a splice changes no bit", "[cache]") {
 }
 
 TEST_CASE("the teacher's cache is read where it lies: on the GPU where there is one", "[cache]") {
-    const at::Device far = at::globalContext().hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+    const at::Device far = kernels::cuda_devices() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
     const auto teacher = lively_llama(tiny_config(), 60, at::kBFloat16, far);
     const auto student = lively_llama(student_config(), 61, at::kBFloat16);
     const std::vector<int32_t> tokens = random_tokens(30, 97, 12);

@@ -1,3 +1,4 @@
+#include "engine/base/bytes_text.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/llama_model.h"
 #include "engine/model/memory_estimate.h"

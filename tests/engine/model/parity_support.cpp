@@ -1,6 +1,7 @@
 #include "tests/engine/model/parity_support.h"
 
 #include "engine/base/json_file.h"
+#include "kernels/execution/cuda_devices.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -54,7 +55,7 @@ std::vector<int32_t> ids_of(const Checkpoint& reference, const std::string& name
 
 std::vector<at::Device> parity_devices() {
     std::vector<at::Device> result = {at::kCPU};
-    if (at::globalContext().hasCUDA()) result.emplace_back(at::kCUDA, 0);
+    if (kernels::cuda_devices() > 0) result.emplace_back(at::kCUDA, 0);
     return result;
 }
 

@@ -9,7 +9,7 @@
 #include "engine/session/pair/pair_check.h"
 #include "engine/session/pair/run_text.h"
 #include "engine/session/worker/session_worker.h"
-#include "engine/study/sweep/sweep_plan.h"
+#include "engine/study/sweep/sweep_cells.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -3,6 +3,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/driver/replay.h"
+#include "kernels/execution/cuda_devices.h"
 #include "tests/engine/session/tiny_pair.h"
 
 #include <ATen/ATen.h>
@@ -29,7 +30,7 @@ struct Placement {
 std::vector<Placement> placements() {
     const at::Device cpu(at::kCPU);
     std::vector<Placement> result = {{cpu, cpu}};
-    if (!at::globalContext().hasCUDA()) return result;
+    if (kernels::cuda_devices() == 0) return result;
     const at::Device gpu(at::kCUDA, 0);
     for (const Placement& p : {Placement{gpu, gpu}, Placement{cpu, gpu}, Placement{gpu, cpu}})
         result.push_back(p);

@@ -3,7 +3,7 @@
 #include "engine/landscape/cell_signals.h"
 #include "engine/landscape/staircase.h"
 #include "engine/signals/registry.h"
-#include "engine/study/measure/gate_fit.h"
+#include "engine/results/gate_fit.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>

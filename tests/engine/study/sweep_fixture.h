@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/base/error.h"
-#include "engine/study/sweep/sweep_plan.h"
-#include "engine/study/sweep/sweep_store.h"
+#include "engine/results/sweep_plan.h"
+#include "engine/results/sweep_store.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fmt/format.h>

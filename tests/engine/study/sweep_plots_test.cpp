@@ -1,5 +1,6 @@
 // Which figures a sweep has.
-#include "engine/study/sweep/sweep_plots.h"
+#include "engine/results/sweep_plots.h"
+#include "engine/study/sweep/sweep_cells.h"
 #include "tests/engine/study/sweep_fixture.h"
 #include "tests/support/seed.h"
 

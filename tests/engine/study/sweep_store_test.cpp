@@ -1,8 +1,9 @@
 // The database of a sweep: what survives, who may write, what merging does.
 #include "engine/base/json_file.h"
 #include "engine/record/trace/sqlite.h"
-#include "engine/study/sweep/sweep_claims.h"
-#include "engine/study/sweep/sweep_table.h"
+#include "engine/results/sweep_claims.h"
+#include "engine/results/sweep_table.h"
+#include "engine/study/sweep/sweep_cells.h"
 #include "kernels/execution/isa.h"
 #include "tests/engine/study/sweep_fixture.h"
 #include "tests/support/seed.h"

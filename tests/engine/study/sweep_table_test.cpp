@@ -1,7 +1,8 @@
 // Numbers of the table: bootstrap, means over prompts, overhead, the front, and what they look like.
 #include "engine/base/quantile.h"
-#include "engine/study/measure/bootstrap.h"
-#include "engine/study/sweep/sweep_table.h"
+#include "engine/results/bootstrap.h"
+#include "engine/results/sweep_table.h"
+#include "engine/study/sweep/sweep_cells.h"
 #include "tests/engine/study/sweep_fixture.h"
 #include "tests/support/seed.h"
 

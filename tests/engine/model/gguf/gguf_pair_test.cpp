@@ -3,7 +3,7 @@
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/study/measure/sweep_score.h"
-#include "engine/study/sweep/sweep_plan.h"
+#include "engine/study/sweep/sweep_cells.h"
 #include "tests/engine/model/gguf/gguf_support.h"
 
 #include <catch2/catch_test_macros.hpp>

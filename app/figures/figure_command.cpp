@@ -1,0 +1,309 @@
+#include "app/cli/commands.h"
+#include "app/base/output.h"
+#include "engine/base/error.h"
+#include "engine/text/utf8.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#if REFRESHLAB_UI
+#include "app/base/assets.h"
+#include "app/base/trace_runs.h"
+#include "app/figures/table_figures.h"
+#include "engine/control/derive/derive_spec.h"
+#include "engine/landscape/landscape_store.h"
+#include "engine/record/trace/trace_store.h"
+#include "ui/figure/figure_file.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#endif
+
+namespace refreshlab::app {
+
+#if REFRESHLAB_UI
+
+namespace {
+
+struct Options {
+    std::vector<std::string> traces, runs, names;
+    std::string panel, out, size = "84mm", theme = "paper", style, signals, right, signal, of, head, drift;
+    std::string format = "svg"; ///< of --all
+    bool all = false;
+    std::optional<int64_t> from, to, step;
+};
+
+/// The runs of the traces: the chosen ones in the order of --run, else the newest of each; for a comparison all of a single trace.
+std::vector<ui::FigureRun> runs_of(const Options& options) {
+    std::vector<std::shared_ptr<Recording>> all;
+    std::map<const Recording*, RunLabel> label_of;
+    std::vector<ui::FigureRun> found;
+    const auto add = [&](const std::shared_ptr<Recording>& run) {
+        const RunLabel& label = label_of[run.get()];
+        found.push_back({run, label.name, label.colour});
+    };
+    const bool compare = options.panel == "compare";
+    for (const std::string& trace : options.traces) {
+        const auto [runs, labels] = load_labelled_trace(trace);
+        if (runs.empty()) throw Error("drawing a figure", trace, "the trace holds no run");
+        all.insert(all.end(), runs.begin(), runs.end());
+        for (size_t i = 0; i < runs.size(); ++i)
+            label_of[runs[i].get()] = labels[i];
+        if (!options.runs.empty()) continue;
+        for (const auto& run : runs)
+            if (run == runs.back() || (compare && options.traces.size() == 1)) add(run);
+    }
+    for (const std::string& id : options.runs)
+        add(chosen_run(all, id, "drawing a figure", fmt::format("{}", fmt::join(options.traces, ", "))));
+    if (options.names.size() > found.size())
+        throw Error("drawing a figure", "--name",
+                    fmt::format("{} names for {} runs", options.names.size(), found.size()));
+    for (size_t i = 0; i < found.size(); ++i) {
+        const RunInfo& info = found[i].recording->info();
+        const RunConfig& config = info.config;
+        std::string& name = found[i].name; // as the trace calls it, if it does
+        if (i < options.names.size())
+            name = options.names[i];
+        else if (name.empty()) {
+            name = config.mode == Mode::overfill
+                       ? fmt::format("{}, seed {}", config.policy.name, config.seed)
+                       : fmt::format("{} alone, seed {}", to_string(config.mode), config.seed);
+            if (!info.parent_id.empty()) name += fmt::format(", branch at step {}", info.fork_step + 1);
+        }
+    }
+    return found;
+}
+
+std::optional<std::pair<int32_t, int32_t>> parse_head(const std::string& text) {
+    if (text.empty()) return std::nullopt;
+    std::pair<int32_t, int32_t> head{};
+    const size_t dot = text.find('.');
+    const char* end = text.data() + text.size();
+    const bool good = dot != std::string::npos &&
+                      std::from_chars(text.data(), text.data() + dot, head.first).ptr == text.data() + dot &&
+                      std::from_chars(text.data() + dot + 1, end, head.second).ptr == end;
+    if (!good)
+        throw Error("reading", "--head",
+                    fmt::format("'{}' is not LAYER.HEAD, such as 3.5", visible_text(text, 60)));
+    return head;
+}
+
+template <typename T>
+T parse_name(const char* option, const std::string& text,
+             std::initializer_list<std::pair<std::string_view, T>> names) {
+    std::vector<std::string_view> known;
+    for (const auto& [name, value] : names) {
+        if (text == name) return value;
+        known.push_back(name);
+    }
+    throw Error("reading", option,
+                fmt::format("'{}' is none of {}", visible_text(text, 60), fmt::join(known, ", ")));
+}
+
+ui::FigureRequest request_of(const Options& options) {
+    ui::FigureRequest request;
+    request.panel = options.panel;
+    request.head = parse_head(options.head);
+    if (!options.of.empty())
+        request.attention = parse_name<ui::AttentionOf>("--of", options.of,
+                                                        {{"student", ui::AttentionOf::student},
+                                                         {"teacher", ui::AttentionOf::teacher},
+                                                         {"difference", ui::AttentionOf::difference}});
+    if (!options.drift.empty())
+        request.drift = parse_name<ui::DriftQuantity>("--drift", options.drift,
+                                                      {{"mean", ui::DriftQuantity::mean},
+                                                       {"k", ui::DriftQuantity::keys},
+                                                       {"v", ui::DriftQuantity::values},
+                                                       {"k_max", ui::DriftQuantity::keys_max},
+                                                       {"v_max", ui::DriftQuantity::values_max}});
+    if (!options.signals.empty()) {
+        request.plots = ui::parse_plots(options.signals, "--signals");
+        request.all_signals = true;
+    }
+    if (!options.signal.empty()) request.signal = options.signal;
+    request.right_axis = options.right;
+    request.from = options.from;
+    request.to = options.to;
+    request.step = options.step;
+    request.runs = runs_of(options);
+    if (request.panel == "landscape" || request.panel == "frontier")
+        request.landscape = load_landscape_of(options.traces.front(), *request.runs.front().recording);
+    return request;
+}
+
+void draw_one(const Options& options, const ui::FigureStyle& style, const ui::FigureSize& size,
+              const std::filesystem::path& assets) {
+    std::filesystem::path table = options.out;
+    table.replace_extension(".csv");
+    std::vector<NamedFile> inputs{{"--style", options.style}};
+    for (const std::string& trace : options.traces)
+        inputs.push_back({"TRACE", trace});
+    check_outputs(std::vector<NamedFile>{{"-o", options.out}, {"the numbers beside -o", table.string()}},
+                  inputs);
+    ui::save_figure(request_of(options), style, size, options.out, command_line(), assets);
+    say("wrote {} and {}\n", options.out, table.string());
+}
+
+/// Every panel that a trace has something for, into folder/TRACE-panel.svg.
+void draw_all(const Options& options, const ui::FigureStyle& style, const ui::FigureSize& size,
+              const std::filesystem::path& assets) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    fs::create_directories(options.out, error);
+    if (error) throw Error("drawing figures", options.out, error.message());
+    for (const std::string& trace : options.traces) {
+        Options one = options;
+        one.traces = {trace};
+        const std::string stem = fs::path(trace).stem().string();
+        for (const std::string_view panel : ui::figure_panels()) {
+            one.panel = panel;
+            one.out = (fs::path(options.out) / fmt::format("{}-{}.{}", stem, panel, options.format)).string();
+            try {
+                draw_one(one, style, size, assets);
+            } catch (const Error& e) {
+                // What a run has nothing for is left out; what cannot be written stops.
+                if (e.kind() != ErrorKind::bad_input || e.doing() != "drawing a figure") throw;
+                say("no {} of {}: {}\n", panel, trace, e.problem());
+            }
+        }
+    }
+}
+
+/// Options that say something of runs; tables have none.
+void refuse_run_options(const Options& options, const std::string& input) {
+    const std::pair<const char*, bool> given[] = {
+        {"--run", !options.runs.empty()},        {"--name", !options.names.empty()},
+        {"--signals", !options.signals.empty()}, {"--right", !options.right.empty()},
+        {"--signal", !options.signal.empty()},   {"--of", !options.of.empty()},
+        {"--head", !options.head.empty()},       {"--drift", !options.drift.empty()},
+        {"--from", options.from.has_value()},    {"--to", options.to.has_value()},
+        {"--step", options.step.has_value()}};
+    for (const auto& [option, is_given] : given)
+        if (is_given)
+            throw Error("drawing a figure", option,
+                        fmt::format("says something of a run, and {} holds tables", input));
+}
+
+/// Draws the inputs that hold tables, and takes them out of the list.
+void draw_tables(Options& options, const ui::FigureStyle& style, const ui::FigureSize& size,
+                 const std::filesystem::path& assets) {
+    const auto tables =
+        std::ranges::partition(options.traces, [](const std::string& input) { return !holds_tables(input); });
+    if (tables.empty()) return;
+    refuse_run_options(options, tables.front());
+    if (!options.all && options.traces.size() > 1)
+        throw Error("drawing a figure", tables.front(), "holds tables, which are drawn alone",
+                    "--all draws every figure of every input");
+    for (const std::string& input : tables) {
+        const TableFigures figures{.input = input,
+                                   .name = options.panel,
+                                   .out = options.out,
+                                   .format = options.all ? options.format : "",
+                                   .style_file = options.style};
+        draw_table_figures(figures, style, size, assets);
+    }
+    options.traces.erase(tables.begin(), tables.end());
+}
+
+int figure(Options options) {
+    const auto size = ui::parse_figure_size(options.size);
+    if (options.all)
+        static_cast<void>(parse_name<int>("--format", options.format, {{"svg", 0}, {"pdf", 1}, {"png", 2}}));
+    else
+        static_cast<void>(ui::figure_format(options.out));
+    if (options.all && !options.panel.empty())
+        throw Error("reading", "--panel", "stands beside --all, which draws every panel");
+    const auto assets = find_assets();
+    const auto style = ui::load_figure_style(assets, options.theme, options.style);
+    draw_tables(options, style, size, assets);
+    if (options.traces.empty()) return 0;
+    if (options.panel.empty()) options.panel = "signals";
+    options.all ? draw_all(options, style, size, assets) : draw_one(options, style, size, assets);
+    return 0;
+}
+
+} // namespace
+
+Command add_figure_command(CLI::App& app) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command =
+        app.add_subcommand("figure", "A figure for a paper, as SVG, PDF or PNG; no display needed");
+    command
+        ->add_option(
+            "INPUT", options->traces,
+            "Traces (--record, or saved from the window); or tables: a folder of study --out, a file "
+            "of sweep")
+        ->required();
+    command
+        ->add_option("-o,--out", options->out,
+                     "The figure: FILE.svg, .pdf or .png (300 dpi); its numbers go into FILE.csv")
+        ->type_name("FILE")
+        ->required();
+    command
+        ->add_option("--panel", options->panel,
+                     fmt::format("{} (default: signals); of tables the name of a figure (default: the first)",
+                                 fmt::join(ui::figure_panels(), ", ")))
+        ->type_name("NAME");
+    command->add_flag("--all", options->all,
+                      "Every panel that each trace has something for, every figure of tables; -o is then a "
+                      "folder");
+    command->add_option("--format", options->format, "With --all: svg, pdf or png (default: svg)")
+        ->type_name("KIND");
+    command
+        ->add_option("--size", options->size,
+                     "Width, or width and height: 84mm, 174x60mm, 3.3in, 240pt (default: 84mm)")
+        ->type_name("SIZE");
+    command->add_option("--theme", options->theme, "paper, or the colours of the window's dark, light, print")
+        ->type_name("NAME");
+    command
+        ->add_option("--style", options->style,
+                     "JSON with sizes, colours and maps of your own (docs/howto/figures.md)")
+        ->type_name("FILE");
+    command
+        ->add_option("--run", options->runs,
+                     "Ids of runs of the traces (default: the newest of each; compare: all of one trace)")
+        ->type_name("ID");
+    command
+        ->add_option("--name", options->names,
+                     "What the legend calls the runs, in their order (default: their names in the trace)")
+        ->type_name("TEXT");
+    command->add_option("--from", options->from, "First step")->type_name("STEP");
+    command->add_option("--to", options->to, "Last step")->type_name("STEP");
+    command->add_option("--step", options->step, "Step that a map shows (default: the last)")
+        ->type_name("STEP");
+    command
+        ->add_option("--signals", options->signals,
+                     "signals, compare: which, with commas between them, as in gui --signals")
+        ->type_name("LIST");
+    command
+        ->add_option("--right", options->right,
+                     "signals: one more in the first plot, with its axis on the right")
+        ->type_name("SIGNAL");
+    command
+        ->add_option("--signal", options->signal, "text, distribution: which signal (default: entropy_bits)")
+        ->type_name("SIGNAL");
+    command->add_option("--head", options->head, "attention: one head, counted from 0 (default: all)")
+        ->type_name("LAYER.HEAD");
+    command->add_option("--of", options->of, "attention: student, teacher or difference")->type_name("WHO");
+    command->add_option("--drift", options->drift, "cache, drift: mean, k, v, k_max or v_max")
+        ->type_name("WHAT");
+    return [options] { return figure(*options); };
+}
+
+#else
+
+Command add_figure_command(CLI::App& app) {
+    app.add_subcommand("figure", "A figure for a paper (not part of this build)")->allow_extras();
+    return []() -> int {
+        throw Error("drawing a figure", {}, "this build draws no figures (REFRESHLAB_UI=OFF)",
+                    "refreshlab export writes the numbers", ErrorKind::failure);
+    };
+}
+
+#endif
+
+} // namespace refreshlab::app

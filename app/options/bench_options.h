@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace refreshlab::app {
+
+/// What `bench` was asked for.
+struct BenchCommandOptions {
+    std::string teacher, student, mode, device, dtype;
+    std::vector<std::string> set, only;
+    int threads = 0;
+    bool quick = false, decode_only = false, start = false;
+    std::optional<int64_t> tokens, rounds, pairs, warm_ups;
+    std::string json, figures, ui, ids, folder;
+    int64_t began_ns = 0, parsed_ns = 0; ///< monotonic: the program's own code began to run; its command line was read
+};
+
+} // namespace refreshlab::app

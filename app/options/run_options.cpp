@@ -1,0 +1,292 @@
+#include "app/options/run_options.h"
+
+#include "app/options/engine_module.h"
+#include "engine/base/error.h"
+#include "engine/base/json_file.h"
+#include "engine/control/derive/derive_spec.h"
+#include "engine/control/parameters.h"
+#include "kernels/execution/cores.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+namespace refreshlab::app {
+
+namespace {
+
+template <class Enum, size_t N>
+Enum named(const std::string& option, const std::string& value, const Enum (&values)[N]) {
+    std::string known;
+    for (const Enum v : values) {
+        if (to_string(v) == value) return v;
+        known += (known.empty() ? "" : ", ") + std::string(to_string(v));
+    }
+    throw Error("reading", option, "'" + value + "' is not one of " + known);
+}
+
+RefreshPolicy policy_of(const std::string& name) {
+    for (const Preset& preset : presets()) {
+        if (preset.name == name) return preset_policy(name);
+    }
+    std::error_code unreadable;
+    if (std::filesystem::exists(name, unreadable)) return policy_from_json(read_json_file(name), name);
+    if (name.ends_with(".json")) throw Error("reading --policy", name, "no such file");
+    return preset_policy(name); // throws, naming the presets
+}
+
+CachePolicyConfig cache_policy_of(const std::string& name, const std::string& option) {
+    if (find_cache_method(name) != nullptr) return cache_policy_defaults(name, option);
+    std::error_code unreadable;
+    if (std::filesystem::exists(name, unreadable)) return cache_policy_from_json(read_json_file(name), name);
+    if (name.ends_with(".json")) throw Error("reading " + option, name, "no such file");
+    return cache_policy_defaults(name, option); // throws, naming the nearest
+}
+
+/// An editor's byte order mark and final line end are no part of the prompt.
+std::string text_of_file(std::string text) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+    if (text.ends_with("\r\n")) {
+        text.resize(text.size() - 2);
+    } else if (text.ends_with('\n')) {
+        text.pop_back();
+    }
+    return text;
+}
+
+/// ", default 64": what presets give to the key; empty where none has it. A key of a trigger has the value of the preset that
+/// it is named after, else of the first that has the trigger. A key that every preset has may differ between them: ", default
+/// none (window: 32; burst: 8)".
+std::string default_text(const Parameter& parameter) {
+    if (parameter.key.find("_cache.") != std::string_view::npos)
+        return {};                                           // differ: refreshlab policies has them
+    std::vector<std::pair<std::string, std::string>> values; // preset, value
+    for (const Preset& preset : presets()) {
+        RunConfig config;
+        config.policy = preset_policy(preset.name);
+        if (auto value = parameter_value(config, parameter.key))
+            values.emplace_back(preset.name, std::move(*value));
+    }
+    if (values.empty()) return {};
+    std::string text = values.front().second, others;
+    if (values.size() == presets().size()) {
+        for (const auto& [preset, value] : values) {
+            if (value != text) others += fmt::format("{}{}: {}", others.empty() ? "" : "; ", preset, value);
+        }
+    } else {
+        for (const auto& [preset, value] : values) {
+            if (parameter.key.starts_with(preset + ".")) text = value;
+        }
+    }
+    return ", default " + text + (others.empty() ? "" : " (" + others + ")");
+}
+
+/// Whole numbers in full: a person should be able to type what stands there.
+std::string number(double v) {
+    if (v == 18446744073709551616.0) return "18446744073709551615"; // of whole numbers of 64 bits
+    if (v == std::floor(v) && std::abs(v) < 1e15) return fmt::format("{:.0f}", v);
+    return fmt::format("{:g}", v);
+}
+
+} // namespace
+
+bool RunOptions::has_prompt() const {
+    return m_prompt_option->count() > 0 || !m_prompt_file.empty();
+}
+
+void RunOptions::add_to(CLI::App& command) {
+    // The last one wins, so that a script can append to a command line.
+    command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    m_prompt_option = command.add_option("--prompt", m_prompt, "Prompt text")->type_name("TEXT");
+    command
+        .add_option(
+            "--prompt-file", m_prompt_file,
+            "Read the prompt from a UTF-8 file; a byte order mark and the final line end do not count")
+        ->type_name("FILE")
+        ->excludes(m_prompt_option);
+    command
+        .add_option(
+            "--given-file", m_given_file,
+            "Read the continuation from a UTF-8 file instead of drawing it (teacher forcing): signals and "
+            "refreshes as ever, --max-tokens as a cap; every byte counts, a final line end too")
+        ->type_name("FILE");
+    command.add_flag("--raw-prompt", m_raw_prompt,
+                     "Use the prompt as it is, without the model's chat template");
+    command
+        .add_option("--teacher", m_teacher,
+                    "Teacher: a checkpoint folder or a .gguf file (default: the bundled teacher)")
+        ->type_name("MODEL");
+    command
+        .add_option(
+            "--student", m_student,
+            "Student: a checkpoint folder, a .gguf file, or derive:SPEC, made of the teacher's weights: "
+            "derive:bits=3,group=32 (docs/howto/derived-students.md); default: the bundled student")
+        ->type_name("MODEL|derive:SPEC");
+    command
+        .add_option("--mode", m_mode,
+                    "Who prefills and decodes: teacher, student, overfill (teacher prefills, student "
+                    "decodes); default overfill")
+        ->type_name("MODE");
+    command
+        .add_option("--policy", m_policy,
+                    "When to refresh: none, periodic, window, entropy, kl, burst, mc, or a JSON file "
+                    "(docs/policies.md); default none, in the window entropy")
+        ->type_name("PRESET|FILE");
+    for (auto* const value : {&m_student_cache, &m_teacher_cache}) {
+        const bool student = value == &m_student_cache;
+        command
+            .add_option(student ? "--student-cache" : "--teacher-cache", *value,
+                        student ? "Which entries the student's cache keeps and reads: a cache policy "
+                                  "(refreshlab policies), or "
+                                  "a JSON file; default full"
+                                : "The same of the teacher's cache, in mode teacher; default full")
+            ->type_name("NAME|FILE");
+    }
+    command.add_option("--set", m_set, "Set one parameter; may be repeated. Keys are listed below")
+        ->type_name("KEY=VALUE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false);
+    command
+        .add_option("--max-tokens", m_max_tokens,
+                    "Tokens to generate at most; default 256, in the window 330")
+        ->type_name("N");
+    command.add_option("--temperature", m_temperature, "Sampling temperature; 0 = greedy, the default")
+        ->type_name("T");
+    command.add_option("--top-k", m_top_k, "Keep the k most likely tokens; 0 = off, the default")
+        ->type_name("K");
+    command.add_option("--top-p", m_top_p, "Nucleus sampling; 1 = off, the default")->type_name("P");
+    command
+        .add_option("--min-p", m_min_p,
+                    "Drop tokens below this share of the best one's probability; 0 = off, the default")
+        ->type_name("P");
+    command.add_option("--seed", m_seed, "Seed of every random number of the run; default 0")->type_name("S");
+    command.add_flag("--ignore-stop", m_ignore_stop, "Do not stop at the end token (timing runs)");
+    command.add_flag("--shadow", m_shadow,
+                     "Run the teacher every step: a complete KL curve, at the teacher's cost");
+    command.add_option("--device", m_device, "Device of both models: auto (the default), cpu, cuda, cuda:N")
+        ->type_name("DEVICE");
+    command.add_option("--teacher-device", m_teacher_device, "Device of the teacher, if another")
+        ->type_name("DEVICE");
+    command.add_option("--student-device", m_student_device, "Device of the student, if another")
+        ->type_name("DEVICE");
+    command
+        .add_option("--dtype", m_dtype,
+                    "Weights and caches: f32 (the default), bf16, f16, or native: the blocks of a GGUF file "
+                    "as they are")
+        ->type_name("DTYPE");
+    command
+        .add_option("--threads", m_threads,
+                    "CPU threads, at most one a core; 0 = OMP_NUM_THREADS, else all cores that this process "
+                    "may use. Results do not depend on it")
+        ->type_name("N")
+        ->check(CLI::Range(0, 4096));
+    command.footer(parameter_help());
+}
+
+std::vector<NamedFile> RunOptions::inputs(const RunConfig& config) const {
+    return {{"--prompt-file", m_prompt_file},
+            {"--given-file", m_given_file},
+            {"--policy", m_policy},
+            {"--student-cache", m_student_cache},
+            {"--teacher-cache", m_teacher_cache},
+            {"--teacher", config.teacher_dir},
+            {"--student", is_derivation(config.student_dir) ? derivation_of(config.student_dir).text
+                                                            : config.student_dir}};
+}
+
+RunConfig RunOptions::with_models(RunConfig base) const {
+    const std::pair<std::string&, const std::string&> given[] = {
+        {base.teacher_dir, m_teacher},
+        {base.student_dir, m_student},
+        {base.device, m_device},
+        {base.teacher_device, m_teacher_device},
+        {base.student_device, m_student_device},
+    };
+    for (const auto& [field, value] : given) {
+        if (!value.empty()) field = value;
+    }
+    if (is_derivation(base.teacher_dir))
+        throw Error("reading --teacher", base.teacher_dir, "a teacher cannot be derived",
+                    "give a folder or a .gguf file; --student takes derive:SPEC");
+    base.student_dir = settled_model(base.student_dir);
+    return base;
+}
+
+void RunOptions::leave_out_bundled(RunConfig& config) const {
+    const bool alone = config.mode == Mode::student   ? m_teacher.empty() && !m_student.empty()
+                       : config.mode == Mode::teacher ? m_student.empty() && !m_teacher.empty()
+                                                      : false;
+    if (is_derivation(config.student_dir)) return; // of whichever teacher there is
+    if (!alone || engine_module().same_tokenizer(config.teacher_dir, config.student_dir)) return;
+    const bool teacher = config.mode == Mode::student;
+    (teacher ? config.teacher_dir : config.student_dir).clear();
+    say("note: the bundled {} has another vocabulary and takes no part in this run{}\n",
+        teacher ? "teacher" : "student",
+        teacher ? ": what needs a teacher (teacher perplexity, KL) stays empty" : "");
+}
+
+RunConfig RunOptions::config(RunConfig base) const {
+    RunConfig config = with_models(std::move(base));
+    if (m_prompt_option->count() > 0) config.prompt = m_prompt;
+    if (!m_prompt_file.empty()) config.prompt = text_of_file(read_file(m_prompt_file, size_t{1} << 26));
+    if (!m_given_file.empty()) {
+        config.given_text = read_file(m_given_file, size_t{1} << 26);
+        if (config.given_text.empty()) throw Error("reading --given-file", m_given_file, "is empty");
+    }
+    if (m_raw_prompt) config.raw_prompt = true;
+    if (!m_mode.empty())
+        config.mode = named("--mode", m_mode, {Mode::teacher, Mode::student, Mode::overfill});
+    if (!m_dtype.empty())
+        config.dtype = named("--dtype", m_dtype, {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::native});
+    if (m_threads > 0) config.threads = m_threads;
+    note_threads(m_threads);
+    if (m_ignore_stop) config.ignore_stop = true;
+    if (m_shadow) config.shadow = true;
+    if (!m_policy.empty()) config.policy = policy_of(m_policy);
+    if (!m_student_cache.empty()) config.student_cache = cache_policy_of(m_student_cache, "--student-cache");
+    if (!m_teacher_cache.empty()) config.teacher_cache = cache_policy_of(m_teacher_cache, "--teacher-cache");
+    const std::pair<const char*, const std::string&> plain[] = {
+        {"max_tokens", m_max_tokens}, {"sampler.temperature", m_temperature},
+        {"sampler.top_k", m_top_k},   {"sampler.top_p", m_top_p},
+        {"sampler.min_p", m_min_p},   {"seed", m_seed},
+    };
+    for (const auto& [key, value] : plain) {
+        if (!value.empty()) set_parameter(config, key, value);
+    }
+    for (const std::string& assignment : m_set)
+        set_parameter(config, assignment);
+    leave_out_bundled(config);
+    return config;
+}
+
+void note_threads(int threads) {
+    const int cores = kernels::usable_cores();
+    if (threads <= cores) return;
+    say("note: --threads {}: this program may use {} core{} here, and so many threads\n", threads, cores,
+        cores == 1 ? "" : "s");
+}
+
+std::string parameter_help() {
+    std::string text = "Keys of --set:\n";
+    for (const Parameter& p : parameters()) {
+        std::string range;
+        if (p.kind == Parameter::Kind::choice) {
+            for (const auto& choice : p.choices)
+                range += (range.empty() ? "" : "|") + std::string(choice);
+        } else if (p.kind == Parameter::Kind::boolean) {
+            range = "true|false";
+        } else if (p.kind == Parameter::Kind::list) {
+            range = "whole numbers with commas, or " + std::string(p.choices.front());
+        } else {
+            range = number(p.min) + ".." + number(p.max) + (p.optional ? " or none" : "");
+        }
+        text += fmt::format("  {:<24} {}{}{} [{}{}]\n", p.key, p.help,
+                            p.unit.empty() ? "" : " Unit: ", p.unit, range, default_text(p));
+    }
+    return text;
+}
+
+} // namespace refreshlab::app
