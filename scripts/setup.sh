@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Installs what RefreshLab is built with and tested against. Asks nothing, can be repeated, and does nothing the second
 # time. Debian packages go to the system (root or sudo); everything else stays in .deps/.
+#
+#   scripts/setup.sh [--viewer]    --viewer: what the viewer needs alone, without libtorch, CUDA and what the suites need
 set -euo pipefail
 cd "$(dirname "$0")/.."
+viewer=""
+[ "${1:-}" != --viewer ] || viewer=1
 deps="$PWD/.deps"
 mkdir -p "$deps/stamps"
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -13,7 +17,7 @@ done_for() { [ "$(cat "$deps/stamps/$1" 2>/dev/null)" = "$(stamp "$@")" ]; }
 mark() { stamp "$@" > "$deps/stamps/$1"; }
 
 # --- Debian packages -------------------------------------------------------------------------------------------------
-wanted=$(sed 's/#.*//' scripts/debian-packages.txt | xargs)
+wanted=$(sed ${viewer:+-e '/# tests$/d'} -e 's/#.*//' scripts/debian-packages.txt | xargs)
 missing=""
 for package in $wanted; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
@@ -30,9 +34,9 @@ if [ -n "$missing" ]; then
 fi
 
 # --- Python environment: libtorch and the parity references ----------------------------------------------------------
-if ! done_for venv requirements.txt; then
+[ -x "$deps/venv/bin/python" ] || python3 -m venv "$deps/venv"
+if [ -z "$viewer" ] && ! done_for venv requirements.txt; then
     say "making .deps/venv (libtorch 2.11.0 and the parity references, about 5 GB)"
-    [ -x "$deps/venv/bin/python" ] || python3 -m venv "$deps/venv"
     "$deps/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.txt > "$deps/pip.log" 2>&1 ||
         { tail -5 "$deps/pip.log" >&2; say "pip failed; the log is in .deps/pip.log"; exit 1; }
     mark venv requirements.txt
@@ -54,7 +58,7 @@ fi
 # --- Catch2 v3 -----------------------------------------------------------------------------------------------------------
 # From the release's own packages where they have version 3 (Debian 13 and newer); on bookworm from its backports, with
 # a private list directory derived from the machine's own entry: the machine's apt configuration stays as it is.
-if ! done_for catch2; then
+if [ -z "$viewer" ] && ! done_for catch2; then
     candidate=$(apt-cache policy catch2 2>/dev/null | sed -n 's/^ *Candidate: //p')
     apt_options=()
     if [ "${candidate%%.*}" != 3 ]; then

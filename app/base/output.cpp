@@ -13,6 +13,12 @@ namespace refreshlab::app {
 
 namespace {
 
+std::string kept_command_line; ///< set once, before anything else
+
+} // namespace
+
+namespace {
+
 namespace fs = std::filesystem;
 
 /// Where a path leads, also when its last part does not exist yet.
@@ -63,13 +69,14 @@ void check_outputs(std::span<const NamedFile> outputs, std::span<const NamedFile
     }
 }
 
+void keep_command_line(int argc, const char* const* argv) {
+    kept_command_line.clear();
+    for (int i = 0; i < argc; ++i)
+        kept_command_line += (i > 0 ? " " : "") + std::string(argv[i]);
+}
+
 std::string command_line() {
-    std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    while (!text.empty() && text.back() == '\0')
-        text.pop_back();
-    std::replace(text.begin(), text.end(), '\0', ' ');
-    return text;
+    return kept_command_line;
 }
 
 } // namespace refreshlab::app

@@ -1,6 +1,6 @@
-#include "app/cli/commands.h"
 #include "app/base/output.h"
 #include "app/base/trace_runs.h"
+#include "app/cli/commands.h"
 #include "engine/base/error.h"
 #include "engine/landscape/landscape_export.h"
 #include "engine/landscape/landscape_store.h"

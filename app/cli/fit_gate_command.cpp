@@ -1,5 +1,5 @@
-#include "app/cli/commands.h"
 #include "app/base/output.h"
+#include "app/cli/commands.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"

@@ -1,6 +1,6 @@
 #include "app/base/assets.h"
-#include "app/cli/commands.h"
 #include "app/base/output.h"
+#include "app/cli/commands.h"
 #include "app/options/engine_module.h"
 #include "app/options/run_options.h"
 #include "engine/base/error.h"

@@ -1,5 +1,5 @@
-#include "app/cli/commands.h"
 #include "app/base/output.h"
+#include "app/cli/commands.h"
 #include "engine/base/bytes_text.h"
 #include "engine/base/json_text.h"
 #include "engine/control/derive/derive_spec.h"

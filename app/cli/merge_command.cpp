@@ -1,5 +1,5 @@
-#include "app/cli/commands.h"
 #include "app/base/output.h"
+#include "app/cli/commands.h"
 #include "app/options/table_options.h"
 #include "engine/results/sweep_table.h"
 

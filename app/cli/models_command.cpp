@@ -1,6 +1,6 @@
 #include "app/base/assets.h"
-#include "app/cli/commands.h"
 #include "app/base/output.h"
+#include "app/cli/commands.h"
 #include "engine/base/error.h"
 #include "engine/fetch/fetch_model.h"
 

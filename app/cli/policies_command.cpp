@@ -1,5 +1,5 @@
-#include "app/cli/commands.h"
 #include "app/base/output.h"
+#include "app/cli/commands.h"
 #include "engine/base/json_text.h"
 #include "engine/control/parameters.h"
 #include "engine/policies/cache_policy_config.h"

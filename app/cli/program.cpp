@@ -47,6 +47,7 @@ constexpr const char* exit_status =
 } // namespace
 
 int run_program(int argc, const char* const* argv) {
+    keep_command_line(argc, argv);
     CLI::App app{"RefreshLab: an oscilloscope with knobs for KV-cache refresh", "refreshlab"};
     app.set_version_flag("--version", std::string("refreshlab ") + version());
     app.require_subcommand(1);

@@ -1,6 +1,6 @@
 #include "app/cli/commands.h"
-#include "app/options/run_command_options.h"
 #include "app/options/engine_module.h"
+#include "app/options/run_command_options.h"
 #include "engine/base/error.h"
 
 #include <algorithm>

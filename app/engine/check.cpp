@@ -1,7 +1,7 @@
 #include "app/base/assets.h"
+#include "app/base/output.h"
 #include "app/engine/carry_out.h"
 #include "app/options/check_options.h"
-#include "app/base/output.h"
 #include "app/options/run_options.h"
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"

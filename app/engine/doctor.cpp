@@ -1,7 +1,7 @@
 #include "app/base/assets.h"
+#include "app/base/output.h"
 #include "app/engine/carry_out.h"
 #include "app/options/doctor_options.h"
-#include "app/base/output.h"
 #include "engine/base/bytes_text.h"
 #include "engine/base/error.h"
 #include "engine/base/model_path.h"
@@ -119,8 +119,7 @@ void check_machine(Report& report, bool models_named) {
                             static_cast<double>(machine.totalram) * machine.mem_unit / (mebibyte * 1024.0),
                             kernels::to_string(kernels::widest_isa()), fmt::join(sets, ", ")));
     if (const int devices = kernels::cuda_devices(); devices > 0) {
-        report.good("CUDA",
-                    fmt::format("{} device(s)", devices));
+        report.good("CUDA", fmt::format("{} device(s)", devices));
     } else {
 #if REFRESHLAB_CUDA
         report.note("CUDA", "built in, but this machine shows no device: everything runs on the CPU");

@@ -19,7 +19,8 @@ auto without_torch_errors(const Call& call) {
     try {
         return call();
     } catch (const c10::Error& e) {
-        throw Error("computing", {}, std::string("the device or libtorch failed: ") + e.what_without_backtrace(), {},
+        throw Error("computing", {},
+                    std::string("the device or libtorch failed: ") + e.what_without_backtrace(), {},
                     ErrorKind::failure);
     }
 }
@@ -35,7 +36,9 @@ public:
     [[nodiscard]] int carry_out(const BenchCommandOptions& options, const DrawBench& draw) const override {
         return begin(options, draw);
     }
-    [[nodiscard]] int carry_out(const LandscapeCommandOptions& options) const override { return begin(options); }
+    [[nodiscard]] int carry_out(const LandscapeCommandOptions& options) const override {
+        return begin(options);
+    }
     [[nodiscard]] int carry_out(const SweepCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const ScoreCommandOptions& options) const override { return begin(options); }
     [[nodiscard]] int carry_out(const StudyCommandOptions& options) const override { return begin(options); }

@@ -1,6 +1,6 @@
+#include "app/base/output.h"
 #include "app/engine/carry_out.h"
 #include "app/options/score_options.h"
-#include "app/base/output.h"
 #include "engine/base/error.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/record/export/divergence.h"

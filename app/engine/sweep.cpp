@@ -1,15 +1,15 @@
 #include "app/base/assets.h"
+#include "app/base/output.h"
 #include "app/engine/carry_out.h"
 #include "app/options/sweep_options.h"
-#include "engine/base/interrupt.h"
-#include "app/base/output.h"
 #include "app/options/table_options.h"
 #include "engine/base/error.h"
+#include "engine/base/interrupt.h"
 #include "engine/base/json_file.h"
+#include "engine/results/sweep_table.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/study/sweep/sweep_cells.h"
 #include "engine/study/sweep/sweep_run.h"
-#include "engine/results/sweep_table.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,5 @@
-#include "app/cli/commands.h"
 #include "app/base/output.h"
+#include "app/cli/commands.h"
 #include "engine/base/error.h"
 #include "engine/text/utf8.h"
 

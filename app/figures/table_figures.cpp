@@ -3,9 +3,9 @@
 
 #include "app/base/output.h"
 #include "engine/base/error.h"
-#include "engine/signals/nearest_name.h"
 #include "engine/results/sweep_plots.h"
 #include "engine/results/sweep_store.h"
+#include "engine/signals/nearest_name.h"
 #include "engine/text/utf8.h"
 #include "ui/figure/tables/table_figure.h"
 

@@ -23,7 +23,8 @@ constexpr const char* what_still_works = "traces, figures and tables work withou
 
 /// $REFRESHLAB_ENGINE, else beside the program.
 fs::path engine_library() {
-    if (const char* named = std::getenv("REFRESHLAB_ENGINE"); named != nullptr && *named != '\0') return named;
+    if (const char* named = std::getenv("REFRESHLAB_ENGINE"); named != nullptr && *named != '\0')
+        return named;
     std::error_code unknown;
     return fs::read_symlink("/proc/self/exe", unknown).parent_path() / "librefreshlab_engine.so";
 }
@@ -39,7 +40,8 @@ Error linker_error(const fs::path& library, const std::string& said) {
         return {doing, library.string(), "a library that it needs is of another version: " + said,
                 "run the set-up again and build anew", ErrorKind::failure};
     if (names("Cannot allocate memory") || names("failed to map"))
-        return {doing, library.string(), "not enough memory or address space: libtorch alone takes some 2 GB of addresses",
+        return {doing, library.string(),
+                "not enough memory or address space: libtorch alone takes some 600 MB of addresses",
                 "raise the limit (ulimit -v); " + std::string(what_still_works), ErrorKind::failure};
     return {doing, library.string(), said, {}, ErrorKind::failure};
 }
@@ -58,7 +60,8 @@ const EngineModule& load() {
     if (!fs::exists(file, unreadable))
         throw Error(doing, file.string(), "there is no such file: this is RefreshLab without its engine",
                     what_still_works, ErrorKind::failure);
-    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); // never closed: threads and objects of it may live on
+    void* const library =
+        dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); // never closed: threads and objects of it may live on
     if (library == nullptr) {
         const char* said = dlerror();
         throw linker_error(file, said != nullptr ? said : "unknown");

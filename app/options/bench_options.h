@@ -15,7 +15,8 @@ struct BenchCommandOptions {
     bool quick = false, decode_only = false, start = false;
     std::optional<int64_t> tokens, rounds, pairs, warm_ups;
     std::string json, figures, ui, ids, folder;
-    int64_t began_ns = 0, parsed_ns = 0; ///< monotonic: the program's own code began to run; its command line was read
+    int64_t began_ns = 0,
+            parsed_ns = 0; ///< monotonic: the program's own code began to run; its command line was read
 };
 
 } // namespace refreshlab::app

@@ -52,7 +52,8 @@ public:
     [[nodiscard]] virtual std::unique_ptr<EngineLink>
     make_engine(const std::optional<std::filesystem::path>& record) const = 0;
     /// Whether two models have one vocabulary. Reads their configurations and tokenizers. Throws Error{bad_input}.
-    [[nodiscard]] virtual bool same_tokenizer(const std::string& teacher, const std::string& student) const = 0;
+    [[nodiscard]] virtual bool same_tokenizer(const std::string& teacher,
+                                              const std::string& student) const = 0;
 };
 
 /// The engine. The program loads it with the first call, some 0.15 s; within the engine's own library it is at hand. Safe to call from

@@ -184,7 +184,8 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
     if (options.record || (picture && options.start))
         engine_link = make_engine();
     else
-        engine_link = std::make_unique<LateEngine>(make_engine, picture ? LateEngine::When::needed : LateEngine::When::now);
+        engine_link = std::make_unique<LateEngine>(make_engine, picture ? LateEngine::When::needed
+                                                                        : LateEngine::When::now);
     EngineLink& engine = *engine_link;
     AppWindow window(engine, window_options);
     // Themes are files, and names of files have capitals that count.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "app/window/late_engine.h"
+#include "engine/control/late_engine.h"
 #include "engine/control/run_config.h"
 
 #include <cstdint>

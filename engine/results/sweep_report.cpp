@@ -318,9 +318,9 @@ std::string sweep_pareto(const SweepTable& table, TableColumns columns) {
                                       metric_info(cost).better == Better::higher ? *c : -*c});
                 }
                 for (const FrontPlace& place : places) {
-                    const bool front = std::none_of(places.begin(), places.end(), [&](const FrontPlace& other) {
-                        return dominates(other, place);
-                    });
+                    const bool front =
+                        std::none_of(places.begin(), places.end(),
+                                     [&](const FrontPlace& other) { return dominates(other, place); });
                     text += fmt::format("{},{},{},{},{},{},{},{},{}\n", csv_field(group),
                                         csv_field(place.row->label), metric_info(quality).name,
                                         csv_number(place.quality), place.row->value(quality).n,

@@ -2,8 +2,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/quantile.h"
-#include "engine/signals/nearest_name.h"
 #include "engine/results/bootstrap.h"
+#include "engine/signals/nearest_name.h"
 
 #include <algorithm>
 #include <map>

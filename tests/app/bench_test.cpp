@@ -34,9 +34,9 @@ TEST_CASE("bench: a quick one of the bundled pair has table, JSON and frames", "
     const Scratch scratch("bench");
     std::ofstream(scratch / "frames.json")
         << R"([{"layout": "Explore", "steps": 100, "ms_median": 2.5, "ms_p99": 3.5}])";
-    const Outcome bench = refreshlab_cli({"bench", "--quick", "--json", scratch / "bench.json", "--ui",
-                                          scratch / "frames.json", "--scratch", scratch / ".", "--only",
-                                          "bandwidth,decode,refreshed_run,refresh,start_up"});
+    const Outcome bench = refreshlab_program({"bench", "--quick", "--json", scratch / "bench.json", "--ui",
+                                              scratch / "frames.json", "--scratch", scratch / ".", "--only",
+                                              "bandwidth,decode,refreshed_run,refresh,start_up"});
     INFO(bench.err);
     REQUIRE(bench.status == 0);
     CHECK_THAT(bench.out, ContainsSubstring("quick: too short to be quoted") &&
@@ -51,7 +51,7 @@ TEST_CASE("bench: a quick one of the bundled pair has table, JSON and frames", "
           2 * of_student["layers"].get<int64_t>() * of_student["kv_heads"].get<int64_t>() *
               of_student["head_dim"].get<int64_t>() * 4);
     const auto& start = report["start_up"];
-    CHECK(start["parts"].size() == 5);
+    CHECK(start["parts"].size() == 6);
     CHECK(start["total_ms"]["count"] == 2);
     CHECK(start["peak_bytes"]["median"].get<double>() > start["libraries_bytes"]["median"].get<double>());
     CHECK(report["ui_frames"][0]["ms_median"] == 2.5);
@@ -64,8 +64,8 @@ TEST_CASE("bench: a quick one of the bundled pair has table, JSON and frames", "
 TEST_CASE("bench: pictures have their numbers beside them", "[app]") {
     const Scratch scratch("bench-figures");
     const Outcome bench =
-        refreshlab_cli({"bench", "--quick", "--only", "bandwidth,decode,refreshed_run,refresh", "--figures",
-                        scratch / "figures"});
+        refreshlab_program({"bench", "--quick", "--only", "bandwidth,decode,refreshed_run,refresh",
+                            "--figures", scratch / "figures"});
     INFO(bench.err);
     REQUIRE(bench.status == 0);
     for (const char* name : {"latency", "decode", "refresh"})
@@ -79,8 +79,8 @@ TEST_CASE("bench: --decode-only writes the ids of the run to stdout", "[app]") {
     const Scratch scratch("bench-decode");
     std::ofstream(scratch / "ids.json") << "[20, 400, 33, 100]";
     const Outcome bench =
-        refreshlab_cli({"bench", "--decode-only", "--mode", "student", "--ids", scratch / "ids.json",
-                        "--tokens", "7", "--rounds", "2", "--warm-ups", "0", "--json", "-"});
+        refreshlab_program({"bench", "--decode-only", "--mode", "student", "--ids", scratch / "ids.json",
+                            "--tokens", "7", "--rounds", "2", "--warm-ups", "0", "--json", "-"});
     INFO(bench.err);
     REQUIRE(bench.status == 0);
     const auto found = nlohmann::json::parse(bench.out);
@@ -111,7 +111,7 @@ TEST_CASE("bench: what makes no sense is refused in one line", "[app]") {
     for (const auto& [arguments, problem] : bad) {
         std::vector<std::string> all = {"bench", "--quick"};
         all.insert(all.end(), arguments.begin(), arguments.end());
-        const Outcome bench = refreshlab_cli(all);
+        const Outcome bench = refreshlab_program(all);
         INFO(problem << "\n" << bench.err);
         CHECK(bench.status == 2);
         CHECK_THAT(bench.err, ContainsSubstring(problem));

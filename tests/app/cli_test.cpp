@@ -288,9 +288,9 @@ TEST_CASE("help is complete and doctor finds the bundled pair well", "[cli]") {
     CHECK(default_of("burst.every") == "8");
     CHECK(default_of("entropy.threshold") == "6");
     CHECK(default_of("mi.threshold").empty());
-    CHECK(refreshlab_cli({"--help"}).status == 0);
-    CHECK(refreshlab_cli({"--version"}).status == 0);
-    const Outcome doctor = refreshlab_cli({"doctor"});
+    CHECK(refreshlab_program({"--help"}).status == 0);
+    CHECK(refreshlab_program({"--version"}).status == 0);
+    const Outcome doctor = refreshlab_program({"doctor"});
     CHECK(doctor.status == 0);
     CHECK_THAT(doctor.out, ContainsSubstring("one KV geometry") && ContainsSubstring("can be spliced"));
 }

@@ -58,7 +58,7 @@ int threads_of(const Scratch& scratch, const std::vector<std::string>& more, std
     std::vector<std::string> arguments{"run",      "--prompt", "Hello",     "--max-tokens",    "3",
                                        "--device", "cpu",      "--summary", scratch / "s.json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome outcome = refreshlab_cli(arguments);
+    const Outcome outcome = refreshlab_program(arguments);
     CAPTURE(outcome.err);
     REQUIRE(outcome.status == 0);
     if (said != nullptr) *said = outcome.err;
@@ -66,7 +66,7 @@ int threads_of(const Scratch& scratch, const std::vector<std::string>& more, std
 }
 
 void refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) {
-    const Outcome outcome = refreshlab_cli(arguments);
+    const Outcome outcome = refreshlab_program(arguments);
     CAPTURE(arguments, outcome.err);
     CHECK(outcome.status == 2);
     CHECK(outcome.out.empty());
@@ -121,14 +121,14 @@ TEST_CASE("assets are looked for only where one is needed", "[cli]") {
         study{"study", "tasks", "--limit", "1"};
     write_file(scratch / "grid.json", R"({"base": {"device": "cpu"}, "max_tokens": 3, "prompts": "Hello"})");
     for (const auto& command : {run, check, sweep}) {
-        const Outcome outcome = refreshlab_cli(with_models(command));
+        const Outcome outcome = refreshlab_program(with_models(command));
         CAPTURE(command, outcome.err);
         CHECK(outcome.status == 0);
     }
     for (const auto& command :
          {run, check, sweep, study, with_models(study)}) // a study reads bundled prompts
         refused(command, {"/nope", "REFRESHLAB_ASSETS"});
-    const Outcome doctor = refreshlab_cli({"doctor", teacher, student});
+    const Outcome doctor = refreshlab_program({"doctor", teacher, student});
     CHECK(doctor.status == 0);
     CHECK_THAT(doctor.out, ContainsSubstring("note  assets"));
 }
@@ -152,9 +152,9 @@ TEST_CASE("check says what it cut, and looks at its files before it works", "[cl
     nlohmann::json config = read_json_file(small + "/config.json");
     config["max_position_embeddings"] = 60;
     write_file(small + "/config.json", config.dump());
-    const Outcome check =
-        refreshlab_cli({"check", "--teacher", small, "--student", small, "--prompt", "Hello", "--raw-prompt",
-                        "--steps", "600", "--lengths", "8,100000", "--repetitions", "1", "--device", "cpu"});
+    const Outcome check = refreshlab_program({"check", "--teacher", small, "--student", small, "--prompt",
+                                              "Hello", "--raw-prompt", "--steps", "600", "--lengths",
+                                              "8,100000", "--repetitions", "1", "--device", "cpu"});
     CAPTURE(check.err);
     CHECK(check.status == 0);
     CHECK_THAT(check.out, ContainsSubstring("of 600 steps are checked") &&
@@ -181,14 +181,14 @@ TEST_CASE("doctor takes two models, and shows a sliding window where one has it"
         REQUIRE(at != std::string::npos);
         return outcome.out.substr(at, outcome.out.find('\n', at) - at);
     };
-    const Outcome same = refreshlab_cli({"doctor", a, b});
+    const Outcome same = refreshlab_program({"doctor", a, b});
     CAPTURE(same.out);
     CHECK_THAT(line_of(same, "sliding window"), Catch::Matchers::EndsWith(" 24"));
-    const Outcome one = refreshlab_cli({"doctor", a, student});
+    const Outcome one = refreshlab_program({"doctor", a, student});
     CHECK_THAT(line_of(one, "sliding window"), Catch::Matchers::EndsWith("24 | none (differs)"));
-    const Outcome two = refreshlab_cli({"doctor", a, c});
+    const Outcome two = refreshlab_program({"doctor", a, c});
     CHECK_THAT(line_of(two, "sliding window"), Catch::Matchers::EndsWith("24 | 32 (differs)"));
-    CHECK_THAT(refreshlab_cli({"doctor", student, student}).out, !ContainsSubstring("sliding window"));
+    CHECK_THAT(refreshlab_program({"doctor", student, student}).out, !ContainsSubstring("sliding window"));
 }
 
 namespace {
@@ -230,7 +230,7 @@ TEST_CASE("a weight that is no number is refused with file and tensor", "[bad-in
     arguments.emplace_back("f16");
     refused(arguments, {model + "/model.safetensors", damaged_tensor, "65536", "bf16"});
     arguments.back() = "bf16";
-    CHECK(refreshlab_cli(arguments).status == 0);
+    CHECK(refreshlab_program(arguments).status == 0);
 }
 
 TEST_CASE("a pipe in the place of a model's file is refused at once", "[bad-input]") {

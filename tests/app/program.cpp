@@ -2,6 +2,7 @@
 
 #include "engine/base/json_file.h"
 #include "engine/text/utf8.h"
+#include "tests/app/fork_server.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
@@ -20,37 +21,55 @@ namespace refreshlab::test {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// A call's standard streams as files.
+class Streams {
+public:
+    Streams() {
+        static int calls = 0;
+        const fs::path base =
+            fs::path(RL_BUILD_DIR) / ("cli-" + std::to_string(getpid()) + "-" + std::to_string(calls++));
+        out = base.string() + ".out";
+        err = base.string() + ".err";
+    }
+    [[nodiscard]] Outcome outcome(int status) const {
+        Outcome outcome{status, read_file(out), read_file(err)};
+        fs::remove(out);
+        fs::remove(err);
+        return outcome;
+    }
+    std::string out, err;
+};
+
+} // namespace
+
 Outcome refreshlab_cli(const std::vector<std::string>& arguments) {
-    static int calls = 0;
-    const fs::path base =
-        fs::path(RL_BUILD_DIR) / ("cli-" + std::to_string(getpid()) + "-" + std::to_string(calls++));
-    const std::string out = base.string() + ".out", err = base.string() + ".err",
-                      program = RL_BUILD_DIR "/refreshlab";
+    const Streams streams;
+    return streams.outcome(run_forked(arguments, streams.out, streams.err));
+}
+
+Outcome refreshlab_program(const std::vector<std::string>& arguments, const std::function<void()>& prepare) {
+    const Streams streams;
+    const std::string program = RL_BUILD_DIR "/refreshlab";
     std::vector<char*> argv{const_cast<char*>(program.c_str())};
     for (const std::string& a : arguments)
         argv.push_back(const_cast<char*>(a.c_str()));
     argv.push_back(nullptr);
     const pid_t child = fork();
     if (child == 0) {
-        const int out_fd = open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-        const int err_fd = open(err.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-        dup2(out_fd, STDOUT_FILENO);
-        dup2(err_fd, STDERR_FILENO);
+        dup2(open(streams.out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDOUT_FILENO);
+        dup2(open(streams.err.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), STDERR_FILENO);
         unsetenv("DISPLAY");
         unsetenv("WAYLAND_DISPLAY");
         if (chdir(RL_SOURCE_DIR) != 0) _exit(126);
+        if (prepare) prepare();
         execv(program.c_str(), argv.data());
         _exit(127);
     }
     int state = 0;
     waitpid(child, &state, 0);
-    Outcome outcome;
-    outcome.status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-    outcome.out = read_file(out);
-    outcome.err = read_file(err);
-    fs::remove(out);
-    fs::remove(err);
-    return outcome;
+    return streams.outcome(WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state));
 }
 
 bool has_controls(const std::string& text) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,8 +13,13 @@ struct Outcome {
     std::string out, err;
 };
 
-/// Runs the built program with these arguments in the repository's folder and without a display.
+/// The program's code with these arguments, in a process of its own, in the repository's folder and without a display.
 [[nodiscard]] Outcome refreshlab_cli(const std::vector<std::string>& arguments);
+
+/// The built program itself, where its start is what is tested.
+/// \param prepare  runs in the child before the program takes its place
+[[nodiscard]] Outcome refreshlab_program(const std::vector<std::string>& arguments,
+                                         const std::function<void()>& prepare = {});
 
 /// The same with stderr on a terminal so many columns wide; `err` is all that was written to it, line ends as "\r\n". The
 /// test is skipped where the machine has no pseudo-terminal to give.

@@ -6,7 +6,6 @@
 #include "kernels/ops/row_statistics.h"
 #include "tests/kernels/kernel_fixture.h"
 
-
 /// What runs on a CUDA device against what runs on the CPU. Without a device (or without CUDA in the build) each case
 /// says so and is skipped.
 namespace refreshlab {

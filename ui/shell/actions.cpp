@@ -26,11 +26,12 @@ bool has_session(const UiContext& ctx) {
 
 /// Why the running decode cannot be steered now.
 std::string why_no_session(const UiContext& ctx) {
+    const std::string& message = ctx.status->message;
     switch (ctx.status->state) {
-    case EngineState::idle:
-        return "No run yet: start one with \"New run...\"";
+    case EngineState::idle: // it says what it lacks, if anything
+        return message.empty() ? "No run yet: start one with \"New run...\"" : message;
     case EngineState::loading:
-        return "The models are still loading";
+        return message.empty() ? "The models are still loading" : "Still " + message;
     case EngineState::prefilling:
         return "The prompt is still being read";
     case EngineState::finished:

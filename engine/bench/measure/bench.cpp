@@ -1,9 +1,9 @@
 #include "engine/bench/measure/bench.h"
 
-#include "engine/results/bench_sections.h"
 #include "engine/base/error.h"
 #include "engine/bench/measure/machine.h"
 #include "engine/bench/measure/sections.h"
+#include "engine/results/bench_sections.h"
 #include "engine/session/decode/run_identity.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,8 @@ BenchOptions BenchOptions::quick() {
     return options;
 }
 
-static_assert(std::ranges::equal(section_names, sections, {}, {}, [](const auto& section) { return section.first; }));
+static_assert(std::ranges::equal(section_names, sections, {}, {},
+                                 [](const auto& section) { return section.first; }));
 
 void check_bench_options(const BenchOptions& options) {
     for (const std::string& section : options.sections)

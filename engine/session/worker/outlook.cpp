@@ -1,6 +1,6 @@
-#include "engine/base/bytes_text.h"
 #include "engine/session/worker/outlook.h"
 
+#include "engine/base/bytes_text.h"
 #include "engine/base/error.h"
 #include "engine/control/cache_choice.h"
 #include "engine/control/derive/derive_spec.h"

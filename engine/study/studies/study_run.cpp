@@ -2,9 +2,9 @@
 
 #include "engine/base/error.h"
 #include "engine/record/trace/trace_store.h"
+#include "engine/results/bootstrap.h"
 #include "engine/session/driver/run_driver.h"
 #include "engine/study/jobs/job_pool.h"
-#include "engine/results/bootstrap.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/execution/cores.h"

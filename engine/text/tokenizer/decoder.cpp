@@ -124,8 +124,7 @@ void Decoder::add_strip(const FileFields& fields) {
     };
     const std::string character = read_character(fields, "content");
     const size_t start = count("start");
-    if (count("stop") != 0)
-        fields.fail("stop", "only 0 is supported: nothing is taken from the end");
+    if (count("stop") != 0) fields.fail("stop", "only 0 is supported: nothing is taken from the end");
     if (m_fused) {
         m_strips.push_back({character, start});
     } else if (m_byte_fallback) {

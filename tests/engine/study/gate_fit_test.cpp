@@ -2,8 +2,8 @@
 #include "engine/landscape/best_schedule.h"
 #include "engine/landscape/cell_signals.h"
 #include "engine/landscape/staircase.h"
-#include "engine/signals/registry.h"
 #include "engine/results/gate_fit.h"
+#include "engine/signals/registry.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,11 +1,11 @@
 // Runs of a sweep on the bundled pair: the same numbers as a session, whatever works beside it.
 #include "engine/record/export/export.h"
+#include "engine/results/sweep_claims.h"
+#include "engine/results/sweep_table.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/study/measure/sweep_score.h"
-#include "engine/results/sweep_claims.h"
-#include "engine/study/sweep/sweep_run.h"
-#include "engine/results/sweep_table.h"
 #include "engine/study/sweep/sweep_cells.h"
+#include "engine/study/sweep/sweep_run.h"
 #include "tests/engine/study/sweep_fixture.h"
 
 #include <catch2/catch_approx.hpp>

@@ -1,6 +1,6 @@
 // The grid as data: what it expands to, and what is refused.
-#include "kernels/execution/isa.h"
 #include "engine/study/sweep/sweep_cells.h"
+#include "kernels/execution/isa.h"
 #include "tests/engine/study/sweep_fixture.h"
 #include "tests/support/seed.h"
 

@@ -36,10 +36,10 @@ public:
     [[nodiscard]] RunOutlook outlook(const RunConfig& config) const override;
 
 private:
-    void begin();                          ///< under the mutex
-    void load();                           ///< on its own thread
-    void take(const Command& command);     ///< under the mutex: what it sets
-    void refuse(const std::string& why);   ///< under the mutex
+    void begin();                        ///< under the mutex
+    void load();                         ///< on its own thread
+    void take(const Command& command);   ///< under the mutex: what it sets
+    void refuse(const std::string& why); ///< under the mutex
     void tell() const;
 
     const Make m_make;
@@ -47,8 +47,8 @@ private:
     mutable std::condition_variable m_settled;
     std::unique_ptr<EngineLink> m_engine; ///< set once
     std::vector<std::pair<Command, uint64_t>> m_waiting;
-    EngineStatus m_status;     ///< until there is an engine
-    std::string m_problem;     ///< why none comes
+    EngineStatus m_status; ///< until there is an engine
+    std::string m_problem; ///< why none comes
     uint64_t m_last_ticket = 0;
     bool m_begun = false;
     mutable std::mutex m_wake_mutex;

@@ -1,4 +1,4 @@
-#include "app/window/late_engine.h"
+#include "engine/control/late_engine.h"
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
@@ -59,6 +59,7 @@ void LateEngine::load() {
         } else {
             m_problem = problem;
             m_status.state = EngineState::idle;
+            m_status.queued_commands = 0;
             m_status.message = "no engine: traces only";
             for (const auto& [command, ticket] : m_waiting) {
                 if (!sets_only(command)) refuse(m_problem);
