@@ -76,6 +76,29 @@ def ui_fault(name, target):
     return None
 
 
+# Rooms of app/: what each sees of the others. The program has no torch; only app/engine, a library of its own, has.
+app_sees = {"base": {"base"}, "options": {"base", "options"}, "engine": {"base", "options", "engine"},
+            "loader": {"base", "options"}, "figures": {"base", "figures"}, "window": {"window"},
+            "cli": {"base", "options", "figures", "window", "cli"}, "main.cpp": {"cli"}}
+# Of the engine the program sees the plain rooms, and a report as data.
+plain_reports = {"engine/bench/report/bench_report.h"}
+
+
+def app_fault(name, target):
+    """What is wrong with an #include in a file of app/; None where nothing is."""
+    room, parts = name.parts[1], target.split("/")
+    if room not in app_sees:
+        return f"app/{room} is no room of app/ (see app_sees)"
+    if parts[0] == "app":
+        return None if parts[1] in app_sees[room] else f"app/{room} may not include {target}"
+    if room == "engine":
+        return None
+    torch = re.match(r"(torch|ATen|c10|cuda)", target)
+    engine = parts[0] == "engine" and parts[1] not in plain_rooms and target not in plain_reports
+    kernels = parts[0] == "kernels" and target not in plain_kernels
+    return f"app/{room} is without torch and may not include {target}" if torch or engine or kernels else None
+
+
 faults = []
 for layer in layers:
     for path in sorted((root / layer).rglob("*")):
@@ -99,6 +122,8 @@ for layer in layers:
             if layer == "ui" and top == "engine" and target.split("/")[1] not in plain_rooms:
                 faults.append(f"{name}:{number}: ui sees only the torch-free rooms, not {target}")
             if layer == "engine" and (fault := engine_fault(name, target)):
+                faults.append(f"{name}:{number}: {fault}")
+            if layer == "app" and (fault := app_fault(name, target)):
                 faults.append(f"{name}:{number}: {fault}")
             if layer == "ui" and (fault := ui_fault(name, target)):
                 faults.append(f"{name}:{number}: {fault}")

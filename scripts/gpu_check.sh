@@ -4,7 +4,7 @@
 #
 #   scripts/gpu_check.sh [--build DIR] [--out REPORT.json] [--no-build] [-- CMAKE OPTIONS]
 #
-# With --no-build the binaries in DIR are taken as they are (made elsewhere with -DREFRESHLAB_STATIC=ON against the same
+# With --no-build the binaries in DIR, librefreshlab_*.so beside the program among them, are taken as they are (made elsewhere with -DREFRESHLAB_STATIC=ON against the same
 # libtorch, and -DREFRESHLAB_CUDA_ARCHITECTURES=all; LD_LIBRARY_PATH names this machine's libtorch). Exit status: 0 all well, 1 something failed, 2 no GPU here.
 set -euo pipefail
 cd "$(dirname "$0")/.."

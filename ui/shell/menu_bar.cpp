@@ -53,7 +53,8 @@ std::vector<Piece> pair_summary(const ShellState& state) {
     }
     const auto model = [](const ModelSummary& m) { return m.name + " " + format_count(m.parameters); };
     if (status.teacher.name.empty() && status.student.name.empty()) {
-        pieces.push_back({"no models loaded"});
+        // An engine that is on its way, or that there is none, stands in its message.
+        pieces.push_back({status.message.empty() ? "no models loaded" : status.message});
         return pieces;
     }
     if (!status.teacher.name.empty() && !status.student.name.empty()) {
