@@ -38,6 +38,10 @@ function(rl_jumbo target at_most)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endfunction()
 
+# What nearly every source reads.
+set(RL_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex>
+    <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
+
 # Headers that take seconds to read are compiled once for all targets of one set of options: rl_headers() makes a library
 # without code for them, and targets say target_precompile_headers(TARGET REUSE_FROM NAME).
 function(rl_headers name)

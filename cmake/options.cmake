@@ -31,6 +31,8 @@ target_compile_options(rl_options INTERFACE
 # No contraction of a*b+c across statements: the same source gives the same bits in every instruction-set clone that
 # does not ask for FMA by name.
 target_compile_options(rl_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+# A function of a shared library is the library's own: it may be inlined there.
+target_compile_options(rl_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>)
 # Messages of assertions name a file of the project, not a folder of the machine that built it.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 if(REFRESHLAB_SANITIZE STREQUAL "thread")
