@@ -1,5 +1,5 @@
 # Two commands are enough: `make run` and `make test`. Both install what is missing, build, and can be repeated.
-.PHONY: run demo viewer test test-long bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
+.PHONY: run demo viewer test test-long test-times bench bench-frame soak soak-long parity program build configure setup asan asan-program tsan format clean
 JOBS ?= $(shell nproc)
 # Options of the first configuration: make run CMAKE_OPTIONS=-DREFRESHLAB_CUDA=OFF
 CMAKE_OPTIONS ?=
@@ -44,6 +44,10 @@ test-long: build
 	@build/refreshlab models get smollm2-135m > /dev/null || true
 	@bash scripts/test.sh
 	@$(MAKE) --no-print-directory asan SUITES=room_suites
+
+# Seconds of every suite and the slowest cases of the last runs; runs nothing.
+test-times:
+	@python3 scripts/test_times.py
 
 # The suites again and again, each time with other random numbers (ROUNDS, else 20).
 soak: build

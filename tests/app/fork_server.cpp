@@ -89,7 +89,8 @@ public:
     using EventListenerBase::EventListenerBase;
     void testRunStarting(const Catch::TestRunInfo&) override {
         int ends[2] = {-1, -1};
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error("no socket pair");
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+            throw std::runtime_error("no socket pair");
         static_cast<void>(std::fflush(nullptr)); // what stands in buffers is written once
         const pid_t child = fork();
         if (child == 0) {

@@ -11,6 +11,7 @@ namespace refreshlab::test {
 /// \param arguments  after the program's name
 /// \param out, err   files that get its standard streams
 /// \return the exit status; 128 + signal where it died of one
-[[nodiscard]] int run_forked(const std::vector<std::string>& arguments, const std::string& out, const std::string& err);
+[[nodiscard]] int run_forked(const std::vector<std::string>& arguments, const std::string& out,
+                             const std::string& err);
 
 } // namespace refreshlab::test

@@ -100,9 +100,11 @@ TEST_CASE("commands wait for a late engine in their order, with its tickets", "[
     CHECK(woken == before + 1);
 }
 
-TEST_CASE("where no engine comes, what needs one is refused and settings are taken", "[control][late-engine]") {
-    LateEngine late([]() -> std::unique_ptr<EngineLink> { throw Error("loading the engine", "x.so", "is not there"); },
-                    LateEngine::When::now);
+TEST_CASE("where no engine comes, what needs one is refused and settings are taken",
+          "[control][late-engine]") {
+    LateEngine late(
+        []() -> std::unique_ptr<EngineLink> { throw Error("loading the engine", "x.so", "is not there"); },
+        LateEngine::When::now);
     REQUIRE(until([&] { return late.status()->state == EngineState::idle; }));
     CHECK(late.status()->errors == 0); // nobody asked for anything
     CHECK(late.status()->message == "no engine: traces only");

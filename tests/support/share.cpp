@@ -1,0 +1,35 @@
+#include "tests/support/share.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+namespace refreshlab::test {
+
+Share::Share(std::string what)
+    : m_what(std::move(what)) {
+    const char* text = std::getenv("REFRESHLAB_SHARE");
+    if (text == nullptr || *text == 0) return;
+    long long share = 0, of = 0;
+    char rest = 0;
+    if (std::sscanf(text, "%lld/%lld%c", &share, &of, &rest) != 2 || of < 1 || share < 0 || share >= of)
+        throw std::invalid_argument("REFRESHLAB_SHARE: K/N with 0 <= K < N, not " + std::string(text));
+    m_share = share;
+    m_of = of;
+}
+
+Share::~Share() {
+    if (m_of > 1)
+        std::printf("share %lld of %lld of %s: %lld of %lld\n", static_cast<long long>(m_share),
+                    static_cast<long long>(m_of), m_what.c_str(), static_cast<long long>(m_taken),
+                    static_cast<long long>(m_asked));
+}
+
+bool Share::takes() {
+    const bool taken = m_asked++ % m_of == m_share;
+    m_taken += taken ? 1 : 0;
+    return taken;
+}
+
+} // namespace refreshlab::test

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace refreshlab::test {
+
+/// A comparison of everything with everything takes minutes, and each change of the code needs only part of it: a run of the
+/// suites takes one share, another for every commit, so that in time all are taken. REFRESHLAB_SHARE="K/N" in the environment
+/// (scripts/test.sh) is share K, from 0, of N; without it, everything.
+///
+///     Share share("every policy in every mode");
+///     for (...)
+///         if (share.takes()) compare(...);
+class Share {
+public:
+    /// \param what  the parts, in words; said in the suite's output with how many were taken, and which share
+    explicit Share(std::string what);
+    ~Share();
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+
+    /// Whether the next part is in the share: of parts asked in a row each N-th.
+    [[nodiscard]] bool takes();
+
+private:
+    std::string m_what;
+    int64_t m_share = 0, m_of = 1, m_asked = 0, m_taken = 0;
+};
+
+} // namespace refreshlab::test
