@@ -42,8 +42,8 @@ test: configure
 # Every suite optimised, then those of the rooms under the sanitizers as well: an hour and a half on two cores.
 test-long: build
 	@build/refreshlab models get smollm2-135m > /dev/null || true
-	@bash scripts/test.sh
-	@$(MAKE) --no-print-directory asan SUITES=room_suites
+	@REFRESHLAB_SHARE= bash scripts/test.sh
+	@REFRESHLAB_SHARE= $(MAKE) --no-print-directory asan SUITES=room_suites
 
 # Seconds of every suite and the slowest cases of the last runs; runs nothing.
 test-times:
@@ -69,7 +69,7 @@ SUITES ?= memory_suites
 asan: setup
 	@cmake --preset asan > /dev/null
 	@cmake --build build-asan -j $(JOBS) --target $(SUITES)
-	@REFRESHLAB_MODELS=none REFRESHLAB_FUZZ_RUNS=6000 ctest --test-dir build-asan --output-on-failure --no-tests=error \
+	@. scripts/share.sh; REFRESHLAB_MODELS=none REFRESHLAB_FUZZ_RUNS=6000 ctest --test-dir build-asan --output-on-failure --no-tests=error \
 	  --parallel $(JOBS) --label-exclude program $(if $(filter memory_suites,$(SUITES)),--label-regex memory)
 
 # The program and its window under both, with their suites; no part of CI.

@@ -23,7 +23,6 @@ rl_library(rl_sqlite sqlite3)
 target_include_directories(rl_sqlite SYSTEM INTERFACE ${SQLite3_INCLUDE_DIRS})
 rl_library(rl_pcre2 pcre2-8)
 rl_library(rl_fmt fmt)
-target_compile_definitions(rl_fmt INTERFACE FMT_SHARED) # as spdlog's users have it: one form of the headers
 rl_library(rl_utf8proc utf8proc)
 # libtorch ships the headers of another fmt in its include folder. Ours, the one that is linked, must be found first.
 find_path(RL_FMT_INCLUDE fmt/core.h REQUIRED NO_CMAKE_PATH)

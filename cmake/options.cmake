@@ -26,6 +26,7 @@ endif()
 
 add_library(rl_options INTERFACE)
 target_include_directories(rl_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(rl_options INTERFACE FMT_SHARED) # spdlog asks for it: precompiled headers need it the same everywhere
 target_compile_options(rl_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Wdouble-promotion;-Werror>)
 # No contraction of a*b+c across statements: the same source gives the same bits in every instruction-set clone that

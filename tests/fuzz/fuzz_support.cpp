@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "tests/support/seed.h"
+#include "tests/support/share.h"
 
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -544,9 +545,10 @@ Outcome run_target(const std::string& name, const std::vector<CorpusFile>& corpu
         INFO("target " << name << ", corpus file " << file.name);
         CHECK(run_one(target, file.bytes, 0, sum).empty());
     }
-    const int64_t runs = fuzz_runs();
+    // Each share has inputs of its own.
+    const int64_t begin = test::share_of_run().share * fuzz_runs(), runs = begin + fuzz_runs();
     const uint64_t seed = test::seed(0);
-    std::atomic<int64_t> next = 0;
+    std::atomic<int64_t> next = begin;
     std::atomic<bool> stop = false; // relaxed: only saves work
     std::mutex mutex;               // guards sum and failure
     std::string failure;

@@ -12,8 +12,8 @@
 /// mutations of bytes. Input number i of a target is a function of (--rng-seed, i) alone, so a failure is reproduced by its
 /// number, whatever the number of threads.
 ///
-/// Environment: REFRESHLAB_FUZZ_RUNS (executions per target, else 100,000), REFRESHLAB_FUZZ_FILE (run the
-/// targets on this one file only: a saved failure).
+/// Environment: REFRESHLAB_FUZZ_RUNS (executions per target, else 100,000), REFRESHLAB_SHARE (share K of N begins at input K times that),
+/// REFRESHLAB_FUZZ_FILE (run the targets on this one file only: a saved failure).
 namespace refreshlab::fuzz {
 
 /// Executions of each target.

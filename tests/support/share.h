@@ -5,6 +5,12 @@
 
 namespace refreshlab::test {
 
+/// The share of this run of the suites: K of N, from 0; 0 of 1 is everything. Throws std::invalid_argument: a REFRESHLAB_SHARE that is none.
+struct ShareOfRun {
+    int64_t share = 0, of = 1;
+};
+[[nodiscard]] ShareOfRun share_of_run();
+
 /// A comparison of everything with everything takes minutes, and each change of the code needs only part of it: a run of the
 /// suites takes one share, another for every commit, so that in time all are taken. REFRESHLAB_SHARE="K/N" in the environment
 /// (scripts/test.sh) is share K, from 0, of N; without it, everything.
@@ -25,7 +31,8 @@ public:
 
 private:
     std::string m_what;
-    int64_t m_share = 0, m_of = 1, m_asked = 0, m_taken = 0;
+    ShareOfRun m_run;
+    int64_t m_asked = 0, m_taken = 0;
 };
 
 } // namespace refreshlab::test

@@ -7,6 +7,7 @@
 #include "engine/session/decode/steering.h"
 #include "engine/session/driver/replay.h"
 #include "tests/engine/session/tiny_pair.h"
+#include "tests/support/share.h"
 
 #include <ATen/ATen.h>
 #include <catch2/catch_test_macros.hpp>
@@ -164,6 +165,7 @@ void check_spliced(const DecodeSession& session, const CacheMethod& method) {
 } // namespace
 
 TEST_CASE("a budget that nothing reaches changes no bit", "[session][cache_policy]") {
+    Share share("an ample budget: every cache policy in every mode");
     for (const Mode mode : {Mode::student, Mode::teacher, Mode::overfill}) {
         DecodeSession drawn(pair_of_two(), run_of(mode));
         finish(drawn);
@@ -172,6 +174,7 @@ TEST_CASE("a budget that nothing reaches changes no bit", "[session][cache_polic
         DecodeSession given(pair_of_two(), same_text);
         finish(given);
         for (const CacheMethod& method : cache_methods()) {
+            if (!share.takes()) continue;
             CAPTURE(method.name, to_string(mode));
             const DecodeSession& full = method.given_text ? given : drawn;
             DecodeSession session(pair_of_two(), with(run_of(mode), small(method.name, 300)));
@@ -183,9 +186,11 @@ TEST_CASE("a budget that nothing reaches changes no bit", "[session][cache_polic
 
 TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted is read",
           "[session][cache_policy]") {
+    Share share("a small budget: every cache policy in every mode");
     constexpr int64_t budget = 12;
     for (const Mode mode : {Mode::student, Mode::teacher, Mode::overfill}) {
         for (const CacheMethod& method : cache_methods()) {
+            if (!share.takes()) continue;
             CAPTURE(method.name, to_string(mode));
             DecodeSession session(pair_of_two(), with(run_of(mode), small(method.name, budget)));
             finish(session);
@@ -241,7 +246,9 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
 }
 
 TEST_CASE("what a step did not read is told, also across refreshes and rewinds", "[session][cache_policy]") {
+    Share share("unread entries: every cache policy");
     for (const CacheMethod& method : cache_methods()) {
+        if (!share.takes()) continue;
         CAPTURE(method.name);
         RunConfig config = with(run_of(Mode::overfill), small(method.name, 12));
         config.policy = policy_of({trigger("steps_since_refresh", Comparison::above, 6.5)});
@@ -277,7 +284,9 @@ TEST_CASE("what a step did not read is told, also across refreshes and rewinds",
 }
 
 TEST_CASE("rewinding goes back across evictions, bit for bit", "[session][cache_policy]") {
+    Share share("rewinds: every cache policy");
     for (const CacheMethod& method : cache_methods()) {
+        if (!share.takes()) continue;
         CAPTURE(method.name);
         RunConfig config = with(run_of(Mode::overfill), small(method.name, 12));
         config.policy =
@@ -297,7 +306,9 @@ TEST_CASE("rewinding goes back across evictions, bit for bit", "[session][cache_
 }
 
 TEST_CASE("a run is replayed from its record, whatever the threads", "[session][cache_policy]") {
+    Share share("replays and threads: every cache policy");
     for (const CacheMethod& method : cache_methods()) {
+        if (!share.takes()) continue;
         CAPTURE(method.name);
         DecodeSession session(pair_of_two(), with(run_of(Mode::overfill), small(method.name, 12)));
         finish(session);
@@ -336,10 +347,12 @@ TEST_CASE("a prompt in chunks is kept like a prompt in one", "[session][cache_po
 
 TEST_CASE("with teacher = student a refresh changes nothing under any cache policy",
           "[session][cache_policy]") {
+    Share share("twins: every cache policy");
     // Columns of a student under a policy are not the full teacher's, so only a policy that reads everything is a no-op; for
     // the others positions keep their contract: what is held after the splice is what was held before it.
     const auto twins = tiny_pair(12, 12, {.layers = 3}, {.layers = 3});
     for (const CacheMethod& method : cache_methods()) {
+        if (!share.takes()) continue;
         CAPTURE(method.name);
         RunConfig config = with(run_of(Mode::overfill), small(method.name, 300));
         DecodeSession without(twins, config);
