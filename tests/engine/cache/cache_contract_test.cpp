@@ -196,7 +196,8 @@ TEST_CASE("teacher equal to student: a splice changes no bit", "[cache]") {
 }
 
 TEST_CASE("the teacher's cache is read where it lies: on the GPU where there is one", "[cache]") {
-    const at::Device far = kernels::cuda_devices() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+    const at::Device far =
+        refreshlab::kernels::cuda_devices() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
     const auto teacher = lively_llama(tiny_config(), 60, at::kBFloat16, far);
     const auto student = lively_llama(student_config(), 61, at::kBFloat16);
     const std::vector<int32_t> tokens = random_tokens(30, 97, 12);
