@@ -8,6 +8,7 @@ session_reference.py makes of the same job. Everything is made once: a stamp of 
 arguments and the bundled pair stays, and a second run with the same stamp does nothing.
 """
 
+import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -289,8 +290,15 @@ def stamp(arguments: list[str]) -> str:
 
 
 def main() -> None:
-    out, extent, bundled = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:5]
-    mark = stamp(sys.argv[2:])
+    out = pathlib.Path(sys.argv[1])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with open(out.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two suites at once: the second waits and finds the answers
+        write_answers(out, sys.argv[2], sys.argv[3:5])
+
+
+def write_answers(out: pathlib.Path, extent: str, bundled: list[str]) -> None:
+    mark = stamp([extent, *bundled])
     if (out / "stamp").exists() and (out / "stamp").read_text() == mark:
         return
     sys.path.insert(0, str(HERE))

@@ -16,7 +16,7 @@ struct SessionCase {
     double tolerance = 2e-5; ///< of its numbers: |value - expected| <= tolerance * (1 + |expected|)
 };
 
-/// All sessions; runs session_jobs.py on the first call of a build (it leaves its results in the build folder). With
+/// All sessions; runs session_jobs.py on the first call of a build, which leaves its results in the build folder for every process. With
 /// REFRESHLAB_PARITY=full in the environment: many more, drawn at random.
 const std::vector<SessionCase>& session_cases();
 

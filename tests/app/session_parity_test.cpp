@@ -24,10 +24,7 @@ bool has_dropout_groups(const SessionCase& session) {
     });
 }
 
-} // namespace
-
-TEST_CASE("whole sessions equal those that refresh.md describes, computed with transformers",
-          "[app][parity]") {
+void every_session_equals_the_reference() {
     for (const SessionCase& session : session_cases()) {
         const std::vector<std::string> differences = session_differences(session);
         INFO(session.name << ": refreshlab run " << fmt::format("{}", fmt::join(session.arguments, " "))
@@ -36,21 +33,7 @@ TEST_CASE("whole sessions equal those that refresh.md describes, computed with t
     }
 }
 
-TEST_CASE("whole sessions of a published model and a student of its weights equal the reference's",
-          "[app][parity][real]") {
-    const auto& sessions = real_session_cases();
-    if (sessions.empty())
-        SKIP("SmolLM2-135M-Instruct.Q4_1.gguf is not there: refreshlab models get smollm2-135m");
-    CHECK(sessions.size() == 2); // periodic refreshes, an entropy gate
-    for (const SessionCase& session : sessions) {
-        const std::vector<std::string> differences = session_differences(session);
-        INFO(session.name << ": refreshlab run " << fmt::format("{}", fmt::join(session.arguments, " "))
-                          << "\n  " << fmt::format("{}", fmt::join(differences, "\n  ")));
-        CHECK(differences.empty());
-    }
-}
-
-TEST_CASE("the sessions of the comparison go through every branch of the loop", "[app][parity]") {
+void the_sessions_go_through_every_branch() {
     // Without this, jobs on which nothing fires would be a comparison that cannot fail.
     std::set<std::string> seen;
     for (const SessionCase& session : session_cases()) {
@@ -113,7 +96,7 @@ TEST_CASE("the sessions of the comparison go through every branch of the loop", 
     }
 }
 
-TEST_CASE("Monte-Carlo dropout has the moments of dropout in transformers", "[app][parity]") {
+void dropout_has_the_moments_of_transformers() {
     // The random numbers differ, so each measured value is one draw of a distribution that the reference has sampled.
     int sessions = 0;
     for (const SessionCase& session : session_cases()) {
@@ -133,6 +116,30 @@ TEST_CASE("Monte-Carlo dropout has the moments of dropout in transformers", "[ap
         }
     }
     CHECK(sessions >= 2);
+}
+
+} // namespace
+
+// One case, because the parts of this suite run side by side and the reference takes half a minute.
+TEST_CASE("whole sessions equal those that refresh.md describes, computed with transformers",
+          "[app][parity]") {
+    SECTION("step by step") { every_session_equals_the_reference(); }
+    SECTION("through every branch of the loop") { the_sessions_go_through_every_branch(); }
+    SECTION("with the moments of Monte-Carlo dropout") { dropout_has_the_moments_of_transformers(); }
+}
+
+TEST_CASE("whole sessions of a published model and a student of its weights equal the reference's",
+          "[app][parity][real]") {
+    const auto& sessions = real_session_cases();
+    if (sessions.empty())
+        SKIP("SmolLM2-135M-Instruct.Q4_1.gguf is not there: refreshlab models get smollm2-135m");
+    CHECK(sessions.size() == 2); // periodic refreshes, an entropy gate
+    for (const SessionCase& session : sessions) {
+        const std::vector<std::string> differences = session_differences(session);
+        INFO(session.name << ": refreshlab run " << fmt::format("{}", fmt::join(session.arguments, " "))
+                          << "\n  " << fmt::format("{}", fmt::join(differences, "\n  ")));
+        CHECK(differences.empty());
+    }
 }
 
 } // namespace session_parity_test
