@@ -123,9 +123,15 @@ void dropout_has_the_moments_of_transformers() {
 // One case, because the parts of this suite run side by side and the reference takes half a minute.
 TEST_CASE("whole sessions equal those that refresh.md describes, computed with transformers",
           "[app][parity]") {
-    SECTION("step by step") { every_session_equals_the_reference(); }
-    SECTION("through every branch of the loop") { the_sessions_go_through_every_branch(); }
-    SECTION("with the moments of Monte-Carlo dropout") { dropout_has_the_moments_of_transformers(); }
+    SECTION("step by step") {
+        every_session_equals_the_reference();
+    }
+    SECTION("through every branch of the loop") {
+        the_sessions_go_through_every_branch();
+    }
+    SECTION("with the moments of Monte-Carlo dropout") {
+        dropout_has_the_moments_of_transformers();
+    }
 }
 
 TEST_CASE("whole sessions of a published model and a student of its weights equal the reference's",
