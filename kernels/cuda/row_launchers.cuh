@@ -1,12 +1,13 @@
 #pragma once
 
+#include "kernels/cuda/build.h"
 #include "kernels/shared/row_accumulators.h"
 
 #include <cstdint>
 
 /// The line between C++ with torch and CUDA without: raw device pointers and a stream. Nothing here waits. Every CUDA
 /// error is thrown as std::runtime_error.
-namespace refreshlab::kernels::cuda {
+namespace refreshlab::kernels::RL_GPU {
 
 inline constexpr int64_t segment = 4096; ///< logits that one block reads
 /// A block's share of a row for `n` logits.
@@ -17,13 +18,14 @@ inline constexpr int64_t segment = 4096; ///< logits that one block reads
 /// \param stream  a cudaStream_t
 /// \param parts   scratch, [rows * num_segments(vocab)]
 /// \param out     [rows]
-void launch_row_sums(const float* logits, int64_t rows, int64_t vocab, shared::SoftmaxSums* parts,
-                     shared::SoftmaxSums* out, void* stream);
-void launch_kl_sums(const float* p, const float* q, int64_t rows, int64_t vocab, shared::KlSums* parts,
-                    shared::KlSums* out, void* stream);
+RL_LAUNCHER void launch_row_sums(const float* logits, int64_t rows, int64_t vocab, shared::SoftmaxSums* parts,
+                                 shared::SoftmaxSums* out, void* stream);
+RL_LAUNCHER void launch_kl_sums(const float* p, const float* q, int64_t rows, int64_t vocab,
+                                shared::KlSums* parts, shared::KlSums* out, void* stream);
 
 /// \param keys  scratch, [num_segments(vocab) * k]; \param out  [k], keys of shared/top_k.h, largest first
-void launch_top_k(const float* row, int64_t vocab, int64_t k, uint64_t* keys, uint64_t* out, void* stream);
+RL_LAUNCHER void launch_top_k(const float* row, int64_t vocab, int64_t k, uint64_t* keys, uint64_t* out,
+                              void* stream);
 
 inline constexpr int64_t mc_columns_per_block = 1024;
 [[nodiscard]] constexpr int64_t num_mc_blocks(int64_t vocab) {
@@ -32,7 +34,8 @@ inline constexpr int64_t mc_columns_per_block = 1024;
 /// \param row_sums  [passes], what launch_row_sums made of `rows`
 /// \param parts     scratch, [num_mc_blocks(vocab) * (passes + 1)]
 /// \param out       [passes + 1]: squares of each pass, then the disagreement (cpu_kernels.h, McColumns)
-void launch_mc_sums(const float* row0, const float* rows, int64_t passes, int64_t vocab,
-                    const shared::SoftmaxSums* row_sums, double* parts, double* out, void* stream);
+RL_LAUNCHER void launch_mc_sums(const float* row0, const float* rows, int64_t passes, int64_t vocab,
+                                const shared::SoftmaxSums* row_sums, double* parts, double* out,
+                                void* stream);
 
-} // namespace refreshlab::kernels::cuda
+} // namespace refreshlab::kernels::RL_GPU

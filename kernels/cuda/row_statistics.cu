@@ -1,26 +1,15 @@
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/row_launchers.cuh"
 #include "kernels/shared/top_k.h"
-
-#include <cuda_runtime.h>
-
-#include <stdexcept>
-#include <string>
 
 /// Story: a row is cut into segments of fixed length, one block each; every thread pushes its logits into the shared
 /// accumulator (double, one pass), a block merges its threads by a tree, a second small kernel merges the segments in
 /// index order. Fixed order everywhere and no atomics: the same bits on every run. Bounded by double-precision
 /// exponentials, not by the 0.5 MB of a big row (it is in L2 after the head).
-namespace refreshlab::kernels::cuda {
+namespace refreshlab::kernels::RL_GPU {
 namespace {
 
 constexpr int threads = 256;
-
-void check(cudaError_t status, const char* what) {
-    if (status == cudaSuccess) return;
-    throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
-}
-
-#define RL_CUDA_CHECK_LAUNCH(name) check(cudaGetLastError(), "launching " name)
 
 /// Merges the block's accumulators into thread 0's, lower ids on the left.
 template <typename Sums>
@@ -81,8 +70,7 @@ __global__ void merge_parts_kernel(const Sums* parts, int64_t rows, int64_t segm
 template <typename Sums>
 void merge_parts(const Sums* parts, int64_t rows, int64_t segments, Sums* out, cudaStream_t stream) {
     const unsigned blocks = static_cast<unsigned>((rows + threads - 1) / threads);
-    merge_parts_kernel<Sums><<<blocks, threads, 0, stream>>>(parts, rows, segments, out);
-    RL_CUDA_CHECK_LAUNCH("merge_parts");
+    launch(merge_parts_kernel<Sums>, blocks, threads, 0, stream, parts, rows, segments, out);
 }
 
 /// Largest key below `limit` among the block's candidates; every thread gets it.
@@ -140,7 +128,7 @@ struct ColumnValue {
 /// Dynamic shared memory: log_z [passes], then squares [passes + 1] of every thread.
 __global__ void mc_sums_kernel(const float* row0, const float* rows, int64_t passes, int64_t vocab,
                                const shared::SoftmaxSums* row_sums, double* parts) {
-    extern __shared__ double memory[];
+    double* const memory = dynamic_shared<double>();
     double* const log_z = memory;
     const int64_t width = passes + 1;
     double* const mine = memory + passes + static_cast<int64_t>(threadIdx.x) * width;
@@ -186,9 +174,8 @@ void launch_row_sums(const float* logits, int64_t rows, int64_t vocab, shared::S
     const auto s = static_cast<cudaStream_t>(stream);
     for (int64_t first = 0; first < rows; first += most_grid_rows) {
         const int64_t count = rows - first < most_grid_rows ? rows - first : most_grid_rows;
-        row_sums_kernel<<<grid(vocab, count), threads, 0, s>>>(logits + first * vocab, vocab,
-                                                               parts + first * num_segments(vocab));
-        RL_CUDA_CHECK_LAUNCH("row_sums");
+        launch(row_sums_kernel, grid(vocab, count), threads, 0, s, logits + first * vocab, vocab,
+               parts + first * num_segments(vocab));
     }
     merge_parts(parts, rows, num_segments(vocab), out, s);
 }
@@ -198,19 +185,16 @@ void launch_kl_sums(const float* p, const float* q, int64_t rows, int64_t vocab,
     const auto s = static_cast<cudaStream_t>(stream);
     for (int64_t first = 0; first < rows; first += most_grid_rows) {
         const int64_t count = rows - first < most_grid_rows ? rows - first : most_grid_rows;
-        kl_sums_kernel<<<grid(vocab, count), threads, 0, s>>>(p + first * vocab, q + first * vocab, vocab,
-                                                              parts + first * num_segments(vocab));
-        RL_CUDA_CHECK_LAUNCH("kl_sums");
+        launch(kl_sums_kernel, grid(vocab, count), threads, 0, s, p + first * vocab, q + first * vocab, vocab,
+               parts + first * num_segments(vocab));
     }
     merge_parts(parts, rows, num_segments(vocab), out, s);
 }
 
 void launch_top_k(const float* row, int64_t vocab, int64_t k, uint64_t* keys, uint64_t* out, void* stream) {
     const auto s = static_cast<cudaStream_t>(stream);
-    top_k_segment_kernel<<<grid(vocab, 1), threads, 0, s>>>(row, vocab, k, keys);
-    RL_CUDA_CHECK_LAUNCH("top_k_segment");
-    top_k_merge_kernel<<<1, threads, 0, s>>>(keys, num_segments(vocab) * k, k, out);
-    RL_CUDA_CHECK_LAUNCH("top_k_merge");
+    launch(top_k_segment_kernel, grid(vocab, 1), threads, 0, s, row, vocab, k, keys);
+    launch(top_k_merge_kernel, 1, threads, 0, s, keys, num_segments(vocab) * k, k, out);
 }
 
 void launch_mc_sums(const float* row0, const float* rows, int64_t passes, int64_t vocab,
@@ -227,13 +211,11 @@ void launch_mc_sums(const float* row0, const float* rows, int64_t passes, int64_
     if (bytes(mc_threads) > most_bytes)
         throw std::runtime_error("CUDA: too many Monte-Carlo passes for one block");
     const int64_t blocks = num_mc_blocks(vocab);
-    mc_sums_kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(mc_threads),
-                     static_cast<size_t>(bytes(mc_threads)), s>>>(row0, rows, passes, vocab, row_sums, parts);
-    RL_CUDA_CHECK_LAUNCH("mc_sums");
+    launch(mc_sums_kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(mc_threads),
+           static_cast<size_t>(bytes(mc_threads)), s, row0, rows, passes, vocab, row_sums, parts);
     const int64_t width = passes + 1;
-    mc_merge_kernel<<<static_cast<unsigned>((width + threads - 1) / threads), threads, 0, s>>>(parts, blocks,
-                                                                                               width, out);
-    RL_CUDA_CHECK_LAUNCH("mc_merge");
+    launch(mc_merge_kernel, static_cast<unsigned>((width + threads - 1) / threads), threads, 0, s, parts,
+           blocks, width, out);
 }
 
-} // namespace refreshlab::kernels::cuda
+} // namespace refreshlab::kernels::RL_GPU
