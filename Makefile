@@ -70,7 +70,7 @@ asan: setup
 	@cmake --preset asan > /dev/null
 	@cmake --build build-asan -j $(JOBS) --target $(SUITES)
 	@. scripts/share.sh; REFRESHLAB_MODELS=none REFRESHLAB_FUZZ_RUNS=6000 ctest --test-dir build-asan --output-on-failure --no-tests=error \
-	  --parallel $(JOBS) --label-exclude program $(if $(filter memory_suites,$(SUITES)),--label-regex memory)
+	  --parallel $(JOBS) --label-exclude program $(if $(filter memory_suites,$(SUITES)),--label-regex 'memory|both')
 
 # The program and its window under both, with their suites; no part of CI.
 asan-program: setup

@@ -20,18 +20,6 @@ Machine& machine() {
 /// The machine's grid runs on this thread of the host.
 thread_local bool t_runs = false;
 
-void look(const void* at, size_t bytes, Machine::Access access, const void* place) {
-    if (!t_runs) return;
-    const auto address = reinterpret_cast<uintptr_t>(at);
-    // The compiler speaks of 16 bytes where two numbers of 8 are copied, too. Vectors are looked at by check_vector().
-    const size_t natural = bytes < 8 ? bytes : 8;
-    if ((bytes & (bytes - 1)) == 0 && address % natural != 0)
-        machine().fault(place, "an address that is no multiple of the " + std::to_string(bytes) +
-                                   " bytes that are " +
-                                   (access == Machine::Access::read ? "read" : "written"));
-    machine().access(at, bytes, access, place);
-}
-
 } // namespace
 
 void set_running(bool runs) {
@@ -214,6 +202,24 @@ void check_vector(const void* address, size_t bytes) {
 } // namespace refreshlab::simt
 
 #ifndef __SANITIZE_ADDRESS__
+namespace refreshlab::simt {
+namespace {
+
+void look(const void* at, size_t bytes, Machine::Access access, const void* place) {
+    if (!t_runs) return;
+    const auto address = reinterpret_cast<uintptr_t>(at);
+    // The compiler speaks of 16 bytes where two numbers of 8 are copied, too. Vectors are looked at by check_vector().
+    const size_t natural = bytes < 8 ? bytes : 8;
+    if ((bytes & (bytes - 1)) == 0 && address % natural != 0)
+        machine().fault(place, "an address that is no multiple of the " + std::to_string(bytes) +
+                                   " bytes that are " +
+                                   (access == Machine::Access::read ? "read" : "written"));
+    machine().access(at, bytes, access, place);
+}
+
+} // namespace
+} // namespace refreshlab::simt
+
 extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}

@@ -1,0 +1,139 @@
+#pragma once
+
+#include "kernels/cuda/build.h"
+#include "kernels/decode/launch_shapes.h"
+
+#include <cstdint>
+
+/// The kernels of a decode step on the device: five a layer, with one before the layers and the head after them. Pointers are the
+/// device's. Nothing here waits, allocates or copies; every CUDA error is thrown as std::runtime_error.
+///
+/// rows     1 + N: row 0 is the token's, the others are MC rows of the same token (reference/refresh.md, 6.3). Row r has the same
+///          bits whatever N is: every sum runs in an order that no other row takes part in.
+/// numbers  activations fp32; weights and cache entries as stored, made fp32 as they are read; sums fp32.
+/// stream   a cudaStream_t
+/// dependent  the launch may begin before the one in front of it has ended (launch.cuh): each kernel waits for it before it reads
+///            what that one wrote, and reads its weights' first bytes before.
+namespace refreshlab::kernels::RL_GPU {
+
+/// What changes from step to step, in device memory, so that a graph of the launches stays as it is.
+struct StepState {
+    int32_t token = 0;
+    int32_t passes = 0;   ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
+    int64_t position = 0; ///< of the token; the cache holds [0, position)
+    uint64_t seed = 0;    ///< of dropout
+};
+
+/// A matrix [outputs, inputs], row-major; rows 16 bytes aligned (inputs a multiple of 8, of 4 in f32).
+struct Matrix {
+    const void* data = nullptr;
+    const void* bias = nullptr; ///< [outputs], of the same type; null: none
+    int64_t outputs = 0, inputs = 0;
+};
+
+/// Dropout of a branch, or of attention, in rows from 1 on; probability 0: none. What is kept is what kernels::dropout_keeps() says for
+/// (seed, position, layer, pass = row) and the site's elements (kernels/ops/dropout.h), scaled by 1 / (1 - probability).
+struct DropoutSite {
+    float probability = 0;
+    uint32_t layer = 0;
+};
+
+/// x[r] = embedding[state->token], for all rows. Shape: one block a row.
+struct EmbedInputs {
+    WeightType type{};
+    const void* embedding = nullptr; ///< [vocab, hidden]
+    const StepState* state = nullptr;
+    float* x = nullptr; ///< [rows, hidden]
+    int64_t rows = 1, hidden = 0;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_embed(const EmbedInputs& in, void* stream);
+
+/// out[r] = (matrices one after the other) * rmsnorm(x[r]) + biases: q | k | v of a layer. decode::product of all outputs.
+struct NormProductInputs {
+    WeightType type{};
+    const StepState* state = nullptr;
+    const float* x = nullptr;   ///< [rows, hidden]
+    const void* norm = nullptr; ///< [hidden], of the type
+    int64_t hidden = 0;         ///< as held
+    int64_t width = 0;          ///< true width, by which the mean divides
+    double eps = 0;
+    Matrix matrices[3];   ///< those with outputs > 0
+    float* out = nullptr; ///< [rows, sum of outputs]
+    int64_t rows = 1;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_norm_product(const NormProductInputs& in, void* stream);
+
+/// inner[r] = silu(gate * h + bias) * (up * h + bias), h = rmsnorm(x[r]). A warp makes gate and up of the same output.
+struct NormGateUpInputs {
+    WeightType type{};
+    const StepState* state = nullptr;
+    const float* x = nullptr;
+    const void* norm = nullptr;
+    int64_t hidden = 0, width = 0;
+    double eps = 0;
+    Matrix gate, up;
+    float* inner = nullptr; ///< [rows, gate.outputs]
+    int64_t rows = 1;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_norm_gate_up(const NormGateUpInputs& in, void* stream);
+
+/// x[r] += dropout(matrix * in[r] + bias): o and down.
+struct ProductOntoInputs {
+    WeightType type{};
+    const StepState* state = nullptr;
+    const float* in = nullptr; ///< [rows, matrix.inputs]
+    Matrix matrix;
+    float* x = nullptr; ///< [rows, matrix.outputs]
+    DropoutSite dropout;
+    int64_t rows = 1;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_product_onto(const ProductOntoInputs& in, void* stream);
+
+/// Attention of a layer over its dense cache, what comes before it and what comes after:
+///   q/k norm over each head (null: none), RoPE at `position`, k and v rounded to the cache's type; row 0 writes them at column
+///   `position`. Row r attends to the columns [first_visible, position) of the cache and, as the last key, to its own.
+///   attended[r] = softmax(q k / sqrt(head_dim)) v, with dropout after the softmax.
+/// Split over the cache: each split of decode::split_positions columns leaves (max, sum, weighted values); the last block of a KV head
+/// and row to end merges the splits in index order, so that the order of arrival changes no bit.
+struct DecodeAttentionInputs {
+    WeightType type{};
+    const StepState* state = nullptr;
+    const float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim] before norm and RoPE
+    const void* q_norm = nullptr;
+    const void* k_norm = nullptr; ///< [head_dim] or null
+    double eps = 0;
+    const float* cos = nullptr;
+    const float* sin = nullptr; ///< [capacity, head_dim / 2] of all positions
+    void* k_cache = nullptr;
+    void* v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
+    int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
+    int64_t window = 0;          ///< sliding window: a query at p sees (p - window, p]; 0 = all
+    DropoutSite dropout;         ///< element: query head * 2^32 + key position
+    float* parts = nullptr;      ///< scratch, [rows, heads, decode::splits(capacity), head_dim + 2]
+    uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
+    float* attended = nullptr;   ///< [rows, heads, head_dim]
+    int64_t rows = 1;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_decode_attention(const DecodeAttentionInputs& in, void* stream);
+
+/// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block.
+struct HeadInputs {
+    WeightType type{};
+    const StepState* state = nullptr;
+    const float* x = nullptr;
+    const void* norm = nullptr;
+    int64_t hidden = 0, width = 0;
+    double eps = 0;
+    Matrix head;             ///< [vocab, hidden]
+    float* logits = nullptr; ///< [rows, vocab]
+    int64_t rows = 1;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_head(const HeadInputs& in, void* stream);
+
+} // namespace refreshlab::kernels::RL_GPU
