@@ -33,9 +33,10 @@ struct Matrix {
 
 /// Dropout of a branch, or of attention, in rows from 1 on; probability 0: none. What is kept is what kernels::dropout_keeps() says for
 /// (seed, position, layer, pass = row) and the site's elements (kernels/ops/dropout.h), scaled by 1 / (1 - probability).
-struct DropoutSite {
+struct BranchDropout {
     float probability = 0;
     uint32_t layer = 0;
+    uint32_t site = 0; ///< a kernels::DropoutSite
 };
 
 /// x[r] = embedding[state->token], for all rows. Shape: one block a row.
@@ -87,7 +88,7 @@ struct ProductOntoInputs {
     const float* in = nullptr; ///< [rows, matrix.inputs]
     Matrix matrix;
     float* x = nullptr; ///< [rows, matrix.outputs]
-    DropoutSite dropout;
+    BranchDropout dropout;
     int64_t rows = 1;
     bool dependent = false;
 };
@@ -112,7 +113,7 @@ struct DecodeAttentionInputs {
     void* v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
     int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
     int64_t window = 0;          ///< sliding window: a query at p sees (p - window, p]; 0 = all
-    DropoutSite dropout;         ///< element: query head * 2^32 + key position
+    BranchDropout dropout;         ///< element: query head * 2^32 + key position
     float* parts = nullptr;      ///< scratch, [rows, heads, decode::splits(capacity), head_dim + 2]
     uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
     float* attended = nullptr;   ///< [rows, heads, head_dim]
