@@ -165,6 +165,11 @@ void KvCache::write(int64_t layer, const at::Tensor& k, const at::Tensor& v) {
     m_impl->written[static_cast<size_t>(layer)] = n;
 }
 
+void KvCache::note_written(int64_t n) {
+    RL_ASSERT(!m_impl->pooled() && n >= 0 && length() + n <= capacity());
+    std::fill(m_impl->written.begin(), m_impl->written.end(), n);
+}
+
 void KvCache::commit(int64_t n, Origin origin) {
     RL_ASSERT(n >= 0 && length() + n <= capacity());
     RL_ASSERT(std::all_of(m_impl->written.begin(), m_impl->written.end(), [n](int64_t w) { return w == n; }));
