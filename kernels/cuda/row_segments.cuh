@@ -53,6 +53,21 @@ void merge_parts(const Sums* parts, int64_t rows, int64_t segments, Sums* out, c
     launch(merge_parts_kernel<Sums>, blocks, row_threads, 0, stream, parts, rows, segments, out);
 }
 
+/// Largest of the block's keys; every thread gets it.
+__device__ inline uint64_t block_max(uint64_t mine) {
+    __shared__ uint64_t keys[row_threads];
+    __syncthreads(); // the previous round's result has been read
+    keys[threadIdx.x] = mine;
+    __syncthreads();
+    for (int step = row_threads / 2; step > 0; step /= 2) {
+        if (static_cast<int>(threadIdx.x) < step && keys[threadIdx.x + step] > keys[threadIdx.x]) {
+            keys[threadIdx.x] = keys[threadIdx.x + step];
+        }
+        __syncthreads();
+    }
+    return keys[0];
+}
+
 inline dim3 segment_grid(int64_t vocab, int64_t rows) {
     return {static_cast<unsigned>(num_segments(vocab)), static_cast<unsigned>(rows), 1};
 }

@@ -8,21 +8,6 @@ namespace {
 
 constexpr int threads = row_threads;
 
-/// Largest key below `limit` among the block's candidates; every thread gets it.
-__device__ uint64_t block_max(uint64_t mine) {
-    __shared__ uint64_t keys[threads];
-    __syncthreads(); // the previous round's result has been read
-    keys[threadIdx.x] = mine;
-    __syncthreads();
-    for (int step = threads / 2; step > 0; step /= 2) {
-        if (static_cast<int>(threadIdx.x) < step && keys[threadIdx.x + step] > keys[threadIdx.x]) {
-            keys[threadIdx.x] = keys[threadIdx.x + step];
-        }
-        __syncthreads();
-    }
-    return keys[0];
-}
-
 /// k rounds, each taking the largest key below the last one. Keys never tie, so the list is the sorted top k.
 __global__ void top_k_segment_kernel(const float* row, int64_t vocab, int64_t k, uint64_t* keys) {
     constexpr int per_thread = segment / threads;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/decode/launch_shapes.h"
+#include "kernels/shared/row_accumulators.h"
 
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,16 @@ struct DeviceCache {
     const float *cos = nullptr, *sin = nullptr; ///< [capacity, head_dim / 2]
 };
 
+inline constexpr int64_t most_answer_keys = 64;
+
+/// What the host is told of row 0 of a step, in memory that the device writes and the host reads.
+struct DeviceAnswers {
+    shared::SoftmaxSums sums;
+    uint64_t keys[most_answer_keys] =
+        {};                ///< the largest logits as kernels/shared/top_k.h has them, largest first
+    uint64_t sequence = 0; ///< of the step; written last
+};
+
 /// One step: what it feeds, and where its rows go.
 struct DeviceStep {
     int32_t token = 0;
@@ -49,10 +60,12 @@ struct DeviceStep {
     float dropout = 0; ///< probability, of rows from 1 on
     bool drop_attention = false, drop_attention_output = false, drop_mlp_output = false;
     float* logits = nullptr; ///< [rows, vocab]
+    bool answers = false;    ///< statistics of row 0 are wanted
+    int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
 };
 
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
-/// and dropout, so that a step is one copy of 32 bytes to the device, one graph and one copy of the rows.
+/// and dropout, so that a step is one copy of 40 bytes to the device, one graph and one copy of the rows.
 ///
 /// Waits    step() puts the work behind what `stream` has been given, and waits for nothing
 /// Threads  one at a time
@@ -66,6 +79,9 @@ public:
     /// \param stream  a cudaStream_t; the default stream may be it
     /// Throws std::runtime_error with CUDA's words.
     virtual void step(const DeviceCache& cache, const DeviceStep& step, void* stream) = 0;
+    /// Waits until the answers of the last step are there, which must have asked for some: by looking at memory, without a wait for
+    /// the device. Throws when the device has failed meanwhile.
+    [[nodiscard]] virtual const DeviceAnswers& wait_for_answers() = 0;
 };
 
 /// Makes decoders of one build: of kernels/cuda for a device (cuda::make_decoder), or for the suites' machine on the host.

@@ -6,6 +6,7 @@
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/execution/isa.h"
+#include "kernels/ops/row_results.h"
 #if REFRESHLAB_CUDA
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -85,6 +86,19 @@ bool covered(const LlamaModel& model) {
     const auto whole = [](const LlamaLayer& layer) { return layer.attends; };
     return !model.keeps_blocks() && model.config().head_dim % 16 == 0 && model.config().head_dim <= 256 &&
            std::ranges::all_of(weights.layers, whole);
+}
+
+/// What the kernels answer themselves; the rest is read off the row afterwards.
+bool answered_on_device(const kernels::RowAsk& ask) {
+    return ask.top_k <= kernels::most_answer_keys && ask.tokens.empty() && ask.kl_rows.empty();
+}
+
+kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, int64_t top_k) {
+    kernels::RowSummary summary;
+    summary.statistics = kernels::finish_row(answers.sums);
+    if (top_k > 0)
+        summary.top = kernels::finish_top_k(std::span(answers.keys).first(static_cast<size_t>(top_k)));
+    return summary;
 }
 
 /// What the calling thread has given the model's device so far ends before the step begins.
@@ -188,15 +202,19 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.drop_attention_output = in.mc.attention_output;
     step.drop_mlp_output = in.mc.mlp_output;
     step.logits = logits.mutable_data_ptr<float>();
+    const bool asks = in.ask && answered_on_device(*in.ask);
+    step.answers = asks;
+    step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
+    StepOutputs out;
     auto decoder = m_decoders->take(device_cache.k);
     decoder->step(device_cache, step, stream_of(model()));
+    if (asks) out.summary.push_back(summary_of(decoder->wait_for_answers(), step.top_k));
     m_decoders->give_back(std::move(decoder), device_cache.k);
     cache.note_written(1);
     cache.commit(1, in.origin);
 
-    StepOutputs out;
     const at::Tensor row = logits.narrow(0, 0, 1);
-    if (in.ask) out.summary = kernels::summarize_rows(row, *in.ask);
+    if (in.ask && !asks) out.summary = kernels::summarize_rows(row, *in.ask);
     if (in.logits) out.logits = row;
     if (in.mc.passes > 0) out.mc_logits = logits.narrow(0, 1, in.mc.passes);
     return out;

@@ -22,6 +22,7 @@ struct StepState {
     int32_t passes = 0;   ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
     int64_t position = 0; ///< of the token; the cache holds [0, position)
     uint64_t seed = 0;    ///< of dropout
+    uint64_t sequence = 0; ///< number of the step: written behind its answers
 };
 
 /// A matrix [outputs, inputs], row-major; rows 16 bytes aligned (inputs a multiple of 8, of 4 in f32).
@@ -113,7 +114,7 @@ struct DecodeAttentionInputs {
     void* v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
     int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
     int64_t window = 0;          ///< sliding window: a query at p sees (p - window, p]; 0 = all
-    BranchDropout dropout;         ///< element: query head * 2^32 + key position
+    BranchDropout dropout;       ///< element: query head * 2^32 + key position
     float* parts = nullptr;      ///< scratch, [rows, heads, decode::splits(capacity), head_dim + 2]
     uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
     float* attended = nullptr;   ///< [rows, heads, head_dim]

@@ -1,12 +1,15 @@
 #include "kernels/cuda/decode/decoder.h"
 
 #include "kernels/cuda/decode/decode_kernels.h"
+#include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/ops/dropout_site.h"
 
+#include <algorithm>
 #include <array>
-#include <cstring>
+#include <atomic>
 #include <list>
+#include <new>
 #include <utility>
 
 namespace refreshlab::kernels::RL_GPU {
@@ -18,6 +21,7 @@ struct GraphKey {
     int64_t rows = 1;
     float dropout = 0;
     std::array<bool, 3> sites{};
+    int64_t top_k = -1; ///< -1: no answers
 
     bool operator==(const GraphKey& other) const {
         return cache.k == other.cache.k && cache.v == other.cache.v &&
@@ -32,7 +36,10 @@ public:
         : m_model(model)
         , m_capture(make_stream())
         , m_state(sizeof(StepState))
-        , m_host_states(host_states * sizeof(StepState)) {}
+        , m_host_states(host_states * sizeof(StepState))
+        , m_answers(sizeof(DeviceAnswers)) {
+        new (m_answers.data()) DeviceAnswers;
+    }
 
     void step(const DeviceCache& cache, const DeviceStep& step, void* stream_) override {
         auto* const stream = static_cast<cudaStream_t>(stream_);
@@ -47,7 +54,8 @@ public:
         // The copy is read when the stream comes to it; by then so many later steps cannot have been asked for.
         auto* const host = static_cast<StepState*>(m_host_states.data()) + m_next_host_state;
         m_next_host_state = (m_next_host_state + 1) % host_states;
-        *host = {step.token, static_cast<int32_t>(step.rows - 1), step.position, step.seed};
+        *host = {step.token, static_cast<int32_t>(step.rows - 1), step.position, step.seed, ++m_sequence};
+        m_stream = stream;
         check(cudaMemcpyAsync(m_state.data(), host, sizeof *host, cudaMemcpyHostToDevice, stream),
               "copying a step's state");
         check(cudaGraphLaunch(captured.graph.get(), stream), "starting a decode step");
@@ -55,6 +63,21 @@ public:
                               static_cast<size_t>(step.rows * m_model.vocab) * sizeof(float),
                               cudaMemcpyDeviceToDevice, stream),
               "copying logits");
+    }
+
+    const DeviceAnswers& wait_for_answers() override {
+        auto& answers = *static_cast<DeviceAnswers*>(m_answers.data());
+        const std::atomic_ref<uint64_t> sequence(answers.sequence);
+        for (int64_t looks = 0; sequence.load(std::memory_order_acquire) != m_sequence; ++looks) {
+            if (looks % 4096 != 4095) continue;
+            // A stream that is done, or failed, will not write it any more.
+            const cudaError_t state = cudaStreamQuery(m_stream);
+            if (state == cudaErrorNotReady) continue;
+            check(state, "waiting for a decode step");
+            if (sequence.load(std::memory_order_acquire) != m_sequence)
+                throw std::runtime_error("CUDA: a decode step ended without its answers");
+        }
+        return answers;
     }
 
 private:
@@ -93,6 +116,12 @@ private:
         m_inner = floats(m_rows * m_model.ffn);
         m_logits = floats(m_rows * m_model.vocab);
         m_parts = floats(m_rows * parts);
+        const auto segments = static_cast<size_t>(answer_segments(m_model.vocab));
+        m_answer_parts = DeviceMemory(segments * sizeof(shared::SoftmaxSums));
+        m_answer_keys = DeviceMemory(segments * static_cast<size_t>(most_answer_keys) * sizeof(uint64_t));
+        m_answer_arrived = DeviceMemory(sizeof(uint32_t));
+        check(cudaMemsetAsync(m_answer_arrived.data(), 0, sizeof(uint32_t), m_capture.get()),
+              "clearing counters");
         const auto counters = static_cast<size_t>(m_rows * m_model.kv_heads) * sizeof(uint32_t);
         m_arrived = DeviceMemory(counters);
         check(cudaMemsetAsync(m_arrived.data(), 0, counters, m_capture.get()), "clearing counters");
@@ -122,6 +151,20 @@ private:
         head.head = {m_model.head, nullptr, m_model.vocab, m_model.hidden};
         head.logits = data(m_logits);
         launch_head(head, stream);
+        if (key.top_k < 0) return;
+        RowAnswersInputs answers;
+        answers.state = state();
+        answers.logits = data(m_logits);
+        answers.vocab = m_model.vocab;
+        answers.top_k = key.top_k;
+        answers.parts = static_cast<shared::SoftmaxSums*>(m_answer_parts.data());
+        answers.keys = static_cast<uint64_t*>(m_answer_keys.data());
+        answers.arrived = static_cast<uint32_t*>(m_answer_arrived.data());
+        void* seen = nullptr;
+        check(cudaHostGetDevicePointer(&seen, m_answers.data(), 0), "mapping pinned memory");
+        answers.answers = static_cast<DeviceAnswers*>(seen);
+        answers.dependent = true;
+        launch_row_answers(answers, stream);
     }
 
     /// What the products after a norm have in common.
@@ -209,9 +252,13 @@ private:
     DeviceStream m_capture;
     DeviceMemory m_state;
     PinnedMemory m_host_states;
+    PinnedMemory m_answers;
     size_t m_next_host_state = 0;
+    uint64_t m_sequence = 0;
+    cudaStream_t m_stream = nullptr; ///< of the last step
     int64_t m_rows = 0, m_capacity = 0;
     DeviceMemory m_x, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
+    DeviceMemory m_answer_parts, m_answer_keys, m_answer_arrived;
     std::list<Captured> m_graphs;
 };
 
