@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <functional>
 
 namespace interrupt_test {
@@ -19,6 +20,7 @@ constexpr int lives = 42; ///< exit status of a child that nothing has ended
 
 /// \return how the child ended, as waitpid() says it
 int state_after(const std::function<void()>& signals) {
+    static_cast<void>(std::fflush(nullptr)); // what stands in buffers is written once
     const pid_t child = fork();
     if (child == 0) {
         note_interrupts();
