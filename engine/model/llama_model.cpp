@@ -6,10 +6,12 @@
 #include "engine/model/checkpoint/llama_weights.h"
 #include "engine/model/checkpoint/weight_checks.h"
 #include "engine/model/forward/cpu_forward.h"
+#include "engine/model/forward/cuda_forward.h"
 #include "engine/model/forward/plain_forward.h"
 #include "engine/model/forward/rope_table.h"
 #include "engine/model/model_source.h"
 #include "kernels/blocks/blocks.h"
+#include "kernels/cuda/decode/decoder.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
@@ -48,9 +50,18 @@ LlamaModel::~LlamaModel() = default;
 void LlamaModel::make_forward() {
     if (m_impl->device.is_cpu()) {
         m_impl->forward = std::make_unique<CpuForward>(*this);
+#if REFRESHLAB_CUDA
+    } else if (m_impl->device.is_cuda()) {
+        m_impl->forward = std::make_unique<CudaForward>(*this, kernels::cuda::make_decoder);
+#endif
     } else {
         m_impl->forward = std::make_unique<PlainForward>(*this);
     }
+}
+
+void LlamaModel::use_forward(std::unique_ptr<Forward> forward) {
+    RL_ASSERT(forward != nullptr && &forward->model() == this);
+    m_impl->forward = std::move(forward);
 }
 
 void LlamaModel::keep_vocabulary(int64_t rows) {

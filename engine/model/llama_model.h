@@ -76,6 +76,9 @@ public:
     /// Prefill, decode steps and read-only passes (engine/model/forward.h). Lives as long as the model.
     [[nodiscard]] const Forward& forward() const;
 
+    /// Passes run by another forward from now on; for comparisons. To be called before the model is shared.
+    void use_forward(std::unique_ptr<Forward> forward);
+
     /// It was loaded with keep_blocks, or made of such a model, whether or not there are any.
     [[nodiscard]] bool keeps_blocks() const;
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace refreshlab::kernels {
@@ -51,6 +52,14 @@ struct DeviceAnswers {
     uint64_t sequence = 0; ///< of the step; written last
 };
 
+/// Attention of a step's row 0 in one layer that the host wants to see, after the softmax and before dropout: [heads, position + 1] by
+/// position, 0 at what it does not read.
+struct AttentionTap {
+    int64_t layer = 0;
+    bool halves = false, floats = false; ///< as IEEE halves, as fp32
+    bool operator==(const AttentionTap&) const = default;
+};
+
 /// One step: what it feeds, and where its rows go.
 struct DeviceStep {
     int32_t token = 0;
@@ -60,8 +69,9 @@ struct DeviceStep {
     float dropout = 0; ///< probability, of rows from 1 on
     bool drop_attention = false, drop_attention_output = false, drop_mlp_output = false;
     float* logits = nullptr; ///< [rows, vocab]
-    bool answers = false;    ///< statistics of row 0 are wanted
+    bool answers = false;    ///< statistics of row 0 are wanted, or attention rows
     int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
+    std::span<const AttentionTap> taps{}; ///< not without answers
 };
 
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
@@ -82,6 +92,9 @@ public:
     /// Waits until the answers of the last step are there, which must have asked for some: by looking at memory, without a wait for
     /// the device. Throws when the device has failed meanwhile.
     [[nodiscard]] virtual const DeviceAnswers& wait_for_answers() = 0;
+    /// After wait_for_answers(), until the next step: the row of tap `index` in the form that it asked for; null: it did not.
+    [[nodiscard]] virtual const uint16_t* halves(size_t index) const = 0;
+    [[nodiscard]] virtual const float* floats(size_t index) const = 0;
 };
 
 /// Makes decoders of one build: of kernels/cuda for a device (cuda::make_decoder), or for the suites' machine on the host.

@@ -68,6 +68,8 @@ std::string Machine::bytes_text(const void* at, const Region* region) const {
     if (region != nullptr) return "byte " + std::to_string(byte - region->first) + " of " + region->name;
     if (byte >= m_dynamic && byte < m_dynamic + m_dynamic_cells.size())
         return "byte " + std::to_string(byte - m_dynamic) + " of dynamic shared memory";
+    if (byte >= m_module->shared && byte < m_module->shared + m_module->shared_bytes)
+        return "byte " + std::to_string(byte - m_module->shared) + " of static shared memory";
     return "shared memory";
 }
 

@@ -20,7 +20,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 /// One thread of the host runs one block at a time, so what belongs to that thread belongs to the block. What the compiler makes of
 /// initial values is poisoned when a block starts.
-#define __shared__ thread_local
+#define __shared__ constinit thread_local
 
 struct uint3 {
     unsigned x, y, z;

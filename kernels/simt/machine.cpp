@@ -139,6 +139,8 @@ void Machine::run(const Launch& launch) {
     std::vector<uint64_t> blocks(launch.grid.count());
     std::iota(blocks.begin(), blocks.end(), uint64_t{0});
     if (settings.order != 0) std::shuffle(blocks.begin(), blocks.end(), std::mt19937_64(settings.order));
+    set_running(true);
+    const auto ended = std::shared_ptr<void>(nullptr, [](void*) { set_running(false); });
     for (const uint64_t block : blocks)
         run_block(block);
 
@@ -205,9 +207,7 @@ void Machine::resume_ready(std::mt19937_64& random) {
         Thread& t = *m_threads[i];
         if (t.state != Thread::State::ready) continue;
         m_thread = &t;
-        set_running(true);
         t.fiber.resume();
-        set_running(false);
         m_thread = nullptr;
         if (m_faulted) {
             m_faulted = false;

@@ -49,7 +49,8 @@ std::string look_up_place(const void* instruction) {
         if (place.find("kernels/simt/") != std::string::npos && place.find("tests/") == std::string::npos)
             continue;
         if (place.find("??") != std::string::npos) continue;
-        if (place.starts_with("./")) place = place.substr(2);
+        const size_t relative = place.find("./"); // the build's folder may stand before it
+        if (relative != std::string::npos) place = place.substr(relative + 2);
         return place;
     }
     std::array<char, 40> text{};

@@ -16,6 +16,7 @@ namespace refreshlab {
 class AttentionCapture : public LayerHooks {
 public:
     [[nodiscard]] LayerTaps taps(int64_t layer) const final;
+    [[nodiscard]] bool reads_attention_alone() const final { return true; }
     void observe(const LayerView& view) final;
 
     [[nodiscard]] const std::vector<int32_t>& layers() const { return m_layers; } ///< never empty
@@ -52,6 +53,7 @@ class AttentionEntropy final : public LayerHooks {
 public:
     AttentionEntropy(const ModelConfig& config, int64_t position);
     [[nodiscard]] LayerTaps taps(int64_t layer) const override;
+    [[nodiscard]] bool reads_attention_alone() const override { return true; }
     void observe(const LayerView& view) override;
     [[nodiscard]] const std::vector<float>& bits() const { return m_bits; } ///< [layers]
 

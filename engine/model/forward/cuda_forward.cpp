@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/forward/hook_calls.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/execution/isa.h"
@@ -169,6 +170,24 @@ bool CudaForward::has_kernels() const {
     return m_decoders->covered;
 }
 
+void CudaForward::show(const kernels::DeviceDecoder& decoder, size_t index, const kernels::AttentionTap& tap,
+                       int64_t position, const HookCalls& hooks) const {
+    const int64_t heads = model().config().num_heads, numbers = heads * (position + 1);
+    LayerView view;
+    view.layer = tap.layer;
+    view.positions = std::span(&position, 1);
+    if (tap.halves) {
+        std::copy_n(decoder.halves(index), numbers, hooks.taps(tap.layer).half_row.to);
+        view.half_row = true;
+    }
+    if (tap.floats) {
+        view.attention =
+            at::empty({1, heads, position + 1}, at::TensorOptions().dtype(at::kFloat)); // it may be kept
+        std::copy_n(decoder.floats(index), numbers, view.attention.mutable_data_ptr<float>());
+    }
+    hooks.observe(view);
+}
+
 StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
     return m_plain.prefill(cache, in);
 }
@@ -178,11 +197,21 @@ StepOutputs CudaForward::read_only(const KvCache& cache, int64_t position, const
 }
 
 StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
-    if (!has_kernels() || !in.hooks.empty() || cache.layout() != CacheLayout::dense ||
+    const HookCalls hooks(in.hooks);
+    if (!has_kernels() || !hooks.read_attention_alone() || cache.layout() != CacheLayout::dense ||
         kernels::isa() == kernels::Isa::reference)
         return m_plain.step(cache, in);
     const c10::InferenceMode guard;
     PlainForward::require_step(model(), cache, in);
+    const int64_t position = cache.length();
+    std::vector<kernels::AttentionTap> taps;
+    for (int64_t layer = 0; layer < model().config().num_layers && !hooks.empty(); ++layer) {
+        const LayerTaps wanted = hooks.taps(layer);
+        if (wanted.sums.defined() || wanted.raw_queries || wanted.all_rows) return m_plain.step(cache, in);
+        const kernels::AttentionTap tap{layer, wanted.half_row.position == position,
+                                        wanted.attention_from <= position};
+        if (tap.halves || tap.floats) taps.push_back(tap);
+    }
     const OnDevice on_device(model());
     const auto [cos, sin] = model().rope_rows(0, cache.capacity());
     const at::Tensor k = cache.keys(0), v = cache.values(0);
@@ -194,7 +223,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     kernels::DeviceStep step;
     RL_ASSERT(in.tokens[0] >= 0 && in.tokens[0] < model().config().vocab_size);
     step.token = in.tokens[0];
-    step.position = cache.length();
+    step.position = position;
     step.rows = rows;
     step.seed = in.mc.seed;
     step.dropout = in.mc.p;
@@ -203,12 +232,19 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.drop_mlp_output = in.mc.mlp_output;
     step.logits = logits.mutable_data_ptr<float>();
     const bool asks = in.ask && answered_on_device(*in.ask);
-    step.answers = asks;
+    step.answers = asks || !taps.empty();
+    step.taps = taps;
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
     StepOutputs out;
     auto decoder = m_decoders->take(device_cache.k);
     decoder->step(device_cache, step, stream_of(model()));
-    if (asks) out.summary.push_back(summary_of(decoder->wait_for_answers(), step.top_k));
+    if (step.answers) {
+        const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
+        if (asks) out.summary.push_back(summary_of(answers, step.top_k));
+    }
+    // Before the commit, as in a pass layer by layer: hooks may look at the cache.
+    for (size_t i = 0; i < taps.size(); ++i)
+        show(*decoder, i, taps[i], position, hooks);
     m_decoders->give_back(std::move(decoder), device_cache.k);
     cache.note_written(1);
     cache.commit(1, in.origin);

@@ -8,11 +8,15 @@
 
 namespace refreshlab {
 
+class HookCalls;
+
 /// Decode steps on a GPU by kernels of its own, five a layer, in one graph (kernels/decode/device_decoder.h). MC rows go along with
 /// the token's row and do not change its bits. Activations are fp32, as on the CPU.
 ///
-/// Everything else is PlainForward's: passes of many rows, read-only steps, steps that hooks look into, caches that are not dense,
-/// and models that the kernels do not have: attention that is left out, a head_dim that is no multiple of 16.
+/// Attention rows that hooks want to see come along, written to the host's memory by the device.
+///
+/// Everything else is PlainForward's: passes of many rows, read-only steps, steps whose hooks look at more or change something, caches
+/// that are not dense, and models that the kernels do not have: attention that is left out, a head_dim that is no multiple of 16.
 class CudaForward final : public Forward {
 public:
     /// \param model  outlives this; its weights stay where they are
@@ -30,6 +34,8 @@ public:
 
 private:
     struct Decoders;
+    void show(const kernels::DeviceDecoder& decoder, size_t index, const kernels::AttentionTap& tap,
+              int64_t position, const HookCalls& hooks) const;
     PlainForward m_plain;
     std::unique_ptr<Decoders> m_decoders;
 };

@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/cache/kv_cache.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace refreshlab {
@@ -11,6 +12,10 @@ HookCalls::HookCalls(std::span<LayerHooks* const> hooks)
     : m_hooks(hooks) {
     for (const LayerHooks* hook : m_hooks)
         RL_ASSERT(hook != nullptr);
+}
+
+bool HookCalls::read_attention_alone() const {
+    return std::ranges::all_of(m_hooks, [](const LayerHooks* hook) { return hook->reads_attention_alone(); });
 }
 
 void HookCalls::place(std::span<RowPlace> rows) const {

@@ -21,6 +21,9 @@ public:
     explicit HookCalls(std::span<LayerHooks* const> hooks);
     [[nodiscard]] bool empty() const { return m_hooks.empty(); }
 
+    /// Every one reads attention rows and nothing else.
+    [[nodiscard]] bool read_attention_alone() const;
+
     void place(std::span<RowPlace> rows) const;
     [[nodiscard]] LayerTaps taps(int64_t layer) const; ///< what any of them wants
     /// What the one that chooses has chosen; null: nothing. Two may not choose (asserted).

@@ -96,6 +96,10 @@ public:
         (void)layer;
         return {};
     }
+    /// It looks at attention rows of a step and changes nothing: taps() asks for rows from the step's position on, or for half_row; of
+    /// the other methods observe() alone does something, and it reads layer, positions, left_out, lists, attention and half_row. A
+    /// forward may then call it after the step.
+    [[nodiscard]] virtual bool reads_attention_alone() const { return false; }
     /// Before attention: which entries this layer reads (interface Select of reference/cache_policies.md). What is not held any
     /// more when this returns is not read.
     /// \return held positions of each KV head, valid until the layer is done; null: every entry that is held. At most one hook of

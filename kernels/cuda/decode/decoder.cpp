@@ -1,5 +1,6 @@
 #include "kernels/cuda/decode/decoder.h"
 
+#include "kernels/cuda/decode/attention_rows.h"
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
@@ -11,6 +12,7 @@
 #include <list>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -22,6 +24,7 @@ struct GraphKey {
     float dropout = 0;
     std::array<bool, 3> sites{};
     int64_t top_k = -1; ///< -1: no answers
+    std::vector<AttentionTap> taps;
 
     bool operator==(const GraphKey& other) const {
         return cache.k == other.cache.k && cache.v == other.cache.v &&
@@ -39,6 +42,14 @@ public:
         , m_host_states(host_states * sizeof(StepState))
         , m_answers(sizeof(DeviceAnswers)) {
         new (m_answers.data()) DeviceAnswers;
+        const PinnedMemory windows(model.layers.size() * sizeof(int64_t));
+        std::ranges::transform(model.layers, static_cast<int64_t*>(windows.data()),
+                               &DeviceModel::Layer::window);
+        m_windows = DeviceMemory(model.layers.size() * sizeof(int64_t));
+        check(cudaMemcpyAsync(m_windows.data(), windows.data(), model.layers.size() * sizeof(int64_t),
+                              cudaMemcpyHostToDevice, m_capture.get()),
+              "copying windows");
+        check(cudaStreamSynchronize(m_capture.get()), "copying windows");
     }
 
     void step(const DeviceCache& cache, const DeviceStep& step, void* stream_) override {
@@ -48,7 +59,9 @@ public:
                      step.rows,
                      drops ? step.dropout : 0,
                      {drops && step.drop_attention, drops && step.drop_attention_output,
-                      drops && step.drop_mlp_output}};
+                      drops && step.drop_mlp_output},
+                     step.answers ? step.top_k : -1,
+                     {step.taps.begin(), step.taps.end()}};
         const Captured& captured = graph(key);
 
         // The copy is read when the stream comes to it; by then so many later steps cannot have been asked for.
@@ -63,6 +76,17 @@ public:
                               static_cast<size_t>(step.rows * m_model.vocab) * sizeof(float),
                               cudaMemcpyDeviceToDevice, stream),
               "copying logits");
+    }
+
+    [[nodiscard]] const uint16_t* halves(size_t index) const override {
+        const GraphKey& key = m_graphs.front().key;
+        if (!key.taps[index].halves) return nullptr;
+        return static_cast<const uint16_t*>(m_halves.data()) + row_numbers(key, index);
+    }
+    [[nodiscard]] const float* floats(size_t index) const override {
+        const GraphKey& key = m_graphs.front().key;
+        if (!key.taps[index].floats) return nullptr;
+        return static_cast<const float*>(m_floats.data()) + row_numbers(key, index);
     }
 
     const DeviceAnswers& wait_for_answers() override {
@@ -97,11 +121,37 @@ private:
             return m_graphs.front();
         }
         reserve(key.rows, key.cache.capacity);
+        reserve_rows(key);
         if (m_graphs.size() >= most_graphs) m_graphs.pop_back();
         m_graphs.push_front({key, capture(m_capture.get(), [&] { launch_all(key); })});
         return m_graphs.front();
     }
 
+    /// Where the row of a tap begins.
+    [[nodiscard]] size_t row_numbers(const GraphKey& key, size_t index) const {
+        return index * static_cast<size_t>(m_model.heads * key.cache.capacity);
+    }
+    static bool any(const GraphKey& key, bool AttentionTap::*form) {
+        return std::ranges::any_of(key.taps, [form](const AttentionTap& tap) { return tap.*form; });
+    }
+    /// What attention rows need, where a graph wants some.
+    void reserve_rows(const GraphKey& key) {
+        const auto taps = static_cast<int64_t>(key.taps.size());
+        const int64_t numbers = taps * m_model.heads * key.cache.capacity;
+        const bool halves = any(key, &AttentionTap::halves), floats_too = any(key, &AttentionTap::floats);
+        if (taps == 0 ||
+            (taps <= m_taps && numbers <= m_row_numbers && (!halves || m_halves.data() != nullptr) &&
+             (!floats_too || m_floats.data() != nullptr)))
+            return;
+        m_graphs.clear();
+        m_taps = std::max(taps, m_taps);
+        m_row_numbers = std::max(numbers, m_row_numbers);
+        m_scores = floats(m_row_numbers);
+        m_score_sums = floats(m_taps * m_model.heads * 2);
+        const auto pinned = static_cast<size_t>(m_row_numbers);
+        if (halves || m_halves.data() != nullptr) m_halves = PinnedMemory(pinned * sizeof(uint16_t));
+        if (floats_too || m_floats.data() != nullptr) m_floats = PinnedMemory(pinned * sizeof(float));
+    }
     /// Buffers of the largest step so far. Graphs hold their addresses, so they go when the buffers grow.
     void reserve(int64_t rows, int64_t capacity) {
         if (rows <= m_rows && capacity <= m_capacity) return;
@@ -146,6 +196,7 @@ private:
         launch_embed(embed, stream);
         for (size_t i = 0; i < m_model.layers.size(); ++i)
             launch_layer(key, i, stream);
+        if (!key.taps.empty()) launch_rows(key, stream);
         HeadInputs head;
         with_norm(head, key, m_model.final_norm);
         head.head = {m_model.head, nullptr, m_model.vocab, m_model.hidden};
@@ -160,11 +211,31 @@ private:
         answers.parts = static_cast<shared::SoftmaxSums*>(m_answer_parts.data());
         answers.keys = static_cast<uint64_t*>(m_answer_keys.data());
         answers.arrived = static_cast<uint32_t*>(m_answer_arrived.data());
-        void* seen = nullptr;
-        check(cudaHostGetDevicePointer(&seen, m_answers.data(), 0), "mapping pinned memory");
-        answers.answers = static_cast<DeviceAnswers*>(seen);
+        answers.answers = static_cast<DeviceAnswers*>(seen_by_device(m_answers));
         answers.dependent = true;
         launch_row_answers(answers, stream);
+    }
+
+    void launch_rows(const GraphKey& key, cudaStream_t stream) {
+        AttentionRowsInputs rows;
+        rows.state = state();
+        rows.scores = data(m_scores);
+        rows.score_sums = data(m_score_sums);
+        rows.windows = static_cast<const int64_t*>(m_windows.data());
+        if (any(key, &AttentionTap::halves)) rows.halves = static_cast<uint16_t*>(seen_by_device(m_halves));
+        if (any(key, &AttentionTap::floats)) rows.floats = static_cast<float*>(seen_by_device(m_floats));
+        rows.taps = static_cast<int64_t>(key.taps.size());
+        rows.heads = m_model.heads;
+        rows.capacity = key.cache.capacity;
+        for (size_t i = 0; i < key.taps.size(); ++i)
+            rows.layers[i] = static_cast<uint16_t>(key.taps[i].layer);
+        rows.dependent = true;
+        launch_attention_rows(rows, stream);
+    }
+    static void* seen_by_device(const PinnedMemory& memory) {
+        void* seen = nullptr;
+        check(cudaHostGetDevicePointer(&seen, memory.data(), 0), "mapping pinned memory");
+        return seen;
     }
 
     /// What the products after a norm have in common.
@@ -213,6 +284,12 @@ private:
         attention.parts = data(m_parts);
         attention.arrived = static_cast<uint32_t*>(m_arrived.data());
         attention.attended = data(m_attended);
+        const auto tap = std::ranges::find(key.taps, static_cast<int64_t>(index), &AttentionTap::layer);
+        if (tap != key.taps.end()) {
+            const int64_t i = tap - key.taps.begin();
+            attention.scores = data(m_scores) + i * m_model.heads * key.cache.capacity;
+            attention.score_sums = data(m_score_sums) + i * m_model.heads * 2;
+        }
         attention.rows = key.rows;
         attention.dependent = true;
         launch_decode_attention(attention, stream);
@@ -258,6 +335,9 @@ private:
     cudaStream_t m_stream = nullptr; ///< of the last step
     int64_t m_rows = 0, m_capacity = 0;
     DeviceMemory m_x, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
+    DeviceMemory m_scores, m_score_sums, m_windows;
+    PinnedMemory m_halves, m_floats;
+    int64_t m_taps = 0, m_row_numbers = 0;
     DeviceMemory m_answer_parts, m_answer_keys, m_answer_arrived;
     std::list<Captured> m_graphs;
 };

@@ -39,6 +39,7 @@ private:
 /// Host memory that the device copies from and to without a detour, and that kernels may read.
 class PinnedMemory {
 public:
+    PinnedMemory() = default;
     explicit PinnedMemory(size_t bytes) {
         void* at = nullptr;
         check(cudaHostAlloc(&at, bytes, cudaHostAllocMapped), "taking pinned memory");

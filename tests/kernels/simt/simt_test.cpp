@@ -245,7 +245,7 @@ TEST_CASE("memory that nobody has written is not read", "[simt]") {
         return;
     }
     REQUIRE_FAULT(fault_of([&] { planted::unwritten_shared(out.data(), 63); }), "unwritten_shared_kernel",
-                  ContainsSubstring("reads shared memory, which nobody has written"));
+                  ContainsSubstring("of static shared memory, which nobody has written"));
     const Array<float> sums(8, "sums");
     REQUIRE_FAULT(fault_of([&] { planted::add_onto(sums.data(), 8); }), "add_onto_kernel",
                   ContainsSubstring("reads byte 0 of sums, which nobody has written"));

@@ -1,0 +1,169 @@
+#include "engine/cache/kv_cache.h"
+#include "engine/model/forward/cuda_forward.h"
+#include "engine/model/llama_model.h"
+#include "kernels/simt/harness.h"
+#include "tests/engine/gpu/simt_decoder.h"
+#include "tests/kernels/kernel_fixture.h"
+#include "tests/support/forward.h"
+
+/// Decode steps of CudaForward, whose kernels run on the host machine, against those of CpuForward on the same weights.
+namespace refreshlab::test::cuda_forward_cases {
+namespace {
+
+struct Case {
+    std::string name;
+    ModelConfig config;
+};
+
+ModelConfig config_of(int64_t hidden, int64_t ffn, int64_t heads, int64_t kv_heads, int64_t head_dim) {
+    ModelConfig config;
+    config.model_type = "llama";
+    config.vocab_size = 83;
+    config.hidden_size = hidden;
+    config.intermediate_size = ffn;
+    config.num_layers = 2;
+    config.num_heads = heads;
+    config.num_kv_heads = kv_heads;
+    config.head_dim = head_dim;
+    config.max_position = 1024;
+    config.tied_head = true;
+    return config;
+}
+
+/// What the families differ in, one thing at a time.
+std::vector<Case> cases() {
+    std::vector<Case> all{{"odd widths", config_of(41, 75, 4, 2, 16)},
+                          {"one head a KV head", config_of(64, 96, 3, 3, 32)},
+                          {"seven heads a KV head", config_of(64, 96, 7, 1, 32)}};
+    ModelConfig biased = config_of(64, 96, 4, 2, 32);
+    biased.qkv_bias = biased.output_bias = biased.mlp_bias = true;
+    all.push_back({"biases", biased});
+    ModelConfig normed = config_of(64, 96, 4, 2, 48);
+    normed.qk_norm = true;
+    normed.tied_head = false;
+    all.push_back({"q/k norm, a head of its own", normed});
+    ModelConfig sliding = config_of(64, 96, 4, 2, 32);
+    sliding.layer_windows = {5, 0};
+    all.push_back({"a sliding window", sliding});
+    return all;
+}
+
+double tolerance(at::ScalarType dtype) {
+    // Sums in another order; a key that lands on the other side of a rounding moves what reads it by a digit of the dtype.
+    return dtype == at::kFloat ? 2e-5 : dtype == at::kHalf ? 2e-3 : 1e-2;
+}
+
+struct Twin {
+    std::unique_ptr<LlamaModel> cpu, gpu;
+    std::unique_ptr<KvCache> cpu_cache, gpu_cache;
+
+    Twin(const ModelConfig& config, at::ScalarType dtype, int64_t capacity)
+        : cpu(random_llama(config, 7, at::kCPU, dtype))
+        , gpu(random_llama(config, 7, at::kCPU, dtype))
+        , cpu_cache(cpu->make_cache(capacity))
+        , gpu_cache(gpu->make_cache(capacity)) {
+        decode_on_host_machine(*gpu);
+    }
+    void prefill(std::span<const int32_t> ids) {
+        (void)extend(*cpu, *cpu_cache, ids, Rows::none, Origin::teacher_prefill);
+        (void)extend(*gpu, *gpu_cache, ids, Rows::none, Origin::teacher_prefill);
+    }
+    /// Keys and values of all columns so far.
+    [[nodiscard]] double cache_error() const {
+        const int64_t n = cpu_cache->length();
+        return std::max(relative_error(gpu_cache->keys(0, n), cpu_cache->keys(0, n)),
+                        relative_error(gpu_cache->values(0, n), cpu_cache->values(0, n)));
+    }
+};
+
+std::vector<int32_t> random_ids(Random& random, int64_t n, int64_t vocab) {
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < n; ++i)
+        ids.push_back(static_cast<int32_t>(random.between(0, vocab - 1)));
+    return ids;
+}
+
+TEST_CASE("decode steps of the device's kernels equal those of the CPU", "[gpu]") {
+    Random random(1301);
+    for (const Case& c : cases()) {
+        for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+            Twin twin(c.config, dtype, 300);
+            twin.prefill(random_ids(random, 251, c.config.vocab_size));
+            for (int step_number = 0; step_number < 8; ++step_number) { // over the end of a split
+                const auto token = static_cast<int32_t>(random.between(0, c.config.vocab_size - 1));
+                const StepRows expected = step(*twin.cpu, *twin.cpu_cache, token, Origin::student);
+                const StepRows got = step(*twin.gpu, *twin.gpu_cache, token, Origin::student);
+                CAPTURE(c.name, c10::toString(dtype), step_number);
+                REQUIRE(relative_error(got.row, expected.row) <= tolerance(dtype));
+            }
+            REQUIRE(twin.gpu_cache->length() == 259);
+            REQUIRE(twin.cache_error() <= tolerance(dtype));
+        }
+    }
+}
+
+TEST_CASE("MC rows ride along and do not change the token's row by a bit", "[gpu]") {
+    Random random(1302);
+    const ModelConfig config = config_of(64, 96, 4, 2, 32);
+    for (const bool everywhere : {false, true}) {
+        Twin twin(config, at::kFloat, 64);
+        const std::vector<int32_t> ids = random_ids(random, 20, config.vocab_size);
+        twin.prefill(ids);
+        const auto alone = twin.gpu_cache->clone();
+        for (const int32_t passes : {1, 3, 8, 11}) {
+            McRequest mc;
+            mc.passes = passes;
+            mc.seed = 99;
+            mc.p = 0.25F;
+            mc.attention_output = mc.mlp_output = everywhere;
+            const StepRows expected = step(*twin.cpu, *twin.cpu_cache, 5, Origin::student, mc);
+            const StepRows got = step(*twin.gpu, *twin.gpu_cache, 5, Origin::student, mc);
+            CAPTURE(everywhere, passes);
+            REQUIRE(relative_error(got.row, expected.row) <= 2e-5);
+            REQUIRE(relative_error(got.mc, expected.mc) <= 2e-5); // the same masks
+            REQUIRE(!same_bits(got.mc[0], got.row));
+            REQUIRE(same_bits(step(*twin.gpu, *alone, 5, Origin::student).row, got.row));
+        }
+    }
+}
+
+TEST_CASE("a step gives the device one graph, and waits and allocates nothing", "[gpu]") {
+    Random random(1303);
+    const ModelConfig config = config_of(64, 96, 4, 2, 32);
+    Twin twin(config, at::kFloat, 64);
+    twin.prefill(random_ids(random, 10, config.vocab_size));
+    (void)step(*twin.gpu, *twin.gpu_cache, 1, Origin::student); // makes the graph
+    (void)simt::take_activity();
+    for (int i = 0; i < 3; ++i)
+        (void)step(*twin.gpu, *twin.gpu_cache, 2, Origin::student);
+    const simt::Activity activity = simt::take_activity();
+    REQUIRE(activity.graph_launches == 3);
+    REQUIRE(activity.launches.size() == 3 * (1 + 5 * 2 + 1));
+    REQUIRE(activity.device_waits + activity.stream_waits + activity.event_waits == 0);
+    REQUIRE(activity.allocations + activity.frees == 0);
+    // Every launch but the first begins beside the end of the one in front.
+    for (size_t i = 0; i < activity.launches.size(); ++i)
+        REQUIRE(activity.launches[i].dependent == (i % 12 != 0));
+}
+
+TEST_CASE("attention rows come along with a device's step; hooks that see more get the plain way", "[gpu]") {
+    Random random(1304);
+    for (const Case& c : cases()) {
+        Twin twin(c.config, at::kFloat, 64);
+        twin.prefill(random_ids(random, 10, c.config.vocab_size));
+        SeenAttention expected(c.config, {1}, 10), got(c.config, {1}, 10);
+        (void)step(*twin.cpu, *twin.cpu_cache, 1, Origin::student, {}, {&expected});
+        (void)simt::take_activity();
+        (void)step(*twin.gpu, *twin.gpu_cache, 1, Origin::student, {}, {&got});
+        CAPTURE(c.name);
+        REQUIRE(simt::take_activity().graph_launches == 1);
+        REQUIRE(got.rows().defined());
+        REQUIRE(relative_error(got.rows(), expected.rows()) <= 2e-5);
+        HiddenCapture hidden(c.config, 1);
+        (void)step(*twin.gpu, *twin.gpu_cache, 2, Origin::student, {}, {&hidden});
+        REQUIRE(simt::take_activity().graph_launches == 0);
+    }
+}
+
+} // namespace
+} // namespace refreshlab::test::cuda_forward_cases

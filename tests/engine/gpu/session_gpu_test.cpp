@@ -1,0 +1,107 @@
+#include "engine/session/decode/decode_session.h"
+#include "engine/session/driver/replay.h"
+#include "kernels/simt/harness.h"
+#include "tests/engine/gpu/simt_decoder.h"
+#include "tests/engine/session/device_runs.h"
+#include "tests/engine/session/tiny_pair.h"
+#include "tests/support/share.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+/// Whole sessions whose decode steps are the device's kernels, on the host machine: against the same sessions on the CPU.
+namespace refreshlab::test::session_gpu {
+namespace {
+
+std::shared_ptr<const ModelPair> pair_of(bool on_host_machine) {
+    TinyShape teacher, student;
+    teacher.head_dim = student.head_dim = 16;
+    teacher.attention_dropout = student.attention_dropout = 0.1;
+    student.hidden = 19; // padded inside
+    student.intermediate = 31;
+    auto pair = tiny_pair(50, 51, teacher, student);
+    if (on_host_machine) {
+        // They were made as what they are a moment ago, and nobody shares them yet.
+        decode_on_host_machine(const_cast<LlamaModel&>(*pair->teacher));
+        decode_on_host_machine(const_cast<LlamaModel&>(*pair->student));
+    }
+    return pair;
+}
+
+RunConfig short_reading(const RefreshPolicy& policy) {
+    RunConfig config = reading(policy);
+    config.max_tokens = 16;
+    config.mc.samples = 2; // each row more is work for the machine
+    return config;
+}
+
+TEST_CASE("a session decoded by the device's kernels gives the CPU's numbers, under every policy",
+          "[gpu][session]") {
+    const auto cpu = pair_of(false), gpu = pair_of(true);
+    Share share("refresh policies decoded by the device's kernels");
+    (void)simt::take_activity();
+    for (const RefreshPolicy& policy : reading_policies()) {
+        if (!share.takes()) continue;
+        const RunConfig config = short_reading(policy);
+        CAPTURE(policy_to_json(policy).dump());
+        CHECK(difference(*whole_run(gpu, config), *whole_run(cpu, config)) == "");
+    }
+    CHECK(simt::take_activity().graph_launches > 0);
+}
+
+TEST_CASE("attention rows and their entropy come along with the device's steps", "[gpu][session]") {
+    const auto cpu = pair_of(false), gpu = pair_of(true);
+    RunConfig config = short_reading({});
+    config.max_tokens = 8;
+    config.capture.attention = config.capture.attention_entropy = true;
+    DecodeSession expected(cpu, config), got(gpu, config);
+    (void)simt::take_activity();
+    while (expected.step())
+        REQUIRE(got.step());
+    const simt::Activity activity = simt::take_activity();
+    CHECK(activity.graph_launches == got.recording()->steps() - 1); // the last token is not fed
+    CHECK(activity.device_waits + activity.event_waits == 0);
+    CHECK(difference(*got.recording(), *expected.recording()) == "");
+    const auto rows = got.recording()->attention_rows(), others = expected.recording()->attention_rows();
+    REQUIRE(!rows.empty());
+    REQUIRE(rows.size() == others.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+        CAPTURE(i, rows[i]->position, rows[i]->teacher);
+        REQUIRE(rows[i]->position == others[i]->position);
+        REQUIRE(rows[i]->layers == others[i]->layers);
+        REQUIRE(rows[i]->weights.size() == others[i]->weights.size());
+        for (size_t w = 0; w < rows[i]->weights.size(); ++w)
+            REQUIRE(std::abs(half_to_float(rows[i]->weights[w]) - half_to_float(others[i]->weights[w])) <=
+                    2e-3F);
+    }
+}
+
+TEST_CASE("a run decoded by the device's kernels replays bit for bit, rewound or not", "[gpu][session]") {
+    const auto gpu = pair_of(true);
+    RunConfig config = tiny_run(20); // drawn: bits decide which tokens come
+    config.sampler.temperature = 0.9;
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 7)}, 4, OnFire::redraw);
+    DecodeSession session(gpu, config);
+    while (session.step()) {
+    }
+    session.score();
+    const auto first = session.recording();
+    session.rewind(9);
+    while (session.step()) {
+    }
+    session.score();
+    CHECK(first_difference(*first, *session.recording()).value_or("") == "");
+    CHECK(first_difference(*first, *replay(*first, gpu)).value_or("") == "");
+    // Dropout rows beside it change no token.
+    config.policy = {};
+    const auto plain = whole_run(gpu, config);
+    config.mc.samples = 3;
+    config.mc.every = 4;
+    config.mc.measure = true;
+    CHECK(whole_run(gpu, config)->token_ids() == plain->token_ids());
+}
+
+} // namespace
+} // namespace refreshlab::test::session_gpu

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "engine/model/llama_model.h"
+#include "kernels/decode/device_decoder.h"
+
+#include <memory>
+
+namespace refreshlab::test {
+
+/// A decoder whose kernels run on the host machine (kernels/simt): it lets them see the model's weights and the step's cache, which
+/// are the host's here.
+[[nodiscard]] std::unique_ptr<kernels::DeviceDecoder> make_simt_decoder(const kernels::DeviceModel& model);
+
+/// The model's decode steps go through CudaForward and that decoder from now on.
+void decode_on_host_machine(LlamaModel& model);
+
+} // namespace refreshlab::test
