@@ -84,17 +84,28 @@ for suite in ["test_kernels", "test_model", "test_cache", "test_session"]:
     good = good and done.returncode == 0
 sanitizer = shutil.which("compute-sanitizer")
 if sanitizer and options.device.startswith("cuda"):
-    for suite, tests in {"test_kernels": "[cuda]", "test_session": "a splice copies*"}.items():
-        done = run([sanitizer, "--error-exitcode", "9", str(build / "tests" / suite), tests])
-        report["suites"][f"{suite} under compute-sanitizer"] = {"passed": done.returncode == 0,
-                                                                "summary": done.stdout.strip().splitlines()[-1:]}
-        good = good and done.returncode == 0
+    checked = {"kernels": [str(build / "tests" / "test_kernels"), "[cuda]"],
+               "a splice": [str(build / "tests" / "test_session"), "a splice copies*"],
+               "decode steps": [program, "run", "--prompt", "Hello", "--max-tokens", "4", "--policy", "mc", "--set", "mc.every=2",
+                                "--device", options.device]}
+    for tool in ["memcheck", "racecheck", "synccheck"]:
+        for name, command in checked.items():
+            done = run([sanitizer, "--tool", tool, "--error-exitcode", "9", *command])
+            report["suites"][f"{name} under compute-sanitizer {tool}"] = {"passed": done.returncode == 0,
+                                                                          "summary": done.stdout.strip().splitlines()[-1:]}
+            good = good and done.returncode == 0
 with tempfile.TemporaryDirectory() as folder:
     for name, arguments in CASES.items():
         cpu, _ = decode(folder, name, "cpu", arguments)
         gpu, _ = decode(folder, name + " again", options.device, arguments)
         report["recordings"][name], same = compare(cpu, gpu)
         good = good and same
+    # The same run again on the device, from its command log: every bit.
+    for name in CASES:
+        trace = pathlib.Path(folder) / f"{name.replace(' ', '_')}_again-{options.device.replace(':', '_')}.rlt"
+        done = run([program, "run", "--replay", str(trace), "--exact"])
+        report["recordings"][name]["replays_bit_for_bit"] = done.returncode == 0
+        good = good and done.returncode == 0
     # Interleaved, medians: the first run of each pays for start-up.
     speeds = {"cpu": [], options.device: []}
     for _ in range(4):

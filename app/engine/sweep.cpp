@@ -154,15 +154,9 @@ int carry_out(const SweepCommandOptions& options) {
             out);
     note_interrupts(); // from here on the runs in flight are given up in good order
     Bar bar;
-    SweepOutcome outcome;
-    try {
-        outcome = run_sweep(
-            spec, plan, *store, run, interrupt_flag(), [&](const SweepProgress& p) { bar.show(p); },
-            [&](double fraction, const std::string& what) { bar.show_loading(fraction, what); });
-    } catch (const Error&) {
-        if (interrupted() == 0) throw;
-        outcome.stopped = true; // while the models were loading
-    }
+    const SweepOutcome outcome = run_sweep(
+        spec, plan, *store, run, interrupt_flag(), [&](const SweepProgress& p) { bar.show(p); },
+        [&](double fraction, const std::string& what) { bar.show_loading(fraction, what); });
     bar.end();
     say("sweep: {} of {} runs in {}: {} found there, {} computed now\n", outcome.found + outcome.computed,
         outcome.total, out, outcome.found, outcome.computed);
@@ -174,7 +168,7 @@ int carry_out(const SweepCommandOptions& options) {
         say("sweep: {} runs were being computed by another process on this file\n", outcome.elsewhere);
     if (outcome.stopped) {
         say("sweep: stopped; the same command goes on where this one ended\n");
-        return 1;
+        return 128 + interrupted();
     }
     const SweepTable table = make_sweep_table(plan, store->results(), options.tables.against());
     if (table.overhead_lacks_none) say("sweep: {}\n", overhead_hint);

@@ -4,22 +4,35 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <string_view>
 
 namespace refreshlab {
 
 namespace {
 
-std::atomic<int> noted{0};
+/// The signal that came first and when: milliseconds of the monotonic clock * 256 + its number; 0 without one. One number, because two
+/// threads may handle two signals at the same time.
+std::atomic<int64_t> first{0};
 std::atomic<bool> flag{false};
 std::atomic<bool> terminal{false}; ///< stderr is one: a person waits there
 
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
               "a signal handler may touch lock-free atomics only");
+
+int number_in(int64_t noted) {
+    return static_cast<int>(noted & 0xFF);
+}
 
 /// Only what a signal handler may call.
 void handle(int number) {
-    if (noted.exchange(number) != 0) {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+    int64_t noted = 0;
+    if (!first.compare_exchange_strong(noted, ms << 8 | number)) {
+        if (number_in(noted) == number && ms - (noted >> 8) < interrupt_repeat.count()) return;
         std::signal(number, SIG_DFL);
         static_cast<void>(raise(number)); // ends the program when this handler returns
         return;
@@ -41,7 +54,7 @@ void note_interrupts() {
 }
 
 int interrupted() {
-    return noted;
+    return number_in(first);
 }
 
 const std::atomic<bool>& interrupt_flag() {

@@ -5,12 +5,10 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <numeric>
 
 namespace refreshlab {
@@ -56,40 +54,11 @@ CodedPool::CodedPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, a
     : m_head_dim(head_dim)
     , m_heads(static_cast<size_t>(kv_heads)) {
     for (RowStore& store : m_rows)
-        store.rows = at::empty({0, head_dim}, at::TensorOptions().dtype(dtype).device(device));
-}
-
-std::vector<int64_t> CodedPool::RowStore::take(int64_t n) {
-    if (const int64_t missing = n - std::ssize(free); missing > 0) {
-        const int64_t before = rows.size(0), after = before + std::max(missing, before / 8 + 64);
-        at::Tensor larger =
-            at::full({after, rows.size(1)}, std::numeric_limits<double>::quiet_NaN(), rows.options());
-        larger.narrow(0, 0, before).copy_(rows);
-        rows = std::move(larger);
-        std::vector<int64_t> more(static_cast<size_t>(after - before));
-        for (int64_t i = 0; i < after - before; ++i) // the lowest slot last: it is the next one
-            more[static_cast<size_t>(i)] = after - 1 - i;
-        more.insert(more.end(), free.begin(), free.end());
-        free = std::move(more);
-    }
-    std::vector<int64_t> slots(free.rbegin(), free.rbegin() + n);
-    free.resize(free.size() - static_cast<size_t>(n));
-    return slots;
-}
-void CodedPool::RowStore::give_back(std::span<const int64_t> slots) {
-    if (slots.empty()) return;
-    rows.index_fill_(0, index_of(slots, rows.device()), std::numeric_limits<double>::quiet_NaN());
-    free.insert(free.end(), slots.rbegin(), slots.rend());
-}
-at::Tensor CodedPool::RowStore::read(std::span<const int64_t> slots) const {
-    return rows.index_select(0, index_of(slots, rows.device())).cpu();
-}
-void CodedPool::RowStore::write(std::span<const int64_t> slots, const at::Tensor& from) {
-    if (!slots.empty()) rows.index_copy_(0, index_of(slots, rows.device()), from.to(rows.options()));
+        store = RowStore(head_dim, at::TensorOptions().dtype(dtype).device(device));
 }
 
 BlockShape CodedPool::shape_of(int64_t n) const {
-    return {n, m_head_dim, stored_type(m_rows[0].rows.scalar_type())};
+    return {n, m_head_dim, stored_type(m_rows[0].dtype())};
 }
 
 /// Positions that the half does not have yet.
@@ -124,8 +93,7 @@ void CodedPool::take_rows(Head& of, size_t half, std::span<const int64_t> positi
 }
 
 void CodedPool::shrink(size_t half) {
-    RowStore& store = m_rows[half];
-    if (std::ssize(store.free) <= store.rows.size(0) / 4 + spare_slots) return;
+    if (!m_rows[half].is_roomy()) return;
     std::vector<int64_t> order;
     for (Head& of : m_heads) {
         for (int64_t& slot : of.halves[half].slots) {
@@ -133,8 +101,7 @@ void CodedPool::shrink(size_t half) {
             slot = std::ssize(order) - 1;
         }
     }
-    store.rows = store.rows.index_select(0, index_of(order, store.rows.device()));
-    store.free.clear();
+    m_rows[half].keep(order);
 }
 
 void CodedPool::drop_dead(Head& of) {
@@ -224,7 +191,7 @@ at::Tensor CodedPool::half_rows(const Head& of, size_t half, std::span<const int
             put(block->positions[i], all.data() + static_cast<int64_t>(i) * m_head_dim);
     }
     RL_ASSERT(found == std::ssize(positions)); // all are held, each once
-    return rows.to(m_rows[half].rows.scalar_type());
+    return rows.to(m_rows[half].dtype());
 }
 
 at::Tensor CodedPool::read(int64_t kv_head, std::span<const int64_t> positions) const {
@@ -342,7 +309,7 @@ LayerEntries CodedPool::attended(DecodeScratch& scratch) const {
         total += std::ssize(of.positions);
     for (at::Tensor* rows : {&scratch.k, &scratch.v})
         if (!rows->defined() || rows->size(0) < total)
-            *rows = at::empty({total, m_head_dim}, m_rows[0].rows.options());
+            *rows = at::empty({total, m_head_dim}, m_rows[0].options());
     scratch.columns.clear();
     scratch.lists.clear();
     int64_t first = 0;
@@ -370,7 +337,7 @@ int64_t CodedPool::bytes_used() const {
                 bytes += std::ssize(block->bytes->payload) + std::ssize(block->bytes->metadata);
         }
     }
-    return bytes + rows * m_head_dim * static_cast<int64_t>(m_rows[0].rows.element_size());
+    return bytes + rows * m_rows[0].row_bytes();
 }
 int64_t CodedPool::metadata_bytes() const {
     int64_t bytes = 0;
@@ -384,9 +351,7 @@ int64_t CodedPool::bytes_reserved() const {
     int64_t held_rows = 0;
     for (const Head& of : m_heads)
         held_rows += std::ssize(of.halves[0].positions) + std::ssize(of.halves[1].positions);
-    const int64_t row = m_head_dim * static_cast<int64_t>(m_rows[0].rows.element_size());
-    return bytes_used() - held_rows * row +
-           static_cast<int64_t>(m_rows[0].rows.nbytes() + m_rows[1].rows.nbytes());
+    return bytes_used() - held_rows * m_rows[0].row_bytes() + m_rows[0].bytes() + m_rows[1].bytes();
 }
 int64_t CodedPool::index_bytes() const {
     int64_t numbers = 0;
@@ -402,12 +367,10 @@ int64_t CodedPool::index_bytes() const {
 }
 
 std::unique_ptr<EntryPool> CodedPool::clone() const {
-    auto copy = std::make_unique<CodedPool>(std::ssize(m_heads), m_head_dim, m_rows[0].rows.scalar_type(),
-                                            m_rows[0].rows.device());
-    for (size_t half = 0; half < 2; ++half) {
-        copy->m_rows[half].rows = m_rows[half].rows.clone();
-        copy->m_rows[half].free = m_rows[half].free;
-    }
+    auto copy = std::make_unique<CodedPool>(std::ssize(m_heads), m_head_dim, m_rows[0].dtype(),
+                                            m_rows[0].options().device());
+    for (size_t half = 0; half < 2; ++half)
+        copy->m_rows[half] = m_rows[half].clone();
     copy->m_heads = m_heads;
     return copy;
 }

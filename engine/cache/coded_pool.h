@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/cache/entry_pool.h"
+#include "engine/cache/row_store.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -43,15 +44,6 @@ public:
     [[nodiscard]] std::unique_ptr<EntryPool> clone() const override;
 
 private:
-    /// Rows that are not encoded, of all heads.
-    struct RowStore {
-        at::Tensor rows;           ///< [slots, head_dim]
-        std::vector<int64_t> free; ///< the next one last
-        [[nodiscard]] std::vector<int64_t> take(int64_t n);
-        void give_back(std::span<const int64_t> slots);
-        [[nodiscard]] at::Tensor read(std::span<const int64_t> slots) const; ///< [n, head_dim] on the host
-        void write(std::span<const int64_t> slots, const at::Tensor& from);
-    };
     /// One half of one head's entries.
     struct Half {
         std::vector<int64_t> positions, slots; ///< of the rows that are not encoded, ascending by position
@@ -78,7 +70,7 @@ private:
     void shrink(size_t half);
 
     int64_t m_head_dim;
-    std::array<RowStore, 2> m_rows; ///< K and V
+    std::array<RowStore, 2> m_rows; ///< of K and V, all heads: what is not encoded
     std::vector<Head> m_heads;
 };
 

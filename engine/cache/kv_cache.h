@@ -60,6 +60,8 @@ public:
     /// Writes one layer's columns at [length(), length() + n), and does not change the length: first all layers of a
     /// pass write, then commit() changes it once. k, v: [n, kv_heads, head_dim], any float dtype (rounded on store).
     void write(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+    /// A kernel has written columns [length(), length() + n) of all layers in place, of a dense cache (asserted): instead of write().
+    void note_written(int64_t n);
     /// Every layer has written n columns: length() += n, with this origin.
     void commit(int64_t n, Origin origin);
 

@@ -5,9 +5,10 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
 #include "engine/record/recording/recording.h"
+#include "engine/record/trace/schema/trace_schema.h"
+#include "engine/record/trace/schema/trace_versions.h"
 #include "engine/record/trace/sqlite.h"
 #include "engine/record/trace/trace_access.h"
-#include "engine/record/trace/trace_schema.h"
 #include "engine/refresh/json_fields.h"
 
 #include <fmt/format.h>

@@ -1,18 +1,13 @@
 #pragma once
 
+#include "kernels/ops/dropout_site.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <span>
 
 namespace refreshlab::kernels {
-
-/// Where a dropout mask acts. Each value is part of the random key, so it never changes.
-enum class DropoutSite : uint32_t {
-    attention = 0,        ///< attention probabilities: element = head * 2^32 + key position
-    attention_output = 1, ///< residual branch after o_proj: element = channel
-    mlp_output = 2,       ///< residual branch after down_proj: element = channel
-};
 
 /// Key of one mask: with (site, element) it names every draw of a run, so nothing depends on call order or batching.
 /// `pass` 0 means "no dropout" (the real token's row); MC passes are numbered from 1.

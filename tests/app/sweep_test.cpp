@@ -230,23 +230,28 @@ TEST_CASE("a sweep that is killed goes on without computing anything twice", "[c
 }
 
 TEST_CASE("Ctrl-C ends a sweep cleanly and says how to go on", "[cli][sweep]") {
-    const Scratch scratch("interrupted");
-    json grid = short_grid();
-    grid["max_tokens"] = 200;
-    write_file(scratch / "grid.json", grid.dump());
-    const std::vector<std::string> command{
-        "sweep", scratch / "grid.json", "--out", scratch / "s.db", "--jobs", "1"};
-    const pid_t child = start(command, scratch / "err");
-    until_results(scratch / "s.db", 2, child);
-    kill(child, SIGINT);
-    int state = 0;
-    waitpid(child, &state, 0);
-    CHECK((WIFEXITED(state) && WEXITSTATUS(state) == 1));
-    // Closed in order. (Before any look into the file: a read-only one leaves companions.)
-    CHECK_FALSE(std::filesystem::exists(scratch / "s.db-wal"));
-    CHECK_THAT(read_file(scratch / "err"), ContainsSubstring("stopped; the same command goes on"));
-    CHECK(results_in(scratch / "s.db") < short_cells);
-    CHECK(refreshlab_cli(command).status == 0);
+    for (const int signal : {SIGINT, SIGTERM}) {
+        CAPTURE(signal);
+        const Scratch scratch("interrupted");
+        json grid = short_grid();
+        grid["max_tokens"] = 200;
+        grid["base"]["ignore_stop"] = true;
+        write_file(scratch / "grid.json", grid.dump());
+        const std::vector<std::string> command{
+            "sweep", scratch / "grid.json", "--out", scratch / "s.db", "--jobs", "1"};
+        const pid_t child = start(command, scratch / "err");
+        until_results(scratch / "s.db", 2, child);
+        kill(child, signal);
+        if (signal == SIGTERM) kill(child, signal); // as `timeout` does: to the process, and to its group
+        int state = 0;
+        waitpid(child, &state, 0);
+        CHECK((WIFEXITED(state) && WEXITSTATUS(state) == 128 + signal));
+        // Closed in order. (Before any look into the file: a read-only one leaves companions.)
+        CHECK_FALSE(std::filesystem::exists(scratch / "s.db-wal"));
+        CHECK_THAT(read_file(scratch / "err"), ContainsSubstring("stopped; the same command goes on"));
+        CHECK(results_in(scratch / "s.db") < short_cells);
+        if (signal == SIGINT) CHECK(refreshlab_cli(command).status == 0);
+    }
 }
 
 TEST_CASE("two processes on one file share the work", "[cli][sweep]") {

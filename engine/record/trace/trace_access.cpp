@@ -1,7 +1,8 @@
 #include "engine/record/trace/trace_access.h"
 
 #include "engine/base/error.h"
-#include "engine/record/trace/trace_schema.h"
+#include "engine/record/trace/schema/trace_schema.h"
+#include "engine/record/trace/trace_kind.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>

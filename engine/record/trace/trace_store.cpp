@@ -2,22 +2,17 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
-#include "engine/base/regular_file.h"
 #include "engine/record/trace/file_size_signal.h"
 #include "engine/record/trace/sqlite.h"
-#include "engine/record/trace/trace_schema.h"
-#include "engine/record/trace/trace_writer.h"
+#include "engine/record/trace/trace_kind.h"
+#include "engine/record/trace/write/trace_tables.h"
+#include "engine/record/trace/write/trace_target.h"
+#include "engine/record/trace/write/trace_writer.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sqlite3.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -28,125 +23,12 @@ namespace refreshlab {
 
 namespace {
 
-constexpr int busy_ms =
-    2000; ///< how long the writer thread (never the decode) waits for another program's lock
-constexpr auto doing = "writing trace";
-
-const char* hint_for(int code) {
-    switch (code) {
-    case SQLITE_FULL:
-        return "free some space and record to another file";
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return "close the program that holds it";
-    case SQLITE_READONLY:
-    case SQLITE_CANTOPEN:
-    case SQLITE_PERM:
-        return "check the folder and its permissions";
-    default:
-        return "";
-    }
-}
-
-Error to_error(const std::filesystem::path& path, const sqlite::SqlError& e) {
-    const char* hint = hint_for(e.code());
-    if (e.too_many_files()) hint = "close some, or raise the limit (ulimit -n)";
-    if (e.system() == EFBIG) hint = "raise the limit on file sizes (ulimit -f)";
-    const bool machine = e.code() == SQLITE_FULL || e.code() == SQLITE_NOMEM || e.code() == SQLITE_IOERR;
-    return {doing, path.string(), e.what(), hint, machine ? ErrorKind::failure : kind_of_errno(e.system())};
-}
-
-/// The main file's companions: the WAL, its index, the rollback journal.
-void remove_companions(const std::filesystem::path& path) {
-    for (const char* suffix : {"-wal", "-shm", "-journal"}) {
-        std::error_code ignored; // what cannot be removed makes opening fail, with a message
-        std::filesystem::remove(path.string() + suffix, ignored);
-    }
-}
-
-/// One creator at a time in a folder, from the look at what is there until the new file is seen to be in use: of two
-/// that start together the later one would remove what the earlier has just made. The lock is the folder's own, so that
-/// no file is left beside the trace, and goes with the process. Where a folder cannot be locked (not readable, a file
-/// system without locks), creators do not exclude each other.
-class CreationLock {
-public:
-    explicit CreationLock(const std::filesystem::path& file) {
-        const auto folder = std::filesystem::absolute(file).parent_path();
-        m_folder = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (m_folder < 0) return; // opening the trace will say why
-        const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_ms);
-        while (flock(m_folder, LOCK_EX | LOCK_NB) != 0) {
-            if (errno != EWOULDBLOCK && errno != EINTR) return;
-            if (std::chrono::steady_clock::now() > give_up) {
-                close(m_folder);
-                throw Error(doing, file.string(), "another program has locked its folder", "try again");
-            }
-            std::this_thread::sleep_for(std::chrono::milliseconds(1)); // creating takes a few
-        }
-    }
-    CreationLock(const CreationLock&) = delete;
-    CreationLock& operator=(const CreationLock&) = delete;
-    ~CreationLock() {
-        if (m_folder >= 0) close(m_folder);
-    }
-
-private:
-    int m_folder = -1;
-};
-
-/// Throws unless a trace may be written to path.
-void check_target(const std::filesystem::path& path, bool overwrite) {
-    switch (trace::file_kind(path)) {
-    case trace::FileKind::missing:
-    case trace::FileKind::empty:
-        return;
-    case trace::FileKind::folder:
-        throw Error(doing, path.string(), "this is a folder", "give a file name");
-    case trace::FileKind::special:
-        throw Error(doing, path.string(), "this is not a regular file");
-    case trace::FileKind::foreign:
-    case trace::FileKind::foreign_sqlite:
-        throw Error(doing, path.string(), "the file exists and is not a RefreshLab trace",
-                    "choose another name");
-    case trace::FileKind::damaged: // somebody may want to save what is left of it
-        throw Error(doing, path.string(), "the file exists and is a damaged RefreshLab trace",
-                    "choose another name or remove it");
-    case trace::FileKind::trace:
-        break;
-    }
-    if (!overwrite) throw Error(doing, path.string(), "the file exists already", "choose another name");
-    bool in_use = false, read_only = false;
-    try {
-        // Leaving WAL needs the file for itself alone: while another connection records into it or shows it, SQLite
-        // stays in WAL or says that it is locked.
-        sqlite::Database old(path, sqlite::Open::read_write);
-        old.busy_timeout(0);
-        read_only = old.read_only();
-        in_use = old.text("PRAGMA journal_mode = DELETE") == "wal";
-    } catch (const sqlite::SqlError& e) { // anything but a lock is damage: being replaced can only help it
-        in_use = e.code() == SQLITE_BUSY || e.code() == SQLITE_LOCKED;
-    }
-    if (in_use) {
-        throw Error(doing, path.string(), "another program is using this trace",
-                    "close it or choose another name");
-    }
-    std::filesystem::path folder = path.parent_path();
-    if (folder.empty()) folder = ".";
-    if (read_only || access(folder.c_str(), W_OK) != 0)
-        throw Error(doing, path.string(), "the file is read-only", "choose another name");
-}
-
-/// An empty trace in place of whatever check_target() has let through.
-std::unique_ptr<sqlite::Database> new_database(const std::filesystem::path& path) {
-    std::error_code ignored; // what cannot be removed cannot be opened for writing either
-    std::filesystem::remove(path, ignored);
-    remove_companions(path);
-    auto db = std::make_unique<sqlite::Database>(path, sqlite::Open::create);
-    if (db->read_only()) throw Error(doing, path.string(), "the file is read-only");
-    db->busy_timeout(busy_ms);
-    trace::create_tables(*db);
-    return db;
-}
+using trace::check_target;
+using trace::CreationLock;
+using trace::new_database;
+using trace::remove_companions;
+using trace::to_disk;
+using trace::writing_error;
 
 } // namespace
 
@@ -260,7 +142,7 @@ private:
                 m_failed = true;
                 m_moved = true;
                 m_db->leave_as_it_is();
-                return Error(doing, m_path.string(),
+                return Error(trace::writing_trace, m_path.string(),
                              "the file was removed or renamed while it was being recorded",
                              "save the run again")
                     .what();
@@ -271,13 +153,13 @@ private:
             return {};
         } catch (const sqlite::SqlError& e) {
             m_failed = true;
-            return to_error(m_path, e).what();
+            return writing_error(m_path, e).what();
         } catch (const Error& e) { // something else has come to stand at the path
             m_failed = true;
             return e.what();
         } catch (const std::exception& e) { // memory, a broken invariant: the decode goes on all the same
             m_failed = true;
-            return Error(doing, m_path.string(), e.what()).what();
+            return Error(trace::writing_trace, m_path.string(), e.what()).what();
         }
     }
 
@@ -340,7 +222,7 @@ std::unique_ptr<TraceStore> TraceStore::create(const std::filesystem::path& path
         if (trace::file_kind(path) != trace::FileKind::trace) db = new_database(path);
         return std::unique_ptr<TraceStore>(new TraceStore(std::make_unique<Impl>(path, std::move(db))));
     } catch (const sqlite::SqlError& e) {
-        throw to_error(path, e);
+        throw writing_error(path, e);
     }
 }
 
@@ -368,15 +250,6 @@ std::string TraceStore::error() const {
 }
 
 namespace {
-
-/// Waits until the bytes of a file are on the disk. Throws std::system_error.
-void to_disk(const std::filesystem::path& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) throw std::system_error(errno, std::generic_category());
-    const int failed = fsync(file) != 0 ? errno : 0;
-    close(file);
-    if (failed != 0) throw std::system_error(failed, std::generic_category());
-}
 
 /// The whole recordings into a new file, on the disk when it returns.
 void write_once(const std::filesystem::path& path, std::span<const SavedRun> runs,
@@ -412,7 +285,7 @@ bool save_traces(const std::filesystem::path& path, std::span<const SavedRun> ru
     try { // apart from the writing: nothing is to be cleaned up when a target is refused
         check_target(path, true);
     } catch (const sqlite::SqlError& e) {
-        throw to_error(path, e);
+        throw writing_error(path, e);
     }
     try {
         write_once(partial, runs, cancelled);
@@ -424,7 +297,7 @@ bool save_traces(const std::filesystem::path& path, std::span<const SavedRun> ru
         return false;
     } catch (const sqlite::SqlError& e) {
         clean();
-        throw to_error(path, e);
+        throw writing_error(path, e);
     } catch (const std::system_error& e) { // filesystem_error is one
         clean();
         throw Error("saving trace", path.string(), e.code().message(), {}, ErrorKind::failure);
@@ -443,14 +316,14 @@ void replace_trace(const std::filesystem::path& path, const std::filesystem::pat
         check_target(path, true);
         std::error_code missing;
         if (std::filesystem::exists(by.string() + "-wal", missing))
-            throw Error(doing, by.string(), "another program is using this trace", "close it");
+            throw Error(trace::writing_trace, by.string(), "another program is using this trace", "close it");
         if (const auto old = std::filesystem::status(path, missing); std::filesystem::exists(old))
             std::filesystem::permissions(by, old.permissions());
         to_disk(by);
         remove_companions(path);
         std::filesystem::rename(by, path);
     } catch (const sqlite::SqlError& e) {
-        throw to_error(path, e);
+        throw writing_error(path, e);
     } catch (const std::system_error& e) { // filesystem_error is one
         throw Error("saving trace", path.string(), e.code().message(), {}, ErrorKind::failure);
     }

@@ -100,7 +100,10 @@ public:
             report();
             return m_outcome;
         }
-        load(loading);
+        if (!load(loading)) {
+            m_outcome.stopped = true;
+            return m_outcome;
+        }
         m_start = Clock::now();
         report();
         const bool gpu = m_pairs.front()->teacher ? m_pairs.front()->teacher->device().is_cuda()
@@ -114,7 +117,7 @@ public:
         const std::vector<Work> timings = std::exchange(m_elsewhere, {});
         finish(runs, wanted, timings.size());
         finish(timings, 1, 0);
-        m_outcome.stopped = m_stop;
+        m_outcome.stopped = m_stop && !m_outcome.complete(); // a signal may come after the last run
         return m_outcome;
     }
 
@@ -154,8 +157,8 @@ private:
         }
     }
 
-    /// One pair of models for each device.
-    void load(const std::function<void(double, const std::string&)>& loading) {
+    /// One pair of models for each device. \return false when `stop` came first
+    bool load(const std::function<void(double, const std::string&)>& loading) {
         RunConfig config = m_spec.rows.front().config;
         for (const SweepRow& row : m_spec.rows) {
             if (row.config.mode == Mode::overfill) config = row.config; // needs both
@@ -167,13 +170,19 @@ private:
         }
         std::vector<std::string> devices = m_options.devices;
         if (devices.empty()) devices.emplace_back();
-        for (const std::string& device : devices) {
-            m_pairs.push_back(
-                load_pair(placed(config, device), [&](double fraction, const std::string& what) {
-                    if (loading) loading(fraction, what);
-                    return !m_stop.load();
-                }));
+        try {
+            for (const std::string& device : devices) {
+                m_pairs.push_back(
+                    load_pair(placed(config, device), [&](double fraction, const std::string& what) {
+                        if (loading) loading(fraction, what);
+                        return !m_stop.load();
+                    }));
+            }
+        } catch (const Error&) {
+            if (m_stop) return false; // "cancelled"
+            throw;
         }
+        return true;
     }
 
     /// What another process was computing: it has finished it, is still at it, or has given it up. \param later  such

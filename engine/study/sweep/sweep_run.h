@@ -33,7 +33,7 @@ struct SweepProgress {
 struct SweepOutcome {
     int64_t total = 0, found = 0, computed = 0, failed = 0;
     int64_t elsewhere = 0; ///< stopped while another process computed them on this file
-    bool stopped = false;
+    bool stopped = false;  ///< before all was there
     [[nodiscard]] bool complete() const { return found + computed == total; }
 };
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/build.h"
-
-#include <cuda_runtime.h>
+#include "kernels/cuda/device/runtime.h"
 
 #include <memory>
 #include <stdexcept>
@@ -11,12 +9,6 @@
 
 /// What every kernel's file begins with: launches, their errors, and what a block has.
 namespace refreshlab::kernels::RL_GPU {
-
-/// Throws std::runtime_error with CUDA's words.
-inline void check(cudaError_t status, const char* what) {
-    if (status == cudaSuccess) return;
-    throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
-}
 
 namespace detail {
 

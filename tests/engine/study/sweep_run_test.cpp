@@ -187,6 +187,11 @@ TEST_CASE("a stopped sweep keeps what is finished, and goes on", "[study][sweep]
     CHECK_FALSE(first.outcome.complete());
     CHECK(first.results.size() >= 5);
     CHECK(first.results.size() < 16);
+    const Ran at_once = run(short_grid, file.path(), options, stop); // while the models load
+    CHECK(at_once.outcome.stopped);
+    CHECK(at_once.outcome.total == 16);
+    CHECK(at_once.outcome.found == static_cast<int64_t>(first.results.size()));
+    CHECK(at_once.outcome.computed == 0);
     double last = 0;
     const Ran second = run(short_grid, file.path(), options, never, [&](const SweepProgress& p) {
         CHECK(p.fraction >= last);
@@ -196,7 +201,12 @@ TEST_CASE("a stopped sweep keeps what is finished, and goes on", "[study][sweep]
     CHECK(last == Approx(1));
     CHECK(second.outcome.found == static_cast<int64_t>(first.results.size()));
     CHECK(second.outcome.computed == 16 - static_cast<int64_t>(first.results.size()));
-    CHECK(second.table == run(short_grid, whole.path(), options).table);
+    stop = false;
+    const Ran to_the_end = run(short_grid, whole.path(), options, stop,
+                               [&](const SweepProgress& p) { stop = p.done == p.total; });
+    CHECK(stop); // it came when nothing was left to stop
+    CHECK_FALSE(to_the_end.outcome.stopped);
+    CHECK(second.table == to_the_end.table);
 }
 
 TEST_CASE("runs of another process are waited for, and taken over when it gives them up", "[study][sweep]") {

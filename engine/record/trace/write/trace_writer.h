@@ -3,6 +3,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/runs/run_label.h"
 #include "engine/record/trace/sqlite.h"
+#include "engine/record/trace/write/trace_rows.h"
 
 #include <array>
 #include <atomic>
@@ -16,19 +17,10 @@
 
 namespace refreshlab::trace {
 
-/// How a file is written.
-enum class Writing : uint8_t {
-    live, ///< WAL: readers see it grow, and what was committed outlives a killed process
-    once, ///< in one go into a new file: no journal, nothing waits for the disk
-};
-
-/// Makes the tables of an empty trace file. Throws SqlError.
-void create_tables(sqlite::Database& db, Writing writing = Writing::live);
-
 /// What TraceWriter::write_new throws when it was told to stop.
 struct Cancelled {};
 
-/// Writes into a trace what recordings have gained since the last time.
+/// Writes into a trace what recordings have gained since the last time: here stands how far each run is written, in TraceRows how.
 ///
 /// Threads  one: the writer thread. It reads recordings that another thread extends at the same time.
 /// Errors   SqlError; the transaction is rolled back, and the writer must not be used any more.
@@ -88,12 +80,10 @@ private:
     [[nodiscard]] bool has_news(const Run& run) const;
     void write(Run& run);
     void write_header(Run& run);
-    void write_label(const Run& run);
     void write_step(Run& run, int64_t t);
     void write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value);
     void write_events(Run& run, const Events& up_to);
     [[nodiscard]] int64_t write_cache_entry(const Run& run, size_t n);
-    void write_drift(const Run& run, size_t n, const DriftMap& drift);
     void write_attention(const Run& run, int64_t position, bool teacher);
     void write_end(Run& run, uint64_t revision);
     void write_token(const Run& run, int32_t id);
@@ -102,15 +92,13 @@ private:
 
     sqlite::Database& m_db;
     const std::atomic<bool>* m_cancelled; ///< written by whoever asked for the file
+    TraceRows m_rows;
     std::vector<Run> m_runs;
     std::unordered_map<std::string, int64_t> m_vocabulary_of;      ///< by the ids of all runs of the file
     std::vector<std::shared_ptr<const TokenTable>> m_vocabularies; ///< index = vocabulary number
     std::vector<std::unordered_set<int32_t>> m_known_tokens;       ///< of each vocabulary
     int64_t m_next_number = 1;
     int64_t m_newest_steps = -1;
-    sqlite::Statement m_insert_run, m_update_end, m_insert_step, m_insert_signal, m_insert_candidate,
-        m_insert_refresh, m_insert_pass, m_insert_command, m_insert_drift, m_insert_layers, m_insert_cache,
-        m_insert_attention, m_delete_attention, m_insert_token, m_insert_label;
 };
 
 } // namespace refreshlab::trace

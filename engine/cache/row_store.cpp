@@ -1,0 +1,63 @@
+#include "engine/cache/row_store.h"
+
+#include "engine/cache/slot_index.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+namespace refreshlab {
+
+RowStore::RowStore(int64_t width, const at::TensorOptions& options)
+    : m_rows(at::empty({0, width}, options)) {}
+
+std::vector<int64_t> RowStore::take(int64_t n) {
+    if (const int64_t missing = n - std::ssize(m_free); missing > 0) {
+        const int64_t before = m_rows.size(0), after = before + std::max(missing, before / 8 + 64);
+        at::Tensor larger =
+            at::full({after, m_rows.size(1)}, std::numeric_limits<double>::quiet_NaN(), m_rows.options());
+        larger.narrow(0, 0, before).copy_(m_rows);
+        m_rows = std::move(larger);
+        std::vector<int64_t> more(static_cast<size_t>(after - before));
+        for (int64_t i = 0; i < after - before; ++i) // the lowest slot last: it is the next one
+            more[static_cast<size_t>(i)] = after - 1 - i;
+        more.insert(more.end(), m_free.begin(), m_free.end());
+        m_free = std::move(more);
+    }
+    std::vector<int64_t> slots(m_free.rbegin(), m_free.rbegin() + n);
+    m_free.resize(m_free.size() - static_cast<size_t>(n));
+    return slots;
+}
+void RowStore::give_back(std::span<const int64_t> slots) {
+    if (slots.empty()) return;
+    m_rows.index_fill_(0, index_of(slots, m_rows.device()), std::numeric_limits<double>::quiet_NaN());
+    m_free.insert(m_free.end(), slots.rbegin(), slots.rend());
+}
+at::Tensor RowStore::read(std::span<const int64_t> slots) const {
+    return m_rows.index_select(0, index_of(slots, m_rows.device())).cpu();
+}
+void RowStore::write(std::span<const int64_t> slots, const at::Tensor& from) {
+    if (!slots.empty()) m_rows.index_copy_(0, index_of(slots, m_rows.device()), from.to(m_rows.options()));
+}
+
+bool RowStore::is_roomy() const {
+    return std::ssize(m_free) > m_rows.size(0) / 4 + spare_slots;
+}
+
+void RowStore::keep(std::span<const int64_t> slots) {
+    m_rows = m_rows.index_select(0, index_of(slots, m_rows.device()));
+    m_free.clear();
+}
+
+RowStore RowStore::clone() const {
+    RowStore copy;
+    copy.m_rows = m_rows.clone();
+    copy.m_free = m_free;
+    return copy;
+}
+
+} // namespace refreshlab

@@ -1,0 +1,223 @@
+#include "engine/model/forward/cuda_forward.h"
+
+#include "engine/base/check.h"
+#include "engine/cache/kv_cache.h"
+#include "engine/model/checkpoint/llama_weights.h"
+#include "engine/model/llama_model.h"
+#include "kernels/blocks/blocks.h"
+#include "kernels/execution/isa.h"
+#include "kernels/ops/row_results.h"
+#if REFRESHLAB_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace refreshlab {
+
+namespace {
+
+using kernels::DeviceMatrix;
+using kernels::DeviceModel;
+
+const void* data(const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+}
+
+DeviceMatrix device_matrix(const at::Tensor& weight, const at::Tensor& bias = {}) {
+    if (!weight.defined()) return {};
+    return {data(weight), data(bias), weight.size(0), weight.size(1)};
+}
+
+kernels::WeightType weight_type(at::ScalarType dtype) {
+    RL_ASSERT(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
+    return dtype == at::kFloat      ? kernels::WeightType::f32
+           : dtype == at::kBFloat16 ? kernels::WeightType::bf16
+                                    : kernels::WeightType::f16;
+}
+
+DeviceModel device_model(const LlamaModel& model) {
+    const ModelConfig& config = model.config();
+    const LlamaWeights& weights = model.weights();
+    DeviceModel result;
+    result.type = weight_type(model.dtype());
+    result.hidden = LlamaWeights::held_width(config.hidden_size);
+    result.width = config.hidden_size;
+    result.ffn = LlamaWeights::held_width(config.intermediate_size);
+    result.heads = config.num_heads;
+    result.kv_heads = config.num_kv_heads;
+    result.head_dim = config.head_dim;
+    result.vocab = config.vocab_size;
+    result.norm_eps = config.rms_norm_eps;
+    result.embedding = data(weights.embedding);
+    result.final_norm = data(weights.final_norm);
+    result.head = data(weights.head);
+    for (size_t i = 0; i < weights.layers.size(); ++i) {
+        const LlamaLayer& w = weights.layers[i];
+        DeviceModel::Layer layer;
+        layer.input_norm = data(w.input_norm);
+        layer.post_norm = data(w.post_norm);
+        layer.q_norm = data(w.q_norm);
+        layer.k_norm = data(w.k_norm);
+        layer.q = device_matrix(w.q, w.q_bias);
+        layer.k = device_matrix(w.k, w.k_bias);
+        layer.v = device_matrix(w.v, w.v_bias);
+        layer.o = device_matrix(w.o, w.o_bias);
+        if (w.has_mlp) {
+            layer.gate = device_matrix(w.gate, w.gate_bias);
+            layer.up = device_matrix(w.up, w.up_bias);
+            layer.down = device_matrix(w.down, w.down_bias);
+        }
+        layer.window = config.window(static_cast<int64_t>(i));
+        result.layers.push_back(layer);
+    }
+    return result;
+}
+
+bool covered(const LlamaModel& model) {
+    const LlamaWeights& weights = model.weights();
+    const auto whole = [](const LlamaLayer& layer) { return layer.attends; };
+    return !model.keeps_blocks() && model.config().head_dim % 16 == 0 && model.config().head_dim <= 256 &&
+           std::ranges::all_of(weights.layers, whole);
+}
+
+/// What the kernels answer themselves; the rest is read off the row afterwards.
+bool answered_on_device(const kernels::RowAsk& ask) {
+    return ask.top_k <= kernels::most_answer_keys && ask.tokens.empty() && ask.kl_rows.empty();
+}
+
+kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, int64_t top_k) {
+    kernels::RowSummary summary;
+    summary.statistics = kernels::finish_row(answers.sums);
+    if (top_k > 0)
+        summary.top = kernels::finish_top_k(std::span(answers.keys).first(static_cast<size_t>(top_k)));
+    return summary;
+}
+
+/// What the calling thread has given the model's device so far ends before the step begins.
+void* stream_of(const LlamaModel& model) {
+#if REFRESHLAB_CUDA
+    if (model.device().is_cuda()) return c10::cuda::getCurrentCUDAStream(model.device().index()).stream();
+#endif
+    (void)model;
+    return nullptr;
+}
+
+/// The model's device is the current one, where it is a GPU.
+class OnDevice {
+public:
+#if REFRESHLAB_CUDA
+    explicit OnDevice(const LlamaModel& model) {
+        if (model.device().is_cuda()) m_guard.set_device(model.device());
+    }
+
+private:
+    c10::cuda::OptionalCUDAGuard m_guard;
+#else
+    explicit OnDevice(const LlamaModel&) {}
+#endif
+};
+
+} // namespace
+
+/// Sessions on several threads share the model: a step takes a decoder and gives it back.
+struct CudaForward::Decoders {
+    const LlamaModel& model;
+    kernels::MakeDecoder make;
+    bool covered;
+    struct Free {
+        std::unique_ptr<kernels::DeviceDecoder> decoder;
+        const void* cache = nullptr; ///< its last step's
+    };
+    std::mutex mutex;
+    std::vector<Free> free;
+
+    /// The one that has a graph for the cache, if it is free.
+    [[nodiscard]] std::unique_ptr<kernels::DeviceDecoder> take(const void* cache) {
+        {
+            const std::lock_guard lock(mutex);
+            auto found = std::ranges::find(free, cache, &Free::cache);
+            if (found == free.end() && !free.empty()) found = free.begin();
+            if (found != free.end()) {
+                auto decoder = std::move(found->decoder);
+                free.erase(found);
+                return decoder;
+            }
+        }
+        return make(device_model(model));
+    }
+    void give_back(std::unique_ptr<kernels::DeviceDecoder> decoder, const void* cache) {
+        const std::lock_guard lock(mutex);
+        free.push_back({std::move(decoder), cache});
+    }
+};
+
+CudaForward::CudaForward(const LlamaModel& model, kernels::MakeDecoder make)
+    : m_plain(model)
+    , m_decoders(new Decoders{model, make, covered(model), {}, {}}) {}
+
+CudaForward::~CudaForward() = default;
+
+bool CudaForward::has_kernels() const {
+    return m_decoders->covered;
+}
+
+StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
+    return m_plain.prefill(cache, in);
+}
+
+StepOutputs CudaForward::read_only(const KvCache& cache, int64_t position, const StepInputs& in) const {
+    return m_plain.read_only(cache, position, in);
+}
+
+StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
+    if (!has_kernels() || !in.hooks.empty() || cache.layout() != CacheLayout::dense ||
+        kernels::isa() == kernels::Isa::reference)
+        return m_plain.step(cache, in);
+    const c10::InferenceMode guard;
+    PlainForward::require_step(model(), cache, in);
+    const OnDevice on_device(model());
+    const auto [cos, sin] = model().rope_rows(0, cache.capacity());
+    const at::Tensor k = cache.keys(0), v = cache.values(0);
+    const kernels::DeviceCache device_cache{k.mutable_data_ptr(), v.mutable_data_ptr(), cache.capacity(),
+                                            cos.const_data_ptr<float>(), sin.const_data_ptr<float>()};
+    const int64_t rows = in.mc.passes + 1;
+    const at::Tensor logits = at::empty({rows, model().config().vocab_size},
+                                        at::TensorOptions().dtype(at::kFloat).device(model().device()));
+    kernels::DeviceStep step;
+    RL_ASSERT(in.tokens[0] >= 0 && in.tokens[0] < model().config().vocab_size);
+    step.token = in.tokens[0];
+    step.position = cache.length();
+    step.rows = rows;
+    step.seed = in.mc.seed;
+    step.dropout = in.mc.p;
+    step.drop_attention = in.mc.attention;
+    step.drop_attention_output = in.mc.attention_output;
+    step.drop_mlp_output = in.mc.mlp_output;
+    step.logits = logits.mutable_data_ptr<float>();
+    const bool asks = in.ask && answered_on_device(*in.ask);
+    step.answers = asks;
+    step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
+    StepOutputs out;
+    auto decoder = m_decoders->take(device_cache.k);
+    decoder->step(device_cache, step, stream_of(model()));
+    if (asks) out.summary.push_back(summary_of(decoder->wait_for_answers(), step.top_k));
+    m_decoders->give_back(std::move(decoder), device_cache.k);
+    cache.note_written(1);
+    cache.commit(1, in.origin);
+
+    const at::Tensor row = logits.narrow(0, 0, 1);
+    if (in.ask && !asks) out.summary = kernels::summarize_rows(row, *in.ask);
+    if (in.logits) out.logits = row;
+    if (in.mc.passes > 0) out.mc_logits = logits.narrow(0, 1, in.mc.passes);
+    return out;
+}
+
+} // namespace refreshlab

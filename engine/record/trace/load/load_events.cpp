@@ -1,0 +1,113 @@
+#include "engine/base/json_file.h"
+#include "engine/record/trace/load/checked_values.h"
+#include "engine/record/trace/load/run_source.h"
+#include "engine/record/trace/schema/trace_json.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace refreshlab::trace {
+
+namespace {
+
+using sqlite::Statement;
+
+void check_order(const Statement& row, size_t n) {
+    within(row.integer(1), static_cast<int64_t>(n), static_cast<int64_t>(n), "number of an event");
+}
+
+void load_refreshes(const RunSource& run, Recording& recording) {
+    Statement rows(run.db, run.select("refreshes", "n"));
+    rows.bind(0, run.number);
+    while (rows.step()) {
+        check_order(rows, recording.refreshes().size());
+        const size_t n = recording.refreshes().size();
+        const int64_t earliest = n == 0 ? 0 : recording.refreshes()[n - 1].step;
+        RefreshEvent e;
+        e.step = within(rows.integer(2), earliest, last_boundary(recording), "step of a refresh");
+        e.id = within32(rows.integer(3), 0, e.step, "refresh id"); // at most one at a boundary
+        e.automatic = rows.integer(4) != 0;
+        const int64_t end = columns_at(recording, e.step);
+        e.delta = within(rows.integer(5), 0, e.step, "delta");
+        e.first_pos = within(rows.integer(6), 0, end, "first_pos");
+        e.spliced = within(rows.integer(7), 0, std::min(e.delta, end - e.first_pos), "spliced");
+        e.pass_tokens = within(rows.integer(8), 0, end, "pass_tokens");
+        const auto on_fire = on_fire_from_string(rows.text(9));
+        if (!on_fire) throw Damage("on_fire of a refresh is unknown");
+        e.on_fire = *on_fire;
+        e.token_before = run.known_id(within32(rows.integer(10), -1, largest_id(recording), "token id"));
+        e.token_after = run.known_id(within32(rows.integer(11), -1, largest_id(recording), "token id"));
+        e.kl_nats = number_or_absent(rows, 12);
+        e.mean_drift = number_or_absent(rows, 13);
+        e.teacher_ms = number_or_nan(rows, 14);
+        e.splice_ms = number_or_nan(rows, 15);
+        e.redraw_ms = number_or_nan(rows, 16);
+        e.hits = hits_from_text(rows.text(17), "a refresh of " + run.name());
+        e.fired_step = within(rows.integer(18), 0, e.step, "fired_step of a refresh");
+        recording.add_refresh(std::move(e));
+    }
+}
+
+void load_passes(const RunSource& run, Recording& recording) {
+    Statement rows(run.db, run.select("passes", "n"));
+    rows.bind(0, run.number);
+    while (rows.step()) {
+        check_order(rows, recording.passes().size());
+        PassEvent e;
+        e.step = within(rows.integer(2), 0, last_boundary(recording), "step of a pass");
+        const int64_t end = columns_at(recording, e.step);
+        e.first_pos = within(rows.integer(3), 0, end, "first_pos");
+        e.tokens = within(rows.integer(4), 0, end - e.first_pos, "tokens");
+        e.probe = rows.integer(5) != 0;
+        e.shadow = rows.integer(6) != 0;
+        e.kl_nats = number_or_absent(rows, 7);
+        e.ms = number_or_nan(rows, 8);
+        recording.add_pass(e);
+    }
+}
+
+void load_commands(const RunSource& run, Recording& recording) {
+    Statement rows(run.db, run.select("commands", "n"));
+    rows.bind(0, run.number);
+    while (rows.step()) {
+        check_order(rows, recording.commands().size());
+        CommandEvent e;
+        e.step = within(rows.integer(2), 0, last_boundary(recording), "step of a command");
+        e.json = rows.text(3);
+        (void)parse_json(e.json,
+                         "a command of " + run.name()); // readers trust it
+        recording.add_command(std::move(e));
+    }
+}
+
+void load_drift(const RunSource& run, Recording& recording) {
+    Statement rows(run.db, run.select("drift", "n"));
+    rows.bind(0, run.number);
+    while (rows.step()) {
+        check_order(rows, recording.drifts().size());
+        auto map = std::make_shared<DriftMap>();
+        map->step = within(rows.integer(2), 0, last_boundary(recording), "step of a drift map");
+        map->refresh_id = within32(rows.integer(3), 0, map->step, "refresh id");
+        const int64_t end = columns_at(recording, map->step);
+        map->first_pos = within(rows.integer(4), 0, end, "first_pos");
+        map->positions = within(rows.integer(5), 0, end - map->first_pos, "positions");
+        map->layers = within(rows.integer(6), 0, max_id, "layers");
+        const int64_t count = map->positions * map->layers;
+        map->k = values<float>(rows, 7, count, "drift");
+        map->v = values<float>(rows, 8, count, "drift");
+        map->k_max = values<float>(rows, 9, count, "drift");
+        map->v_max = values<float>(rows, 10, count, "drift");
+        recording.add_drift(std::move(map));
+    }
+}
+
+} // namespace
+
+void load_events(const RunSource& run, Recording& recording) {
+    load_refreshes(run, recording);
+    load_passes(run, recording);
+    load_commands(run, recording);
+    load_drift(run, recording);
+}
+
+} // namespace refreshlab::trace

@@ -1,0 +1,263 @@
+#include "engine/record/trace/write/trace_writer.h"
+
+#include "engine/record/trace/schema/trace_json.h"
+#include "engine/record/trace/write/shared_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab::trace {
+
+TraceWriter::TraceWriter(sqlite::Database& db, const std::atomic<bool>* cancelled)
+    : m_db(db)
+    , m_cancelled(cancelled)
+    , m_rows(db) {}
+
+void TraceWriter::add_run(std::shared_ptr<const Recording> recording, const std::string& parent_id,
+                          int64_t fork_step, RunLabel label) {
+    Run run;
+    run.label = std::move(label);
+    run.number = m_next_number++;
+    m_newest_steps = -1;
+    const RunInfo& info = recording->info();
+    run.parent_id = parent_id.empty() ? info.parent_id : parent_id;
+    run.fork_step = parent_id.empty() ? info.fork_step : fork_step;
+    const auto parent = std::ranges::find_if(
+        m_runs, [&](const Run& other) { return other.recording->info().id == run.parent_id; });
+    if (parent != m_runs.end()) run.parent = parent->recording;
+    const bool shares = run.fork_step > 0 && run.fork_step == info.fork_step &&
+                        m_vocabulary_of.contains(run.parent_id) &&
+                        (!run.parent || has_steps_of(*run.parent, *recording));
+    // One vocabulary for a run and the branches that share its steps: a reader takes the ids of both from it.
+    run.vocabulary = shares ? m_vocabulary_of.at(run.parent_id) : number_of(recording->token_table());
+    if (shares) {
+        leave_to_parent(run, *recording);
+        if (run.parent) run.later_ms = clock_offset(*run.parent, *recording);
+    } else {
+        run.parent.reset();
+    }
+    m_vocabulary_of.emplace(info.id, run.vocabulary);
+    run.recording = std::move(recording);
+    m_runs.push_back(std::move(run));
+}
+
+int64_t TraceWriter::number_of(const std::shared_ptr<const TokenTable>& table) {
+    const auto known = std::ranges::find(m_vocabularies, table);
+    const int64_t number = known - m_vocabularies.begin();
+    if (known == m_vocabularies.end()) {
+        m_vocabularies.push_back(table);
+        m_known_tokens.emplace_back();
+    }
+    return number;
+}
+
+/// What a branch has in common with its parent is not written again.
+void TraceWriter::leave_to_parent(Run& run, const Recording& recording) {
+    const int64_t fork_step = recording.info().fork_step;
+    const auto& inherited = recording.inherited();
+    run.first_step = fork_step + 1;
+    run.steps = fork_step;
+    // Values known after the fork step came with the parent's steps; the branch's own come after them.
+    const auto& filled = recording.filled_values();
+    while (run.filled < filled.size() && filled[run.filled].known <= fork_step)
+        ++run.filled;
+    run.refreshes = inherited.refreshes;
+    run.passes = inherited.passes;
+    run.commands = inherited.commands;
+    run.drifts = inherited.drifts;
+    while (run.layer_rows < recording.layer_rows().size() &&
+           recording.layer_rows()[run.layer_rows].step <= fork_step)
+        ++run.layer_rows;
+    run.cache_entries = inherited.cache_entries;
+    for (size_t i = 0; i < run.cache_entries; ++i) { // the branch may go on with a row of its parent's
+        const CacheEntry& entry = recording.cache_entries()[i];
+        if (entry.change == CacheChange::appended)
+            run.open_rows[entry.teacher ? 1 : 0] = {i, std::min(entry.steps(), fork_step - entry.step + 1)};
+    }
+}
+
+void TraceWriter::check_cancelled() const {
+    if (m_cancelled != nullptr && m_cancelled->load()) throw Cancelled{};
+}
+
+bool TraceWriter::rows_have_grown(const Run& run) {
+    return std::ranges::any_of(run.open_rows, [&](const auto& row) {
+        return row && run.recording->cache_entries()[row->entry].steps() > row->steps;
+    });
+}
+
+bool TraceWriter::has_news(const Run& run) const {
+    const Recording& r = *run.recording;
+    return !run.header_written || run.steps < r.steps() || run.filled < r.filled_values().size() ||
+           run.refreshes < r.refreshes().size() || run.passes < r.passes().size() ||
+           run.commands < r.commands().size() || run.drifts < r.drifts().size() ||
+           run.cache_entries < r.cache_entries().size() || rows_have_grown(run) ||
+           run.attention < r.attention_changes().size() || run.end_revision != r.end_revision();
+}
+
+void TraceWriter::write_new() {
+    if (std::ranges::any_of(m_runs, [&](const Run& run) { return has_news(run); })) {
+        m_db.exec("BEGIN IMMEDIATE");
+        for (Run& run : m_runs)
+            write(run);
+        m_db.exec("COMMIT");
+        if (m_runs.back().number + 1 == m_next_number) m_newest_steps = m_runs.back().steps;
+    }
+    forget_finished_runs();
+}
+
+void TraceWriter::write(Run& run) {
+    const Recording& r = *run.recording;
+    if (!run.header_written) write_header(run);
+    // Sizes in this order: after an end, an event, or a back-fill below `filled`, the steps they speak of are written
+    // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
+    const uint64_t end_revision = r.end_revision();
+    const Events events{r.refreshes().size(), r.passes().size(),        r.commands().size(),
+                        r.drifts().size(),    r.cache_entries().size(), r.attention_changes().size()};
+    const size_t filled = r.filled_values().size();
+    const int64_t steps = r.steps();
+    for (; run.steps < steps; ++run.steps)
+        write_step(run, run.steps + 1);
+    for (; run.filled < filled; ++run.filled) {
+        const auto& value = r.filled_values()[run.filled];
+        write_signal(run, value.step, value.signal, value.known, value.value);
+    }
+    write_events(run, events);
+    if (end_revision != run.end_revision) write_end(run, end_revision);
+}
+
+void TraceWriter::write_header(Run& run) {
+    const Recording& r = *run.recording;
+    const RunInfo& info = r.info();
+    // Nothing is written yet, so what is counted as written is the parent's.
+    m_rows.run(run.number, {.id = info.id,
+                            .parent_id = run.parent_id,
+                            .fork_step = run.fork_step,
+                            .first_step = run.first_step,
+                            .refreshes = run.refreshes,
+                            .passes = run.passes,
+                            .commands = run.commands,
+                            .drifts = run.drifts,
+                            .cache_entries = run.cache_entries,
+                            .vocabulary = run.vocabulary,
+                            .info = info_to_text(r)});
+    for (const int32_t id : info.prompt_ids)
+        write_token(run, id);
+    write_token(run, info.first_token);
+    m_rows.label(run.number, run.label);
+    if (run.first_step == 1) { // a fork whose parent is not in this file came with rows that are no changes
+        run.attention =
+            r.attention_changes().size(); // before the rows are listed: a later change comes again
+        for (const auto& rows : r.attention_rows())
+            write_attention(run, rows->position, rows->teacher);
+    } else if (run.parent) { // what the parent has dropped, replaced or gained since the fork
+        const int64_t end = r.prompt_length() + run.fork_step;
+        for (const auto& rows : r.attention_rows()) {
+            if (rows->position < end &&
+                !same_rows(run.parent->attention(rows->position, rows->teacher), rows))
+                write_attention(run, rows->position, rows->teacher);
+        }
+        for (const auto& rows : run.parent->attention_rows()) {
+            if (rows->position < end && !r.attention(rows->position, rows->teacher))
+                write_attention(run, rows->position, rows->teacher);
+        }
+    }
+    run.parent.reset();
+    run.header_written = true;
+}
+
+void TraceWriter::write_step(Run& run, int64_t t) {
+    check_cancelled();
+    const StepRecord& record = run.recording->step(t);
+    m_rows.step(run.number, record, run.later_ms);
+    write_token(run, record.token_id);
+    write_token(run, record.next_token_id);
+
+    for (size_t rank = 0; rank < record.top_k; ++rank) {
+        m_rows.candidate(run.number, t, rank, record.top_ids[rank], record.top_probs[rank]);
+        write_token(run, record.top_ids[rank]);
+    }
+    const auto measured = run.recording->measured(t); // not record.signals: a back-fill may be writing them
+    for (size_t id = 0; id < run.recording->signals().size(); ++id)
+        write_signal(run, t, id, t, measured[id]);
+    const auto& rows = run.recording->layer_rows();
+    for (; run.layer_rows < rows.size() && rows[run.layer_rows].step == t; ++run.layer_rows) {
+        const Recording::LayerRow& row = rows[run.layer_rows];
+        m_rows.layers(run.number, t, run.recording->signals()[row.signal].name, *row.values);
+    }
+}
+
+void TraceWriter::write_signal(const Run& run, int64_t step, size_t signal, int64_t known, float value) {
+    const auto known_signals = run.recording->signals();
+    if (is_absent(value) || signal >= known_signals.size()) return;
+    m_rows.signal(run.number, step, known_signals[signal].name, known, value);
+}
+
+void TraceWriter::write_events(Run& run, const Events& up_to) {
+    const Recording& r = *run.recording;
+    for (; run.refreshes < up_to.refreshes; ++run.refreshes) {
+        const RefreshEvent& e = r.refreshes()[run.refreshes];
+        m_rows.refresh(run.number, run.refreshes, e);
+        write_token(run, e.token_before);
+        write_token(run, e.token_after);
+    }
+    for (; run.passes < up_to.passes; ++run.passes)
+        m_rows.pass(run.number, run.passes, r.passes()[run.passes]);
+    for (; run.commands < up_to.commands; ++run.commands)
+        m_rows.command(run.number, run.commands, r.commands()[run.commands]);
+    for (; run.drifts < up_to.drifts; ++run.drifts)
+        m_rows.drift(run.number, run.drifts, *r.drifts()[run.drifts]);
+    for (auto& row : run.open_rows) {
+        if (row) row->steps = write_cache_entry(run, row->entry);
+    }
+    for (; run.cache_entries < up_to.cache_entries; ++run.cache_entries) {
+        const CacheEntry& entry = r.cache_entries()[run.cache_entries];
+        const int64_t steps = write_cache_entry(run, run.cache_entries);
+        if (entry.change == CacheChange::appended)
+            run.open_rows[entry.teacher ? 1 : 0] = {run.cache_entries, steps};
+    }
+    for (; run.attention < up_to.attention; ++run.attention) {
+        const auto change = r.attention_changes()[run.attention];
+        write_attention(run, change.position, change.teacher);
+    }
+}
+
+/// \return how many events of the entry's row are in the file now
+int64_t TraceWriter::write_cache_entry(const Run& run, size_t n) {
+    const CacheEntry& entry = run.recording->cache_entries()[n];
+    // The writer of the recording may be ahead by now: beyond the step in flight nothing is told.
+    const int64_t steps = std::min(entry.steps(), run.steps + 1 - entry.step + 1);
+    for (const auto& row : run.open_rows) {
+        if (row && row->entry == n && row->steps == steps) return steps; // as it stands there already
+    }
+    m_rows.cache(run.number, n, entry, steps);
+    return steps;
+}
+
+void TraceWriter::write_attention(const Run& run, int64_t position, bool teacher) {
+    check_cancelled();
+    const auto rows = run.recording->attention(position, teacher);
+    if (!rows && run.first_step == 1) { // gone from memory, gone from the file: the same limit bounds both
+        m_rows.delete_attention(run.number, position, teacher);
+        return;
+    }
+    m_rows.attention(run.number, position, teacher, rows.get());
+}
+
+void TraceWriter::write_end(Run& run, uint64_t revision) {
+    m_rows.end(run.number, *run.recording->end(), run.later_ms);
+    run.end_revision = revision;
+}
+
+void TraceWriter::write_token(const Run& run, int32_t id) {
+    if (id < 0 || !m_known_tokens[static_cast<size_t>(run.vocabulary)].insert(id).second) return;
+    const TokenTable& table = run.recording->tokens(); // of a branch it may know more than its parent's
+    m_rows.token(run.vocabulary, id, table.token_bytes(id), table.is_special(id));
+}
+
+void TraceWriter::forget_finished_runs() {
+    // Nobody else holds the recording, so nobody can extend it: its memory is free to go.
+    std::erase_if(m_runs, [&](const Run& run) { return run.recording.use_count() == 1 && !has_news(run); });
+}
+
+} // namespace refreshlab::trace

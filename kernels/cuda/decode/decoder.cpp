@@ -1,0 +1,271 @@
+#include "kernels/cuda/decode/decoder.h"
+
+#include "kernels/cuda/decode/decode_kernels.h"
+#include "kernels/cuda/decode/row_answers.h"
+#include "kernels/cuda/device/runtime.h"
+#include "kernels/ops/dropout_site.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <list>
+#include <new>
+#include <utility>
+
+namespace refreshlab::kernels::RL_GPU {
+namespace {
+
+/// What a graph is made for: everything that its launches hold and no step changes.
+struct GraphKey {
+    DeviceCache cache;
+    int64_t rows = 1;
+    float dropout = 0;
+    std::array<bool, 3> sites{};
+    int64_t top_k = -1; ///< -1: no answers
+
+    bool operator==(const GraphKey& other) const {
+        return cache.k == other.cache.k && cache.v == other.cache.v &&
+               cache.capacity == other.cache.capacity && cache.cos == other.cache.cos && rows == other.rows &&
+               dropout == other.dropout && sites == other.sites;
+    }
+};
+
+class Decoder final : public DeviceDecoder {
+public:
+    explicit Decoder(const DeviceModel& model)
+        : m_model(model)
+        , m_capture(make_stream())
+        , m_state(sizeof(StepState))
+        , m_host_states(host_states * sizeof(StepState))
+        , m_answers(sizeof(DeviceAnswers)) {
+        new (m_answers.data()) DeviceAnswers;
+    }
+
+    void step(const DeviceCache& cache, const DeviceStep& step, void* stream_) override {
+        auto* const stream = static_cast<cudaStream_t>(stream_);
+        const bool drops = step.rows > 1 && step.dropout > 0;
+        GraphKey key{cache,
+                     step.rows,
+                     drops ? step.dropout : 0,
+                     {drops && step.drop_attention, drops && step.drop_attention_output,
+                      drops && step.drop_mlp_output}};
+        const Captured& captured = graph(key);
+
+        // The copy is read when the stream comes to it; by then so many later steps cannot have been asked for.
+        auto* const host = static_cast<StepState*>(m_host_states.data()) + m_next_host_state;
+        m_next_host_state = (m_next_host_state + 1) % host_states;
+        *host = {step.token, static_cast<int32_t>(step.rows - 1), step.position, step.seed, ++m_sequence};
+        m_stream = stream;
+        check(cudaMemcpyAsync(m_state.data(), host, sizeof *host, cudaMemcpyHostToDevice, stream),
+              "copying a step's state");
+        check(cudaGraphLaunch(captured.graph.get(), stream), "starting a decode step");
+        check(cudaMemcpyAsync(step.logits, m_logits.data(),
+                              static_cast<size_t>(step.rows * m_model.vocab) * sizeof(float),
+                              cudaMemcpyDeviceToDevice, stream),
+              "copying logits");
+    }
+
+    const DeviceAnswers& wait_for_answers() override {
+        auto& answers = *static_cast<DeviceAnswers*>(m_answers.data());
+        const std::atomic_ref<uint64_t> sequence(answers.sequence);
+        for (int64_t looks = 0; sequence.load(std::memory_order_acquire) != m_sequence; ++looks) {
+            if (looks % 4096 != 4095) continue;
+            // A stream that is done, or failed, will not write it any more.
+            const cudaError_t state = cudaStreamQuery(m_stream);
+            if (state == cudaErrorNotReady) continue;
+            check(state, "waiting for a decode step");
+            if (sequence.load(std::memory_order_acquire) != m_sequence)
+                throw std::runtime_error("CUDA: a decode step ended without its answers");
+        }
+        return answers;
+    }
+
+private:
+    static constexpr size_t host_states = 8;
+    static constexpr size_t most_graphs = 8; ///< sessions and numbers of rows that take turns
+
+    struct Captured {
+        GraphKey key;
+        RunnableGraph graph;
+    };
+
+    /// The graph of a key, made where there is none; the one that was used last stands first.
+    const Captured& graph(const GraphKey& key) {
+        for (auto at = m_graphs.begin(); at != m_graphs.end(); ++at) {
+            if (!(at->key == key)) continue;
+            m_graphs.splice(m_graphs.begin(), m_graphs, at);
+            return m_graphs.front();
+        }
+        reserve(key.rows, key.cache.capacity);
+        if (m_graphs.size() >= most_graphs) m_graphs.pop_back();
+        m_graphs.push_front({key, capture(m_capture.get(), [&] { launch_all(key); })});
+        return m_graphs.front();
+    }
+
+    /// Buffers of the largest step so far. Graphs hold their addresses, so they go when the buffers grow.
+    void reserve(int64_t rows, int64_t capacity) {
+        if (rows <= m_rows && capacity <= m_capacity) return;
+        m_graphs.clear();
+        m_rows = std::max(rows, m_rows);
+        m_capacity = std::max(capacity, m_capacity);
+        const int64_t columns = (m_model.heads + 2 * m_model.kv_heads) * m_model.head_dim;
+        const int64_t parts = m_model.heads * decode::splits(m_capacity) * (m_model.head_dim + 2);
+        m_x = floats(m_rows * m_model.hidden);
+        m_qkv = floats(m_rows * columns);
+        m_attended = floats(m_rows * m_model.heads * m_model.head_dim);
+        m_inner = floats(m_rows * m_model.ffn);
+        m_logits = floats(m_rows * m_model.vocab);
+        m_parts = floats(m_rows * parts);
+        const auto segments = static_cast<size_t>(answer_segments(m_model.vocab));
+        m_answer_parts = DeviceMemory(segments * sizeof(shared::SoftmaxSums));
+        m_answer_keys = DeviceMemory(segments * static_cast<size_t>(most_answer_keys) * sizeof(uint64_t));
+        m_answer_arrived = DeviceMemory(sizeof(uint32_t));
+        check(cudaMemsetAsync(m_answer_arrived.data(), 0, sizeof(uint32_t), m_capture.get()),
+              "clearing counters");
+        const auto counters = static_cast<size_t>(m_rows * m_model.kv_heads) * sizeof(uint32_t);
+        m_arrived = DeviceMemory(counters);
+        check(cudaMemsetAsync(m_arrived.data(), 0, counters, m_capture.get()), "clearing counters");
+        check(cudaStreamSynchronize(m_capture.get()), "clearing counters");
+    }
+    static DeviceMemory floats(int64_t n) { return DeviceMemory(static_cast<size_t>(n) * sizeof(float)); }
+
+    [[nodiscard]] const StepState* state() const { return static_cast<const StepState*>(m_state.data()); }
+    static float* data(const DeviceMemory& memory) { return static_cast<float*>(memory.data()); }
+    static Matrix matrix(const DeviceMatrix& m) { return {m.data, m.bias, m.outputs, m.inputs}; }
+
+    /// The launches of a step, in order (kernels/decode/decode_plan.h counts them).
+    void launch_all(const GraphKey& key) {
+        cudaStream_t const stream = m_capture.get();
+        EmbedInputs embed;
+        embed.type = m_model.type;
+        embed.embedding = m_model.embedding;
+        embed.state = state();
+        embed.x = data(m_x);
+        embed.rows = key.rows;
+        embed.hidden = m_model.hidden;
+        launch_embed(embed, stream);
+        for (size_t i = 0; i < m_model.layers.size(); ++i)
+            launch_layer(key, i, stream);
+        HeadInputs head;
+        with_norm(head, key, m_model.final_norm);
+        head.head = {m_model.head, nullptr, m_model.vocab, m_model.hidden};
+        head.logits = data(m_logits);
+        launch_head(head, stream);
+        if (key.top_k < 0) return;
+        RowAnswersInputs answers;
+        answers.state = state();
+        answers.logits = data(m_logits);
+        answers.vocab = m_model.vocab;
+        answers.top_k = key.top_k;
+        answers.parts = static_cast<shared::SoftmaxSums*>(m_answer_parts.data());
+        answers.keys = static_cast<uint64_t*>(m_answer_keys.data());
+        answers.arrived = static_cast<uint32_t*>(m_answer_arrived.data());
+        void* seen = nullptr;
+        check(cudaHostGetDevicePointer(&seen, m_answers.data(), 0), "mapping pinned memory");
+        answers.answers = static_cast<DeviceAnswers*>(seen);
+        answers.dependent = true;
+        launch_row_answers(answers, stream);
+    }
+
+    /// What the products after a norm have in common.
+    template <typename Inputs>
+    void with_norm(Inputs& in, const GraphKey& key, const void* norm) const {
+        in.type = m_model.type;
+        in.state = state();
+        in.x = data(m_x);
+        in.norm = norm;
+        in.hidden = m_model.hidden;
+        in.width = m_model.width;
+        in.eps = m_model.norm_eps;
+        in.rows = key.rows;
+        in.dependent = true;
+    }
+
+    void launch_layer(const GraphKey& key, size_t index, cudaStream_t stream) {
+        const DeviceModel::Layer& layer = m_model.layers[index];
+        NormProductInputs qkv;
+        with_norm(qkv, key, layer.input_norm);
+        qkv.matrices[0] = matrix(layer.q);
+        qkv.matrices[1] = matrix(layer.k);
+        qkv.matrices[2] = matrix(layer.v);
+        qkv.out = data(m_qkv);
+        launch_norm_product(qkv, stream);
+
+        DecodeAttentionInputs attention;
+        attention.type = m_model.type;
+        attention.state = state();
+        attention.qkv = data(m_qkv);
+        attention.q_norm = layer.q_norm;
+        attention.k_norm = layer.k_norm;
+        attention.eps = m_model.norm_eps;
+        attention.cos = key.cache.cos;
+        attention.sin = key.cache.sin;
+        const auto layer_bytes = static_cast<size_t>(m_model.kv_heads * key.cache.capacity *
+                                                     m_model.head_dim * bytes_of(m_model.type));
+        attention.k_cache = static_cast<std::byte*>(key.cache.k) + index * layer_bytes;
+        attention.v_cache = static_cast<std::byte*>(key.cache.v) + index * layer_bytes;
+        attention.heads = m_model.heads;
+        attention.kv_heads = m_model.kv_heads;
+        attention.head_dim = m_model.head_dim;
+        attention.capacity = key.cache.capacity;
+        attention.window = layer.window;
+        attention.dropout = dropout(key, index, DropoutSite::attention);
+        attention.parts = data(m_parts);
+        attention.arrived = static_cast<uint32_t*>(m_arrived.data());
+        attention.attended = data(m_attended);
+        attention.rows = key.rows;
+        attention.dependent = true;
+        launch_decode_attention(attention, stream);
+
+        launch_onto(key, layer.o, data(m_attended), dropout(key, index, DropoutSite::attention_output),
+                    stream);
+        if (layer.down.data == nullptr) return;
+        NormGateUpInputs gated;
+        with_norm(gated, key, layer.post_norm);
+        gated.gate = matrix(layer.gate);
+        gated.up = matrix(layer.up);
+        gated.inner = data(m_inner);
+        launch_norm_gate_up(gated, stream);
+        launch_onto(key, layer.down, data(m_inner), dropout(key, index, DropoutSite::mlp_output), stream);
+    }
+
+    void launch_onto(const GraphKey& key, const DeviceMatrix& m, const float* in,
+                     const BranchDropout& dropout, cudaStream_t stream) {
+        ProductOntoInputs onto;
+        onto.type = m_model.type;
+        onto.state = state();
+        onto.in = in;
+        onto.matrix = matrix(m);
+        onto.x = data(m_x);
+        onto.dropout = dropout;
+        onto.rows = key.rows;
+        onto.dependent = true;
+        launch_product_onto(onto, stream);
+    }
+
+    static BranchDropout dropout(const GraphKey& key, size_t layer, DropoutSite site) {
+        const bool drops = key.sites[static_cast<size_t>(site)];
+        return {drops ? key.dropout : 0.0F, static_cast<uint32_t>(layer), static_cast<uint32_t>(site)};
+    }
+
+    DeviceModel m_model;
+    DeviceStream m_capture;
+    DeviceMemory m_state;
+    PinnedMemory m_host_states;
+    PinnedMemory m_answers;
+    size_t m_next_host_state = 0;
+    uint64_t m_sequence = 0;
+    cudaStream_t m_stream = nullptr; ///< of the last step
+    int64_t m_rows = 0, m_capacity = 0;
+    DeviceMemory m_x, m_qkv, m_attended, m_inner, m_logits, m_parts, m_arrived;
+    DeviceMemory m_answer_parts, m_answer_keys, m_answer_arrived;
+    std::list<Captured> m_graphs;
+};
+
+} // namespace
+
+std::unique_ptr<DeviceDecoder> make_decoder(const DeviceModel& model) {
+    return std::make_unique<Decoder>(model);
+}
+
+} // namespace refreshlab::kernels::RL_GPU

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "kernels/cuda/build.h"
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+/// What the device's runtime gives out, owned: memory, streams, graphs. Every call throws std::runtime_error with CUDA's words.
+namespace refreshlab::kernels::RL_GPU {
+
+inline void check(cudaError_t status, const char* what) {
+    if (status == cudaSuccess) return;
+    throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
+}
+
+/// Device memory, 256 bytes aligned, not cleared.
+class DeviceMemory {
+public:
+    DeviceMemory() = default;
+    explicit DeviceMemory(size_t bytes) {
+        void* at = nullptr;
+        check(cudaMalloc(&at, bytes), "taking device memory");
+        m_at.reset(at);
+    }
+    [[nodiscard]] void* data() const { return m_at.get(); }
+
+private:
+    struct Free {
+        void operator()(void* at) const { (void)cudaFree(at); }
+    };
+    std::unique_ptr<void, Free> m_at;
+};
+
+/// Host memory that the device copies from and to without a detour, and that kernels may read.
+class PinnedMemory {
+public:
+    explicit PinnedMemory(size_t bytes) {
+        void* at = nullptr;
+        check(cudaHostAlloc(&at, bytes, cudaHostAllocMapped), "taking pinned memory");
+        m_at.reset(at);
+    }
+    [[nodiscard]] void* data() const { return m_at.get(); }
+
+private:
+    struct Free {
+        void operator()(void* at) const { (void)cudaFreeHost(at); }
+    };
+    std::unique_ptr<void, Free> m_at;
+};
+
+struct DestroyStream {
+    void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
+};
+using DeviceStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
+[[nodiscard]] inline DeviceStream make_stream() {
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+    return DeviceStream(stream);
+}
+
+struct DestroyGraph {
+    void operator()(cudaGraph_t graph) const { (void)cudaGraphDestroy(graph); }
+    void operator()(cudaGraphExec_t graph) const { (void)cudaGraphExecDestroy(graph); }
+};
+using RunnableGraph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
+
+/// A graph of what `launches` gives to the stream; nothing of it runs. Only this thread's calls are watched, so that others may take
+/// memory meanwhile (reference/performance.md, 6).
+template <typename Launches>
+[[nodiscard]] RunnableGraph capture(cudaStream_t stream, const Launches& launches) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a graph");
+    cudaGraph_t graph = nullptr;
+    try {
+        launches();
+    } catch (...) {
+        (void)cudaStreamEndCapture(stream, &graph); // the stream can be used again
+        if (graph != nullptr) (void)cudaGraphDestroy(graph);
+        throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph), "ending a graph");
+    const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph> owned(graph);
+    cudaGraphExec_t runnable = nullptr;
+    check(cudaGraphInstantiate(&runnable, graph, 0), "making a graph ready to run");
+    return RunnableGraph(runnable);
+}
+
+} // namespace refreshlab::kernels::RL_GPU

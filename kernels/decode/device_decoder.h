@@ -1,0 +1,90 @@
+#pragma once
+
+#include "kernels/decode/launch_shapes.h"
+#include "kernels/shared/row_accumulators.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace refreshlab::kernels {
+
+/// A matrix [outputs, inputs] on a device, row-major, and its bias; null where there is none.
+struct DeviceMatrix {
+    const void* data = nullptr;
+    const void* bias = nullptr;
+    int64_t outputs = 0, inputs = 0;
+};
+
+/// A model as a decoder reads it: pointers of its device, which outlive the decoder. Widths are those held (zero padding included).
+struct DeviceModel {
+    struct Layer {
+        const void *input_norm = nullptr, *post_norm = nullptr; ///< [hidden]
+        const void *q_norm = nullptr, *k_norm = nullptr;        ///< [head_dim] or null
+        DeviceMatrix q, k, v, o, gate, up, down; ///< gate, up, down: no data where the layer has no MLP
+        int64_t window = 0;                      ///< sliding window; 0 = all
+    };
+    WeightType type{};                      ///< of all weights, and of the cache's entries
+    int64_t hidden = 0, width = 0, ffn = 0; ///< width: the true hidden width, by which norms divide
+    int64_t heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
+    double norm_eps = 0;
+    const void* embedding = nullptr;  ///< [vocab, hidden]
+    const void* final_norm = nullptr; ///< [hidden]
+    const void* head = nullptr;       ///< [vocab, hidden]
+    std::vector<Layer> layers;
+};
+
+/// The cache that a step reads and writes, and its table of rotations.
+struct DeviceCache {
+    void *k = nullptr, *v = nullptr; ///< [layers, kv_heads, capacity, head_dim], dense, of the model's type
+    int64_t capacity = 0;
+    const float *cos = nullptr, *sin = nullptr; ///< [capacity, head_dim / 2]
+};
+
+inline constexpr int64_t most_answer_keys = 64;
+
+/// What the host is told of row 0 of a step, in memory that the device writes and the host reads.
+struct DeviceAnswers {
+    shared::SoftmaxSums sums;
+    uint64_t keys[most_answer_keys] =
+        {};                ///< the largest logits as kernels/shared/top_k.h has them, largest first
+    uint64_t sequence = 0; ///< of the step; written last
+};
+
+/// One step: what it feeds, and where its rows go.
+struct DeviceStep {
+    int32_t token = 0;
+    int64_t position = 0; ///< the cache holds [0, position); the step writes column `position`
+    int64_t rows = 1;     ///< 1 + N MC rows, which read the same columns, have dropout and write nothing
+    uint64_t seed = 0;
+    float dropout = 0; ///< probability, of rows from 1 on
+    bool drop_attention = false, drop_attention_output = false, drop_mlp_output = false;
+    float* logits = nullptr; ///< [rows, vocab]
+    bool answers = false;    ///< statistics of row 0 are wanted
+    int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
+};
+
+/// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
+/// and dropout, so that a step is one copy of 40 bytes to the device, one graph and one copy of the rows.
+///
+/// Waits    step() puts the work behind what `stream` has been given, and waits for nothing
+/// Threads  one at a time
+class DeviceDecoder {
+public:
+    DeviceDecoder() = default;
+    DeviceDecoder(const DeviceDecoder&) = delete;
+    DeviceDecoder& operator=(const DeviceDecoder&) = delete;
+    virtual ~DeviceDecoder() = default;
+
+    /// \param stream  a cudaStream_t; the default stream may be it
+    /// Throws std::runtime_error with CUDA's words.
+    virtual void step(const DeviceCache& cache, const DeviceStep& step, void* stream) = 0;
+    /// Waits until the answers of the last step are there, which must have asked for some: by looking at memory, without a wait for
+    /// the device. Throws when the device has failed meanwhile.
+    [[nodiscard]] virtual const DeviceAnswers& wait_for_answers() = 0;
+};
+
+/// Makes decoders of one build: of kernels/cuda for a device (cuda::make_decoder), or for the suites' machine on the host.
+using MakeDecoder = std::unique_ptr<DeviceDecoder> (*)(const DeviceModel& model);
+
+} // namespace refreshlab::kernels
