@@ -8,9 +8,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace refreshlab::gui {
 
@@ -164,6 +167,93 @@ void a_point_of_the_frontier_is_taken(Robot& r) {
     go_back(r);
 }
 
+/// Numbers of a landmark's text.
+std::vector<double> numbers(Robot& r, const char* landmark) {
+    std::istringstream words(row(r, landmark));
+    std::vector<double> found;
+    for (double number = 0; words >> number;)
+        found.push_back(number);
+    return found;
+}
+
+/// LA9: wheel, drag, box, double click; a click on a point of what is in sight still sets its threshold.
+void the_frontier_zooms(Robot& r) {
+    compute(r);
+    const auto plot = r.box("landscape/frontier");
+    const auto point = [&](int p) { return r.ctx().landmarks.find(fmt::format("landscape/point/{}", p)); };
+    GUI_CHECK(r.until([&] { return point(0).has_value(); }, 200));
+    const auto view = [&] { return numbers(r, "landscape/frontier"); }; // refreshes from, to; loss from, to
+    const auto fitted = view();
+    GUI_CHECK(fitted.size() == 4);
+    const auto width = [](const std::vector<double>& v) { return v[1] - v[0]; };
+    const auto height = [](const std::vector<double>& v) { return v[3] - v[2]; };
+    GUI_CHECK(!r.te->ItemExists("//Landscape/Fit"));
+    // The wheel, about the mouse.
+    r.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
+    for (int notch = 0; notch < 3; ++notch) {
+        r.te->MouseWheelY(1);
+        r.frames(2);
+    }
+    const auto closer = view();
+    GUI_CHECK(width(closer) < 0.9 * width(fitted) && height(closer) < 0.9 * height(fitted));
+    GUI_CHECK(r.te->ItemExists("//Landscape/Fit"));
+    // On an axis, that axis alone.
+    r.move(plot.x + plot.width / 2, plot.y + plot.height + 6);
+    r.te->MouseWheelY(-1);
+    r.frames(2);
+    const auto wider = view();
+    GUI_CHECK(width(wider) > width(closer) && height(wider) == height(closer));
+    // A drag pans; nothing is clicked by it.
+    const std::string policy = row(r, policy_row);
+    r.move(plot.x + plot.width * 0.6F, plot.y + plot.height / 2);
+    r.drag_by(-plot.width * 0.2F, 0, 5);
+    r.te->MouseUp(0);
+    const auto panned = view();
+    GUI_CHECK(panned[0] > wider[0] && std::abs(width(panned) - width(wider)) < 0.05 * width(wider));
+    GUI_CHECK(row(r, policy_row) == policy);
+    // A double click fits.
+    r.te->MouseDoubleClick(0);
+    r.frames(3);
+    GUI_CHECK(view() == fitted);
+    GUI_CHECK(!r.te->ItemExists("//Landscape/Fit"));
+    // A box with the right button shows what is in it.
+    r.move(plot.x + plot.width * 0.02F, plot.y + plot.height * 0.05F);
+    const ImVec2 corner = ImGui::GetIO().MousePos;
+    r.te->MouseDown(1);
+    r.frames(1);
+    for (const float share : {0.3F, 0.6F, 0.9F}) {
+        r.te->MouseMoveToPos({corner.x + plot.width * share, corner.y + plot.height * share});
+        r.frames(1);
+    }
+    r.te->MouseUp(1);
+    const auto boxed = view();
+    GUI_CHECK(std::abs(width(boxed) - 0.9 * width(fitted)) < 0.05 * width(fitted));
+    GUI_CHECK(std::abs(height(boxed) - 0.9 * height(fitted)) < 0.05 * height(fitted));
+    // A click on a point in sight sets its threshold, and leaves the view as it is.
+    const std::string own = r.ctx().drafts.value("entropy.threshold").value();
+    bool taken = false;
+    for (int p = 0; !taken && point(p); ++p) {
+        const auto at = *point(p);
+        if (at.x < plot.x + 4 || at.x > plot.x + plot.width - 4 || at.y < plot.y + 4 ||
+            at.y > plot.y + plot.height - 4)
+            continue;
+        r.move(at.x, at.y);
+        if (!r.shows("A click sets this threshold")) continue;
+        r.te->MouseClick(0);
+        r.frames(4);
+        taken = r.ctx().drafts.value("entropy.threshold").value() != own;
+    }
+    GUI_CHECK(taken);
+    GUI_CHECK(row(r, policy_row) ==
+              told(walk_policy(*r.ctx().landscape, r.ctx().drafts.policy()), *r.ctx().landscape));
+    GUI_CHECK(view() == boxed);
+    // The button in the corner.
+    r.te->ItemClick("//Landscape/Fit");
+    r.frames(3);
+    GUI_CHECK(!r.te->ItemExists("//Landscape/Fit"));
+    go_back(r);
+}
+
 /// What the table says of the best is what the run then does.
 void the_best_schedule_wins(Robot& r) {
     compute(r);
@@ -291,6 +381,8 @@ std::vector<Case> landscape_cases() {
         {"landscape", "LA6 windowed policies, one model, another text: refused with the reason",
          what_cannot_be_is_said},
         {"landscape", "LA7 a landscape is cancelled and its rows stay", is_cancelled},
+        {"landscape", "LA9 the frontier zooms, pans and fits, and its points are still taken",
+         the_frontier_zooms},
     };
 }
 

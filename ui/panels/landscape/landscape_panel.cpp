@@ -114,7 +114,10 @@ void LandscapePanel::note_measured(const UiContext& ctx, const Frame& f) {
                m_measured_of->info().prompt_ids == f.landscape->info().prompt_ids;
     };
     if (m_measured_of != ctx.landscape) {
-        if (!same_text()) m_measured.clear();
+        if (!same_text()) {
+            m_measured.clear();
+            m_frontier_view.fit();
+        }
         m_measured_of = ctx.landscape;
     }
     const std::string& id = ctx.recording->info().id;

@@ -5,6 +5,7 @@
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
+#include "ui/scene/landscape/frontier_view.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/map_view.h"
 #include "ui/scene/landscape/staircases.h"
@@ -97,7 +98,20 @@ private:
     void tell_cell(UiContext& ctx, const Frame& f, int64_t row, int64_t step);
     [[nodiscard]] std::vector<CopyItem> map_copies(const UiContext& ctx, const Frame& f, PixelBox box) const;
     // landscape_frontier.cpp
+    /// What the mouse has done to the frontier plot in a frame.
+    enum class FrontierMouse : uint8_t {
+        nothing,
+        click,
+        double_click, ///< on its axes too
+        menu,
+    };
     void draw_frontier(UiContext& ctx, const Frame& f, PixelBox place);
+    void fit_frontier(const Frame& f);
+    void set_up_frontier(const Frame& f, PixelBox place);
+    [[nodiscard]] FrontierMouse frontier_mouse();
+    void answer_mouse(UiContext& ctx, FrontierMouse mouse);
+    void draw_frontier_menu(const Frame& f);
+    void draw_fit_button(PixelBox plot, float em);
     void plot_boundaries(const UiContext& ctx, const Frame& f);
     void plot_curves(UiContext& ctx, const Frame& f);
     void plot_shown(const UiContext& ctx, const Frame& f);
@@ -137,9 +151,10 @@ private:
     uint64_t m_revision = 0;
     std::vector<MeasuredRun> m_measured; ///< of this text
     std::shared_ptr<const Landscape> m_measured_of;
-    CopyMenu m_map_menu, m_frontier_menu;
-    Landmarks::Box m_frontier_box; ///< of the frontier plot in the last frame
-    bool m_panned = false;         ///< the button went down on the map and has moved since: no click
+    CopyMenu m_map_menu;
+    FrontierView m_frontier_view;
+    bool m_frontier_pressed = false; ///< the button went down on the frontier plot
+    bool m_panned = false;           ///< the button went down on the map and has moved since: no click
     std::optional<FrontierHit> m_hit;
 };
 
