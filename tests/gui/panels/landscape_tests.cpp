@@ -10,6 +10,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -174,6 +176,92 @@ std::vector<double> numbers(Robot& r, const char* landmark) {
     for (double number = 0; words >> number;)
         found.push_back(number);
     return found;
+}
+
+/// LA8: the bar's ends by mouse and by keyboard, the way back, and the figure with the same range.
+void the_colour_range_is_chosen(Robot& r) {
+    r.ctx().landscape_cells = {};
+    compute(r);
+    r.move_away();
+    const auto own = [&] { return r.ctx().landscape_cells.own_range(); };
+    const auto map = r.box("landscape/map");
+    /// Cells of the picture, above the diagonal and away from its staircases.
+    const auto cells = [&] {
+        r.move_away();
+        const Image seen = r.look();
+        std::vector<uint32_t> found;
+        for (double x = 0.3; x < 0.98; x += 0.02)
+            found.push_back(seen.at(static_cast<double>(map.x) + x * static_cast<double>(map.width),
+                                    static_cast<double>(map.y) + x * 0.4 * static_cast<double>(map.height)));
+        return found;
+    };
+    GUI_CHECK(!own());
+    const std::string automatic = row(r, "landscape/range");
+    GUI_CHECK(automatic.find(" of cells within ") != std::string::npos);
+    const auto picture = cells();
+    const auto bar = r.box("landscape/scale");
+    // The right half is taken to the left: its end goes along, the colours reach it sooner.
+    r.move(bar.x + bar.width - 2, bar.y + bar.height / 2);
+    GUI_CHECK(r.shows(automatic));
+    r.drag_by(-bar.width * 0.3F, 0, 6);
+    GUI_CHECK(own().has_value());
+    const ui::ValueRange held = *own();
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(own() == held);
+    GUI_CHECK(row(r, "landscape/range") != automatic);
+    const auto dragged = cells();
+    GUI_CHECK(dragged != picture);
+    // Esc while it is held gives back what was there.
+    r.move(bar.x + bar.width - 2, bar.y + bar.height / 2);
+    r.drag_by(-bar.width * 0.3F, 0, 6);
+    GUI_CHECK(own() != held);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(own() == held);
+    // Typed; what leaves no range is refused, and changes nothing.
+    r.te->ItemInputValue("//Landscape/##high", "4.5");
+    r.frames(3);
+    GUI_CHECK(own() && own()->max == 4.5);
+    const bool signs = own()->min == -4.5;
+    const int refused = r.count_log_lines("setting the colour range");
+    r.te->ItemInputValue("//Landscape/##high", signs ? "0" : "-100");
+    r.frames(3);
+    GUI_CHECK(own() && own()->max == 4.5);
+    GUI_CHECK(r.count_log_lines("setting the colour range") == refused + 1);
+    r.ctx().toasts.dismiss_all();
+    // It belongs to this value alone.
+    r.te->SetRef("//Landscape");
+    r.te->ComboClick("##value/Entropy (bits)");
+    r.frames(3);
+    GUI_CHECK(!own());
+    r.te->ComboClick("##value/Loss above the teacher (nats)");
+    r.te->SetRef("");
+    r.frames(3);
+    GUI_CHECK(own() && own()->max == 4.5);
+    // The figure on paper says the same of its colours.
+    const std::string words = row(r, "landscape/range");
+    r.te->WindowFocus("//Landscape");
+    r.act("export.figure");
+    r.frames(3);
+    GUI_CHECK(r.shows("Landscape: what every refresh is worth"));
+    const auto file = Robot::scratch("landscape.svg");
+    std::filesystem::remove(file);
+    r.te->ItemInputValue("//Export figure/##path", file.string().c_str());
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Export figure"); }, 2000));
+    std::ifstream svg(file);
+    const std::string drawn{std::istreambuf_iterator<char>(svg), {}};
+    GUI_CHECK(drawn.find(words) != std::string::npos);
+    std::filesystem::remove(file);
+    // Back to the automatic one, by a double click on the bar.
+    r.move(bar.x + bar.width / 3, bar.y + bar.height / 2);
+    r.te->MouseDoubleClick(0);
+    r.frames(3);
+    GUI_CHECK(!own());
+    GUI_CHECK(row(r, "landscape/range") == automatic);
+    GUI_CHECK(cells() == picture);
+    go_back(r);
 }
 
 /// LA9: wheel, drag, box, double click; a click on a point of what is in sight still sets its threshold.
@@ -381,6 +469,8 @@ std::vector<Case> landscape_cases() {
         {"landscape", "LA6 windowed policies, one model, another text: refused with the reason",
          what_cannot_be_is_said},
         {"landscape", "LA7 a landscape is cancelled and its rows stay", is_cancelled},
+        {"landscape", "LA8 the colour range is dragged, typed, given back, and the figure's",
+         the_colour_range_is_chosen},
         {"landscape", "LA9 the frontier zooms, pans and fits, and its points are still taken",
          the_frontier_zooms},
     };

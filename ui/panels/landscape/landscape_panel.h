@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/base/latest_answer.h"
+#include "ui/panels/landscape/range_bar.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/landscape/cell_pyramid.h"
@@ -81,15 +82,18 @@ private:
     // landscape_toolbar.cpp
     void draw_empty(UiContext& ctx, float em);
     void draw_toolbar(UiContext& ctx, const Frame& f);
-    void draw_value_choice(const Frame& f);
+    static void draw_value_choice(UiContext& ctx, const Frame& f);
+    void draw_range(UiContext& ctx, const Frame& f);
     static void draw_progress(UiContext& ctx, const LandscapeState& state, float width);
     bool draw_compute(UiContext& ctx, const Frame& f);
-    [[nodiscard]] bool shows_signs() const;
+    [[nodiscard]] const CellSpread& spread() const;
+    [[nodiscard]] const std::string& map_name(const Theme& theme) const;
     [[nodiscard]] ColourScale scale(const Theme& theme) const;
     // landscape_map.cpp
     void draw_map(UiContext& ctx, const Frame& f, PixelBox place);
     void ask_image(const UiContext& ctx, PixelBox box);
     void draw_picture(UiContext& ctx, PixelBox box);
+    void draw_diagonal(const UiContext& ctx, PixelBox box) const;
     void draw_stairs(UiContext& ctx, const Frame& f, PixelBox box);
     void draw_map_lines(UiContext& ctx, PixelBox box);
     void draw_axes(const UiContext& ctx, const Frame& f, PixelBox box);
@@ -135,8 +139,9 @@ private:
     static ColouredImage make_image(const ImageQuestion& question);
     static BestAnswer find_best(const BestQuestion& question);
 
-    CellValue m_value;
     MapView m_view;
+    CellColours m_colours; ///< of this frame's picture
+    RangeBar m_range_bar;
     std::array<bool, num_stairs> m_shown{true, true, true, true};
     std::array<ShownStairs, num_stairs> m_stairs;
     std::optional<StairsKey> m_stairs_key;

@@ -1,7 +1,7 @@
 // The line above the picture: which value, its scale, what computes it; and the panel while there is no landscape.
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/colour_bar.h"
+#include "ui/draw/text.h"
 #include "ui/panels/landscape/landscape_panel.h"
 #include "ui/widgets/widgets.h"
 
@@ -30,28 +30,12 @@ bool computes_this(const UiContext& ctx) {
 
 } // namespace
 
-/// A gain, and a loss above the teacher where it is often below: a text that the student wrote by itself is likelier under the
-/// student.
-bool LandscapePanel::shows_signs() const {
-    if (m_value.kind != CellValue::Kind::loss_above_teacher) return is_signed(m_value);
-    return m_pyramid && -m_pyramid->low() > 0.25 * m_pyramid->high();
+const std::string& LandscapePanel::map_name(const Theme& theme) const {
+    return m_colours.has_signs ? theme.map_signed : theme.map_amounts;
 }
 
 ColourScale LandscapePanel::scale(const Theme& theme) const {
-    ColourScale scale;
-    const double low = m_pyramid ? m_pyramid->low() : 0, high = m_pyramid ? m_pyramid->high() : 1;
-    if (shows_signs()) {
-        const double end = std::max({std::abs(low), std::abs(high), 1e-6});
-        scale.map = colour_map(theme.map_signed);
-        scale.min = -end;
-        scale.max = end;
-        return scale;
-    }
-    scale.map = colour_map(theme.map_amounts);
-    scale.min = m_value.kind == CellValue::Kind::signal ? low : std::min(0.0, low);
-    if (m_value.kind == CellValue::Kind::loss_above_teacher) scale.min = 0;
-    scale.max = std::max(high, scale.min + 1e-6);
-    return scale;
+    return {colour_map(map_name(theme)), m_colours.range.min, m_colours.range.max, false};
 }
 
 void LandscapePanel::draw_empty(UiContext& ctx, float em) {
@@ -121,24 +105,45 @@ bool LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
     return true;
 }
 
-void LandscapePanel::draw_value_choice(const Frame& f) {
-    const std::string current = label_of(m_value);
+void LandscapePanel::draw_value_choice(UiContext& ctx, const Frame& f) {
+    CellValue& shown = ctx.landscape_cells.value;
+    const std::string current = label_of(shown);
     ImGui::SetNextItemWidth(std::min(ImGui::GetContentRegionAvail().x, 14 * f.em));
     if (!ImGui::BeginCombo("##value", current.c_str(), ImGuiComboFlags_HeightLarge)) {
         ImGui::SetItemTooltip("What the picture's cells show");
         return;
     }
     for (const CellValue& value : cell_values(*f.landscape))
-        if (ImGui::Selectable(with_unit(label_of(value), unit_of(value)).c_str(), value == m_value))
-            m_value = value;
+        if (ImGui::Selectable(with_unit(label_of(value), unit_of(value)).c_str(), value == shown))
+            shown = value;
     ImGui::EndCombo();
 }
 
-void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
-    draw_value_choice(f);
+/// The bar with its ends, and in words what they hold, where there is room for these; the bar's tooltip has them too.
+void LandscapePanel::draw_range(UiContext& ctx, const Frame& f) {
+    m_range_bar.draw(ctx, scale(ctx.theme), m_colours, spread(), 7 * f.em);
+    const std::string words = words_of(m_colours);
+    ctx.landmarks.set_text("landscape/range", words);
+    const auto room = [] { // right of the last item
+        return ImGui::GetWindowPos().x + content_right() - ImGui::GetItemRectMax().x -
+               ImGui::GetStyle().ItemSpacing.x;
+    };
+    if (m_colours.own && room() > 7 * f.em) {
+        ImGui::SameLine();
+        if (ImGui::Button("Automatic")) ctx.landscape_cells.set_own_range(std::nullopt);
+        ImGui::SetItemTooltip("The range is yours, and is kept; this gives the automatic one back");
+    }
+    if (room() < text_width(words)) return;
     ImGui::SameLine();
-    draw_fitting_colour_bar("scale", scale(ctx.theme), 7 * f.em, unit_of(m_value));
-    ctx.landmarks.set_text("landscape/value", label_of(m_value));
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextDisabled("%s", words.c_str());
+}
+
+void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
+    draw_value_choice(ctx, f);
+    ImGui::SameLine();
+    draw_range(ctx, f);
+    ctx.landmarks.set_text("landscape/value", label_of(ctx.landscape_cells.value));
     const bool fits = ImGui::GetItemRectMax().x + 20 * f.em < ImGui::GetWindowPos().x + content_right();
     if (fits) ImGui::SameLine();
     const bool zoomed = !m_view.whole();
