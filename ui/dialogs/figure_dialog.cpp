@@ -119,9 +119,12 @@ private:
                 if (offered(state, kinds[i]) && ImGui::Selectable(kinds[i].words, m_kind == i)) m_kind = i;
             ImGui::EndCombo();
         }
-        ImGui::SameLine(0, em);
-        if (by_steps()) ImGui::Checkbox("the steps in sight alone", &m_in_sight);
+        if (by_steps()) {
+            ImGui::SameLine(0, em);
+            ImGui::Checkbox("the steps in sight alone", &m_in_sight);
+        }
         if (std::string_view(kinds[m_kind].figure) == "attention") {
+            ImGui::SameLine(0, em);
             constexpr const char* whose[] = {"student", "teacher", "teacher - student"};
             ImGui::SetNextItemWidth(em * 9);
             ImGui::Combo("##whose", &m_whose, whose, 3);
