@@ -246,6 +246,8 @@ void the_colour_range_is_chosen(Robot& r) {
     r.act("export.figure");
     r.frames(3);
     GUI_CHECK(r.shows("Landscape: what every refresh is worth"));
+    const auto line = [&](const char* item) { return r.te->ItemInfo(item).RectFull; };
+    GUI_CHECK(line("//Export figure/##of").Max.y <= line("//Export figure/##width").Min.y);
     const auto file = Robot::scratch("landscape.svg");
     std::filesystem::remove(file);
     r.te->ItemInputValue("//Export figure/##path", file.string().c_str());

@@ -83,9 +83,8 @@ private:
     void draw_empty(UiContext& ctx, float em);
     void draw_toolbar(UiContext& ctx, const Frame& f);
     static void draw_value_choice(UiContext& ctx, const Frame& f);
-    void draw_range(UiContext& ctx, const Frame& f);
     static void draw_progress(UiContext& ctx, const LandscapeState& state, float width);
-    bool draw_compute(UiContext& ctx, const Frame& f);
+    static void draw_compute(UiContext& ctx, const Frame& f);
     [[nodiscard]] const CellSpread& spread() const;
     [[nodiscard]] const std::string& map_name(const Theme& theme) const;
     [[nodiscard]] ColourScale scale(const Theme& theme) const;

@@ -22,6 +22,14 @@ std::string duration(double seconds) {
     return fmt::format("{} h", format_number(seconds / 3600));
 }
 
+/// Bar of a computation, and what there is beside it or in its place.
+constexpr float progress_ems = 11, cancel_ems = 6, compute_ems = 10;
+
+/// The shown run has written more than the landscape has.
+bool is_longer(const UiContext& ctx, const Landscape& landscape) {
+    return std::min(ctx.recording->num_tokens(), ctx.steps + 1) > landscape.num_tokens();
+}
+
 /// The shown run's own computation.
 bool computes_this(const UiContext& ctx) {
     const auto& state = ctx.status->landscape;
@@ -83,15 +91,9 @@ void LandscapePanel::draw_progress(UiContext& ctx, const LandscapeState& state, 
     ctx.host.keep_awake(0.3);
 }
 
-/// \return whether there was something to draw
-bool LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
-    if (computes_this(ctx)) {
-        draw_progress(ctx, *ctx.status->landscape, 11 * f.em);
-        return true;
-    }
-    const int64_t text = std::min(ctx.recording->num_tokens(), ctx.steps + 1);
-    const bool longer = text > f.landscape->num_tokens();
-    if (f.landscape->complete() && !longer) return false;
+void LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
+    if (computes_this(ctx)) return draw_progress(ctx, *ctx.status->landscape, progress_ems * f.em);
+    const bool longer = is_longer(ctx, *f.landscape);
     const std::string why = why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
     // A run that reads the landscape's text again only grows into it.
     ImGui::BeginDisabled(!why.empty());
@@ -102,7 +104,6 @@ bool LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
         ImGui::SetTooltip("%s", !why.empty() ? why.c_str()
                                 : longer     ? "The run has written more since"
                                              : "The rows that are there are kept");
-    return true;
 }
 
 void LandscapePanel::draw_value_choice(UiContext& ctx, const Frame& f) {
@@ -119,41 +120,41 @@ void LandscapePanel::draw_value_choice(UiContext& ctx, const Frame& f) {
     ImGui::EndCombo();
 }
 
-/// The bar with its ends, and in words what they hold, where there is room for these; the bar's tooltip has them too.
-void LandscapePanel::draw_range(UiContext& ctx, const Frame& f) {
-    m_range_bar.draw(ctx, scale(ctx.theme), m_colours, spread(), 7 * f.em);
-    const std::string words = words_of(m_colours);
-    ctx.landmarks.set_text("landscape/range", words);
+/// What has no room in the first line goes into the next; only the words of the colours are then left out (their tooltip has them).
+void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
     const auto room = [] { // right of the last item
         return ImGui::GetWindowPos().x + content_right() - ImGui::GetItemRectMax().x -
                ImGui::GetStyle().ItemSpacing.x;
     };
-    if (m_colours.own && room() > 7 * f.em) {
-        ImGui::SameLine();
-        if (ImGui::Button("Automatic")) ctx.landscape_cells.set_own_range(std::nullopt);
-        ImGui::SetItemTooltip("The range is yours, and is kept; this gives the automatic one back");
+    const auto begin = [&](float width) {
+        if (room() >= width) ImGui::SameLine();
+    };
+    const auto button = [&](const char* words, const char* tip) {
+        begin(text_width(words) + 2 * ImGui::GetStyle().FramePadding.x);
+        const bool pressed = ImGui::Button(words);
+        ImGui::SetItemTooltip("%s", tip);
+        return pressed;
+    };
+    draw_value_choice(ctx, f);
+    ctx.landmarks.set_text("landscape/value", label_of(ctx.landscape_cells.value));
+    ImGui::SameLine();
+    m_range_bar.draw(ctx, scale(ctx.theme), m_colours, spread(), 7 * f.em);
+    if (m_colours.own &&
+        button("Automatic", "The range is yours, and is kept; this gives the automatic one back"))
+        ctx.landscape_cells.set_own_range(std::nullopt);
+    if (!m_view.whole() && button("Whole", "Shows the whole triangle (double click)"))
+        m_view.fit(f.landscape->num_rows());
+    if (const bool computing = computes_this(ctx);
+        computing || !f.landscape->complete() || is_longer(ctx, *f.landscape)) {
+        begin((computing ? progress_ems + cancel_ems : compute_ems) * f.em);
+        draw_compute(ctx, f);
     }
+    const std::string words = words_of(m_colours);
+    ctx.landmarks.set_text("landscape/range", words);
     if (room() < text_width(words)) return;
     ImGui::SameLine();
     ImGui::AlignTextToFramePadding();
     ImGui::TextDisabled("%s", words.c_str());
-}
-
-void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
-    draw_value_choice(ctx, f);
-    ImGui::SameLine();
-    draw_range(ctx, f);
-    ctx.landmarks.set_text("landscape/value", label_of(ctx.landscape_cells.value));
-    const bool fits = ImGui::GetItemRectMax().x + 20 * f.em < ImGui::GetWindowPos().x + content_right();
-    if (fits) ImGui::SameLine();
-    const bool zoomed = !m_view.whole();
-    if (zoomed) {
-        if (ImGui::Button("Whole")) m_view.fit(f.landscape->num_rows());
-        ImGui::SetItemTooltip("Shows the whole triangle (double click)");
-        ImGui::SameLine();
-    }
-    const bool drawn = draw_compute(ctx, f);
-    if (!drawn && (fits || zoomed)) ImGui::NewLine();
 }
 
 } // namespace refreshlab::ui

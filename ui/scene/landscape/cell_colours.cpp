@@ -13,7 +13,7 @@ namespace refreshlab::ui {
 
 namespace {
 
-constexpr double share_inside = 0.95, means = 3; ///< where an end is, see cell_colours()
+constexpr double share_inside = 0.95, least_inside = 0.85, means = 3; ///< where an end is, see cell_colours()
 
 /// A step of round numbers, some hundred to a range: ends that are multiples of it read well, and stay while rows arrive.
 double round_step(double span) {
@@ -35,15 +35,15 @@ ValueRange automatic(const CellValue& value, const CellSpread& spread) {
     const double largest = std::max(std::abs(all.min), std::abs(all.max)),
                  least_span = std::max(largest / 1000, 1e-6);
     if (is_signed(value)) {
-        const double end =
-            std::max(std::min(spread.size_at(share_inside), means * spread.mean_size()), least_span);
+        const double end = std::max({std::min(spread.size_at(share_inside), means * spread.mean_size()),
+                                     spread.size_at(least_inside), least_span});
         const double rounded = up_to(end, round_step(end));
         return {-rounded, rounded};
     }
     double low = spread.at(1 - share_inside);
     if (value.kind != CellValue::Kind::signal) low = std::min(low, 0.0); // of a loss 0 is the floor
-    const double high =
-        std::max(std::min(spread.at(share_inside), low + means * (spread.mean() - low)), low + least_span);
+    const double high = std::max({std::min(spread.at(share_inside), low + means * (spread.mean() - low)),
+                                  spread.at(least_inside), low + least_span});
     const double step = round_step(high - low);
     return {-up_to(-low, step), up_to(high, step)};
 }
