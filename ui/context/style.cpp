@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <implot.h>
 
+#include <algorithm>
 #include <type_traits>
 
 namespace refreshlab::ui {
@@ -99,6 +100,10 @@ void apply_theme(const std::filesystem::path& assets, const Theme& theme, float 
     colours(
         "imgui", ImGuiCol_COUNT, [](int i) { return ImGui::GetStyleColorName(i); }, style.Colors);
     style.ScaleAllSizes(scale);
+    // Below 100 % it makes borders of a pixel vanish, and a child window without a border has no padding.
+    for (float ImGuiStyle::*border : {&ImGuiStyle::ChildBorderSize, &ImGuiStyle::PopupBorderSize,
+                                      &ImGuiStyle::SeparatorSize, &ImGuiStyle::SeparatorTextBorderSize})
+        style.*border = std::max(1.0F, style.*border);
     style.FontSizeBase = 15;
     style.FontScaleMain = scale;
     ImGui::GetStyle() = style;

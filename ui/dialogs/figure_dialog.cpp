@@ -119,9 +119,12 @@ private:
                 if (offered(state, kinds[i]) && ImGui::Selectable(kinds[i].words, m_kind == i)) m_kind = i;
             ImGui::EndCombo();
         }
-        ImGui::SameLine(0, em);
-        if (by_steps()) ImGui::Checkbox("the steps in sight alone", &m_in_sight);
+        if (by_steps()) {
+            ImGui::SameLine(0, em);
+            ImGui::Checkbox("the steps in sight alone", &m_in_sight);
+        }
         if (std::string_view(kinds[m_kind].figure) == "attention") {
+            ImGui::SameLine(0, em);
             constexpr const char* whose[] = {"student", "teacher", "teacher - student"};
             ImGui::SetNextItemWidth(em * 9);
             ImGui::Combo("##whose", &m_whose, whose, 3);
@@ -174,6 +177,11 @@ private:
         request->runs.push_back(named(ctx.recording));
         if (kinds[m_kind].needs == Needs::landscape)
             request->landscape = state.landscapes.to_save(*ctx.recording);
+        request->cells = ctx.landscape_cells; // as the panel shows them
+        if (request->landscape) {
+            const auto values = cell_values(*request->landscape);
+            if (std::ranges::find(values, request->cells.value) == values.end()) request->cells.value = {};
+        }
         if (kinds[m_kind].needs ==
             Needs::other_runs) { // the ticked runs, else the one that was looked at before
             std::vector<RunKey> others = state.runs.compared();
@@ -219,7 +227,10 @@ private:
         for (const FigureRun& run : r.runs)
             runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
                                 run.colour.value_or(run_colours));
-        if (r.landscape) runs += fmt::format("{} rows", r.landscape->rows().size());
+        if (r.landscape) {
+            runs += fmt::format("{} rows of {}", r.landscape->rows().size(), key_of(r.cells.value));
+            if (const auto range = r.cells.own_range()) runs += fmt::format(" {} {}", range->min, range->max);
+        }
         // A run that goes on is drawn anew once in a while, not at every step.
         q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,
                             m_in_sight, pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps,

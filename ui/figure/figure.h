@@ -6,6 +6,7 @@
 #include "ui/figure/pen.h"
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/axes/signal_choice.h"
+#include "ui/scene/landscape/cell_colours.h"
 #include "ui/scene/maps/cache_view.h"
 
 #include <atomic>
@@ -44,6 +45,8 @@ struct FigureRequest {
     AttentionOf attention = AttentionOf::student;
     std::optional<std::pair<int32_t, int32_t>> head; ///< layer and head; nothing: all heads as a grid
     DriftQuantity drift = DriftQuantity::mean;
+    CellChoice
+        cells; ///< landscape: what its cells show, and ranges of one's own; the loss above the teacher by itself
 };
 
 /// A figure that is ready to be drawn at any width. It owns what it shows, so a run may go on meanwhile.

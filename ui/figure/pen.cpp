@@ -152,11 +152,12 @@ void draw_labelled_x_axis(const FigurePen& pen, const PlotArea& area, std::span<
 }
 
 double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale& scale,
-                       std::string_view title) {
+                       std::string_view title, BeyondEnds beyond) {
     const std::string low = format_number(scale.min), high = format_number(scale.max);
-    const double height = pen.style.small_pt, base = place.y + height * 0.85;
+    const double height = pen.style.small_pt, base = place.y + height * 0.85, arrow = height * 0.6;
     const TextStyle ink = pen.small();
-    const double others = pen.canvas.width_of(low + high, ink) + 2 * pen.style.small_pt;
+    const double others = pen.canvas.width_of(low + high, ink) + 2 * pen.style.small_pt +
+                          (beyond.low ? arrow : 0) + (beyond.high ? arrow : 0);
     const double bar = std::clamp(place.width - others - pen.canvas.width_of(title, ink),
                                   std::min(40.0, place.width * 0.2), 90.0);
     double x = place.x;
@@ -165,11 +166,24 @@ double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale
     x += pen.canvas.width_of(words, ink) + pen.style.small_pt;
     pen.canvas.text({x, base}, low, ink);
     x += pen.canvas.width_of(low, ink) + 3;
+    const auto draw_arrow = [&](double from, double to, double fraction) {
+        const FigurePoint corners[] = {{from, place.y}, {to, place.y + height / 2}, {from, place.y + height}};
+        pen.canvas.polygon(corners, scale.colour(fraction));
+    };
+    if (beyond.low) {
+        draw_arrow(x + arrow, x, 0);
+        x += arrow;
+    }
     std::array<uint32_t, 128> cells{};
     for (size_t i = 0; i < cells.size(); ++i)
         cells[i] = scale.colour((static_cast<double>(i) + 0.5) / static_cast<double>(cells.size()));
     pen.canvas.image({x, place.y, bar, height}, static_cast<int64_t>(cells.size()), 1, cells);
-    pen.canvas.text({x + bar + 3, base}, high, ink);
+    x += bar;
+    if (beyond.high) {
+        draw_arrow(x, x + arrow, 1);
+        x += arrow;
+    }
+    pen.canvas.text({x + 3, base}, high, ink);
     return height + 2;
 }
 

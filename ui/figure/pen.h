@@ -66,9 +66,13 @@ void draw_labelled_x_axis(const FigurePen& pen, const PlotArea& area, std::span<
                           std::span<const double> values, AxisScale scale, std::string_view title);
 void draw_plot_ground(const FigurePen& pen, const PlotArea& area);
 
+/// At which ends of a colour bar values go on: arrows there.
+struct BeyondEnds {
+    bool low = false, high = false;
+};
 /// A scale of colours with its ends labelled, on one line. \return its height
 double draw_colour_bar(const FigurePen& pen, FigureRect place, const ColourScale& scale,
-                       std::string_view title);
+                       std::string_view title, BeyondEnds beyond = {});
 
 /// One entry of a legend: a swatch and its words.
 struct LegendEntry {

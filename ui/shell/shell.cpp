@@ -5,10 +5,12 @@
 #include "ui/dialogs/dialogs.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
+#include "ui/shell/panel_guard.h"
 #include "ui/shell/parts.h"
 #include "ui/shell/shell_impl.h"
 #include "ui/state/dialog.h"
 #include "ui/state/shell_state.h"
+#include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
 #include <imgui_internal.h>
@@ -70,6 +72,7 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     set_axes(state.ctx.plots, state.settings.y_axes);
     set_layers(state.ctx.plots, state.settings.layers);
     set_sides(state.ctx.plots, state.settings.right_axes);
+    set_ranges(state.ctx.landscape_cells, state.settings.landscape_ranges);
     if (state.options.paced)
         state.set_pace(state.options.pace.value_or(state.settings.pace));
     else
@@ -149,6 +152,11 @@ void Shell::show_panel(const std::string& title) {
     m_impl->state.focus_panel = title;
 }
 
+void Shell::add_panel(std::unique_ptr<Panel> panel) {
+    m_impl->state.panels.push_back(std::move(panel));
+    show_panel(std::string(m_impl->state.panels.back()->title()));
+}
+
 void Shell::open_dropped(const std::filesystem::path& path) {
     if (may_be_model(path))
         m_impl->state.dialog = make_new_run_dialog(m_impl->state, path);
@@ -182,23 +190,33 @@ void Shell::Impl::draw_panel(Panel& panel) {
     const std::string title(panel.title());
     const ImVec2 low = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
     ctx.landmarks.set("panel/" + title, {low.x, low.y, size.x, size.y});
-    const ImDrawList* mine = ImGui::GetWindowDrawList();
+    PanelGuard guard;
     try {
         panel.draw(ctx);
-        return;
     } catch (const std::exception& e) {
-        // The panel may have left children open; End() closes everything else.
-        for (int depth = 0; depth < 16 && ImGui::GetWindowDrawList() != mine; ++depth)
-            ImGui::EndChild();
+        guard.abandon();
         std::string& problem = panel_problems[title];
         if (problem != e.what()) {
             problem = e.what();
             state.say(Toasts::Level::error, fmt::format("drawing panel {}: {}", title, problem), false);
         }
-        ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
+        draw_problem(problem);
+    }
+}
+
+/// In the place of a panel that cannot be drawn: over what it had drawn of this frame.
+void Shell::Impl::draw_problem(const std::string& problem) {
+    ImGui::SetCursorPos(ImGui::GetCursorStartPos());
+    ImGui::PushStyleColor(ImGuiCol_ChildBg, ImGui::GetStyleColorVec4(ImGuiCol_WindowBg));
+    if (ImGui::BeginChild("##problem")) {
+        ImGui::PushStyleColor(ImGuiCol_Text, state.ctx.theme.text_error);
         ImGui::TextWrapped("%s", problem.c_str());
         ImGui::PopStyleColor();
+        muted_text(state.ctx,
+                   "This panel could not be drawn; the others go on. It is tried again in every frame.");
     }
+    ImGui::EndChild();
+    ImGui::PopStyleColor();
 }
 
 void Shell::Impl::draw_panels() {

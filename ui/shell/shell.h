@@ -42,6 +42,8 @@ public:
     [[nodiscard]] bool may_close();
     /// Opens a panel by its title and brings it before the tabs that it shares a place with; some frames later.
     void show_panel(const std::string& title);
+    /// One more panel, after those of ui/panels and as they are: its title is in the menu of panels. Opens it.
+    void add_panel(std::unique_ptr<Panel> panel);
     /// Opens a trace file as the dialog does: beside the frames, an error becomes a toast. For files dropped on the window.
     void open_trace(const std::filesystem::path& path);
     /// A file or folder that was dropped on the window: a model begins a new run's dialog, anything else is opened as a trace.

@@ -50,6 +50,7 @@ struct Shell::Impl {
     void handle_shortcuts();
     void draw_panels();
     void draw_panel(Panel& panel);
+    void draw_problem(const std::string& problem);
     void autosave();
 
     ShellState state;

@@ -31,6 +31,8 @@ struct Settings {
     std::map<std::string, std::string> layers;
     /// Signals whose axis is on the right of another one's plot: name of the signal, name of that one.
     std::map<std::string, std::string> right_axes;
+    /// Colour ranges of one's own in the picture of a landscape, low and high by what its cells show (key_of()).
+    std::map<std::string, std::pair<double, double>> landscape_ranges;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so

@@ -35,6 +35,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .toasts = {},
           .landmarks = {},
           .landscape = {},
+          .landscape_cells = {},
           .why_no_landscape = {},
           .refresh_gains = {},
           .best_schedule = {},
@@ -134,6 +135,7 @@ void ShellState::save_all() {
         settings.layers = changed_layers(ctx.plots);
         settings.right_axes = changed_sides(ctx.plots);
         settings.folders = ctx.paths.folders;
+        settings.landscape_ranges = stored_ranges(ctx.landscape_cells);
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

@@ -177,10 +177,11 @@ TEST_CASE("on a display the program decodes, closes when it is asked to, and lea
     fs::create_directories(folder);
     const fs::path trace = folder / "run.rlt", log = folder / "log.txt",
                    settings = folder / "refreshlab" / "settings.json";
-    // What a person chose the last time, and a name that no signal can have.
+    // What a person chose the last time, a name that no signal can have, and a range that is none.
     fs::create_directories(settings.parent_path());
     write_file(settings,
-               R"({"y_axes": {"mc_variance": "log", "No such signal": "log"}, "steps_at_once": 5})");
+               R"({"y_axes": {"mc_variance": "log", "No such signal": "log"}, "steps_at_once": 5,
+                   "landscape_ranges": {"gain": [-2.5, 2.5], "loss": [3, 1]}})");
     Child program({std::string(RL_BUILD_DIR) + "/refreshlab", "gui", "--device", "cpu", "--max-tokens",
                    "1500", "--ignore-stop", "--pace", "max", "--record", trace.string()},
                   [&] {
@@ -206,10 +207,11 @@ TEST_CASE("on a display the program decodes, closes when it is asked to, and lea
     const auto runs = load_trace(trace);
     REQUIRE(runs.size() == 1);
     CHECK(runs.back()->steps() >= 25);
-    // The window took the settings over, and wrote them as they were when it closed (SG11: axes are among them).
+    // The window took the settings over, and wrote them as they were when it closed (SG11 LA8: axes and colours are among them).
     const nlohmann::json kept = read_json_file(settings);
     CHECK(kept.at("steps_at_once") == 5);
     CHECK(kept.at("y_axes") == nlohmann::json{{"mc_variance", "log"}});
+    CHECK(kept.at("landscape_ranges") == nlohmann::json{{"gain", {-2.5, 2.5}}});
     CHECK(kept.at("signals") == nlohmann::json{"entropy_bits", "kl_nats", "mc_variance"});
     fs::remove_all(folder);
 }

@@ -8,9 +8,14 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace refreshlab::gui {
 
@@ -164,6 +169,181 @@ void a_point_of_the_frontier_is_taken(Robot& r) {
     go_back(r);
 }
 
+/// Numbers of a landmark's text.
+std::vector<double> numbers(Robot& r, const char* landmark) {
+    std::istringstream words(row(r, landmark));
+    std::vector<double> found;
+    for (double number = 0; words >> number;)
+        found.push_back(number);
+    return found;
+}
+
+/// LA8: the bar's ends by mouse and by keyboard, the way back, and the figure with the same range.
+void the_colour_range_is_chosen(Robot& r) {
+    r.ctx().landscape_cells = {};
+    compute(r);
+    r.move_away();
+    const auto own = [&] { return r.ctx().landscape_cells.own_range(); };
+    const auto map = r.box("landscape/map");
+    /// Cells of the picture, above the diagonal and away from its staircases.
+    const auto cells = [&] {
+        r.move_away();
+        const Image seen = r.look();
+        std::vector<uint32_t> found;
+        for (double x = 0.3; x < 0.98; x += 0.02)
+            found.push_back(seen.at(static_cast<double>(map.x) + x * static_cast<double>(map.width),
+                                    static_cast<double>(map.y) + x * 0.4 * static_cast<double>(map.height)));
+        return found;
+    };
+    GUI_CHECK(!own());
+    const std::string automatic = row(r, "landscape/range");
+    GUI_CHECK(automatic.find(" of cells within ") != std::string::npos);
+    const auto picture = cells();
+    const auto bar = r.box("landscape/scale");
+    // The right half is taken to the left: its end goes along, the colours reach it sooner.
+    r.move(bar.x + bar.width - 2, bar.y + bar.height / 2);
+    GUI_CHECK(r.shows(automatic));
+    r.drag_by(-bar.width * 0.3F, 0, 6);
+    GUI_CHECK(own().has_value());
+    const ui::ValueRange held = *own();
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(own() == held);
+    GUI_CHECK(row(r, "landscape/range") != automatic);
+    const auto dragged = cells();
+    GUI_CHECK(dragged != picture);
+    // Esc while it is held gives back what was there.
+    r.move(bar.x + bar.width - 2, bar.y + bar.height / 2);
+    r.drag_by(-bar.width * 0.3F, 0, 6);
+    GUI_CHECK(own() != held);
+    r.te->KeyPress(ImGuiKey_Escape);
+    r.te->MouseUp(0);
+    r.frames(3);
+    GUI_CHECK(own() == held);
+    // Typed; what leaves no range is refused, and changes nothing.
+    r.te->ItemInputValue("//Landscape/##high", "4.5");
+    r.frames(3);
+    GUI_CHECK(own() && own()->max == 4.5);
+    const bool signs = own()->min == -4.5;
+    const int refused = r.count_log_lines("setting the colour range");
+    r.te->ItemInputValue("//Landscape/##high", signs ? "0" : "-100");
+    r.frames(3);
+    GUI_CHECK(own() && own()->max == 4.5);
+    GUI_CHECK(r.count_log_lines("setting the colour range") == refused + 1);
+    r.ctx().toasts.dismiss_all();
+    // It belongs to this value alone.
+    r.te->SetRef("//Landscape");
+    r.te->ComboClick("##value/Entropy (bits)");
+    r.frames(3);
+    GUI_CHECK(!own());
+    r.te->ComboClick("##value/Loss above the teacher (nats)");
+    r.te->SetRef("");
+    r.frames(3);
+    GUI_CHECK(own() && own()->max == 4.5);
+    // The figure on paper says the same of its colours.
+    const std::string words = row(r, "landscape/range");
+    r.te->WindowFocus("//Landscape");
+    r.act("export.figure");
+    r.frames(3);
+    GUI_CHECK(r.shows("Landscape: what every refresh is worth"));
+    const auto line = [&](const char* item) { return r.te->ItemInfo(item).RectFull; };
+    GUI_CHECK(line("//Export figure/##of").Max.y <= line("//Export figure/##width").Min.y);
+    const auto file = Robot::scratch("landscape.svg");
+    std::filesystem::remove(file);
+    r.te->ItemInputValue("//Export figure/##path", file.string().c_str());
+    GUI_CHECK(r.until([&] { return !r.dialog_open("Export figure"); }, 2000));
+    std::ifstream svg(file);
+    const std::string drawn{std::istreambuf_iterator<char>(svg), {}};
+    GUI_CHECK(drawn.find(words) != std::string::npos);
+    std::filesystem::remove(file);
+    // Back to the automatic one, by a double click on the bar.
+    r.move(bar.x + bar.width / 3, bar.y + bar.height / 2);
+    r.te->MouseDoubleClick(0);
+    r.frames(3);
+    GUI_CHECK(!own());
+    GUI_CHECK(row(r, "landscape/range") == automatic);
+    GUI_CHECK(cells() == picture);
+    go_back(r);
+}
+
+/// LA9: wheel, drag, box, double click; a click on a point of what is in sight still sets its threshold.
+void the_frontier_zooms(Robot& r) {
+    compute(r);
+    const auto plot = r.box("landscape/frontier");
+    const auto point = [&](int p) { return r.ctx().landmarks.find(fmt::format("landscape/point/{}", p)); };
+    GUI_CHECK(r.until([&] { return point(0).has_value(); }, 200));
+    const auto view = [&] { return numbers(r, "landscape/frontier"); }; // refreshes from, to; loss from, to
+    const auto fitted = view();
+    GUI_CHECK(fitted.size() == 4);
+    const auto width = [](const std::vector<double>& v) { return v[1] - v[0]; };
+    const auto height = [](const std::vector<double>& v) { return v[3] - v[2]; };
+    GUI_CHECK(!r.te->ItemExists("//Landscape/Fit"));
+    // The wheel, about the mouse.
+    r.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
+    for (int notch = 0; notch < 3; ++notch) {
+        r.te->MouseWheelY(1);
+        r.frames(2);
+    }
+    const auto closer = view();
+    GUI_CHECK(width(closer) < 0.9 * width(fitted) && height(closer) < 0.9 * height(fitted));
+    GUI_CHECK(r.te->ItemExists("//Landscape/Fit"));
+    // On an axis, that axis alone.
+    r.move(plot.x + plot.width / 2, plot.y + plot.height + 6);
+    r.te->MouseWheelY(-1);
+    r.frames(2);
+    const auto wider = view();
+    GUI_CHECK(width(wider) > width(closer) && height(wider) == height(closer));
+    // A drag pans; nothing is clicked by it.
+    const std::string policy = row(r, policy_row);
+    r.move(plot.x + plot.width * 0.6F, plot.y + plot.height / 2);
+    r.drag_by(-plot.width * 0.2F, 0, 5);
+    r.te->MouseUp(0);
+    const auto panned = view();
+    GUI_CHECK(panned[0] > wider[0] && std::abs(width(panned) - width(wider)) < 0.05 * width(wider));
+    GUI_CHECK(row(r, policy_row) == policy);
+    // A double click fits.
+    r.te->MouseDoubleClick(0);
+    r.frames(3);
+    GUI_CHECK(view() == fitted);
+    GUI_CHECK(!r.te->ItemExists("//Landscape/Fit"));
+    // A box with the right button shows what is in it.
+    r.move(plot.x + plot.width * 0.02F, plot.y + plot.height * 0.05F);
+    const ImVec2 corner = ImGui::GetIO().MousePos;
+    r.te->MouseDown(1);
+    r.frames(1);
+    for (const float share : {0.3F, 0.6F, 0.9F}) {
+        r.te->MouseMoveToPos({corner.x + plot.width * share, corner.y + plot.height * share});
+        r.frames(1);
+    }
+    r.te->MouseUp(1);
+    const auto boxed = view();
+    GUI_CHECK(std::abs(width(boxed) - 0.9 * width(fitted)) < 0.05 * width(fitted));
+    GUI_CHECK(std::abs(height(boxed) - 0.9 * height(fitted)) < 0.05 * height(fitted));
+    // A click on a point in sight sets its threshold, and leaves the view as it is.
+    const std::string own = r.ctx().drafts.value("entropy.threshold").value();
+    bool taken = false;
+    for (int p = 0; !taken && point(p); ++p) {
+        const auto at = *point(p);
+        if (at.x < plot.x + 4 || at.x > plot.x + plot.width - 4 || at.y < plot.y + 4 ||
+            at.y > plot.y + plot.height - 4)
+            continue;
+        r.move(at.x, at.y);
+        if (!r.shows("A click sets this threshold")) continue;
+        r.te->MouseClick(0);
+        r.frames(4);
+        taken = r.ctx().drafts.value("entropy.threshold").value() != own;
+    }
+    GUI_CHECK(taken);
+    GUI_CHECK(row(r, policy_row) ==
+              told(walk_policy(*r.ctx().landscape, r.ctx().drafts.policy()), *r.ctx().landscape));
+    GUI_CHECK(view() == boxed);
+    // The button in the corner.
+    r.te->ItemClick("//Landscape/Fit");
+    r.frames(3);
+    GUI_CHECK(!r.te->ItemExists("//Landscape/Fit"));
+    go_back(r);
+}
+
 /// What the table says of the best is what the run then does.
 void the_best_schedule_wins(Robot& r) {
     compute(r);
@@ -291,6 +471,10 @@ std::vector<Case> landscape_cases() {
         {"landscape", "LA6 windowed policies, one model, another text: refused with the reason",
          what_cannot_be_is_said},
         {"landscape", "LA7 a landscape is cancelled and its rows stay", is_cancelled},
+        {"landscape", "LA8 the colour range is dragged, typed, given back, and the figure's",
+         the_colour_range_is_chosen},
+        {"landscape", "LA9 the frontier zooms, pans and fits, and its points are still taken",
+         the_frontier_zooms},
     };
 }
 

@@ -1,6 +1,17 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
+#include "ui/panels/panel.h"
+#include "ui/shell/shell.h"
 #include "ui/state/shell_state.h"
+
+#include <fmt/format.h>
+#include <implot.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace refreshlab::gui {
 
@@ -259,6 +270,124 @@ void closing_asks_about_an_unsaved_run(Robot& r) {
     GUI_CHECK(close());
 }
 
+/// Fails in the middle of what it draws.
+class FaultyPanel final : public ui::Panel {
+public:
+    enum class Place : uint8_t { nowhere, window, styles, child, table, plot, tooltip };
+    explicit FaultyPanel(std::shared_ptr<const Place> place)
+        : m_place(std::move(place)) {}
+    [[nodiscard]] std::string_view title() const override { return "Faulty"; }
+    void draw(ui::UiContext&) override {
+        ImGui::TextUnformatted("Drawn before it");
+        switch (*m_place) {
+        case Place::nowhere:
+            ImGui::TextUnformatted("All is well");
+            return;
+        case Place::window:
+            break;
+        case Place::styles:
+            ImGui::PushStyleColor(ImGuiCol_Text, IM_COL32(255, 0, 0, 255));
+            ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, ImVec2(20, 20));
+            ImGui::PushID("left open");
+            ImGui::BeginDisabled();
+            ImGui::PushClipRect({0, 0}, {10, 10}, true);
+            break;
+        case Place::child:
+            ImGui::BeginChild("##child");
+            ImGui::BeginGroup();
+            break;
+        case Place::table:
+            if (ImGui::BeginTable("##table", 2, ImGuiTableFlags_ScrollY, {0, 60})) ImGui::TableNextColumn();
+            break;
+        case Place::plot: {
+            // The axis and its labels are variables of this function: nobody may touch them when it has ended.
+            double low = 0, high = 1;
+            ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(40, 40));
+            ImPlot::PushStyleColor(ImPlotCol_PlotBg, ImVec4(1, 0, 0, 1));
+            if (ImPlot::BeginPlot("##plot", {200, 100})) {
+                ImPlot::SetupAxisLinks(ImAxis_X1, &low, &high);
+                ImGui::PushID("in a plot");
+                throw std::runtime_error(problem(*m_place));
+            }
+            break;
+        }
+        case Place::tooltip:
+            ImGui::BeginTooltip();
+            ImGui::TextUnformatted("half a tooltip");
+            break;
+        }
+        throw std::runtime_error(problem(*m_place));
+    }
+    static std::string problem(Place place) {
+        return fmt::format("fault number {} of a test", static_cast<int>(place));
+    }
+
+private:
+    std::shared_ptr<const Place> m_place;
+};
+
+/// LG2: wherever a panel fails, it says so in its place, once in the log, and nothing else changes.
+void a_failing_panel_ends_alone(Robot& r) {
+    using Place = FaultyPanel::Place;
+    r.start(r.config(), 40);
+    const auto place = std::make_shared<Place>(Place::nowhere);
+    r.window().shell().add_panel(std::make_unique<FaultyPanel>(place));
+    r.frames(4);
+    const auto text = r.box("panel/Text");
+    r.te->WindowMove("//Faulty", {text.x + 10, text.y + 40});
+    r.te->WindowResize("//Faulty", {text.width - 30, text.height - 60});
+    r.move_away();
+    GUI_CHECK(r.shows("All is well"));
+    /// Pixels of panels with plots, tables and maps.
+    const auto others = [&] {
+        const Image seen = r.look();
+        std::vector<uint32_t> found;
+        for (const char* panel : {"panel/Signals", "panel/Policy", "panel/Attention", "panel/Cache"}) {
+            const auto at = r.box(panel);
+            for (float y = at.y + 2; y < at.y + at.height - 2; y += 1)
+                for (float x = at.x + 2; x < at.x + at.width - 2; x += 1)
+                    found.push_back(seen.at(static_cast<double>(x), static_cast<double>(y)));
+        }
+        return found;
+    };
+    /// Pixels of the message: words may be there and cut away.
+    const auto red = [&] {
+        const Image seen = r.look();
+        const auto at = r.box("panel/Faulty");
+        int found = 0;
+        for (float y = at.y; y < at.y + at.height; y += 1)
+            for (float x = at.x; x < at.x + at.width; x += 1)
+                if (colour_distance(seen.at(static_cast<double>(x), static_cast<double>(y)),
+                                    r.ctx().theme.text_error) < 60)
+                    ++found;
+        return found;
+    };
+    const auto before = others();
+    GUI_CHECK(before.size() > 100'000);
+    GUI_CHECK(red() == 0);
+    for (const Place fault :
+         {Place::window, Place::styles, Place::child, Place::table, Place::plot, Place::tooltip}) {
+        *place = fault;
+        const std::string problem = FaultyPanel::problem(fault);
+        r.frames(6);
+        GUI_CHECK(r.shows(problem) && r.shows("the others go on"));
+        GUI_CHECK(!r.shows("All is well"));
+        GUI_CHECK(r.count_log_lines(problem) == 1);
+        GUI_CHECK(r.count_log_lines("drawing panel Faulty: " + problem) == 1);
+        GUI_CHECK(others() == before);
+        GUI_CHECK(red() > 40);
+    }
+    *place = Place::nowhere;
+    r.frames(3);
+    GUI_CHECK(r.shows("All is well") && !r.shows("the others go on"));
+    GUI_CHECK(others() == before);
+    // The run goes on as well.
+    r.step(2);
+    r.te->MenuUncheck("//##MainMenuBar/View/Panels/Faulty");
+    r.frames(2);
+    GUI_CHECK(!r.find("panel/Faulty"));
+}
+
 void discarding_closes(Robot& r) {
     r.start(r.config(), 3);
     r.act("app.quit");
@@ -301,6 +430,8 @@ std::vector<Case> shell_cases() {
         {"window", "LG1 an error appears once, as toast and log line, and the run lives on",
          an_error_appears_once},
         {"window", "LG1 refusals are told in order, the cause first", refusals_in_order},
+        {"window", "LG2 a panel that fails says so, and the rest of the window goes on",
+         a_failing_panel_ends_alone},
         {"window", "RB1 the run before stays until the next one is replaced", the_run_before_stays},
         {"window", "RB1 LG1 closing asks once about a run that is in no file",
          closing_asks_about_an_unsaved_run},

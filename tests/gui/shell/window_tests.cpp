@@ -135,6 +135,12 @@ void user_scale(Robot& r) {
     while (r.enabled("view.scale_down"))
         r.act("view.scale_down");
     GUI_CHECK(!r.action("view.scale_down").why_disabled(r.ctx()).empty());
+    // Small type has its borders still, and words keep off those of their card.
+    r.te->WindowFocus("//Policy");
+    r.frames(3);
+    const auto card = r.box("policy/card/0"), words = r.box("policy/result/0");
+    GUI_CHECK(ImGui::GetStyle().ChildBorderSize >= 1);
+    GUI_CHECK(words.x > card.x + ImGui::GetFontSize() / 2);
     r.act("view.scale_reset");
     r.frames(2);
     GUI_CHECK(r.box("runbar/step").height == normal);

@@ -123,6 +123,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
     settings.layers = {{"attention_entropy_bits", "layer 3"}};
     settings.signals = {"entropy_bits", "kept_positions"};
+    settings.landscape_ranges = {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}};
     settings.pace = 0; // as fast as it goes
     store_settings(folder.path, settings);
     std::string problem;
@@ -136,6 +137,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.steps_at_once == 7);
     CHECK(back.y_axes == settings.y_axes);
     CHECK(back.layers == settings.layers);
+    CHECK(back.landscape_ranges == settings.landscape_ranges);
     CHECK(back.pace == 0);
     CHECK(back.signals == settings.signals);
     settings.signals.reset(); // the usual ones
@@ -146,7 +148,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
 TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {
     const Folder folder;
     std::filesystem::create_directories(folder.path);
-    const std::string text = GENERATE("{", "{\"theme\": 7}", "[]x");
+    const std::string text = GENERATE("{", "{\"theme\": 7}", "[]x", "{\"landscape_ranges\": {\"gain\": 3}}");
     write_file(folder.path / "settings.json", text);
     std::string problem;
     const Settings settings = load_settings(folder.path, problem);

@@ -7,10 +7,13 @@
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
 #include "ui/figure/kinds/map_parts.h"
+#include "ui/scene/landscape/cell_colours.h"
+#include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
 #include "ui/scene/landscape/staircases.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +30,17 @@ std::shared_ptr<const Landscape> require_landscape(const FigureRequest& request)
     return request.landscape;
 }
 
+CellValue require_value(const FigureRequest& request) {
+    const auto values = cell_values(*request.landscape);
+    if (std::ranges::find(values, request.cells.value) != values.end()) return request.cells.value;
+    std::vector<std::string> known;
+    for (const CellValue& value : values)
+        known.push_back(key_of(value));
+    throw Error("drawing a figure", "--panel " + request.panel,
+                fmt::format("the landscape does not hold '{}'", key_of(request.cells.value)),
+                fmt::format("it holds {}", fmt::join(known, ", ")));
+}
+
 /// The refreshes of the run itself, as far as they are boundaries of the landscape; none where they have no staircase.
 std::vector<int64_t> own_refreshes(const Recording& recording, const Landscape& landscape) {
     RunRefreshes run = refreshes_of(recording, recording.steps());
@@ -38,7 +52,8 @@ std::vector<int64_t> own_refreshes(const Recording& recording, const Landscape& 
 class LandscapeFigure final : public Figure {
 public:
     explicit LandscapeFigure(const FigureRequest& request)
-        : m_landscape(require_landscape(request)) {
+        : m_landscape(require_landscape(request))
+        , m_value(require_value(request)) {
         const Landscape& land = *m_landscape;
         const auto own = own_refreshes(*request.runs.front().recording, land);
         const size_t count =
@@ -46,46 +61,28 @@ public:
         if (!own.empty()) m_own = walk_schedule(land, own);
         const auto best = best_schedules(land, static_cast<int64_t>(count));
         m_best = walk_schedule(land, best_of_at_most(best, std::min(count, best.size() - 1)).steps);
-        // Cells: loss above the teacher's, each cell the mean of what it covers.
-        const int64_t n = land.num_steps(), side = std::min<int64_t>(n, 512), factor = (n + side - 1) / side;
-        m_side = (n + factor - 1) / factor;
-        m_cells.assign(static_cast<size_t>(m_side * m_side), absent());
-        std::vector<double> losses;
-        for (int64_t r = 0; r < m_side; ++r)
-            for (int64_t c = r; c < m_side; ++c) {
-                double sum = 0;
-                int64_t cells = 0;
-                for (int64_t j = r * factor; j < std::min(n, (r + 1) * factor); ++j)
-                    for (int64_t i = std::max(j + 1, c * factor + 1); i <= std::min(n, (c + 1) * factor);
-                         ++i) {
-                        const double above = land.loss(land.row_at_or_below(j), i) - land.teacher_loss(i);
-                        if (!std::isfinite(above)) continue;
-                        sum += above;
-                        ++cells;
-                    }
-                if (cells == 0) continue;
-                const double mean = sum / static_cast<double>(cells);
-                m_cells[static_cast<size_t>(r * m_side + c)] = static_cast<float>(mean);
-                losses.push_back(std::abs(mean));
-            }
-        // The few largest cells would make all others pale.
-        std::ranges::sort(losses);
-        m_top =
-            losses.empty()
-                ? 1
-                : std::max(1e-6, losses[static_cast<size_t>(0.99 * static_cast<double>(losses.size() - 1))]);
+        const CellPyramid pyramid(m_landscape, m_value);
+        const int64_t n = pyramid.size();
+        m_image = pyramid.image({0, n, 0, n}, most_cells);
+        m_colours = cell_colours(m_value, pyramid.spread(), request.cells.own_range());
     }
 
     double height(const FigurePen& pen, double width) const override {
-        return width * 0.85 + legend_height(pen, width, legend(pen)) + pen.style.small_pt +
+        return width * 0.85 + legend_height(pen, width, legend(pen)) + 2 * pen.small_line() +
                pen.text_line() * 2.4;
     }
 
     void draw(const FigurePen& pen, const FigureRect& place) const override {
         const Theme& theme = pen.style.theme;
         double y = place.y + draw_legend(pen, {place.x, place.y}, place.width, legend(pen));
-        const ColourScale scale{colour_map(theme.map_signed), -m_top, m_top, false};
-        y += draw_colour_bar(pen, {place.x, y, place.width, 0}, scale, "loss above the teacher (nats)") + 3;
+        const ColourScale scale{colour_map(m_colours.has_signs ? theme.map_signed : theme.map_amounts),
+                                m_colours.range.min, m_colours.range.max, false};
+        y += draw_colour_bar(pen, {place.x, y, place.width, 0}, scale,
+                             with_unit(label_of(m_value), unit_of(m_value)),
+                             {m_colours.below, m_colours.above});
+        pen.canvas.text({place.x, y + pen.style.small_pt},
+                        pen.fitted(words_of(m_colours), pen.muted(), place.width), pen.muted());
+        y += pen.small_line() + 2;
         const auto n = static_cast<double>(m_landscape->num_steps());
         PlotArea area;
         area.x_min = 0.5;
@@ -97,13 +94,8 @@ public:
                      place.bottom() - y - pen.text_line() * 2.2};
         area.rect.width = place.right() - area.rect.x - 2;
         pen.canvas.rectangle(area.rect, theme.plot_background);
-        std::vector<uint32_t> cells(m_cells.size());
-        for (size_t i = 0; i < cells.size(); ++i)
-            cells[i] = is_absent(m_cells[i]) ? 0U : scale(static_cast<double>(m_cells[i]));
-        {
-            const FigureGroup group(pen.canvas, "triangle");
-            pen.canvas.image(area.rect, m_side, m_side, cells);
-        }
+        draw_cells(pen, area, scale);
+        draw_edge(pen, area);
         draw_stair(pen, area, m_best, "best", best_colour(pen));
         if (m_own) draw_stair(pen, area, *m_own, "run", theme.text);
         pen.canvas.frame(area.rect, {theme.plot_border, pen.style.axis_pt});
@@ -124,16 +116,73 @@ public:
         draw_x_axis(pen, area, "step");
     }
 
+    /// The rows that were computed, at full size.
     DataTable table() const override {
-        DataTable table{{"last_refresh", "step", "loss_above_teacher_nats"}, {}};
-        for (const int64_t j : m_landscape->rows())
+        DataTable table{{"last_refresh", "step", column_of(m_value)}, {}};
+        const CellRows rows(m_landscape, m_value);
+        std::vector<float> values;
+        for (const int64_t j : m_landscape->rows()) {
+            rows.read(j, values);
             for (int64_t i = j + 1; i <= m_landscape->num_steps(); ++i)
                 table.rows.push_back({fmt::format("{}", j), fmt::format("{}", i),
-                                      cell_text(m_landscape->loss(j, i) - m_landscape->teacher_loss(i))});
+                                      cell_text(values[static_cast<size_t>(i - 1)])});
+        }
         return table;
     }
 
 private:
+    static constexpr int64_t most_cells = 512; ///< a side: more are means of blocks
+
+    /// "loss_above_teacher_nats"; a signal's name has its unit already.
+    static std::string column_of(const CellValue& value) {
+        return value.kind == CellValue::Kind::signal ? value.signal
+                                                     : fmt::format("{}_{}", key_of(value), unit_of(value));
+    }
+
+    /// Blocks of cells on the triangle; those that reach over its edge are cut there.
+    void draw_cells(const FigurePen& pen, const PlotArea& area, const ColourScale& scale) const {
+        std::vector<uint32_t> cells(m_image.values.size());
+        for (size_t i = 0; i < cells.size(); ++i) {
+            const float value = m_image.values[i];
+            cells[i] = is_absent(value) ? 0U : scale(static_cast<double>(value));
+        }
+        const auto n = static_cast<double>(m_landscape->num_steps());
+        const auto length = [&](int64_t blocks, double whole) {
+            return static_cast<double>(blocks * m_image.block) / n * whole;
+        };
+        pen.canvas.push_clip(area.rect);
+        {
+            const FigureGroup group(pen.canvas, "triangle");
+            pen.canvas.image({area.rect.x, area.rect.y, length(m_image.columns, area.rect.width),
+                              length(m_image.rows, area.rect.height)},
+                             m_image.columns, m_image.rows, cells);
+        }
+        pen.canvas.pop_clip();
+    }
+
+    /// Cells of no difference look like the ground below the triangle.
+    void draw_edge(const FigurePen& pen, const PlotArea& area) const {
+        const auto n = static_cast<double>(m_landscape->num_steps());
+        std::vector<FigurePoint> edge;
+        const auto add = [&](double column, double row) {
+            edge.push_back(
+                {area.rect.x + column / n * area.rect.width, area.rect.y + row / n * area.rect.height});
+        };
+        constexpr int64_t one_by_one = 120; // more cells are too small for steps
+        const int64_t steps = m_landscape->num_steps() > one_by_one ? 0 : m_landscape->num_steps();
+        add(0, 0);
+        for (int64_t cell = 0; cell < steps; ++cell) {
+            const auto at = static_cast<double>(cell);
+            add(at, at + 1);
+            add(at + 1, at + 1);
+        }
+        add(n, n);
+        const FigureGroup group(pen.canvas, "edge");
+        pen.canvas.polyline(edge, {mix(pen.style.theme.plot_border | alpha_mask,
+                                       pen.style.theme.plot_background | alpha_mask, 0.5F),
+                                   pen.style.axis_pt});
+    }
+
     static Colour best_colour(const FigurePen& pen) { return pen.style.theme.origin_refresh | alpha_mask; }
 
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const {
@@ -162,11 +211,11 @@ private:
     }
 
     std::shared_ptr<const Landscape> m_landscape;
+    CellValue m_value;
     std::optional<Staircase> m_own;
     Staircase m_best;
-    int64_t m_side = 0;
-    std::vector<float> m_cells; ///< [side, side]
-    double m_top = 1;
+    CellImage m_image;
+    CellColours m_colours;
 };
 
 class FrontierFigure final : public Figure {

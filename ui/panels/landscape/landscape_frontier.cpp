@@ -7,6 +7,7 @@
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/landscape/landscape_panel.h"
+#include "ui/scene/maps/heatmap.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/widgets/widgets.h"
 
@@ -80,12 +81,8 @@ float LandscapePanel::draw_curve_names(const UiContext& ctx, PixelBox place, boo
     return y + line - place.y;
 }
 
-void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox place) {
-    const float em = f.em;
-    float names = draw_curve_names(ctx, place, true) + 0.3F * em;
-    if (place.height - names < 8 * em || names > 0.35F * place.height) names = 0; // tooltips tell them
-    const ImVec2 size(place.width, place.height - names);
-    if (size.x < 10 * em || size.y < 5 * em) return;
+/// What the plot shows as long as nobody has zoomed.
+void LandscapePanel::fit_frontier(const Frame& f) {
     const ShownStairs& policy =
         stairs(StairsOf::policy).there() ? stairs(StairsOf::policy) : stairs(StairsOf::run);
     const int64_t of_policy = policy.there() ? policy.refreshes() : 0;
@@ -100,42 +97,136 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
         least = best_of_at_most(*found->best, k).loss - f.teacher;
     }
     const double margin = std::max((none - least) * 0.08, 1e-3);
-    // An item that takes clicks and opens the menu, before the plot, which would else take the mouse. Where the plot was.
-    bool pressed = false;
-    if (m_frontier_box.width > 0) {
-        ImGui::SetCursorScreenPos({m_frontier_box.x, m_frontier_box.y});
-        pressed = ImGui::InvisibleButton("frontier points", {m_frontier_box.width, m_frontier_box.height});
-        m_frontier_menu.draw("##frontier menu", [&] {
-            return std::vector<CopyItem>{{"Copy the frontiers as CSV", frontier_csv(f)}};
-        });
-    }
+    m_frontier_view.begin_frame({-0.03 * counts, counts}, {least - margin, none + 3 * margin});
+}
+
+/// Axes with names, whole numbers of refreshes, and losses with as many digits as they need to differ.
+void LandscapePanel::set_up_frontier(const Frame& f, PixelBox place) {
+    FrontierView& view = m_frontier_view;
+    constexpr ImPlotAxisFlags flags =
+        ImPlotAxisFlags_NoMenus | ImPlotAxisFlags_NoSideSwitch | ImPlotAxisFlags_NoInitialFit;
+    ImPlot::SetupAxis(ImAxis_X1, "refreshes", flags);
+    const char* upright = "Loss above the teacher (nats)";
+    const float below = 3.6F * f.em; // labels and name of the other axis
+    if (text_width(upright) > place.height - below) upright = "above (nats)";
+    ImPlot::SetupAxis(ImAxis_Y1, upright, flags);
+    ImPlot::SetupAxisLinks(ImAxis_X1, &view.refreshes.min, &view.refreshes.max);
+    ImPlot::SetupAxisLinks(ImAxis_Y1, &view.loss.min, &view.loss.max);
+    const auto all = static_cast<double>(f.landscape->num_tokens());
+    ImPlot::SetupAxisLimitsConstraints(ImAxis_X1, -0.05 * all, 1.05 * all);
+    constexpr double closest = 1.5, least_loss = 1e-4, most_loss = 100; // of no use beyond
+    ImPlot::SetupAxisZoomConstraints(ImAxis_X1, closest, 1.1 * all);
+    ImPlot::SetupAxisZoomConstraints(ImAxis_Y1, least_loss, most_loss);
+    const auto that_fit = [](float room, float one) { return std::max(2, static_cast<int>(room / one)); };
+    std::vector<double> ticks;
+    for (const int64_t count : whole_ticks(static_cast<int64_t>(std::ceil(view.refreshes.min)),
+                                           static_cast<int64_t>(std::floor(view.refreshes.max)) + 1,
+                                           that_fit(place.width, 4 * f.em)))
+        if (count >= 0) ticks.push_back(static_cast<double>(count));
+    ImPlot::SetupAxisFormat(ImAxis_X1, count_label);
+    if (!ticks.empty())
+        ImPlot::SetupAxisTicks(ImAxis_X1, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
+    ticks = value_ticks(view.loss.min, view.loss.max, that_fit(place.height, 2.6F * f.em));
+    if (ticks.size() < 2) return; // ImPlot's own then
+    std::vector<std::string> words;
+    for (const double tick : ticks)
+        words.push_back(format_tick(tick, ticks[1] - ticks[0]));
+    std::vector<const char*> labels;
+    for (const std::string& word : words)
+        labels.push_back(word.c_str());
+    ImPlot::SetupAxisTicks(ImAxis_Y1, ticks.data(), static_cast<int>(ticks.size()), labels.data(), false);
+}
+
+void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox place) {
+    const float em = f.em;
+    float names = draw_curve_names(ctx, place, true) + 0.7F * em;
+    if (place.height - names < 8 * em || names > 0.35F * place.height) names = 0; // tooltips tell them
+    const ImVec2 size(place.width, place.height - names);
+    if (size.x < 10 * em || size.y < 5 * em) return;
+    fit_frontier(f);
+    FrontierMouse mouse = FrontierMouse::nothing;
+    PixelBox plot;
     ImGui::SetCursorScreenPos({place.x, place.y});
     ImPlot::PushStyleVar(ImPlotStyleVar_PlotPadding, ImVec2(4, 5));
     ImPlot::PushStyleVar(ImPlotStyleVar_LabelPadding, ImVec2(5, 3));
     if (ImPlot::BeginPlot("##frontier", size,
                           ImPlotFlags_NoTitle | ImPlotFlags_NoLegend | ImPlotFlags_NoMouseText |
-                              ImPlotFlags_NoMenus | ImPlotFlags_NoBoxSelect | ImPlotFlags_NoInputs)) {
-        const char* upright = size.y > 13 * em ? "Loss above the teacher (nats)" : "above (nats)";
-        ImPlot::SetupAxis(ImAxis_X1, "refreshes");
-        ImPlot::SetupAxis(ImAxis_Y1, upright);
-        ImPlot::SetupAxisFormat(ImAxis_X1, count_label);
-        ImPlot::SetupAxisLimits(ImAxis_X1, -0.03 * counts, counts, ImPlotCond_Always);
-        ImPlot::SetupAxisLimits(ImAxis_Y1, least - margin, none + 3 * margin, ImPlotCond_Always);
+                              ImPlotFlags_NoMenus)) {
+        set_up_frontier(f, {place.x, place.y, size.x, size.y});
         ImPlot::SetupFinish();
         const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
-        m_frontier_box = {low.x, low.y, extent.x, extent.y};
-        ctx.landmarks.set("landscape/frontier", m_frontier_box);
+        plot = {low.x, low.y, extent.x, extent.y};
+        ctx.landmarks.set("landscape/frontier", {low.x, low.y, extent.x, extent.y});
         plot_curves(ctx, f);
         plot_boundaries(ctx, f);
         plot_shown(ctx, f);
         hover_frontier(ctx, f);
+        mouse = frontier_mouse();
         ImPlot::EndPlot();
     }
     ImPlot::PopStyleVar(2);
-    if (pressed && m_hit) take_point(ctx, *m_hit);
+    answer_mouse(ctx, mouse);
+    draw_frontier_menu(f);
+    draw_fit_button(plot, em);
+    ctx.landmarks.set_text("landscape/frontier",
+                           fmt::format("{:.4g} {:.4g} {:.4g} {:.4g}", m_frontier_view.refreshes.min,
+                                       m_frontier_view.refreshes.max, m_frontier_view.loss.min,
+                                       m_frontier_view.loss.max));
     if (names > 0)
         static_cast<void>(
             draw_curve_names(ctx, {place.x, place.y + size.y + 0.2F * em, place.width, names}, false));
+}
+
+/// Within the plot: what was done to it. Dragging, the box of the right button and the wheel are ImPlot's own.
+LandscapePanel::FrontierMouse LandscapePanel::frontier_mouse() {
+    constexpr float click_slop = 4; // pixels the mouse may move within a click
+    const ImGuiIO& io = ImGui::GetIO();
+    const auto still = [&](ImGuiMouseButton button) {
+        return io.MouseDragMaxDistanceSqr[button] < click_slop * click_slop;
+    };
+    const bool on_plot = ImPlot::IsPlotHovered(),
+               on_it = on_plot || ImPlot::IsAxisHovered(ImAxis_X1) || ImPlot::IsAxisHovered(ImAxis_Y1);
+    if (on_it && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) {
+        m_frontier_pressed = false;
+        return FrontierMouse::double_click;
+    }
+    if (on_plot && ImGui::IsMouseReleased(ImGuiMouseButton_Right) && still(ImGuiMouseButton_Right))
+        return FrontierMouse::menu;
+    if (on_plot && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) {
+        m_frontier_pressed = true;
+        m_frontier_view.press();
+    }
+    if (ImGui::IsMouseDown(ImGuiMouseButton_Left)) return FrontierMouse::nothing;
+    const bool clicked = std::exchange(m_frontier_pressed, false) &&
+                         ImGui::IsMouseReleased(ImGuiMouseButton_Left) && still(ImGuiMouseButton_Left);
+    return clicked ? FrontierMouse::click : FrontierMouse::nothing;
+}
+
+/// After the plot, which has written the view by now.
+void LandscapePanel::answer_mouse(UiContext& ctx, FrontierMouse mouse) {
+    m_frontier_view.end_frame(mouse == FrontierMouse::double_click);
+    if (mouse == FrontierMouse::menu) ImGui::OpenPopup("##frontier menu");
+    if (mouse != FrontierMouse::click) return;
+    m_frontier_view.take_back();
+    if (m_hit) take_point(ctx, *m_hit);
+}
+
+void LandscapePanel::draw_frontier_menu(const Frame& f) {
+    if (!ImGui::BeginPopup("##frontier menu")) return;
+    if (ImGui::MenuItem("Fit", nullptr, m_frontier_view.fitted(), !m_frontier_view.fitted()))
+        m_frontier_view.fit();
+    if (ImGui::MenuItem("Copy the frontiers as CSV")) ImGui::SetClipboardText(frontier_csv(f).c_str());
+    ImGui::EndPopup();
+}
+
+/// In a corner of a plot that does not show what it shows by itself.
+void LandscapePanel::draw_fit_button(PixelBox plot, float em) {
+    if (m_frontier_view.fitted() || plot.width <= 0) return;
+    const char* words = "Fit";
+    const float width = text_width(words) + 2 * ImGui::GetStyle().FramePadding.x;
+    ImGui::SetCursorScreenPos({plot.x + plot.width - width - 0.3F * em, plot.y + 0.3F * em});
+    if (ImGui::SmallButton(words)) m_frontier_view.fit();
+    ImGui::SetItemTooltip("Shows what fits the policy again (double click)");
 }
 
 /// What nobody can go below, and blind placement.
@@ -206,9 +297,11 @@ void LandscapePanel::hover_frontier(UiContext& ctx, const Frame& f) {
     const auto* curves = m_frontiers.answer();
     const ImVec2 low = ImPlot::GetPlotPos(), extent = ImPlot::GetPlotSize();
     const ImVec2 mouse = ImGui::GetIO().MousePos;
+    const bool dragged =
+        ImGui::IsMouseDragging(ImGuiMouseButton_Left) || ImGui::IsMouseDown(ImGuiMouseButton_Right);
     const bool inside =
         mouse.x >= low.x && mouse.x < low.x + extent.x && mouse.y >= low.y && mouse.y < low.y + extent.y;
-    if (curves == nullptr || !inside ||
+    if (curves == nullptr || !inside || dragged ||
         !ImGui::IsWindowHovered(ImGuiHoveredFlags_AllowWhenBlockedByActiveItem))
         return;
     const auto x_of = [](double count) { return static_cast<double>(ImPlot::PlotToPixels(count, 0).x); };

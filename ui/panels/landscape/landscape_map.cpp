@@ -50,6 +50,7 @@ void LandscapePanel::draw_map(UiContext& ctx, const Frame& f, PixelBox place) {
     ask_image(ctx, box);
     list->PushClipRect(low, high, true);
     draw_picture(ctx, box);
+    draw_diagonal(ctx, box);
     draw_map_lines(ctx, box);
     draw_stairs(ctx, f, box);
     list->PopClipRect();
@@ -77,10 +78,10 @@ void LandscapePanel::ask_image(const UiContext& ctx, PixelBox box) {
     const int64_t block = CellPyramid::block_for(seen, texels);
     const int64_t longest = std::max(bottom - top, right - left);
     const ColourScale colours = scale(ctx.theme);
-    const std::string map = shows_signs() ? ctx.theme.map_signed : ctx.theme.map_amounts;
     constexpr int64_t quick = 3000; // cells a side: the finest level reads whole rows
-    m_images.ask({m_pyramid, region, (longest + block - 1) / block + 1, map, colours.min, colours.max},
-                 block > 1 || m_pyramid->size() <= quick);
+    m_images.ask(
+        {m_pyramid, region, (longest + block - 1) / block + 1, map_name(ctx.theme), colours.min, colours.max},
+        block > 1 || m_pyramid->size() <= quick);
 }
 
 void LandscapePanel::draw_picture(UiContext& ctx, PixelBox box) {
@@ -112,6 +113,29 @@ void LandscapePanel::draw_picture(UiContext& ctx, PixelBox box) {
         list, texture,
         place(static_cast<double>(image.region.first_row), static_cast<double>(image.region.first_column)),
         place(static_cast<double>(image.region.last_row), static_cast<double>(image.region.last_column)));
+}
+
+/// The edge of the triangle: cells of no difference look like the ground below it. A line of steps where cells are seen one by one.
+void LandscapePanel::draw_diagonal(const UiContext& ctx, PixelBox box) const {
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    const auto place = [&](double row, double column) {
+        return ImVec2(box.x + static_cast<float>(m_view.x_of(column)) * box.width,
+                      box.y + static_cast<float>(m_view.y_of(row)) * box.height);
+    };
+    const auto cells = static_cast<double>(ctx.landscape->num_rows());
+    const Colour colour = mix(ctx.theme.plot_border, ctx.theme.plot_background, 0.4F);
+    constexpr double one_by_one = 120; // cells across the box
+    if (m_view.extent() > one_by_one) {
+        list->AddLine(place(0, 0), place(cells, cells), colour);
+        return;
+    }
+    const CellRegion seen = m_view.region();
+    for (int64_t cell = std::max(seen.first_row, seen.first_column);
+         cell < std::min(seen.last_row, seen.last_column); ++cell) {
+        const auto at = static_cast<double>(cell);
+        list->AddLine(place(at, at), place(at + 1, at), colour);
+        list->AddLine(place(at + 1, at), place(at + 1, at + 1), colour);
+    }
 }
 
 /// The step that is looked at, and the one under the mouse, as columns.
@@ -252,10 +276,10 @@ void LandscapePanel::tell_cell(UiContext& ctx, const Frame& f, int64_t row, int6
     const double loss = land.loss(shown, step), teacher = land.teacher_loss(step);
     line(fmt::format("Loss {} nats, the teacher's {}", format_number(loss), format_number(teacher)));
     line("Above the teacher " + signed_nats(loss - teacher));
-    if (m_value.kind == CellValue::Kind::signal) {
-        if (const auto value = land.value_index(m_value.signal))
-            line(fmt::format("{} {}", label_of(m_value),
-                             format_signal(land.cell(*value, shown, step), unit_of(m_value))));
+    if (const CellValue& cells = ctx.landscape_cells.value; cells.kind == CellValue::Kind::signal) {
+        if (const auto value = land.value_index(cells.signal))
+            line(fmt::format("{} {}", label_of(cells),
+                             format_signal(land.cell(*value, shown, step), unit_of(cells))));
     }
     if (step >= land.num_rows() || !land.has_row(step)) return;
     line(fmt::format("A refresh here gains {} in {} steps",

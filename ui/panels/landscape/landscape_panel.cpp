@@ -24,6 +24,11 @@ std::unique_ptr<Panel> make_landscape_panel() {
     return std::make_unique<LandscapePanel>();
 }
 
+const CellSpread& LandscapePanel::spread() const {
+    static const CellSpread none;
+    return m_pyramid ? m_pyramid->spread() : none;
+}
+
 std::shared_ptr<const CellPyramid> LandscapePanel::make_pyramid(const PyramidQuestion& question) {
     return std::make_shared<CellPyramid>(question.landscape, question.value);
 }
@@ -68,10 +73,12 @@ Colour LandscapePanel::colour_of(const Theme& theme, StairsOf of) {
 void LandscapePanel::ask(UiContext& ctx, const Frame& f) {
     const bool at_once = f.landscape->num_tokens() <= at_once_tokens;
     const auto values = cell_values(*f.landscape);
-    if (std::ranges::find(values, m_value) == values.end()) m_value = {};
+    CellChoice& cells = ctx.landscape_cells;
+    if (std::ranges::find(values, cells.value) == values.end()) cells.value = {};
     m_view.show(f.landscape->num_rows());
-    m_pyramids.ask({ctx.landscape, m_value}, at_once);
+    m_pyramids.ask({ctx.landscape, cells.value}, at_once);
     if (const auto* pyramid = m_pyramids.answer()) m_pyramid = *pyramid;
+    m_colours = cell_colours(cells.value, spread(), cells.own_range());
     m_bests.ask({ctx.landscape, best_counts(*f.landscape)}, f.landscape->num_tokens() <= at_once_schedules);
     m_frontiers.ask(frontier_question(ctx.landscape, ctx.drafts.policy()), false);
     if (m_pyramids.busy() || m_bests.busy() || m_frontiers.busy()) ctx.wait_for_jobs();
@@ -114,7 +121,10 @@ void LandscapePanel::note_measured(const UiContext& ctx, const Frame& f) {
                m_measured_of->info().prompt_ids == f.landscape->info().prompt_ids;
     };
     if (m_measured_of != ctx.landscape) {
-        if (!same_text()) m_measured.clear();
+        if (!same_text()) {
+            m_measured.clear();
+            m_frontier_view.fit();
+        }
         m_measured_of = ctx.landscape;
     }
     const std::string& id = ctx.recording->info().id;

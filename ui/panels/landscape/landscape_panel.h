@@ -1,10 +1,12 @@
 #pragma once
 
 #include "ui/base/latest_answer.h"
+#include "ui/panels/landscape/range_bar.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
+#include "ui/scene/landscape/frontier_view.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/map_view.h"
 #include "ui/scene/landscape/staircases.h"
@@ -80,15 +82,17 @@ private:
     // landscape_toolbar.cpp
     void draw_empty(UiContext& ctx, float em);
     void draw_toolbar(UiContext& ctx, const Frame& f);
-    void draw_value_choice(const Frame& f);
+    static void draw_value_choice(UiContext& ctx, const Frame& f);
     static void draw_progress(UiContext& ctx, const LandscapeState& state, float width);
-    bool draw_compute(UiContext& ctx, const Frame& f);
-    [[nodiscard]] bool shows_signs() const;
+    static void draw_compute(UiContext& ctx, const Frame& f);
+    [[nodiscard]] const CellSpread& spread() const;
+    [[nodiscard]] const std::string& map_name(const Theme& theme) const;
     [[nodiscard]] ColourScale scale(const Theme& theme) const;
     // landscape_map.cpp
     void draw_map(UiContext& ctx, const Frame& f, PixelBox place);
     void ask_image(const UiContext& ctx, PixelBox box);
     void draw_picture(UiContext& ctx, PixelBox box);
+    void draw_diagonal(const UiContext& ctx, PixelBox box) const;
     void draw_stairs(UiContext& ctx, const Frame& f, PixelBox box);
     void draw_map_lines(UiContext& ctx, PixelBox box);
     void draw_axes(const UiContext& ctx, const Frame& f, PixelBox box);
@@ -97,7 +101,20 @@ private:
     void tell_cell(UiContext& ctx, const Frame& f, int64_t row, int64_t step);
     [[nodiscard]] std::vector<CopyItem> map_copies(const UiContext& ctx, const Frame& f, PixelBox box) const;
     // landscape_frontier.cpp
+    /// What the mouse has done to the frontier plot in a frame.
+    enum class FrontierMouse : uint8_t {
+        nothing,
+        click,
+        double_click, ///< on its axes too
+        menu,
+    };
     void draw_frontier(UiContext& ctx, const Frame& f, PixelBox place);
+    void fit_frontier(const Frame& f);
+    void set_up_frontier(const Frame& f, PixelBox place);
+    [[nodiscard]] FrontierMouse frontier_mouse();
+    void answer_mouse(UiContext& ctx, FrontierMouse mouse);
+    void draw_frontier_menu(const Frame& f);
+    void draw_fit_button(PixelBox plot, float em);
     void plot_boundaries(const UiContext& ctx, const Frame& f);
     void plot_curves(UiContext& ctx, const Frame& f);
     void plot_shown(const UiContext& ctx, const Frame& f);
@@ -121,8 +138,9 @@ private:
     static ColouredImage make_image(const ImageQuestion& question);
     static BestAnswer find_best(const BestQuestion& question);
 
-    CellValue m_value;
     MapView m_view;
+    CellColours m_colours; ///< of this frame's picture
+    RangeBar m_range_bar;
     std::array<bool, num_stairs> m_shown{true, true, true, true};
     std::array<ShownStairs, num_stairs> m_stairs;
     std::optional<StairsKey> m_stairs_key;
@@ -137,9 +155,10 @@ private:
     uint64_t m_revision = 0;
     std::vector<MeasuredRun> m_measured; ///< of this text
     std::shared_ptr<const Landscape> m_measured_of;
-    CopyMenu m_map_menu, m_frontier_menu;
-    Landmarks::Box m_frontier_box; ///< of the frontier plot in the last frame
-    bool m_panned = false;         ///< the button went down on the map and has moved since: no click
+    CopyMenu m_map_menu;
+    FrontierView m_frontier_view;
+    bool m_frontier_pressed = false; ///< the button went down on the frontier plot
+    bool m_panned = false;           ///< the button went down on the map and has moved since: no click
     std::optional<FrontierHit> m_hit;
 };
 

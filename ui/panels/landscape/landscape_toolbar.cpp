@@ -1,7 +1,7 @@
 // The line above the picture: which value, its scale, what computes it; and the panel while there is no landscape.
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/draw/colour_bar.h"
+#include "ui/draw/text.h"
 #include "ui/panels/landscape/landscape_panel.h"
 #include "ui/widgets/widgets.h"
 
@@ -22,6 +22,14 @@ std::string duration(double seconds) {
     return fmt::format("{} h", format_number(seconds / 3600));
 }
 
+/// Bar of a computation, and what there is beside it or in its place.
+constexpr float progress_ems = 11, cancel_ems = 6, compute_ems = 10;
+
+/// The shown run has written more than the landscape has.
+bool is_longer(const UiContext& ctx, const Landscape& landscape) {
+    return std::min(ctx.recording->num_tokens(), ctx.steps + 1) > landscape.num_tokens();
+}
+
 /// The shown run's own computation.
 bool computes_this(const UiContext& ctx) {
     const auto& state = ctx.status->landscape;
@@ -30,28 +38,12 @@ bool computes_this(const UiContext& ctx) {
 
 } // namespace
 
-/// A gain, and a loss above the teacher where it is often below: a text that the student wrote by itself is likelier under the
-/// student.
-bool LandscapePanel::shows_signs() const {
-    if (m_value.kind != CellValue::Kind::loss_above_teacher) return is_signed(m_value);
-    return m_pyramid && -m_pyramid->low() > 0.25 * m_pyramid->high();
+const std::string& LandscapePanel::map_name(const Theme& theme) const {
+    return m_colours.has_signs ? theme.map_signed : theme.map_amounts;
 }
 
 ColourScale LandscapePanel::scale(const Theme& theme) const {
-    ColourScale scale;
-    const double low = m_pyramid ? m_pyramid->low() : 0, high = m_pyramid ? m_pyramid->high() : 1;
-    if (shows_signs()) {
-        const double end = std::max({std::abs(low), std::abs(high), 1e-6});
-        scale.map = colour_map(theme.map_signed);
-        scale.min = -end;
-        scale.max = end;
-        return scale;
-    }
-    scale.map = colour_map(theme.map_amounts);
-    scale.min = m_value.kind == CellValue::Kind::signal ? low : std::min(0.0, low);
-    if (m_value.kind == CellValue::Kind::loss_above_teacher) scale.min = 0;
-    scale.max = std::max(high, scale.min + 1e-6);
-    return scale;
+    return {colour_map(map_name(theme)), m_colours.range.min, m_colours.range.max, false};
 }
 
 void LandscapePanel::draw_empty(UiContext& ctx, float em) {
@@ -99,15 +91,9 @@ void LandscapePanel::draw_progress(UiContext& ctx, const LandscapeState& state, 
     ctx.host.keep_awake(0.3);
 }
 
-/// \return whether there was something to draw
-bool LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
-    if (computes_this(ctx)) {
-        draw_progress(ctx, *ctx.status->landscape, 11 * f.em);
-        return true;
-    }
-    const int64_t text = std::min(ctx.recording->num_tokens(), ctx.steps + 1);
-    const bool longer = text > f.landscape->num_tokens();
-    if (f.landscape->complete() && !longer) return false;
+void LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
+    if (computes_this(ctx)) return draw_progress(ctx, *ctx.status->landscape, progress_ems * f.em);
+    const bool longer = is_longer(ctx, *f.landscape);
     const std::string why = why_not_computed(ctx.recording.get(), ctx.steps, *ctx.status, ctx.of_engine());
     // A run that reads the landscape's text again only grows into it.
     ImGui::BeginDisabled(!why.empty());
@@ -118,37 +104,57 @@ bool LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
         ImGui::SetTooltip("%s", !why.empty() ? why.c_str()
                                 : longer     ? "The run has written more since"
                                              : "The rows that are there are kept");
-    return true;
 }
 
-void LandscapePanel::draw_value_choice(const Frame& f) {
-    const std::string current = label_of(m_value);
+void LandscapePanel::draw_value_choice(UiContext& ctx, const Frame& f) {
+    CellValue& shown = ctx.landscape_cells.value;
+    const std::string current = label_of(shown);
     ImGui::SetNextItemWidth(std::min(ImGui::GetContentRegionAvail().x, 14 * f.em));
     if (!ImGui::BeginCombo("##value", current.c_str(), ImGuiComboFlags_HeightLarge)) {
         ImGui::SetItemTooltip("What the picture's cells show");
         return;
     }
     for (const CellValue& value : cell_values(*f.landscape))
-        if (ImGui::Selectable(with_unit(label_of(value), unit_of(value)).c_str(), value == m_value))
-            m_value = value;
+        if (ImGui::Selectable(with_unit(label_of(value), unit_of(value)).c_str(), value == shown))
+            shown = value;
     ImGui::EndCombo();
 }
 
+/// What has no room in the first line goes into the next; only the words of the colours are then left out (their tooltip has them).
 void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
-    draw_value_choice(f);
+    const auto room = [] { // right of the last item
+        return ImGui::GetWindowPos().x + content_right() - ImGui::GetItemRectMax().x -
+               ImGui::GetStyle().ItemSpacing.x;
+    };
+    const auto begin = [&](float width) {
+        if (room() >= width) ImGui::SameLine();
+    };
+    const auto button = [&](const char* words, const char* tip) {
+        begin(text_width(words) + 2 * ImGui::GetStyle().FramePadding.x);
+        const bool pressed = ImGui::Button(words);
+        ImGui::SetItemTooltip("%s", tip);
+        return pressed;
+    };
+    draw_value_choice(ctx, f);
+    ctx.landmarks.set_text("landscape/value", label_of(ctx.landscape_cells.value));
     ImGui::SameLine();
-    draw_fitting_colour_bar("scale", scale(ctx.theme), 7 * f.em, unit_of(m_value));
-    ctx.landmarks.set_text("landscape/value", label_of(m_value));
-    const bool fits = ImGui::GetItemRectMax().x + 20 * f.em < ImGui::GetWindowPos().x + content_right();
-    if (fits) ImGui::SameLine();
-    const bool zoomed = !m_view.whole();
-    if (zoomed) {
-        if (ImGui::Button("Whole")) m_view.fit(f.landscape->num_rows());
-        ImGui::SetItemTooltip("Shows the whole triangle (double click)");
-        ImGui::SameLine();
+    m_range_bar.draw(ctx, scale(ctx.theme), m_colours, spread(), 7 * f.em);
+    if (m_colours.own &&
+        button("Automatic", "The range is yours, and is kept; this gives the automatic one back"))
+        ctx.landscape_cells.set_own_range(std::nullopt);
+    if (!m_view.whole() && button("Whole", "Shows the whole triangle (double click)"))
+        m_view.fit(f.landscape->num_rows());
+    if (const bool computing = computes_this(ctx);
+        computing || !f.landscape->complete() || is_longer(ctx, *f.landscape)) {
+        begin((computing ? progress_ems + cancel_ems : compute_ems) * f.em);
+        draw_compute(ctx, f);
     }
-    const bool drawn = draw_compute(ctx, f);
-    if (!drawn && (fits || zoomed)) ImGui::NewLine();
+    const std::string words = words_of(m_colours);
+    ctx.landmarks.set_text("landscape/range", words);
+    if (room() < text_width(words)) return;
+    ImGui::SameLine();
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextDisabled("%s", words.c_str());
 }
 
 } // namespace refreshlab::ui

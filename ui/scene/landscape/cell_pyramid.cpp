@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -36,7 +37,7 @@ private:
     int64_t m_weight = 0;
 };
 
-constexpr size_t sample_size = 50'000;
+constexpr size_t sample_size = 20'000; // sorted within the frame that asks for a small landscape
 
 } // namespace
 
@@ -51,10 +52,16 @@ CellPyramid::CellPyramid(std::shared_ptr<const Landscape> landscape, const CellV
     const size_t stride = cells / sample_size + 1;
     std::vector<float> sample, upper, lower;
     size_t seen = 0;
+    float least = std::numeric_limits<float>::max(), most = std::numeric_limits<float>::lowest();
     const auto look = [&](const std::vector<float>& row, int64_t j) {
-        for (int64_t c = j; c < n; ++c)
-            if (seen++ % stride == 0 && std::isfinite(row[static_cast<size_t>(c)]))
-                sample.push_back(row[static_cast<size_t>(c)]);
+        for (int64_t c = j; c < n; ++c) {
+            const float cell = row[static_cast<size_t>(c)];
+            const bool sampled = seen++ % stride == 0;
+            if (!std::isfinite(cell)) continue;
+            least = std::min(least, cell);
+            most = std::max(most, cell);
+            if (sampled) sample.push_back(cell);
+        }
     };
     for (int64_t r = 0; r < first.size; ++r) {
         m_rows.read(2 * r, upper);
@@ -73,7 +80,8 @@ CellPyramid::CellPyramid(std::shared_ptr<const Landscape> landscape, const CellV
             first.values.push_back(mean.value());
         }
     }
-    find_range(std::move(sample));
+    if (!sample.empty())
+        m_spread = CellSpread(std::move(sample), {static_cast<double>(least), static_cast<double>(most)});
     m_levels.push_back(std::move(first));
     for (int64_t side = 2; m_levels.back().size > 1; side *= 2)
         m_levels.push_back(halve(m_levels.back(), side));
@@ -94,17 +102,6 @@ CellPyramid::Level CellPyramid::halve(const Level& finer, int64_t side) const {
         }
     }
     return level;
-}
-
-void CellPyramid::find_range(std::vector<float> sample) {
-    if (sample.empty()) return;
-    const auto at = [&](double share) {
-        const auto place = static_cast<size_t>(share * static_cast<double>(sample.size() - 1));
-        std::ranges::nth_element(sample, sample.begin() + static_cast<std::ptrdiff_t>(place));
-        return static_cast<double>(sample[place]);
-    };
-    m_low = at(0.01);
-    m_high = at(0.99);
 }
 
 int64_t CellPyramid::block_for(const CellRegion& region, int64_t texels) {

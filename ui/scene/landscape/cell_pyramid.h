@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/scene/landscape/cell_colours.h"
 #include "ui/scene/landscape/cell_values.h"
 
 #include <cstdint>
@@ -37,10 +38,8 @@ public:
     CellPyramid(std::shared_ptr<const Landscape> landscape, const CellValue& value);
 
     [[nodiscard]] int64_t size() const { return m_rows.size(); } ///< cells a side
-    [[nodiscard]] bool any() const { return m_high >= m_low; }   ///< there is a finite value
-    /// Values below and above which a hundredth of the cells lies; 0 where there is none.
-    [[nodiscard]] double low() const { return any() ? m_low : 0; }
-    [[nodiscard]] double high() const { return any() ? m_high : 0; }
+    /// Of all cells that are known, by a sample of some ten thousand; the extent is exact.
+    [[nodiscard]] const CellSpread& spread() const { return m_spread; }
     /// The region with as few halvings as `texels` a side allow.
     [[nodiscard]] CellImage image(CellRegion region, int64_t texels) const;
     /// Cells a side that one value of such an image stands for: a power of 2.
@@ -56,11 +55,10 @@ private:
     };
     /// The mean of up to four blocks of `side` cells a side, by how many cells each has.
     [[nodiscard]] Level halve(const Level& finer, int64_t side) const;
-    void find_range(std::vector<float> sample);
 
     CellRows m_rows;
     std::vector<Level> m_levels; ///< of blocks of 2, 4, 8, ... cells
-    double m_low = 0, m_high = -1;
+    CellSpread m_spread;
 };
 
 } // namespace refreshlab::ui

@@ -69,7 +69,7 @@ std::string unit_of(const CellValue& value) {
 }
 
 bool is_signed(const CellValue& value) {
-    return value.kind == CellValue::Kind::gain;
+    return value.kind == CellValue::Kind::gain || value.kind == CellValue::Kind::loss_above_teacher;
 }
 
 CellRows::CellRows(std::shared_ptr<const Landscape> landscape, CellValue value)

@@ -27,7 +27,8 @@ struct CellValue {
 [[nodiscard]] std::vector<CellValue> cell_values(const Landscape& landscape);
 [[nodiscard]] std::string label_of(const CellValue& value); ///< "Loss above the teacher"
 [[nodiscard]] std::string unit_of(const CellValue& value);  ///< "nats"
-/// Amounts on both sides of 0 that mean opposite things.
+/// Amounts on both sides of 0 that mean opposite things: a gain, and the loss above the teacher, which is below it on a text that the
+/// student wrote by itself.
 [[nodiscard]] bool is_signed(const CellValue& value);
 
 /// Steps behind a refresh over which a gain is summed: long enough for what a refresh changes, short enough that the next one is
