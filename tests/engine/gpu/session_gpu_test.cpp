@@ -32,7 +32,7 @@ std::shared_ptr<const ModelPair> pair_of(bool on_host_machine) {
 
 RunConfig short_reading(const RefreshPolicy& policy) {
     RunConfig config = reading(policy);
-    config.max_tokens = 16;
+    config.max_tokens = 12;
     config.mc.samples = 2; // each row more is work for the machine
     return config;
 }

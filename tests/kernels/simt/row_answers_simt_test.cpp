@@ -25,8 +25,8 @@ TEST_CASE("statistics and top-k of a step's row in one launch", "[simt][decode]"
         std::vector<shared::SoftmaxSums> first;
         simt::in_orders(4, [&](uint64_t order) {
             CAPTURE(vocab, k, order);
-            const Array<float> logits(
-                std::span(row.const_data_ptr<float>(), static_cast<size_t>(vocab)), "logits", Contents::read_only);
+            const Array<float> logits(std::span(row.const_data_ptr<float>(), static_cast<size_t>(vocab)),
+                                      "logits", Contents::read_only);
             const auto segments = static_cast<size_t>(gpu::answer_segments(vocab));
             const Array<shared::SoftmaxSums> parts(segments, "parts");
             const Array<uint64_t> keys(segments * static_cast<size_t>(k), "keys");
@@ -52,7 +52,8 @@ TEST_CASE("statistics and top-k of a step's row in one launch", "[simt][decode]"
             REQUIRE(statistics.finite == expected.finite);
             if (!broken) {
                 REQUIRE(statistics.top1_id == expected.top1_id);
-                REQUIRE(std::abs(statistics.log_z - expected.log_z) <= 1e-12 * std::abs(expected.log_z) + 1e-12);
+                REQUIRE(std::abs(statistics.log_z - expected.log_z) <=
+                        1e-12 * std::abs(expected.log_z) + 1e-12);
                 REQUIRE(std::abs(statistics.entropy_bits - expected.entropy_bits) <= 1e-9);
             }
             const TopK top = finish_top_k(std::span(got.keys).first(static_cast<size_t>(k)));
