@@ -64,7 +64,7 @@ void add_plan(CLI::App& command, BenchCommandOptions& options) {
     const char* const help[] = {"With --plan: tokens that the cache holds; default 2048",
                                 "With --plan: MC rows beside the token's; default 0",
                                 "With --plan: also the floor of this model's pass over so many tokens"};
-    const CLI::Range ranges[] = {CLI::Range(0, (1 << 24) - 1), CLI::Range(0, 65535), CLI::Range(1, 1 << 24)};
+    const CLI::Range ranges[] = {CLI::Range(0, (1 << 24) - 1), CLI::Range(0, 1023), CLI::Range(1, 1 << 24)};
     for (size_t i = 0; i < std::size(numbers); ++i)
         command.add_option(numbers[i].first, numbers[i].second, help[i])->check(ranges[i])->type_name("N");
 }

@@ -80,6 +80,7 @@ bench::PlanReport plan_of(const BenchCommandOptions& options) {
     shape.context = options.context.value_or(default_context);
     shape.capacity = shape.context + 1;
     report.step = bench::predict_step(shape, device, kernels::built_kernels());
+    report.range = bench::share_range(shape, device, kernels::built_kernels());
     if (options.refresh) report.refresh = bench::refresh_floor(shape, device, *options.refresh);
     return report;
 }

@@ -3,6 +3,8 @@
 #include "kernels/shared/check.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace refreshlab::kernels::decode {
 
@@ -20,9 +22,6 @@ int64_t rows_computed(int64_t rows) {
 
 constexpr int64_t head_outputs_at_once = 4; ///< of the eight of a warp
 
-/// Pieces of 16 bytes of keys or values that a lane of the attention has asked for at a time.
-constexpr int64_t attention_loads = 4;
-
 /// A step under way: what is added stands behind what was added before.
 class Planner {
 public:
@@ -37,6 +36,7 @@ public:
             product(DecodeKernel::norm_product, "q|k|v", l, q + 2 * kv, m_s.hidden, m_s.qkv_bias);
             attention(l);
             product(DecodeKernel::product_onto, "o", l, m_s.hidden, q, m_s.output_bias);
+            if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) continue;
             gate_up(l);
             product(DecodeKernel::product_onto, "down", l, m_s.hidden, m_s.ffn, m_s.mlp_bias);
         }
@@ -76,11 +76,12 @@ private:
         t.again = (groups - 1) * t.matrices;
         if (bias) t.small_weights += outputs * m_element;
         t.activations = blocks * m_s.rows * inputs * 4; // each block takes the inputs of its rows
-        launch.rows_in_block = rows_held(m_s.rows);
+        launch.instance = rows_held(m_s.rows);
         launch.multiply_adds = rows_computed(m_s.rows) * weights;
         launch.elements = groups * weights;
         launch.shared_bytes_read = launch.multiply_adds * 4 / at_once;
-        launch.bytes_in_flight = t.matrices / blocks; // all of them are asked for at once (prefetch into L2)
+        launch.bytes_in_flight = t.matrices / blocks; // all of them are asked for at once, into L2
+        launch.reads_early = true;
     }
 
     void product(DecodeKernel kernel, const char* part, int64_t layer, int64_t outputs, int64_t inputs,
@@ -91,7 +92,7 @@ private:
             decode::product(outputs, inputs, m_s.rows, is_head ? head_outputs_per_block : outputs_per_block));
         count_product(launch, outputs, inputs, bias, is_head ? head_outputs_at_once : outputs_per_warp);
         // Inputs that do not fit into the tile are brought again for each part of a warp's outputs.
-        if (is_head && inputs > product_tile(launch.rows_in_block))
+        if (is_head && inputs > product_tile(launch.instance))
             launch.traffic.activations *= head_outputs_per_warp / head_outputs_at_once;
         const int64_t out = m_s.rows * outputs * 4;
         if (kernel == DecodeKernel::product_onto)
@@ -120,8 +121,8 @@ private:
         // A query at p sees (p - window, p]; its own column does not come from the cache.
         const int64_t first = window > 0 ? std::max<int64_t>(m_s.context - window + 1, 0) : 0;
         const int64_t columns = m_s.context - first;
-        const int64_t busy =
-            std::max<int64_t>(columns > 0 ? splits(m_s.context) - first / split_positions : 0, 1);
+        // From the split of the first visible column to that of the token's own.
+        const int64_t busy = m_s.context / split_positions - first / split_positions + 1;
         launch.busy_blocks = busy * m_s.kv_heads * m_s.rows;
         const int64_t entries = 2 * m_s.kv_heads * columns * m_s.head_dim;
         t.cache = entries * m_element;
@@ -134,8 +135,11 @@ private:
         t.activations_written = parts + m_s.rows * m_s.heads * m_s.head_dim * 4;
         launch.multiply_adds = m_s.rows * group * entries;
         launch.elements = m_s.rows * entries;
-        launch.shared_bytes_read = launch.multiply_adds * 4;
-        launch.bytes_in_flight = int64_t{shape.block[0]} * attention_loads * 16;
+        // Queries and weights go to all lanes at once, 16 multiply-adds for a read that costs as much as 4 bytes a lane.
+        launch.shared_bytes_read = launch.multiply_adds / 4;
+        launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
+        launch.bytes_in_flight =
+            t.cache / (busy * m_s.kv_heads); // a split's keys and values are asked for at once, into L2
     }
 
     const DecodeShape& m_s;
@@ -165,8 +169,10 @@ const char* name_of(DecodeKernel kernel) {
 
 std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
-    RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0);
-    RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 65536);
+    RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
+    RL_ASSERT(s.head_dim <= most_head_dim);
+    RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
+    RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);
     RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
     return Planner(s).all();
 }

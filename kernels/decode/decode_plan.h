@@ -16,6 +16,7 @@ struct DecodeShape {
     WeightType type = WeightType::bf16; ///< of weights and cache
     bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
     std::vector<int64_t> windows; ///< sliding window of each layer, 0 = none; empty: no layer slides
+    std::vector<bool> has_mlp;    ///< of each layer; empty: all have (derived students may lack some)
     int64_t rows = 1;             ///< the token's and MC rows
     int64_t context = 0;          ///< columns that the cache holds; the token's position
     int64_t capacity = 0;         ///< columns that it has room for, more than `context`
@@ -60,16 +61,19 @@ struct PlannedLaunch {
     LaunchShape shape;
     bool dependent = false;
     LaunchTraffic traffic;
-    int64_t rows_in_block = 1; ///< of products, 1, 2, 4 or 8: which kernel it is
+    /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 2, 4 or 8, or the heads of a group that
+    /// the attention is made for, 1, 2, 4, 8 or 16.
+    int64_t instance = 1;
     int64_t multiply_adds = 0; ///< fp32, of all rows that are computed: a block computes as many as it holds
     int64_t elements = 0;      ///< of weights and cache entries made fp32, each as often as it is read
     int64_t shared_bytes_read = 0; ///< of shared memory: the other operand of the multiply-adds
     int64_t busy_blocks = 0;       ///< of the grid; the others end at once
     int64_t bytes_in_flight = 0;   ///< of memory, that a block has asked for at a time
+    bool reads_early = false;      ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; head. Sizes > 0, heads a multiple of kv_heads,
-/// context < capacity, 1 <= rows <= 65536 (asserted).
+/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; head. Sizes > 0, heads a multiple of kv_heads and at
+/// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024 (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
 
 } // namespace refreshlab::kernels::decode

@@ -111,7 +111,7 @@ std::vector<KernelResources> parse_ptxas(std::string_view text) {
 }
 
 std::optional<KernelResources> resources_of(std::span<const KernelResources> kernels, std::string_view name,
-                                            WeightType type, int64_t rows, int architecture) {
+                                            WeightType type, int64_t instance, int architecture) {
     std::vector<const KernelResources*> candidates;
     for (const KernelResources& k : kernels) {
         const bool runs = k.architecture / 10 == architecture / 10 && k.architecture <= architecture;
@@ -123,7 +123,7 @@ std::optional<KernelResources> resources_of(std::span<const KernelResources> ker
             std::erase_if(candidates, [&](const KernelResources* k) { return !wanted(k); });
     };
     narrow([&](const KernelResources* k) { return fits(*k, type); });
-    narrow([&](const KernelResources* k) { return k->arguments.ends_with(", " + std::to_string(rows)); });
+    narrow([&](const KernelResources* k) { return k->arguments.ends_with(", " + std::to_string(instance)); });
     const auto best =
         std::ranges::max_element(candidates, [](const KernelResources* a, const KernelResources* b) {
             return std::pair(a->architecture, a->registers) < std::pair(b->architecture, b->registers);

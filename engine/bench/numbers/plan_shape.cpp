@@ -18,16 +18,20 @@ constexpr const char* form =
 
 void require_kernels(const kernels::decode::DecodeShape& s, const std::string& doing,
                      const std::string& object) {
+    namespace decode = kernels::decode;
     if (s.heads % s.kv_heads != 0)
         throw Error(doing, object,
                     fmt::format("{} heads are no multiple of {} KV heads", s.heads, s.kv_heads));
-    if (s.head_dim % 2 != 0)
-        throw Error(doing, object, fmt::format("a head of {} channels is odd", s.head_dim));
-    if (s.heads * s.head_dim % 8 != 0 || s.head_dim % 4 != 0)
+    if (s.heads / s.kv_heads > decode::most_group)
         throw Error(doing, object,
-                    fmt::format("the decode's kernels read 16 bytes at once, and {} heads of {} channels are "
-                                "no multiple of that",
-                                s.heads, s.head_dim));
+                    fmt::format("the decode's kernels take at most {} heads of one KV head, and here are {}",
+                                decode::most_group, s.heads / s.kv_heads));
+    if (s.head_dim % 8 != 0 || s.head_dim > decode::most_head_dim)
+        throw Error(
+            doing, object,
+            fmt::format("the decode's kernels take heads of a multiple of 8 channels, at most {}, and "
+                        "here are {}",
+                        decode::most_head_dim, s.head_dim));
 }
 
 } // namespace

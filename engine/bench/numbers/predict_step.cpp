@@ -50,8 +50,8 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
                         const kernels::BuiltKernels& built) {
     PredictedLaunch p;
     p.launch = launch;
-    p.resources = kernels::resources_of(built.kernels, name_of(launch.kernel), shape.type,
-                                        launch.rows_in_block, device.architecture);
+    p.resources = kernels::resources_of(built.kernels, name_of(launch.kernel), shape.type, launch.instance,
+                                        device.architecture);
     p.occupancy =
         occupancy_of(launch.shape, device, p.resources ? std::optional(p.resources->registers) : std::nullopt,
                      p.resources ? p.resources->shared_bytes : 0);
@@ -82,7 +82,9 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     p.parts_us[at(Bound::other_bytes)] = full - floor;
     p.parts_us[at(Bound::in_flight)] = memory - full;
     p.parts_us[at(which)] = std::max(most - memory, 0.0);
-    p.gap_us = launch.dependent ? device.dependent_gap_us : device.gap_us + device.latency_ns * 1e-3;
+    const bool hides_latency = launch.dependent && launch.reads_early;
+    p.gap_us = (launch.dependent ? device.dependent_gap_us : device.gap_us) +
+               (hides_latency ? 0 : device.latency_ns * 1e-3);
     p.parts_us[at(Bound::gap)] = p.gap_us;
     p.bound = static_cast<Bound>(std::ranges::max_element(p.parts_us) - p.parts_us.begin());
     return p;
@@ -178,6 +180,18 @@ PredictedStep predict_step(DecodeShape shape, const DeviceModel& device, const k
     step.predicted_us = std::accumulate(step.parts_us.begin(), step.parts_us.end(), 0.0);
     step.fits_l2 = step.bytes <= device.l2_bytes;
     return step;
+}
+
+ShareRange share_range(const DecodeShape& shape, const DeviceModel& device,
+                       const kernels::BuiltKernels& built) {
+    const auto share = [&](double factor) {
+        DeviceModel other = device;
+        other.gap_us *= factor;
+        other.dependent_gap_us *= factor;
+        other.latency_ns *= factor;
+        return predict_step(shape, other, built).share_of_floor();
+    };
+    return {share(2), share(0.5)};
 }
 
 RefreshFloor refresh_floor(const DecodeShape& s, const DeviceModel& device, int64_t tokens) {

@@ -20,7 +20,7 @@
 ///   shared      what multiply-adds read of shared memory, over its bandwidth, in the SM with the most blocks
 ///   arithmetic  instructions of all lanes over the rate of multiply-adds, in the SM with the most blocks: the multiply-adds, one to make a
 ///               number of 16 bits fp32, and the loads of 16 bytes
-///   first bytes a read's latency, which a launch begins with; a dependent launch hides it, as it asks for weights before it waits
+///   first bytes a read's latency, which a launch begins with; a dependent launch that asks for weights before it waits hides it
 ///   gap         from the end of the launch in front
 /// Nothing else of a launch overlaps with its neighbours, which is cautious where launches are dependent.
 /// Left out: reductions within a block, dropout masks, uneven ends of blocks, clocks under load, the sampler, the host.
@@ -86,6 +86,13 @@ struct PredictedStep {
 /// \param shape  whether launches are dependent is the device's to say
 [[nodiscard]] PredictedStep predict_step(kernels::decode::DecodeShape shape, const DeviceModel& device,
                                          const kernels::BuiltKernels& built);
+
+/// Shares of the floor where gap and latency, the weakest numbers of a device, are twice and half as long.
+struct ShareRange {
+    double low = 0, high = 0;
+};
+[[nodiscard]] ShareRange share_range(const kernels::decode::DecodeShape& shape, const DeviceModel& device,
+                                     const kernels::BuiltKernels& built);
 
 /// What a teacher's pass over `tokens` of delta takes at least: its bytes, or the arithmetic of its products on tensor cores.
 /// Its launches are libtorch's, so there is no plan of them.

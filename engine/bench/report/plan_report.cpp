@@ -200,6 +200,9 @@ std::string totals(const PlanReport& r) {
                                    "floor predicted; bound by {}\n",
                                    step.launches.size(), mega(step.bytes), step.floor_us, step.predicted_us,
                                    step.share_of_floor() * 100, name_of(step.bound()));
+    text += fmt::format("if gap and latency, of which little is known, are twice or half as long: {:.1f} to "
+                        "{:.1f} % predicted\n",
+                        r.range.low * 100, r.range.high * 100);
     text += "predicted beyond the floor:";
     bool first = true;
     for (size_t i = 1; i < num_bounds; ++i) {
@@ -255,6 +258,7 @@ nlohmann::json to_json(const PlanReport& r) {
                        {"floor_us", step.floor_us},
                        {"predicted_us", step.predicted_us},
                        {"share_of_floor", step.share_of_floor()},
+                       {"share_of_floor_range", {r.range.low, r.range.high}},
                        {"predicted_beyond_floor_us", beyond},
                        {"bound", name_of(step.bound())},
                        {"registers", step.knows_registers() ? "known" : why_unknown(step)},

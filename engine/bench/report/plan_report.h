@@ -15,6 +15,7 @@ struct PlanReport {
     PlannedModel model; ///< with rows, context and capacity
     std::string dtype, commit;
     PredictedStep step;
+    ShareRange range; ///< of the step's share of the floor
     std::optional<RefreshFloor> refresh;
 };
 

@@ -60,6 +60,7 @@ PlanReport report_of(const std::string& text, const std::string& device, int64_t
     report.model.shape = shape_of(text, 2048, rows);
     report.dtype = "bf16";
     report.step = predict_step(report.model.shape, device_model(device), built);
+    report.range = share_range(report.model.shape, device_model(device), built);
     return report;
 }
 
@@ -178,6 +179,11 @@ TEST_CASE("a plan reads what a sliding window leaves", "[bench]") {
     CHECK(sliding.traffic.cache == 299 * column);
     CHECK(launch_of(launches, "attention", 0).busy_blocks == 4 * 2);
     CHECK(sliding.busy_blocks == 2 * 2); // splits 2 and 3 of 256 columns: from 701 on
+    shape.context = 1024;                // the token's own column begins a split
+    shape.capacity = 1025;
+    CHECK(launch_of(plan_step(shape), "attention", 0).busy_blocks == 5 * 2);
+    CHECK(launch_of(plan_step(shape), "attention", 1).traffic.cache == 299 * column);
+    CHECK(launch_of(plan_step(shape), "attention", 1).busy_blocks == 3 * 2); // 725 .. 1024
     shape.windows = {0};
     CHECK_THROWS_AS(plan_step(shape), InvariantError);
 }
@@ -253,30 +259,41 @@ TEST_CASE("a prediction's totals are the sums of its launches", "[bench]") {
             CHECK(step.bytes == bytes);
             CHECK(step.share_of_floor() == Approx(floor / predicted));
             CHECK(step.share_of_floor() < 1);
+            const ShareRange range = share_range(shape_of(student_3b, 2048, rows), device, {});
+            CHECK(range.low < step.share_of_floor());
+            CHECK(step.share_of_floor() < range.high);
         }
     }
 }
 
-TEST_CASE("bytes in flight bound a launch of few blocks", "[bench]") {
-    // 64 blocks at 2,048 columns, 16 times as many bytes under way at 32 times as many.
+TEST_CASE("bytes in flight bound a launch that asks for few", "[bench]") {
+    // The row of the embedding: one block, and nothing else is under way.
     const DeviceModel& h200 = device_model("h200");
-    const auto attention = [&](int64_t context) {
-        const PredictedStep step = predict_step(shape_of(student_3b, context), h200, {});
-        return step.launches[2];
-    };
-    const PredictedLaunch few = attention(2048), many = attention(65536);
-    CHECK(few.launch.kernel == DecodeKernel::decode_attention);
-    const double under_way = static_cast<double>(few.launch.busy_blocks * few.launch.bytes_in_flight);
-    const double rate = under_way / (h200.latency_ns * 1e-9);
-    if (rate < h200.bandwidth) {
-        CHECK(few.predicted_us() - few.gap_us ==
-              Approx(static_cast<double>(few.launch.traffic.cache + few.launch.traffic.small_weights +
-                                         few.launch.traffic.cache_written) /
-                     rate * 1e6));
-        CHECK(few.bound == Bound::in_flight);
-    }
-    CHECK(many.floor_us() / many.predicted_us() > few.floor_us() / few.predicted_us());
-    CHECK(many.bound == Bound::memory);
+    const PredictedStep step = predict_step(shape_of(student_3b, 2048), h200, {});
+    const PredictedLaunch& row = step.launches[0];
+    CHECK(row.launch.bytes_in_flight == 1696 * 2);
+    const double bytes = 1696 * 2;
+    CHECK(row.predicted_us() - row.gap_us == Approx(bytes / (bytes / (h200.latency_ns * 1e-9)) * 1e6));
+    CHECK(row.parts_us[static_cast<size_t>(Bound::in_flight)] ==
+          Approx(h200.latency_ns * 1e-3 - bytes / h200.bandwidth * 1e6));
+    // The head asks for far more than the memory has under way.
+    CHECK(step.launches.back().bound == Bound::memory);
+    CHECK(step.launches.back().parts_us[static_cast<size_t>(Bound::in_flight)] == Approx(0).margin(1e-9));
+    // Who asks early hides the latency, where launches are dependent.
+    CHECK(step.launches[1].gap_us == Approx(h200.dependent_gap_us));                          // q|k|v
+    CHECK(step.launches[2].gap_us == Approx(h200.dependent_gap_us + h200.latency_ns * 1e-3)); // attention
+    const PredictedStep older = predict_step(shape_of(student_3b, 2048), device_model("rtx3090"), {});
+    CHECK(older.launches[1].gap_us == Approx(older.device.gap_us + older.device.latency_ns * 1e-3));
+}
+
+TEST_CASE("a layer without MLP has three launches", "[bench]") {
+    DecodeShape shape = shape_of("64x96x3x4x2x16x1000", 300);
+    shape.has_mlp = {true, false, true};
+    const auto launches = plan_step(shape);
+    CHECK(launches.size() == 1 + 5 + 3 + 5 + 1);
+    CHECK(launches[8].layer == 1);
+    CHECK(std::string(launches[8].part) == "o");
+    CHECK(launches[9].layer == 2);
 }
 
 TEST_CASE("ptxas says what a kernel takes", "[bench]") {
@@ -439,7 +456,9 @@ TEST_CASE("shapes, types and devices that are none are named", "[bench]") {
     CHECK_THAT(said([] { (void)planned_model(std::string("1696x4512x28x24x7x128x128256")); }),
                ContainsSubstring("no multiple of 7 KV heads"));
     CHECK_THAT(said([] { (void)planned_model(std::string("1696x4512x28x24x8x127x128256")); }),
-               ContainsSubstring("odd"));
+               ContainsSubstring("multiple of 8 channels"));
+    CHECK_THAT(said([] { (void)planned_model(std::string("64x64x1x32x1x64x100")); }),
+               ContainsSubstring("at most 16 heads of one KV head"));
     CHECK_THAT(said([] { (void)planned_type("native"); }), ContainsSubstring("bf16, f16, f32"));
     CHECK_THAT(said([] { (void)device_model("a100"); }), ContainsSubstring("h100, h200, rtx4090, rtx3090"));
     // Odd widths are held padded.
