@@ -89,7 +89,7 @@ Command add_bench_command(CLI::App& app) {
         ->type_name("MODE");
     command->add_option("--device", options->device, "auto (the default), cpu, cuda, cuda:N")
         ->type_name("DEVICE");
-    command->add_option("--dtype", options->dtype, "f32 (the default), bf16 (of a plan), f16, native")
+    command->add_option("--dtype", options->dtype, "f32 (the default; of a plan: bf16), bf16, f16, native")
         ->type_name("DTYPE");
     command->add_option("--threads", options->threads, "CPU threads; 0, the default: all cores")
         ->type_name("N")
