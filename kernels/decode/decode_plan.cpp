@@ -64,6 +64,7 @@ private:
         launch.traffic.activations_written = m_s.rows * m_s.hidden * 4;
         launch.elements = m_s.rows * m_s.hidden;
         launch.bytes_in_flight = m_s.hidden * m_element;
+        launch.chain = 1; // the token's id
     }
 
     /// What every product has: matrices of `outputs` rows in all, of which a warp takes `at_once` side by side.
@@ -82,6 +83,7 @@ private:
         launch.shared_bytes_read = launch.multiply_adds * 4 / at_once;
         launch.bytes_in_flight = t.matrices / blocks; // all of them are asked for at once, into L2
         launch.reads_early = true;
+        launch.chain = 1; // the inputs
     }
 
     void product(DecodeKernel kernel, const char* part, int64_t layer, int64_t outputs, int64_t inputs,
@@ -95,10 +97,12 @@ private:
         if (is_head && inputs > product_tile(launch.instance))
             launch.traffic.activations *= head_outputs_per_warp / head_outputs_at_once;
         const int64_t out = m_s.rows * outputs * 4;
-        if (kernel == DecodeKernel::product_onto)
+        if (kernel == DecodeKernel::product_onto) {
             launch.traffic.activations += out; // the residual that it is added to
-        else
+            ++launch.chain;
+        } else {
             launch.traffic.small_weights += m_s.hidden * m_element; // norm
+        }
         launch.traffic.activations_written = out;
     }
 
@@ -137,6 +141,8 @@ private:
         launch.elements = m_s.rows * entries;
         // Queries and weights go to all lanes at once, 16 multiply-adds for a read that costs as much as 4 bytes a lane.
         launch.shared_bytes_read = launch.multiply_adds / 4;
+        // Queries; and where splits are merged, the count of those that are there, their sums, their values.
+        launch.chain = busy > 1 ? 4 : 1;
         launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
         launch.bytes_in_flight =
             t.cache / (busy * m_s.kv_heads); // a split's keys and values are asked for at once, into L2

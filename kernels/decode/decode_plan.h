@@ -69,6 +69,7 @@ struct PlannedLaunch {
     int64_t shared_bytes_read = 0; ///< of shared memory: the other operand of the multiply-adds
     int64_t busy_blocks = 0;       ///< of the grid; the others end at once
     int64_t bytes_in_flight = 0;   ///< of memory, that a block has asked for at a time
+    int64_t chain = 0;             ///< reads from L2 that wait for one another, besides the bytes of memory
     bool reads_early = false;      ///< asks for them before it waits for the launch in front
 };
 

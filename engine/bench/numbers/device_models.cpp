@@ -20,7 +20,7 @@ constexpr int64_t kb = 1024, mb = 1024 * 1024;
 ///   latency    twice the idle latency that Luo et al. measured (arXiv 2402.13499: 478.8 cycles on H100, 541.5 on RTX 4090, 466.3 on
 ///              A100, which stands for RTX 3090), at the boost clocks 1.755, 2.52 and 1.695 GHz. The factor two, for queues under
 ///              load, is ASSUMED
-///   L2         H100: 5.5 TB/s measured by Chips and Cheese (2023, "Nvidia's H100: Funny L2, and Tons of Bandwidth"); the GeForce cards
+///   L2         latencies from the same source: 263, 273 and 261.5 cycles. Bandwidth, H100: 5.5 TB/s measured by Chips and Cheese (2023, "Nvidia's H100: Funny L2, and Tons of Bandwidth"); the GeForce cards
 ///              ASSUMED: four times their memory
 ///   gap        1.3 us a kernel within a graph on H100 (reference/performance.md, [1b]), ASSUMED for the others. With programmatic
 ///              dependent launch 0.6 us, ASSUMED: nobody has published it for kernels like these, and it is the first thing to measure
@@ -31,6 +31,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .bandwidth = 3.35e12 * 0.9, // 3.35 TB/s published; 0.9: what H200 was measured to reach of its own
      .latency_ns = 546,
      .l2_bandwidth = 5.5e12,
+     .l2_latency_ns = 150,
      .l2_bytes = 50 * mb,
      .fp32_rate = 33.5e12,
      .shared_bandwidth = 33.5e12,
@@ -48,6 +49,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .bandwidth = 4.3e12, // MEASURED, a copy (reference/performance.md); 4.8 TB/s published
      .latency_ns = 546,
      .l2_bandwidth = 5.5e12,
+     .l2_latency_ns = 150,
      .l2_bytes = 50 * mb,
      .fp32_rate = 33.5e12,
      .shared_bandwidth = 33.5e12,
@@ -65,6 +67,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .bandwidth = 955e9, // what calm reaches at most (reference/performance.md, [3]); 1,008 GB/s published
      .latency_ns = 430,
      .l2_bandwidth = 4 * 955e9,
+     .l2_latency_ns = 108,
      .l2_bytes = 72 * mb,
      .fp32_rate = 41.3e12,
      .shared_bandwidth = 41.3e12,
@@ -81,6 +84,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .bandwidth = 936e9 * 0.95, // 936 GB/s published; 0.95: the share that an RTX 4090 reaches
      .latency_ns = 550,
      .l2_bandwidth = 4 * 889e9,
+     .l2_latency_ns = 154,
      .l2_bytes = 6 * mb,
      .fp32_rate = 17.8e12,
      .shared_bandwidth = 17.8e12,

@@ -15,6 +15,7 @@ struct DeviceModel {
     double bandwidth = 0;  ///< of memory, as a program reaches it: bytes a second
     double latency_ns = 0; ///< of a read from memory while the memory is busy
     double l2_bandwidth = 0;
+    double l2_latency_ns = 0; ///< of a read from it while little goes on
     int64_t l2_bytes = 0;
     double fp32_rate =
         0; ///< multiply-adds a second, of all SMs; also the rate of other instructions of a lane

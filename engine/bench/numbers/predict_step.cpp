@@ -82,6 +82,7 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     p.parts_us[at(Bound::other_bytes)] = full - floor;
     p.parts_us[at(Bound::in_flight)] = memory - full;
     p.parts_us[at(which)] = std::max(most - memory, 0.0);
+    p.parts_us[at(Bound::chain)] = static_cast<double>(launch.chain) * device.l2_latency_ns * 1e-3;
     const bool hides_latency = launch.dependent && launch.reads_early;
     p.gap_us = (launch.dependent ? device.dependent_gap_us : device.gap_us) +
                (hides_latency ? 0 : device.latency_ns * 1e-3);
@@ -122,6 +123,8 @@ const char* name_of(Bound bound) {
         return "shared memory";
     case Bound::arithmetic:
         return "arithmetic";
+    case Bound::chain:
+        return "chain of reads";
     case Bound::gap:
         return "launch gap";
     }
@@ -189,6 +192,7 @@ ShareRange share_range(const DecodeShape& shape, const DeviceModel& device,
         other.gap_us *= factor;
         other.dependent_gap_us *= factor;
         other.latency_ns *= factor;
+        other.l2_latency_ns *= factor;
         return predict_step(shape, other, built).share_of_floor();
     };
     return {share(2), share(0.5)};

@@ -106,6 +106,7 @@ nlohmann::json json_of(const PredictedLaunch& p, size_t index) {
                          {"activations", t.activations},
                          {"activations_written", t.activations_written}}},
                        {"floor_us", p.floor_us()},
+                       {"chain_us", p.chain_us()},
                        {"gap_us", p.gap_us},
                        {"predicted_us", p.predicted_us()},
                        {"bound", name_of(p.bound)}};
@@ -126,6 +127,7 @@ nlohmann::json json_of(const DeviceModel& d) {
             {"bandwidth_bytes_per_s", d.bandwidth},
             {"latency_ns", d.latency_ns},
             {"l2_bandwidth_bytes_per_s", d.l2_bandwidth},
+            {"l2_latency_ns", d.l2_latency_ns},
             {"l2_bytes", d.l2_bytes},
             {"fp32_multiply_adds_per_s", d.fp32_rate},
             {"sms", d.sms},
@@ -179,16 +181,18 @@ std::string shapes(const std::vector<Row>& rows) {
 }
 
 std::string times(const std::vector<Row>& rows) {
-    std::string text = fmt::format("\n{:<10} {:>5}  {:>9} {:>9} {:>10} {:>7} {:>9} {:>7} {:>13} {:>7}  {}\n",
-                                   "launch", "times", "memory MB", "L2 MB", "written KB", "rounds",
-                                   "floor us", "gap us", "predicted us", "share", "bound by");
+    std::string text =
+        fmt::format("\n{:<10} {:>5}  {:>9} {:>9} {:>10} {:>7} {:>9} {:>8} {:>7} {:>13} {:>7}  {}\n", "launch",
+                    "times", "memory MB", "L2 MB", "written KB", "rounds", "floor us", "chain us", "gap us",
+                    "predicted us", "share", "bound by");
     for (const auto& [p, times] : rows) {
         const LaunchTraffic& t = p->launch.traffic;
-        text += fmt::format(
-            "{:<10} {:>5}  {:>9.3f} {:>9.3f} {:>10.1f} {:>7.2f} {:>9.2f} {:>7.2f} {:>13.2f} {:>5.0f} %  {}\n",
-            p->launch.part, times, mega(t.floor() + t.small_weights), mega(t.activations + t.again),
-            static_cast<double>(t.written()) * 1e-3, p->rounds, p->floor_us(), p->gap_us, p->predicted_us(),
-            p->floor_us() / p->predicted_us() * 100, name_of(p->bound));
+        text += fmt::format("{:<10} {:>5}  {:>9.3f} {:>9.3f} {:>10.1f} {:>7.2f} {:>9.2f} {:>8.2f} {:>7.2f} "
+                            "{:>13.2f} {:>5.0f} %  {}\n",
+                            p->launch.part, times, mega(t.floor() + t.small_weights),
+                            mega(t.activations + t.again), static_cast<double>(t.written()) * 1e-3, p->rounds,
+                            p->floor_us(), p->chain_us(), p->gap_us, p->predicted_us(),
+                            p->floor_us() / p->predicted_us() * 100, name_of(p->bound));
     }
     return text;
 }
@@ -200,9 +204,10 @@ std::string totals(const PlanReport& r) {
                                    "floor predicted; bound by {}\n",
                                    step.launches.size(), mega(step.bytes), step.floor_us, step.predicted_us,
                                    step.share_of_floor() * 100, name_of(step.bound()));
-    text += fmt::format("if gap and latency, of which little is known, are twice or half as long: {:.1f} to "
-                        "{:.1f} % predicted\n",
-                        r.range.low * 100, r.range.high * 100);
+    text +=
+        fmt::format("if gap and latencies, of which little is known, are twice or half as long: {:.1f} to "
+                    "{:.1f} % predicted\n",
+                    r.range.low * 100, r.range.high * 100);
     text += "predicted beyond the floor:";
     bool first = true;
     for (size_t i = 1; i < num_bounds; ++i) {

@@ -273,7 +273,10 @@ TEST_CASE("bytes in flight bound a launch that asks for few", "[bench]") {
     const PredictedLaunch& row = step.launches[0];
     CHECK(row.launch.bytes_in_flight == 1696 * 2);
     const double bytes = 1696 * 2;
-    CHECK(row.predicted_us() - row.gap_us == Approx(bytes / (bytes / (h200.latency_ns * 1e-9)) * 1e6));
+    const double chain = row.chain_us();
+    CHECK(chain == Approx(h200.l2_latency_ns * 1e-3)); // the token's id comes first
+    CHECK(row.predicted_us() - row.gap_us - chain ==
+          Approx(bytes / (bytes / (h200.latency_ns * 1e-9)) * 1e6));
     CHECK(row.parts_us[static_cast<size_t>(Bound::in_flight)] ==
           Approx(h200.latency_ns * 1e-3 - bytes / h200.bandwidth * 1e6));
     // The head asks for far more than the memory has under way.
@@ -377,7 +380,7 @@ TEST_CASE("a report of a plan says that it predicts, and has its keys", "[bench]
     for (const auto& launch : json["launches"]) {
         for (const char* key : {"kernel", "part", "grid", "block", "shared_bytes", "registers", "spill_bytes",
                                 "occupancy", "blocks_per_sm", "bytes", "bytes_read", "bytes_written",
-                                "floor_us", "gap_us", "predicted_us", "bound", "dependent"})
+                                "floor_us", "chain_us", "gap_us", "predicted_us", "bound", "dependent"})
             CHECK(launch.contains(key));
         floor += launch["floor_us"].get<double>();
         predicted += launch["predicted_us"].get<double>();
