@@ -43,6 +43,32 @@ void add_numbers(CLI::App& command, BenchCommandOptions& options) {
             ->type_name("N");
 }
 
+void add_plan(CLI::App& command, BenchCommandOptions& options) {
+    command.add_flag(
+        "--plan", options.plan,
+        "Measure nothing: PREDICT a decode step on a GPU that need not be there, launch by launch "
+        "(docs/howto/decode-plan.md)");
+    command.add_option("--device-model", options.device_model, "With --plan: h100, h200, rtx4090, rtx3090")
+        ->type_name("NAME");
+    command
+        .add_option(
+            "--model", options.model,
+            "With --plan: whose step, a checkpoint folder or a .gguf file; default: the bundled student")
+        ->type_name("MODEL");
+    command
+        .add_option("--shape", options.shape,
+                    "With --plan, instead of a model: HIDDENxFFNxLAYERSxHEADSxKV_HEADSxHEAD_DIMxVOCAB")
+        ->type_name("SHAPE");
+    const std::pair<const char*, std::optional<int64_t>&> numbers[] = {
+        {"--context", options.context}, {"--mc", options.mc}, {"--refresh", options.refresh}};
+    const char* const help[] = {"With --plan: tokens that the cache holds; default 2048",
+                                "With --plan: MC rows beside the token's; default 0",
+                                "With --plan: also the floor of this model's pass over so many tokens"};
+    const CLI::Range ranges[] = {CLI::Range(0, (1 << 24) - 1), CLI::Range(0, 1023), CLI::Range(1, 1 << 24)};
+    for (size_t i = 0; i < std::size(numbers); ++i)
+        command.add_option(numbers[i].first, numbers[i].second, help[i])->check(ranges[i])->type_name("N");
+}
+
 } // namespace
 
 Command add_bench_command(CLI::App& app) {
@@ -63,7 +89,7 @@ Command add_bench_command(CLI::App& app) {
         ->type_name("MODE");
     command->add_option("--device", options->device, "auto (the default), cpu, cuda, cuda:N")
         ->type_name("DEVICE");
-    command->add_option("--dtype", options->dtype, "f32 (the default), bf16, f16, native")
+    command->add_option("--dtype", options->dtype, "f32 (the default; of a plan: bf16), bf16, f16, native")
         ->type_name("DTYPE");
     command->add_option("--threads", options->threads, "CPU threads; 0, the default: all cores")
         ->type_name("N")
@@ -73,6 +99,7 @@ Command add_bench_command(CLI::App& app) {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(false);
     add_numbers(*command, *options);
+    add_plan(*command, *options);
     command->add_option("--json", options->json, "Write everything as JSON; - for stdout, without the table")
         ->type_name("FILE");
     command->add_option("--figures", options->figures, "Draw latency, decode and refresh as SVG")

@@ -4,6 +4,7 @@
 #include "app/base/build_commit.h"
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
+#include "app/engine/plan.h"
 #include "app/options/bench_options.h"
 #include "app/options/run_options.h"
 #include "engine/base/error.h"
@@ -88,6 +89,7 @@ void check_files(const BenchCommandOptions& options) {
         std::vector<NamedFile>{{"--ids", options.ids},
                                {"--ui", options.ui},
                                {"--teacher", options.teacher},
+                               {"--model", options.model},
                                {"--student", is_derivation(options.student) ? "" : options.student}});
     if (!options.json.empty() && options.json != "-") {
         fs::path folder = fs::path(options.json).parent_path();
@@ -234,6 +236,14 @@ int decode_only(const BenchCommandOptions& options, const RunConfig& config) {
     return 0;
 }
 
+int show_plan(const BenchCommandOptions& options) {
+    check_files(options);
+    const bench::PlanReport report = plan_of(options);
+    if (!options.json.empty()) write_json(options.json, bench::to_json(report));
+    if (options.json != "-") print(bench::plan_table(report));
+    return 0;
+}
+
 nlohmann::json frames_of(const BenchCommandOptions& options) {
     if (options.ui.empty()) return nullptr;
     nlohmann::json frames = read_json_file(options.ui, size_t{1} << 24);
@@ -248,6 +258,8 @@ nlohmann::json frames_of(const BenchCommandOptions& options) {
 } // namespace
 
 int carry_out(const BenchCommandOptions& options, const EngineModule::DrawBench& draw) {
+    if (options.plan) return show_plan(options);
+    refuse_plan_options(options);
     const RunConfig config = config_of(options);
     check_files(options);
     if (options.start) return start(options, config);

@@ -84,5 +84,12 @@ inline constexpr int64_t most_head_dim = 256; ///< a multiple of 8
             static_cast<uint32_t>(floats * 4)};
 }
 
+// --- the token's row of the embedding -------------------------------------------------------------------------------------
+inline constexpr int64_t embed_threads = 256;
+/// A block a row.
+[[nodiscard]] constexpr LaunchShape embed(int64_t rows) {
+    return {{static_cast<uint32_t>(rows), 1, 1}, {static_cast<uint32_t>(embed_threads), 1, 1}, 0};
+}
+
 } // namespace decode
 } // namespace refreshlab::kernels

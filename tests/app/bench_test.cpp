@@ -120,6 +120,91 @@ TEST_CASE("bench: what makes no sense is refused in one line", "[app]") {
     }
 }
 
+TEST_CASE("bench: a plan of a shape is a prediction, as a table and as JSON", "[app]") {
+    const Scratch scratch("bench-plan");
+    const Outcome plan = refreshlab_cli({"bench", "--plan", "--device-model", "h200", "--shape",
+                                         "1696x4512x28x24x8x128x128256", "--dtype", "bf16", "--context",
+                                         "2048", "--json", scratch / "plan.json"});
+    INFO(plan.err);
+    REQUIRE(plan.status == 0);
+    CHECK(plan.out.starts_with("PREDICTION"));
+    CHECK_THAT(plan.out, ContainsSubstring("142 launches") && ContainsSubstring("floor 635.7 us") &&
+                             ContainsSubstring("of the floor predicted") && ContainsSubstring("bound by"));
+    const auto json = nlohmann::json::parse(read_file(scratch / "plan.json"));
+    CHECK(json["prediction"] == true);
+    CHECK(json["launches"].size() == 142);
+    CHECK(json["bytes"] == 2498682880 + 2048 * 114688);
+    CHECK(json["share_of_floor"].get<double>() ==
+          json["floor_us"].get<double>() / json["predicted_us"].get<double>());
+    // The same to stdout, and nothing else there.
+    const Outcome piped = refreshlab_cli({"bench", "--plan", "--device-model", "h200", "--shape",
+                                          "1696x4512x28x24x8x128x128256", "--json", "-"});
+    REQUIRE(piped.status == 0);
+    CHECK(nlohmann::json::parse(piped.out) == json);
+}
+
+TEST_CASE("bench: a plan of a model reads its configuration alone", "[app]") {
+    const Outcome bundled = refreshlab_cli({"bench", "--plan", "--device-model", "rtx4090", "--json", "-"});
+    const Outcome named =
+        refreshlab_cli({"bench", "--plan", "--device-model", "rtx4090", "--model", student, "--dtype", "f32",
+                        "--context", "100", "--mc", "8", "--refresh", "64", "--json", "-"});
+    INFO(bundled.err << named.err);
+    REQUIRE(bundled.status == 0);
+    REQUIRE(named.status == 0);
+    const auto a = nlohmann::json::parse(bundled.out), b = nlohmann::json::parse(named.out);
+    const auto config = nlohmann::json::parse(read_file(student + "/config.json"));
+    CHECK(a["model"]["name"] == "llama-tales-student");
+    CHECK(a["context"] == 2048);
+    CHECK(a["launches"].size() == 2 + 5 * config["num_hidden_layers"].get<size_t>());
+    CHECK(a["device_model"]["dependent_launch_gap_us"].is_null());
+    CHECK(a["launches"][1]["dependent"] == false);
+    CHECK(b["rows"] == 9);
+    CHECK(b["dtype"] == "f32");
+    CHECK(b["refresh"]["tokens"] == 64);
+    const auto weights = [](const nlohmann::json& plan) {
+        int64_t sum = 0;
+        for (const auto& launch : plan["launches"])
+            sum += launch["traffic"]["matrices"].get<int64_t>();
+        return sum;
+    };
+    CHECK(weights(b) == 2 * weights(a));
+}
+
+TEST_CASE("bench: a plan that makes no sense is refused in one line", "[app]") {
+    const Scratch scratch("plan-bad");
+    const std::pair<std::vector<std::string>, std::string> bad[] = {
+        {{"--plan"}, "needs --device-model; one of h100, h200, rtx4090, rtx3090"},
+        {{"--plan", "--device-model", "tpu"}, "'tpu' is none of h100, h200, rtx4090, rtx3090"},
+        {{"--plan", "--device-model", "h200", "--shape", "1696x4512"},
+         "HIDDENxFFNxLAYERSxHEADSxKV_HEADSxHEAD_DIMxVOCAB"},
+        {{"--plan", "--device-model", "h200", "--shape", "64x96x2x4x3x16x1000"}, "no multiple of 3 KV heads"},
+        {{"--plan", "--device-model", "h200", "--shape", "64x96x2x4x2x16x1000", "--model", student},
+         "stands beside --model"},
+        {{"--plan", "--device-model", "h200", "--model", "/no/such/model"}, "/no/such/model"},
+        {{"--plan", "--device-model", "h200", "--model", scratch / "."}, "config.json"},
+        {{"--plan", "--device-model", "h200", "--dtype", "native"}, "'native' is not one of bf16, f16, f32"},
+        {{"--plan", "--device-model", "h200", "--dtype", "f8"}, "'f8' is not one of"},
+        {{"--plan", "--device-model", "h200", "--context", "-1"}, "--context"},
+        {{"--plan", "--device-model", "h200", "--tokens", "8"}, "has no part in --plan"},
+        {{"--plan", "--device-model", "h200", "--teacher", student}, "has no part in --plan"},
+        {{"--plan", "--device-model", "h200", "--json", scratch / "none/x.json"}, "no such folder"},
+        {{"--plan", "--device-model", "h200", "--model", student, "--json", student + "/x.json"},
+         "would overwrite"},
+        {{"--device-model", "h200"}, "--device-model: needs --plan"},
+        {{"--shape", "64x96x2x4x2x16x1000"}, "--shape: needs --plan"},
+        {{"--mc", "2"}, "--mc: needs --plan"}};
+    for (const auto& [arguments, problem] : bad) {
+        std::vector<std::string> all = {"bench"};
+        all.insert(all.end(), arguments.begin(), arguments.end());
+        const Outcome bench = refreshlab_cli(all);
+        INFO(problem << "\n" << bench.err);
+        CHECK(bench.status == 2);
+        CHECK_THAT(bench.err, ContainsSubstring(problem));
+        CHECK(std::ranges::count(bench.err, '\n') == 1);
+        CHECK(bench.out.empty());
+    }
+}
+
 TEST_CASE("peers: a ratio of other texts is refused", "[app]") {
     const Scratch scratch("peers");
     const int state =

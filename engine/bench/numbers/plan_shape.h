@@ -1,0 +1,31 @@
+#pragma once
+
+#include "kernels/decode/decode_plan.h"
+
+#include <cstdint>
+#include <string>
+
+namespace refreshlab {
+struct ModelConfig;
+}
+
+namespace refreshlab::bench {
+
+/// Whose step is planned: widths as the model has them, and the shape with the widths that are held. Rows, context and capacity are
+/// left to whoever asks.
+struct PlannedModel {
+    std::string name;
+    int64_t hidden = 0, ffn = 0; ///< true widths
+    kernels::decode::DecodeShape shape;
+};
+
+/// "1696x4512x28x24x8x128x128256": HIDDENxFFNxLAYERSxHEADSxKV_HEADSxHEAD_DIMxVOCAB, without biases, q/k norm and windows.
+/// Throws Error{bad_input} that says the form, or what of it cannot be.
+[[nodiscard]] PlannedModel planned_model(const std::string& text);
+/// Throws Error{bad_input}: its step has no such kernels.
+[[nodiscard]] PlannedModel planned_model(const ModelConfig& config, const std::string& name);
+
+/// \param dtype  bf16, f16 or f32. Throws Error{bad_input} for any other
+[[nodiscard]] kernels::WeightType planned_type(const std::string& dtype);
+
+} // namespace refreshlab::bench

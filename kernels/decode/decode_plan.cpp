@@ -1,0 +1,186 @@
+#include "kernels/decode/decode_plan.h"
+
+#include "kernels/shared/check.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace refreshlab::kernels::decode {
+
+namespace {
+
+int64_t blocks_of(const LaunchShape& shape) {
+    return int64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+}
+
+/// Rows that the blocks of a product compute: a block whose rows but one are not there takes the way of one row.
+int64_t rows_computed(int64_t rows) {
+    const int64_t held = rows_held(rows), rest = rows % rows_per_block;
+    return rows / rows_per_block * rows_per_block + (rest == 0 ? 0 : rest == 1 ? 1 : held);
+}
+
+constexpr int64_t head_outputs_at_once = 4; ///< of the eight of a warp
+
+/// A step under way: what is added stands behind what was added before.
+class Planner {
+public:
+    explicit Planner(const DecodeShape& shape)
+        : m_s(shape)
+        , m_element(bytes_of(shape.type)) {}
+
+    std::vector<PlannedLaunch> all() {
+        embedding();
+        for (int64_t l = 0; l < m_s.layers; ++l) {
+            const int64_t q = m_s.heads * m_s.head_dim, kv = m_s.kv_heads * m_s.head_dim;
+            product(DecodeKernel::norm_product, "q|k|v", l, q + 2 * kv, m_s.hidden, m_s.qkv_bias);
+            attention(l);
+            product(DecodeKernel::product_onto, "o", l, m_s.hidden, q, m_s.output_bias);
+            if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) continue;
+            gate_up(l);
+            product(DecodeKernel::product_onto, "down", l, m_s.hidden, m_s.ffn, m_s.mlp_bias);
+        }
+        product(DecodeKernel::head, "head", -1, m_s.vocab, m_s.hidden, false);
+        return std::move(m_launches);
+    }
+
+private:
+    PlannedLaunch& add(DecodeKernel kernel, const char* part, int64_t layer, const LaunchShape& shape) {
+        PlannedLaunch launch;
+        launch.kernel = kernel;
+        launch.part = part;
+        launch.layer = layer;
+        launch.shape = shape;
+        launch.busy_blocks = blocks_of(shape);
+        launch.dependent =
+            m_s.dependent && !m_launches.empty(); // the first has none of its own step in front
+        return m_launches.emplace_back(launch);
+    }
+
+    void embedding() {
+        PlannedLaunch& launch = add(DecodeKernel::embed, "embedding", -1, embed(m_s.rows));
+        launch.traffic.small_weights = m_s.hidden * m_element;
+        launch.traffic.again = (m_s.rows - 1) * m_s.hidden * m_element;
+        launch.traffic.activations_written = m_s.rows * m_s.hidden * 4;
+        launch.elements = m_s.rows * m_s.hidden;
+        launch.bytes_in_flight = m_s.hidden * m_element;
+        launch.chain = 1; // the token's id
+    }
+
+    /// What every product has: matrices of `outputs` rows in all, of which a warp takes `at_once` side by side.
+    void count_product(PlannedLaunch& launch, int64_t outputs, int64_t inputs, bool bias,
+                       int64_t at_once) const {
+        LaunchTraffic& t = launch.traffic;
+        const int64_t groups = row_groups(m_s.rows), weights = outputs * inputs;
+        const int64_t blocks = launch.busy_blocks / groups;
+        t.matrices = weights * m_element;
+        t.again = (groups - 1) * t.matrices;
+        if (bias) t.small_weights += outputs * m_element;
+        t.activations = blocks * m_s.rows * inputs * 4; // each block takes the inputs of its rows
+        launch.instance = rows_held(m_s.rows);
+        launch.multiply_adds = rows_computed(m_s.rows) * weights;
+        launch.elements = groups * weights;
+        launch.shared_bytes_read = launch.multiply_adds * 4 / at_once;
+        launch.bytes_in_flight = t.matrices / blocks; // all of them are asked for at once, into L2
+        launch.reads_early = true;
+        launch.chain = 1; // the inputs
+    }
+
+    void product(DecodeKernel kernel, const char* part, int64_t layer, int64_t outputs, int64_t inputs,
+                 bool bias) {
+        const bool is_head = kernel == DecodeKernel::head;
+        PlannedLaunch& launch = add(
+            kernel, part, layer,
+            decode::product(outputs, inputs, m_s.rows, is_head ? head_outputs_per_block : outputs_per_block));
+        count_product(launch, outputs, inputs, bias, is_head ? head_outputs_at_once : outputs_per_warp);
+        // Inputs that do not fit into the tile are brought again for each part of a warp's outputs.
+        if (is_head && inputs > product_tile(launch.instance))
+            launch.traffic.activations *= head_outputs_per_warp / head_outputs_at_once;
+        const int64_t out = m_s.rows * outputs * 4;
+        if (kernel == DecodeKernel::product_onto) {
+            launch.traffic.activations += out; // the residual that it is added to
+            ++launch.chain;
+        } else {
+            launch.traffic.small_weights += m_s.hidden * m_element; // norm
+        }
+        launch.traffic.activations_written = out;
+    }
+
+    void gate_up(int64_t layer) {
+        // A warp makes gate and up of its outputs: twice as many rows of weights.
+        PlannedLaunch& launch =
+            add(DecodeKernel::norm_gate_up, "gate|up", layer, decode::product(m_s.ffn, m_s.hidden, m_s.rows));
+        count_product(launch, 2 * m_s.ffn, m_s.hidden, m_s.mlp_bias, 2 * outputs_per_warp);
+        launch.traffic.small_weights += m_s.hidden * m_element; // norm
+        launch.traffic.activations_written = m_s.rows * m_s.ffn * 4;
+    }
+
+    void attention(int64_t layer) {
+        const int64_t group = m_s.heads / m_s.kv_heads;
+        const LaunchShape shape =
+            decode::attention(m_s.kv_heads, group, m_s.head_dim, m_s.rows, m_s.capacity);
+        PlannedLaunch& launch = add(DecodeKernel::decode_attention, "attention", layer, shape);
+        LaunchTraffic& t = launch.traffic;
+        const int64_t window = m_s.windows.empty() ? 0 : m_s.windows[static_cast<size_t>(layer)];
+        // A query at p sees (p - window, p]; its own column does not come from the cache.
+        const int64_t first = window > 0 ? std::max<int64_t>(m_s.context - window + 1, 0) : 0;
+        const int64_t columns = m_s.context - first;
+        // From the split of the first visible column to that of the token's own.
+        const int64_t busy = m_s.context / split_positions - first / split_positions + 1;
+        launch.busy_blocks = busy * m_s.kv_heads * m_s.rows;
+        const int64_t entries = 2 * m_s.kv_heads * columns * m_s.head_dim;
+        t.cache = entries * m_element;
+        t.again = (m_s.rows - 1) * t.cache;
+        t.cache_written = 2 * m_s.kv_heads * m_s.head_dim * m_element;
+        t.small_weights = m_s.head_dim * 4 + (m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0); // RoPE's row
+        // Every busy block takes its queries, key and value; the parts of the splits are written and read once.
+        const int64_t parts = m_s.rows * m_s.heads * busy * (m_s.head_dim + 2) * 4;
+        t.activations = launch.busy_blocks * (group + 2) * m_s.head_dim * 4 + parts;
+        t.activations_written = parts + m_s.rows * m_s.heads * m_s.head_dim * 4;
+        launch.multiply_adds = m_s.rows * group * entries;
+        launch.elements = m_s.rows * entries;
+        // Queries and weights go to all lanes at once, 16 multiply-adds for a read that costs as much as 4 bytes a lane.
+        launch.shared_bytes_read = launch.multiply_adds / 4;
+        // Queries; and where splits are merged, the count of those that are there, their sums, their values.
+        launch.chain = busy > 1 ? 4 : 1;
+        launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
+        launch.bytes_in_flight =
+            t.cache / (busy * m_s.kv_heads); // a split's keys and values are asked for at once, into L2
+    }
+
+    const DecodeShape& m_s;
+    int64_t m_element;
+    std::vector<PlannedLaunch> m_launches;
+};
+
+} // namespace
+
+const char* name_of(DecodeKernel kernel) {
+    switch (kernel) {
+    case DecodeKernel::embed:
+        return "embed";
+    case DecodeKernel::norm_product:
+        return "norm_product";
+    case DecodeKernel::decode_attention:
+        return "decode_attention";
+    case DecodeKernel::product_onto:
+        return "product_onto";
+    case DecodeKernel::norm_gate_up:
+        return "norm_gate_up";
+    case DecodeKernel::head:
+        return "head";
+    }
+    return "";
+}
+
+std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
+    RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
+    RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
+    RL_ASSERT(s.head_dim <= most_head_dim);
+    RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
+    RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);
+    RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
+    return Planner(s).all();
+}
+
+} // namespace refreshlab::kernels::decode

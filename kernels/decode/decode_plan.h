@@ -1,0 +1,80 @@
+#pragma once
+
+#include "kernels/decode/launch_shapes.h"
+
+#include <cstdint>
+#include <vector>
+
+/// The launches of a decode step, worked out from a model's shape: what an executor launches, in its order, and what can be read of it
+/// without a GPU. Plain numbers.
+namespace refreshlab::kernels::decode {
+
+/// What a step's launches depend on.
+struct DecodeShape {
+    int64_t hidden = 0, ffn = 0; ///< as held: padded as LlamaWeights::held_width() says
+    int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
+    WeightType type = WeightType::bf16; ///< of weights and cache
+    bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
+    std::vector<int64_t> windows; ///< sliding window of each layer, 0 = none; empty: no layer slides
+    std::vector<bool> has_mlp;    ///< of each layer; empty: all have (derived students may lack some)
+    int64_t rows = 1;             ///< the token's and MC rows
+    int64_t context = 0;          ///< columns that the cache holds; the token's position
+    int64_t capacity = 0;         ///< columns that it has room for, more than `context`
+    bool dependent =
+        true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
+};
+
+enum class DecodeKernel : uint8_t {
+    embed,
+    norm_product,     ///< q | k | v
+    decode_attention, ///< with RoPE, and the token's column of the cache
+    product_onto,     ///< o, down
+    norm_gate_up,
+    head
+};
+/// Of the launcher and, with "_kernel" or nothing behind it, of the kernel.
+[[nodiscard]] const char* name_of(DecodeKernel kernel);
+
+/// What a launch reads and writes, in bytes. "Of memory" is what L2 cannot hold from one step to the next; it is read from DRAM.
+struct LaunchTraffic {
+    int64_t matrices = 0;      ///< read, of memory: each matrix once
+    int64_t small_weights = 0; ///< read, of memory: norms, biases, the embedding's row, RoPE's row
+    int64_t cache = 0;         ///< read, of memory: the columns that the token sees, once
+    int64_t cache_written = 0; ///< the token's column
+    /// Matrices and columns that further rows read once more. Matrices come from L2, as the blocks that read the same weights run side by
+    /// side; columns where a layer's fit into it.
+    int64_t again = 0;
+    int64_t activations = 0;         ///< read, from L2, as often as blocks read them
+    int64_t activations_written = 0; ///< to L2
+
+    /// What the floor counts (reference/performance.md, section 2): W + K n.
+    [[nodiscard]] int64_t floor() const { return matrices + cache; }
+    [[nodiscard]] int64_t read() const { return matrices + small_weights + cache + again + activations; }
+    [[nodiscard]] int64_t written() const { return cache_written + activations_written; }
+    friend bool operator==(const LaunchTraffic&, const LaunchTraffic&) = default;
+};
+
+struct PlannedLaunch {
+    DecodeKernel kernel{};
+    const char* part = ""; ///< "q|k|v", "attention", "o", "gate|up", "down", "head", "embedding"
+    int64_t layer = -1;    ///< -1: outside the layers
+    LaunchShape shape;
+    bool dependent = false;
+    LaunchTraffic traffic;
+    /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 2, 4 or 8, or the heads of a group that
+    /// the attention is made for, 1, 2, 4, 8 or 16.
+    int64_t instance = 1;
+    int64_t multiply_adds = 0; ///< fp32, of all rows that are computed: a block computes as many as it holds
+    int64_t elements = 0;      ///< of weights and cache entries made fp32, each as often as it is read
+    int64_t shared_bytes_read = 0; ///< of shared memory: the other operand of the multiply-adds
+    int64_t busy_blocks = 0;       ///< of the grid; the others end at once
+    int64_t bytes_in_flight = 0;   ///< of memory, that a block has asked for at a time
+    int64_t chain = 0;             ///< reads from L2 that wait for one another, besides the bytes of memory
+    bool reads_early = false;      ///< asks for them before it waits for the launch in front
+};
+
+/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; head. Sizes > 0, heads a multiple of kv_heads and at
+/// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024 (asserted).
+[[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
+
+} // namespace refreshlab::kernels::decode
