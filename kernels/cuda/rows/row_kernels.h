@@ -87,8 +87,8 @@ RL_LAUNCHER void launch_rows_attention(const RowsAttentionInputs& in, void* stre
 
 /// A refresh's splice: columns [first, first + n) of all layers and heads, K and V, from the teacher's cache into the student's, by
 /// position. What stood there goes to `journal` first, [2, layers, kv_heads, n, head_dim] (K, then V), which may be pinned memory of the
-/// host; and `drift` gets, for each layer and position, the squared distance and the squared norm of the teacher's, K and V apart,
-/// [layers, n, 4]: |k - k'|^2, |k'|^2, |v - v'|^2, |v'|^2, summed over heads in ascending order. One launch.
+/// host; and `drift` gets, for each layer and position, what kernels::column_distance() needs of K and V apart, [layers, n, 6]: |k - k'|^2,
+/// |k'|^2, max |k - k'|, then the same of v; sums over heads in ascending order. One launch.
 struct SpliceInputs {
     WeightType type{};
     void *k = nullptr, *v = nullptr; ///< the student's, [layers, kv_heads, capacity, head_dim]
