@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 /// How a decode step's kernels are launched, as plain numbers: the launchers (kernels/cuda/decode) and the plan that is read without
@@ -21,8 +22,8 @@ struct LaunchShape {
 
 namespace decode {
 
-/// Rows that one launch takes through a product: the token's row and MC rows. A pass of more rows has more layers of blocks (grid y),
-/// which read the weights again. A row has the same bits whatever other rows there are.
+/// Rows that one block takes through a product: the token's row and MC rows. More rows have more blocks, which read the weights again,
+/// from the second cache for the most part. A row has the same bits whatever other rows there are.
 inline constexpr int64_t rows_per_block = 8;
 [[nodiscard]] constexpr int64_t row_groups(int64_t rows) {
     return (rows + rows_per_block - 1) / rows_per_block;
@@ -36,31 +37,47 @@ inline constexpr int64_t outputs_per_block = product_warps * outputs_per_warp;
 inline constexpr int64_t head_outputs_per_warp = 8; ///< of the head, whose blocks also sum what they made
 inline constexpr int64_t head_outputs_per_block = product_warps * head_outputs_per_warp;
 
-/// Rows of inputs stand in shared memory as fp32.
+/// Kernels are made for 1, 2, 4 and 8 rows in a block.
+[[nodiscard]] constexpr int64_t rows_held(int64_t rows) {
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(rows, rows_per_block))));
+}
+/// Inputs of a row that stand in shared memory at a time, for blocks that hold so many rows. Longer rows come in turns.
+[[nodiscard]] constexpr int64_t product_tile(int64_t held) {
+    return 16384 /
+           held; // 64 KB, which every GPU has; a multiple of 1,024 (kernels/cuda/decode/row_products.cuh)
+}
+/// The grid is [row groups, blocks of outputs]: blocks that read the same weights run side by side.
 [[nodiscard]] constexpr LaunchShape product(int64_t outputs, int64_t inputs, int64_t rows,
                                             int64_t per_block = outputs_per_block) {
-    const int64_t held = std::min(rows, rows_per_block);
-    return {{static_cast<uint32_t>((outputs + per_block - 1) / per_block),
-             static_cast<uint32_t>(row_groups(rows)), 1},
+    const int64_t held = rows_held(rows);
+    const int64_t whole_vectors = (inputs + 255) / 256 * 256; // 16 bytes of 16-bit weights for each lane
+    return {{static_cast<uint32_t>(row_groups(rows)),
+             static_cast<uint32_t>((outputs + per_block - 1) / per_block), 1},
             {static_cast<uint32_t>(32 * product_warps), 1, 1},
-            static_cast<uint32_t>(held * inputs * 4)};
+            static_cast<uint32_t>(held * std::min(whole_vectors, product_tile(held)) * 4)};
 }
 
 // --- attention -------------------------------------------------------------------------------------------------------------
 /// Positions of one split: fixed, so that the bits do not depend on the length (reference/performance.md, fact 6).
 inline constexpr int64_t split_positions = 256;
-inline constexpr int64_t attention_warps = 4;
+inline constexpr int64_t attention_warps = 8;
+inline constexpr int64_t most_group = 16;     ///< query heads of one KV head
+inline constexpr int64_t most_head_dim = 256; ///< a multiple of 8
 [[nodiscard]] constexpr int64_t splits(int64_t positions) {
     return (positions + split_positions - 1) / split_positions;
+}
+/// Sums of values that stand side by side in shared memory, each of two warps.
+[[nodiscard]] constexpr int64_t attention_sums(int64_t group) {
+    return group > 8 ? 2 : 4;
 }
 /// A block for each split, KV head and row; the grid holds `capacity` positions, and blocks behind the length end at once.
 /// \param group  query heads of one KV head
 [[nodiscard]] constexpr LaunchShape attention(int64_t kv_heads, int64_t group, int64_t head_dim, int64_t rows,
                                               int64_t capacity) {
     // Queries [group, head_dim], the own key and value [2, head_dim], scores [group, split_positions], and what the warps add up
-    // [warps, group, head_dim].
+    // [attention_sums, group, head_dim]: 67,584 bytes at most.
     const int64_t floats =
-        group * head_dim + 2 * head_dim + group * split_positions + attention_warps * group * head_dim;
+        group * head_dim + 2 * head_dim + group * split_positions + attention_sums(group) * group * head_dim;
     return {{static_cast<uint32_t>(splits(capacity)), static_cast<uint32_t>(kv_heads),
              static_cast<uint32_t>(rows)},
             {static_cast<uint32_t>(32 * attention_warps), 1, 1},

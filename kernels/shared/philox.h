@@ -63,13 +63,20 @@ RL_HOST_DEVICE inline uint32_t mask_threshold(float p) {
     return static_cast<uint32_t>(static_cast<double>(p) * 65536.0 + 0.5);
 }
 
+/// One call: its eight draws are of the elements block * 128 + h * 16 + lane, h = 0 .. 7.
+RL_HOST_DEVICE inline Philox4 mask_draws(const MaskStream& stream, uint32_t block, uint32_t lane) {
+    return philox4x32({{block * mask_lanes + lane, stream.high, stream.position, stream.tag}}, stream.key_0,
+                      stream.key_1);
+}
+RL_HOST_DEVICE inline bool mask_draw_keeps(const MaskStream& stream, const Philox4& draws, uint32_t h) {
+    // By selection: an index that is known only at run time would put the words into a GPU's memory.
+    const uint32_t low = h < 2 ? draws.word[0] : draws.word[1], high = h < 6 ? draws.word[2] : draws.word[3];
+    return (((h < 4 ? low : high) >> (16 * (h % 2))) & 0xFFFFU) >= stream.threshold;
+}
+
 RL_HOST_DEVICE inline bool mask_keeps(const MaskStream& stream, uint32_t element) {
-    const uint32_t call = element / mask_block * mask_lanes + element % mask_lanes;
-    const Philox4 bits =
-        philox4x32({{call, stream.high, stream.position, stream.tag}}, stream.key_0, stream.key_1);
-    const uint32_t half = element / mask_lanes % 8;
-    const uint32_t draw = (bits.word[half / 2] >> (16 * (half % 2))) & 0xFFFFU;
-    return draw >= stream.threshold;
+    return mask_draw_keeps(stream, mask_draws(stream, element / mask_block, element % mask_lanes),
+                           element / mask_lanes % 8);
 }
 
 } // namespace refreshlab::kernels::shared

@@ -11,6 +11,8 @@
 /// rows     1 + N: row 0 is the token's, the others are MC rows of the same token (reference/refresh.md, 6.3). Row r has the same
 ///          bits whatever N is: every sum runs in an order that no other row takes part in.
 /// numbers  activations fp32; weights and cache entries as stored, made fp32 as they are read; sums fp32.
+/// memory   matrices, norms, the embedding, caches and rows of activations 16 bytes aligned; so hidden, inputs and head_dim are multiples
+///          of 8, of 4 in f32 (asserted)
 /// stream   a cudaStream_t
 /// dependent  the launch may begin before the one in front of it has ended (launch.cuh): each kernel waits for it before it reads
 ///            what that one wrote, and reads its weights' first bytes before.
@@ -19,9 +21,9 @@ namespace refreshlab::kernels::RL_GPU {
 /// What changes from step to step, in device memory, so that a graph of the launches stays as it is.
 struct StepState {
     int32_t token = 0;
-    int32_t passes = 0;   ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
-    int64_t position = 0; ///< of the token; the cache holds [0, position)
-    uint64_t seed = 0;    ///< of dropout
+    int32_t passes = 0;    ///< N of the MC rows; rows of the launches beyond 1 + N do nothing
+    int64_t position = 0;  ///< of the token; the cache holds [0, position)
+    uint64_t seed = 0;     ///< of dropout
     uint64_t sequence = 0; ///< number of the step: written behind its answers
 };
 
@@ -112,12 +114,19 @@ struct DecodeAttentionInputs {
     const float* sin = nullptr; ///< [capacity, head_dim / 2] of all positions
     void* k_cache = nullptr;
     void* v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
-    int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
-    int64_t window = 0;          ///< sliding window: a query at p sees (p - window, p]; 0 = all
-    BranchDropout dropout;       ///< element: query head * 2^32 + key position
-    float* parts = nullptr;      ///< scratch, [rows, heads, decode::splits(capacity), head_dim + 2]
+    int64_t heads = 0, kv_heads = 0, head_dim = 0,
+            capacity = 0;  ///< limits: decode::most_group, most_head_dim (asserted)
+    int64_t window = 0;    ///< sliding window: a query at p sees (p - window, p]; 0 = all
+    BranchDropout dropout; ///< element: query head * 2^32 + key position
+    float* parts =
+        nullptr; ///< scratch, [rows, heads, decode::splits(capacity), head_dim + 2]; 16 bytes aligned
     uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
     float* attended = nullptr;   ///< [rows, heads, head_dim]
+    /// Optional, what the attention row of row 0 is made of afterwards (attention_rows.cu): q k / sqrt(head_dim) at the columns that it
+    /// reads, its own included, [heads, capacity] by column; and [heads, 2] their maximum and the sum of e^(score - maximum), written by
+    /// the block that merges.
+    float* scores = nullptr;
+    float* score_sums = nullptr;
     int64_t rows = 1;
     bool dependent = false;
 };

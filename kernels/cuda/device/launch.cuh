@@ -35,6 +35,18 @@ void launch(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t 
     check(simt::launch(launch, stream), "launching a kernel");
 }
 #else
+/// Of the first device that was asked; those of one program are of a kind.
+inline bool has_dependent_launches() {
+    static const bool has = [] {
+        int device = 0, major = 0;
+        check(cudaGetDevice(&device), "asking for the device");
+        check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+              "asking for the compute capability");
+        return major >= 9;
+    }();
+    return has;
+}
+
 template <typename... P, typename... A>
 void launch(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, A&&... arguments) {
@@ -47,7 +59,7 @@ void launch(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t 
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &attribute;
-    config.numAttrs = dependent ? 1 : 0;
+    config.numAttrs = dependent && has_dependent_launches() ? 1 : 0;
     check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...), "launching a kernel");
 }
 #endif
@@ -70,6 +82,18 @@ void launch_dependent(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared
     detail::launch(true, kernel, grid, block, shared_bytes, stream, static_cast<A&&>(arguments)...);
 }
 
+/// launch() or launch_dependent(); and dynamic shared memory beyond what a kernel has without asking is asked for.
+template <typename... P, typename... A>
+void launch_either(bool dependent, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+                   cudaStream_t stream, A&&... arguments) {
+    constexpr size_t always_there = 40 * 1024; // of 48 KB, the rest for static variables
+    if (shared_bytes > always_there)
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shared_bytes)),
+              "asking for shared memory");
+    detail::launch(dependent, kernel, grid, block, shared_bytes, stream, static_cast<A&&>(arguments)...);
+}
+
 /// Of a dependent launch: until the kernels in front have ended and their memory is seen.
 __device__ inline void grid_dependency_wait() {
 #if defined(REFRESHLAB_SIMT) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900)
@@ -80,6 +104,16 @@ __device__ inline void grid_dependency_wait() {
 __device__ inline void grid_allow_dependents() {
 #if defined(REFRESHLAB_SIMT) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900)
     cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// Asks for the 128 bytes around an address: they come from memory into the second cache while the thread goes on.
+__device__ inline void prefetch_l2(const void* global) {
+#ifdef REFRESHLAB_SIMT
+    (void)*static_cast<const volatile unsigned char*>(
+        global); // must be there, and not be written by what nobody has waited for
+#else
+    asm volatile("prefetch.L2 [%0];\n" ::"l"(global));
 #endif
 }
 

@@ -1,0 +1,100 @@
+#pragma once
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/decode/launch_shapes.h"
+#include "kernels/shared/half_types.h"
+
+#include <cstdint>
+#include <type_traits>
+
+/// Weights and cache entries as they are stored, read as fp32: single ones, and vectors of 16 bytes.
+namespace refreshlab::kernels::RL_GPU {
+
+template <WeightType type>
+using Stored = std::conditional_t<type == WeightType::f32, float, uint16_t>;
+/// Weights in 16 bytes.
+template <WeightType type>
+inline constexpr int per_vector = type == WeightType::f32 ? 4 : 8;
+
+template <WeightType type>
+__device__ inline float to_float(Stored<type> stored) {
+    if constexpr (type == WeightType::f32) {
+        return stored;
+    } else if constexpr (type == WeightType::bf16) {
+        return shared::bf16_to_float(stored);
+    } else {
+        return shared::half_to_float(stored);
+    }
+}
+
+/// To the nearest, ties to even.
+template <WeightType type>
+__device__ inline Stored<type> to_stored(float x) {
+    if constexpr (type == WeightType::f32) {
+        return x;
+    } else if constexpr (type == WeightType::bf16) {
+        return shared::float_to_bf16(x);
+    } else {
+        return shared::float_to_half(x);
+    }
+}
+
+/// Weight i of an array that nobody writes while the kernel is there.
+template <WeightType type>
+__device__ inline float weight_at(const void* weights, int64_t i) {
+    return to_float<type>(__ldg(static_cast<const Stored<type>*>(weights) + i));
+}
+/// Weights i to i + 3, i a multiple of 4.
+template <WeightType type>
+__device__ inline float4 four_weights_at(const void* weights, int64_t i) {
+    if constexpr (type == WeightType::f32) {
+        return __ldg(static_cast<const float4*>(weights) + i / 4);
+    } else {
+        const uint2 raw = __ldg(static_cast<const uint2*>(weights) + i / 4);
+        return make_float4(to_float<type>(static_cast<uint16_t>(raw.x & 0xFFFFU)),
+                           to_float<type>(static_cast<uint16_t>(raw.x >> 16)),
+                           to_float<type>(static_cast<uint16_t>(raw.y & 0xFFFFU)),
+                           to_float<type>(static_cast<uint16_t>(raw.y >> 16)));
+    }
+}
+
+/// Weights 4 `part` to 4 `part` + 3 of a vector. \param part  below per_vector / 4, known when it is compiled
+template <WeightType type>
+__device__ inline void unpack(const uint4& vector, int part, float (&out)[4]) {
+    if constexpr (type == WeightType::f32) {
+        out[0] = shared::bits_float(vector.x);
+        out[1] = shared::bits_float(vector.y);
+        out[2] = shared::bits_float(vector.z);
+        out[3] = shared::bits_float(vector.w);
+    } else {
+        const unsigned low = part == 0 ? vector.x : vector.z, high = part == 0 ? vector.y : vector.w;
+        if constexpr (type == WeightType::bf16) {
+            out[0] = shared::bits_float(low << 16);
+            out[1] = shared::bits_float(low & 0xFFFF0000U);
+            out[2] = shared::bits_float(high << 16);
+            out[3] = shared::bits_float(high & 0xFFFF0000U);
+        } else {
+            out[0] = shared::half_to_float(static_cast<uint16_t>(low & 0xFFFFU));
+            out[1] = shared::half_to_float(static_cast<uint16_t>(low >> 16));
+            out[2] = shared::half_to_float(static_cast<uint16_t>(high & 0xFFFFU));
+            out[3] = shared::half_to_float(static_cast<uint16_t>(high >> 16));
+        }
+    }
+}
+
+/// The same sum in every lane. Its order is that of a tree, whatever the values are of.
+__device__ inline float warp_sum(float x) {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        x = __fadd_rn(x, __shfl_xor_sync(0xFFFFFFFFU, x, lanes));
+    return x;
+}
+/// NaN is passed over.
+__device__ inline float warp_max(float x) {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, lanes));
+    return x;
+}
+
+} // namespace refreshlab::kernels::RL_GPU

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "kernels/cuda/decode/decode_kernels.h"
+#include "kernels/simt/harness.h"
+#include "tests/kernels/kernel_fixture.h"
+
+#include <span>
+
+/// Weights as a decode step's kernels take them, and as the plain references do.
+namespace refreshlab::test::decode_simt {
+
+namespace gpu = kernels::RL_GPU;
+using kernels::WeightType;
+using simt::Array;
+using simt::Contents;
+
+inline const std::vector<WeightType> weight_types{WeightType::f32, WeightType::bf16, WeightType::f16};
+
+[[nodiscard]] inline at::ScalarType dtype_of(WeightType type) {
+    return type == WeightType::f32 ? at::kFloat : type == WeightType::bf16 ? at::kBFloat16 : at::kHalf;
+}
+
+/// A tensor's bytes where kernels see them.
+[[nodiscard]] inline Array<uint8_t> bytes_on_device(const at::Tensor& t, const std::string& name,
+                                                    Contents contents = Contents::read_only) {
+    const at::Tensor c = t.contiguous();
+    return {std::span(static_cast<const uint8_t*>(c.const_data_ptr()), c.nbytes()), name, contents};
+}
+[[nodiscard]] inline Array<float> floats_on_device(const at::Tensor& t, const std::string& name,
+                                                   Contents contents = Contents::read_only) {
+    const at::Tensor c = t.contiguous();
+    return {std::span(c.const_data_ptr<float>(), static_cast<size_t>(c.numel())), name, contents};
+}
+template <typename T>
+[[nodiscard]] at::Tensor tensor_of(const Array<T>& array, at::IntArrayRef shape,
+                                   at::ScalarType dtype = at::kFloat) {
+    at::Tensor t = at::empty(shape, dtype);
+    REQUIRE(t.nbytes() == array.size() * sizeof(T));
+    std::memcpy(t.mutable_data_ptr(), array.data(), t.nbytes());
+    return t;
+}
+
+[[nodiscard]] inline Array<gpu::StepState> state_on_device(int64_t passes, int64_t position = 0,
+                                                           int32_t token = 0, uint64_t seed = 0) {
+    gpu::StepState state;
+    state.token = token;
+    state.passes = static_cast<int32_t>(passes);
+    state.position = position;
+    state.seed = seed;
+    return {std::vector<gpu::StepState>{state}, "state", Contents::read_only};
+}
+
+/// Numbers of the type, for the references as fp32 and for kernels as they are stored.
+struct Weights {
+    Weights(Random& random, at::IntArrayRef shape, WeightType type, const std::string& name, double sd = 1.0,
+            double mean = 0.0)
+        : Weights((random.normal(shape, sd) + mean).to(dtype_of(type)), name) {}
+    Weights(const at::Tensor& stored, const std::string& name)
+        : values(stored.to(at::kFloat))
+        , device(bytes_on_device(stored, name)) {}
+    at::Tensor values;
+    Array<uint8_t> device;
+};
+
+/// A matrix with or without a bias.
+struct TestMatrix {
+    TestMatrix(Random& random, int64_t outputs, int64_t inputs, WeightType type, bool with_bias,
+               const std::string& name)
+        : weight(random, {outputs, inputs}, type, name, 1.0 / std::sqrt(static_cast<double>(inputs)))
+        , bias(random, {outputs}, type, name + " bias")
+        , in_use{weight.device.data(), with_bias ? bias.device.data() : nullptr, outputs, inputs} {}
+    [[nodiscard]] at::Tensor reference_bias() const {
+        return in_use.bias == nullptr ? at::Tensor() : bias.values;
+    }
+    Weights weight, bias;
+    gpu::Matrix in_use;
+};
+
+} // namespace refreshlab::test::decode_simt
