@@ -72,14 +72,27 @@ struct RowsAppendInputs {
 };
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 
+/// Columns are split at multiples of this, whatever rows are in the pass, and the splits' results merged in ascending order.
+inline constexpr int64_t rows_attention_split = 512;
+/// Rows that the scratch of attention holds at a time, where there are several splits.
+inline constexpr int64_t rows_attention_rows = 64;
+/// Numbers of that scratch for passes of up to `rows` rows over a cache of `capacity` columns.
+[[nodiscard]] constexpr int64_t rows_attention_parts(int64_t rows, int64_t heads, int64_t head_dim,
+                                                     int64_t capacity) {
+    const int64_t splits = (capacity + rows_attention_split - 1) / rows_attention_split;
+    return (rows < rows_attention_rows ? rows : rows_attention_rows) * heads * splits * (head_dim + 4);
+}
+
 /// Attention of all rows over the cache, which holds their columns already: row r sees the columns (first + r - window, first + r],
-/// window 0: [0, first + r].
+/// window 0: [0, first + r]. Limits: head_dim a multiple of 16 up to 256, up to 16 query heads to a KV head (asserted).
 struct RowsAttentionInputs {
     WeightType type{};
     const float* qkv = nullptr; ///< q of launch_rows_append
     const void *k_cache = nullptr, *v_cache = nullptr;
     int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
     int64_t rows = 0, first = 0, window = 0;
+    float* parts =
+        nullptr; ///< scratch, rows_attention_parts(); may be null where first + rows <= rows_attention_split
     float* attended = nullptr; ///< [rows, heads, head_dim]
     bool dependent = false;
 };
