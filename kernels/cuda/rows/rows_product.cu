@@ -1,4 +1,5 @@
 #include "kernels/cuda/device/mma.cuh"
+#include "kernels/cuda/rows/rounded.cuh"
 #include "kernels/cuda/rows/rows_product.cuh"
 
 /// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]) for 2 to some hundred rows, by tensor cores; stored, added to what stands there,
@@ -37,23 +38,6 @@ template <int MT, int NT>
 constexpr int num_stages = 98304 / stage_bytes<MT, NT>(most_pairs) < 8
                                ? 98304 / stage_bytes<MT, NT>(most_pairs)
                                : 8;
-
-/// Two numbers in one register, the first in the lower half.
-template <WeightType type>
-__device__ uint32_t rounded_pair(float first, float second) {
-#ifdef REFRESHLAB_SIMT
-    return static_cast<uint32_t>(to_stored<type>(first)) | static_cast<uint32_t>(to_stored<type>(second))
-                                                               << 16;
-#else
-    uint32_t pair;
-    if constexpr (type == WeightType::bf16) {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-    } else {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
-    }
-    return pair;
-#endif
-}
 
 /// What a block multiplies.
 struct Place {
