@@ -113,13 +113,12 @@ struct DecodeAttentionInputs {
     const float* cos = nullptr;
     const float* sin = nullptr; ///< [capacity, head_dim / 2] of all positions
     void* k_cache = nullptr;
-    void* v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
-    int64_t heads = 0, kv_heads = 0, head_dim = 0,
-            capacity = 0;  ///< limits: decode::most_group, most_head_dim (asserted)
-    int64_t window = 0;    ///< sliding window: a query at p sees (p - window, p]; 0 = all
-    BranchDropout dropout; ///< element: query head * 2^32 + key position
-    float* parts =
-        nullptr; ///< scratch, [rows, heads, decode::splits(capacity), head_dim + 2]; 16 bytes aligned
+    void* v_cache = nullptr;                       ///< [kv_heads, capacity, head_dim] of this layer
+    int64_t heads = 0, kv_heads = 0, head_dim = 0; ///< at most decode::most_group, most_head_dim (asserted)
+    int64_t capacity = 0;
+    int64_t window = 0;          ///< sliding window: a query at p sees (p - window, p]; 0 = all
+    BranchDropout dropout;       ///< element: query head * 2^32 + key position
+    float* parts = nullptr;      ///< scratch, rows * heads * decode::splits(capacity) * (head_dim + 2)
     uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
     float* attended = nullptr;   ///< [rows, heads, head_dim]
     /// Optional, what the attention row of row 0 is made of afterwards (attention_rows.cu): q k / sqrt(head_dim) at the columns that it

@@ -1,0 +1,301 @@
+#include "kernels/ops/attention.h"
+#include "kernels/ops/dense.h"
+#include "kernels/shared/check.h"
+#include "tests/kernels/simt/decode_fixture.h"
+
+#include <algorithm>
+
+/// The attention of a decode step on the host machine, against the plain reference: what it reads and writes of the cache, and the same
+/// bits in a row whatever other rows are in the launch and in whatever order blocks and threads come.
+namespace refreshlab::test::decode_attention_simt {
+namespace {
+
+using namespace decode_simt;
+
+constexpr double tolerance = 1e-5;
+constexpr double eps = 1e-6;
+constexpr int32_t layer = 3;
+
+struct Shape {
+    WeightType type{};
+    int64_t kv_heads = 1, group = 1, head_dim = 32, position = 0, window = 0, rows = 1;
+    bool q_norm = false, k_norm = false;
+    float dropout = 0;
+    [[nodiscard]] int64_t heads() const { return kv_heads * group; }
+    [[nodiscard]] int64_t first() const {
+        return window > 0 ? std::max<int64_t>(position - window + 1, 0) : 0;
+    }
+};
+
+/// One layer's numbers for one step, and what the references make of them.
+class Layer {
+public:
+    Layer(Random& random, const Shape& shape)
+        : s(shape)
+        , capacity(shape.position + random.between(1, 300))
+        , seed(static_cast<uint64_t>(random.between(0, int64_t{1} << 60)))
+        , qkv(random.normal({s.rows, s.heads() + 2 * s.kv_heads, s.head_dim}))
+        , keys(random.normal({s.kv_heads, capacity, s.head_dim}, 1.0, dtype_of(s.type)))
+        , values(random.normal({s.kv_heads, capacity, s.head_dim}, 1.0, dtype_of(s.type)))
+        , q_norm(random, {s.head_dim}, s.type, "q norm", 0.3, 1.0)
+        , k_norm(random, {s.head_dim}, s.type, "k norm", 0.3, 1.0) {
+        const at::Tensor angle = random.normal({capacity, s.head_dim / 2}, 2.0);
+        cosines = angle.cos();
+        sines = angle.sin();
+    }
+
+    [[nodiscard]] at::Tensor rotated(int64_t first_head, int64_t heads, const at::Tensor& norm) const {
+        at::Tensor x = qkv.narrow(1, first_head, heads).contiguous();
+        if (norm.defined())
+            x = kernels::reference::rms_norm(x.view({-1, s.head_dim}), norm, eps).view(x.sizes());
+        kernels::reference::rope_(x, cosines[s.position].unsqueeze(0).expand({s.rows, s.head_dim / 2}),
+                                  sines[s.position].unsqueeze(0).expand({s.rows, s.head_dim / 2}));
+        return x;
+    }
+    /// What row 0 writes at column `position`, of the cache's type: [rows, kv_heads, head_dim].
+    [[nodiscard]] at::Tensor own_keys() const {
+        return rotated(s.heads(), s.kv_heads, s.k_norm ? k_norm.values : at::Tensor()).to(dtype_of(s.type));
+    }
+    [[nodiscard]] at::Tensor own_values() const {
+        return qkv.narrow(1, s.heads() + s.kv_heads, s.kv_heads).contiguous().to(dtype_of(s.type));
+    }
+    [[nodiscard]] at::Tensor expected(const at::Tensor& own_k, at::Tensor* probabilities) const {
+        kernels::AttentionInputs in;
+        in.q = rotated(0, s.heads(), s.q_norm ? q_norm.values : at::Tensor());
+        in.k_cache = keys.to(at::kFloat);
+        in.v_cache = values.to(at::kFloat);
+        const std::vector<int64_t> visible(static_cast<size_t>(s.rows), s.position),
+            first(static_cast<size_t>(s.rows), std::min(s.first(), s.position));
+        in.num_visible = visible;
+        in.first_visible = first;
+        in.own_k = own_k.to(at::kFloat);
+        in.own_v = own_values().to(at::kFloat);
+        in.scale = 1.0 / std::sqrt(static_cast<double>(s.head_dim));
+        std::vector<int32_t> passes;
+        for (int32_t r = 0; r < s.rows; ++r)
+            passes.push_back(r);
+        in.passes = passes;
+        in.dropout_p = s.dropout;
+        in.dropout_key = {seed, s.position, layer, 0};
+        return kernels::reference::attention(in, probabilities);
+    }
+
+    Shape s;
+    int64_t capacity;
+    uint64_t seed;
+    at::Tensor qkv, keys, values, cosines, sines;
+    Weights q_norm, k_norm;
+};
+
+/// Columns [first, end) of a cache, and nothing else of it.
+void show_columns(const Array<uint8_t>& cache, const at::Tensor& from, int64_t first, int64_t end) {
+    const int64_t column = from.size(2) * from.element_size();
+    for (int64_t h = 0; h < from.size(0); ++h) {
+        const int64_t offset = (h * from.size(1) + first) * column, bytes = (end - first) * column;
+        std::memcpy(cache.data() + offset, static_cast<const uint8_t*>(from.const_data_ptr()) + offset,
+                    static_cast<size_t>(bytes));
+        simt::note_written(cache.data() + offset, static_cast<size_t>(bytes));
+    }
+}
+
+struct Result {
+    at::Tensor attended;             ///< [rows of the step, heads, head_dim]
+    at::Tensor new_keys, new_values; ///< [kv_heads, head_dim] at column `position`
+    at::Tensor scores, sums;         ///< [heads, capacity], [heads, 2]
+};
+
+/// \param rows  of the step, of `launched`. The launch is made twice on the same scratch memory.
+Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false) {
+    const Shape& s = l.s;
+    const auto state = state_on_device(rows - 1, s.position, 0, l.seed);
+    const auto qkv = floats_on_device(l.qkv.narrow(0, 0, launched), "qkv");
+    const auto cosines = floats_on_device(l.cosines, "cos"), sines = floats_on_device(l.sines, "sin");
+    const Array<uint8_t> keys(l.keys.nbytes(), "keys"), values(l.values.nbytes(), "values");
+    show_columns(keys, l.keys, std::min(s.first(), s.position), s.position);
+    show_columns(values, l.values, std::min(s.first(), s.position), s.position);
+    const auto n = static_cast<size_t>(launched * s.heads());
+    const auto splits = static_cast<size_t>(kernels::decode::splits(l.capacity));
+    const Array<float> parts(n * splits * static_cast<size_t>(s.head_dim + 2), "parts");
+    const Array<uint32_t> arrived(std::vector<uint32_t>(static_cast<size_t>(launched * s.kv_heads)),
+                                  "arrived");
+    const Array<float> attended(n * static_cast<size_t>(s.head_dim), "attended"),
+        row_scores(static_cast<size_t>(s.heads() * l.capacity), "scores"),
+        sums(static_cast<size_t>(s.heads() * 2), "sums");
+    gpu::DecodeAttentionInputs in;
+    in.type = s.type;
+    in.state = state.data();
+    in.qkv = qkv.data();
+    in.q_norm = s.q_norm ? l.q_norm.device.data() : nullptr;
+    in.k_norm = s.k_norm ? l.k_norm.device.data() : nullptr;
+    in.eps = eps;
+    in.cos = cosines.data();
+    in.sin = sines.data();
+    in.k_cache = keys.data();
+    in.v_cache = values.data();
+    in.heads = s.heads();
+    in.kv_heads = s.kv_heads;
+    in.head_dim = s.head_dim;
+    in.capacity = l.capacity;
+    in.window = s.window;
+    in.dropout = {s.dropout, layer, 0};
+    in.parts = parts.data();
+    in.arrived = arrived.data();
+    in.attended = attended.data();
+    if (scores) {
+        in.scores = row_scores.data();
+        in.score_sums = sums.data();
+    }
+    in.rows = launched;
+    gpu::launch_decode_attention(in, nullptr);
+    const std::vector<float> once = attended.values();
+    gpu::launch_decode_attention(in, nullptr);
+    REQUIRE(std::memcmp(once.data(), attended.data(), once.size() * sizeof(float)) == 0);
+    REQUIRE(std::ranges::all_of(arrived.values(), [](uint32_t count) { return count == 0; }));
+
+    const at::Tensor all = tensor_of(attended, {launched, s.heads(), s.head_dim});
+    REQUIRE(all.narrow(0, rows, launched - rows).isnan().all().item<bool>()); // not the step's rows
+    const at::Tensor new_keys = tensor_of(keys, l.keys.sizes(), dtype_of(s.type)),
+                     new_values = tensor_of(values, l.values.sizes(), dtype_of(s.type));
+    return {all.narrow(0, 0, rows), new_keys.select(1, s.position), new_values.select(1, s.position),
+            tensor_of(row_scores, {s.heads(), l.capacity}), tensor_of(sums, {s.heads(), 2})};
+}
+
+void check(Random& random, const Shape& s) {
+    CAPTURE(static_cast<int>(s.type), s.kv_heads, s.group, s.head_dim, s.position, s.window, s.rows, s.q_norm,
+            s.k_norm, s.dropout);
+    const Layer l(random, s);
+    const Result got = run(l, s.rows, s.rows, true);
+    at::Tensor own = l.own_keys();
+    if (s.k_norm && s.type != WeightType::f32) {
+        // A sum in another order may round to the neighbour.
+        REQUIRE(at::allclose(got.new_keys.to(at::kFloat), own[0].to(at::kFloat), 1.0 / 128, 1e-6));
+        REQUIRE(s.rows == 1);
+        own = got.new_keys.unsqueeze(0);
+    } else if (s.k_norm) {
+        REQUIRE(relative_error(got.new_keys, own[0]) <= tolerance);
+    } else {
+        REQUIRE(same_bits(got.new_keys, own[0]));
+    }
+    REQUIRE(same_bits(got.new_values, l.own_values()[0]));
+    at::Tensor probabilities;
+    const at::Tensor expected = l.expected(own, &probabilities);
+    for (int64_t r = 0; r < s.rows; ++r) {
+        CAPTURE(r);
+        REQUIRE(relative_error(got.attended[r], expected[r]) <= tolerance);
+    }
+    // What the attention row of row 0 is made of.
+    const int64_t first = s.first(), n = s.position + 1 - first;
+    const at::Tensor row =
+        (got.scores.narrow(1, first, n) - got.sums.narrow(1, 0, 1)).exp() / got.sums.narrow(1, 1, 1);
+    REQUIRE(relative_error(row, probabilities[0].narrow(1, first, n)) <= tolerance);
+    REQUIRE(got.scores.narrow(1, 0, first).isnan().all().item<bool>());
+    REQUIRE(got.scores.narrow(1, s.position + 1, l.capacity - s.position - 1).isnan().all().item<bool>());
+}
+
+TEST_CASE("attention of a decode step on the host machine equals the reference", "[simt][decode]") {
+    Random random(1211);
+    const std::vector<int64_t> dims{32, 48, 64, 80, 96, 128, 256}, groups{1, 2, 3, 4, 7, 8, 16},
+        positions{0, 1, 255, 256, 257, 511, 700};
+    const auto groups_from = static_cast<size_t>(random.between(0, 6)),
+               positions_from = static_cast<size_t>(random.between(0, 6));
+    for (size_t i = 0; i < 2 * dims.size(); ++i) {
+        Shape s;
+        s.type = weight_types[i % 3];
+        s.head_dim = dims[i % 7];
+        s.group = groups[(i * (1 + i / 7) + groups_from) % 7];
+        s.position = positions[(2 * i + i / 7 + positions_from) % 7];
+        s.kv_heads = s.head_dim * s.group > 512 ? 1 : 2;
+        s.window = i % 2 == 0 ? 0 : random.pick(std::vector<int64_t>{1, 2, 100, 256, 257, 300, 5000});
+        s.q_norm = random.between(0, 1) == 1;
+        s.k_norm = random.between(0, 1) == 1;
+        const bool rounds = s.k_norm && s.type != WeightType::f32;
+        s.rows = rounds || s.head_dim * s.group > 512 ? 1 : 2;
+        s.dropout = s.rows > 1 ? 0.25F : 0.0F;
+        check(random, s);
+    }
+}
+
+TEST_CASE("attention of a decode step where splits begin and end", "[simt][decode]") {
+    Random random(1212);
+    for (const int64_t position : {0, 1, 255, 256, 257, 511, 700}) {
+        Shape s;
+        s.type = random.pick(weight_types);
+        s.position = position;
+        s.group = 2;
+        s.rows = 2;
+        s.dropout = 0.5F;
+        // The window's first column at the end of a split, at its beginning, in the last split, and the own column alone.
+        for (const int64_t window :
+             {int64_t{0}, int64_t{1}, position - 254, position - 255, position - 300}) {
+            if (window < 0 || (window == 0 && position % 2 == 1)) continue;
+            s.window = window;
+            check(random, s);
+        }
+    }
+}
+
+TEST_CASE("the largest attention that a step may have", "[simt][decode]") {
+    Random random(1213);
+    Shape s;
+    s.type = WeightType::bf16;
+    s.head_dim = 256;
+    s.group = 16;
+    s.position = 300;
+    s.window = 60;
+    const simt::Settings before = simt::set_settings({0, 89}); // 99 KB of shared memory
+    check(random, s);
+    simt::set_settings(before);
+    s.head_dim = 264;
+    const Layer l(random, s);
+    REQUIRE_THROWS_AS(run(l, 1, 1), InvariantError);
+}
+
+TEST_CASE("a row of attention has the same bits whatever rows are beside it, in every order",
+          "[simt][decode]") {
+    Random random(1214);
+    for (const WeightType type : weight_types) {
+        Shape s;
+        s.type = type;
+        s.kv_heads = 2;
+        s.group = random.pick(std::vector<int64_t>{1, 3});
+        s.position = random.pick(std::vector<int64_t>{100, 300});
+        s.rows = 12;
+        s.q_norm = s.k_norm = true;
+        s.dropout = 0.1F;
+        const Layer l(random, s);
+        const Result all = run(l, 12, 12);
+        for (const int64_t rows : {1, 2, 5, 9}) {
+            CAPTURE(rows);
+            const Result some = run(l, rows, rows);
+            REQUIRE(same_bits(some.attended, all.attended.narrow(0, 0, rows)));
+            REQUIRE(same_bits(some.new_keys, all.new_keys));
+        }
+        REQUIRE(same_bits(run(l, 3, 12).attended, all.attended.narrow(0, 0, 3)));
+        simt::in_orders(
+            3, [&](uint64_t) { REQUIRE(same_bits(run(l, 3, 3).attended, all.attended.narrow(0, 0, 3))); });
+    }
+}
+
+TEST_CASE("a key of the cache and the same key as the row's own give the same bits", "[simt][decode]") {
+    // A step at position n, then one at n + 1 whose query is the same: the key of n is now read from the cache. The scores at the columns
+    // up to n are the same to the bit.
+    Random random(1215);
+    Shape s;
+    s.type = WeightType::bf16;
+    s.group = 3;
+    s.head_dim = 80;
+    s.position = 40;
+    Layer l(random, s);
+    l.capacity = l.keys.size(1);
+    const Result first = run(l, 1, 1, true);
+    l.keys.select(1, s.position).copy_(first.new_keys);
+    l.values.select(1, s.position).copy_(first.new_values);
+    l.cosines[s.position + 1].copy_(l.cosines[s.position]);
+    l.sines[s.position + 1].copy_(l.sines[s.position]);
+    ++l.s.position;
+    const Result second = run(l, 1, 1, true);
+    REQUIRE(same_bits(second.scores.narrow(1, 0, 41), first.scores.narrow(1, 0, 41)));
+}
+
+} // namespace
+} // namespace refreshlab::test::decode_attention_simt
