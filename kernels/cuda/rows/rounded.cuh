@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/decode/weights.cuh"
 
-/// fp32 numbers as a tensor core takes them: two in a register, rounded to the weights' type (bf16 or f16, to the nearest, ties to even).
+/// fp32 numbers rounded to the weights' type, to the nearest, ties to even; pairs of bf16 or f16 are what tensor cores take.
 namespace refreshlab::kernels::RL_GPU {
 
 /// The first number in the lower half.
@@ -27,6 +27,25 @@ template <WeightType type>
 __device__ inline uint32_t rest_pair(float first, float second, uint32_t rounded) {
     return rounded_pair<type>(first - to_float<type>(static_cast<uint16_t>(rounded & 0xFFFFU)),
                               second - to_float<type>(static_cast<uint16_t>(rounded >> 16)));
+}
+
+/// Four numbers side by side, as they are stored.
+template <WeightType type>
+__device__ inline void store_four(void* to, float a, float b, float c, float d) {
+    if constexpr (type == WeightType::f32) {
+        *static_cast<float4*>(to) = make_float4(a, b, c, d);
+    } else {
+        *static_cast<uint2*>(to) = make_uint2(rounded_pair<type>(a, b), rounded_pair<type>(c, d));
+    }
+}
+/// And two.
+template <WeightType type>
+__device__ inline void store_two(void* to, float a, float b) {
+    if constexpr (type == WeightType::f32) {
+        *static_cast<float2*>(to) = make_float2(a, b);
+    } else {
+        *static_cast<uint32_t*>(to) = rounded_pair<type>(a, b);
+    }
 }
 
 } // namespace refreshlab::kernels::RL_GPU

@@ -10,8 +10,9 @@
 /// (kernels/cuda/decode/decode_kernels.h), with products by tensor cores. Pointers are the device's. Nothing here waits, allocates or
 /// copies; every CUDA error is thrown as std::runtime_error.
 ///
-/// numbers  the residual is fp32. What a tensor core multiplies is rounded to the weights' type first (bf16, f16); sums are fp32. f32
-///          weights are multiplied by fp32 units, unrounded.
+/// numbers  the residual, q | k | v and logits are fp32, and so are sums. What a product multiplies (the results of norms, attention and
+///          silu_mul) stands in memory in the weights' type, rounded by the kernel that made it: bf16 or f16 for tensor cores, fp32 for
+///          fp32 units, unrounded.
 /// rows     row r has the same bits whatever other rows are in the pass: a sum never crosses rows, and its order is fixed.
 namespace refreshlab::kernels::RL_GPU {
 
@@ -22,13 +23,13 @@ namespace refreshlab::kernels::RL_GPU {
 struct RowsProductInputs {
     WeightType type{};
     enum class Then : uint8_t { store, onto, silu_mul } then = Then::store;
-    const float* in = nullptr; ///< [rows, inputs]
+    const void* in = nullptr; ///< [rows, inputs], of the type
     const void* matrix = nullptr;
     const void* bias = nullptr; ///< [outputs, inputs]; [outputs] or null
     const void* up = nullptr;
     const void* up_bias = nullptr; ///< silu_mul: the second matrix
     int64_t rows = 0, inputs = 0, outputs = 0;
-    float* out = nullptr;
+    void* out = nullptr;    ///< fp32; of the type in silu_mul
     int64_t out_stride = 0; ///< numbers from row to row of out
     bool dependent = false;
 };
@@ -41,7 +42,7 @@ struct RowsNormInputs {
     const void* norm = nullptr;
     double eps = 0;
     int64_t rows = 0, hidden = 0, width = 0;
-    float* out = nullptr;
+    void* out = nullptr; ///< [rows, hidden], of the type
     bool dependent = false;
 };
 RL_LAUNCHER void launch_rows_norm(const RowsNormInputs& in, void* stream);
@@ -93,7 +94,7 @@ struct RowsAttentionInputs {
     int64_t rows = 0, first = 0, window = 0;
     float* parts =
         nullptr; ///< scratch, rows_attention_parts(); may be null where first + rows <= rows_attention_split
-    float* attended = nullptr; ///< [rows, heads, head_dim]
+    void* attended = nullptr; ///< [rows, heads, head_dim], of the type
     bool dependent = false;
 };
 RL_LAUNCHER void launch_rows_attention(const RowsAttentionInputs& in, void* stream);

@@ -1,5 +1,6 @@
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
+#include "kernels/cuda/rows/rounded.cuh"
 #include "kernels/cuda/rows/row_kernels.h"
 
 /// What stands between a layer's q | k | v and its attention. For each head of row r, at position p = first + r:
@@ -78,19 +79,6 @@ __device__ void rotate(Halves& h, const float4& cosines, const float4& sines) {
 }
 
 template <WeightType type>
-__device__ void store_four(Stored<type>* to, const float (&x)[4]) {
-    if constexpr (type == WeightType::f32) {
-        *reinterpret_cast<float4*>(to) = four(x);
-    } else {
-        const auto pair = [&](int j) {
-            return static_cast<unsigned>(to_stored<type>(x[j])) |
-                   static_cast<unsigned>(to_stored<type>(x[j + 1])) << 16;
-        };
-        *reinterpret_cast<uint2*>(to) = make_uint2(pair(0), pair(2));
-    }
-}
-
-template <WeightType type>
 __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Parameters p) {
     grid_allow_dependents();
     grid_dependency_wait();
@@ -123,8 +111,8 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
     const int kv_head = (head - p.heads) % p.kv_heads;
     auto* const to = static_cast<Stored<type>*>(is_v ? p.v_cache : p.k_cache) +
                      (kv_head * p.capacity + position) * p.head_dim + i;
-    store_four<type>(to, h.a);
-    store_four<type>(to + half, h.b);
+    store_four<type>(to, h.a[0], h.a[1], h.a[2], h.a[3]);
+    store_four<type>(to + half, h.b[0], h.b[1], h.b[2], h.b[3]);
 }
 
 } // namespace

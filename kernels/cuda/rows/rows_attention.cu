@@ -1,5 +1,4 @@
 #include "kernels/cuda/device/mma.cuh"
-#include "kernels/cuda/rows/rounded.cuh"
 #include "kernels/cuda/rows/rows_attention.cuh"
 
 #include <algorithm>
@@ -195,23 +194,28 @@ __global__ void __launch_bounds__(32 * WARPS) rows_attention_kernel(const RowsAt
         sum = __fadd_rn(sum, __shfl_xor_sync(0xFFFFFFFFU, sum, 2));
         const int query = first_query + lane / 4 + 8 * half;
         if (query >= tile.queries) continue;
-        float* const to = result_of(p, tile, query);
+        const QueryPlace place = place_of_query(p, tile, query);
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
+            const int channel = n * 8 + lane % 4 * 2;
             if (n * 8 >= p.head_dim) break;
-            *reinterpret_cast<float2*>(to + n * 8 + lane % 4 * 2) =
-                make_float2(finished(p, running.values[n][half * 2], sum),
-                            finished(p, running.values[n][half * 2 + 1], sum));
+            const float x = running.values[n][half * 2], y = running.values[n][half * 2 + 1];
+            if (place.part != nullptr) {
+                store_two<WeightType::f32>(place.part + channel, x, y);
+            } else {
+                store_two<type>(attended_of<type>(p, place.row, place.head) + channel, mean(x, sum),
+                                mean(y, sum));
+            }
         }
-        if (p.parts != nullptr && lane % 4 == 0)
-            *reinterpret_cast<float4*>(to + p.head_dim) = make_float4(running.most[half], sum, 0, 0);
+        if (place.part != nullptr && lane % 4 == 0)
+            store_four<WeightType::f32>(place.part + p.head_dim, running.most[half], sum, 0, 0);
     }
 }
 
 constexpr int merge_warps = 4, merge_threads = 32 * merge_warps;
 
 /// A warp for each row and head: its splits in ascending order.
-template <int QUADS>
+template <WeightType type, int QUADS>
 __global__ void __launch_bounds__(merge_threads) rows_attention_merge_kernel(const RowsAttention p) {
     grid_allow_dependents();
     grid_dependency_wait();
@@ -242,13 +246,13 @@ __global__ void __launch_bounds__(merge_threads) rows_attention_merge_kernel(con
             values[v][3] = fmaf(four.w, factor, values[v][3]);
         }
     }
-    float* const to = p.attended + (int64_t{row} * p.heads + head) * p.head_dim;
+    Stored<type>* const to = attended_of<type>(p, row, head);
 #pragma unroll
     for (int v = 0; v < QUADS; ++v) {
         const int channel = v * 128 + lane * 4;
         if (channel < p.head_dim)
-            *reinterpret_cast<float4*>(to + channel) =
-                make_float4(values[v][0] / sum, values[v][1] / sum, values[v][2] / sum, values[v][3] / sum);
+            store_four<type>(to + channel, values[v][0] / sum, values[v][1] / sum, values[v][2] / sum,
+                             values[v][3] / sum);
     }
 }
 
@@ -277,15 +281,16 @@ void start_typed(const RowsAttention& p, bool dependent, void* stream) {
     }
 }
 
+template <WeightType type>
 void merge_splits(const RowsAttention& p, bool dependent, void* stream) {
     const LaunchShape shape{
         {static_cast<uint32_t>((p.heads + merge_warps - 1) / merge_warps), static_cast<uint32_t>(p.rows), 1},
         {merge_threads, 1, 1},
         0};
     if (p.head_dim <= 128) {
-        launch_step(dependent, rows_attention_merge_kernel<1>, shape, stream, p);
+        launch_step(dependent, rows_attention_merge_kernel<type, 1>, shape, stream, p);
     } else {
-        launch_step(dependent, rows_attention_merge_kernel<2>, shape, stream, p);
+        launch_step(dependent, rows_attention_merge_kernel<type, 2>, shape, stream, p);
     }
 }
 
@@ -316,11 +321,13 @@ void launch_rows_attention(const RowsAttentionInputs& in, void* stream) {
         p.first_split = first_split();
         p.splits = split_of(p.first + p.rows - 1) - p.first_split + 1;
         p.parts = p.splits > 1 ? in.parts : nullptr;
-        with_type(in.type, [&]<WeightType type>() { start_typed<type>(p, in.dependent, stream); });
-        if (p.splits > 1) merge_splits(p, in.dependent, stream);
+        with_type(in.type, [&]<WeightType type>() {
+            start_typed<type>(p, in.dependent, stream);
+            if (p.splits > 1) merge_splits<type>(p, in.dependent, stream);
+            p.attended = static_cast<Stored<type>*>(p.attended) + p.rows * in.heads * in.head_dim;
+        });
         p.first += p.rows;
         p.qkv += p.rows * (in.heads + 2 * in.kv_heads) * in.head_dim;
-        p.attended += p.rows * in.heads * in.head_dim;
     }
 }
 

@@ -3,11 +3,13 @@
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
 #include "kernels/cuda/device/async_copy.cuh"
+#include "kernels/cuda/rows/rounded.cuh"
 #include "kernels/cuda/rows/row_kernels.h"
 
 /// What the two kernels of attention have in common: tensor cores (rows_attention.cu) and fp32 units (rows_attention_f32.cu).
 ///
-///   attended[r, h] = sum_c p[c] v[c], p = softmax over the columns c that row r sees of q[r, h] k[c] / sqrt(head_dim)
+///   attended[r, h] = sum_c p[c] v[c], p = softmax over the columns c that row r sees of q[r, h] k[c] / sqrt(head_dim),
+///   rounded to the type of the cache
 ///
 /// Query head h reads the KV head h / group. Row r stands at column first + r, and sees the columns up to its own, the last `window` of them.
 ///
@@ -26,7 +28,8 @@ inline constexpr int block_columns = 32;
 struct RowsAttention {
     const float* qkv;
     const void *k, *v;
-    float *attended, *parts; ///< parts is null where there is one split
+    void* attended;
+    float* parts; ///< null where there is one split
     int heads, group, head_dim, rows;
     int tile_rows; ///< set by the launcher of a kernel
     int first_split, splits;
@@ -102,16 +105,27 @@ __device__ inline void fetch_columns(const RowsAttention& p, const AttentionTile
 __device__ inline float* part_of(const RowsAttention& p, int64_t row, int head, int split) {
     return p.parts + ((row * p.heads + head) * p.splits + split) * (p.head_dim + 4);
 }
-/// Where a query's result goes, or its share of the block's split.
-__device__ inline float* result_of(const RowsAttention& p, const AttentionTile& tile, int query) {
+/// Where the result of a row and head goes.
+template <WeightType type>
+__device__ inline Stored<type>* attended_of(const RowsAttention& p, int64_t row, int head) {
+    return static_cast<Stored<type>*>(p.attended) + (row * p.heads + head) * p.head_dim;
+}
+
+/// A query of the tile, and its share of the block's split; null where that is the whole.
+struct QueryPlace {
+    int64_t row;
+    int head;
+    float* part;
+};
+__device__ inline QueryPlace place_of_query(const RowsAttention& p, const AttentionTile& tile, int query) {
     const int64_t row = tile.first_row + query / p.group;
     const int head = tile.kv_head * p.group + query % p.group;
-    return p.parts != nullptr ? part_of(p, row, head, static_cast<int>(blockIdx.z))
-                              : p.attended + (row * p.heads + head) * p.head_dim;
+    return {row, head, p.parts == nullptr ? nullptr : part_of(p, row, head, static_cast<int>(blockIdx.z))};
 }
-/// A weighted sum as result_of() takes it. Adding 0 makes of a -0 what it is when splits are merged.
-__device__ inline float finished(const RowsAttention& p, float value, float sum) {
-    return p.parts != nullptr ? value : __fadd_rn(value, 0.0F) / sum;
+
+/// What a sum of values comes to. Adding 0 makes of a -0 what it is when splits are merged.
+__device__ inline float mean(float values, float sum) {
+    return __fadd_rn(values, 0.0F) / sum;
 }
 
 /// rows_attention_f32.cu.

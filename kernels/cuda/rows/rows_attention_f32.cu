@@ -148,19 +148,22 @@ __global__ void __launch_bounds__(attention_threads) rows_attention_f32_kernel(c
     for (int i = 0; i < queries; ++i) {
         const int query = warp * queries + i;
         if (query >= tile.queries) break;
-        float* const to = result_of(p, tile, query);
+        const QueryPlace place = place_of_query(p, tile, query);
         const float sum = running.sum[i];
 #pragma unroll
         for (int v = 0; v < QUADS; ++v) {
             const int channel = v * 128 + lane * 4;
             if (channel >= p.head_dim) break;
             const float(&own)[4] = running.values[i][v];
-            *reinterpret_cast<float4*>(to + channel) =
-                make_float4(finished(p, own[0], sum), finished(p, own[1], sum), finished(p, own[2], sum),
-                            finished(p, own[3], sum));
+            if (place.part != nullptr) {
+                store_four<f32>(place.part + channel, own[0], own[1], own[2], own[3]);
+            } else {
+                store_four<f32>(attended_of<f32>(p, place.row, place.head) + channel, mean(own[0], sum),
+                                mean(own[1], sum), mean(own[2], sum), mean(own[3], sum));
+            }
         }
-        if (p.parts != nullptr && lane == 0)
-            *reinterpret_cast<float4*>(to + p.head_dim) = make_float4(running.most[i], sum, 0, 0);
+        if (place.part != nullptr && lane == 0)
+            store_four<f32>(place.part + p.head_dim, running.most[i], sum, 0, 0);
     }
 }
 

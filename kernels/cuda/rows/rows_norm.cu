@@ -1,8 +1,9 @@
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
+#include "kernels/cuda/rows/rounded.cuh"
 #include "kernels/cuda/rows/row_kernels.h"
 
-/// out[r, i] = x[r, i] / sqrt(sum_j x[r, j]^2 / width + eps) * norm[i].
+/// out[r, i] = x[r, i] / sqrt(sum_j x[r, j]^2 / width + eps) * norm[i], rounded to the weights' type.
 ///
 /// Grid    a block of 256 threads for each row, which reads it twice: the second time it comes from the first cache.
 /// Memory  vectors of 4 numbers, neighbours side by side.
@@ -17,13 +18,13 @@ constexpr int norm_threads = 256, norm_warps = norm_threads / 32;
 
 template <WeightType type>
 __global__ void __launch_bounds__(norm_threads)
-    rows_norm_kernel(const float* x, const void* norm, float width, float eps, float* out, int hidden) {
+    rows_norm_kernel(const float* x, const void* norm, float width, float eps, void* out, int hidden) {
     __shared__ float parts[norm_warps];
     grid_allow_dependents();
     grid_dependency_wait();
     const int64_t first = static_cast<int64_t>(blockIdx.x) * hidden;
     const auto* const from = reinterpret_cast<const float4*>(x + first);
-    auto* const to = reinterpret_cast<float4*>(out + first);
+    auto* const to = static_cast<Stored<type>*>(out) + first;
     float sum = 0;
     for (int v = static_cast<int>(threadIdx.x); v < hidden / 4; v += norm_threads) {
         const float4 four = from[v];
@@ -42,8 +43,8 @@ __global__ void __launch_bounds__(norm_threads)
     const float factor = 1.0F / sqrtf(__fadd_rn(sum / width, eps));
     for (int v = static_cast<int>(threadIdx.x); v < hidden / 4; v += norm_threads) {
         const float4 four = from[v], weights = four_weights_at<type>(norm, int64_t{v} * 4);
-        to[v] = make_float4(four.x * factor * weights.x, four.y * factor * weights.y,
-                            four.z * factor * weights.z, four.w * factor * weights.w);
+        store_four<type>(to + v * 4, four.x * factor * weights.x, four.y * factor * weights.y,
+                         four.z * factor * weights.z, four.w * factor * weights.w);
     }
 }
 

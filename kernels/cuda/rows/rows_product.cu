@@ -1,5 +1,4 @@
 #include "kernels/cuda/device/mma.cuh"
-#include "kernels/cuda/rows/rounded.cuh"
 #include "kernels/cuda/rows/rows_product.cuh"
 
 /// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]) for 2 to some hundred rows, by tensor cores; stored, added to what stands there,
@@ -10,28 +9,27 @@
 ///         tiles (two tiles: gate and up of the same outputs, or twice as many outputs of one matrix) for all 8 NT rows. The two warps of
 ///         a pair halve every 64 inputs between them. A weight is read once for up to 64 rows; further groups of rows run beside the first
 ///         (grid x) and find it in the second cache.
-/// Memory  stages of 64 inputs stand in shared memory, 3 to 8 of them, filled by cp.async while others are multiplied: weights as they
-///         are stored, [outputs][64], and activations in fp32, [rows][64]; in 32-bit banks the second of two neighbouring rows is shifted
-///         by 64 bytes (weights) or 16 bytes (activations), so that the 8 lanes of a read meet in no bank. Activations are rounded to the
-///         weights' type on their way into the registers of a product. What lies behind the last output, row or input is 0.
-/// Lanes   lane 4 g + t reads 8 inputs of a row in one go, 8t to 8t + 7 of 32, where the tensor core's layout would take four pairs. Both
-///         operands are permuted alike, so the sum is of the same products, and a read has 16 bytes.
+/// Memory  stages of 64 inputs stand in shared memory, 4 to 8 of them, filled by cp.async while others are multiplied: [outputs][64] of
+///         the matrices and [rows][64] of the activations, 128 bytes each; the halves of every second one are exchanged, so that the
+///         8 lanes of a read meet in no bank. What lies behind the last output, row or input is 0.
+/// Lanes   lane 4 g + t reads 8 inputs of an output or row in one go, 8t to 8t + 7 of 32, where the tensor core's layout would take four
+///         pairs. Both operands are permuted alike, so the sum is of the same products, and every read has 16 bytes.
 /// Order   of a sum: warp 0 of a pair takes the inputs [0, 32) of every 64 in ascending order, warp 1 [32, 64), in steps of 16 that a
 ///         tensor core adds to the accumulator (fp32); then the two are added. Nothing of it hangs on rows, tiles or stages: a row has
 ///         the same bits whatever rows are beside it.
-/// Bound   few rows: by reading the matrix. 64 rows: the second cache, which brings 4 bytes of each activation to each block; so larger
-///         blocks are taken where the matrix has enough outputs for all multiprocessors.
+/// Bound   few rows: by reading the matrix. 64 rows: also by the second cache, which brings all activations to each block; so larger blocks
+///         are taken where the matrix has enough outputs for all multiprocessors.
 /// Source  PTX ISA 9.0, section 9.7.14.5; skinny products: reference/performance.md, 4.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
 constexpr int stage_inputs = 64, most_pairs = 4;
-constexpr int weight_row_bytes = stage_inputs * 2, activation_row_bytes = stage_inputs * 4;
+constexpr int row_bytes = stage_inputs * 2, row_chunks = row_bytes / 16; ///< of an output or row in a stage
 
 /// Bytes of a stage with `pairs` pairs of warps.
 template <int MT, int NT>
 constexpr int stage_bytes(int pairs) {
-    return MT * 16 * pairs * weight_row_bytes + NT * 8 * activation_row_bytes;
+    return (MT * 16 * pairs + NT * 8) * row_bytes;
 }
 /// As many as 96 KB hold (a block of sm_86, 89 and 120 has 99), at most 8.
 template <int MT, int NT>
@@ -56,32 +54,38 @@ __device__ Place place_of_block(const RowsProduct& p, int group_rows) {
     return place;
 }
 
-/// Weights of a stage: row i of tile j stands at row j * 16 * pairs + i.
+/// 8 inputs of a row in a stage.
+__device__ inline int chunk_offset(int row, int chunk) {
+    return row * row_bytes + (chunk ^ (row % 2 * 4)) * 16;
+}
+
+/// 8 inputs of row `from_row` of [rows, inputs]; zeros behind the ends.
+__device__ inline void fetch_chunk(const void* matrix, int from_row, int rows, int inputs, int input,
+                                   void* to) {
+    const auto* const numbers = static_cast<const uint16_t*>(matrix);
+    const bool inside = from_row < rows && input < inputs;
+    async_copy_16(to, inside ? numbers + int64_t{from_row} * inputs + input : numbers, inside ? 16 : 0);
+}
+
+/// Weights of a stage: output i of tile j stands in row j * 16 * pairs + i.
 template <int MT>
 __device__ void fetch_weights(const RowsProduct& p, const Place& place, int step, unsigned char* stage) {
-    const int chunk = static_cast<int>(threadIdx.x) % 8, begin = static_cast<int>(threadIdx.x) / 8;
-    const int input = step * stage_inputs + chunk * 8, across = 16 * place.pairs;
-#pragma unroll
+    const int thread = static_cast<int>(threadIdx.x), chunk = thread % row_chunks;
+    const int input = step * stage_inputs + chunk * 8;
+#pragma unroll 1 // addresses of several rows at once would not fit into the registers beside the sums
     for (int i = 0; i < 2 * MT; ++i) { // 8 * pairs rows at a time
-        const int tile = i / 2, within = begin + i % 2 * 8 * place.pairs, row = tile * across + within;
-        const int output = place.first_output + tile * place.tile_outputs + within;
-        const bool inside = output < p.outputs && input < p.inputs;
-        const auto* const matrix =
-            static_cast<const uint16_t*>(tile == 0 || place.tile_outputs > 0 ? p.matrix[0] : p.matrix[1]);
-        async_copy_16(stage + row * weight_row_bytes + (chunk ^ (row % 2 * 4)) * 16,
-                      inside ? matrix + int64_t{output} * p.inputs + input : matrix, inside ? 16 : 0);
+        const int tile = i / 2, within = thread / row_chunks + i % 2 * 8 * place.pairs;
+        const void* const matrix = tile == 0 || place.tile_outputs > 0 ? p.matrix[0] : p.matrix[1];
+        fetch_chunk(matrix, place.first_output + tile * place.tile_outputs + within, p.outputs, p.inputs,
+                    input, stage + chunk_offset(tile * 16 * place.pairs + within, chunk));
     }
 }
 template <int NT>
 __device__ void fetch_activations(const RowsProduct& p, const Place& place, int step, unsigned char* stage) {
-    const int chunk = static_cast<int>(threadIdx.x) % 16, begin = static_cast<int>(threadIdx.x) / 16;
-    const int input = step * stage_inputs + chunk * 4;
-    for (int row = begin; row < NT * 8; row += 4 * place.pairs) {
-        const bool inside = place.first_row + row < p.rows && input < p.inputs;
-        async_copy_16(stage + row * activation_row_bytes + (chunk ^ (row % 2)) * 16,
-                      inside ? p.in + int64_t{place.first_row + row} * p.inputs + input : p.in,
-                      inside ? 16 : 0);
-    }
+    const int thread = static_cast<int>(threadIdx.x), chunk = thread % row_chunks;
+    for (int row = thread / row_chunks; row < NT * 8; row += 8 * place.pairs)
+        fetch_chunk(p.in, place.first_row + row, p.rows, p.inputs, step * stage_inputs + chunk * 8,
+                    stage + chunk_offset(row, chunk));
 }
 
 template <int MT, int NT>
@@ -92,23 +96,19 @@ template <WeightType type, int MT, int NT>
 __device__ void multiply_stage(const unsigned char* weights, const unsigned char* activations, int pairs,
                                int pair, int half, int live, Sums<MT, NT>& sums) {
     const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
-    const int odd = g % 2; // of every row that this lane reads
+    const int mine = chunk_offset(g, half * 4 + t); // in every 8 rows
     uint4 low[MT], high[MT];
 #pragma unroll
     for (int j = 0; j < MT; ++j) {
-        const unsigned char* const row =
-            weights + ((j * pairs + pair) * 16 + g) * weight_row_bytes + ((half * 4 + t) ^ (odd * 4)) * 16;
-        low[j] = *reinterpret_cast<const uint4*>(row);
-        high[j] = *reinterpret_cast<const uint4*>(row + 8 * weight_row_bytes);
+        const unsigned char* const rows = weights + (j * pairs + pair) * 16 * row_bytes + mine;
+        low[j] = *reinterpret_cast<const uint4*>(rows);
+        high[j] = *reinterpret_cast<const uint4*>(rows + 8 * row_bytes);
     }
 #pragma unroll
     for (int n = 0; n < NT; ++n) {
         if (n * 8 >= live) break;
-        const unsigned char* const row = activations + (n * 8 + g) * activation_row_bytes + half * 128;
-        const float4 x = *reinterpret_cast<const float4*>(row + ((2 * t) ^ odd) * 16);
-        const float4 y = *reinterpret_cast<const float4*>(row + ((2 * t + 1) ^ odd) * 16);
-        const uint32_t first[2] = {rounded_pair<type>(x.x, x.y), rounded_pair<type>(x.z, x.w)};
-        const uint32_t second[2] = {rounded_pair<type>(y.x, y.y), rounded_pair<type>(y.z, y.w)};
+        const uint4 x = *reinterpret_cast<const uint4*>(activations + n * 8 * row_bytes + mine);
+        const uint32_t first[2] = {x.x, x.y}, second[2] = {x.z, x.w};
 #pragma unroll
         for (int j = 0; j < MT; ++j) {
             const uint32_t a[4] = {low[j].x, high[j].x, low[j].y, high[j].y};
@@ -155,8 +155,8 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
     const Place place = place_of_block<MT>(p, NT * 8);
     const int warp = static_cast<int>(threadIdx.x) / 32, pair = warp / 2, half = warp % 2;
     const int steps = (p.inputs + stage_inputs - 1) / stage_inputs;
-    const int activations_at = MT * 16 * place.pairs * weight_row_bytes;
-    const int bytes = activations_at + NT * 8 * activation_row_bytes;
+    const int activations_at = MT * 16 * place.pairs * row_bytes;
+    const int bytes = activations_at + NT * 8 * row_bytes;
     const int live = p.rows - place.first_row;
     // Weights are there before the kernel in front has ended, activations are not.
     for (int s = 0; s < stages - 1 && s < steps; ++s)

@@ -9,11 +9,11 @@
 namespace refreshlab::kernels::RL_GPU {
 
 struct RowsProduct {
-    const float* in;
+    const void* in;
     const void* matrix[2]; ///< [1] is null where there is one matrix
     const void* bias[2];
     int rows, inputs, outputs;
-    float* out;
+    void* out;
     int64_t out_stride;
     RowsProductInputs::Then then;
 };
@@ -22,14 +22,16 @@ struct RowsProduct {
 template <WeightType type>
 __device__ inline void finish_product(const RowsProduct& p, int row, int output, float sum, float up) {
     if (p.bias[0] != nullptr) sum = __fadd_rn(sum, weight_at<type>(p.bias[0], output));
-    float* const to = p.out + row * p.out_stride + output;
+    const int64_t at = row * p.out_stride + output;
     if (p.then == RowsProductInputs::Then::store) {
-        *to = sum;
+        static_cast<float*>(p.out)[at] = sum;
     } else if (p.then == RowsProductInputs::Then::onto) {
+        float* const to = static_cast<float*>(p.out) + at;
         *to = __fadd_rn(*to, sum);
     } else {
         if (p.bias[1] != nullptr) up = __fadd_rn(up, weight_at<type>(p.bias[1], output));
-        *to = __fmul_rn(sum / __fadd_rn(1.0F, expf(-sum)), up);
+        static_cast<Stored<type>*>(p.out)[at] =
+            to_stored<type>(__fmul_rn(sum / __fadd_rn(1.0F, expf(-sum)), up));
     }
 }
 

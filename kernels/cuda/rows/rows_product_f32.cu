@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(f32_threads, 2) rows_product_f32_kernel(const 
         for (int m = 0; m < M; ++m)
             fetch_rows(static_cast<const float*>(p.matrix[m]), first_output, p.outputs, p.inputs, begin,
                        f32_outputs, stage + m * weight_floats);
-        fetch_rows(p.in, first_row, p.rows, p.inputs, begin, 16 * R, stage + M * weight_floats);
+        fetch_rows(static_cast<const float*>(p.in), first_row, p.rows, p.inputs, begin, 16 * R,
+                   stage + M * weight_floats);
         async_commit();
     };
     grid_dependency_wait();

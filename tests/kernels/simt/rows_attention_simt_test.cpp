@@ -1,13 +1,13 @@
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/ops/attention.h"
-#include "tests/kernels/simt/decode_fixture.h"
+#include "tests/kernels/simt/rows_fixture.h"
 
 /// Attention of many rows on the host machine: against the plain reference, and the same bits in a row whatever other rows are in the pass,
 /// however many splits there are, and in whatever order blocks and threads come.
 namespace refreshlab::test::rows_attention_simt {
 namespace {
 
-using namespace decode_simt;
+using namespace rows_simt;
 
 /// Of bf16 queries and weights have 16 bits, of f16 22 (rows_attention.cu).
 double tolerance(WeightType type) {
@@ -66,7 +66,8 @@ public:
         const Array<float> parts(
             split ? static_cast<size_t>(gpu::rows_attention_parts(rows, heads, head_dim, m_capacity)) : 1,
             "parts");
-        const Array<float> out(static_cast<size_t>(rows * heads * head_dim), "attended");
+        const Array<uint8_t> out(static_cast<size_t>(rows * heads * head_dim * kernels::bytes_of(m_type)),
+                                 "attended");
         gpu::RowsAttentionInputs in;
         in.type = m_type;
         in.qkv = qkv.data();
@@ -82,7 +83,7 @@ public:
         in.parts = split ? parts.data() : nullptr;
         in.attended = out.data();
         gpu::launch_rows_attention(in, nullptr);
-        return tensor_of(out, {rows, heads, head_dim});
+        return tensor_of(out, {rows, heads, head_dim}, dtype_of(m_type));
     }
 
     /// Each row against the reference, and some of them, and runs of them, against themselves alone.
@@ -90,7 +91,7 @@ public:
         const at::Tensor all = run(0, m_shape.rows), reference = expected();
         for (int64_t r = 0; r < m_shape.rows; ++r) {
             CAPTURE(r);
-            REQUIRE(relative_error(all[r], reference[r]) <= tolerance(m_type));
+            REQUIRE(equal_but_rounding(all[r], reference[r], tolerance(m_type)));
         }
         for (int i = 0; i < 3; ++i) {
             const int64_t from = random.between(0, m_shape.rows - 1);

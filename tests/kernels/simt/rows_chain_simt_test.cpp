@@ -1,14 +1,14 @@
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/dense.h"
-#include "tests/kernels/simt/decode_fixture.h"
+#include "tests/kernels/simt/rows_fixture.h"
 
 /// The kernels of a pass of many rows one behind the other, each a dependent launch: nothing of an earlier one is touched before it has
 /// ended, the result is that of the references, and a pass in two parts has the bits of a pass in one.
 namespace refreshlab::test::rows_chain_simt {
 namespace {
 
-using namespace decode_simt;
+using namespace rows_simt;
 using Then = gpu::RowsProductInputs::Then;
 
 constexpr double eps = 1e-5;
@@ -78,9 +78,13 @@ at::Tensor expected(const Model& m) {
 
 /// What passes write, taken once for all of them: the second begins while the first runs.
 struct Scratch {
-    Array<float> x{rows * hidden, "x"}, h{rows * hidden, "h"}, qkv{rows * all_heads * head_dim, "qkv"},
-        parts{static_cast<size_t>(gpu::rows_attention_parts(rows, heads, head_dim, capacity)), "parts"},
-        attended{rows * heads * head_dim, "attended"}, inner{rows * ffn, "inner"};
+    explicit Scratch(WeightType type)
+        : bytes(static_cast<size_t>(kernels::bytes_of(type))) {}
+    size_t bytes;
+    Array<float> x{rows * hidden, "x"}, qkv{rows * all_heads * head_dim, "qkv"},
+        parts{static_cast<size_t>(gpu::rows_attention_parts(rows, heads, head_dim, capacity)), "parts"};
+    Array<uint8_t> h{rows * hidden * bytes, "h"}, attended{rows * heads * head_dim * bytes, "attended"},
+        inner{rows * ffn * bytes, "inner"};
 };
 
 /// Device memory of a layer.
@@ -99,7 +103,7 @@ struct Layer {
 /// A layer for rows [from, from + n); they come into x at their place.
 void pass(const Model& m, const Layer& layer, const Scratch& s, int64_t from, int64_t n) {
     float* const x = s.x.data() + from * hidden;
-    const auto product = [&](const TestMatrix& matrix, const float* in, float* out, int64_t stride, Then then,
+    const auto product = [&](const TestMatrix& matrix, const void* in, void* out, int64_t stride, Then then,
                              const TestMatrix* up = nullptr) {
         gpu::launch_rows_product({m.type, then, in, matrix.in_use.data, matrix.in_use.bias,
                                   up == nullptr ? nullptr : up->in_use.data,
@@ -142,7 +146,7 @@ TEST_CASE("a layer of many rows is the references', and two passes have the bits
         simt::in_orders(3, [&](uint64_t order) {
             CAPTURE(static_cast<int>(type), order, part);
             const Layer layer(m);
-            const Scratch scratch;
+            const Scratch scratch(type);
             (void)simt::take_activity();
             if (order == 1) {
                 pass(m, layer, scratch, 0, part);

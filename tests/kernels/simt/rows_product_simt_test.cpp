@@ -1,13 +1,13 @@
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/ops/dense.h"
-#include "tests/kernels/simt/decode_fixture.h"
+#include "tests/kernels/simt/rows_fixture.h"
 
 /// Products of many rows on the host machine: against the plain references with activations that were rounded alike, and the same bits in
 /// a row whatever other rows are in the pass, however a launch is cut into blocks, and in whatever order they come.
 namespace refreshlab::test::rows_product_simt {
 namespace {
 
-using namespace decode_simt;
+using namespace rows_simt;
 using Then = gpu::RowsProductInputs::Then;
 
 constexpr double tolerance = 1e-5;
@@ -35,12 +35,13 @@ public:
     /// Rows [first, first + rows) alone, in a row of `apart` more numbers than there are outputs.
     [[nodiscard]] at::Tensor run(int64_t first, int64_t rows, int64_t apart = 0) const {
         const int64_t outputs = m_before.size(1), stride = outputs + apart;
-        const auto x = floats_on_device(m_x.narrow(0, first, rows), "in");
+        const auto x = bytes_on_device(m_x.narrow(0, first, rows).to(dtype_of(m_type)), "in");
+        const at::ScalarType of_out = m_then == Then::silu_mul ? dtype_of(m_type) : at::kFloat;
         at::Tensor before = at::full({rows, stride}, nan);
         before.narrow(1, 0, outputs).copy_(m_before.narrow(0, first, rows));
-        const auto onto = floats_on_device(before, "out", Contents::written);
-        const Array<float> out(static_cast<size_t>(rows * stride), "out");
-        const Array<float>& to = m_then == Then::onto ? onto : out;
+        const auto onto = bytes_on_device(before, "out", Contents::written);
+        const Array<uint8_t> out(static_cast<size_t>(rows * stride) * c10::elementSize(of_out), "out");
+        const Array<uint8_t>& to = m_then == Then::onto ? onto : out;
         gpu::RowsProductInputs in;
         in.type = m_type;
         in.then = m_then;
@@ -57,7 +58,7 @@ public:
         in.out = to.data();
         in.out_stride = stride;
         gpu::launch_rows_product(in, nullptr);
-        const at::Tensor all = tensor_of(to, {rows, stride});
+        const at::Tensor all = tensor_of(to, {rows, stride}, of_out);
         REQUIRE(all.narrow(1, outputs, apart).isnan().all().item<bool>());
         return all.narrow(1, 0, outputs).contiguous();
     }
@@ -76,7 +77,7 @@ at::Tensor check(const Product& product, int64_t most, const std::vector<int64_t
     const at::Tensor all = product.run(0, most), expected = product.expected();
     for (int64_t r = 0; r < most; ++r) {
         CAPTURE(r);
-        REQUIRE(relative_error(all[r], expected[r]) <= tolerance);
+        REQUIRE(equal_but_rounding(all[r], expected[r], tolerance));
     }
     for (const int64_t rows : counts) {
         CAPTURE(rows);

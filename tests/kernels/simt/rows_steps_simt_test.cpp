@@ -1,14 +1,14 @@
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/ops/column_distance.h"
 #include "kernels/ops/dense.h"
-#include "tests/kernels/simt/decode_fixture.h"
+#include "tests/kernels/simt/rows_fixture.h"
 
 /// What a pass of many rows does besides products and attention, on the host machine: against the plain references, and the same bits in
 /// a row whatever other rows are in the pass and in whatever order blocks and threads come.
 namespace refreshlab::test::rows_steps_simt {
 namespace {
 
-using namespace decode_simt;
+using namespace rows_simt;
 
 constexpr double tolerance = 1e-5;
 constexpr double eps = 1e-5;
@@ -46,11 +46,11 @@ TEST_CASE("the norm of many rows equals the reference", "[simt][rows]") {
         const at::Tensor expected = kernels::reference::rms_norm(x, norm.values, eps, width);
         const auto run = [&](const at::Tensor& of) {
             const auto in_x = floats_on_device(of, "x");
-            const Array<float> out(static_cast<size_t>(of.numel()), "out");
+            const Array<uint8_t> out(static_cast<size_t>(of.numel() * kernels::bytes_of(type)), "out");
             gpu::launch_rows_norm(
                 {type, in_x.data(), norm.device.data(), eps, of.size(0), hidden, width, out.data(), false},
                 nullptr);
-            return tensor_of(out, of.sizes());
+            return tensor_of(out, of.sizes(), dtype_of(type));
         };
         at::Tensor first;
         simt::in_orders(3, [&](uint64_t order) {
@@ -59,7 +59,7 @@ TEST_CASE("the norm of many rows equals the reference", "[simt][rows]") {
             REQUIRE(same_bits(got, first));
         });
         for (int64_t r = 0; r < rows; ++r) {
-            REQUIRE(relative_error(first[r], expected[r]) <= tolerance);
+            REQUIRE(equal_but_rounding(first[r], expected[r], tolerance));
             REQUIRE(same_bits(run(x.narrow(0, r, 1)), first.narrow(0, r, 1)));
         }
     }
@@ -129,16 +129,7 @@ TEST_CASE("keys and values of many rows go into the cache behind norm and RoPE",
             REQUIRE(same_bits(whole.qkv.narrow(1, c.heads, 2 * c.kv_heads),
                               qkv.narrow(1, c.heads, 2 * c.kv_heads)));
             REQUIRE(same_bits(written(whole.v), v.to(dtype_of(type))));
-            // A last digit of fp32 may round a key to its neighbour.
-            const double rounding = type == WeightType::f32    ? tolerance
-                                    : type == WeightType::bf16 ? 1e-2
-                                                               : 1e-3;
-            REQUIRE((written(whole.k).to(at::kFloat) - k.to(dtype_of(type)).to(at::kFloat))
-                        .abs()
-                        .le(rounding * k.abs() + 1e-6)
-                        .all()
-                        .item<bool>());
-            REQUIRE(relative_error(written(whole.k), k.to(dtype_of(type))) <= rounding / 10 + tolerance);
+            REQUIRE(equal_but_rounding(written(whole.k), k, tolerance));
             for (const at::Tensor& cache : {whole.k, whole.v}) {
                 REQUIRE(same_bits(cache.narrow(1, 0, c.first), cache_before.narrow(1, 0, c.first)));
                 REQUIRE(same_bits(cache.narrow(1, behind, capacity - behind),
