@@ -62,7 +62,10 @@ public:
     }
     void extend(const kernels::DeviceCache& cache, const kernels::DevicePass& pass, void* stream) override {
         const bool all = pass.rows == kernels::DevicePass::Rows::all;
-        const Seen seen(*this, cache, pass.logits, all ? std::ssize(pass.tokens) : pass.logits != nullptr ? 1 : 0);
+        const Seen seen(*this, cache, pass.logits,
+                        all                      ? std::ssize(pass.tokens)
+                        : pass.logits != nullptr ? 1
+                                                 : 0);
         m_decoder->extend(cache, pass, stream);
     }
     const kernels::DeviceAnswers& wait_for_answers() override { return m_decoder->wait_for_answers(); }
@@ -86,8 +89,8 @@ private:
     private:
         static size_t cache_bytes(const SimtDecoder& decoder, const kernels::DeviceCache& cache) {
             const kernels::DeviceModel& model = decoder.m_model;
-            return static_cast<size_t>(std::ssize(model.layers) * model.kv_heads * cache.capacity * model.head_dim *
-                                       kernels::bytes_of(model.type));
+            return static_cast<size_t>(std::ssize(model.layers) * model.kv_heads * cache.capacity *
+                                       model.head_dim * kernels::bytes_of(model.type));
         }
         static size_t table_bytes(const SimtDecoder& decoder, const kernels::DeviceCache& cache) {
             return static_cast<size_t>(cache.capacity * decoder.m_model.head_dim / 2) * sizeof(float);
