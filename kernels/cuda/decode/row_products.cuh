@@ -9,12 +9,12 @@
 ///
 /// Block   8 warps, which share the rows of inputs in shared memory; a warp makes OUTPUTS rows of the matrix at a time for all ROWS
 ///         rows, so that a weight is read once. A lane reads 16 bytes of a row of the matrix, the warp 512 bytes side by side, and
-///         OUTPUTS * UNROLL such reads are under way at once.
+///         OUTPUTS * strips_at_once such reads are under way at once.
 /// Tile    [strips][ROWS][strip]: a strip is what a warp reads of one row at a time, 256 inputs of 16-bit weights, 128 in f32. Within a
 ///         strip of 256 the first four inputs of every lane stand before the second four: neighbouring lanes read neighbouring
 ///         16 bytes, which no two banks collide in. Inputs behind the end are 0.
 /// Order   of a sum: a lane adds its products one by one in ascending order, by fused multiply-add; lanes add up as a tree
-///         (warp_sums). Nothing of it hangs on ROWS, OUTPUTS, UNROLL or the tile's length, so a row has the same bits in every block.
+///         (warp_sums). Nothing of it hangs on ROWS, OUTPUTS, strips_at_once or the tile's length, so a row has the same bits in every block.
 /// Norm    x / rms(x) * norm is a factor of the row times x * norm. Blocks sum the squares as they bring the row into the tile and
 ///         multiply at the end: a row is read once and waited for once.
 namespace refreshlab::kernels::RL_GPU {
