@@ -20,6 +20,7 @@ namespace refreshlab::kernels::RL_GPU {
 ///   store     to out
 ///   onto      added to out (the residual)
 ///   silu_mul  of two matrices: out[r, o] = silu(gate) * up
+/// Up to two more matrices of the same inputs may stand below the first, as k and v below q: their outputs follow its own.
 struct RowsProductInputs {
     WeightType type{};
     enum class Then : uint8_t { store, onto, silu_mul } then = Then::store;
@@ -32,6 +33,11 @@ struct RowsProductInputs {
     void* out = nullptr;    ///< fp32; of the type in silu_mul
     int64_t out_stride = 0; ///< numbers from row to row of out
     bool dependent = false;
+    struct Below {
+        const void *matrix = nullptr, *bias = nullptr;
+        int64_t outputs = 0;
+    };
+    Below below[2] = {}; ///< outputs 0: none; not with silu_mul (asserted)
 };
 RL_LAUNCHER void launch_rows_product(const RowsProductInputs& in, void* stream);
 

@@ -1,8 +1,10 @@
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/rows/rows_product.cuh"
 
+#include <limits>
+
 /// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]) for 2 to some hundred rows, by tensor cores; stored, added to what stands there,
-/// or silu(gate) * up of two matrices.
+/// or silu(gate) * up of two matrices. Matrices that stand one below the other (q, k and v) are one.
 ///
 /// Grid    [groups of 8 NT rows, blocks of outputs]. The matrix is the operand with 16 rows (outputs), the activations are the one with 8
 ///         columns (rows of the pass), so that few rows waste little. A block has 1, 2 or 4 pairs of warps; a pair makes 16 outputs of MT
@@ -17,8 +19,8 @@
 /// Order   of a sum: warp 0 of a pair takes the inputs [0, 32) of every 64 in ascending order, warp 1 [32, 64), in steps of 16 that a
 ///         tensor core adds to the accumulator (fp32); then the two are added. Nothing of it hangs on rows, tiles or stages: a row has
 ///         the same bits whatever rows are beside it.
-/// Bound   few rows: by reading the matrix. 64 rows: also by the second cache, which brings all activations to each block; so larger blocks
-///         are taken where the matrix has enough outputs for all multiprocessors.
+/// Bound   few rows: by reading the matrix. 64 rows: also by the second cache, which brings all activations to each block; so the launch
+///         takes the shape of blocks that gives a multiprocessor the least to read.
 /// Source  PTX ISA 9.0, section 9.7.14.5; skinny products: reference/performance.md, 4.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -48,9 +50,8 @@ __device__ Place place_of_block(const RowsProduct& p, int group_rows) {
     place.pairs = static_cast<int>(blockDim.x) / 64;
     place.first_row = static_cast<int>(blockIdx.x) * group_rows;
     const int across = 16 * place.pairs;
-    const bool two = p.matrix[1] != nullptr;
-    place.tile_outputs = two ? 0 : across;
-    place.first_output = static_cast<int>(blockIdx.y) * (two ? across : MT * across);
+    place.tile_outputs = p.gated ? 0 : across;
+    place.first_output = static_cast<int>(blockIdx.y) * (p.gated ? across : MT * across);
     return place;
 }
 
@@ -59,12 +60,10 @@ __device__ inline int chunk_offset(int row, int chunk) {
     return row * row_bytes + (chunk ^ (row % 2 * 4)) * 16;
 }
 
-/// 8 inputs of row `from_row` of [rows, inputs]; zeros behind the ends.
-__device__ inline void fetch_chunk(const void* matrix, int from_row, int rows, int inputs, int input,
-                                   void* to) {
-    const auto* const numbers = static_cast<const uint16_t*>(matrix);
-    const bool inside = from_row < rows && input < inputs;
-    async_copy_16(to, inside ? numbers + int64_t{from_row} * inputs + input : numbers, inside ? 16 : 0);
+/// 8 inputs of a row of [., inputs]; zeros where it is not `inside`.
+__device__ inline void fetch_chunk(const void* rows, int row, bool inside, int inputs, int input, void* to) {
+    const auto* const numbers = static_cast<const uint16_t*>(rows);
+    async_copy_16(to, inside ? numbers + int64_t{row} * inputs + input : numbers, inside ? 16 : 0);
 }
 
 /// Weights of a stage: output i of tile j stands in row j * 16 * pairs + i.
@@ -75,17 +74,19 @@ __device__ void fetch_weights(const RowsProduct& p, const Place& place, int step
 #pragma unroll 1 // addresses of several rows at once would not fit into the registers beside the sums
     for (int i = 0; i < 2 * MT; ++i) { // 8 * pairs rows at a time
         const int tile = i / 2, within = thread / row_chunks + i % 2 * 8 * place.pairs;
-        const void* const matrix = tile == 0 || place.tile_outputs > 0 ? p.matrix[0] : p.matrix[1];
-        fetch_chunk(matrix, place.first_output + tile * place.tile_outputs + within, p.outputs, p.inputs,
-                    input, stage + chunk_offset(tile * 16 * place.pairs + within, chunk));
+        const int output = place.first_output + tile * place.tile_outputs + within;
+        const MatrixRow from = matrix_row_of(p, output, p.gated && tile == 1);
+        fetch_chunk(from.matrix, from.row, output < p.outputs && input < p.inputs, p.inputs, input,
+                    stage + chunk_offset(tile * 16 * place.pairs + within, chunk));
     }
 }
 template <int NT>
 __device__ void fetch_activations(const RowsProduct& p, const Place& place, int step, unsigned char* stage) {
     const int thread = static_cast<int>(threadIdx.x), chunk = thread % row_chunks;
+    const int input = step * stage_inputs + chunk * 8;
     for (int row = thread / row_chunks; row < NT * 8; row += 8 * place.pairs)
-        fetch_chunk(p.in, place.first_row + row, p.rows, p.inputs, step * stage_inputs + chunk * 8,
-                    stage + chunk_offset(row, chunk));
+        fetch_chunk(p.in, place.first_row + row, place.first_row + row < p.rows && input < p.inputs, p.inputs,
+                    input, stage + chunk_offset(row, chunk));
 }
 
 template <int MT, int NT>
@@ -189,10 +190,9 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
     merge_halves<MT, NT>(pair, half, reinterpret_cast<float*>(shared), sums);
     if (half == 1) return;
     const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
-    const bool two = p.matrix[1] != nullptr;
 #pragma unroll
     for (int j = 0; j < MT; ++j) {
-        if (two && j > 0) break;
+        if (p.gated && j > 0) break;
 #pragma unroll
         for (int n = 0; n < NT; ++n) {
 #pragma unroll
@@ -206,47 +206,66 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
     }
 }
 
-/// Multiprocessors that a launch should keep busy: those of an H100 or H200 are 132.
-constexpr int64_t wanted_blocks = 128;
+constexpr int64_t multiprocessors = 132; ///< of an H100 or H200, for which blocks are shaped
 
+/// The shape of blocks that gives a multiprocessor the least to read: weights and activations of all blocks that come to it.
 template <WeightType type, int NT>
 void launch_groups(const RowsProduct& p, bool dependent, void* stream) {
-    const bool two = p.matrix[1] != nullptr;
     const int64_t groups = (p.rows + NT * 8 - 1) / (NT * 8);
-    const auto blocks = [&](int across) { return (int64_t{p.outputs} + across - 1) / across; };
-    const auto start = [&]<int MT>(int pairs) {
-        const LaunchShape shape{
-            {static_cast<uint32_t>(groups), static_cast<uint32_t>(blocks(16 * pairs * (two ? 1 : MT))), 1},
-            {static_cast<uint32_t>(64 * pairs), 1, 1},
-            static_cast<uint32_t>(num_stages<MT, NT> * stage_bytes<MT, NT>(pairs))};
+    const auto blocks = [&](int tiles, int pairs) {
+        const int across = 16 * pairs * (p.gated ? 1 : tiles);
+        return (p.outputs + across - 1) / across;
+    };
+    const auto to_read = [&](int tiles, int pairs) {
+        const int64_t turns = (blocks(tiles, pairs) * groups + multiprocessors - 1) / multiprocessors;
+        return turns * (16 * pairs * tiles + NT * 8);
+    };
+    int tiles = 2, pairs = most_pairs; // the largest shape where others are no better
+    for (int w = most_pairs; w > 0; w /= 2) {
+        const int t = p.gated ? 2 : 1; // small blocks: rather warps than work for each
+        if (to_read(t, w) >= to_read(tiles, pairs)) continue;
+        tiles = t;
+        pairs = w;
+    }
+    const auto start = [&]<int MT>() {
+        const LaunchShape shape{{static_cast<uint32_t>(groups), static_cast<uint32_t>(blocks(MT, pairs)), 1},
+                                {static_cast<uint32_t>(64 * pairs), 1, 1},
+                                static_cast<uint32_t>(num_stages<MT, NT> * stage_bytes<MT, NT>(pairs))};
         launch_step(dependent, rows_product_kernel<type, MT, NT>, shape, stream, p);
     };
-    int pairs = most_pairs;
-    while (pairs > 1 && blocks(16 * pairs) * groups < wanted_blocks)
-        pairs /= 2;
-    // Many rows: two tiles of one matrix use what is brought of the activations twice.
-    const bool twice = NT >= 4 && pairs == most_pairs && blocks(32 * pairs) * groups >= wanted_blocks;
-    if (two || twice) {
-        start.template operator()<2>(pairs);
+    if (tiles == 2) {
+        start.template operator()<2>();
     } else {
-        start.template operator()<1>(pairs);
+        start.template operator()<1>();
     }
 }
 
 } // namespace
 
 void launch_rows_product(const RowsProductInputs& in, void* stream) {
-    const bool two = in.then == RowsProductInputs::Then::silu_mul;
-    RL_ASSERT(in.rows > 0 && in.outputs > 0 && in.inputs > 0 && two == (in.up != nullptr));
-    const RowsProduct p{in.in,
-                        {in.matrix, in.up},
-                        {in.bias, two ? in.up_bias : nullptr},
-                        static_cast<int>(in.rows),
-                        static_cast<int>(in.inputs),
-                        static_cast<int>(in.outputs),
-                        in.out,
-                        in.out_stride,
-                        in.then};
+    const bool gated = in.then == RowsProductInputs::Then::silu_mul;
+    RL_ASSERT(in.rows > 0 && in.outputs > 0 && in.inputs > 0 && gated == (in.up != nullptr));
+    constexpr int none = std::numeric_limits<int>::max();
+    RowsProduct p{in.in,
+                  {in.matrix, in.up, nullptr},
+                  {in.bias, in.up_bias, nullptr},
+                  {0, none, none},
+                  static_cast<int>(in.rows),
+                  static_cast<int>(in.inputs),
+                  static_cast<int>(in.outputs),
+                  in.out,
+                  in.out_stride,
+                  in.then,
+                  gated};
+    for (int m = 0; m < 2; ++m) {
+        const RowsProductInputs::Below& below = in.below[m];
+        if (below.outputs == 0) continue;
+        RL_ASSERT(!gated && (m == 0 || in.below[0].outputs > 0));
+        p.matrix[m + 1] = below.matrix;
+        p.bias[m + 1] = below.bias;
+        p.first[m + 1] = p.outputs;
+        p.outputs += static_cast<int>(below.outputs);
+    }
     with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.inputs % per_vector<type> == 0);
         if constexpr (type == WeightType::f32) {

@@ -10,18 +10,40 @@ namespace refreshlab::kernels::RL_GPU {
 
 struct RowsProduct {
     const void* in;
-    const void* matrix[2]; ///< [1] is null where there is one matrix
-    const void* bias[2];
+    /// One below the other, or gate and up.
+    const void *matrix[3], *bias[3];
+    int first
+        [3]; ///< first output of each matrix; of those that are not there, and of up, no output is as large
     int rows, inputs, outputs;
     void* out;
     int64_t out_stride;
     RowsProductInputs::Then then;
+    bool gated;
 };
+
+/// An output's matrix, bias and row there.
+struct MatrixRow {
+    const void *matrix, *bias;
+    int row;
+};
+/// \param up  of the second of two matrices with the same outputs
+__device__ inline MatrixRow matrix_row_of(const RowsProduct& p, int output, bool up = false) {
+    if (up || output >= p.first[1])
+        return up || output < p.first[2]
+                   ? MatrixRow{p.matrix[1], p.bias[1], up ? output : output - p.first[1]}
+                   : MatrixRow{p.matrix[2], p.bias[2], output - p.first[2]};
+    return {p.matrix[0], p.bias[0], output};
+}
+
+template <WeightType type>
+__device__ inline float with_bias(const MatrixRow& place, float sum) {
+    return place.bias == nullptr ? sum : __fadd_rn(sum, weight_at<type>(place.bias, place.row));
+}
 
 /// A finished sum goes where it belongs. \param up  of the second matrix
 template <WeightType type>
 __device__ inline void finish_product(const RowsProduct& p, int row, int output, float sum, float up) {
-    if (p.bias[0] != nullptr) sum = __fadd_rn(sum, weight_at<type>(p.bias[0], output));
+    sum = with_bias<type>(matrix_row_of(p, output), sum);
     const int64_t at = row * p.out_stride + output;
     if (p.then == RowsProductInputs::Then::store) {
         static_cast<float*>(p.out)[at] = sum;
@@ -29,7 +51,7 @@ __device__ inline void finish_product(const RowsProduct& p, int row, int output,
         float* const to = static_cast<float*>(p.out) + at;
         *to = __fadd_rn(*to, sum);
     } else {
-        if (p.bias[1] != nullptr) up = __fadd_rn(up, weight_at<type>(p.bias[1], output));
+        up = with_bias<type>(matrix_row_of(p, output, true), up);
         static_cast<Stored<type>*>(p.out)[at] =
             to_stored<type>(__fmul_rn(sum / __fadd_rn(1.0F, expf(-sum)), up));
     }

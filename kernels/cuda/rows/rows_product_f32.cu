@@ -16,14 +16,15 @@ constexpr int f32_threads = 256, f32_outputs = 64, f32_inputs = 32, f32_stride =
 template <int M, int R>
 constexpr int f32_stage_floats = (M * f32_outputs + 16 * R) * f32_stride;
 
-/// 32 inputs of `count` rows of [all, inputs], zeros behind the ends.
-__device__ void fetch_rows(const float* rows, int first, int all, int inputs, int begin, int count,
+/// 32 inputs of `count` rows; row(i) is the i-th, null where there is none.
+template <typename Row>
+__device__ void fetch_rows(const Row& row, const float* anything, int inputs, int begin, int count,
                            float* to) {
     const int chunk = static_cast<int>(threadIdx.x) % 8, input = begin + chunk * 4;
     for (int i = static_cast<int>(threadIdx.x) / 8; i < count; i += f32_threads / 8) {
-        const bool inside = first + i < all && input < inputs;
-        async_copy_16(to + i * f32_stride + chunk * 4,
-                      inside ? rows + int64_t{first + i} * inputs + input : rows, inside ? 16 : 0);
+        const float* const from = row(i);
+        const bool inside = from != nullptr && input < inputs;
+        async_copy_16(to + i * f32_stride + chunk * 4, inside ? from + input : anything, inside ? 16 : 0);
     }
 }
 
@@ -35,13 +36,21 @@ __global__ void __launch_bounds__(f32_threads, 2) rows_product_f32_kernel(const 
     const int first_row = static_cast<int>(blockIdx.x) * 16 * R;
     const int first_output = static_cast<int>(blockIdx.y) * f32_outputs;
     const int a = static_cast<int>(threadIdx.x) % 16, b = static_cast<int>(threadIdx.x) / 16;
+    const auto* const in = static_cast<const float*>(p.in);
     const auto fetch = [&](int begin, float* stage) {
 #pragma unroll
-        for (int m = 0; m < M; ++m)
-            fetch_rows(static_cast<const float*>(p.matrix[m]), first_output, p.outputs, p.inputs, begin,
-                       f32_outputs, stage + m * weight_floats);
-        fetch_rows(static_cast<const float*>(p.in), first_row, p.rows, p.inputs, begin, 16 * R,
-                   stage + M * weight_floats);
+        for (int m = 0; m < M; ++m) {
+            const auto weights = [&](int i) -> const float* {
+                if (first_output + i >= p.outputs) return nullptr;
+                const MatrixRow of = matrix_row_of(p, first_output + i, m == 1);
+                return static_cast<const float*>(of.matrix) + int64_t{of.row} * p.inputs;
+            };
+            fetch_rows(weights, in, p.inputs, begin, f32_outputs, stage + m * weight_floats);
+        }
+        const auto activations = [&](int i) {
+            return first_row + i < p.rows ? in + int64_t{first_row + i} * p.inputs : nullptr;
+        };
+        fetch_rows(activations, in, p.inputs, begin, 16 * R, stage + M * weight_floats);
         async_commit();
     };
     grid_dependency_wait();
@@ -101,8 +110,7 @@ void start(const RowsProduct& p, bool dependent, void* stream) {
 } // namespace
 
 void launch_rows_product_f32(const RowsProduct& p, bool dependent, void* stream) {
-    if (p.matrix[1] != nullptr)
-        return p.rows <= 16 ? start<2, 1>(p, dependent, stream) : start<2, 4>(p, dependent, stream);
+    if (p.gated) return p.rows <= 16 ? start<2, 1>(p, dependent, stream) : start<2, 4>(p, dependent, stream);
     return p.rows <= 16 ? start<1, 1>(p, dependent, stream) : start<1, 4>(p, dependent, stream);
 }
 

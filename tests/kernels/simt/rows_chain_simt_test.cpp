@@ -119,9 +119,24 @@ void pass(const Model& m, const Layer& layer, const Scratch& s, int64_t from, in
         {m.type, m.embedding.device.data(), layer.tokens.data() + from, n, hidden, x, true}, nullptr);
     norm();
     const int64_t stride = all_heads * head_dim;
-    product(m.q, s.h.data(), s.qkv.data(), stride, Then::store);
-    product(m.k, s.h.data(), s.qkv.data() + heads * head_dim, stride, Then::store);
-    product(m.v, s.h.data(), s.qkv.data() + (heads + kv_heads) * head_dim, stride, Then::store);
+    const auto below = [](const TestMatrix& matrix) {
+        return gpu::RowsProductInputs::Below{matrix.in_use.data, matrix.in_use.bias, matrix.in_use.outputs};
+    };
+    gpu::launch_rows_product({m.type,
+                              Then::store,
+                              s.h.data(),
+                              m.q.in_use.data,
+                              m.q.in_use.bias,
+                              nullptr,
+                              nullptr,
+                              n,
+                              hidden,
+                              m.q.in_use.outputs,
+                              s.qkv.data(),
+                              stride,
+                              true,
+                              {below(m.k), below(m.v)}},
+                             nullptr);
     gpu::launch_rows_append({m.type, s.qkv.data(), m.head_norm.device.data(), m.head_norm.device.data(), eps,
                              layer.cosines.data(), layer.sines.data(), layer.keys.data(), layer.values.data(),
                              heads, kv_heads, head_dim, capacity, n, first + from, true},

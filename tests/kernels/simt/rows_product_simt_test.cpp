@@ -2,6 +2,8 @@
 #include "kernels/ops/dense.h"
 #include "tests/kernels/simt/rows_fixture.h"
 
+#include <deque>
+
 /// Products of many rows on the host machine: against the plain references with activations that were rounded alike, and the same bits in
 /// a row whatever other rows are in the pass, however a launch is cut into blocks, and in whatever order they come.
 namespace refreshlab::test::rows_product_simt {
@@ -116,10 +118,56 @@ TEST_CASE("products of rows of odd lengths", "[simt][rows]") {
 TEST_CASE("groups of 64 rows, and the blocks that long matrices get", "[simt][rows]") {
     Random random(1313);
     (void)check(Product(random, WeightType::bf16, Then::store, 130, 72, 83), 130, {66});
-    (void)check(Product(random, WeightType::f16, Then::store, 3, 16, 8209), 3, {2}); // four pairs of warps
-    (void)check(Product(random, WeightType::bf16, Then::onto, 17, 8, 16300), 17,
-                {2, 16}); // two tiles of a matrix
-    (void)check(Product(random, WeightType::bf16, Then::silu_mul, 9, 16, 4100), 9, {2}); // two pairs
+    for (const int64_t outputs : {2200, 4300, 8500}) { // 2 and 4 pairs of warps; two tiles of a matrix
+        const WeightType type = random.pick(weight_types);
+        CAPTURE(outputs, static_cast<int>(type));
+        (void)check(Product(random, type, Then::onto, 9, 8, outputs), 9, {2});
+        if (outputs < 8500) (void)check(Product(random, type, Then::silu_mul, 2, 8, outputs), 2, {1});
+    }
+}
+
+TEST_CASE("matrices below each other are multiplied as one", "[simt][rows]") {
+    Random random(1315);
+    for (const WeightType type : weight_types) {
+        const int64_t inputs = 8 * random.between(1, 20), rows = random.pick(std::vector<int64_t>{2, 19});
+        const int64_t count = random.between(2, 3);
+        CAPTURE(static_cast<int>(type), inputs, rows, count);
+        const auto x = bytes_on_device(random.normal({rows, inputs}).to(dtype_of(type)), "in");
+        std::deque<TestMatrix> matrices; // they stay where they are
+        int64_t total = 0;
+        for (int64_t m = 0; m < count; ++m) {
+            matrices.emplace_back(random, random.between(1, 90), inputs, type, m != 1, "matrix");
+            total += matrices.back().in_use.outputs;
+        }
+        gpu::RowsProductInputs in;
+        in.type = type;
+        in.in = x.data();
+        in.rows = rows;
+        in.inputs = inputs;
+        in.out_stride = total;
+        const auto set = [&](const TestMatrix& m) {
+            in.matrix = m.in_use.data;
+            in.bias = m.in_use.bias;
+            in.outputs = m.in_use.outputs;
+        };
+        const Array<float> apart(static_cast<size_t>(rows * total), "out of one by one");
+        float* to = apart.data();
+        for (const TestMatrix& m : matrices) {
+            set(m);
+            in.out = to;
+            gpu::launch_rows_product(in, nullptr);
+            to += m.in_use.outputs;
+        }
+        const Array<float> together(static_cast<size_t>(rows * total), "out of all");
+        set(matrices[0]);
+        for (int64_t m = 1; m < count; ++m) {
+            const auto& below = matrices[static_cast<size_t>(m)].in_use;
+            in.below[m - 1] = {below.data, below.bias, below.outputs};
+        }
+        in.out = together.data();
+        gpu::launch_rows_product(in, nullptr);
+        REQUIRE(same_bits(tensor_of(together, {rows, total}), tensor_of(apart, {rows, total})));
+    }
 }
 
 TEST_CASE("products of many rows have the same bits in every order", "[simt][rows]") {
