@@ -74,6 +74,20 @@ struct DeviceStep {
     std::span<const AttentionTap> taps{}; ///< not without answers
 };
 
+inline constexpr int64_t most_pass_rows = 512;
+
+/// A pass of several tokens at positions first, first + 1, ...: a chunk of a prefill, or the delta of a refresh.
+struct DevicePass {
+    std::span<const int32_t> tokens; ///< 1 .. most_pass_rows
+    int64_t first = 0;               ///< the cache holds [0, first); the pass writes [first, first + tokens)
+    enum class Rows : uint8_t {
+        none, ///< skips the head, and what follows the last layer's keys and values
+        last,
+        all,
+    } rows = Rows::all;
+    float* logits = nullptr; ///< [rows, vocab]; null with none
+};
+
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
 /// and dropout, so that a step is one copy of 40 bytes to the device, one graph and one copy of the rows.
 ///
@@ -89,6 +103,8 @@ public:
     /// \param stream  a cudaStream_t; the default stream may be it
     /// Throws std::runtime_error with CUDA's words.
     virtual void step(const DeviceCache& cache, const DeviceStep& step, void* stream) = 0;
+    /// A pass of many rows, by tensor cores where the weights have 16 bits (kernels/cuda/rows); as step().
+    virtual void extend(const DeviceCache& cache, const DevicePass& pass, void* stream) = 0;
     /// Waits until the answers of the last step are there, which must have asked for some: by looking at memory, without a wait for
     /// the device. Throws when the device has failed meanwhile.
     [[nodiscard]] virtual const DeviceAnswers& wait_for_answers() = 0;

@@ -1,4 +1,5 @@
 #include "kernels/cpu/convert.h"
+#include "kernels/shared/half_types.h"
 #include "tests/kernels/kernel_fixture.h"
 
 #include <bit>
@@ -74,6 +75,30 @@ TEST_CASE("numbers are converted as libtorch converts them, bit for bit", "[kern
         random.normal({random.between(200, 400), random.between(400, 900)})); // for all threads
     require_like_libtorch(at::empty({0, 5}));
     require_like_libtorch(random.normal({3, 2, 4}).to(at::kDouble)); // libtorch's own
+}
+
+TEST_CASE("what the CPU and a GPU share converts numbers of 16 bits as libtorch does", "[kernels][convert]") {
+    namespace shared = kernels::shared;
+    for (uint32_t bits = 0; bits < 1U << 16; ++bits) {
+        const auto half = static_cast<uint16_t>(bits);
+        const float from_bf16 = shared::bf16_to_float(half), from_half = shared::half_to_float(half);
+        REQUIRE(std::bit_cast<uint32_t>(from_bf16) == bits << 16);
+        const auto expected = static_cast<float>(c10::Half(half, c10::Half::from_bits()));
+        REQUIRE((std::bit_cast<uint32_t>(from_half) == std::bit_cast<uint32_t>(expected) ||
+                 (std::isnan(from_half) && std::isnan(expected))));
+    }
+    Random random(2);
+    const at::Tensor from = hard_floats(random);
+    const at::Tensor bf16 = from.to(at::kBFloat16), half = from.to(at::kHalf);
+    for (int64_t i = 0; i < from.numel(); ++i) {
+        const float x = from.const_data_ptr<float>()[i];
+        const bool same = shared::float_to_bf16(x) == bf16.const_data_ptr<c10::BFloat16>()[i].x &&
+                          shared::float_to_half(x) == half.const_data_ptr<c10::Half>()[i].x;
+        CAPTURE(x);
+        REQUIRE(same);
+    }
+    REQUIRE(std::isnan(shared::bf16_to_float(shared::float_to_bf16(std::nanf("")))));
+    REQUIRE(std::isnan(shared::half_to_float(shared::float_to_half(std::nanf("")))));
 }
 
 TEST_CASE("a NaN stays a NaN in every dtype", "[kernels][convert]") {

@@ -17,6 +17,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -188,8 +189,56 @@ void CudaForward::show(const kernels::DeviceDecoder& decoder, size_t index, cons
     hooks.observe(view);
 }
 
+/// The cache as the kernels see it.
+kernels::DeviceCache CudaForward::device_cache(const KvCache& cache) const {
+    const auto [cos, sin] = model().rope_rows(0, cache.capacity());
+    return {cache.keys(0).mutable_data_ptr(), cache.values(0).mutable_data_ptr(), cache.capacity(),
+            cos.const_data_ptr<float>(), sin.const_data_ptr<float>()};
+}
+
+bool CudaForward::runs(const KvCache& cache) const {
+    return has_kernels() && cache.layout() == CacheLayout::dense && kernels::isa() != kernels::Isa::reference;
+}
+
 StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
-    return m_plain.prefill(cache, in);
+    if (!runs(cache) || !in.hooks.empty()) return m_plain.prefill(cache, in);
+    const c10::InferenceMode guard;
+    const auto n = static_cast<int64_t>(in.tokens.size());
+    RL_ASSERT(n > 0 && cache.length() + n <= cache.capacity() && in.mc.passes == 0);
+    RL_ASSERT(std::ranges::all_of(in.tokens,
+                                  [&](int32_t id) { return id >= 0 && id < model().config().vocab_size; }));
+    const OnDevice on_device(model());
+    const kernels::DeviceCache device = device_cache(cache);
+    const int64_t wanted = in.rows == Rows::all ? n : in.rows == Rows::last ? 1 : 0;
+    const at::Tensor logits = at::empty({wanted, model().config().vocab_size},
+                                        at::TensorOptions().dtype(at::kFloat).device(model().device()));
+    auto decoder = m_decoders->take(device.k);
+    for (int64_t begin = 0; begin < n; begin += kernels::most_pass_rows) {
+        const int64_t count = std::min(kernels::most_pass_rows, n - begin);
+        const bool last = begin + count == n;
+        kernels::DevicePass pass;
+        pass.tokens = in.tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+        pass.first = cache.length();
+        pass.rows = in.rows == Rows::all                ? kernels::DevicePass::Rows::all
+                    : in.rows == Rows::last && last ? kernels::DevicePass::Rows::last
+                                                        : kernels::DevicePass::Rows::none;
+        if (pass.rows != kernels::DevicePass::Rows::none)
+            pass.logits = logits.mutable_data_ptr<float>() + (in.rows == Rows::all ? begin * logits.size(1) : 0);
+        decoder->extend(device, pass, stream_of(model()));
+        cache.note_written(count);
+        cache.commit(count, in.origin);
+    }
+    m_decoders->give_back(std::move(decoder), device.k);
+    StepOutputs out;
+    if (wanted == 0) return out;
+    // In chunks, as the plain forward answers: what is made beside the rows stays small.
+    for (int64_t begin = 0; begin < wanted && in.ask; begin += LlamaWeights::chunk_rows) {
+        const int64_t count = std::min(LlamaWeights::chunk_rows, wanted - begin);
+        auto part = kernels::summarize_rows(logits.narrow(0, begin, count), in.ask->part(begin, count));
+        std::ranges::move(part, std::back_inserter(out.summary));
+    }
+    if (in.logits) out.logits = logits;
+    return out;
 }
 
 StepOutputs CudaForward::read_only(const KvCache& cache, int64_t position, const StepInputs& in) const {
@@ -198,9 +247,7 @@ StepOutputs CudaForward::read_only(const KvCache& cache, int64_t position, const
 
 StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     const HookCalls hooks(in.hooks);
-    if (!has_kernels() || !hooks.read_attention_alone() || cache.layout() != CacheLayout::dense ||
-        kernels::isa() == kernels::Isa::reference)
-        return m_plain.step(cache, in);
+    if (!runs(cache) || !hooks.read_attention_alone()) return m_plain.step(cache, in);
     const c10::InferenceMode guard;
     PlainForward::require_step(model(), cache, in);
     const int64_t position = cache.length();
@@ -213,10 +260,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
         if (tap.halves || tap.floats) taps.push_back(tap);
     }
     const OnDevice on_device(model());
-    const auto [cos, sin] = model().rope_rows(0, cache.capacity());
-    const at::Tensor k = cache.keys(0), v = cache.values(0);
-    const kernels::DeviceCache device_cache{k.mutable_data_ptr(), v.mutable_data_ptr(), cache.capacity(),
-                                            cos.const_data_ptr<float>(), sin.const_data_ptr<float>()};
+    const kernels::DeviceCache device = device_cache(cache);
     const int64_t rows = in.mc.passes + 1;
     const at::Tensor logits = at::empty({rows, model().config().vocab_size},
                                         at::TensorOptions().dtype(at::kFloat).device(model().device()));
@@ -236,8 +280,8 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.taps = taps;
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
     StepOutputs out;
-    auto decoder = m_decoders->take(device_cache.k);
-    decoder->step(device_cache, step, stream_of(model()));
+    auto decoder = m_decoders->take(device.k);
+    decoder->step(device, step, stream_of(model()));
     if (step.answers) {
         const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
         if (asks) out.summary.push_back(summary_of(answers, step.top_k));
@@ -245,7 +289,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     // Before the commit, as in a pass layer by layer: hooks may look at the cache.
     for (size_t i = 0; i < taps.size(); ++i)
         show(*decoder, i, taps[i], position, hooks);
-    m_decoders->give_back(std::move(decoder), device_cache.k);
+    m_decoders->give_back(std::move(decoder), device.k);
     cache.note_written(1);
     cache.commit(1, in.origin);
 

@@ -10,12 +10,13 @@ namespace refreshlab {
 
 class HookCalls;
 
-/// Decode steps on a GPU by kernels of its own, five a layer, in one graph (kernels/decode/device_decoder.h). MC rows go along with
-/// the token's row and do not change its bits. Activations are fp32, as on the CPU.
+/// Passes on a GPU by kernels of its own (kernels/decode/device_decoder.h). A decode step is five kernels a layer, in one graph; MC rows go
+/// along with the token's row and do not change its bits; activations are fp32, as on the CPU. A pass of many rows (a prefill, a
+/// refresh) multiplies by tensor cores, for which activations are rounded to 16-bit weights' type.
 ///
 /// Attention rows that hooks want to see come along, written to the host's memory by the device.
 ///
-/// Everything else is PlainForward's: passes of many rows, read-only steps, steps whose hooks look at more or change something, caches
+/// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, caches
 /// that are not dense, and models that the kernels do not have: attention that is left out, a head_dim that is no multiple of 16.
 class CudaForward final : public Forward {
 public:
@@ -34,6 +35,8 @@ public:
 
 private:
     struct Decoders;
+    [[nodiscard]] bool runs(const KvCache& cache) const; ///< the kernels can, on this cache
+    [[nodiscard]] kernels::DeviceCache device_cache(const KvCache& cache) const;
     void show(const kernels::DeviceDecoder& decoder, size_t index, const kernels::AttentionTap& tap,
               int64_t position, const HookCalls& hooks) const;
     PlainForward m_plain;

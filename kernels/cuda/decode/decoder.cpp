@@ -4,6 +4,7 @@
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
+#include "kernels/cuda/rows/rows_pass.h"
 #include "kernels/ops/dropout_site.h"
 
 #include <algorithm>
@@ -37,6 +38,7 @@ class Decoder final : public DeviceDecoder {
 public:
     explicit Decoder(const DeviceModel& model)
         : m_model(model)
+        , m_pass(m_model)
         , m_capture(make_stream())
         , m_state(sizeof(StepState))
         , m_host_states(host_states * sizeof(StepState))
@@ -76,6 +78,10 @@ public:
                               static_cast<size_t>(step.rows * m_model.vocab) * sizeof(float),
                               cudaMemcpyDeviceToDevice, stream),
               "copying logits");
+    }
+
+    void extend(const DeviceCache& cache, const DevicePass& pass, void* stream) override {
+        m_pass.run(cache, pass, static_cast<cudaStream_t>(stream));
     }
 
     [[nodiscard]] const uint16_t* halves(size_t index) const override {
@@ -326,6 +332,7 @@ private:
     }
 
     DeviceModel m_model;
+    RowsPass m_pass;
     DeviceStream m_capture;
     DeviceMemory m_state;
     PinnedMemory m_host_states;

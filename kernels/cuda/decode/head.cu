@@ -25,7 +25,7 @@ struct Parameters {
 template <WeightType type, int ROWS>
 __global__ void __launch_bounds__(product_threads, 2) head_kernel(const Parameters p) {
     grid_allow_dependents();
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    const int warp = static_cast<int>(threadIdx.x / 32);
     const int total = static_cast<int>(p.head.outputs);
     const int output =
         (static_cast<int>(blockIdx.y) * static_cast<int>(decode::product_warps) + warp) * per_warp;
@@ -48,12 +48,12 @@ __global__ void __launch_bounds__(product_threads, 2) head_kernel(const Paramete
                 const int row = output + begin + o < total ? output + begin + o : total - 1;
                 matrix[o] = matrix_row<type>(p.head.data, p.in.inputs, row);
             }
-            float sums[outputs][rows];
-            multiply<type, rows, outputs, true>(in, live, matrix, dynamic_shared<float>(), begin == 0,
-                                                &squares, sums);
-            const int o = lane / rows, r = lane % rows;
-            if (o >= outputs || r >= live || output + begin + o >= total) continue;
-            float y = __fmul_rn(pick(sums, o, r), inverse_rms(squares, r, p.width, p.eps));
+            const float sum = multiply<type, rows, outputs, true>(in, live, matrix, dynamic_shared<float>(),
+                                                                  begin == 0, &squares);
+            const Share<rows, outputs> share;
+            const int o = share.output, r = share.row;
+            if (!share.writes || r >= live || output + begin + o >= total) continue;
+            float y = __fmul_rn(sum, inverse_rms(squares, r, p.width, p.eps));
             if (p.head.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.head.bias, output + begin + o));
             p.logits[int64_t{first + r} * total + output + begin + o] = y;
         }

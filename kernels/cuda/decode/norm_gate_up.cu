@@ -24,7 +24,7 @@ struct Parameters {
 template <WeightType type, int ROWS>
 __global__ void __launch_bounds__(product_threads, 2) norm_gate_up_kernel(const Parameters p) {
     grid_allow_dependents();
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    const int warp = static_cast<int>(threadIdx.x / 32);
     const int total = static_cast<int>(p.gate.outputs);
     const int output =
         (static_cast<int>(blockIdx.y) * static_cast<int>(decode::product_warps) + warp) * outputs;
@@ -42,14 +42,15 @@ __global__ void __launch_bounds__(product_threads, 2) norm_gate_up_kernel(const 
     in.rows += int64_t{first} * in.inputs;
     with_live_rows<ROWS>(live_rows(p.state, p.rows, first, ROWS), [&]<int rows>(int live) {
         __shared__ SquareParts<rows> squares;
-        float sums[2 * outputs][rows];
-        multiply<type, rows, 2 * outputs, true>(in, live, matrix, dynamic_shared<float>(), true, &squares,
-                                                sums);
-        const int o = lane / rows, r = lane % rows;
-        if (o >= outputs || r >= live || output + o >= total) return;
+        const float sum = multiply<type, rows, 2 * outputs, true>(in, live, matrix, dynamic_shared<float>(),
+                                                                  true, &squares);
+        const Share<rows, 2 * outputs> share;
+        // The sum of `up` stands so many lanes behind that of `gate`.
+        const float next = __shfl_down_sync(0xFFFFFFFFU, sum, rows * share.lanes);
+        const int o = share.output / 2, r = share.row;
+        if (!share.writes || share.output % 2 != 0 || r >= live || output + o >= total) return;
         const float factor = inverse_rms(squares, r, p.width, p.eps);
-        float gate = __fmul_rn(pick(sums, 2 * o, r), factor);
-        float up = __fmul_rn(pick(sums, 2 * o + 1, r), factor);
+        float gate = __fmul_rn(sum, factor), up = __fmul_rn(next, factor);
         if (p.gate.bias != nullptr) gate = __fadd_rn(gate, weight_at<type>(p.gate.bias, output + o));
         if (p.up.bias != nullptr) up = __fadd_rn(up, weight_at<type>(p.up.bias, output + o));
         p.inner[int64_t{first + r} * total + output + o] = __fmul_rn(gate / __fadd_rn(1.0F, expf(-gate)), up);

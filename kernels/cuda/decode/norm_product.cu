@@ -41,7 +41,7 @@ __device__ Place place_of(const Matrix (&matrices)[3], int64_t output) {
 template <WeightType type, int ROWS>
 __global__ void __launch_bounds__(product_threads, 2) norm_product_kernel(const Parameters p) {
     grid_allow_dependents();
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    const int warp = static_cast<int>(threadIdx.x / 32);
     const int output =
         (static_cast<int>(blockIdx.y) * static_cast<int>(decode::product_warps) + warp) * outputs;
     const uint4* matrix[outputs];
@@ -58,11 +58,12 @@ __global__ void __launch_bounds__(product_threads, 2) norm_product_kernel(const 
     in.rows += int64_t{first} * in.inputs;
     with_live_rows<ROWS>(live_rows(p.state, p.rows, first, ROWS), [&]<int rows>(int live) {
         __shared__ SquareParts<rows> squares;
-        float sums[outputs][rows];
-        multiply<type, rows, outputs, true>(in, live, matrix, dynamic_shared<float>(), true, &squares, sums);
-        const int o = lane / rows, r = lane % rows;
-        if (o >= outputs || r >= live || output + o >= p.total) return;
-        float y = __fmul_rn(pick(sums, o, r), inverse_rms(squares, r, p.width, p.eps));
+        const float sum =
+            multiply<type, rows, outputs, true>(in, live, matrix, dynamic_shared<float>(), true, &squares);
+        const Share<rows, outputs> share;
+        const int o = share.output, r = share.row;
+        if (!share.writes || r >= live || output + o >= p.total) return;
+        float y = __fmul_rn(sum, inverse_rms(squares, r, p.width, p.eps));
         const Place place = place_of(p.matrices, output + o);
         if (place.bias != nullptr) y = __fadd_rn(y, weight_at<type>(place.bias, place.output));
         p.out[int64_t{first + r} * p.total + output + o] = y;

@@ -24,7 +24,7 @@ struct Parameters {
 template <WeightType type, int ROWS>
 __global__ void __launch_bounds__(product_threads, 2) product_onto_kernel(const Parameters p) {
     grid_allow_dependents();
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    const int warp = static_cast<int>(threadIdx.x / 32);
     const int total = static_cast<int>(p.matrix.outputs);
     const int output =
         (static_cast<int>(blockIdx.y) * static_cast<int>(decode::product_warps) + warp) * outputs;
@@ -40,12 +40,11 @@ __global__ void __launch_bounds__(product_threads, 2) product_onto_kernel(const 
     InputRows in = p.in;
     in.rows += int64_t{first} * in.inputs;
     with_live_rows<ROWS>(live_rows(p.state, p.rows, first, ROWS), [&]<int rows>(int live) {
-        float sums[outputs][rows];
-        multiply<type, rows, outputs, false>(in, live, matrix, dynamic_shared<float>(), true,
-                                             static_cast<SquareParts<rows>*>(nullptr), sums);
-        const int o = lane / rows, r = lane % rows;
-        if (o >= outputs || r >= live || output + o >= total) return;
-        float y = pick(sums, o, r);
+        float y = multiply<type, rows, outputs, false>(in, live, matrix, dynamic_shared<float>(), true,
+                                                       static_cast<SquareParts<rows>*>(nullptr));
+        const Share<rows, outputs> share;
+        const int o = share.output, r = share.row;
+        if (!share.writes || r >= live || output + o >= total) return;
         if (p.matrix.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.matrix.bias, output + o));
         const int pass = first + r;
         if (pass > 0 && p.masks.threshold > 0) {

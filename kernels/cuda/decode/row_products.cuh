@@ -14,7 +14,7 @@
 ///         strip of 256 the first four inputs of every lane stand before the second four: neighbouring lanes read neighbouring
 ///         16 bytes, which no two banks collide in. Inputs behind the end are 0.
 /// Order   of a sum: a lane adds its products one by one in ascending order, by fused multiply-add; lanes add up as a tree
-///         (warp_sum). Nothing of it hangs on ROWS, OUTPUTS, UNROLL or the tile's length, so a row has the same bits in every block.
+///         (warp_sums). Nothing of it hangs on ROWS, OUTPUTS, UNROLL or the tile's length, so a row has the same bits in every block.
 /// Norm    x / rms(x) * norm is a factor of the row times x * norm. Blocks sum the squares as they bring the row into the tile and
 ///         multiply at the end: a row is read once and waited for once.
 namespace refreshlab::kernels::RL_GPU {
@@ -89,10 +89,10 @@ __device__ inline void fill_tile(const InputRows& in, int live, int begin, int l
     }
 }
 
-/// sums[o][r] += one strip.
+/// sums[o * ROWS + r] += one strip.
 template <WeightType type, int ROWS, int OUTPUTS>
 __device__ inline void add_strip(const uint4 (&weights)[OUTPUTS], const float* strip,
-                                 float (&sums)[OUTPUTS][ROWS]) {
+                                 float (&sums)[OUTPUTS * ROWS]) {
     constexpr int parts = per_vector<type> / 4;
     const float* const mine = strip + threadIdx.x % 32 * 4;
 #pragma unroll
@@ -106,10 +106,10 @@ __device__ inline void add_strip(const uint4 (&weights)[OUTPUTS], const float* s
             const float4 x = *reinterpret_cast<const float4*>(mine + r * strip_inputs<type> + part * 128);
 #pragma unroll
             for (int o = 0; o < OUTPUTS; ++o) {
-                sums[o][r] = fmaf(w[o][0], x.x, sums[o][r]);
-                sums[o][r] = fmaf(w[o][1], x.y, sums[o][r]);
-                sums[o][r] = fmaf(w[o][2], x.z, sums[o][r]);
-                sums[o][r] = fmaf(w[o][3], x.w, sums[o][r]);
+                sums[o * ROWS + r] = fmaf(w[o][0], x.x, sums[o * ROWS + r]);
+                sums[o * ROWS + r] = fmaf(w[o][1], x.y, sums[o * ROWS + r]);
+                sums[o * ROWS + r] = fmaf(w[o][2], x.z, sums[o * ROWS + r]);
+                sums[o * ROWS + r] = fmaf(w[o][3], x.w, sums[o * ROWS + r]);
             }
         }
     }
@@ -119,7 +119,7 @@ __device__ inline void add_strip(const uint4 (&weights)[OUTPUTS], const float* s
 /// \param matrix  vector 0 of each row's share in the tile. \param vectors  of that share
 template <WeightType type, int ROWS, int OUTPUTS>
 __device__ inline void add_products(const uint4* const (&matrix)[OUTPUTS], int vectors, const float* tile,
-                                    float (&sums)[OUTPUTS][ROWS]) {
+                                    float (&sums)[OUTPUTS * ROWS]) {
     constexpr int at_once = strips_at_once<ROWS, OUTPUTS>;
     const int lane = static_cast<int>(threadIdx.x % 32);
     for (int first = 0; first * 32 < vectors; first += at_once) {
@@ -139,22 +139,16 @@ __device__ inline void add_products(const uint4* const (&matrix)[OUTPUTS], int v
     }
 }
 
-/// All products of the warp's OUTPUTS rows with the block's rows, added up in every lane. All threads of the block come here, as often
-/// as each other.
+/// All products of the warp's OUTPUTS rows with the block's rows, added up: a lane gets the one that Share says. All threads of the block
+/// come here, as often as each other.
 /// \param fill     the tile does not yet hold what the last call, of the same rows, left there
 /// \param squares  [ROWS][warps], null without norm: filled in the first call, and to be read after any
 template <WeightType type, int ROWS, int OUTPUTS, bool normed>
-__device__ inline void multiply(const InputRows& in, int live, const uint4* const (&matrix)[OUTPUTS],
-                                float* tile, bool fill, SquareParts<ROWS>* squares,
-                                float (&sums)[OUTPUTS][ROWS]) {
+__device__ inline float multiply(const InputRows& in, int live, const uint4* const (&matrix)[OUTPUTS],
+                                 float* tile, bool fill, SquareParts<ROWS>* squares) {
     constexpr int most = tile_inputs<ROWS>;
-    float mine[ROWS] = {};
-#pragma unroll
-    for (int o = 0; o < OUTPUTS; ++o) {
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r)
-            sums[o][r] = 0;
-    }
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    float mine[ROWS] = {}, sums[OUTPUTS * ROWS] = {};
     const bool whole = in.inputs <= most;
     for (int begin = 0; begin < in.inputs; begin += most) {
         const int length = in.inputs - begin < most ? in.inputs - begin : most;
@@ -162,11 +156,9 @@ __device__ inline void multiply(const InputRows& in, int live, const uint4* cons
             if (begin > 0 || !fill) __syncthreads(); // all warps are through with what stood there
             fill_tile<type, ROWS, normed>(in, live, begin, length, tile, mine);
             if (normed && fill && begin + length == in.inputs) {
-#pragma unroll
-                for (int r = 0; r < ROWS; ++r) {
-                    const float sum = warp_sum(mine[r]);
-                    if (threadIdx.x % 32 == 0) squares->of[r][threadIdx.x / 32] = sum;
-                }
+                const float sum = warp_sums(mine);
+                if (lane % lanes_of_sum<ROWS> == 0)
+                    squares->of[lane / lanes_of_sum<ROWS>][threadIdx.x / 32] = sum;
             }
             __syncthreads();
         }
@@ -176,27 +168,21 @@ __device__ inline void multiply(const InputRows& in, int live, const uint4* cons
             share[o] = matrix[o] + begin / per_vector<type>;
         add_products<type, ROWS, OUTPUTS>(share, length / per_vector<type>, tile, sums);
     }
-#pragma unroll
-    for (int o = 0; o < OUTPUTS; ++o) {
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r)
-            sums[o][r] = warp_sum(sums[o][r]);
-    }
+    return warp_sums(sums);
 }
 
-/// sums[o][r], by selection: an index that is known only at run time would put them into memory.
+/// Whose sum a lane has: of row `output` of the warp's OUTPUTS, and of row `row` of the block's. The first of the lanes that have it
+/// writes.
 template <int ROWS, int OUTPUTS>
-__device__ inline float pick(const float (&sums)[OUTPUTS][ROWS], int o, int r) {
-    float picked = 0;
-#pragma unroll
-    for (int i = 0; i < OUTPUTS; ++i) {
-#pragma unroll
-        for (int j = 0; j < ROWS; ++j) {
-            if (i == o && j == r) picked = sums[i][j];
-        }
-    }
-    return picked;
-}
+struct Share {
+    static constexpr int lanes = lanes_of_sum<OUTPUTS * ROWS>;
+    int output, row;
+    bool writes;
+    __device__ Share()
+        : output(static_cast<int>(threadIdx.x % 32) / lanes / ROWS)
+        , row(static_cast<int>(threadIdx.x % 32) / lanes % ROWS)
+        , writes(threadIdx.x % lanes == 0) {}
+};
 
 /// 1 / sqrt(mean of squares + eps) of row r: warps in ascending order. Source: Zhang and Sennrich 2019.
 template <int ROWS>

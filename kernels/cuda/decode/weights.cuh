@@ -89,6 +89,31 @@ __device__ inline float warp_sum(float x) {
         x = __fadd_rn(x, __shfl_xor_sync(0xFFFFFFFFU, x, lanes));
     return x;
 }
+/// Lanes that get one of N sums.
+template <int N>
+inline constexpr int lanes_of_sum = 32 / N;
+/// N sums over a warp at once, N a power of two up to 32: lane l gets number l / lanes_of_sum<N>. Each has the bits that warp_sum makes.
+/// Lanes hand on the half of the values that the lane across them goes on with, so N sums take N - 1 shuffles, and one for each
+/// halving that is left.
+template <int N, int lanes = 16>
+__device__ inline float warp_sums(float (&values)[N]) {
+    if constexpr (lanes == 0) {
+        return values[0];
+    } else if constexpr (N == 1) {
+        values[0] = __fadd_rn(values[0], __shfl_xor_sync(0xFFFFFFFFU, values[0], lanes));
+        return warp_sums<1, lanes / 2>(values);
+    } else {
+        const bool upper = (threadIdx.x & static_cast<unsigned>(lanes)) != 0;
+        float kept[N / 2];
+#pragma unroll
+        for (int i = 0; i < N / 2; ++i) {
+            const float given = upper ? values[i] : values[i + N / 2];
+            kept[i] =
+                __fadd_rn(upper ? values[i + N / 2] : values[i], __shfl_xor_sync(0xFFFFFFFFU, given, lanes));
+        }
+        return warp_sums<N / 2, lanes / 2>(kept);
+    }
+}
 /// NaN is passed over.
 __device__ inline float warp_max(float x) {
 #pragma unroll

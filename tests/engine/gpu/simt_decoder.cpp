@@ -6,6 +6,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace refreshlab::test {
@@ -56,23 +57,48 @@ public:
     }
 
     void step(const kernels::DeviceCache& cache, const kernels::DeviceStep& step, void* stream) override {
-        const auto numbers = static_cast<int64_t>(m_model.layers.size()) * m_model.kv_heads * cache.capacity *
-                             m_model.head_dim;
-        const auto cache_bytes = static_cast<size_t>(numbers * kernels::bytes_of(m_model.type));
-        const auto table_bytes = static_cast<size_t>(cache.capacity * m_model.head_dim / 2 * 4);
-        const Visible k(cache.k, cache_bytes, Contents::written, "k_cache");
-        const Visible v(cache.v, cache_bytes, Contents::written, "v_cache");
-        const Visible cos(cache.cos, table_bytes, Contents::read_only, "cos");
-        const Visible sin(cache.sin, table_bytes, Contents::read_only, "sin");
-        const Visible logits(step.logits, static_cast<size_t>(step.rows * m_model.vocab) * sizeof(float),
-                             Contents::unwritten, "logits");
+        const Seen seen(*this, cache, step.logits, step.rows);
         m_decoder->step(cache, step, stream);
+    }
+    void extend(const kernels::DeviceCache& cache, const kernels::DevicePass& pass, void* stream) override {
+        const bool all = pass.rows == kernels::DevicePass::Rows::all;
+        const Seen seen(*this, cache, pass.logits,
+                        all                      ? std::ssize(pass.tokens)
+                        : pass.logits != nullptr ? 1
+                                                 : 0);
+        m_decoder->extend(cache, pass, stream);
     }
     const kernels::DeviceAnswers& wait_for_answers() override { return m_decoder->wait_for_answers(); }
     [[nodiscard]] const uint16_t* halves(size_t index) const override { return m_decoder->halves(index); }
     [[nodiscard]] const float* floats(size_t index) const override { return m_decoder->floats(index); }
 
 private:
+    /// What kernels may see during a call, beside the weights.
+    class Seen {
+    public:
+        Seen(const SimtDecoder& decoder, const kernels::DeviceCache& cache, const float* logits, int64_t rows)
+            : m_k(cache.k, cache_bytes(decoder, cache), Contents::written, "k_cache")
+            , m_v(cache.v, cache_bytes(decoder, cache), Contents::written, "v_cache")
+            , m_cos(cache.cos, table_bytes(decoder, cache), Contents::read_only, "cos")
+            , m_sin(cache.sin, table_bytes(decoder, cache), Contents::read_only, "sin") {
+            if (rows > 0)
+                m_logits.emplace(logits, static_cast<size_t>(rows * decoder.m_model.vocab) * sizeof(float),
+                                 Contents::unwritten, "logits");
+        }
+
+    private:
+        static size_t cache_bytes(const SimtDecoder& decoder, const kernels::DeviceCache& cache) {
+            const kernels::DeviceModel& model = decoder.m_model;
+            return static_cast<size_t>(std::ssize(model.layers) * model.kv_heads * cache.capacity *
+                                       model.head_dim * kernels::bytes_of(model.type));
+        }
+        static size_t table_bytes(const SimtDecoder& decoder, const kernels::DeviceCache& cache) {
+            return static_cast<size_t>(cache.capacity * decoder.m_model.head_dim / 2) * sizeof(float);
+        }
+        Visible m_k, m_v, m_cos, m_sin;
+        std::optional<Visible> m_logits;
+    };
+
     kernels::DeviceModel m_model;
     std::vector<std::shared_ptr<Visible>> m_weights;
     std::unique_ptr<kernels::DeviceDecoder> m_decoder;

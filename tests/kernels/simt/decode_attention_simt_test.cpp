@@ -253,18 +253,19 @@ TEST_CASE("the largest attention that a step may have", "[simt][decode]") {
 TEST_CASE("a row of attention has the same bits whatever rows are beside it, in every order",
           "[simt][decode]") {
     Random random(1214);
+    const WeightType thorough = random.pick(weight_types);
     for (const WeightType type : weight_types) {
         Shape s;
         s.type = type;
-        s.kv_heads = 2;
         s.group = random.pick(std::vector<int64_t>{1, 3});
-        s.position = random.pick(std::vector<int64_t>{100, 300});
+        s.position = random.pick(std::vector<int64_t>{100, 270});
         s.rows = 12;
         s.q_norm = s.k_norm = true;
         s.dropout = 0.1F;
         const Layer l(random, s);
         const Result all = run(l, 12, 12);
-        for (const int64_t rows : {1, 2, 5, 9}) {
+        for (const int64_t rows :
+             type == thorough ? std::vector<int64_t>{1, 2, 3, 5, 8, 9} : std::vector<int64_t>{2}) {
             CAPTURE(rows);
             const Result some = run(l, rows, rows);
             REQUIRE(same_bits(some.attended, all.attended.narrow(0, 0, rows)));
@@ -272,7 +273,7 @@ TEST_CASE("a row of attention has the same bits whatever rows are beside it, in 
         }
         REQUIRE(same_bits(run(l, 3, 12).attended, all.attended.narrow(0, 0, 3)));
         simt::in_orders(
-            3, [&](uint64_t) { REQUIRE(same_bits(run(l, 3, 3).attended, all.attended.narrow(0, 0, 3))); });
+            3, [&](uint64_t) { REQUIRE(same_bits(run(l, 2, 2).attended, all.attended.narrow(0, 0, 2))); });
     }
 }
 

@@ -25,9 +25,10 @@ struct Case {
 
 void check(const Case& c, const std::vector<int64_t>& counts) {
     const at::Tensor all = c.run(most_rows, most_rows);
+    REQUIRE(relative_error(all, c.expected) <= tolerance);
     for (int64_t r = 0; r < most_rows; ++r) {
         CAPTURE(r);
-        REQUIRE(relative_error(all[r], c.expected[r]) <= tolerance);
+        REQUIRE(relative_error(all[r], c.expected[r]) <= 1e-3); // of a single output most may cancel
     }
     for (const int64_t rows : counts) {
         CAPTURE(rows);
@@ -235,7 +236,7 @@ TEST_CASE("products of a decode step have the same bits in every order", "[simt]
 
 TEST_CASE("longest rows: one row of 17,000 inputs", "[simt][decode]") {
     Random random(1205);
-    const Case c = onto_case(random, WeightType::bf16, 17000, 2, false, 0.0F);
+    const Case c = onto_case(random, WeightType::bf16, 17000, 15, false, 0.0F);
     const at::Tensor got = c.run(1, 1);
     REQUIRE(relative_error(got[0], c.expected[0]) <= tolerance);
     REQUIRE(same_bits(c.run(2, 2)[0], got[0]));

@@ -1,0 +1,117 @@
+#pragma once
+
+#include "kernels/cuda/build.h"
+#include "kernels/decode/launch_shapes.h"
+
+#include <cstdint>
+
+/// The kernels of a pass of many rows on the device: a refresh reads the tokens of delta, a verification reads drafts, a prefill reads a
+/// prompt in chunks. From 2 to 512 rows at positions first, first + 1, ...; the same model, cache and numbers as a decode step
+/// (kernels/cuda/decode/decode_kernels.h), with products by tensor cores. Pointers are the device's. Nothing here waits, allocates or
+/// copies; every CUDA error is thrown as std::runtime_error.
+///
+/// numbers  the residual, q | k | v and logits are fp32, and so are sums. What a product multiplies (the results of norms, attention and
+///          silu_mul) stands in memory in the weights' type, rounded by the kernel that made it: bf16 or f16 for tensor cores, fp32 for
+///          fp32 units, unrounded.
+/// rows     row r has the same bits whatever other rows are in the pass: a sum never crosses rows, and its order is fixed.
+namespace refreshlab::kernels::RL_GPU {
+
+/// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]), and what is done with it:
+///   store     to out
+///   onto      added to out (the residual)
+///   silu_mul  of two matrices: out[r, o] = silu(gate) * up
+struct RowsProductInputs {
+    WeightType type{};
+    enum class Then : uint8_t { store, onto, silu_mul } then = Then::store;
+    const void* in = nullptr; ///< [rows, inputs], of the type
+    const void* matrix = nullptr;
+    const void* bias = nullptr; ///< [outputs, inputs]; [outputs] or null
+    const void* up = nullptr;
+    const void* up_bias = nullptr; ///< silu_mul: the second matrix
+    int64_t rows = 0, inputs = 0, outputs = 0;
+    void* out = nullptr;    ///< fp32; of the type in silu_mul
+    int64_t out_stride = 0; ///< numbers from row to row of out
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_rows_product(const RowsProductInputs& in, void* stream);
+
+/// out[r] = rmsnorm(x[r]) * norm, the mean divided by `width`.
+struct RowsNormInputs {
+    WeightType type{};
+    const float* x = nullptr; ///< [rows, hidden]
+    const void* norm = nullptr;
+    double eps = 0;
+    int64_t rows = 0, hidden = 0, width = 0;
+    void* out = nullptr; ///< [rows, hidden], of the type
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_rows_norm(const RowsNormInputs& in, void* stream);
+
+/// x[r] = embedding[tokens[r]].
+struct RowsEmbedInputs {
+    WeightType type{};
+    const void* embedding = nullptr;
+    const int32_t* tokens = nullptr; ///< [rows]
+    int64_t rows = 0, hidden = 0;
+    float* x = nullptr;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_rows_embed(const RowsEmbedInputs& in, void* stream);
+
+/// q/k norm over each head (null: none), RoPE at the rows' positions, k and v rounded to the cache's type into columns
+/// [first, first + rows); q is left in place, rotated.
+struct RowsAppendInputs {
+    WeightType type{};
+    float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim]
+    const void *q_norm = nullptr, *k_norm = nullptr;
+    double eps = 0;
+    const float *cos = nullptr, *sin = nullptr;  ///< [capacity, head_dim / 2]
+    void *k_cache = nullptr, *v_cache = nullptr; ///< [kv_heads, capacity, head_dim] of this layer
+    int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
+    int64_t rows = 0, first = 0;
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
+
+/// Columns are split at multiples of this, whatever rows are in the pass, and the splits' results merged in ascending order.
+inline constexpr int64_t rows_attention_split = 512;
+/// Rows that the scratch of attention holds at a time, where there are several splits.
+inline constexpr int64_t rows_attention_rows = 64;
+/// Numbers of that scratch for passes of up to `rows` rows over a cache of `capacity` columns.
+[[nodiscard]] constexpr int64_t rows_attention_parts(int64_t rows, int64_t heads, int64_t head_dim,
+                                                     int64_t capacity) {
+    const int64_t splits = (capacity + rows_attention_split - 1) / rows_attention_split;
+    return (rows < rows_attention_rows ? rows : rows_attention_rows) * heads * splits * (head_dim + 4);
+}
+
+/// Attention of all rows over the cache, which holds their columns already: row r sees the columns (first + r - window, first + r],
+/// window 0: [0, first + r]. Limits: head_dim a multiple of 16 up to 256, up to 16 query heads to a KV head (asserted).
+struct RowsAttentionInputs {
+    WeightType type{};
+    const float* qkv = nullptr; ///< q of launch_rows_append
+    const void *k_cache = nullptr, *v_cache = nullptr;
+    int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
+    int64_t rows = 0, first = 0, window = 0;
+    float* parts =
+        nullptr; ///< scratch, rows_attention_parts(); may be null where first + rows <= rows_attention_split
+    void* attended = nullptr; ///< [rows, heads, head_dim], of the type
+    bool dependent = false;
+};
+RL_LAUNCHER void launch_rows_attention(const RowsAttentionInputs& in, void* stream);
+
+/// A refresh's splice: columns [first, first + n) of all layers and heads, K and V, from the teacher's cache into the student's, by
+/// position. What stood there goes to `journal` first, [2, layers, kv_heads, n, head_dim] (K, then V), which may be pinned memory of the
+/// host; and `drift` gets, for each layer and position, what kernels::column_distance() needs of K and V apart, [layers, n, 6]: |k - k'|^2,
+/// |k'|^2, max |k - k'|, then the same of v; sums over heads in ascending order. One launch.
+struct SpliceInputs {
+    WeightType type{};
+    void *k = nullptr, *v = nullptr; ///< the student's, [layers, kv_heads, capacity, head_dim]
+    const void *teacher_k = nullptr, *teacher_v = nullptr;
+    int64_t layers = 0, kv_heads = 0, head_dim = 0, capacity = 0, teacher_capacity = 0;
+    int64_t first = 0, n = 0;
+    void* journal = nullptr; ///< null: not wanted
+    float* drift = nullptr;  ///< null: not wanted
+};
+RL_LAUNCHER void launch_splice(const SpliceInputs& in, void* stream);
+
+} // namespace refreshlab::kernels::RL_GPU

@@ -1,0 +1,143 @@
+#include "kernels/cuda/decode/steps.cuh"
+#include "kernels/cuda/decode/weights.cuh"
+#include "kernels/cuda/rows/rounded.cuh"
+#include "kernels/cuda/rows/row_kernels.h"
+
+/// What stands between a layer's q | k | v and its attention. For each head of row r, at position p = first + r:
+///   q, k: h = h / sqrt(mean of h^2 + eps) * norm, where the model has such a norm; then rotated by the angles of p,
+///         (a, b) = (h[i], h[i + head_dim / 2]) -> (a cos[p, i] - b sin[p, i], b cos[p, i] + a sin[p, i]);
+///   q goes back to where it was, k and v to column p of the cache, rounded to its type.
+///
+/// Grid    [blocks of 4 heads, rows], a warp a head: q first, then k, then v.
+/// Memory  a lane holds 4 numbers of a head's first half and the 4 that they are rotated with: 2 reads of 16 bytes. Columns of a KV head
+///         stand side by side in the cache.
+/// Order   of the mean's sum: a lane adds its 8 squares in ascending order, lanes add up as a tree.
+/// Bound   by the launch, and by memory from some hundred rows on.
+/// Source: RoPE, Su et al. 2021; pairs as in Hugging Face's Llama; norms of heads as in Qwen3.
+namespace refreshlab::kernels::RL_GPU {
+namespace {
+
+constexpr int append_warps = 4;
+
+struct Parameters {
+    float* qkv;
+    const void *q_norm, *k_norm;
+    float eps;
+    const float *cos, *sin;
+    void *k_cache, *v_cache;
+    int heads, kv_heads, head_dim;
+    int64_t capacity, first;
+};
+
+/// Four numbers of either half of a head.
+struct Halves {
+    float a[4], b[4];
+};
+__device__ float4 four(const float (&x)[4]) {
+    return make_float4(x[0], x[1], x[2], x[3]);
+}
+__device__ void take(const float4& from, float (&to)[4]) {
+    to[0] = from.x;
+    to[1] = from.y;
+    to[2] = from.z;
+    to[3] = from.w;
+}
+
+/// The head over its root mean square. Lanes behind the head hold zeros.
+template <WeightType type>
+__device__ void norm_head(Halves& h, const void* norm, int head_dim, float eps, int i, bool inside) {
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        sum = fmaf(h.a[j], h.a[j], sum);
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        sum = fmaf(h.b[j], h.b[j], sum);
+    sum = warp_sum(sum);
+    if (!inside) return;
+    const float factor = 1.0F / sqrtf(__fadd_rn(sum / static_cast<float>(head_dim), eps));
+    float a[4], b[4];
+    take(four_weights_at<type>(norm, i), a);
+    take(four_weights_at<type>(norm, i + head_dim / 2), b);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        h.a[j] = h.a[j] * factor * a[j];
+        h.b[j] = h.b[j] * factor * b[j];
+    }
+}
+
+__device__ void rotate(Halves& h, const float4& cosines, const float4& sines) {
+    float c[4], s[4];
+    take(cosines, c);
+    take(sines, s);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        const float a = h.a[j], b = h.b[j];
+        h.a[j] = fmaf(a, c[j], -__fmul_rn(b, s[j]));
+        h.b[j] = fmaf(b, c[j], __fmul_rn(a, s[j]));
+    }
+}
+
+template <WeightType type>
+__global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Parameters p) {
+    grid_allow_dependents();
+    grid_dependency_wait();
+    const int head = static_cast<int>(blockIdx.x) * append_warps + static_cast<int>(threadIdx.x / 32);
+    const int all = p.heads + 2 * p.kv_heads;
+    if (head >= all) return;
+    const int half = p.head_dim / 2, i = static_cast<int>(threadIdx.x % 32) * 4;
+    const bool inside = i < half, is_q = head < p.heads, is_v = head >= p.heads + p.kv_heads;
+    const auto row = static_cast<int64_t>(blockIdx.y);
+    const int64_t position = p.first + row;
+    float* const from = p.qkv + (row * all + head) * p.head_dim + i;
+    Halves h{};
+    if (inside) {
+        take(*reinterpret_cast<const float4*>(from), h.a);
+        take(*reinterpret_cast<const float4*>(from + half), h.b);
+    }
+    const void* const norm = is_v ? nullptr : is_q ? p.q_norm : p.k_norm;
+    if (norm != nullptr) norm_head<type>(h, norm, p.head_dim, p.eps, i, inside);
+    if (!inside) return;
+    if (!is_v) {
+        const int64_t angle = position * half + i;
+        rotate(h, __ldg(reinterpret_cast<const float4*>(p.cos + angle)),
+               __ldg(reinterpret_cast<const float4*>(p.sin + angle)));
+    }
+    if (is_q) {
+        *reinterpret_cast<float4*>(from) = four(h.a);
+        *reinterpret_cast<float4*>(from + half) = four(h.b);
+        return;
+    }
+    const int kv_head = (head - p.heads) % p.kv_heads;
+    auto* const to = static_cast<Stored<type>*>(is_v ? p.v_cache : p.k_cache) +
+                     (kv_head * p.capacity + position) * p.head_dim + i;
+    store_four<type>(to, h.a[0], h.a[1], h.a[2], h.a[3]);
+    store_four<type>(to + half, h.b[0], h.b[1], h.b[2], h.b[3]);
+}
+
+} // namespace
+
+void launch_rows_append(const RowsAppendInputs& in, void* stream) {
+    RL_ASSERT(in.rows > 0 && in.head_dim % 16 == 0 && in.head_dim <= 256 &&
+              in.first + in.rows <= in.capacity);
+    const Parameters p{in.qkv,
+                       in.q_norm,
+                       in.k_norm,
+                       static_cast<float>(in.eps),
+                       in.cos,
+                       in.sin,
+                       in.k_cache,
+                       in.v_cache,
+                       static_cast<int>(in.heads),
+                       static_cast<int>(in.kv_heads),
+                       static_cast<int>(in.head_dim),
+                       in.capacity,
+                       in.first};
+    const auto blocks = static_cast<uint32_t>((in.heads + 2 * in.kv_heads + append_warps - 1) / append_warps);
+    const LaunchShape shape{{blocks, static_cast<uint32_t>(in.rows), 1}, {32 * append_warps, 1, 1}, 0};
+    with_type(in.type, [&]<WeightType type>() {
+        launch_step(in.dependent, rows_append_kernel<type>, shape, stream, p);
+    });
+}
+
+} // namespace refreshlab::kernels::RL_GPU

@@ -1,0 +1,47 @@
+#include "kernels/cuda/decode/steps.cuh"
+#include "kernels/cuda/decode/weights.cuh"
+#include "kernels/cuda/rows/row_kernels.h"
+
+/// x[r, i] = embedding[tokens[r], i], as fp32.
+///
+/// Grid    a block of 128 threads for each row.
+/// Memory  a thread reads 16 bytes and writes the 4 or 8 numbers that they hold; neighbours read and write side by side.
+/// Bound   by the launch, and by memory from some hundred rows on.
+namespace refreshlab::kernels::RL_GPU {
+namespace {
+
+constexpr int embed_threads = 128;
+
+template <WeightType type>
+__global__ void __launch_bounds__(embed_threads)
+    rows_embed_kernel(const void* embedding, const int32_t* tokens, float* x, int hidden) {
+    grid_allow_dependents();
+    grid_dependency_wait(); // the tokens, and x, which the kernel in front may still read
+    constexpr int parts = per_vector<type> / 4;
+    const auto row = static_cast<int64_t>(blockIdx.x);
+    const auto* const from = reinterpret_cast<const uint4*>(static_cast<const Stored<type>*>(embedding) +
+                                                            int64_t{tokens[row]} * hidden);
+    auto* const to = reinterpret_cast<float4*>(x + row * hidden);
+    for (int v = static_cast<int>(threadIdx.x); v < hidden / per_vector<type>; v += embed_threads) {
+        const uint4 raw = __ldg(from + v);
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+            float four[4];
+            unpack<type>(raw, part, four);
+            to[v * parts + part] = make_float4(four[0], four[1], four[2], four[3]);
+        }
+    }
+}
+
+} // namespace
+
+void launch_rows_embed(const RowsEmbedInputs& in, void* stream) {
+    with_type(in.type, [&]<WeightType type>() {
+        RL_ASSERT(in.rows > 0 && in.hidden % per_vector<type> == 0);
+        const LaunchShape shape{{static_cast<uint32_t>(in.rows), 1, 1}, {embed_threads, 1, 1}, 0};
+        launch_step(in.dependent, rows_embed_kernel<type>, shape, stream, in.embedding, in.tokens, in.x,
+                    static_cast<int>(in.hidden));
+    });
+}
+
+} // namespace refreshlab::kernels::RL_GPU

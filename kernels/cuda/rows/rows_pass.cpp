@@ -1,0 +1,182 @@
+#include "kernels/cuda/rows/rows_pass.h"
+
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/shared/check.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace refreshlab::kernels::RL_GPU {
+
+void RowsPass::reserve(int64_t rows, int64_t capacity) {
+    if (rows <= m_rows && capacity <= m_capacity) return;
+    m_rows = std::max(rows, m_rows);
+    m_capacity = std::max(capacity, m_capacity);
+    const auto memory = [](int64_t numbers, int64_t bytes_each) {
+        return DeviceMemory(static_cast<size_t>(numbers * bytes_each));
+    };
+    const int64_t stored = bytes_of(m_model.type), dim = m_model.head_dim;
+    m_tokens = memory(m_rows, sizeof(int32_t));
+    m_x = memory(m_rows * m_model.hidden, sizeof(float));
+    m_h = memory(m_rows * m_model.hidden, stored);
+    m_qkv = memory(m_rows * columns(), sizeof(float));
+    m_attended = memory(m_rows * m_model.heads * dim, stored);
+    m_inner = memory(m_rows * m_model.ffn, stored);
+    m_parts = memory(rows_attention_parts(m_rows, m_model.heads, dim, m_capacity), sizeof(float));
+}
+
+void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_t stream) {
+    m_pass_rows = std::ssize(pass.tokens);
+    RL_ASSERT(m_pass_rows > 0 && m_pass_rows <= most_pass_rows && pass.first + m_pass_rows <= cache.capacity);
+    reserve(m_pass_rows, cache.capacity);
+    // From the host's own memory: it has been read when the call returns.
+    check(cudaMemcpyAsync(m_tokens.data(), pass.tokens.data(), pass.tokens.size_bytes(), cudaMemcpyHostToDevice,
+                          stream),
+          "copying tokens");
+    RowsEmbedInputs embed;
+    embed.type = m_model.type;
+    embed.embedding = m_model.embedding;
+    embed.tokens = static_cast<const int32_t*>(m_tokens.data());
+    embed.rows = m_pass_rows;
+    embed.hidden = m_model.hidden;
+    embed.x = x(0);
+    launch_rows_embed(embed, stream);
+    for (size_t layer = 0; layer < m_model.layers.size(); ++layer)
+        run_layer(cache, pass, layer, stream);
+    if (pass.rows == DevicePass::Rows::none) return;
+    const int64_t first = pass.rows == DevicePass::Rows::last ? m_pass_rows - 1 : 0;
+    norm(m_model.final_norm, first, stream);
+    RowsProductInputs head;
+    head.type = m_model.type;
+    head.in = m_h.data();
+    head.matrix = m_model.head;
+    head.rows = m_pass_rows - first;
+    head.inputs = m_model.hidden;
+    head.outputs = m_model.vocab;
+    head.out = pass.logits;
+    head.out_stride = m_model.vocab;
+    head.dependent = true;
+    launch_rows_product(head, stream);
+}
+
+void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) const {
+    RowsNormInputs in;
+    in.type = m_model.type;
+    in.x = x(first);
+    in.norm = weight;
+    in.eps = m_model.norm_eps;
+    in.rows = m_pass_rows - first;
+    in.hidden = m_model.hidden;
+    in.width = m_model.width;
+    in.out = m_h.data();
+    in.dependent = true;
+    launch_rows_norm(in, stream);
+}
+
+void RowsPass::project(const DeviceModel::Layer& layer, cudaStream_t stream) const {
+    int64_t column = 0;
+    for (const DeviceMatrix* matrix : {&layer.q, &layer.k, &layer.v}) {
+        RowsProductInputs product;
+        product.type = m_model.type;
+        product.in = m_h.data();
+        product.matrix = matrix->data;
+        product.bias = matrix->bias;
+        product.rows = m_pass_rows;
+        product.inputs = matrix->inputs;
+        product.outputs = matrix->outputs;
+        product.out = qkv(0) + column;
+        product.out_stride = columns();
+        product.dependent = true;
+        launch_rows_product(product, stream);
+        column += matrix->outputs;
+    }
+}
+
+void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) const {
+    RowsProductInputs product;
+    product.type = m_model.type;
+    product.then = RowsProductInputs::Then::onto;
+    product.in = in;
+    product.matrix = matrix.data;
+    product.bias = matrix.bias;
+    product.rows = m_pass_rows - first;
+    product.inputs = matrix.inputs;
+    product.outputs = matrix.outputs;
+    product.out = x(first);
+    product.out_stride = m_model.hidden;
+    product.dependent = true;
+    launch_rows_product(product, stream);
+}
+
+void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream) const {
+    norm(layer.post_norm, first, stream);
+    RowsProductInputs gated;
+    gated.type = m_model.type;
+    gated.then = RowsProductInputs::Then::silu_mul;
+    gated.in = m_h.data();
+    gated.matrix = layer.gate.data;
+    gated.bias = layer.gate.bias;
+    gated.up = layer.up.data;
+    gated.up_bias = layer.up.bias;
+    gated.rows = m_pass_rows - first;
+    gated.inputs = layer.gate.inputs;
+    gated.outputs = layer.gate.outputs;
+    gated.out = m_inner.data();
+    gated.out_stride = m_model.ffn;
+    gated.dependent = true;
+    launch_rows_product(gated, stream);
+    onto(layer.down, m_inner.data(), first, stream);
+}
+
+void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index, cudaStream_t stream) {
+    const DeviceModel::Layer& layer = m_model.layers[index];
+    norm(layer.input_norm, 0, stream);
+    project(layer, stream);
+    const auto layer_bytes = static_cast<size_t>(m_model.kv_heads * cache.capacity * m_model.head_dim *
+                                                 bytes_of(m_model.type));
+    RowsAppendInputs append;
+    append.type = m_model.type;
+    append.qkv = qkv(0);
+    append.q_norm = layer.q_norm;
+    append.k_norm = layer.k_norm;
+    append.eps = m_model.norm_eps;
+    append.cos = cache.cos;
+    append.sin = cache.sin;
+    append.k_cache = static_cast<std::byte*>(cache.k) + index * layer_bytes;
+    append.v_cache = static_cast<std::byte*>(cache.v) + index * layer_bytes;
+    append.heads = m_model.heads;
+    append.kv_heads = m_model.kv_heads;
+    append.head_dim = m_model.head_dim;
+    append.capacity = cache.capacity;
+    append.rows = m_pass_rows;
+    append.first = pass.first;
+    append.dependent = true;
+    launch_rows_append(append, stream);
+
+    // After the last layer's keys and values only rows that get logits go on.
+    int64_t first = 0;
+    if (index + 1 == m_model.layers.size()) {
+        if (pass.rows == DevicePass::Rows::none) return;
+        if (pass.rows == DevicePass::Rows::last) first = m_pass_rows - 1;
+    }
+    RowsAttentionInputs attention;
+    attention.type = m_model.type;
+    attention.qkv = qkv(first);
+    attention.k_cache = append.k_cache;
+    attention.v_cache = append.v_cache;
+    attention.heads = m_model.heads;
+    attention.kv_heads = m_model.kv_heads;
+    attention.head_dim = m_model.head_dim;
+    attention.capacity = cache.capacity;
+    attention.rows = m_pass_rows - first;
+    attention.first = pass.first + first;
+    attention.window = layer.window;
+    attention.parts = static_cast<float*>(m_parts.data());
+    attention.attended = m_attended.data();
+    attention.dependent = true;
+    launch_rows_attention(attention, stream);
+    onto(layer.o, m_attended.data(), first, stream);
+    if (layer.down.data != nullptr) run_mlp(layer, first, stream);
+}
+
+} // namespace refreshlab::kernels::RL_GPU

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "kernels/cuda/build.h"
+#include "kernels/cuda/device/runtime.h"
+#include "kernels/decode/device_decoder.h"
+
+#include <cstdint>
+
+namespace refreshlab::kernels::RL_GPU {
+
+/// Passes of many rows of one model: the launches of kernels/cuda/rows, and the buffers that they work in.
+class RowsPass {
+public:
+    /// \param model  outlives this
+    explicit RowsPass(const DeviceModel& model)
+        : m_model(model) {}
+
+    /// DeviceDecoder::extend().
+    void run(const DeviceCache& cache, const DevicePass& pass, cudaStream_t stream);
+
+private:
+    void reserve(int64_t rows, int64_t capacity);
+    void run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index, cudaStream_t stream);
+    /// h = norm of the rows from `first` on.
+    void norm(const void* weight, int64_t first, cudaStream_t stream) const;
+    /// q, k and v of h, side by side.
+    void project(const DeviceModel::Layer& layer, cudaStream_t stream) const;
+    /// x += matrix * in, rows from `first` on; `in` begins with that row.
+    void onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) const;
+    /// x += the MLP, rows from `first` on.
+    void run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream) const;
+    [[nodiscard]] float* x(int64_t row) const { return static_cast<float*>(m_x.data()) + row * m_model.hidden; }
+    [[nodiscard]] float* qkv(int64_t row) const { return static_cast<float*>(m_qkv.data()) + row * columns(); }
+    [[nodiscard]] int64_t columns() const { return (m_model.heads + 2 * m_model.kv_heads) * m_model.head_dim; }
+
+    const DeviceModel& m_model;
+    int64_t m_rows = 0, m_capacity = 0; ///< of the buffers
+    int64_t m_pass_rows = 0;            ///< of the pass under way
+    DeviceMemory m_tokens, m_x, m_h, m_qkv, m_attended, m_inner, m_parts;
+};
+
+} // namespace refreshlab::kernels::RL_GPU

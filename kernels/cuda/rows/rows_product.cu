@@ -1,0 +1,266 @@
+#include "kernels/cuda/device/mma.cuh"
+#include "kernels/cuda/rows/rows_product.cuh"
+
+/// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]) for 2 to some hundred rows, by tensor cores; stored, added to what stands there,
+/// or silu(gate) * up of two matrices.
+///
+/// Grid    [groups of 8 NT rows, blocks of outputs]. The matrix is the operand with 16 rows (outputs), the activations are the one with 8
+///         columns (rows of the pass), so that few rows waste little. A block has 1, 2 or 4 pairs of warps; a pair makes 16 outputs of MT
+///         tiles (two tiles: gate and up of the same outputs, or twice as many outputs of one matrix) for all 8 NT rows. The two warps of
+///         a pair halve every 64 inputs between them. A weight is read once for up to 64 rows; further groups of rows run beside the first
+///         (grid x) and find it in the second cache.
+/// Memory  stages of 64 inputs stand in shared memory, 4 to 8 of them, filled by cp.async while others are multiplied: [outputs][64] of
+///         the matrices and [rows][64] of the activations, 128 bytes each; the halves of every second one are exchanged, so that the
+///         8 lanes of a read meet in no bank. What lies behind the last output, row or input is 0.
+/// Lanes   lane 4 g + t reads 8 inputs of an output or row in one go, 8t to 8t + 7 of 32, where the tensor core's layout would take four
+///         pairs. Both operands are permuted alike, so the sum is of the same products, and every read has 16 bytes.
+/// Order   of a sum: warp 0 of a pair takes the inputs [0, 32) of every 64 in ascending order, warp 1 [32, 64), in steps of 16 that a
+///         tensor core adds to the accumulator (fp32); then the two are added. Nothing of it hangs on rows, tiles or stages: a row has
+///         the same bits whatever rows are beside it.
+/// Bound   few rows: by reading the matrix. 64 rows: also by the second cache, which brings all activations to each block; so larger blocks
+///         are taken where the matrix has enough outputs for all multiprocessors.
+/// Source  PTX ISA 9.0, section 9.7.14.5; skinny products: reference/performance.md, 4.
+namespace refreshlab::kernels::RL_GPU {
+namespace {
+
+constexpr int stage_inputs = 64, most_pairs = 4;
+constexpr int row_bytes = stage_inputs * 2, row_chunks = row_bytes / 16; ///< of an output or row in a stage
+
+/// Bytes of a stage with `pairs` pairs of warps.
+template <int MT, int NT>
+constexpr int stage_bytes(int pairs) {
+    return (MT * 16 * pairs + NT * 8) * row_bytes;
+}
+/// As many as 96 KB hold (a block of sm_86, 89 and 120 has 99), at most 8.
+template <int MT, int NT>
+constexpr int num_stages = 98304 / stage_bytes<MT, NT>(most_pairs) < 8
+                               ? 98304 / stage_bytes<MT, NT>(most_pairs)
+                               : 8;
+
+/// What a block multiplies.
+struct Place {
+    int pairs, first_row, first_output;
+    int tile_outputs; ///< from one tile's first output to the next one's; 0 where they are of two matrices
+};
+template <int MT>
+__device__ Place place_of_block(const RowsProduct& p, int group_rows) {
+    Place place{};
+    place.pairs = static_cast<int>(blockDim.x) / 64;
+    place.first_row = static_cast<int>(blockIdx.x) * group_rows;
+    const int across = 16 * place.pairs;
+    const bool two = p.matrix[1] != nullptr;
+    place.tile_outputs = two ? 0 : across;
+    place.first_output = static_cast<int>(blockIdx.y) * (two ? across : MT * across);
+    return place;
+}
+
+/// 8 inputs of a row in a stage.
+__device__ inline int chunk_offset(int row, int chunk) {
+    return row * row_bytes + (chunk ^ (row % 2 * 4)) * 16;
+}
+
+/// 8 inputs of row `from_row` of [rows, inputs]; zeros behind the ends.
+__device__ inline void fetch_chunk(const void* matrix, int from_row, int rows, int inputs, int input,
+                                   void* to) {
+    const auto* const numbers = static_cast<const uint16_t*>(matrix);
+    const bool inside = from_row < rows && input < inputs;
+    async_copy_16(to, inside ? numbers + int64_t{from_row} * inputs + input : numbers, inside ? 16 : 0);
+}
+
+/// Weights of a stage: output i of tile j stands in row j * 16 * pairs + i.
+template <int MT>
+__device__ void fetch_weights(const RowsProduct& p, const Place& place, int step, unsigned char* stage) {
+    const int thread = static_cast<int>(threadIdx.x), chunk = thread % row_chunks;
+    const int input = step * stage_inputs + chunk * 8;
+#pragma unroll 1 // addresses of several rows at once would not fit into the registers beside the sums
+    for (int i = 0; i < 2 * MT; ++i) { // 8 * pairs rows at a time
+        const int tile = i / 2, within = thread / row_chunks + i % 2 * 8 * place.pairs;
+        const void* const matrix = tile == 0 || place.tile_outputs > 0 ? p.matrix[0] : p.matrix[1];
+        fetch_chunk(matrix, place.first_output + tile * place.tile_outputs + within, p.outputs, p.inputs,
+                    input, stage + chunk_offset(tile * 16 * place.pairs + within, chunk));
+    }
+}
+template <int NT>
+__device__ void fetch_activations(const RowsProduct& p, const Place& place, int step, unsigned char* stage) {
+    const int thread = static_cast<int>(threadIdx.x), chunk = thread % row_chunks;
+    for (int row = thread / row_chunks; row < NT * 8; row += 8 * place.pairs)
+        fetch_chunk(p.in, place.first_row + row, p.rows, p.inputs, step * stage_inputs + chunk * 8,
+                    stage + chunk_offset(row, chunk));
+}
+
+template <int MT, int NT>
+using Sums = float[MT][NT][4];
+
+/// The warp's 32 inputs of a stage. \param half  which of the two
+template <WeightType type, int MT, int NT>
+__device__ void multiply_stage(const unsigned char* weights, const unsigned char* activations, int pairs,
+                               int pair, int half, int live, Sums<MT, NT>& sums) {
+    const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+    const int mine = chunk_offset(g, half * 4 + t); // in every 8 rows
+    uint4 low[MT], high[MT];
+#pragma unroll
+    for (int j = 0; j < MT; ++j) {
+        const unsigned char* const rows = weights + (j * pairs + pair) * 16 * row_bytes + mine;
+        low[j] = *reinterpret_cast<const uint4*>(rows);
+        high[j] = *reinterpret_cast<const uint4*>(rows + 8 * row_bytes);
+    }
+#pragma unroll
+    for (int n = 0; n < NT; ++n) {
+        if (n * 8 >= live) break;
+        const uint4 x = *reinterpret_cast<const uint4*>(activations + n * 8 * row_bytes + mine);
+        const uint32_t first[2] = {x.x, x.y}, second[2] = {x.z, x.w};
+#pragma unroll
+        for (int j = 0; j < MT; ++j) {
+            const uint32_t a[4] = {low[j].x, high[j].x, low[j].y, high[j].y};
+            mma_m16n8k16<type == WeightType::bf16>(sums[j][n], a, first);
+            const uint32_t b[4] = {low[j].z, high[j].z, low[j].w, high[j].w};
+            mma_m16n8k16<type == WeightType::bf16>(sums[j][n], b, second);
+        }
+    }
+}
+
+/// The first warp of each pair gets the second one's sums added, through shared memory that nobody uses any more.
+template <int MT, int NT>
+__device__ void merge_halves(int pair, int half, float* exchange, Sums<MT, NT>& sums) {
+    float* const mine = exchange + pair * MT * NT * 4 * 32 + static_cast<int>(threadIdx.x) % 32;
+    if (half == 1) {
+#pragma unroll
+        for (int j = 0; j < MT; ++j) {
+#pragma unroll
+            for (int n = 0; n < NT; ++n) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    mine[((j * NT + n) * 4 + i) * 32] = sums[j][n][i];
+            }
+        }
+    }
+    __syncthreads();
+    if (half == 1) return;
+#pragma unroll
+    for (int j = 0; j < MT; ++j) {
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                sums[j][n][i] = __fadd_rn(sums[j][n][i], mine[((j * NT + n) * 4 + i) * 32]);
+        }
+    }
+}
+
+template <WeightType type, int MT, int NT>
+__global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const RowsProduct p) {
+    constexpr int stages = num_stages<MT, NT>;
+    auto* const shared = dynamic_shared<unsigned char>();
+    grid_allow_dependents();
+    const Place place = place_of_block<MT>(p, NT * 8);
+    const int warp = static_cast<int>(threadIdx.x) / 32, pair = warp / 2, half = warp % 2;
+    const int steps = (p.inputs + stage_inputs - 1) / stage_inputs;
+    const int activations_at = MT * 16 * place.pairs * row_bytes;
+    const int bytes = activations_at + NT * 8 * row_bytes;
+    const int live = p.rows - place.first_row;
+    // Weights are there before the kernel in front has ended, activations are not.
+    for (int s = 0; s < stages - 1 && s < steps; ++s)
+        fetch_weights<MT>(p, place, s, shared + s * bytes);
+    grid_dependency_wait();
+#pragma unroll
+    for (int s = 0; s < stages - 1; ++s) {
+        if (s < steps) fetch_activations<NT>(p, place, s, shared + s * bytes + activations_at);
+        async_commit();
+    }
+    Sums<MT, NT> sums = {};
+    int at = 0,
+        free =
+            stages - 1; // the stage that is multiplied, and the one before it, which the next fetch may fill
+    for (int step = 0; step < steps; ++step) {
+        async_wait<stages - 2>();
+        __syncthreads();
+        if (step + stages - 1 < steps) {
+            unsigned char* const next = shared + free * bytes;
+            fetch_weights<MT>(p, place, step + stages - 1, next);
+            fetch_activations<NT>(p, place, step + stages - 1, next + activations_at);
+        }
+        async_commit();
+        const unsigned char* const stage = shared + at * bytes;
+        multiply_stage<type, MT, NT>(stage, stage + activations_at, place.pairs, pair, half, live, sums);
+        free = at;
+        at = at + 1 == stages ? 0 : at + 1;
+    }
+    __syncthreads();
+    merge_halves<MT, NT>(pair, half, reinterpret_cast<float*>(shared), sums);
+    if (half == 1) return;
+    const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+    const bool two = p.matrix[1] != nullptr;
+#pragma unroll
+    for (int j = 0; j < MT; ++j) {
+        if (two && j > 0) break;
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int row = n * 8 + 2 * t + i % 2;
+                const int output = place.first_output + j * place.tile_outputs + pair * 16 + g + 8 * (i / 2);
+                if (row < live && output < p.outputs)
+                    finish_product<type>(p, place.first_row + row, output, sums[j][n][i], sums[MT - 1][n][i]);
+            }
+        }
+    }
+}
+
+/// Multiprocessors that a launch should keep busy: those of an H100 or H200 are 132.
+constexpr int64_t wanted_blocks = 128;
+
+template <WeightType type, int NT>
+void launch_groups(const RowsProduct& p, bool dependent, void* stream) {
+    const bool two = p.matrix[1] != nullptr;
+    const int64_t groups = (p.rows + NT * 8 - 1) / (NT * 8);
+    const auto blocks = [&](int across) { return (int64_t{p.outputs} + across - 1) / across; };
+    const auto start = [&]<int MT>(int pairs) {
+        const LaunchShape shape{
+            {static_cast<uint32_t>(groups), static_cast<uint32_t>(blocks(16 * pairs * (two ? 1 : MT))), 1},
+            {static_cast<uint32_t>(64 * pairs), 1, 1},
+            static_cast<uint32_t>(num_stages<MT, NT> * stage_bytes<MT, NT>(pairs))};
+        launch_step(dependent, rows_product_kernel<type, MT, NT>, shape, stream, p);
+    };
+    int pairs = most_pairs;
+    while (pairs > 1 && blocks(16 * pairs) * groups < wanted_blocks)
+        pairs /= 2;
+    // Many rows: two tiles of one matrix use what is brought of the activations twice.
+    const bool twice = NT >= 4 && pairs == most_pairs && blocks(32 * pairs) * groups >= wanted_blocks;
+    if (two || twice) {
+        start.template operator()<2>(pairs);
+    } else {
+        start.template operator()<1>(pairs);
+    }
+}
+
+} // namespace
+
+void launch_rows_product(const RowsProductInputs& in, void* stream) {
+    const bool two = in.then == RowsProductInputs::Then::silu_mul;
+    RL_ASSERT(in.rows > 0 && in.outputs > 0 && in.inputs > 0 && two == (in.up != nullptr));
+    const RowsProduct p{in.in,
+                        {in.matrix, in.up},
+                        {in.bias, two ? in.up_bias : nullptr},
+                        static_cast<int>(in.rows),
+                        static_cast<int>(in.inputs),
+                        static_cast<int>(in.outputs),
+                        in.out,
+                        in.out_stride,
+                        in.then};
+    with_type(in.type, [&]<WeightType type>() {
+        RL_ASSERT(in.inputs % per_vector<type> == 0);
+        if constexpr (type == WeightType::f32) {
+            launch_rows_product_f32(p, in.dependent, stream);
+        } else if (in.rows <= 8) {
+            launch_groups<type, 1>(p, in.dependent, stream);
+        } else if (in.rows <= 16) {
+            launch_groups<type, 2>(p, in.dependent, stream);
+        } else if (in.rows <= 32) {
+            launch_groups<type, 4>(p, in.dependent, stream);
+        } else {
+            launch_groups<type, 8>(p, in.dependent, stream);
+        }
+    });
+}
+
+} // namespace refreshlab::kernels::RL_GPU

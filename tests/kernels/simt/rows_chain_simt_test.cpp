@@ -1,0 +1,179 @@
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/dense.h"
+#include "tests/kernels/simt/rows_fixture.h"
+
+/// The kernels of a pass of many rows one behind the other, each a dependent launch: nothing of an earlier one is touched before it has
+/// ended, the result is that of the references, and a pass in two parts has the bits of a pass in one.
+namespace refreshlab::test::rows_chain_simt {
+namespace {
+
+using namespace rows_simt;
+using Then = gpu::RowsProductInputs::Then;
+
+constexpr double eps = 1e-5;
+// The rows stand on both sides of the end of attention's first split.
+constexpr int64_t hidden = 64, ffn = 104, heads = 4, kv_heads = 2, head_dim = 32, vocab = 9, rows = 7,
+                  first = gpu::rows_attention_split - 4, capacity = first + rows;
+constexpr int64_t all_heads = heads + 2 * kv_heads;
+
+struct Model {
+    Model(Random& random, WeightType type_)
+        : type(type_)
+        , embedding(random, {vocab, hidden}, type, "embedding")
+        , norm(random, {hidden}, type, "norm", 0.3, 1.0)
+        , head_norm(random, {head_dim}, type, "norm of heads", 0.3, 1.0)
+        , q(random, heads * head_dim, hidden, type, true, "q")
+        , k(random, kv_heads * head_dim, hidden, type, true, "k")
+        , v(random, kv_heads * head_dim, hidden, type, true, "v")
+        , o(random, hidden, heads * head_dim, type, false, "o")
+        , gate(random, ffn, hidden, type, false, "gate")
+        , up(random, ffn, hidden, type, false, "up")
+        , down(random, hidden, ffn, type, false, "down")
+        , keys(random.normal({kv_heads, capacity, head_dim}, 1.0, dtype_of(type)))
+        , values(random.normal({kv_heads, capacity, head_dim}, 1.0, dtype_of(type))) {
+        const at::Tensor angle = random.normal({capacity, head_dim / 2}, 2.0);
+        cosines = angle.cos();
+        sines = angle.sin();
+        for (int64_t r = 0; r < rows; ++r)
+            tokens.push_back(static_cast<int32_t>(random.between(0, vocab - 1)));
+    }
+    WeightType type;
+    Weights embedding, norm, head_norm;
+    TestMatrix q, k, v, o, gate, up, down;
+    at::Tensor keys, values, cosines, sines;
+    std::vector<int32_t> tokens;
+};
+
+at::Tensor expected(const Model& m) {
+    const auto rounded = [&](const at::Tensor& x) { return x.to(dtype_of(m.type)).to(at::kFloat); };
+    const auto product = [&](const at::Tensor& x, const TestMatrix& matrix) {
+        return kernels::reference::linear(rounded(x), matrix.weight.values, matrix.reference_bias());
+    };
+    const auto turned = [&](const at::Tensor& flat, int64_t n) {
+        at::Tensor x = kernels::reference::rms_norm(flat.view({-1, head_dim}), m.head_norm.values, eps)
+                           .view({rows, n, head_dim});
+        kernels::reference::rope_(x, m.cosines.narrow(0, first, rows), m.sines.narrow(0, first, rows));
+        return x;
+    };
+    at::Tensor x = m.embedding.values.index_select(
+        0, at::tensor(std::vector<int64_t>(m.tokens.begin(), m.tokens.end()), at::kLong));
+    at::Tensor h = kernels::reference::rms_norm(x, m.norm.values, eps);
+    kernels::AttentionInputs in;
+    in.q = turned(product(h, m.q), heads);
+    in.k_cache = m.keys.to(at::kFloat);
+    in.v_cache = m.values.to(at::kFloat);
+    in.k_cache.narrow(1, first, rows).copy_(rounded(turned(product(h, m.k), kv_heads)).transpose(0, 1));
+    in.v_cache.narrow(1, first, rows)
+        .copy_(rounded(product(h, m.v)).view({rows, kv_heads, head_dim}).transpose(0, 1));
+    std::vector<int64_t> visible;
+    for (int64_t r = 0; r < rows; ++r)
+        visible.push_back(first + r + 1);
+    in.num_visible = visible;
+    in.scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
+    x = x + product(kernels::reference::attention(in).view({rows, heads * head_dim}), m.o);
+    h = kernels::reference::rms_norm(x, m.norm.values, eps);
+    return x + product(kernels::reference::silu_mul(product(h, m.gate), product(h, m.up)), m.down);
+}
+
+/// What passes write, taken once for all of them: the second begins while the first runs.
+struct Scratch {
+    explicit Scratch(WeightType type)
+        : bytes(static_cast<size_t>(kernels::bytes_of(type))) {}
+    size_t bytes;
+    Array<float> x{rows * hidden, "x"}, qkv{rows * all_heads * head_dim, "qkv"},
+        parts{static_cast<size_t>(gpu::rows_attention_parts(rows, heads, head_dim, capacity)), "parts"};
+    Array<uint8_t> h{rows * hidden * bytes, "h"}, attended{rows * heads * head_dim * bytes, "attended"},
+        inner{rows * ffn * bytes, "inner"};
+};
+
+/// Device memory of a layer.
+struct Layer {
+    explicit Layer(const Model& m)
+        : keys(bytes_on_device(m.keys, "keys", Contents::written))
+        , values(bytes_on_device(m.values, "values", Contents::written))
+        , cosines(floats_on_device(m.cosines, "cos"))
+        , sines(floats_on_device(m.sines, "sin"))
+        , tokens(m.tokens, "tokens", Contents::read_only) {}
+    Array<uint8_t> keys, values;
+    Array<float> cosines, sines;
+    Array<int32_t> tokens;
+};
+
+/// A layer for rows [from, from + n); they come into x at their place.
+void pass(const Model& m, const Layer& layer, const Scratch& s, int64_t from, int64_t n) {
+    float* const x = s.x.data() + from * hidden;
+    const auto product = [&](const TestMatrix& matrix, const void* in, void* out, int64_t stride, Then then,
+                             const TestMatrix* up = nullptr) {
+        gpu::launch_rows_product({m.type, then, in, matrix.in_use.data, matrix.in_use.bias,
+                                  up == nullptr ? nullptr : up->in_use.data,
+                                  up == nullptr ? nullptr : up->in_use.bias, n, matrix.in_use.inputs,
+                                  matrix.in_use.outputs, out, stride, true},
+                                 nullptr);
+    };
+    const auto norm = [&] {
+        gpu::launch_rows_norm({m.type, x, m.norm.device.data(), eps, n, hidden, hidden, s.h.data(), true},
+                              nullptr);
+    };
+    gpu::launch_rows_embed(
+        {m.type, m.embedding.device.data(), layer.tokens.data() + from, n, hidden, x, true}, nullptr);
+    norm();
+    const int64_t stride = all_heads * head_dim;
+    product(m.q, s.h.data(), s.qkv.data(), stride, Then::store);
+    product(m.k, s.h.data(), s.qkv.data() + heads * head_dim, stride, Then::store);
+    product(m.v, s.h.data(), s.qkv.data() + (heads + kv_heads) * head_dim, stride, Then::store);
+    gpu::launch_rows_append({m.type, s.qkv.data(), m.head_norm.device.data(), m.head_norm.device.data(), eps,
+                             layer.cosines.data(), layer.sines.data(), layer.keys.data(), layer.values.data(),
+                             heads, kv_heads, head_dim, capacity, n, first + from, true},
+                            nullptr);
+    gpu::launch_rows_attention({m.type, s.qkv.data(), layer.keys.data(), layer.values.data(), heads, kv_heads,
+                                head_dim, capacity, n, first + from, 0, s.parts.data(), s.attended.data(),
+                                true},
+                               nullptr);
+    product(m.o, s.attended.data(), x, hidden, Then::onto);
+    norm();
+    product(m.gate, s.h.data(), s.inner.data(), ffn, Then::silu_mul, &m.up);
+    product(m.down, s.inner.data(), x, hidden, Then::onto);
+}
+
+TEST_CASE("a layer of many rows is the references', and two passes have the bits of one", "[simt][rows]") {
+    Random random(1331);
+    for (const WeightType type : weight_types) {
+        const Model m(random, type);
+        const at::Tensor reference = expected(m);
+        at::Tensor x, keys, values;
+        const int64_t part = random.between(1, rows - 1);
+        simt::in_orders(3, [&](uint64_t order) {
+            CAPTURE(static_cast<int>(type), order, part);
+            const Layer layer(m);
+            const Scratch scratch(type);
+            (void)simt::take_activity();
+            if (order == 1) {
+                pass(m, layer, scratch, 0, part);
+                pass(m, layer, scratch, part, rows - part);
+            } else {
+                pass(m, layer, scratch, 0, rows);
+            }
+            REQUIRE(std::ranges::all_of(simt::take_activity().launches, &simt::LaunchRecord::dependent));
+            const at::Tensor got = tensor_of(scratch.x, {rows, hidden});
+            const at::Tensor k = tensor_of(layer.keys, m.keys.sizes(), dtype_of(type)),
+                             v = tensor_of(layer.values, m.values.sizes(), dtype_of(type));
+            if (order == 0) {
+                x = got;
+                keys = k;
+                values = v;
+                // In 16 bits a number may round to the neighbour of the reference's.
+                for (int64_t r = 0; r < rows; ++r)
+                    REQUIRE(relative_error(got[r], reference[r]) <= (type == WeightType::f32    ? 2e-5
+                                                                     : type == WeightType::bf16 ? 5e-3
+                                                                                                : 1e-3));
+            }
+            REQUIRE(same_bits(got, x));
+            REQUIRE(same_bits(k, keys));
+            REQUIRE(same_bits(v, values));
+        });
+    }
+}
+
+} // namespace
+} // namespace refreshlab::test::rows_chain_simt

@@ -1,0 +1,143 @@
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/ops/dense.h"
+#include "tests/kernels/simt/rows_fixture.h"
+
+/// Products of many rows on the host machine: against the plain references with activations that were rounded alike, and the same bits in
+/// a row whatever other rows are in the pass, however a launch is cut into blocks, and in whatever order they come.
+namespace refreshlab::test::rows_product_simt {
+namespace {
+
+using namespace rows_simt;
+using Then = gpu::RowsProductInputs::Then;
+
+constexpr double tolerance = 1e-5;
+
+/// A product with everything but its rows.
+class Product {
+public:
+    Product(Random& random, WeightType type, Then then, int64_t most_rows, int64_t inputs, int64_t outputs)
+        : m_type(type)
+        , m_then(then)
+        , m_x(random.normal({most_rows, inputs}))
+        , m_before(random.normal({most_rows, outputs}))
+        , m_matrix(random, outputs, inputs, type, random.between(0, 1) == 1, "matrix")
+        , m_up(random, outputs, inputs, type, random.between(0, 1) == 1, "up") {}
+
+    [[nodiscard]] at::Tensor expected() const {
+        const at::Tensor x = m_x.to(dtype_of(m_type)).to(at::kFloat);
+        const auto of = [&](const TestMatrix& m) {
+            return kernels::reference::linear(x, m.weight.values, m.reference_bias());
+        };
+        if (m_then == Then::silu_mul) return kernels::reference::silu_mul(of(m_matrix), of(m_up));
+        return m_then == Then::onto ? m_before + of(m_matrix) : of(m_matrix);
+    }
+
+    /// Rows [first, first + rows) alone, in a row of `apart` more numbers than there are outputs.
+    [[nodiscard]] at::Tensor run(int64_t first, int64_t rows, int64_t apart = 0) const {
+        const int64_t outputs = m_before.size(1), stride = outputs + apart;
+        const auto x = bytes_on_device(m_x.narrow(0, first, rows).to(dtype_of(m_type)), "in");
+        const at::ScalarType of_out = m_then == Then::silu_mul ? dtype_of(m_type) : at::kFloat;
+        at::Tensor before = at::full({rows, stride}, nan);
+        before.narrow(1, 0, outputs).copy_(m_before.narrow(0, first, rows));
+        const auto onto = bytes_on_device(before, "out", Contents::written);
+        const Array<uint8_t> out(static_cast<size_t>(rows * stride) * c10::elementSize(of_out), "out");
+        const Array<uint8_t>& to = m_then == Then::onto ? onto : out;
+        gpu::RowsProductInputs in;
+        in.type = m_type;
+        in.then = m_then;
+        in.in = x.data();
+        in.matrix = m_matrix.in_use.data;
+        in.bias = m_matrix.in_use.bias;
+        if (m_then == Then::silu_mul) {
+            in.up = m_up.in_use.data;
+            in.up_bias = m_up.in_use.bias;
+        }
+        in.rows = rows;
+        in.inputs = m_x.size(1);
+        in.outputs = outputs;
+        in.out = to.data();
+        in.out_stride = stride;
+        gpu::launch_rows_product(in, nullptr);
+        const at::Tensor all = tensor_of(to, {rows, stride}, of_out);
+        REQUIRE(all.narrow(1, outputs, apart).isnan().all().item<bool>());
+        return all.narrow(1, 0, outputs).contiguous();
+    }
+
+private:
+    WeightType m_type;
+    Then m_then;
+    at::Tensor m_x, m_before;
+    TestMatrix m_matrix, m_up;
+};
+
+const std::vector<Then> all_ends{Then::store, Then::onto, Then::silu_mul};
+
+/// \return what all rows came to
+at::Tensor check(const Product& product, int64_t most, const std::vector<int64_t>& counts) {
+    const at::Tensor all = product.run(0, most), expected = product.expected();
+    for (int64_t r = 0; r < most; ++r) {
+        CAPTURE(r);
+        REQUIRE(equal_but_rounding(all[r], expected[r], tolerance));
+    }
+    for (const int64_t rows : counts) {
+        CAPTURE(rows);
+        REQUIRE(same_bits(product.run(most - rows, rows, rows % 3), all.narrow(0, most - rows, rows)));
+    }
+    return all;
+}
+
+TEST_CASE("products of many rows equal the reference, and a row keeps its bits", "[simt][rows]") {
+    Random random(1311);
+    for (const WeightType type : weight_types) {
+        for (const Then then : all_ends) {
+            const int64_t inputs = 8 * random.between(9, 20),
+                          outputs = random.pick(std::vector<int64_t>{41, 83});
+            CAPTURE(static_cast<int>(type), static_cast<int>(then), inputs, outputs);
+            (void)check(Product(random, type, then, 66, inputs, outputs), 66,
+                        {2, 3, 7, 8, 9, 16, 33, 64, 65});
+        }
+    }
+}
+
+TEST_CASE("products of rows of odd lengths", "[simt][rows]") {
+    Random random(1312);
+    for (const WeightType type : weight_types) {
+        for (const int64_t inputs : {int64_t{8}, int64_t{64}, int64_t{72}, int64_t{1032}}) {
+            const Then then = random.pick(all_ends);
+            const int64_t outputs = random.between(1, 20);
+            CAPTURE(static_cast<int>(type), static_cast<int>(then), inputs, outputs);
+            (void)check(Product(random, type, then, 9, inputs, outputs), 9, {2, 8});
+        }
+    }
+    (void)check(Product(random, WeightType::f32, Then::store, 3, 4, 3), 3, {2});
+    (void)check(Product(random, WeightType::f32, Then::store, 17, 36, 70), 17, {2});
+}
+
+TEST_CASE("groups of 64 rows, and the blocks that long matrices get", "[simt][rows]") {
+    Random random(1313);
+    (void)check(Product(random, WeightType::bf16, Then::store, 130, 72, 83), 130, {66});
+    (void)check(Product(random, WeightType::f16, Then::store, 3, 16, 8209), 3, {2}); // four pairs of warps
+    (void)check(Product(random, WeightType::bf16, Then::onto, 17, 8, 16300), 17,
+                {2, 16}); // two tiles of a matrix
+    (void)check(Product(random, WeightType::bf16, Then::silu_mul, 9, 16, 4100), 9, {2}); // two pairs
+}
+
+TEST_CASE("products of many rows have the same bits in every order", "[simt][rows]") {
+    Random random(1314);
+    for (const WeightType type : weight_types) {
+        for (const int64_t rows : {int64_t{3}, int64_t{19}, int64_t{65}}) {
+            const Then then = random.pick(all_ends);
+            CAPTURE(static_cast<int>(type), static_cast<int>(then), rows);
+            const Product product(random, type, then, rows, 136, 41);
+            at::Tensor first;
+            simt::in_orders(3, [&](uint64_t order) {
+                const at::Tensor got = product.run(0, rows);
+                if (order == 0) first = got;
+                REQUIRE(same_bits(got, first));
+            });
+        }
+    }
+}
+
+} // namespace
+} // namespace refreshlab::test::rows_product_simt

@@ -1,0 +1,249 @@
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/ops/column_distance.h"
+#include "kernels/ops/dense.h"
+#include "tests/kernels/simt/rows_fixture.h"
+
+/// What a pass of many rows does besides products and attention, on the host machine: against the plain references, and the same bits in
+/// a row whatever other rows are in the pass and in whatever order blocks and threads come.
+namespace refreshlab::test::rows_steps_simt {
+namespace {
+
+using namespace rows_simt;
+
+constexpr double tolerance = 1e-5;
+constexpr double eps = 1e-5;
+
+TEST_CASE("each row of a pass gets the embedding of its token", "[simt][rows]") {
+    Random random(1301);
+    for (const WeightType type : weight_types) {
+        const int64_t hidden = random.pick(std::vector<int64_t>{8, 264, 1696, 2056}), vocab = 7;
+        const int64_t rows = random.pick(std::vector<int64_t>{2, 3, 9});
+        CAPTURE(static_cast<int>(type), hidden, rows);
+        const Weights embedding(random, {vocab, hidden}, type, "embedding");
+        std::vector<int32_t> ids;
+        for (int64_t r = 0; r < rows; ++r)
+            ids.push_back(static_cast<int32_t>(random.between(0, vocab - 1)));
+        const at::Tensor index = at::tensor(std::vector<int64_t>(ids.begin(), ids.end()), at::kLong);
+        simt::in_orders(2, [&](uint64_t) {
+            const Array<int32_t> tokens(ids, "tokens", Contents::read_only);
+            const Array<float> x(static_cast<size_t>(rows * hidden), "x");
+            gpu::launch_rows_embed(
+                {type, embedding.device.data(), tokens.data(), rows, hidden, x.data(), false}, nullptr);
+            REQUIRE(same_bits(tensor_of(x, {rows, hidden}), embedding.values.index_select(0, index)));
+        });
+    }
+}
+
+TEST_CASE("the norm of many rows equals the reference", "[simt][rows]") {
+    Random random(1302);
+    for (const WeightType type : weight_types) {
+        const int64_t hidden = random.pick(std::vector<int64_t>{8, 264, 1696, 4104}), rows = 5;
+        const int64_t width = hidden - random.between(0, 7);
+        CAPTURE(static_cast<int>(type), hidden, width);
+        at::Tensor x = random.normal({rows, hidden}, 2.0);
+        x.narrow(1, width, hidden - width).zero_();
+        const Weights norm(random, {hidden}, type, "norm", 0.3, 1.0);
+        const at::Tensor expected = kernels::reference::rms_norm(x, norm.values, eps, width);
+        const auto run = [&](const at::Tensor& of) {
+            const auto in_x = floats_on_device(of, "x");
+            const Array<uint8_t> out(static_cast<size_t>(of.numel() * kernels::bytes_of(type)), "out");
+            gpu::launch_rows_norm(
+                {type, in_x.data(), norm.device.data(), eps, of.size(0), hidden, width, out.data(), false},
+                nullptr);
+            return tensor_of(out, of.sizes(), dtype_of(type));
+        };
+        at::Tensor first;
+        simt::in_orders(3, [&](uint64_t order) {
+            const at::Tensor got = run(x);
+            if (order == 0) first = got;
+            REQUIRE(same_bits(got, first));
+        });
+        for (int64_t r = 0; r < rows; ++r) {
+            REQUIRE(equal_but_rounding(first[r], expected[r], tolerance));
+            REQUIRE(same_bits(run(x.narrow(0, r, 1)), first.narrow(0, r, 1)));
+        }
+    }
+}
+
+struct AppendCase {
+    int64_t heads, kv_heads, head_dim, rows, first;
+    bool normed;
+};
+
+TEST_CASE("keys and values of many rows go into the cache behind norm and RoPE", "[simt][rows]") {
+    Random random(1303);
+    for (const WeightType type : weight_types) {
+        for (const AppendCase& c : {AppendCase{3, 1, 16, 2, 0, false}, AppendCase{4, 2, 80, 7, 5, true},
+                                    AppendCase{2, 2, 256, 3, 11, true}}) {
+            CAPTURE(static_cast<int>(type), c.head_dim);
+            const int64_t all = c.heads + 2 * c.kv_heads, half = c.head_dim / 2;
+            const int64_t capacity = c.first + c.rows + random.between(0, 3);
+            const at::Tensor qkv = random.normal({c.rows, all, c.head_dim}, 2.0);
+            const Weights q_norm(random, {c.head_dim}, type, "q norm", 0.3, 1.0),
+                k_norm(random, {c.head_dim}, type, "k norm", 0.3, 1.0);
+            const at::Tensor angles = random.normal({capacity, half}, 3.0);
+            const at::Tensor cosines = angles.cos(), sines = angles.sin();
+
+            const auto prepared = [&](int64_t from, int64_t n, const at::Tensor& norm) {
+                at::Tensor part = qkv.narrow(1, from, n).contiguous();
+                if (c.normed)
+                    part = kernels::reference::rms_norm(part.view({-1, c.head_dim}), norm, eps)
+                               .view({c.rows, n, c.head_dim});
+                kernels::reference::rope_(part, cosines.narrow(0, c.first, c.rows),
+                                          sines.narrow(0, c.first, c.rows));
+                return part;
+            };
+            const at::Tensor q = prepared(0, c.heads, q_norm.values);
+            const at::Tensor k = prepared(c.heads, c.kv_heads, k_norm.values).transpose(0, 1);
+            const at::Tensor v = qkv.narrow(1, c.heads + c.kv_heads, c.kv_heads).transpose(0, 1);
+
+            struct Result {
+                at::Tensor qkv, k, v;
+            };
+            const at::Tensor cache_before =
+                random.normal({c.kv_heads, capacity, c.head_dim}).to(dtype_of(type));
+            const auto run = [&](int64_t from, int64_t rows) {
+                const auto in = floats_on_device(qkv.narrow(0, from, rows), "qkv", Contents::written);
+                const auto k_cache = bytes_on_device(cache_before, "k cache", Contents::written);
+                const auto v_cache = bytes_on_device(cache_before, "v cache", Contents::written);
+                const auto cos = floats_on_device(cosines, "cos"), sin = floats_on_device(sines, "sin");
+                gpu::launch_rows_append({type, in.data(), c.normed ? q_norm.device.data() : nullptr,
+                                         c.normed ? k_norm.device.data() : nullptr, eps, cos.data(),
+                                         sin.data(), k_cache.data(), v_cache.data(), c.heads, c.kv_heads,
+                                         c.head_dim, capacity, rows, c.first + from, false},
+                                        nullptr);
+                return Result{tensor_of(in, {rows, all, c.head_dim}),
+                              tensor_of(k_cache, cache_before.sizes(), dtype_of(type)),
+                              tensor_of(v_cache, cache_before.sizes(), dtype_of(type))};
+            };
+            Result whole;
+            simt::in_orders(2, [&](uint64_t order) {
+                const Result got = run(0, c.rows);
+                if (order == 0) whole = got;
+                REQUIRE(same_bits(got.qkv, whole.qkv));
+                REQUIRE(same_bits(got.k, whole.k));
+            });
+            const int64_t behind = c.first + c.rows;
+            const auto written = [&](const at::Tensor& cache) { return cache.narrow(1, c.first, c.rows); };
+            REQUIRE(relative_error(whole.qkv.narrow(1, 0, c.heads), q) <= tolerance);
+            REQUIRE(same_bits(whole.qkv.narrow(1, c.heads, 2 * c.kv_heads),
+                              qkv.narrow(1, c.heads, 2 * c.kv_heads)));
+            REQUIRE(same_bits(written(whole.v), v.to(dtype_of(type))));
+            REQUIRE(equal_but_rounding(written(whole.k), k, tolerance));
+            for (const at::Tensor& cache : {whole.k, whole.v}) {
+                REQUIRE(same_bits(cache.narrow(1, 0, c.first), cache_before.narrow(1, 0, c.first)));
+                REQUIRE(same_bits(cache.narrow(1, behind, capacity - behind),
+                                  cache_before.narrow(1, behind, capacity - behind)));
+            }
+            const int64_t r = random.between(0, c.rows - 1);
+            const Result alone = run(r, 1);
+            REQUIRE(same_bits(alone.qkv[0], whole.qkv[r]));
+            REQUIRE(same_bits(alone.k.select(1, c.first + r), whole.k.select(1, c.first + r)));
+            REQUIRE(same_bits(alone.v.select(1, c.first + r), whole.v.select(1, c.first + r)));
+        }
+    }
+}
+
+struct SpliceCase {
+    int64_t layers, kv_heads, head_dim, first, n;
+};
+
+TEST_CASE("a splice copies columns of all layers, keeps what stood there and tells how far it was",
+          "[simt][rows]") {
+    Random random(1304);
+    for (const WeightType type : weight_types) {
+        for (const SpliceCase& c : {SpliceCase{1, 1, 16, 0, 1}, SpliceCase{2, 5, 80, 3, 17},
+                                    SpliceCase{2, 2, 256, 1, 9}, SpliceCase{3, 4, 128, 7, 8}}) {
+            CAPTURE(static_cast<int>(type), c.head_dim);
+            const int64_t end = c.first + c.n, capacity = end + random.between(0, 3),
+                          teacher_capacity = end + random.between(0, 3);
+            const auto cache = [&](int64_t columns) {
+                return random.normal({c.layers, c.kv_heads, columns, c.head_dim}).to(dtype_of(type));
+            };
+            const at::Tensor k = cache(capacity), v = cache(capacity), tk = cache(teacher_capacity),
+                             tv = cache(teacher_capacity);
+            const auto part = [&](const at::Tensor& of) { return of.narrow(2, c.first, c.n).contiguous(); };
+            const auto journal_bytes = static_cast<size_t>(2 * part(k).nbytes());
+            const auto drift_numbers = static_cast<size_t>(c.layers * c.n * 6);
+            const auto teacher_k = bytes_on_device(tk, "teacher's k"),
+                       teacher_v = bytes_on_device(tv, "teacher's v");
+
+            at::Tensor first_drift;
+            simt::in_orders(3, [&](uint64_t order) {
+                const bool told = order != 1; // neither journal nor drift is wanted
+                const auto at_k = bytes_on_device(k, "k", Contents::written),
+                           at_v = bytes_on_device(v, "v", Contents::written);
+                const Array<uint8_t> journal(journal_bytes, "journal");
+                const Array<float> drift(drift_numbers, "drift");
+                gpu::SpliceInputs in;
+                in.type = type;
+                in.k = at_k.data();
+                in.v = at_v.data();
+                in.teacher_k = teacher_k.data();
+                in.teacher_v = teacher_v.data();
+                in.layers = c.layers;
+                in.kv_heads = c.kv_heads;
+                in.head_dim = c.head_dim;
+                in.capacity = capacity;
+                in.teacher_capacity = teacher_capacity;
+                in.first = c.first;
+                in.n = c.n;
+                in.journal = told ? journal.data() : nullptr;
+                in.drift = told ? drift.data() : nullptr;
+                gpu::launch_splice(in, nullptr);
+                for (const auto& [before, teacher, device] :
+                     {std::tuple(&k, &tk, &at_k), std::tuple(&v, &tv, &at_v)}) {
+                    at::Tensor expected = before->clone();
+                    expected.narrow(2, c.first, c.n).copy_(part(*teacher));
+                    REQUIRE(same_bits(tensor_of(*device, before->sizes(), dtype_of(type)), expected));
+                }
+                if (!told) return;
+                REQUIRE(
+                    same_bits(tensor_of(journal, {2, c.layers, c.kv_heads, c.n, c.head_dim}, dtype_of(type)),
+                              at::stack({part(k), part(v)})));
+                const at::Tensor sums = tensor_of(drift, {c.layers, c.n, 2, 3});
+                if (order == 0) first_drift = sums;
+                REQUIRE(same_bits(sums, first_drift));
+            });
+            const auto check = [&](const at::Tensor& a, const at::Tensor& b, int64_t which) {
+                const auto expected = kernels::reference::column_distance(part(a), part(b));
+                const at::Tensor sums = first_drift.select(2, which);
+                REQUIRE(relative_error((sums.select(2, 0) / sums.select(2, 1)).sqrt(), expected.relative) <=
+                        tolerance);
+                REQUIRE(relative_error(sums.select(2, 1), part(b).to(at::kDouble).square().sum({1, 3})) <=
+                        tolerance);
+                REQUIRE(same_bits(sums.select(2, 2), expected.max_abs));
+            };
+            check(k, tk, 0);
+            check(v, tv, 1);
+        }
+    }
+}
+
+TEST_CASE("a splice keeps a NaN in the largest difference", "[simt][rows]") {
+    Random random(1305);
+    const at::Tensor old = random.normal({1, 2, 3, 32});
+    at::Tensor teacher = random.normal({1, 2, 3, 32});
+    teacher[0][0][1][random.between(0, 31)] = nan;
+    const auto from = floats_on_device(teacher, "teacher");
+    const auto to = floats_on_device(old, "k", Contents::written),
+               to_v = floats_on_device(old, "v", Contents::written);
+    const Array<float> drift(3 * 6, "drift");
+    gpu::SpliceInputs in;
+    in.k = to.data();
+    in.v = to_v.data();
+    in.teacher_k = in.teacher_v = from.data();
+    in.layers = 1;
+    in.kv_heads = 2;
+    in.head_dim = 32;
+    in.capacity = in.teacher_capacity = in.n = 3;
+    in.drift = drift.data();
+    gpu::launch_splice(in, nullptr);
+    const at::Tensor most = tensor_of(drift, {3, 2, 3}).select(2, 2);
+    REQUIRE(most[1].isnan().all().item<bool>());
+    REQUIRE(!most[0].isnan().any().item<bool>());
+    REQUIRE(!most[2].isnan().any().item<bool>());
+}
+
+} // namespace
+} // namespace refreshlab::test::rows_steps_simt
