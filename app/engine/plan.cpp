@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace refreshlab::app {
@@ -17,6 +18,7 @@ namespace refreshlab::app {
 namespace {
 
 constexpr int64_t default_context = 2048;
+constexpr int64_t candidates = 8; ///< of a step, as every session asks for
 
 /// Options of measurements have no part in a plan.
 void refuse_measurements(const BenchCommandOptions& options) {
@@ -78,6 +80,7 @@ bench::PlanReport plan_of(const BenchCommandOptions& options) {
     shape.type = type;
     shape.rows = 1 + options.mc.value_or(0);
     shape.context = options.context.value_or(default_context);
+    shape.top_k = std::min(candidates, shape.vocab);
     shape.capacity = shape.context + 1;
     report.step = bench::predict_step(shape, device, kernels::built_kernels());
     report.range = bench::share_range(shape, device, kernels::built_kernels());

@@ -41,6 +41,7 @@ public:
             product(DecodeKernel::product_onto, "down", l, m_s.hidden, m_s.ffn, m_s.mlp_bias);
         }
         product(DecodeKernel::head, "head", -1, m_s.vocab, m_s.hidden, false);
+        if (m_s.top_k >= 0) answers();
         return std::move(m_launches);
     }
 
@@ -148,6 +149,15 @@ private:
             t.cache / (busy * m_s.kv_heads); // a split's keys and values are asked for at once, into L2
     }
 
+    void answers() {
+        PlannedLaunch& launch = add(DecodeKernel::row_answers, "answers", -1, decode::row_answers(m_s.vocab));
+        const int64_t keys = launch.busy_blocks * m_s.top_k * 8;
+        launch.traffic.activations = 2 * m_s.vocab * 4 + keys; // the sums read the row, and so do the keys
+        launch.traffic.activations_written = keys;
+        // The row; one largest logit after the other, in a block's share and again of all blocks; the count of blocks.
+        launch.chain = 3 + 2 * m_s.top_k;
+    }
+
     const DecodeShape& m_s;
     int64_t m_element;
     std::vector<PlannedLaunch> m_launches;
@@ -169,6 +179,8 @@ const char* name_of(DecodeKernel kernel) {
         return "norm_gate_up";
     case DecodeKernel::head:
         return "head";
+    case DecodeKernel::row_answers:
+        return "row_answers";
     }
     return "";
 }

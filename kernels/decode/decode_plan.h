@@ -19,6 +19,7 @@ struct DecodeShape {
     std::vector<bool> has_mlp;    ///< of each layer; empty: all have (derived students may lack some)
     int64_t rows = 1;             ///< the token's and MC rows
     int64_t context = 0;          ///< columns that the cache holds; the token's position
+    int64_t top_k = -1;           ///< answers are wanted, with so many of the largest logits; -1: none
     int64_t capacity = 0;         ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
@@ -30,7 +31,8 @@ enum class DecodeKernel : uint8_t {
     decode_attention, ///< with RoPE, and the token's column of the cache
     product_onto,     ///< o, down
     norm_gate_up,
-    head
+    head,
+    row_answers ///< statistics and the largest logits of the token's row
 };
 /// Of the launcher and, with "_kernel" or nothing behind it, of the kernel.
 [[nodiscard]] const char* name_of(DecodeKernel kernel);
@@ -56,7 +58,7 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    const char* part = ""; ///< "q|k|v", "attention", "o", "gate|up", "down", "head", "embedding"
+    const char* part = ""; ///< "q|k|v", "attention", "o", "gate|up", "down", "head", "embedding", "answers"
     int64_t layer = -1;    ///< -1: outside the layers
     LaunchShape shape;
     bool dependent = false;
@@ -73,7 +75,7 @@ struct PlannedLaunch {
     bool reads_early = false;      ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; head. Sizes > 0, heads a multiple of kv_heads and at
+/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; head; answers where they are wanted. Sizes > 0, heads a multiple of kv_heads and at
 /// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024 (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
 

@@ -83,7 +83,7 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     p.parts_us[at(Bound::in_flight)] = memory - full;
     p.parts_us[at(which)] = std::max(most - memory, 0.0);
     p.parts_us[at(Bound::chain)] = static_cast<double>(launch.chain) * device.l2_latency_ns * 1e-3;
-    const bool hides_latency = launch.dependent && launch.reads_early;
+    const bool hides_latency = (launch.dependent && launch.reads_early) || memory_bytes <= 0;
     p.gap_us = (launch.dependent ? device.dependent_gap_us : device.gap_us) +
                (hides_latency ? 0 : device.latency_ns * 1e-3);
     p.parts_us[at(Bound::gap)] = p.gap_us;

@@ -289,6 +289,19 @@ TEST_CASE("bytes in flight bound a launch that asks for few", "[bench]") {
     CHECK(older.launches[1].gap_us == Approx(older.device.gap_us + older.device.latency_ns * 1e-3));
 }
 
+TEST_CASE("a step's answers are its last launch, and read no memory", "[bench]") {
+    DecodeShape shape = shape_of(student_3b, 2048);
+    shape.top_k = 8;
+    const PredictedStep step = predict_step(shape, device_model("h200"), {});
+    REQUIRE(step.launches.size() == 143);
+    const PredictedLaunch& answers = step.launches.back();
+    CHECK(answers.launch.kernel == DecodeKernel::row_answers);
+    CHECK(answers.launch.shape.grid[0] == 32); // 128,256 logits, 4,096 a block
+    CHECK(answers.launch.traffic.floor() == 0);
+    CHECK(answers.gap_us == Approx(step.device.dependent_gap_us)); // and no latency of memory
+    CHECK(step.bytes == floor_bytes(plan_step(shape_of(student_3b, 2048))));
+}
+
 TEST_CASE("a layer without MLP has three launches", "[bench]") {
     DecodeShape shape = shape_of("64x96x3x4x2x16x1000", 300);
     shape.has_mlp = {true, false, true};
