@@ -40,6 +40,7 @@ struct DeviceCache {
     void *k = nullptr, *v = nullptr; ///< [layers, kv_heads, capacity, head_dim], dense, of the model's type
     int64_t capacity = 0;
     const float *cos = nullptr, *sin = nullptr; ///< [capacity, head_dim / 2]
+    bool operator==(const DeviceCache&) const = default;
 };
 
 inline constexpr int64_t most_answer_keys = 64;

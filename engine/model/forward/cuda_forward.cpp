@@ -219,11 +219,12 @@ StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
         kernels::DevicePass pass;
         pass.tokens = in.tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
         pass.first = cache.length();
-        pass.rows = in.rows == Rows::all                ? kernels::DevicePass::Rows::all
+        pass.rows = in.rows == Rows::all            ? kernels::DevicePass::Rows::all
                     : in.rows == Rows::last && last ? kernels::DevicePass::Rows::last
-                                                        : kernels::DevicePass::Rows::none;
+                                                    : kernels::DevicePass::Rows::none;
         if (pass.rows != kernels::DevicePass::Rows::none)
-            pass.logits = logits.mutable_data_ptr<float>() + (in.rows == Rows::all ? begin * logits.size(1) : 0);
+            pass.logits =
+                logits.mutable_data_ptr<float>() + (in.rows == Rows::all ? begin * logits.size(1) : 0);
         decoder->extend(device, pass, stream_of(model()));
         cache.note_written(count);
         cache.commit(count, in.origin);

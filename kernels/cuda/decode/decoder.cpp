@@ -27,11 +27,7 @@ struct GraphKey {
     int64_t top_k = -1; ///< -1: no answers
     std::vector<AttentionTap> taps;
 
-    bool operator==(const GraphKey& other) const {
-        return cache.k == other.cache.k && cache.v == other.cache.v &&
-               cache.capacity == other.cache.capacity && cache.cos == other.cache.cos && rows == other.rows &&
-               dropout == other.dropout && sites == other.sites;
-    }
+    bool operator==(const GraphKey&) const = default;
 };
 
 class Decoder final : public DeviceDecoder {

@@ -30,8 +30,8 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
     RL_ASSERT(m_pass_rows > 0 && m_pass_rows <= most_pass_rows && pass.first + m_pass_rows <= cache.capacity);
     reserve(m_pass_rows, cache.capacity);
     // From the host's own memory: it has been read when the call returns.
-    check(cudaMemcpyAsync(m_tokens.data(), pass.tokens.data(), pass.tokens.size_bytes(), cudaMemcpyHostToDevice,
-                          stream),
+    check(cudaMemcpyAsync(m_tokens.data(), pass.tokens.data(), pass.tokens.size_bytes(),
+                          cudaMemcpyHostToDevice, stream),
           "copying tokens");
     RowsEmbedInputs embed;
     embed.type = m_model.type;
@@ -128,12 +128,13 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
     onto(layer.down, m_inner.data(), first, stream);
 }
 
-void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index, cudaStream_t stream) {
+void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index,
+                         cudaStream_t stream) {
     const DeviceModel::Layer& layer = m_model.layers[index];
     norm(layer.input_norm, 0, stream);
     project(layer, stream);
-    const auto layer_bytes = static_cast<size_t>(m_model.kv_heads * cache.capacity * m_model.head_dim *
-                                                 bytes_of(m_model.type));
+    const auto layer_bytes =
+        static_cast<size_t>(m_model.kv_heads * cache.capacity * m_model.head_dim * bytes_of(m_model.type));
     RowsAppendInputs append;
     append.type = m_model.type;
     append.qkv = qkv(0);

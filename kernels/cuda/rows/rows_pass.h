@@ -29,9 +29,15 @@ private:
     void onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) const;
     /// x += the MLP, rows from `first` on.
     void run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream) const;
-    [[nodiscard]] float* x(int64_t row) const { return static_cast<float*>(m_x.data()) + row * m_model.hidden; }
-    [[nodiscard]] float* qkv(int64_t row) const { return static_cast<float*>(m_qkv.data()) + row * columns(); }
-    [[nodiscard]] int64_t columns() const { return (m_model.heads + 2 * m_model.kv_heads) * m_model.head_dim; }
+    [[nodiscard]] float* x(int64_t row) const {
+        return static_cast<float*>(m_x.data()) + row * m_model.hidden;
+    }
+    [[nodiscard]] float* qkv(int64_t row) const {
+        return static_cast<float*>(m_qkv.data()) + row * columns();
+    }
+    [[nodiscard]] int64_t columns() const {
+        return (m_model.heads + 2 * m_model.kv_heads) * m_model.head_dim;
+    }
 
     const DeviceModel& m_model;
     int64_t m_rows = 0, m_capacity = 0; ///< of the buffers

@@ -200,5 +200,44 @@ TEST_CASE("attention rows come along with a device's step; hooks that see more g
     }
 }
 
+TEST_CASE("steps that ask for different things take turns on one decoder", "[gpu]") {
+    Random random(1306);
+    const ModelConfig config = config_of(64, 96, 4, 2, 32);
+    Twin twin(config, at::kFloat, 64);
+    twin.prefill(random_ids(random, 10, config.vocab_size));
+    for (int turn = 0; turn < 2; ++turn) { // made, then found again
+        for (const int64_t top_k : {-1, 0, 3, 5}) {
+            for (const int32_t layer : {-1, 0, 1}) {
+                const int64_t position = twin.cpu_cache->length();
+                const auto token = static_cast<int32_t>(random.between(0, config.vocab_size - 1));
+                StepInputs in;
+                in.tokens = std::span(&token, 1);
+                in.origin = Origin::student;
+                if (top_k >= 0) in.ask.emplace().top_k = top_k;
+                SeenAttention expected(config, {std::max(layer, 0)}, position);
+                SeenAttention got(config, {std::max(layer, 0)}, position);
+                LayerHooks* expected_hook[] = {&expected};
+                LayerHooks* got_hook[] = {&got};
+                StepInputs on_gpu = in;
+                if (layer >= 0) {
+                    in.hooks = expected_hook;
+                    on_gpu.hooks = got_hook;
+                }
+                const StepOutputs a = twin.cpu->forward().step(*twin.cpu_cache, in);
+                const StepOutputs b = twin.gpu->forward().step(*twin.gpu_cache, on_gpu);
+                CAPTURE(turn, top_k, layer);
+                REQUIRE(relative_error(b.logits, a.logits) <= 2e-5);
+                REQUIRE(a.summary.size() == b.summary.size());
+                if (top_k >= 0) {
+                    REQUIRE(b.summary[0].top.ids == a.summary[0].top.ids);
+                    REQUIRE(std::abs(b.summary[0].statistics.entropy_bits -
+                                     a.summary[0].statistics.entropy_bits) <= 1e-4);
+                }
+                if (layer >= 0) REQUIRE(relative_error(got.rows(), expected.rows()) <= 2e-5);
+            }
+        }
+    }
+}
+
 } // namespace
 } // namespace refreshlab::test::cuda_forward_cases
