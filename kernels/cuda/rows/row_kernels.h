@@ -80,7 +80,7 @@ struct RowsAppendInputs {
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 
 /// Columns are split at multiples of this, whatever rows are in the pass, and the splits' results merged in ascending order.
-inline constexpr int64_t rows_attention_split = 512;
+inline constexpr int64_t rows_attention_split = 256;
 /// Rows that the scratch of attention holds at a time, where there are several splits.
 inline constexpr int64_t rows_attention_rows = 64;
 /// Numbers of that scratch for passes of up to `rows` rows over a cache of `capacity` columns.
