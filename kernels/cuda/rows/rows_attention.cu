@@ -321,9 +321,10 @@ void launch_rows_attention(const RowsAttentionInputs& in, void* stream) {
     p.scale = 1.0F / std::sqrt(static_cast<float>(in.head_dim));
     const auto split_of = [](int64_t column) { return static_cast<int>(column / rows_attention_split); };
     const auto first_split = [&] { return split_of(sight(p.first, p.window).begin); };
-    const bool whole = split_of(in.first + in.rows - 1) == first_split();
-    RL_ASSERT(whole || in.parts != nullptr);
-    const int64_t at_once = whole ? in.rows : rows_attention_rows;
+    const int splits = split_of(in.first + in.rows - 1) - first_split() + 1;
+    RL_ASSERT(splits == 1 || in.parts != nullptr);
+    const int64_t at_once =
+        splits == 1 ? in.rows : rows_attention_rows * rows_attention_splits(in.capacity) / splits;
     for (int64_t done = 0; done < in.rows; done += at_once) {
         p.rows = static_cast<int>(std::min(at_once, in.rows - done));
         p.first_split = first_split();

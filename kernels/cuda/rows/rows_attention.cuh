@@ -89,13 +89,18 @@ __device__ inline void fetch_columns(const RowsAttention& p, const AttentionTile
                                      int64_t column, unsigned char* to) {
     const int vectors = p.head_dim / per_vector<type>;
     const auto* const from = static_cast<const uint4*>(cache) + tile.kv_head * p.capacity * vectors;
-    for (int i = static_cast<int>(threadIdx.x); i < block_columns * vectors;
-         i += static_cast<int>(blockDim.x)) {
-        const int within = i / vectors, vector = i % vectors;
+    const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+    int within = thread / vectors, vector = thread % vectors;
+    while (within < block_columns) {
         const int64_t at = column + within;
         const bool inside = at >= tile.seen.begin && at < tile.seen.end;
         async_copy_16(to + within * column_bytes<type>(p.head_dim) + vector * 16,
                       from + (inside ? at : tile.seen.begin) * vectors + vector, inside ? 16 : 0);
+        within += threads / vectors;
+        vector += threads % vectors;
+        if (vector < vectors) continue;
+        vector -= vectors;
+        ++within;
     }
 }
 
