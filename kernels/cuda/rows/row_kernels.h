@@ -80,14 +80,17 @@ struct RowsAppendInputs {
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 
 /// Columns are split at multiples of this, whatever rows are in the pass, and the splits' results merged in ascending order.
-inline constexpr int64_t rows_attention_split = 512;
-/// Rows that the scratch of attention holds at a time, where there are several splits.
+inline constexpr int64_t rows_attention_split = 256;
+/// Rows that the scratch of attention holds at a time, where they see the whole cache; where they see less of it, more.
 inline constexpr int64_t rows_attention_rows = 64;
+[[nodiscard]] constexpr int64_t rows_attention_splits(int64_t columns) {
+    return (columns + rows_attention_split - 1) / rows_attention_split;
+}
 /// Numbers of that scratch for passes of up to `rows` rows over a cache of `capacity` columns.
 [[nodiscard]] constexpr int64_t rows_attention_parts(int64_t rows, int64_t heads, int64_t head_dim,
                                                      int64_t capacity) {
-    const int64_t splits = (capacity + rows_attention_split - 1) / rows_attention_split;
-    return (rows < rows_attention_rows ? rows : rows_attention_rows) * heads * splits * (head_dim + 4);
+    return (rows < rows_attention_rows ? rows : rows_attention_rows) * heads *
+           rows_attention_splits(capacity) * (head_dim + 4);
 }
 
 /// Attention of all rows over the cache, which holds their columns already: row r sees the columns (first + r - window, first + r],
@@ -99,7 +102,7 @@ struct RowsAttentionInputs {
     int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
     int64_t rows = 0, first = 0, window = 0;
     float* parts =
-        nullptr; ///< scratch, rows_attention_parts(); may be null where first + rows <= rows_attention_split
+        nullptr; ///< rows_attention_parts(); may be null where first + rows <= rows_attention_split
     void* attended = nullptr; ///< [rows, heads, head_dim], of the type
     bool dependent = false;
 };
@@ -108,7 +111,7 @@ RL_LAUNCHER void launch_rows_attention(const RowsAttentionInputs& in, void* stre
 /// A refresh's splice: columns [first, first + n) of all layers and heads, K and V, from the teacher's cache into the student's, by
 /// position. What stood there goes to `journal` first, [2, layers, kv_heads, n, head_dim] (K, then V), which may be pinned memory of the
 /// host; and `drift` gets, for each layer and position, what kernels::column_distance() needs of K and V apart, [layers, n, 6]: |k - k'|^2,
-/// |k'|^2, max |k - k'|, then the same of v; sums over heads in ascending order. One launch.
+/// |k'|^2, max |k - k'| (NaN once one is), then the same of v; sums in a fixed order. head_dim a multiple of 8, of 4 in f32. One launch.
 struct SpliceInputs {
     WeightType type{};
     void *k = nullptr, *v = nullptr; ///< the student's, [layers, kv_heads, capacity, head_dim]

@@ -12,7 +12,8 @@
 ///         is left of it, rounded; both are multiplied: 16 (bf16) or 22 (f16) bits, so that a row differs from the fp32 units of a
 ///         decode step by little more than the order of its sums. That costs twice the products, of which there is no want: they are
 ///         16 times as many a second as those of fp32.
-/// Memory  queries stand in shared memory as their two parts, [queries][head_dim] each, rows 16 bytes apart; ldmatrix brings 8 rows of 16
+/// Memory  three blocks of keys and values (two with head_dim above 128) stand in shared memory, and so the next two (one) are under way
+///         while one is multiplied. Queries stand in shared memory as their two parts, [queries][head_dim] each, rows 16 bytes apart; ldmatrix brings 8 rows of 16
 ///         bytes, which begin in different banks.
 /// Order   of a score: 16 channels at a time in ascending order, of each first the rounded queries, then the rest. Of a block of 32 columns
 ///         the lane adds e^(score - maximum) of its 8 columns in ascending order, then the 4 lanes of a query as a tree; values are
@@ -147,44 +148,51 @@ __device__ void add_values(const float (&weights)[column_tiles][4], const unsign
     }
 }
 
-/// \tparam TILES  8 channels each, as many as the longest head_dim has
-template <WeightType type, int WARPS, int TILES>
+/// \tparam TILES  8 channels each, as many as the longest head_dim has. \tparam STAGES  blocks of keys and values in shared memory
+template <WeightType type, int WARPS, int TILES, int STAGES>
 __global__ void __launch_bounds__(32 * WARPS) rows_attention_kernel(const RowsAttention p) {
     const int lane = static_cast<int>(threadIdx.x) % 32,
               first_query = static_cast<int>(threadIdx.x) / 32 * warp_queries;
     const int row_bytes = column_bytes<type>(p.head_dim);
     auto* const rounded = dynamic_shared<unsigned char>();
     unsigned char* const rest = rounded + WARPS * warp_queries * row_bytes;
-    unsigned char* const keys = rest + WARPS * warp_queries * row_bytes;
-    unsigned char* const values = keys + block_columns * row_bytes;
+    unsigned char* const stages = rest + WARPS * warp_queries * row_bytes; // keys and values of each
+    const int values_at = block_columns * row_bytes;
     grid_allow_dependents();
     grid_dependency_wait();
     const AttentionTile tile = tile_of_block(p);
     if (tile.seen.begin >= tile.seen.end) return;
-    int64_t column = tile.seen.begin / block_columns * block_columns;
-    fetch_columns<type>(p, tile, p.k, column, keys);
+    const int64_t begin = tile.seen.begin / block_columns * block_columns;
+    const int blocks = static_cast<int>((tile.seen.end - begin + block_columns - 1) / block_columns);
+    const auto fetch = [&](int block) {
+        if (block < blocks) {
+            unsigned char* const to = stages + block % STAGES * 2 * values_at;
+            fetch_columns<type>(p, tile, p.k, begin + block * block_columns, to);
+            fetch_columns<type>(p, tile, p.v, begin + block * block_columns, to + values_at);
+        }
+        async_commit();
+    };
+#pragma unroll 1
+    for (int block = 0; block < STAGES - 1; ++block)
+        fetch(block);
     split_queries<type>(p, tile, WARPS * warp_queries, rounded, rest);
 
     const bool works = first_query < tile.queries; // the same for a whole warp
     const int of_query = first_query * row_bytes + matrix_offset(row_bytes, true);
     Running<TILES> running = {};
     running.most[0] = running.most[1] = -INFINITY;
-    for (; column < tile.seen.end; column += block_columns) {
-        async_wait<0>();
-        __syncthreads(); // keys have come, and all are through with the values
-        fetch_columns<type>(p, tile, p.v, column, values);
+    for (int block = 0; block < blocks; ++block) {
+        async_wait<STAGES - 2>();
+        __syncthreads(); // this block has come, and all are through with the one before
+        fetch(block + STAGES - 1);
+        if (!works) continue;
+        const unsigned char* const keys = stages + block % STAGES * 2 * values_at;
         float scores[column_tiles][4];
-        if (works) {
-            make_scores<type>(rounded + of_query, rest + of_query, keys + matrix_offset(row_bytes, false),
-                              p.head_dim, scores);
-            join_columns<TILES>(p, tile, first_query, column, scores, running);
-        }
-        async_wait<0>();
-        __syncthreads(); // values have come, and all are through with the keys
-        if (column + block_columns < tile.seen.end)
-            fetch_columns<type>(p, tile, p.k, column + block_columns, keys);
-        if (works)
-            add_values<type, TILES>(scores, values + matrix_offset(row_bytes, true), p.head_dim, running);
+        make_scores<type>(rounded + of_query, rest + of_query, keys + matrix_offset(row_bytes, false),
+                          p.head_dim, scores);
+        join_columns<TILES>(p, tile, first_query, begin + block * block_columns, scores, running);
+        add_values<type, TILES>(scores, keys + values_at + matrix_offset(row_bytes, true), p.head_dim,
+                                running);
     }
     if (!works) return;
 #pragma unroll
@@ -256,7 +264,7 @@ __global__ void __launch_bounds__(merge_threads) rows_attention_merge_kernel(con
     }
 }
 
-template <WeightType type, int WARPS, int TILES>
+template <WeightType type, int WARPS, int TILES, int STAGES>
 void start(RowsAttention p, bool dependent, void* stream) {
     constexpr int queries = WARPS * warp_queries;
     p.tile_rows = std::max(queries / p.group, 1);
@@ -264,8 +272,8 @@ void start(RowsAttention p, bool dependent, void* stream) {
         {static_cast<uint32_t>((p.rows + p.tile_rows - 1) / p.tile_rows),
          static_cast<uint32_t>(p.heads / p.group), static_cast<uint32_t>(p.splits)},
         {32 * WARPS, 1, 1},
-        static_cast<uint32_t>(2 * (queries + block_columns) * column_bytes<type>(p.head_dim))};
-    launch_step(dependent, rows_attention_kernel<type, WARPS, TILES>, shape, stream, p);
+        static_cast<uint32_t>(2 * (queries + STAGES * block_columns) * column_bytes<type>(p.head_dim))};
+    launch_step(dependent, rows_attention_kernel<type, WARPS, TILES, STAGES>, shape, stream, p);
 }
 
 template <WeightType type>
@@ -273,11 +281,11 @@ void start_typed(const RowsAttention& p, bool dependent, void* stream) {
     if constexpr (type == WeightType::f32) {
         launch_rows_attention_f32(p, dependent, stream);
     } else if (p.head_dim <= 64) {
-        start<type, 4, 8>(p, dependent, stream);
+        start<type, 4, 8, 3>(p, dependent, stream);
     } else if (p.head_dim <= 128) {
-        start<type, 4, 16>(p, dependent, stream);
+        start<type, 4, 16, 3>(p, dependent, stream);
     } else {
-        start<type, 2, 32>(p, dependent, stream);
+        start<type, 2, 32, 2>(p, dependent, stream);
     }
 }
 
@@ -313,9 +321,10 @@ void launch_rows_attention(const RowsAttentionInputs& in, void* stream) {
     p.scale = 1.0F / std::sqrt(static_cast<float>(in.head_dim));
     const auto split_of = [](int64_t column) { return static_cast<int>(column / rows_attention_split); };
     const auto first_split = [&] { return split_of(sight(p.first, p.window).begin); };
-    const bool whole = split_of(in.first + in.rows - 1) == first_split();
-    RL_ASSERT(whole || in.parts != nullptr);
-    const int64_t at_once = whole ? in.rows : rows_attention_rows;
+    const int splits = split_of(in.first + in.rows - 1) - first_split() + 1;
+    RL_ASSERT(splits == 1 || in.parts != nullptr);
+    const int64_t at_once =
+        splits == 1 ? in.rows : rows_attention_rows * rows_attention_splits(in.capacity) / splits;
     for (int64_t done = 0; done < in.rows; done += at_once) {
         p.rows = static_cast<int>(std::min(at_once, in.rows - done));
         p.first_split = first_split();

@@ -13,11 +13,10 @@
 ///
 /// Query head h reads the KV head h / group. Row r stands at column first + r, and sees the columns up to its own, the last `window` of them.
 ///
-/// Grid    [tiles of rows, KV heads, splits of 512 columns]. A tile has all query heads of a KV head for as many rows as its warps hold
+/// Grid    [tiles of rows, KV heads, splits of 256 columns]. A tile has all query heads of a KV head for as many rows as its warps hold
 ///         queries, at least one row. Keys and values of 32 columns are brought once for the whole tile.
-/// Memory  one block of keys and one of values in shared memory as they are stored, with 16 bytes between rows, so that neighbouring rows
-///         begin in different banks. cp.async brings the next keys while values are added up, and the next values while scores are made.
-///         Columns that no row of the tile sees are not read.
+/// Memory  blocks of keys and values in shared memory as they are stored, with 16 bytes between rows, so that neighbouring rows begin in
+///         different banks; cp.async brings the next ones meanwhile. Columns that no row of the tile sees are not read.
 /// Order   blocks of 32 columns ascend, and begin at multiples of 32. Blocks that a row does not see change nothing of it. Splits begin at
 ///         multiples of 512 and are merged in ascending order by a kernel of its own; what one split has seen alone has the same bits
 ///         with and without it. So a row has the same bits whatever rows are in the pass.
@@ -90,15 +89,19 @@ __device__ inline void fetch_columns(const RowsAttention& p, const AttentionTile
                                      int64_t column, unsigned char* to) {
     const int vectors = p.head_dim / per_vector<type>;
     const auto* const from = static_cast<const uint4*>(cache) + tile.kv_head * p.capacity * vectors;
-    for (int i = static_cast<int>(threadIdx.x); i < block_columns * vectors;
-         i += static_cast<int>(blockDim.x)) {
-        const int within = i / vectors, vector = i % vectors;
+    const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+    int within = thread / vectors, vector = thread % vectors;
+    while (within < block_columns) {
         const int64_t at = column + within;
         const bool inside = at >= tile.seen.begin && at < tile.seen.end;
         async_copy_16(to + within * column_bytes<type>(p.head_dim) + vector * 16,
                       from + (inside ? at : tile.seen.begin) * vectors + vector, inside ? 16 : 0);
+        within += threads / vectors;
+        vector += threads % vectors;
+        if (vector < vectors) continue;
+        vector -= vectors;
+        ++within;
     }
-    async_commit();
 }
 
 /// A query's share of a split: [rows, heads, splits, head_dim + 4], the last four being maximum, sum and nothing.

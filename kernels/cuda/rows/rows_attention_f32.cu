@@ -5,7 +5,8 @@
 /// Attention of many rows (rows_attention.cuh) over a cache in fp32, which no tensor core multiplies unrounded: by fp32 units.
 ///
 /// Block   4 warps, 8 queries each, 4 with head_dim above 128. A lane has one of the 32 columns while scores are made, and channels
-///         4 i to 4 i + 3 of the values (two such runs above 128).
+///         4 i to 4 i + 3 of the values (two such runs above 128). One block of keys and one of values stand in shared memory: the next
+///         keys come while values are added up, the next values while scores are made.
 /// Order   a score is one fused multiply-add after the other over ascending channels; the sum of e^(score - maximum) over a block of columns
 ///         is a tree of lanes, that of the values one after the other over ascending columns.
 /// Bound   by fp32 units: every column is multiplied with up to 32 queries.
@@ -116,6 +117,7 @@ __global__ void __launch_bounds__(attention_threads) rows_attention_f32_kernel(c
     if (tile.seen.begin >= tile.seen.end) return;
     const auto fetch = [&](const void* cache, int64_t column, float* to) {
         fetch_columns<f32>(p, tile, cache, column, reinterpret_cast<unsigned char*>(to));
+        async_commit();
     };
     int64_t column = tile.seen.begin / block_columns * block_columns;
     fetch(p.k, column, keys);

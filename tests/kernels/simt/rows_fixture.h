@@ -21,4 +21,17 @@ using namespace decode_simt;
     return near && differing <= std::max<int64_t>(3, expected.numel() / 10);
 }
 
+/// The machine has that compute capability, times 10, while this lives.
+class Architecture {
+public:
+    explicit Architecture(int architecture)
+        : m_before(simt::set_settings({.order = 0, .architecture = architecture})) {}
+    ~Architecture() { (void)simt::set_settings(m_before); }
+    Architecture(const Architecture&) = delete;
+    Architecture& operator=(const Architecture&) = delete;
+
+private:
+    simt::Settings m_before;
+};
+
 } // namespace refreshlab::test::rows_simt

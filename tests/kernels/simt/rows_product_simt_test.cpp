@@ -170,6 +170,14 @@ TEST_CASE("matrices below each other are multiplied as one", "[simt][rows]") {
     }
 }
 
+TEST_CASE("products of many rows need no more shared memory than the smallest device has", "[simt][rows]") {
+    Random random(1316);
+    const Architecture smallest(86);
+    for (const int64_t rows : {2, 9, 17, 33}) // the largest blocks of each
+        (void)Product(random, WeightType::bf16, Then::silu_mul, rows, 8, 4300).run(0, rows);
+    (void)Product(random, WeightType::f32, Then::silu_mul, 17, 8, 3).run(0, 17);
+}
+
 TEST_CASE("products of many rows have the same bits in every order", "[simt][rows]") {
     Random random(1314);
     for (const WeightType type : weight_types) {
