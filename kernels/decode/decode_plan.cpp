@@ -144,6 +144,7 @@ private:
         launch.shared_bytes_read = launch.multiply_adds / 4;
         // Queries; and where splits are merged, the count of those that are there, their sums, their values.
         launch.chain = busy > 1 ? 4 : 1;
+        launch.reads_early = true;
         launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
         launch.bytes_in_flight =
             t.cache / (busy * m_s.kv_heads); // a split's keys and values are asked for at once, into L2

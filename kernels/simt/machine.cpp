@@ -134,7 +134,7 @@ void Machine::run(const Launch& launch) {
     }
     m_launch_first = ++m_now;
     m_released.clear();
-    m_all_waited = true;
+    m_any_waited = false;
 
     std::vector<uint64_t> blocks(launch.grid.count());
     std::iota(blocks.begin(), blocks.end(), uint64_t{0});
@@ -147,7 +147,7 @@ void Machine::run(const Launch& launch) {
     auto past = std::make_shared<PastLaunch>();
     past->span = {m_launch_first, m_now};
     past->kernel = record.kernel;
-    past->waited = !overlaps || m_all_waited;
+    past->waited = !overlaps || m_any_waited;
     past->before = m_before;
     m_previous = std::move(past);
     m_launch = nullptr;
@@ -196,8 +196,8 @@ void Machine::run_block(uint64_t number) {
         const bool warps = finish_warps();
         if (!warps && !finish_barrier()) deadlock();
     }
-    m_all_waited =
-        m_all_waited && std::any_of(m_threads.begin(), m_threads.begin() + static_cast<ptrdiff_t>(m_live),
+    m_any_waited =
+        m_any_waited || std::any_of(m_threads.begin(), m_threads.begin() + static_cast<ptrdiff_t>(m_live),
                                     [](const auto& t) { return t->dependency_waited; });
 }
 

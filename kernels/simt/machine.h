@@ -74,7 +74,8 @@ struct Span {
 struct PastLaunch {
     Span span;
     std::string kernel;
-    bool waited = true; ///< every block has waited for what was in front of it
+    bool waited =
+        true; ///< some block has waited for what was in front of it, so its own end is behind that one's
     std::vector<std::shared_ptr<const PastLaunch>> before; ///< may still run when this one begins
 };
 
@@ -160,7 +161,7 @@ private:
     std::vector<Cell> m_dynamic_cells;
 
     Epoch m_now = 1, m_launch_first = 2, m_block_first = 2, m_interval_first = 2;
-    bool m_all_waited = true;
+    bool m_any_waited = false;
     std::vector<std::shared_ptr<const PastLaunch>> m_before; ///< of the launch that runs
     std::shared_ptr<const PastLaunch> m_previous;
     std::unordered_map<const void*, std::vector<Span>> m_released; ///< by atomic variable

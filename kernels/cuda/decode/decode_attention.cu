@@ -8,8 +8,8 @@
 /// over the head and RoPE, k and v are rounded to the cache's type, and row 0 writes them at column `position`.
 ///
 /// Grid    [splits of 256 columns that `capacity` has, KV heads, rows], 8 warps. Blocks whose split has no visible column end at once.
-/// Memory  keys and values of a split are read once for all query heads of the KV head, 16 bytes at a time, and asked for as soon as the
-///         position is known. Dynamic: queries [group, head_dim], own key and value as stored, scores [group, 256], sums of
+/// Memory  keys and values of a split are read once for all query heads of the KV head, 16 bytes at a time, and asked for before the
+///         kernel waits for the one in front. Dynamic: queries [group, head_dim], own key and value as stored, scores [group, 256], sums of
 ///         values [attention_sums, group, head_dim]. Everything below 67,584 bytes.
 /// Scores  four lanes a key, lane l vectors l, l + 4, ...; eight times four keys a warp, so that the block has all 256 at once. A
 ///         vector of the queries is read from shared memory once for four keys.
@@ -421,7 +421,7 @@ __global__ void __launch_bounds__(attention_threads, 2) decode_attention_kernel(
     __shared__ Sums of_head[most_group];
     __shared__ bool last;
     grid_allow_dependents();
-    grid_dependency_wait();
+    // The state stands there since before the step, and the columns that are read since earlier steps.
     Place at;
     if (!find_place(p, at)) return;
     const StepState state = *p.in.state;
@@ -442,6 +442,7 @@ __global__ void __launch_bounds__(attention_threads, 2) decode_attention_kernel(
         prefetch_l2(values + i);
     }
 
+    grid_dependency_wait();
     prepare<type>(p, at, queries, own_key, own_value);
     __syncthreads();
     make_scores<type, HEADS>(p, at, reinterpret_cast<const uint4*>(keys),
