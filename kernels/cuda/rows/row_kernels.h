@@ -13,6 +13,8 @@
 /// numbers  the residual, q | k | v and logits are fp32, and so are sums. What a product multiplies (the results of norms, attention and
 ///          silu_mul) stands in memory in the weights' type, rounded by the kernel that made it: bf16 or f16 for tensor cores, fp32 for
 ///          fp32 units, unrounded.
+/// memory   all arrays 16 bytes aligned; so hidden, inputs and head_dim are multiples of 8, of 4 in f32 (asserted), head_dim of attention and
+///          of its cache of 16
 /// rows     row r has the same bits whatever other rows are in the pass: a sum never crosses rows, and its order is fixed.
 namespace refreshlab::kernels::RL_GPU {
 

@@ -150,7 +150,7 @@ __device__ void add_values(const float (&weights)[column_tiles][4], const unsign
 
 /// \tparam TILES  8 channels each, as many as the longest head_dim has. \tparam STAGES  blocks of keys and values in shared memory
 template <WeightType type, int WARPS, int TILES, int STAGES>
-__global__ void __launch_bounds__(32 * WARPS) rows_attention_kernel(const RowsAttention p) {
+__global__ void __launch_bounds__(32 * WARPS, 2) rows_attention_kernel(const RowsAttention p) {
     const int lane = static_cast<int>(threadIdx.x) % 32,
               first_query = static_cast<int>(threadIdx.x) / 32 * warp_queries;
     const int row_bytes = column_bytes<type>(p.head_dim);
