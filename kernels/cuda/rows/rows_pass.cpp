@@ -74,22 +74,20 @@ void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) cons
 }
 
 void RowsPass::project(const DeviceModel::Layer& layer, cudaStream_t stream) const {
-    int64_t column = 0;
-    for (const DeviceMatrix* matrix : {&layer.q, &layer.k, &layer.v}) {
-        RowsProductInputs product;
-        product.type = m_model.type;
-        product.in = m_h.data();
-        product.matrix = matrix->data;
-        product.bias = matrix->bias;
-        product.rows = m_pass_rows;
-        product.inputs = matrix->inputs;
-        product.outputs = matrix->outputs;
-        product.out = qkv(0) + column;
-        product.out_stride = columns();
-        product.dependent = true;
-        launch_rows_product(product, stream);
-        column += matrix->outputs;
-    }
+    RowsProductInputs product;
+    product.type = m_model.type;
+    product.in = m_h.data();
+    product.matrix = layer.q.data;
+    product.bias = layer.q.bias;
+    product.rows = m_pass_rows;
+    product.inputs = layer.q.inputs;
+    product.outputs = layer.q.outputs;
+    product.below[0] = {layer.k.data, layer.k.bias, layer.k.outputs};
+    product.below[1] = {layer.v.data, layer.v.bias, layer.v.outputs};
+    product.out = qkv(0);
+    product.out_stride = columns();
+    product.dependent = true;
+    launch_rows_product(product, stream);
 }
 
 void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) const {
