@@ -221,7 +221,7 @@ std::string totals(const PlanReport& r) {
         text += fmt::format(
             "refresh of {} tokens by this model: {:.1f} MB, floor {:.1f} us (bytes {:.1f}, products on "
             "tensor "
-            "cores {}); its launches are libtorch's and are not planned\n",
+            "cores {}); its launches are not planned\n",
             r.refresh->tokens, mega(r.refresh->bytes), r.refresh->floor_us(), r.refresh->bytes_us,
             r.refresh->arithmetic_us > 0 ? fmt::format("{:.1f}", r.refresh->arithmetic_us) : "not known");
     return text;
