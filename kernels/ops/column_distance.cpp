@@ -36,7 +36,7 @@ void add_run(const void* a_run, const void* b_run, int64_t n, Sums& sums) {
         sums.difference += d * d;
         sums.norm += static_cast<double>(y) * static_cast<double>(y);
         const float distance = std::abs(x - y);
-        if (!(distance <= sums.max_abs)) sums.max_abs = distance;
+        if (!(distance <= sums.max_abs) && !std::isnan(sums.max_abs)) sums.max_abs = distance;
     }
 }
 
