@@ -90,7 +90,7 @@ struct DevicePass {
 };
 
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
-/// and dropout, so that a step is one copy of 40 bytes to the device, one graph and one copy of the rows.
+/// and dropout, so that a step is one copy of 32 bytes to the device, one graph and one copy of the rows.
 ///
 /// Waits    step() puts the work behind what `stream` has been given, and waits for nothing
 /// Threads  one at a time
