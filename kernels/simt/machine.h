@@ -150,7 +150,7 @@ private:
 
     const Launch* m_launch = nullptr;
     Module* m_module = nullptr;
-    std::unordered_map<const void*, std::unique_ptr<Module>> m_modules; ///< by kernel
+    std::unordered_map<const void*, std::unique_ptr<Module>> m_modules; ///< by their shared variables
     std::vector<std::unique_ptr<Thread>> m_threads;                     ///< as many as the largest block had
     size_t m_live = 0;                                                  ///< threads of the block
     std::vector<Warp> m_warps;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/build.h"
+#include "kernels/decode/device_decoder.h"
 #include "kernels/decode/launch_shapes.h"
 
 #include <cstdint>
@@ -27,12 +28,8 @@ struct StepState {
     uint64_t sequence = 0; ///< number of the step: written behind its answers
 };
 
-/// A matrix [outputs, inputs], row-major; rows 16 bytes aligned (inputs a multiple of 8, of 4 in f32).
-struct Matrix {
-    const void* data = nullptr;
-    const void* bias = nullptr; ///< [outputs], of the same type; null: none
-    int64_t outputs = 0, inputs = 0;
-};
+/// Rows 16 bytes aligned (inputs a multiple of 8, of 4 in f32).
+using Matrix = DeviceMatrix;
 
 /// Dropout of a branch, or of attention, in rows from 1 on; probability 0: none. What is kept is what kernels::dropout_keeps() says for
 /// (seed, position, layer, pass = row) and the site's elements (kernels/ops/dropout.h), scaled by 1 / (1 - probability).

@@ -183,7 +183,6 @@ private:
 
     [[nodiscard]] const StepState* state() const { return static_cast<const StepState*>(m_state.data()); }
     static float* data(const DeviceMemory& memory) { return static_cast<float*>(memory.data()); }
-    static Matrix matrix(const DeviceMatrix& m) { return {m.data, m.bias, m.outputs, m.inputs}; }
 
     /// The launches of a step, in order (kernels/decode/decode_plan.h counts them).
     void launch_all(const GraphKey& key) {
@@ -258,9 +257,9 @@ private:
         const DeviceModel::Layer& layer = m_model.layers[index];
         NormProductInputs qkv;
         with_norm(qkv, key, layer.input_norm);
-        qkv.matrices[0] = matrix(layer.q);
-        qkv.matrices[1] = matrix(layer.k);
-        qkv.matrices[2] = matrix(layer.v);
+        qkv.matrices[0] = layer.q;
+        qkv.matrices[1] = layer.k;
+        qkv.matrices[2] = layer.v;
         qkv.out = data(m_qkv);
         launch_norm_product(qkv, stream);
 
@@ -301,8 +300,8 @@ private:
         if (layer.down.data == nullptr) return;
         NormGateUpInputs gated;
         with_norm(gated, key, layer.post_norm);
-        gated.gate = matrix(layer.gate);
-        gated.up = matrix(layer.up);
+        gated.gate = layer.gate;
+        gated.up = layer.up;
         gated.inner = data(m_inner);
         launch_norm_gate_up(gated, stream);
         launch_onto(key, layer.down, data(m_inner), dropout(key, index, DropoutSite::mlp_output), stream);
@@ -314,7 +313,7 @@ private:
         onto.type = m_model.type;
         onto.state = state();
         onto.in = in;
-        onto.matrix = matrix(m);
+        onto.matrix = m;
         onto.x = data(m_x);
         onto.dropout = dropout;
         onto.rows = key.rows;

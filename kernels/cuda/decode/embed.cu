@@ -10,7 +10,7 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int embed_threads = 256;
+constexpr int embed_threads = static_cast<int>(decode::embed_threads);
 
 template <WeightType type>
 __global__ void __launch_bounds__(embed_threads)
@@ -19,19 +19,8 @@ __global__ void __launch_bounds__(embed_threads)
     grid_dependency_wait();
     const int row = static_cast<int>(blockIdx.x);
     if (row > state->passes) return;
-    const auto* const from = reinterpret_cast<const uint4*>(static_cast<const Stored<type>*>(embedding) +
-                                                            int64_t{state->token} * hidden);
-    auto* const to = reinterpret_cast<float4*>(x + int64_t{row} * hidden);
-    constexpr int parts = per_vector<type> / 4;
-    for (int v = static_cast<int>(threadIdx.x); v < hidden / per_vector<type>; v += embed_threads) {
-        const uint4 raw = __ldg(from + v);
-#pragma unroll
-        for (int part = 0; part < parts; ++part) {
-            float four[4];
-            unpack<type>(raw, part, four);
-            to[v * parts + part] = make_float4(four[0], four[1], four[2], four[3]);
-        }
-    }
+    copy_as_floats<type, embed_threads>(static_cast<const Stored<type>*>(embedding) + int64_t{state->token} * hidden,
+                                        x + int64_t{row} * hidden, hidden);
 }
 
 } // namespace
@@ -39,8 +28,7 @@ __global__ void __launch_bounds__(embed_threads)
 void launch_embed(const EmbedInputs& in, void* stream) {
     with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.hidden % per_vector<type> == 0);
-        const LaunchShape shape{{static_cast<uint32_t>(in.rows), 1, 1}, {embed_threads, 1, 1}, 0};
-        launch_step(in.dependent, embed_kernel<type>, shape, stream, in.embedding, in.state, in.x,
+        launch_step(in.dependent, embed_kernel<type>, decode::embed(in.rows), stream, in.embedding, in.state, in.x,
                     static_cast<int>(in.hidden));
     });
 }

@@ -1,4 +1,5 @@
 #include "kernels/cuda/decode/row_answers.h"
+#include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/row_segments.cuh"
 #include "kernels/shared/top_k.h"
 
@@ -11,6 +12,8 @@
 /// Source: online softmax, Milakov and Gimelshein 2018; last block: CUDA C++ Programming Guide, "Memory Fence Functions".
 namespace refreshlab::kernels::RL_GPU {
 namespace {
+
+static_assert(decode::answer_threads == row_threads && decode::answer_logits == segment);
 
 /// k rounds, each taking the largest key below the last one. `key(i)` gives candidate i of n; `take(round, key)` gets the result.
 template <typename Key, typename Take>
@@ -72,13 +75,7 @@ int64_t answer_segments(int64_t vocab) {
 }
 
 void launch_row_answers(const RowAnswersInputs& in, void* stream) {
-    const auto blocks = static_cast<unsigned>(num_segments(in.vocab));
-    const auto s = static_cast<cudaStream_t>(stream);
-    if (in.dependent) {
-        launch_dependent(row_answers_kernel, blocks, row_threads, 0, s, in);
-    } else {
-        launch(row_answers_kernel, blocks, row_threads, 0, s, in);
-    }
+    launch_step(in.dependent, row_answers_kernel, decode::row_answers(in.vocab), stream, in);
 }
 
 } // namespace refreshlab::kernels::RL_GPU

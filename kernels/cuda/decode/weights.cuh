@@ -82,6 +82,23 @@ __device__ inline void unpack(const uint4& vector, int part, float (&out)[4]) {
     }
 }
 
+/// Weights [0, n) of a row as fp32, n a multiple of per_vector, by THREADS threads of which this is one: each reads 16 bytes at a time.
+template <WeightType type, int THREADS>
+__device__ inline void copy_as_floats(const Stored<type>* from, float* to, int n) {
+    constexpr int parts = per_vector<type> / 4;
+    const auto* const vectors = reinterpret_cast<const uint4*>(from);
+    auto* const fours = reinterpret_cast<float4*>(to);
+    for (int v = static_cast<int>(threadIdx.x); v < n / per_vector<type>; v += THREADS) {
+        const uint4 raw = __ldg(vectors + v);
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+            float four[4];
+            unpack<type>(raw, part, four);
+            fours[v * parts + part] = make_float4(four[0], four[1], four[2], four[3]);
+        }
+    }
+}
+
 /// The same sum in every lane. Its order is that of a tree, whatever the values are of.
 __device__ inline float warp_sum(float x) {
 #pragma unroll

@@ -17,20 +17,9 @@ __global__ void __launch_bounds__(embed_threads)
     rows_embed_kernel(const void* embedding, const int32_t* tokens, float* x, int hidden) {
     grid_allow_dependents();
     grid_dependency_wait(); // the tokens, and x, which the kernel in front may still read
-    constexpr int parts = per_vector<type> / 4;
     const auto row = static_cast<int64_t>(blockIdx.x);
-    const auto* const from = reinterpret_cast<const uint4*>(static_cast<const Stored<type>*>(embedding) +
-                                                            int64_t{tokens[row]} * hidden);
-    auto* const to = reinterpret_cast<float4*>(x + row * hidden);
-    for (int v = static_cast<int>(threadIdx.x); v < hidden / per_vector<type>; v += embed_threads) {
-        const uint4 raw = __ldg(from + v);
-#pragma unroll
-        for (int part = 0; part < parts; ++part) {
-            float four[4];
-            unpack<type>(raw, part, four);
-            to[v * parts + part] = make_float4(four[0], four[1], four[2], four[3]);
-        }
-    }
+    copy_as_floats<type, embed_threads>(static_cast<const Stored<type>*>(embedding) + int64_t{tokens[row]} * hidden,
+                                        x + row * hidden, hidden);
 }
 
 } // namespace
