@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(threads) attention_rows_kernel(AttentionRowsIn
 void launch_attention_rows(const AttentionRowsInputs& in, void* stream) {
     const dim3 grid(static_cast<unsigned>(decode::splits(in.capacity)), static_cast<unsigned>(in.heads),
                     static_cast<unsigned>(in.taps));
-    launch_either(in.dependent, attention_rows_kernel, grid, threads, 0, static_cast<cudaStream_t>(stream), in);
+    launch_either(in.dependent, attention_rows_kernel, grid, threads, 0, static_cast<cudaStream_t>(stream),
+                  in);
 }
 
 } // namespace refreshlab::kernels::RL_GPU

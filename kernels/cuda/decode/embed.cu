@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(embed_threads)
     grid_dependency_wait();
     const int row = static_cast<int>(blockIdx.x);
     if (row > state->passes) return;
-    copy_as_floats<type, embed_threads>(static_cast<const Stored<type>*>(embedding) + int64_t{state->token} * hidden,
+    copy_as_floats<type, embed_threads>(static_cast<const Stored<type>*>(embedding) +
+                                            int64_t{state->token} * hidden,
                                         x + int64_t{row} * hidden, hidden);
 }
 
@@ -28,8 +29,8 @@ __global__ void __launch_bounds__(embed_threads)
 void launch_embed(const EmbedInputs& in, void* stream) {
     with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.hidden % per_vector<type> == 0);
-        launch_step(in.dependent, embed_kernel<type>, decode::embed(in.rows), stream, in.embedding, in.state, in.x,
-                    static_cast<int>(in.hidden));
+        launch_step(in.dependent, embed_kernel<type>, decode::embed(in.rows), stream, in.embedding, in.state,
+                    in.x, static_cast<int>(in.hidden));
     });
 }
 

@@ -18,7 +18,8 @@ __global__ void __launch_bounds__(embed_threads)
     grid_allow_dependents();
     grid_dependency_wait(); // the tokens, and x, which the kernel in front may still read
     const auto row = static_cast<int64_t>(blockIdx.x);
-    copy_as_floats<type, embed_threads>(static_cast<const Stored<type>*>(embedding) + int64_t{tokens[row]} * hidden,
+    copy_as_floats<type, embed_threads>(static_cast<const Stored<type>*>(embedding) +
+                                            int64_t{tokens[row]} * hidden,
                                         x + row * hidden, hidden);
 }
 
