@@ -546,7 +546,7 @@ Outcome run_target(const std::string& name, const std::vector<CorpusFile>& corpu
         CHECK(run_one(target, file.bytes, 0, sum).empty());
     }
     // Each share has inputs of its own.
-    const int64_t begin = test::share_of_run().share * fuzz_runs(), runs = begin + fuzz_runs();
+    const int64_t begin = test::share_of_run().share * fuzz_runs(), end = begin + fuzz_runs();
     const uint64_t seed = test::seed(0);
     std::atomic<int64_t> next = begin;
     std::atomic<bool> stop = false; // relaxed: only saves work
@@ -558,8 +558,8 @@ Outcome run_target(const std::string& name, const std::vector<CorpusFile>& corpu
         constexpr int64_t batch = 64;
         while (!stop.load(std::memory_order_relaxed)) {
             const int64_t first = next.fetch_add(batch, std::memory_order_relaxed);
-            if (first >= runs) break;
-            for (int64_t run = first; run < std::min(first + batch, runs); ++run) {
+            if (first >= end) break;
+            for (int64_t run = first; run < std::min(first + batch, end); ++run) {
                 Random random(seed * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(run));
                 const std::string input = make(random);
                 const std::string problem = run_one(target, input, thread, mine);
@@ -586,7 +586,7 @@ Outcome run_target(const std::string& name, const std::vector<CorpusFile>& corpu
         helper.join();
     UNSCOPED_INFO(name << ": " << sum.accepted << " accepted, " << sum.refused << " refused");
     if (!failure.empty()) FAIL(failure);
-    CHECK(sum.accepted + sum.refused == runs + static_cast<int64_t>(corpus.size()));
+    CHECK(sum.accepted + sum.refused == fuzz_runs() + static_cast<int64_t>(corpus.size()));
     return sum;
 }
 
