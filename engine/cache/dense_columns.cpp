@@ -3,14 +3,20 @@
 #include "engine/base/check.h"
 #include "kernels/cpu/convert_rows.h"
 #include "kernels/cpu/cpu_tensors.h"
+#include "kernels/execution/device_scope.h"
+#include "kernels/execution/isa.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace refreshlab {
 
@@ -43,15 +49,36 @@ void copy_columns(const at::Tensor& storage, const at::Tensor& rows, int64_t fir
     }
 }
 
+/// Of sums over K or V (which = 0 or 1) as DeviceCacheWork::distances() gives them.
+kernels::ColumnDistance finish_distance(std::span<const float> sums, size_t which, int64_t layers,
+                                        int64_t n) {
+    kernels::ColumnDistance result{at::empty({layers, n}, at::kFloat), at::empty({layers, n}, at::kFloat)};
+    auto* const relative = result.relative.mutable_data_ptr<float>();
+    auto* const most = result.max_abs.mutable_data_ptr<float>();
+    for (size_t i = 0; i < static_cast<size_t>(layers * n); ++i) {
+        const std::span<const float> cell = sums.subspan((i * 2 + which) * 3, 3);
+        relative[i] = static_cast<float>(std::sqrt(static_cast<double>(cell[0])) /
+                                         std::max(std::sqrt(static_cast<double>(cell[1])), 1e-12));
+        most[i] = cell[2];
+    }
+    return result;
+}
+
 } // namespace
 
+int64_t KeptColumns::bytes() const {
+    if (by_device != nullptr) return by_device->bytes();
+    return k.defined() ? static_cast<int64_t>(k.nbytes() + v.nbytes()) : 0;
+}
+
 DenseColumns::DenseColumns(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t head_dim,
-                           const at::TensorOptions& options)
+                           const at::TensorOptions& options, std::shared_ptr<kernels::DeviceCacheWork> work)
     : m_k(at::empty({layers, kv_heads, capacity, head_dim}, options))
     , m_v(at::empty({layers, kv_heads, capacity, head_dim}, options))
     , m_layer_k(m_k.unbind(0))
     , m_layer_v(m_v.unbind(0))
-    , m_every(static_cast<size_t>(capacity)) {
+    , m_every(static_cast<size_t>(capacity))
+    , m_work(std::move(work)) {
     std::iota(m_every.begin(), m_every.end(), 0);
     poison(0, capacity);
 }
@@ -90,6 +117,59 @@ void DenseColumns::write(int64_t layer, int64_t first_pos, const at::Tensor& k, 
 void DenseColumns::overwrite(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) {
     m_k.narrow(2, first_pos, k.size(2)).copy_(k);
     m_v.narrow(2, first_pos, v.size(2)).copy_(v);
+}
+
+bool DenseColumns::by_kernels() const {
+    return m_work != nullptr && kernels::isa() != kernels::Isa::reference;
+}
+
+DenseColumns::ReadColumns DenseColumns::columns_on(at::Device device, int64_t first_pos, int64_t n) const {
+    if (device == m_k.device()) return {m_k, m_v, {m_k.data_ptr(), m_v.data_ptr(), m_k.size(2), first_pos}};
+    const at::Tensor k = keys(first_pos, n).to(device).contiguous(),
+                     v = values(first_pos, n).to(device).contiguous();
+    return {k, v, {k.data_ptr(), v.data_ptr(), n, 0}};
+}
+
+int64_t DenseColumns::most_replaced() const {
+    return by_kernels() ? kernels::most_spliced_columns : m_k.size(2);
+}
+
+KeptColumns DenseColumns::replace(int64_t first_pos, int64_t n, const DenseColumns& other) {
+    KeptColumns kept;
+    if (by_kernels()) {
+        const kernels::OnDevice on_device(m_k.device());
+        const ReadColumns to = columns_on(m_k.device(), first_pos, n),
+                          from = other.columns_on(m_k.device(), first_pos, n);
+        kept.by_device = m_work->splice(to.columns, from.columns, n, kernels::current_stream(m_k.device()));
+        return kept;
+    }
+    kept.k = keys(first_pos, n).to(at::kCPU).clone(at::MemoryFormat::Contiguous);
+    kept.v = values(first_pos, n).to(at::kCPU).clone(at::MemoryFormat::Contiguous);
+    overwrite(first_pos, other.keys(first_pos, n), other.values(first_pos, n));
+    return kept;
+}
+
+void DenseColumns::put_back(int64_t first_pos, int64_t n, const KeptColumns& kept) {
+    if (kept.by_device != nullptr) { // the kernel set may be another one by now
+        const kernels::OnDevice on_device(m_k.device());
+        const ReadColumns to = columns_on(m_k.device(), first_pos, n);
+        m_work->restore(to.columns, *kept.by_device, n, kernels::current_stream(m_k.device()));
+    } else {
+        overwrite(first_pos, kept.k.narrow(2, 0, n), kept.v.narrow(2, 0, n));
+    }
+}
+
+ColumnDistances DenseColumns::distances(const DenseColumns& other, int64_t first_pos, int64_t n) const {
+    const at::Device device = m_k.device();
+    if (!by_kernels()) {
+        return {kernels::column_distance(keys(first_pos, n), other.keys(first_pos, n).to(device)),
+                kernels::column_distance(values(first_pos, n), other.values(first_pos, n).to(device))};
+    }
+    const kernels::OnDevice on_device(device);
+    const ReadColumns own = columns_on(device, first_pos, n), from = other.columns_on(device, first_pos, n);
+    const std::vector<float> sums =
+        m_work->distances(own.columns, from.columns, n, kernels::current_stream(device));
+    return {finish_distance(sums, 0, m_k.size(0), n), finish_distance(sums, 1, m_k.size(0), n)};
 }
 
 void DenseColumns::poison(int64_t first_pos, int64_t n) {

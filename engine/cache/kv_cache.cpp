@@ -20,20 +20,17 @@ void KvCache::Impl::set_origin(int64_t first_pos, int64_t n, Origin origin, int3
     std::fill_n(refresh_ids.begin() + first_pos, n, refresh);
 }
 
-void KvCache::Impl::journal_columns(int64_t step, int64_t first_pos, int64_t n, bool with_entries) {
+void KvCache::Impl::journal_columns(int64_t step, int64_t first_pos, int64_t n, KeptColumns kept) {
     ReplacedColumns old;
     old.first_pos = first_pos;
-    if (with_entries) {
-        old.k = dense.keys(first_pos, n).to(at::kCPU).clone(at::MemoryFormat::Contiguous);
-        old.v = dense.values(first_pos, n).to(at::kCPU).clone(at::MemoryFormat::Contiguous);
-    }
+    old.kept = std::move(kept);
     old.origins.assign(origins.begin() + first_pos, origins.begin() + first_pos + n);
     old.refresh_ids.assign(refresh_ids.begin() + first_pos, refresh_ids.begin() + first_pos + n);
     journal.add(step, std::move(old));
 }
 
 void KvCache::Impl::undo(const ReplacedColumns& old) {
-    if (old.k.defined()) dense.overwrite(old.first_pos, old.k, old.v);
+    if (!old.kept.empty()) dense.put_back(old.first_pos, std::ssize(old.origins), old.kept);
     std::ranges::copy(old.origins, origins.begin() + old.first_pos);
     std::ranges::copy(old.refresh_ids, refresh_ids.begin() + old.first_pos);
 }
@@ -41,6 +38,14 @@ void KvCache::Impl::undo(const ReplacedColumns& old) {
 void KvCache::Impl::undo(const ReplacedEntries& old) {
     pools[old.layer].restore(old.kv_head, old.positions, old.saved);
     pools.unblend(old.layer, old.kv_head, old.blended);
+}
+
+void KvCache::Impl::splice_dense(const DenseColumns& teacher, int64_t first_pos, int64_t n, int64_t step) {
+    for (const int64_t end = first_pos + n; first_pos < end;) {
+        const int64_t count = std::min(end - first_pos, dense.most_replaced());
+        journal_columns(step, first_pos, count, dense.replace(first_pos, count, teacher));
+        first_pos += count;
+    }
 }
 
 void KvCache::Impl::splice_held(const KvCache& teacher, int64_t first_pos, int64_t n, int64_t step) {
@@ -69,13 +74,13 @@ void KvCache::Impl::tell_left_alone(int64_t first_pos, int64_t n, int32_t refres
 }
 
 KvCache::KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t head_dim, at::ScalarType dtype,
-                 at::Device device, CacheLayout layout)
+                 at::Device device, CacheLayout layout, std::shared_ptr<kernels::DeviceCacheWork> work)
     : m_impl(
           std::make_unique<Impl>(std::array{layers, kv_heads, capacity, head_dim}, dtype, device, layout)) {
     RL_ASSERT(layers > 0 && kv_heads > 0 && capacity > 0 && head_dim > 0);
     if (layout == CacheLayout::dense) {
         m_impl->dense = DenseColumns(layers, kv_heads, capacity, head_dim,
-                                     at::TensorOptions().dtype(dtype).device(device));
+                                     at::TensorOptions().dtype(dtype).device(device), std::move(work));
     } else {
         m_impl->pools = CachePools(layout, layers, kv_heads, head_dim, dtype, device);
     }
@@ -190,11 +195,12 @@ void KvCache::splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32
     // Another dtype would mean rounding, and a spliced column must be the teacher's bit for bit.
     RL_ASSERT(teacher.head_dim() == head_dim() && teacher.dtype() == dtype());
     if (n == 0) return;
-    m_impl->journal_columns(step, first_pos, n, !m_impl->pooled());
+    RL_ASSERT(!teacher.m_impl->pooled());
     if (m_impl->pooled()) {
+        m_impl->journal_columns(step, first_pos, n);
         m_impl->splice_held(teacher, first_pos, n, step);
     } else {
-        m_impl->dense.overwrite(first_pos, teacher.keys(first_pos, n), teacher.values(first_pos, n));
+        m_impl->splice_dense(teacher.m_impl->dense, first_pos, n, step);
     }
     m_impl->set_origin(first_pos, n, Origin::teacher_refresh, refresh);
     m_impl->events.tell(CacheChange::spliced, first_pos, n, Origin::teacher_refresh, refresh);
@@ -205,7 +211,7 @@ void KvCache::mark_skipped(int64_t first_pos, int64_t n, int32_t refresh, int64_
     const c10::InferenceMode guard;
     RL_ASSERT(first_pos >= 0 && n >= 0 && first_pos + n <= length());
     if (n == 0) return;
-    m_impl->journal_columns(step, first_pos, n, false);
+    m_impl->journal_columns(step, first_pos, n);
     m_impl->set_origin(first_pos, n, Origin::skipped, refresh);
     m_impl->events.tell(CacheChange::skipped, first_pos, n, Origin::skipped, refresh);
 }
@@ -301,6 +307,15 @@ at::Tensor KvCache::read(int64_t layer, int64_t kv_head, std::span<const int64_t
     return m_impl->dense.read(layer, kv_head, columns(layer, kv_head, positions));
 }
 
+ColumnDistances KvCache::distances(const KvCache& teacher, int64_t first_pos, int64_t n) const {
+    const c10::InferenceMode guard;
+    RL_ASSERT(!m_impl->pooled() && !teacher.m_impl->pooled() && first_pos >= 0 && n > 0);
+    RL_ASSERT(first_pos + n <= length() && first_pos + n <= teacher.length());
+    RL_ASSERT(teacher.num_layers() == num_layers() && teacher.num_kv_heads() == num_kv_heads());
+    RL_ASSERT(teacher.head_dim() == head_dim() && teacher.dtype() == dtype());
+    return m_impl->dense.distances(teacher.m_impl->dense, first_pos, n);
+}
+
 KvCache::Columns KvCache::held_columns(int64_t first_pos, int64_t n) const {
     RL_ASSERT(first_pos >= 0 && n >= 0 && first_pos + n <= length());
     Columns columns;
@@ -353,7 +368,7 @@ int64_t KvCache::journal_bytes() const {
 
 std::unique_ptr<KvCache> KvCache::clone() const {
     auto copy = std::make_unique<KvCache>(num_layers(), num_kv_heads(), capacity(), head_dim(), dtype(),
-                                          device(), layout());
+                                          device(), layout(), m_impl->dense.work());
     if (m_impl->pooled()) {
         copy->m_impl->pools = m_impl->pools.clone();
         copy->m_impl->origins = m_impl->origins;

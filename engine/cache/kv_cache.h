@@ -14,6 +14,11 @@
 
 namespace refreshlab {
 
+struct ColumnDistances;
+namespace kernels {
+class DeviceCacheWork;
+}
+
 /// Keys and values of one model, addressed by absolute position (prompt included, from 0).
 ///
 /// Storage  dense: K, V [layers, kv_heads, capacity, head_dim], dtype and device of the model; allocated once, never moved;
@@ -26,8 +31,10 @@ namespace refreshlab {
 /// Source   reference/refresh.md, section 9 (cache contract).
 class KvCache {
 public:
+    /// \param work  of this device and geometry: a dense cache is spliced, rewound and measured by its kernels. Null: by ATen
     KvCache(int64_t layers, int64_t kv_heads, int64_t capacity, int64_t head_dim, at::ScalarType dtype,
-            at::Device device, CacheLayout layout = CacheLayout::dense);
+            at::Device device, CacheLayout layout = CacheLayout::dense,
+            std::shared_ptr<kernels::DeviceCacheWork> work = {});
     KvCache(const KvCache&) = delete;
     KvCache& operator=(const KvCache&) = delete;
     ~KvCache();
@@ -67,7 +74,7 @@ public:
 
     /// Overwrites positions [first_pos, first_pos + n) with those of `teacher` (dense; same positions, all layers, K and V) as
     /// far as they are still held: what was evicted stays evicted (reference/cache_policies.md, section 12). Origin teacher_refresh, refresh id `refresh`. Old columns go to the undo journal first, marked with `step`.
-    /// Copies bits; devices may differ. first_pos + n <= length() and <= teacher.length(); `step` is never below that of
+    /// Copies bits; devices may differ; on a GPU the host waits for nothing. first_pos + n <= length() and <= teacher.length(); `step` is never below that of
     /// an entry still in the journal                                                                     (asserted)
     /// Cost: one pass over 2 * layers * kv_heads * n * head_dim elements.
     void splice(const KvCache& teacher, int64_t first_pos, int64_t n, int32_t refresh, int64_t step);
@@ -78,6 +85,9 @@ public:
 
     /// Entries of one KV head, all held: [2, n, head_dim], K then V, decoded, on the host; a copy.
     [[nodiscard]] at::Tensor read(int64_t layer, int64_t kv_head, std::span<const int64_t> positions) const;
+    /// Drift of columns [first_pos, first_pos + n), n > 0, against those of `teacher`; both dense, of one geometry and dtype (asserted).
+    /// Waits for the device.
+    [[nodiscard]] ColumnDistances distances(const KvCache& teacher, int64_t first_pos, int64_t n) const;
     /// Columns [first_pos, first_pos + n) of all layers as far as they are held, and which these are. Copies.
     struct Columns {
         at::Tensor k, v; ///< [layers, kv_heads, n, head_dim]; 0 where an entry is not held

@@ -46,8 +46,10 @@ struct KvCache::Impl {
     }
 
     void set_origin(int64_t first_pos, int64_t n, Origin origin, int32_t refresh);
-    /// \param with_entries  keys and values too: of a dense cache whose columns change
-    void journal_columns(int64_t step, int64_t first_pos, int64_t n, bool with_entries);
+    /// \param kept  keys and values as they stood, of a dense cache whose columns change
+    void journal_columns(int64_t step, int64_t first_pos, int64_t n, KeptColumns kept = {});
+    /// The teacher's columns in place of those of a dense cache, which go to the journal.
+    void splice_dense(const DenseColumns& teacher, int64_t first_pos, int64_t n, int64_t step);
     /// \param blended  those of `positions` that no splice may write after the change, and could before
     void journal_entries(int64_t step, int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                          std::vector<int64_t> blended = {});

@@ -27,9 +27,10 @@ void keep_below(ReplacedColumns& columns, int64_t new_length) {
     if (n == size_of(columns)) return;
     columns.origins.resize(static_cast<size_t>(n));
     columns.refresh_ids.resize(static_cast<size_t>(n));
-    if (n == 0 || !columns.k.defined()) return;
-    columns.k = first_of(columns.k, 2, n);
-    columns.v = first_of(columns.v, 2, n);
+    KeptColumns& kept = columns.kept; // what a device wrote may still be on its way, and stays whole
+    if (n == 0 || !kept.k.defined()) return;
+    kept.k = first_of(kept.k, 2, n);
+    kept.v = first_of(kept.v, 2, n);
 }
 
 void keep_below(ReplacedEntries& entries, int64_t new_length) {
@@ -40,9 +41,7 @@ void keep_below(ReplacedEntries& entries, int64_t new_length) {
 }
 
 int64_t host_bytes(const ReplacedColumns& columns) {
-    int64_t bytes = size_of(columns) * static_cast<int64_t>(sizeof(Origin) + sizeof(int32_t));
-    if (columns.k.defined()) bytes += static_cast<int64_t>(columns.k.nbytes() + columns.v.nbytes());
-    return bytes;
+    return size_of(columns) * static_cast<int64_t>(sizeof(Origin) + sizeof(int32_t)) + columns.kept.bytes();
 }
 
 int64_t host_bytes(const ReplacedEntries& entries) {

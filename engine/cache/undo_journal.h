@@ -1,9 +1,8 @@
 #pragma once
 
 #include "engine/base/origin.h"
+#include "engine/cache/dense_columns.h"
 #include "engine/cache/entry_pool.h"
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <variant>
@@ -14,8 +13,7 @@ namespace refreshlab {
 /// Positions [first_pos, first_pos + origins.size()) of all layers as they stood before a change.
 struct ReplacedColumns {
     int64_t first_pos = 0;
-    at::Tensor k,
-        v; ///< [layers, kv_heads, n, head_dim] on the CPU, cache dtype; undefined where no entry changed
+    KeptColumns kept;                 ///< of n columns or more; empty where no entry changed
     std::vector<Origin> origins;      ///< [n]
     std::vector<int32_t> refresh_ids; ///< [n]
 };
@@ -28,7 +26,7 @@ struct ReplacedEntries {
     std::vector<int64_t> blended;   ///< those of them that a splice could write before, and not after
 };
 
-/// What one change replaced, and the step that made it. Nobody writes into its tensors, so copies share them.
+/// What one change replaced, and the step that made it. Nobody writes into what it keeps, so copies share it.
 struct JournalEntry {
     int64_t step = 0;
     std::variant<ReplacedColumns, ReplacedEntries> replaced;

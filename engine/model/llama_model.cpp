@@ -12,6 +12,8 @@
 #include "engine/model/model_source.h"
 #include "kernels/blocks/blocks.h"
 #include "kernels/cuda/decode/decoder.h"
+#include "kernels/cuda/rows/cache_work.h"
+#include "kernels/ops/weight_type.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
@@ -39,6 +41,7 @@ struct LlamaModel::Impl {
     RopeTable rope;
     std::mutex rope_mutex;
     std::unique_ptr<Forward> forward;
+    std::shared_ptr<kernels::DeviceCacheWork> cache_work; ///< of dense caches
 };
 
 LlamaModel::LlamaModel(std::unique_ptr<Impl> impl)
@@ -53,6 +56,7 @@ void LlamaModel::make_forward() {
 #if REFRESHLAB_CUDA
     } else if (m_impl->device.is_cuda()) {
         m_impl->forward = std::make_unique<CudaForward>(*this, kernels::cuda::make_decoder);
+        use_cache_work(kernels::cuda::make_cache_work);
 #endif
     } else {
         m_impl->forward = std::make_unique<PlainForward>(*this);
@@ -62,6 +66,15 @@ void LlamaModel::make_forward() {
 void LlamaModel::use_forward(std::unique_ptr<Forward> forward) {
     RL_ASSERT(forward != nullptr && &forward->model() == this);
     m_impl->forward = std::move(forward);
+}
+
+void LlamaModel::use_cache_work(kernels::MakeCacheWork make) {
+    const auto type = kernels::weight_type(m_impl->dtype);
+    const ModelConfig& config = m_impl->config;
+    // What the kernels do not have goes through ATen (kernels/cuda/rows/row_kernels.h).
+    const bool covered = make != nullptr && type && config.head_dim % 8 == 0 && config.head_dim <= 256;
+    m_impl->cache_work.reset();
+    if (covered) m_impl->cache_work = make({*type, config.num_layers, config.num_kv_heads, config.head_dim});
 }
 
 void LlamaModel::keep_vocabulary(int64_t rows) {
@@ -96,7 +109,7 @@ std::unique_ptr<KvCache> LlamaModel::make_cache(int64_t capacity, CacheLayout la
     const ModelConfig& config = m_impl->config;
     try {
         return std::make_unique<KvCache>(config.num_layers, config.num_kv_heads, capacity, config.head_dim,
-                                         m_impl->dtype, m_impl->device, layout);
+                                         m_impl->dtype, m_impl->device, layout, m_impl->cache_work);
     } catch (const c10::Error& error) {
         throw Error("allocating a KV cache of", std::to_string(capacity) + " positions",
                     error.what_without_backtrace(), "is there enough memory on " + m_impl->device.str() + "?",

@@ -3,6 +3,7 @@
 #include "engine/cache/cache_layout.h"
 #include "engine/model/forward.h"
 #include "engine/model/model_config.h"
+#include "kernels/decode/device_cache_work.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -78,6 +79,9 @@ public:
 
     /// Passes run by another forward from now on; for comparisons. To be called before the model is shared.
     void use_forward(std::unique_ptr<Forward> forward);
+
+    /// Dense caches made from now on are spliced, rewound and measured by these kernels; null: by ATen. As use_forward().
+    void use_cache_work(kernels::MakeCacheWork make);
 
     /// It was loaded with keep_blocks, or made of such a model, whether or not there are any.
     [[nodiscard]] bool keeps_blocks() const;

@@ -153,6 +153,13 @@ private:
     double m_top = 0, m_log_z = 0;
 };
 
+/// Of a token that is settled: one number of the row is read, so a device's row stays there. Nothing: the row has to be searched.
+std::optional<Choice> settled(const at::Tensor& row, int64_t id, const kernels::RowStatistics* statistics) {
+    if (statistics == nullptr || !statistics->finite) return std::nullopt;
+    return Choice{static_cast<int32_t>(id), row[id].item<double>() - statistics->log_z,
+                  static_cast<int32_t>(statistics->top1_id)};
+}
+
 /// What top-p and min-p keep of candidates whose weights sum to `total` with those that are not among them: the most likely
 /// ones. A heap is popped only as far as it is kept.
 /// \return nothing where the candidates end before either filter is full
@@ -205,14 +212,17 @@ std::vector<Candidate> filtered(const Row& row, const SamplerConfig& sampler) {
 } // namespace
 
 Choice given_token(const at::Tensor& logits, int32_t token, const kernels::RowStatistics* statistics) {
-    const Row row(logits, statistics);
-    RL_ASSERT(token >= 0 && token < row.vocab());
-    return row.choice(token);
+    RL_ASSERT(logits.dim() == 1 && token >= 0 && token < logits.size(0));
+    if (const auto choice = settled(logits, token, statistics)) return *choice;
+    return Row(logits, statistics).choice(token);
 }
 
 Choice choose_token(const at::Tensor& logits, const SamplerConfig& sampler, uint64_t seed, int64_t position,
                     const kernels::RowStatistics* statistics) {
     RL_ASSERT(position >= 0);
+    if (sampler.temperature <= 0.0 && statistics != nullptr) {
+        if (const auto choice = settled(logits, statistics->top1_id, statistics)) return *choice;
+    }
     const Row row(logits, statistics);
     if (sampler.temperature <= 0.0) return row.choice(row.best());
     const double share = uniform(seed, position);

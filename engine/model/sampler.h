@@ -19,7 +19,8 @@ struct Choice {
 /// the order of transformers 5: divide by the temperature, keep the top k, keep top-p (the smallest set of most likely
 /// tokens whose probability reaches top_p), keep min-p (p >= min_p * max p), renormalise, and draw by one Philox number
 /// keyed by (seed, position): earlier draws have no influence.
-/// \param statistics  of this row, where they exist already: saves the search for its arg max
+/// \param statistics  of this row, where they exist already: saves the search for its arg max, and at temperature 0 all of the row but one
+///                    number, so that a device's row stays there
 /// Sources: top-p Holtzman et al. 2020; min-p Nguyen et al. 2024.
 [[nodiscard]] Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed,
                                   int64_t position, const kernels::RowStatistics* statistics = nullptr);

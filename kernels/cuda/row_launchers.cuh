@@ -23,6 +23,20 @@ RL_LAUNCHER void launch_row_sums(const float* logits, int64_t rows, int64_t voca
 RL_LAUNCHER void launch_kl_sums(const float* p, const float* q, int64_t rows, int64_t vocab,
                                 shared::KlSums* parts, shared::KlSums* out, void* stream);
 
+/// What a teacher's pass is asked about its rows (kernels/ops/row_reading.h); four launches.
+struct RowReadingsInputs {
+    const float* p = nullptr; ///< [rows, vocab]
+    const float* q = nullptr; ///< [m, vocab]
+    int64_t rows = 0, vocab = 0;
+    const int64_t* other_of = nullptr;            ///< [rows]: which row of q; -1 = none
+    const int64_t* tokens = nullptr;              ///< [rows]; -1 = none
+    shared::RowReadingSums* parts = nullptr;      ///< scratch, [rows * num_segments(vocab)]
+    shared::RowReadingSums* readings = nullptr;   ///< [rows]
+    shared::SoftmaxSums* overlap_parts = nullptr; ///< scratch, as `parts`
+    shared::SoftmaxSums* overlaps = nullptr;      ///< [rows]: of min(ln p, ln q); nothing pushed without both
+};
+RL_LAUNCHER void launch_row_readings(const RowReadingsInputs& in, void* stream);
+
 /// \param keys  scratch, [num_segments(vocab) * k]; \param out  [k], keys of shared/top_k.h, largest first
 RL_LAUNCHER void launch_top_k(const float* row, int64_t vocab, int64_t k, uint64_t* keys, uint64_t* out,
                               void* stream);

@@ -8,6 +8,8 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstddef>
+#include <cstring>
 #include <span>
 
 namespace refreshlab::kernels::cuda {
@@ -126,6 +128,62 @@ std::vector<RowSummary> summarize_rows(const at::Tensor& rows, const RowAsk& ask
         const std::vector<double> values = kl_of(mine, theirs);
         for (size_t i = 0; i < picked.size(); ++i)
             result[static_cast<size_t>(picked[i])].kl_nats = values[i];
+    }
+    return result;
+}
+
+std::vector<RowReading> read_rows(const at::Tensor& rows_, std::span<const int32_t> tokens,
+                                  const at::Tensor& others, std::span<const int64_t> other_of) {
+    const at::Tensor rows = rows_.to(at::kFloat).contiguous();
+    const int64_t n = rows.size(0), vocab = rows.size(1), segments = num_segments(vocab);
+    if (n == 0) return {};
+    const c10::cuda::CUDAGuard guard(rows.device());
+    // Of rows on another device those that are asked for alone come here.
+    std::vector<int64_t> wanted(other_of.begin(), other_of.end());
+    at::Tensor q = others;
+    if (q.defined() && q.device() != rows.device()) {
+        std::vector<int64_t> brought;
+        for (int64_t& row : wanted) {
+            if (row < 0) continue;
+            brought.push_back(row);
+            row = std::ssize(brought) - 1;
+        }
+        q = others.index_select(0, indices(brought, others)).to(rows.device());
+    }
+    if (q.defined()) q = q.to(at::kFloat).contiguous();
+    std::vector<int64_t> asked = wanted; // both lists go over in one copy
+    asked.insert(asked.end(), tokens.begin(), tokens.end());
+    const at::Tensor lists = indices(asked, rows);
+    const Scratch<shared::RowReadingSums> parts(n * segments, rows);
+    const Scratch<shared::SoftmaxSums> overlap_parts(n * segments, rows);
+    struct Answer {
+        shared::RowReadingSums reading;
+        shared::SoftmaxSums overlap;
+    };
+    const Scratch<std::byte> answers(n * static_cast<int64_t>(sizeof(Answer)), rows);
+    RowReadingsInputs in;
+    in.p = rows.const_data_ptr<float>();
+    in.q = q.defined() ? q.const_data_ptr<float>() : nullptr;
+    in.rows = n;
+    in.vocab = vocab;
+    in.other_of = lists.const_data_ptr<int64_t>();
+    in.tokens = in.other_of + n;
+    in.parts = parts.data();
+    in.overlap_parts = overlap_parts.data();
+    in.readings = reinterpret_cast<shared::RowReadingSums*>(answers.data());
+    in.overlaps = reinterpret_cast<shared::SoftmaxSums*>(in.readings + n);
+    launch_row_readings(in, current_stream(rows));
+    const std::vector<std::byte> host = answers.read();
+    std::vector<RowReading> result;
+    for (int64_t r = 0; r < n; ++r) {
+        Answer answer;
+        std::memcpy(&answer.reading, host.data() + static_cast<size_t>(r) * sizeof answer.reading,
+                    sizeof answer.reading);
+        std::memcpy(&answer.overlap,
+                    host.data() + static_cast<size_t>(n) * sizeof answer.reading +
+                        static_cast<size_t>(r) * sizeof answer.overlap,
+                    sizeof answer.overlap);
+        result.push_back(finish_reading(answer.reading, answer.overlap, tokens[static_cast<size_t>(r)] >= 0));
     }
     return result;
 }

@@ -144,6 +144,22 @@ struct KlSums {
     }
 };
 
+/// What one pass over a teacher's row p, beside a row q of the student's and a token, finds out (kernels/ops/row_reading.h).
+struct RowReadingSums {
+    SoftmaxSums p, q; ///< q, kl: nothing was pushed where there is no other row
+    KlSums kl;
+    int64_t above = 0; ///< logits that stand before the token's
+    double logit = 0;  ///< of the token
+
+    RL_HOST_DEVICE void merge(const RowReadingSums& higher_ids) {
+        p.merge(higher_ids.p);
+        q.merge(higher_ids.q);
+        kl.merge(higher_ids.kl);
+        above += higher_ids.above;
+        logit = higher_ids.logit;
+    }
+};
+
 /// One column j of N Monte-Carlo rows. `value(i)` gives z_ij, `log_z[i]` the row's ln Z, z0 the deterministic logit.
 /// Adds (z_ij - mean_i z_ij)^2 to squares[i] and returns sum_i p_ij (ln p_ij - ln mean_k p_kj) in nats.
 ///

@@ -6,12 +6,10 @@
 #include "engine/model/forward/hook_calls.h"
 #include "engine/model/llama_model.h"
 #include "kernels/blocks/blocks.h"
+#include "kernels/execution/device_scope.h"
 #include "kernels/execution/isa.h"
 #include "kernels/ops/row_results.h"
-#if REFRESHLAB_CUDA
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
+#include "kernels/ops/weight_type.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
@@ -38,18 +36,11 @@ DeviceMatrix device_matrix(const at::Tensor& weight, const at::Tensor& bias = {}
     return {data(weight), data(bias), weight.size(0), weight.size(1)};
 }
 
-kernels::WeightType weight_type(at::ScalarType dtype) {
-    RL_ASSERT(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
-    return dtype == at::kFloat      ? kernels::WeightType::f32
-           : dtype == at::kBFloat16 ? kernels::WeightType::bf16
-                                    : kernels::WeightType::f16;
-}
-
 DeviceModel device_model(const LlamaModel& model) {
     const ModelConfig& config = model.config();
     const LlamaWeights& weights = model.weights();
     DeviceModel result;
-    result.type = weight_type(model.dtype());
+    result.type = kernels::weight_type(model.dtype()).value();
     result.hidden = LlamaWeights::held_width(config.hidden_size);
     result.width = config.hidden_size;
     result.ffn = LlamaWeights::held_width(config.intermediate_size);
@@ -102,30 +93,6 @@ kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, int64_t to
         summary.top = kernels::finish_top_k(std::span(answers.keys).first(static_cast<size_t>(top_k)));
     return summary;
 }
-
-/// What the calling thread has given the model's device so far ends before the step begins.
-void* stream_of(const LlamaModel& model) {
-#if REFRESHLAB_CUDA
-    if (model.device().is_cuda()) return c10::cuda::getCurrentCUDAStream(model.device().index()).stream();
-#endif
-    (void)model;
-    return nullptr;
-}
-
-/// The model's device is the current one, where it is a GPU.
-class OnDevice {
-public:
-#if REFRESHLAB_CUDA
-    explicit OnDevice(const LlamaModel& model) {
-        if (model.device().is_cuda()) m_guard.set_device(model.device());
-    }
-
-private:
-    c10::cuda::OptionalCUDAGuard m_guard;
-#else
-    explicit OnDevice(const LlamaModel&) {}
-#endif
-};
 
 } // namespace
 
@@ -207,7 +174,7 @@ StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
     RL_ASSERT(n > 0 && cache.length() + n <= cache.capacity() && in.mc.passes == 0);
     RL_ASSERT(std::ranges::all_of(in.tokens,
                                   [&](int32_t id) { return id >= 0 && id < model().config().vocab_size; }));
-    const OnDevice on_device(model());
+    const kernels::OnDevice on_device(model().device());
     const kernels::DeviceCache device = device_cache(cache);
     const int64_t wanted = in.rows == Rows::all ? n : in.rows == Rows::last ? 1 : 0;
     const at::Tensor logits = at::empty({wanted, model().config().vocab_size},
@@ -225,7 +192,7 @@ StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
         if (pass.rows != kernels::DevicePass::Rows::none)
             pass.logits =
                 logits.mutable_data_ptr<float>() + (in.rows == Rows::all ? begin * logits.size(1) : 0);
-        decoder->extend(device, pass, stream_of(model()));
+        decoder->extend(device, pass, kernels::current_stream(model().device()));
         cache.note_written(count);
         cache.commit(count, in.origin);
     }
@@ -260,7 +227,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
                                         wanted.attention_from <= position};
         if (tap.halves || tap.floats) taps.push_back(tap);
     }
-    const OnDevice on_device(model());
+    const kernels::OnDevice on_device(model().device());
     const kernels::DeviceCache device = device_cache(cache);
     const int64_t rows = in.mc.passes + 1;
     const at::Tensor logits = at::empty({rows, model().config().vocab_size},
@@ -282,7 +249,7 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
     StepOutputs out;
     auto decoder = m_decoders->take(device.k);
-    decoder->step(device, step, stream_of(model()));
+    decoder->step(device, step, kernels::current_stream(model().device()));
     if (step.answers) {
         const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
         if (asks) out.summary.push_back(summary_of(answers, step.top_k));

@@ -1,6 +1,7 @@
 #include "engine/session/parts/splice.h"
 
 #include "engine/base/check.h"
+#include "engine/cache/dense_columns.h"
 #include "engine/cache/kv_cache.h"
 #include "engine/signals/registry.h"
 #include "kernels/ops/column_distance.h"
@@ -28,38 +29,29 @@ void forget_missing(DriftMap& map, const at::Tensor& held) {
     }
 }
 
-/// Both versions of the entries of delta that the student holds; the others are 0 in both.
-struct Versions {
-    at::Tensor k, v, teacher_k, teacher_v; ///< [layers, kv_heads, positions, head_dim]
-    at::Tensor held;                       ///< [layers, positions]: by some KV head; undefined: everything
-};
-Versions versions_of(const KvCache& student, const KvCache& teacher, Delta delta) {
+/// Of a student that does not hold every position: what it lacks is 0 in both versions.
+/// \param held  gets [layers, positions]: by some KV head
+ColumnDistances held_distances(const KvCache& student, const KvCache& teacher, Delta delta,
+                               at::Tensor& held) {
     const int64_t n = delta.size();
-    const at::Device device = student.device();
-    Versions two{
-        {}, {}, teacher.keys(delta.first, n).to(device), teacher.values(delta.first, n).to(device), {}};
-    if (student.layout() == CacheLayout::dense) {
-        two.k = student.keys(delta.first, n);
-        two.v = student.values(delta.first, n);
-        return two;
-    }
     const KvCache::Columns columns = student.held_columns(delta.first, n);
     const at::Tensor missing = columns.held.logical_not().unsqueeze(-1);
-    two.k = columns.k;
-    two.v = columns.v;
-    two.teacher_k = two.teacher_k.masked_fill(missing, 0);
-    two.teacher_v = two.teacher_v.masked_fill(missing, 0);
-    two.held = columns.held.any(1).cpu();
-    return two;
+    held = columns.held.any(1).cpu();
+    const auto distance = [&](const at::Tensor& own, const at::Tensor& teachers) {
+        return kernels::column_distance(own, teachers.to(student.device()).masked_fill(missing, 0));
+    };
+    return {distance(columns.k, teacher.keys(delta.first, n)),
+            distance(columns.v, teacher.values(delta.first, n))};
 }
 
 } // namespace
 
 DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta delta) {
     const int64_t n = delta.size();
-    const Versions two = versions_of(student, teacher, delta);
-    const auto k = kernels::column_distance(two.k, two.teacher_k);
-    const auto v = kernels::column_distance(two.v, two.teacher_v);
+    at::Tensor held; // undefined: everything
+    const auto [k, v] = student.layout() == CacheLayout::dense
+                            ? student.distances(teacher, delta.first, n)
+                            : held_distances(student, teacher, delta, held);
     DeltaDrift drift;
     drift.map = std::make_shared<DriftMap>();
     drift.map->first_pos = delta.first;
@@ -69,7 +61,7 @@ DeltaDrift measure_drift(const KvCache& student, const KvCache& teacher, Delta d
     drift.map->v = to_floats(v.relative);
     drift.map->k_max = to_floats(k.max_abs);
     drift.map->v_max = to_floats(v.max_abs);
-    if (two.held.defined()) forget_missing(*drift.map, two.held);
+    if (held.defined()) forget_missing(*drift.map, held);
     for (int64_t i = 0; i < n; ++i) {
         double sum = 0;
         int64_t layers = 0; // that hold it

@@ -3,7 +3,7 @@
 #include "engine/session/parts/row_ring.h"
 #include "engine/session/parts/stopwatch.h"
 #include "engine/signals/registry.h"
-#include "kernels/ops/row_overlap.h"
+#include "kernels/ops/row_reading.h"
 
 #include <algorithm>
 
@@ -28,28 +28,21 @@ TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int3
         in.tokens = tokens;
         in.origin = Origin::teacher_decode;
         in.rows = Rows::all;
-        in.ask.emplace();
-        in.ask->tokens = next;
-        in.ask->kl_against = ring.rows();
-        in.ask->kl_rows = slots;
         const StepOutputs out = m_forward.prefill(*m_cache, in);
-        std::vector<kernels::RowStatistics> statistics;
-        for (const kernels::RowSummary& row : out.summary)
-            statistics.push_back(row.statistics);
-        const auto overlap = kernels::row_overlap(out.logits, statistics, ring.rows(), slots);
-        const auto ranks = kernels::token_ranks(out.logits, next);
-        for (size_t i = 0; i < out.summary.size(); ++i) {
-            const kernels::RowSummary& row = out.summary[i];
+        const auto rows = kernels::read_rows(out.logits, next, ring.rows(), slots);
+        for (size_t i = 0; i < rows.size(); ++i) {
+            const kernels::RowReading& row = rows[i];
             reading.kl_nats.push_back(slots[i] < 0 ? absent() : static_cast<float>(row.kl_nats));
-            reading.acceptance.push_back(slots[i] < 0 ? absent() : static_cast<float>(overlap[i].acceptance));
-            reading.same_top1.push_back(slots[i] < 0 ? absent() : overlap[i].same_top1 ? 1.0F : 0.0F);
+            reading.acceptance.push_back(slots[i] < 0 ? absent()
+                                                      : static_cast<float>(row.overlap.acceptance));
+            reading.same_top1.push_back(slots[i] < 0 ? absent() : row.overlap.same_top1 ? 1.0F : 0.0F);
             if (next[i] < 0) continue;
             reading.next_logprob.push_back(static_cast<float>(row.logprob));
             reading.next_agrees.push_back(row.statistics.top1_id == next[i] ? 1.0F : 0.0F);
-            reading.next_rank.push_back(static_cast<float>(ranks[i]));
+            reading.next_rank.push_back(static_cast<float>(row.rank));
         }
         m_last_row = out.logits[n - 1].clone();
-        m_last_statistics = out.summary.back().statistics;
+        m_last_statistics = rows.back().statistics;
     }
     reading.ms = watch.ms();
     return reading;

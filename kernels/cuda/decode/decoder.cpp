@@ -233,11 +233,6 @@ private:
         rows.dependent = true;
         launch_attention_rows(rows, stream);
     }
-    static void* seen_by_device(const PinnedMemory& memory) {
-        void* seen = nullptr;
-        check(cudaHostGetDevicePointer(&seen, memory.data(), 0), "mapping pinned memory");
-        return seen;
-    }
 
     /// What the products after a norm have in common.
     template <typename Inputs>

@@ -54,6 +54,13 @@ private:
     std::unique_ptr<void, Free> m_at;
 };
 
+/// Where the device sees it.
+[[nodiscard]] inline void* seen_by_device(const PinnedMemory& memory) {
+    void* seen = nullptr;
+    check(cudaHostGetDevicePointer(&seen, memory.data(), 0), "mapping pinned memory");
+    return seen;
+}
+
 struct DestroyStream {
     void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
 };
@@ -62,6 +69,17 @@ using DeviceStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Destro
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
     return DeviceStream(stream);
+}
+
+struct DestroyEvent {
+    void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
+};
+/// Orders streams, and tells the host when one has come so far; measures no time.
+using DeviceEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+[[nodiscard]] inline DeviceEvent make_event() {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    return DeviceEvent(event);
 }
 
 struct DestroyGraph {

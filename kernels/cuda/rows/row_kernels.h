@@ -110,8 +110,8 @@ struct RowsAttentionInputs {
 };
 RL_LAUNCHER void launch_rows_attention(const RowsAttentionInputs& in, void* stream);
 
-/// A refresh's splice: columns [first, first + n) of all layers and heads, K and V, from the teacher's cache into the student's, by
-/// position. What stood there goes to `journal` first, [2, layers, kv_heads, n, head_dim] (K, then V), which may be pinned memory of the
+/// A refresh's splice: columns of all layers and heads, K and V, from the teacher's cache into the student's: n from `teacher_first` on
+/// become those from `first` on. What stood there goes to `journal` first, [2, layers, kv_heads, n, head_dim] (K, then V), which may be pinned memory of the
 /// host; and `drift` gets, for each layer and position, what kernels::column_distance() needs of K and V apart, [layers, n, 6]: |k - k'|^2,
 /// |k'|^2, max |k - k'| (NaN once one is), then the same of v; sums in a fixed order. head_dim a multiple of 8, of 4 in f32. One launch.
 struct SpliceInputs {
@@ -119,7 +119,8 @@ struct SpliceInputs {
     void *k = nullptr, *v = nullptr; ///< the student's, [layers, kv_heads, capacity, head_dim]
     const void *teacher_k = nullptr, *teacher_v = nullptr;
     int64_t layers = 0, kv_heads = 0, head_dim = 0, capacity = 0, teacher_capacity = 0;
-    int64_t first = 0, n = 0;
+    int64_t first = 0, teacher_first = 0, n = 0;
+    bool copies = true;      ///< false: the student's columns stay, and are told about alone
     void* journal = nullptr; ///< null: not wanted
     float* drift = nullptr;  ///< null: not wanted
 };

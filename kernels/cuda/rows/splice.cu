@@ -3,7 +3,7 @@
 #include "kernels/cuda/rows/row_kernels.h"
 
 /// For all layers l, KV heads h and columns c in [first, first + n), of K and of V:
-///   journal[l, h, c - first] = student[l, h, c]; then student[l, h, c] = teacher[l, h, c], bit by bit;
+///   journal[l, h, c - first] = student[l, h, c]; then student[l, h, c] = teacher[l, h, c - first + teacher_first], bit by bit;
 ///   drift[l, c - first] = sum |student - teacher|^2, sum teacher^2, max |student - teacher|, over all heads and channels.
 ///
 /// Grid    [tiles of columns, layers, K or V], 128 threads. A thread has 16 bytes of one column and goes through the heads, four at a
@@ -24,7 +24,8 @@ struct Parameters {
     void* journal;
     float* drift;
     int kv_heads, head_dim, n, columns; ///< columns of a tile
-    int64_t capacity, teacher_capacity, first;
+    int64_t capacity, teacher_capacity, first, teacher_first;
+    bool copies;
 };
 
 /// What a thread, and then a column, has summed.
@@ -63,7 +64,8 @@ __global__ void __launch_bounds__(splice_threads) splice_kernel(const Parameters
         auto* const student =
             static_cast<uint4*>(is_v ? p.v : p.k) + (first_head * p.capacity + at) * vectors + within;
         const auto* const teacher = static_cast<const uint4*>(is_v ? p.teacher_v : p.teacher_k) +
-                                    (first_head * p.teacher_capacity + at) * vectors + within;
+                                    (first_head * p.teacher_capacity + p.teacher_first + column) * vectors +
+                                    within;
         uint4* const journal =
             p.journal == nullptr
                 ? nullptr
@@ -83,7 +85,7 @@ __global__ void __launch_bounds__(splice_threads) splice_kernel(const Parameters
 #pragma unroll
             for (int h = 0; h < heads_at_once; ++h) {
                 if (first + h >= p.kv_heads) break;
-                student[(first + h) * p.capacity * vectors] = after[h];
+                if (p.copies) student[(first + h) * p.capacity * vectors] = after[h];
                 if (journal != nullptr) journal[int64_t{first + h} * p.n * vectors] = before[h];
                 if (p.drift == nullptr) continue;
 #pragma unroll
@@ -116,7 +118,8 @@ __global__ void __launch_bounds__(splice_threads) splice_kernel(const Parameters
 
 void launch_splice(const SpliceInputs& in, void* stream) {
     if (in.n == 0) return;
-    RL_ASSERT(in.first >= 0 && in.first + in.n <= in.capacity && in.first + in.n <= in.teacher_capacity);
+    RL_ASSERT(in.first >= 0 && in.first + in.n <= in.capacity);
+    RL_ASSERT(in.teacher_first >= 0 && in.teacher_first + in.n <= in.teacher_capacity);
     with_type(in.type, [&]<WeightType type>() {
         const auto vectors = static_cast<int>(in.head_dim) / per_vector<type>;
         RL_ASSERT(in.head_dim % per_vector<type> == 0 && vectors > 0 && vectors <= splice_threads);
@@ -133,7 +136,9 @@ void launch_splice(const SpliceInputs& in, void* stream) {
                            columns,
                            in.capacity,
                            in.teacher_capacity,
-                           in.first};
+                           in.first,
+                           in.teacher_first,
+                           in.copies};
         const LaunchShape shape{
             {static_cast<uint32_t>((in.n + columns - 1) / columns), static_cast<uint32_t>(in.layers), 2},
             {splice_threads, 1, 1},

@@ -17,11 +17,11 @@ constexpr int64_t layers = 2, kv_heads = 3, head_dim = 4;
 ReplacedColumns columns(int64_t first_pos, int64_t n) {
     ReplacedColumns old;
     old.first_pos = first_pos;
-    old.k = at::arange(first_pos, first_pos + n, at::kFloat)
-                .reshape({1, 1, n, 1})
-                .expand({layers, kv_heads, n, head_dim})
-                .clone();
-    old.v = old.k + 0.5;
+    old.kept.k = at::arange(first_pos, first_pos + n, at::kFloat)
+                     .reshape({1, 1, n, 1})
+                     .expand({layers, kv_heads, n, head_dim})
+                     .clone();
+    old.kept.v = old.kept.k + 0.5;
     for (int64_t i = 0; i < n; ++i) {
         old.origins.push_back(i % 2 == 0 ? Origin::student : Origin::skipped);
         old.refresh_ids.push_back(static_cast<int32_t>(first_pos + i));
@@ -85,7 +85,7 @@ TEST_CASE("a cut forgets what is behind it, in the middle of an entry too", "[ca
 
     const auto& before = std::get<ReplacedColumns>(journal.newest_after(4)->replaced);
     CHECK(before.origins.size() == 4);
-    CHECK(at::equal(before.k, columns(8, 4).k));
+    CHECK(at::equal(before.kept.k, columns(8, 4).kept.k));
     journal.drop_newest();
     const auto& rows = std::get<ReplacedEntries>(journal.newest_after(1)->replaced);
     CHECK(rows.positions == std::vector<int64_t>{3, 11});
@@ -93,11 +93,11 @@ TEST_CASE("a cut forgets what is behind it, in the middle of an entry too", "[ca
     journal.drop_newest();
     const auto& cut = std::get<ReplacedColumns>(journal.newest_after(0)->replaced);
     CHECK((cut.origins == columns(10, 2).origins && cut.refresh_ids == columns(10, 2).refresh_ids));
-    CHECK((at::equal(cut.k, columns(10, 2).k) && at::equal(cut.v, columns(10, 2).v)));
+    CHECK((at::equal(cut.kept.k, columns(10, 2).kept.k) && at::equal(cut.kept.v, columns(10, 2).kept.v)));
 
     // A copy shares tensors and is cut by itself.
     CHECK(steps_of(whole) == std::vector<int64_t>{5, 4, 3, 2, 1});
-    CHECK(at::equal(std::get<ReplacedColumns>(whole.newest_after(4)->replaced).k, columns(8, 4).k));
+    CHECK(at::equal(std::get<ReplacedColumns>(whole.newest_after(4)->replaced).kept.k, columns(8, 4).kept.k));
     journal.cut(0);
     CHECK(journal.newest_after(-1) == nullptr);
     CHECK(journal.bytes() == 0);
@@ -113,7 +113,8 @@ TEST_CASE("the memory of a cut entry is that of what is left", "[cache][journal]
     CHECK(cut.bytes() == small.bytes());
     cut.drop_newest();
     const auto& left = std::get<ReplacedColumns>(cut.newest_after(0)->replaced);
-    CHECK(left.k.storage().nbytes() == columns(0, 3).k.storage().nbytes()); // no view of the old one
+    CHECK(left.kept.k.storage().nbytes() ==
+          columns(0, 3).kept.k.storage().nbytes()); // no view of the old one
 }
 
 } // namespace undo_journal_test

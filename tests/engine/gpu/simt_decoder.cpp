@@ -2,6 +2,7 @@
 
 #include "engine/model/forward/cuda_forward.h"
 #include "kernels/cuda/decode/decoder.h"
+#include "kernels/cuda/rows/cache_work.h"
 #include "kernels/simt/harness.h"
 
 #include <map>
@@ -104,14 +105,53 @@ private:
     std::unique_ptr<kernels::DeviceDecoder> m_decoder;
 };
 
+class SimtCacheWork final : public kernels::DeviceCacheWork {
+public:
+    explicit SimtCacheWork(const kernels::CacheShape& shape)
+        : m_shape(shape)
+        , m_work(kernels::RL_GPU::make_cache_work(shape)) {}
+
+    std::shared_ptr<const kernels::SavedColumns> splice(const kernels::DeviceColumns& to,
+                                                        const kernels::DeviceColumns& from, int64_t n,
+                                                        void* stream) override {
+        const Seen seen(m_shape, to, Contents::written), seen_too(m_shape, from, Contents::read_only);
+        return m_work->splice(to, from, n, stream);
+    }
+    void restore(const kernels::DeviceColumns& to, const kernels::SavedColumns& saved, int64_t n,
+                 void* stream) override {
+        const Seen seen(m_shape, to, Contents::written);
+        m_work->restore(to, saved, n, stream);
+    }
+    std::vector<float> distances(const kernels::DeviceColumns& a, const kernels::DeviceColumns& b, int64_t n,
+                                 void* stream) override {
+        const Seen seen(m_shape, a, Contents::read_only), seen_too(m_shape, b, Contents::read_only);
+        return m_work->distances(a, b, n, stream);
+    }
+
+private:
+    struct Seen {
+        Seen(const kernels::CacheShape& shape, const kernels::DeviceColumns& columns, Contents contents)
+            : k(columns.k, static_cast<size_t>(shape.bytes(columns.capacity) / 2), contents, "k_cache")
+            , v(columns.v, static_cast<size_t>(shape.bytes(columns.capacity) / 2), contents, "v_cache") {}
+        Visible k, v;
+    };
+    kernels::CacheShape m_shape;
+    std::unique_ptr<kernels::DeviceCacheWork> m_work;
+};
+
 } // namespace
 
 std::unique_ptr<kernels::DeviceDecoder> make_simt_decoder(const kernels::DeviceModel& model) {
     return std::make_unique<SimtDecoder>(model);
 }
 
+std::unique_ptr<kernels::DeviceCacheWork> make_simt_cache_work(const kernels::CacheShape& shape) {
+    return std::make_unique<SimtCacheWork>(shape);
+}
+
 void decode_on_host_machine(LlamaModel& model) {
     model.use_forward(std::make_unique<CudaForward>(model, make_simt_decoder));
+    model.use_cache_work(make_simt_cache_work);
 }
 
 } // namespace refreshlab::test

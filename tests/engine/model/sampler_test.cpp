@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "engine/model/sampler.h"
 
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/tensor.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
@@ -187,6 +188,25 @@ TEST_CASE("statistics that are there already change neither the draw nor its pro
         CHECK(with.logprob == without.logprob);
         CHECK(with.top1_id == row.argmax().item<int64_t>());
         CHECK_THAT(with.logprob, WithinAbs(log_p[with.token_id].item<double>(), 1e-12));
+    }
+}
+
+TEST_CASE("with statistics a greedy or a given token reads one number of the row, and has the same bits",
+          "[model]") {
+    const at::Tensor row = at::tensor(random_row(3000, 23));
+    const auto statistics = refreshlab::kernels::row_statistics(row.unsqueeze(0))[0];
+    const SamplerConfig greedy{.temperature = 0};
+    const Choice drawn = choose_token(row, greedy, 3, 7), given = refreshlab::given_token(row, 1234);
+    // A row of which nothing else is there.
+    at::Tensor bare = at::full_like(row, std::numeric_limits<float>::quiet_NaN());
+    for (const int64_t id : {int64_t{drawn.token_id}, int64_t{1234}})
+        bare[id] = row[id];
+    const Choice drawn_bare = choose_token(bare, greedy, 3, 7, &statistics),
+                 given_bare = refreshlab::given_token(bare, 1234, &statistics);
+    for (const auto& [got, want] : {std::pair(drawn_bare, drawn), std::pair(given_bare, given)}) {
+        CHECK(got.token_id == want.token_id);
+        CHECK(got.logprob == want.logprob);
+        CHECK(got.top1_id == want.top1_id);
     }
 }
 

@@ -155,14 +155,18 @@ TEST_CASE("a splice copies columns of all layers, keeps what stood there and tel
         for (const SpliceCase& c : {SpliceCase{1, 1, 16, 0, 1}, SpliceCase{2, 5, 80, 3, 17},
                                     SpliceCase{2, 2, 256, 1, 9}, SpliceCase{3, 4, 128, 7, 8}}) {
             CAPTURE(static_cast<int>(type), c.head_dim);
-            const int64_t end = c.first + c.n, capacity = end + random.between(0, 3),
-                          teacher_capacity = end + random.between(0, 3);
+            const int64_t teacher_first = random.between(0, 9);
+            const int64_t capacity = c.first + c.n + random.between(0, 3),
+                          teacher_capacity = teacher_first + c.n + random.between(0, 3);
             const auto cache = [&](int64_t columns) {
                 return random.normal({c.layers, c.kv_heads, columns, c.head_dim}).to(dtype_of(type));
             };
             const at::Tensor k = cache(capacity), v = cache(capacity), tk = cache(teacher_capacity),
                              tv = cache(teacher_capacity);
             const auto part = [&](const at::Tensor& of) { return of.narrow(2, c.first, c.n).contiguous(); };
+            const auto teacher_part = [&](const at::Tensor& of) {
+                return of.narrow(2, teacher_first, c.n).contiguous();
+            };
             const auto journal_bytes = static_cast<size_t>(2 * part(k).nbytes());
             const auto drift_numbers = static_cast<size_t>(c.layers * c.n * 6);
             const auto teacher_k = bytes_on_device(tk, "teacher's k"),
@@ -170,7 +174,8 @@ TEST_CASE("a splice copies columns of all layers, keeps what stood there and tel
 
             at::Tensor first_drift;
             simt::in_orders(3, [&](uint64_t order) {
-                const bool told = order != 1; // neither journal nor drift is wanted
+                const bool told = order != 1; // else neither journal nor drift is wanted
+                const bool copies = order != 2;
                 const auto at_k = bytes_on_device(k, "k", Contents::written),
                            at_v = bytes_on_device(v, "v", Contents::written);
                 const Array<uint8_t> journal(journal_bytes, "journal");
@@ -187,14 +192,16 @@ TEST_CASE("a splice copies columns of all layers, keeps what stood there and tel
                 in.capacity = capacity;
                 in.teacher_capacity = teacher_capacity;
                 in.first = c.first;
+                in.teacher_first = teacher_first;
                 in.n = c.n;
+                in.copies = copies;
                 in.journal = told ? journal.data() : nullptr;
                 in.drift = told ? drift.data() : nullptr;
                 gpu::launch_splice(in, nullptr);
                 for (const auto& [before, teacher, device] :
                      {std::tuple(&k, &tk, &at_k), std::tuple(&v, &tv, &at_v)}) {
                     at::Tensor expected = before->clone();
-                    expected.narrow(2, c.first, c.n).copy_(part(*teacher));
+                    if (copies) expected.narrow(2, c.first, c.n).copy_(teacher_part(*teacher));
                     REQUIRE(same_bits(tensor_of(*device, before->sizes(), dtype_of(type)), expected));
                 }
                 if (!told) return;
@@ -206,12 +213,12 @@ TEST_CASE("a splice copies columns of all layers, keeps what stood there and tel
                 REQUIRE(same_bits(sums, first_drift));
             });
             const auto check = [&](const at::Tensor& a, const at::Tensor& b, int64_t which) {
-                const auto expected = kernels::reference::column_distance(part(a), part(b));
+                const auto expected = kernels::reference::column_distance(part(a), teacher_part(b));
                 const at::Tensor sums = first_drift.select(2, which);
                 REQUIRE(relative_error((sums.select(2, 0) / sums.select(2, 1)).sqrt(), expected.relative) <=
                         tolerance);
-                REQUIRE(relative_error(sums.select(2, 1), part(b).to(at::kDouble).square().sum({1, 3})) <=
-                        tolerance);
+                REQUIRE(relative_error(sums.select(2, 1),
+                                       teacher_part(b).to(at::kDouble).square().sum({1, 3})) <= tolerance);
                 REQUIRE(same_bits(sums.select(2, 2), expected.max_abs));
             };
             check(k, tk, 0);

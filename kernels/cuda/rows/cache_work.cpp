@@ -1,0 +1,174 @@
+#include "kernels/cuda/rows/cache_work.h"
+
+#include "kernels/cuda/device/runtime.h"
+#include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/shared/check.h"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <utility>
+
+namespace refreshlab::kernels::RL_GPU {
+namespace {
+
+/// Pinned memory, and when the device has done with it.
+struct Block {
+    size_t bytes = 0;
+    PinnedMemory memory;
+    DeviceEvent used; ///< behind the last write or read
+};
+
+/// Blocks that nobody holds. To pin memory stops the device for milliseconds, so what was pinned stays so.
+class FreeBlocks {
+public:
+    [[nodiscard]] Block take(size_t bytes) {
+        const size_t size = std::bit_ceil(std::max<size_t>(bytes, 4096));
+        {
+            const std::lock_guard lock(m_mutex);
+            const auto found = std::ranges::find(m_blocks, size, &Block::bytes);
+            if (found != m_blocks.end()) {
+                Block block = std::move(*found);
+                m_blocks.erase(found);
+                return block;
+            }
+        }
+        return {size, PinnedMemory(size), make_event()};
+    }
+    void give_back(Block block) {
+        const std::lock_guard lock(m_mutex);
+        m_blocks.push_back(std::move(block));
+    }
+
+private:
+    std::mutex m_mutex; ///< of the list; who drops saved columns may be on any thread
+    std::vector<Block> m_blocks;
+};
+
+class Saved final : public SavedColumns {
+public:
+    Saved(std::shared_ptr<FreeBlocks> home, int64_t columns, size_t bytes)
+        : m_home(std::move(home))
+        , m_columns(columns)
+        , m_block(m_home->take(bytes)) {}
+    ~Saved() override { m_home->give_back(std::move(m_block)); }
+    [[nodiscard]] int64_t bytes() const override { return static_cast<int64_t>(m_block.bytes); }
+    [[nodiscard]] int64_t columns() const { return m_columns; }
+    [[nodiscard]] const Block& block() const { return m_block; }
+
+private:
+    std::shared_ptr<FreeBlocks> m_home;
+    int64_t m_columns;
+    Block m_block;
+};
+
+class CacheWork final : public DeviceCacheWork {
+public:
+    explicit CacheWork(const CacheShape& shape)
+        : m_shape(shape) {}
+
+    std::shared_ptr<const SavedColumns> splice(const DeviceColumns& to, const DeviceColumns& from, int64_t n,
+                                               void* stream_) override {
+        RL_ASSERT(n > 0 && n <= most_spliced_columns);
+        auto* const stream = static_cast<cudaStream_t>(stream_);
+        const std::lock_guard lock(m_mutex);
+        if (m_staging.data() == nullptr) {
+            m_copying = make_stream();
+            m_spliced = make_event();
+            m_staging_read = make_event();
+            m_staging = DeviceMemory(static_cast<size_t>(m_shape.bytes(most_spliced_columns)));
+        }
+        const auto bytes = static_cast<size_t>(m_shape.bytes(n));
+        auto saved = std::make_shared<Saved>(m_free, n, bytes);
+        const Block& block = saved->block();
+        // The copy of the splice in front may still read the staging memory.
+        check(cudaStreamWaitEvent(stream, m_staging_read.get(), 0), "ordering a splice");
+        SpliceInputs in = inputs(to, from, n);
+        in.journal = m_staging.data();
+        launch_splice(in, stream);
+        check(cudaEventRecord(m_spliced.get(), stream), "ordering a splice");
+        check(cudaStreamWaitEvent(m_copying.get(), m_spliced.get(), 0), "ordering a splice");
+        check(cudaStreamWaitEvent(m_copying.get(), block.used.get(), 0), "ordering a splice"); // by a restore
+        check(cudaMemcpyAsync(block.memory.data(), m_staging.data(), bytes, cudaMemcpyDeviceToHost,
+                              m_copying.get()),
+              "saving columns");
+        check(cudaEventRecord(m_staging_read.get(), m_copying.get()), "ordering a splice");
+        check(cudaEventRecord(block.used.get(), m_copying.get()), "ordering a splice");
+        return saved;
+    }
+
+    void restore(const DeviceColumns& to, const SavedColumns& saved_, int64_t n, void* stream_) override {
+        auto* const stream = static_cast<cudaStream_t>(stream_);
+        const auto& saved = dynamic_cast<const Saved&>(saved_);
+        RL_ASSERT(n <= saved.columns());
+        const std::lock_guard lock(m_mutex);
+        const Block& block = saved.block();
+        check(cudaStreamWaitEvent(stream, block.used.get(), 0), "ordering a rewind");
+        // K and V stand one behind the other, without other columns between.
+        auto* const k = static_cast<std::byte*>(seen_by_device(block.memory));
+        const DeviceColumns from{k, k + m_shape.bytes(saved.columns()) / 2, saved.columns(), 0};
+        launch_splice(inputs(to, from, n), stream);
+        check(cudaEventRecord(block.used.get(), stream), "ordering a rewind");
+    }
+
+    std::vector<float> distances(const DeviceColumns& a, const DeviceColumns& b, int64_t n,
+                                 void* stream_) override {
+        auto* const stream = static_cast<cudaStream_t>(stream_);
+        const std::lock_guard lock(m_mutex);
+        const auto numbers = static_cast<size_t>(m_shape.layers * n * 6);
+        if (numbers > m_distance_numbers) {
+            m_distance_numbers = std::bit_ceil(numbers);
+            m_distances = DeviceMemory(m_distance_numbers * sizeof(float));
+            m_host_distances = PinnedMemory(m_distance_numbers * sizeof(float));
+            m_measured = make_event();
+        }
+        SpliceInputs in = inputs(a, b, n);
+        in.copies = false;
+        in.drift = static_cast<float*>(m_distances.data());
+        launch_splice(in, stream);
+        check(cudaMemcpyAsync(m_host_distances.data(), m_distances.data(), numbers * sizeof(float),
+                              cudaMemcpyDeviceToHost, stream),
+              "copying distances");
+        check(cudaEventRecord(m_measured.get(), stream), "waiting for distances");
+        check(cudaEventSynchronize(m_measured.get()), "waiting for distances");
+        const auto* const result = static_cast<const float*>(m_host_distances.data());
+        return {result, result + numbers};
+    }
+
+private:
+    [[nodiscard]] SpliceInputs inputs(const DeviceColumns& to, const DeviceColumns& from, int64_t n) const {
+        SpliceInputs in;
+        in.type = m_shape.type;
+        in.k = to.k;
+        in.v = to.v;
+        in.teacher_k = from.k;
+        in.teacher_v = from.v;
+        in.layers = m_shape.layers;
+        in.kv_heads = m_shape.kv_heads;
+        in.head_dim = m_shape.head_dim;
+        in.capacity = to.capacity;
+        in.teacher_capacity = from.capacity;
+        in.first = to.first;
+        in.teacher_first = from.first;
+        in.n = n;
+        return in;
+    }
+
+    CacheShape m_shape;
+    std::mutex m_mutex; ///< held while a call gives out its launches
+    std::shared_ptr<FreeBlocks> m_free = std::make_shared<FreeBlocks>();
+    size_t m_distance_numbers = 0;
+    PinnedMemory m_host_distances;
+    DeviceMemory m_distances;
+    DeviceMemory m_staging; ///< of one splice, until it has been copied
+    DeviceEvent m_spliced, m_staging_read, m_measured;
+    DeviceStream m_copying; ///< to the host
+};
+
+} // namespace
+
+std::unique_ptr<DeviceCacheWork> make_cache_work(const CacheShape& shape) {
+    return std::make_unique<CacheWork>(shape);
+}
+
+} // namespace refreshlab::kernels::RL_GPU
