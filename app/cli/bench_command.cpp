@@ -60,13 +60,32 @@ void add_plan(CLI::App& command, BenchCommandOptions& options) {
                     "With --plan, instead of a model: HIDDENxFFNxLAYERSxHEADSxKV_HEADSxHEAD_DIMxVOCAB")
         ->type_name("SHAPE");
     const std::pair<const char*, std::optional<int64_t>&> numbers[] = {
-        {"--context", options.context}, {"--mc", options.mc}, {"--refresh", options.refresh}};
-    const char* const help[] = {"With --plan: tokens that the cache holds; default 2048",
-                                "With --plan: MC rows beside the token's; default 0",
-                                "With --plan: also the floor of this model's pass over so many tokens"};
-    const CLI::Range ranges[] = {CLI::Range(0, (1 << 24) - 1), CLI::Range(0, 1023), CLI::Range(1, 1 << 24)};
+        {"--context", options.context},
+        {"--mc", options.mc},
+        {"--refresh", options.refresh},
+        {"--attention-rows", options.attention_rows}};
+    const char* const help[] = {
+        "With --plan: tokens that the cache holds; default 2048",
+        "With --plan: MC rows beside the token's; default 0",
+        "With --plan: also a refresh, this model's pass over the last so many of "
+        "these tokens",
+        "With --plan: layers whose attention rows come to the host as halves; default "
+        "0"};
+    const CLI::Range ranges[] = {CLI::Range(0, (1 << 24) - 1), CLI::Range(0, 1023), CLI::Range(1, 1 << 24),
+                                 CLI::Range(0, 1024)};
     for (size_t i = 0; i < std::size(numbers); ++i)
         command.add_option(numbers[i].first, numbers[i].second, help[i])->check(ranges[i])->type_name("N");
+    command
+        .add_option("--refresh-logits", options.refresh_logits,
+                    "With --refresh: rows that get logits, none (the default), last or all (for KL)")
+        ->type_name("ROWS");
+    command
+        .add_option("--student-model", options.student_model,
+                    "With --refresh: whose cache it refreshes, and in whose steps its time is told; default: "
+                    "the same model")
+        ->type_name("MODEL");
+    command.add_option("--student-shape", options.student_shape, "With --refresh: the same as a shape")
+        ->type_name("SHAPE");
 }
 
 } // namespace

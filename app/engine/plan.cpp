@@ -36,17 +36,79 @@ void refuse_measurements(const BenchCommandOptions& options) {
         if (there)
             throw Error("reading", option, "has no part in --plan",
                         "a plan takes --device-model, --model or --shape, --dtype, --context, --mc, "
-                        "--refresh, --json");
+                        "--attention-rows, "
+                        "--refresh, --refresh-logits, --student-model or --student-shape, --json");
 }
 
-bench::PlannedModel model_of(const BenchCommandOptions& options) {
-    if (!options.model.empty() && !options.shape.empty())
-        throw Error("reading", "--shape", "stands beside --model", "one of the two says what is planned");
-    if (!options.shape.empty()) return bench::planned_model(options.shape);
-    const std::string path =
-        options.model.empty() ? first_start_config(find_assets()).student_dir : options.model;
-    const auto source = ModelSource::open(path);
+/// What belongs to a refresh, where none was asked for.
+void refuse_refresh_options(const BenchCommandOptions& options) {
+    if (options.refresh) return;
+    const std::pair<const char*, bool> given[] = {{"--refresh-logits", !options.refresh_logits.empty()},
+                                                  {"--student-model", !options.student_model.empty()},
+                                                  {"--student-shape", !options.student_shape.empty()}};
+    for (const auto& [option, there] : given)
+        if (there) throw Error("reading", option, "needs --refresh");
+}
+
+/// \param option  "--model" or "--student-model"; beside it stands the option of a shape
+bench::PlannedModel model_of(const std::string& model, const std::string& shape, const std::string& option) {
+    if (!model.empty() && !shape.empty())
+        throw Error("reading", option.substr(0, option.size() - 5) + "shape", "stands beside " + option,
+                    "one of the two says what is planned");
+    if (!shape.empty()) return bench::planned_model(shape);
+    const auto source =
+        ModelSource::open(model.empty() ? first_start_config(find_assets()).student_dir : model);
     return bench::planned_model(source->config(), source->name());
+}
+
+/// A step of that model, with one row.
+void set_step(kernels::decode::DecodeShape& shape, kernels::WeightType type, int64_t context) {
+    shape.type = type;
+    shape.context = context;
+    shape.top_k = std::min(candidates, shape.vocab);
+    shape.capacity = shape.context + 1;
+}
+
+kernels::decode::PassShape::Logits logits_of(const std::string& text) {
+    using Logits = kernels::decode::PassShape::Logits;
+    if (text.empty() || text == "none") return Logits::none;
+    if (text == "last") return Logits::last;
+    if (text == "all") return Logits::all;
+    throw Error("reading", "--refresh-logits", "'" + text + "' is not one of none, last, all");
+}
+
+void add_refresh(bench::PlanReport& report, const BenchCommandOptions& options,
+                 const bench::DeviceModel& device) {
+    const bool same = options.student_model.empty() && options.student_shape.empty();
+    const bench::PlannedModel student =
+        same ? report.model : model_of(options.student_model, options.student_shape, "--student-model");
+    bench::RefreshShape refresh;
+    refresh.tokens = *options.refresh;
+    refresh.logits = logits_of(options.refresh_logits);
+    refresh.teacher = report.model.shape;
+    refresh.student = student.shape;
+    set_step(refresh.student, refresh.teacher.type, refresh.teacher.context);
+    if (refresh.tokens > refresh.teacher.context)
+        throw Error("reading", "--refresh",
+                    fmt::format("{} tokens are more than the {} of --context", refresh.tokens,
+                                refresh.teacher.context));
+    if (refresh.teacher.head_dim % 16 != 0)
+        throw Error(
+            "planning a refresh of", report.model.name,
+            fmt::format("the kernels of many rows take heads of a multiple of 16 channels, and here are {}",
+                        refresh.teacher.head_dim));
+    if (refresh.teacher.layers != refresh.student.layers ||
+        refresh.teacher.kv_heads != refresh.student.kv_heads ||
+        refresh.teacher.head_dim != refresh.student.head_dim)
+        throw Error(
+            "planning a refresh of", student.name,
+            fmt::format("its cache is {} layers of {} KV heads of {} channels, that of {} is {} of {} of {}",
+                        refresh.student.layers, refresh.student.kv_heads, refresh.student.head_dim,
+                        report.model.name, refresh.teacher.layers, refresh.teacher.kv_heads,
+                        refresh.teacher.head_dim),
+            "a refresh splices columns of one form");
+    report.student = student.name;
+    report.refresh = bench::predict_refresh(std::move(refresh), device, kernels::built_kernels());
 }
 
 } // namespace
@@ -57,13 +119,16 @@ void refuse_plan_options(const BenchCommandOptions& options) {
                                                   {"--shape", !options.shape.empty()},
                                                   {"--context", options.context.has_value()},
                                                   {"--mc", options.mc.has_value()},
+                                                  {"--attention-rows", options.attention_rows.has_value()},
                                                   {"--refresh", options.refresh.has_value()}};
     for (const auto& [option, there] : given)
         if (there) throw Error("reading", option, "needs --plan");
+    refuse_refresh_options(options);
 }
 
 bench::PlanReport plan_of(const BenchCommandOptions& options) {
     refuse_measurements(options);
+    refuse_refresh_options(options);
     if (options.device_model.empty()) {
         std::string names;
         for (const bench::DeviceModel& device : bench::device_models())
@@ -74,17 +139,21 @@ bench::PlanReport plan_of(const BenchCommandOptions& options) {
     bench::PlanReport report;
     report.commit = build_commit();
     report.dtype = options.dtype.empty() ? "bf16" : options.dtype;
-    const kernels::WeightType type = bench::planned_type(report.dtype);
-    report.model = model_of(options);
+    report.model = model_of(options.model, options.shape, "--model");
     kernels::decode::DecodeShape& shape = report.model.shape;
-    shape.type = type;
+    set_step(shape, bench::planned_type(report.dtype), options.context.value_or(default_context));
     shape.rows = 1 + options.mc.value_or(0);
-    shape.context = options.context.value_or(default_context);
-    shape.top_k = std::min(candidates, shape.vocab);
-    shape.capacity = shape.context + 1;
+    const int64_t taps = options.attention_rows.value_or(0);
+    if (taps > shape.layers)
+        throw Error(
+            "reading", "--attention-rows",
+            fmt::format("{} are more than the {} layers of {}", taps, shape.layers, report.model.name));
+    if (taps > 0)
+        report.without_rows_us = bench::predict_step(shape, device, kernels::built_kernels()).predicted_us;
+    shape.taps = taps;
     report.step = bench::predict_step(shape, device, kernels::built_kernels());
     report.range = bench::share_range(shape, device, kernels::built_kernels());
-    if (options.refresh) report.refresh = bench::refresh_floor(shape, device, *options.refresh);
+    if (options.refresh) add_refresh(report, options, device);
     return report;
 }
 

@@ -40,6 +40,7 @@ public:
             gate_up(l);
             product(DecodeKernel::product_onto, "down", l, m_s.hidden, m_s.ffn, m_s.mlp_bias);
         }
+        if (m_s.taps > 0) attention_rows();
         product(DecodeKernel::head, "head", -1, m_s.vocab, m_s.hidden, false);
         if (m_s.top_k >= 0) answers();
         return std::move(m_launches);
@@ -138,6 +139,8 @@ private:
         const int64_t parts = m_s.rows * m_s.heads * busy * (m_s.head_dim + 2) * 4;
         t.activations = launch.busy_blocks * (group + 2) * m_s.head_dim * 4 + parts;
         t.activations_written = parts + m_s.rows * m_s.heads * m_s.head_dim * 4;
+        if (layer < m_s.taps)
+            t.activations_written += m_s.heads * (m_s.context + 1 + 2) * 4; // row 0's scores
         launch.multiply_adds = m_s.rows * group * entries;
         launch.elements = m_s.rows * entries;
         // Queries and weights go to all lanes at once, 16 multiply-adds for a read that costs as much as 4 bytes a lane.
@@ -148,6 +151,16 @@ private:
         launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
         launch.bytes_in_flight =
             t.cache / (busy * m_s.kv_heads); // a split's keys and values are asked for at once, into L2
+    }
+
+    void attention_rows() {
+        PlannedLaunch& launch = add(DecodeKernel::attention_rows, "rows", -1,
+                                    decode::attention_rows(m_s.heads, m_s.taps, m_s.capacity));
+        const int64_t rows = m_s.taps * m_s.heads, numbers = rows * (m_s.context + 1);
+        launch.busy_blocks = rows * splits(m_s.context + 1);
+        launch.traffic.activations = (numbers + launch.busy_blocks * 2) * 4; // scores, and their sums
+        launch.traffic.host_written = numbers * 2;
+        launch.chain = 2; // the position; scores
     }
 
     void answers() {
@@ -180,8 +193,28 @@ const char* name_of(DecodeKernel kernel) {
         return "norm_gate_up";
     case DecodeKernel::head:
         return "head";
+    case DecodeKernel::attention_rows:
+        return "attention_rows";
     case DecodeKernel::row_answers:
         return "row_answers";
+    case DecodeKernel::rows_embed:
+        return "rows_embed";
+    case DecodeKernel::rows_norm:
+        return "rows_norm";
+    case DecodeKernel::rows_product:
+        return "rows_product";
+    case DecodeKernel::rows_product_f32:
+        return "rows_product_f32";
+    case DecodeKernel::rows_append:
+        return "rows_append";
+    case DecodeKernel::rows_attention:
+        return "rows_attention";
+    case DecodeKernel::rows_attention_f32:
+        return "rows_attention_f32";
+    case DecodeKernel::rows_attention_merge:
+        return "rows_attention_merge";
+    case DecodeKernel::splice:
+        return "splice";
     }
     return "";
 }
@@ -192,6 +225,7 @@ std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.head_dim <= most_head_dim);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);
+    RL_ASSERT(s.taps >= 0 && s.taps <= s.layers);
     RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
     return Planner(s).all();
 }

@@ -20,6 +20,7 @@ struct DecodeShape {
     int64_t rows = 1;             ///< the token's and MC rows
     int64_t context = 0;          ///< columns that the cache holds; the token's position
     int64_t top_k = -1;           ///< answers are wanted, with so many of the largest logits; -1: none
+    int64_t taps = 0;             ///< layers, from the first on, whose attention rows the host gets as halves
     int64_t capacity = 0;         ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
@@ -32,7 +33,18 @@ enum class DecodeKernel : uint8_t {
     product_onto,     ///< o, down
     norm_gate_up,
     head,
-    row_answers ///< statistics and the largest logits of the token's row
+    attention_rows, ///< the token's attention in all layers that the host looks at, to its memory
+    row_answers,    ///< statistics and the largest logits of the token's row
+    // of a pass of many rows (kernels/decode/rows_plan.h)
+    rows_embed,
+    rows_norm,
+    rows_product,     ///< by tensor cores
+    rows_product_f32, ///< by fp32 units
+    rows_append,
+    rows_attention,
+    rows_attention_f32,
+    rows_attention_merge,
+    splice
 };
 /// Of the launcher and, with "_kernel" or nothing behind it, of the kernel.
 [[nodiscard]] const char* name_of(DecodeKernel kernel);
@@ -48,6 +60,7 @@ struct LaunchTraffic {
     int64_t again = 0;
     int64_t activations = 0;         ///< read, from L2, as often as blocks read them
     int64_t activations_written = 0; ///< to L2
+    int64_t host_written = 0;        ///< to memory of the host, over the bus
 
     /// What the floor counts (reference/performance.md, section 2): W + K n.
     [[nodiscard]] int64_t floor() const { return matrices + cache; }
@@ -58,25 +71,31 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    const char* part = ""; ///< "q|k|v", "attention", "o", "gate|up", "down", "head", "embedding", "answers"
-    int64_t layer = -1;    ///< -1: outside the layers
+    /// "q|k|v", "attention", "o", "gate|up", "down", "head", "embedding", "answers"; "rows"; of a pass also "k|v", "norm", "append", "merge",
+    /// "splice"
+    const char* part = "";
+    int64_t layer = -1; ///< -1: outside the layers
     LaunchShape shape;
     bool dependent = false;
     LaunchTraffic traffic;
     /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 2, 4 or 8, or the heads of a group that
     /// the attention is made for, 1, 2, 4, 8 or 16.
     int64_t instance = 1;
-    int64_t multiply_adds = 0; ///< fp32, of all rows that are computed: a block computes as many as it holds
-    int64_t elements = 0;      ///< of weights and cache entries made fp32, each as often as it is read
-    int64_t shared_bytes_read = 0; ///< of shared memory: the other operand of the multiply-adds
-    int64_t busy_blocks = 0;       ///< of the grid; the others end at once
-    int64_t bytes_in_flight = 0;   ///< of memory, that a block has asked for at a time
-    int64_t chain = 0;             ///< reads from L2 that wait for one another, besides the bytes of memory
-    bool reads_early = false;      ///< asks for them before it waits for the launch in front
+    int64_t outer_instance = 0; ///< the argument in front of that, where instantiations differ in two; else 0
+    int64_t multiply_adds = 0;  ///< fp32, of all rows that are computed: a block computes as many as it holds
+    int64_t tensor_multiply_adds = 0; ///< of tensor cores, those of zeros in unfilled tiles included
+    int64_t elements = 0;             ///< of weights and cache entries made fp32, each as often as it is read
+    int64_t shared_bytes_read =
+        0;                   ///< of shared memory: operands of the multiply-adds, and what copies bring there
+    int64_t busy_blocks = 0; ///< of the grid; the others end at once
+    int64_t bytes_in_flight = 0; ///< of memory, that a block has asked for at a time
+    int64_t chain = 0;           ///< reads from L2 that wait for one another, besides the bytes of memory
+    bool reads_early = false;    ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; head; answers where they are wanted. Sizes > 0, heads a multiple of kv_heads and at
-/// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024 (asserted).
+/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; attention rows, head and answers where they are
+/// wanted. Sizes > 0, heads a multiple of kv_heads and at
+/// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
 
 } // namespace refreshlab::kernels::decode

@@ -111,7 +111,8 @@ std::vector<KernelResources> parse_ptxas(std::string_view text) {
 }
 
 std::optional<KernelResources> resources_of(std::span<const KernelResources> kernels, std::string_view name,
-                                            WeightType type, int64_t instance, int architecture) {
+                                            WeightType type, int64_t instance, int architecture,
+                                            int64_t outer) {
     std::vector<const KernelResources*> candidates;
     for (const KernelResources& k : kernels) {
         const bool runs = k.architecture / 10 == architecture / 10 && k.architecture <= architecture;
@@ -123,7 +124,10 @@ std::optional<KernelResources> resources_of(std::span<const KernelResources> ker
             std::erase_if(candidates, [&](const KernelResources* k) { return !wanted(k); });
     };
     narrow([&](const KernelResources* k) { return fits(*k, type); });
-    narrow([&](const KernelResources* k) { return k->arguments.ends_with(", " + std::to_string(instance)); });
+    const std::string numbers = (outer > 0 ? std::to_string(outer) + ", " : "") + std::to_string(instance);
+    narrow([&](const KernelResources* k) {
+        return k->arguments == numbers || k->arguments.ends_with(", " + numbers);
+    });
     const auto best =
         std::ranges::max_element(candidates, [](const KernelResources* a, const KernelResources* b) {
             return std::pair(a->architecture, a->registers) < std::pair(b->architecture, b->registers);

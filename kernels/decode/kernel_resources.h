@@ -34,10 +34,11 @@ struct BuiltKernels {
 [[nodiscard]] const BuiltKernels& built_kernels();
 
 /// The numbers of `name` or `name`_kernel that hold on a device: of the newest architecture whose code it runs (the same first digit, and
-/// not above it). Of instantiations that of the type and, where the template's last argument is a number, of `instance`; where several
-/// are left, the one with the most registers.
+/// not above it). Of instantiations that of the type and, where the template's last argument is a number, of `instance`, and of `outer` in
+/// front of it where that is none of 0; where several are left, the one with the most registers.
 [[nodiscard]] std::optional<KernelResources> resources_of(std::span<const KernelResources> kernels,
                                                           std::string_view name, WeightType type,
-                                                          int64_t instance, int architecture);
+                                                          int64_t instance, int architecture,
+                                                          int64_t outer = 0);
 
 } // namespace refreshlab::kernels

@@ -84,6 +84,15 @@ inline constexpr int64_t most_head_dim = 256; ///< a multiple of 8
             static_cast<uint32_t>(floats * 4)};
 }
 
+// --- attention rows for the host ----------------------------------------------------------------------------------------------
+/// A block for each split, head and layer that the host looks at; blocks behind the length end at once.
+[[nodiscard]] constexpr LaunchShape attention_rows(int64_t heads, int64_t taps, int64_t capacity) {
+    return {
+        {static_cast<uint32_t>(splits(capacity)), static_cast<uint32_t>(heads), static_cast<uint32_t>(taps)},
+        {static_cast<uint32_t>(split_positions), 1, 1},
+        0};
+}
+
 // --- the token's row of the embedding -------------------------------------------------------------------------------------
 inline constexpr int64_t embed_threads = 256;
 /// A block a row.

@@ -161,6 +161,8 @@ TEST_CASE("bench: a plan of a model reads its configuration alone", "[app]") {
     CHECK(b["rows"] == 9);
     CHECK(b["dtype"] == "f32");
     CHECK(b["refresh"]["tokens"] == 64);
+    CHECK(b["refresh"]["student"]["name"] == "llama-tales-student");
+    CHECK(b["refresh"]["launches"].back()["kernel"] == "splice");
     const auto weights = [](const nlohmann::json& plan) {
         int64_t sum = 0;
         for (const auto& launch : plan["launches"])
@@ -192,7 +194,22 @@ TEST_CASE("bench: a plan that makes no sense is refused in one line", "[app]") {
          "would overwrite"},
         {{"--device-model", "h200"}, "--device-model: needs --plan"},
         {{"--shape", "64x96x2x4x2x16x1000"}, "--shape: needs --plan"},
-        {{"--mc", "2"}, "--mc: needs --plan"}};
+        {{"--mc", "2"}, "--mc: needs --plan"},
+        {{"--attention-rows", "2"}, "--attention-rows: needs --plan"},
+        {{"--plan", "--device-model", "h200", "--shape", "64x96x2x4x2x16x1000", "--attention-rows", "3"},
+         "3 are more than the 2 layers"},
+        {{"--student-shape", "64x96x2x4x2x16x1000"}, "--student-shape: needs --refresh"},
+        {{"--plan", "--device-model", "h200", "--refresh-logits", "all"},
+         "--refresh-logits: needs --refresh"},
+        {{"--plan", "--device-model", "h200", "--refresh", "8", "--refresh-logits", "some"},
+         "'some' is not one of none, last, all"},
+        {{"--plan", "--device-model", "h200", "--context", "4", "--refresh", "8"},
+         "8 tokens are more than the 4 of --context"},
+        {{"--plan", "--device-model", "h200", "--shape", "64x96x2x4x2x16x1000", "--refresh", "8",
+          "--student-shape", "64x96x3x4x2x16x1000"},
+         "its cache is 3 layers of 2 KV heads of 16 channels"},
+        {{"--plan", "--device-model", "h200", "--shape", "64x96x2x4x2x8x1000", "--refresh", "8"},
+         "multiple of 16 channels, and here are 8"}};
     for (const auto& [arguments, problem] : bad) {
         std::vector<std::string> all = {"bench"};
         all.insert(all.end(), arguments.begin(), arguments.end());
@@ -213,6 +230,16 @@ TEST_CASE("peers: a ratio of other texts is refused", "[app]") {
     INFO(said);
     CHECK(state == 0);
     CHECK_THAT(said, ContainsSubstring("Ran 7 tests"));
+}
+
+TEST_CASE("kernels: a trace of a GPU is joined with its plan", "[app]") {
+    const Scratch scratch("kernels");
+    const int state = python("-B -m unittest discover -s '" RL_SOURCE_DIR "/bench/kernels' -p 'test_*.py'",
+                             scratch / "said");
+    const std::string said = read_file(scratch / "said");
+    INFO(said);
+    CHECK(state == 0);
+    CHECK_THAT(said, ContainsSubstring("Ran 4 tests"));
 }
 
 TEST_CASE("peers: transformers decodes the bundled student as we do", "[app]") {

@@ -51,7 +51,7 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     PredictedLaunch p;
     p.launch = launch;
     p.resources = kernels::resources_of(built.kernels, name_of(launch.kernel), shape.type, launch.instance,
-                                        device.architecture);
+                                        device.architecture, launch.outer_instance);
     p.occupancy =
         occupancy_of(launch.shape, device, p.resources ? std::optional(p.resources->registers) : std::nullopt,
                      p.resources ? p.resources->shared_bytes : 0);
@@ -59,8 +59,7 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     p.rounds = static_cast<double>(launch.busy_blocks) / static_cast<double>(resident);
 
     const kernels::decode::LaunchTraffic& t = launch.traffic;
-    const bool again_fits =
-        launch.kernel != kernels::decode::DecodeKernel::decode_attention || t.cache <= device.l2_bytes;
+    const bool again_fits = t.cache <= device.l2_bytes; // matrices: their blocks run side by side
     const auto floor_bytes = static_cast<double>(t.floor());
     const auto memory_bytes =
         static_cast<double>(t.floor() + t.small_weights + t.cache_written + (again_fits ? 0 : t.again));
@@ -71,11 +70,14 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     const double uneven = static_cast<double>(round_up(launch.busy_blocks, device.sms)) /
                           static_cast<double>(launch.busy_blocks);
     const double into_sms = device.shared_bandwidth / 2;
-    const std::array<std::pair<double, Bound>, 3> others{
+    const std::array<std::pair<double, Bound>, 5> others{
         {{l2_bytes * std::max(1 / device.l2_bandwidth, uneven / into_sms) * 1e6, Bound::l2},
          {static_cast<double>(launch.shared_bytes_read) * uneven / device.shared_bandwidth * 1e6,
           Bound::shared_memory},
-         {instructions_of(launch, shape.type) * uneven / device.fp32_rate * 1e6, Bound::arithmetic}}};
+         {instructions_of(launch, shape.type) * uneven / device.fp32_rate * 1e6, Bound::arithmetic},
+         {static_cast<double>(launch.tensor_multiply_adds) * uneven / device.mma_rate * 1e6,
+          Bound::tensor_cores},
+         {static_cast<double>(t.host_written) / device.bus_bandwidth * 1e6, Bound::bus}}};
     const auto& [most, which] = *std::ranges::max_element(others);
 
     p.parts_us[at(Bound::memory)] = floor;
@@ -123,6 +125,10 @@ const char* name_of(Bound bound) {
         return "shared memory";
     case Bound::arithmetic:
         return "arithmetic";
+    case Bound::tensor_cores:
+        return "tensor cores";
+    case Bound::bus:
+        return "bus to the host";
     case Bound::chain:
         return "chain of reads";
     case Bound::gap:
@@ -167,22 +173,27 @@ bool PredictedStep::knows_registers() const {
     return std::ranges::all_of(launches, [](const PredictedLaunch& p) { return p.resources.has_value(); });
 }
 
-PredictedStep predict_step(DecodeShape shape, const DeviceModel& device, const kernels::BuiltKernels& built) {
-    shape.dependent = device.dependent_gap_us > 0;
+PredictedStep predict_launches(std::vector<PlannedLaunch> launches, const DecodeShape& shape,
+                               const DeviceModel& device, const kernels::BuiltKernels& built) {
     PredictedStep step;
     step.device = device;
+    step.shape = shape;
     step.with_nvcc = built.with_nvcc;
-    for (const PlannedLaunch& launch : kernels::decode::plan_step(shape)) {
+    for (const PlannedLaunch& launch : launches) {
         const PredictedLaunch& p = step.launches.emplace_back(predict(launch, shape, device, built));
         step.bytes += launch.traffic.floor();
         for (size_t i = 0; i < num_bounds; ++i)
             step.parts_us[i] += p.parts_us[i];
     }
-    step.shape = std::move(shape);
     step.floor_us = step.parts_us[at(Bound::memory)];
     step.predicted_us = std::accumulate(step.parts_us.begin(), step.parts_us.end(), 0.0);
     step.fits_l2 = step.bytes <= device.l2_bytes;
     return step;
+}
+
+PredictedStep predict_step(DecodeShape shape, const DeviceModel& device, const kernels::BuiltKernels& built) {
+    shape.dependent = device.dependent_gap_us > 0;
+    return predict_launches(kernels::decode::plan_step(shape), shape, device, built);
 }
 
 ShareRange share_range(const DecodeShape& shape, const DeviceModel& device,
@@ -196,21 +207,6 @@ ShareRange share_range(const DecodeShape& shape, const DeviceModel& device,
         return predict_step(shape, other, built).share_of_floor();
     };
     return {share(2), share(0.5)};
-}
-
-RefreshFloor refresh_floor(const DecodeShape& s, const DeviceModel& device, int64_t tokens) {
-    const int64_t q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
-    const int64_t written = 2 * kv * s.hidden, rest = 2 * q * s.hidden + 3 * s.hidden * s.ffn;
-    // The last layer gives its K and V and ends there (reference/performance.md, section 2).
-    const int64_t parameters = s.layers * written + (s.layers - 1) * rest;
-    RefreshFloor floor;
-    floor.tokens = tokens;
-    floor.bytes = (parameters + 2 * s.layers * kv * s.context) * kernels::bytes_of(s.type);
-    floor.bytes_us = static_cast<double>(floor.bytes) / device.bandwidth * 1e6;
-    if (s.type != kernels::WeightType::f32)
-        floor.arithmetic_us =
-            2 * static_cast<double>(parameters) * static_cast<double>(tokens) / device.matrix_flops * 1e6;
-    return floor;
 }
 
 } // namespace refreshlab::bench

@@ -10,16 +10,18 @@
 #include <span>
 #include <vector>
 
-/// A PREDICTION of a decode step on a GPU that need not be there: from the launches of its plan and a device's numbers. Nothing in it was
-/// measured but what device_models.cpp calls measured.
+/// A PREDICTION of a decode step, or a refresh, on a GPU that need not be there: from the launches of its plan and a device's numbers.
+/// Nothing in it was measured but what device_models.cpp calls measured.
 ///
-/// A launch takes  max(memory, L2, shared memory, arithmetic) + chain + first bytes + gap, where
+/// A launch takes  max(memory, L2, shared memory, arithmetic, tensor cores, bus) + chain + first bytes + gap, where
 ///   memory      bytes that come from memory, over what the bytes under way let through: a memory of latency t gives at most what is under
 ///               way / t (Little's law). Blocks run in rounds of as many as fit; a last round of few blocks has few bytes under way
 ///   L2          everything that is read and written, over the bandwidth of L2, and over that into the SM with the most blocks
-///   shared      what multiply-adds read of shared memory, over its bandwidth, in the SM with the most blocks
+///   shared      what multiply-adds read of shared memory, and what copies write there, over its bandwidth, in the SM with the most blocks
 ///   arithmetic  instructions of all lanes over the rate of multiply-adds, in the SM with the most blocks: the multiply-adds, one to make a
 ///               number of 16 bits fp32, and the loads of 16 bytes
+///   tensor      multiply-adds of tensor cores over the rate that mma.sync reaches, in the SM with the most blocks
+///   bus         what is written to the host's memory
 ///   chain       latencies of reads from L2 that wait for one another: inputs before the first product, splits before they are merged
 ///   first bytes a read's latency, which a launch begins with; a dependent launch that asks for weights before it waits hides it
 ///   gap         from the end of the launch in front
@@ -50,10 +52,12 @@ enum class Bound : uint8_t {
     l2,
     shared_memory,
     arithmetic,
+    tensor_cores,
+    bus,   ///< to the host's memory
     chain, ///< reads from L2 that wait for one another
     gap    ///< gap and first bytes
 };
-inline constexpr size_t num_bounds = 8;
+inline constexpr size_t num_bounds = 10;
 [[nodiscard]] const char* name_of(Bound bound);
 
 struct PredictedLaunch {
@@ -71,12 +75,13 @@ struct PredictedLaunch {
     [[nodiscard]] double predicted_us() const;
 };
 
+/// Launches one behind the other: those of a step, or of a refresh.
 struct PredictedStep {
     DeviceModel device;
     kernels::decode::DecodeShape shape;
     bool with_nvcc = false;
     std::vector<PredictedLaunch> launches;
-    int64_t bytes = 0; ///< W + K n
+    int64_t bytes = 0; ///< that the floor counts; of a step W + K n
     double floor_us = 0, predicted_us = 0;
     std::array<double, num_bounds> parts_us{}; ///< sums over the launches
     bool fits_l2 = false; ///< weights and cache: then steps may beat the floor, which memory gives
@@ -86,6 +91,10 @@ struct PredictedStep {
     [[nodiscard]] Bound bound() const;
     [[nodiscard]] bool knows_registers() const; ///< of every launch
 };
+/// \param launches  of a model of that shape
+[[nodiscard]] PredictedStep predict_launches(std::vector<kernels::decode::PlannedLaunch> launches,
+                                             const kernels::decode::DecodeShape& shape,
+                                             const DeviceModel& device, const kernels::BuiltKernels& built);
 /// \param shape  whether launches are dependent is the device's to say
 [[nodiscard]] PredictedStep predict_step(kernels::decode::DecodeShape shape, const DeviceModel& device,
                                          const kernels::BuiltKernels& built);
@@ -96,16 +105,5 @@ struct ShareRange {
 };
 [[nodiscard]] ShareRange share_range(const kernels::decode::DecodeShape& shape, const DeviceModel& device,
                                      const kernels::BuiltKernels& built);
-
-/// What a teacher's pass over `tokens` of delta takes at least: its bytes, or the arithmetic of its products on tensor cores.
-/// Its launches are libtorch's, so there is no plan of them.
-struct RefreshFloor {
-    int64_t tokens = 0, bytes = 0;
-    double bytes_us = 0;
-    double arithmetic_us = 0; ///< 0: the type has no matrix rate here
-    [[nodiscard]] double floor_us() const { return bytes_us > arithmetic_us ? bytes_us : arithmetic_us; }
-};
-[[nodiscard]] RefreshFloor refresh_floor(const kernels::decode::DecodeShape& shape, const DeviceModel& device,
-                                         int64_t tokens);
 
 } // namespace refreshlab::bench

@@ -52,14 +52,7 @@ std::string why_unknown(const PredictedStep& step) {
                        step.device.architecture);
 }
 
-std::vector<std::string> notes_of(const PlanReport& r) {
-    const PredictedStep& step = r.step;
-    std::vector<std::string> notes{
-        "a PREDICTION: nothing was run on a GPU. Bytes and launches are exact; times follow from published "
-        "numbers and assumptions (docs/howto/decode-plan.md)"};
-    if (!step.knows_registers())
-        notes.push_back("registers and spills: " + why_unknown(step) +
-                        "; blocks per SM are those that threads and shared memory allow");
+void add_impossible(const PredictedStep& step, std::vector<std::string>& notes) {
     for (const Row& row : rows_of(step)) {
         const PredictedLaunch& p = *row.first;
         if (p.occupancy.blocks_per_sm == 0)
@@ -69,6 +62,18 @@ std::vector<std::string> notes_of(const PlanReport& r) {
                             p.launch.part, p.launch.shape.shared_bytes,
                             p.resources ? fmt::to_string(p.resources->registers) : "unknown"));
     }
+}
+
+std::vector<std::string> notes_of(const PlanReport& r) {
+    const PredictedStep& step = r.step;
+    std::vector<std::string> notes{
+        "a PREDICTION: nothing was run on a GPU. Bytes and launches are exact; times follow from published "
+        "numbers and assumptions (docs/howto/decode-plan.md)"};
+    if (!step.knows_registers())
+        notes.push_back("registers and spills: " + why_unknown(step) +
+                        "; blocks per SM are those that threads and shared memory allow");
+    add_impossible(step, notes);
+    if (r.refresh) add_impossible(r.refresh->work, notes);
     if (step.fits_l2)
         notes.push_back("weights and cache fit into this device's L2: a step may be faster than the floor, "
                         "which counts memory");
@@ -104,7 +109,9 @@ nlohmann::json json_of(const PredictedLaunch& p, size_t index) {
                          {"cache_written", t.cache_written},
                          {"again", t.again},
                          {"activations", t.activations},
-                         {"activations_written", t.activations_written}}},
+                         {"activations_written", t.activations_written},
+                         {"host_written", t.host_written}}},
+                       {"tensor_multiply_adds", l.tensor_multiply_adds},
                        {"floor_us", p.floor_us()},
                        {"chain_us", p.chain_us()},
                        {"gap_us", p.gap_us},
@@ -130,6 +137,8 @@ nlohmann::json json_of(const DeviceModel& d) {
             {"l2_latency_ns", d.l2_latency_ns},
             {"l2_bytes", d.l2_bytes},
             {"fp32_multiply_adds_per_s", d.fp32_rate},
+            {"mma_multiply_adds_per_s", d.mma_rate},
+            {"bus_bytes_per_s", d.bus_bandwidth},
             {"sms", d.sms},
             {"threads_per_sm", d.threads_per_sm},
             {"blocks_per_sm", d.blocks_per_sm},
@@ -165,13 +174,13 @@ std::string head(const PlanReport& r) {
 
 std::string shapes(const std::vector<Row>& rows) {
     std::string text =
-        fmt::format("\n{:<10} {:>5}  {:<17} {:>14} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>9}  {}\n", "launch",
+        fmt::format("\n{:<10} {:>5}  {:<20} {:>14} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>9}  {}\n", "launch",
                     "times", "kernel", "grid", "block", "shared B", "registers", "spills B", "blocks/SM",
                     "occupancy", "limited by");
     for (const auto& [p, times] : rows) {
         const bool known = p->resources.has_value();
         text += fmt::format(
-            "{:<10} {:>5}  {:<17} {:>14} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>7.0f} %  {}\n", p->launch.part,
+            "{:<10} {:>5}  {:<20} {:>14} {:>6} {:>9} {:>9} {:>8} {:>10}  {:>7.0f} %  {}\n", p->launch.part,
             times, name_of(p->launch.kernel), text_of(p->launch.shape.grid), text_of(p->launch.shape.block),
             p->launch.shape.shared_bytes, known ? fmt::to_string(p->resources->registers) : "not known",
             known ? fmt::to_string(p->resources->spill_stores + p->resources->spill_loads) : "-",
@@ -197,6 +206,49 @@ std::string times(const std::vector<Row>& rows) {
     return text;
 }
 
+std::string beyond_floor(const PredictedStep& step) {
+    std::string text = "predicted beyond the floor:";
+    bool first = true;
+    for (size_t i = 1; i < num_bounds; ++i) {
+        if (step.parts_us[i] < 0.05) continue;
+        text += fmt::format("{} {} {:.1f} us", first ? "" : ",", name_of(static_cast<Bound>(i)),
+                            step.parts_us[i]);
+        first = false;
+    }
+    return text + (first ? " nothing\n" : "\n");
+}
+
+/// Of a step, or of a refresh: launches and their sums.
+nlohmann::json totals_json(const PredictedStep& step) {
+    nlohmann::json launches = nlohmann::json::array(), beyond = nlohmann::json::object();
+    for (size_t i = 0; i < step.launches.size(); ++i)
+        launches.push_back(json_of(step.launches[i], i));
+    for (size_t i = 1; i < num_bounds; ++i)
+        beyond[name_of(static_cast<Bound>(i))] = step.parts_us[i];
+    return {{"launches", launches},
+            {"bytes", step.bytes},
+            {"floor_us", step.floor_us},
+            {"predicted_us", step.predicted_us},
+            {"share_of_floor", step.share_of_floor()},
+            {"predicted_beyond_floor_us", beyond},
+            {"bound", name_of(step.bound())},
+            {"registers", step.knows_registers() ? "known" : why_unknown(step)}};
+}
+
+/// What attention rows add to a step.
+struct AddedByRows {
+    double us = 0, share = 0; ///< of the step without them
+    int64_t host_bytes = 0;
+};
+AddedByRows added_by_rows(const PlanReport& r) {
+    AddedByRows added;
+    added.us = r.step.predicted_us - *r.without_rows_us;
+    added.share = added.us / *r.without_rows_us;
+    for (const PredictedLaunch& p : r.step.launches)
+        added.host_bytes += p.launch.traffic.host_written;
+    return added;
+}
+
 std::string totals(const PlanReport& r) {
     const PredictedStep& step = r.step;
     std::string text = fmt::format("\nstep: {} launches, {:.1f} MB that the floor counts, floor {:.1f} us, "
@@ -208,23 +260,63 @@ std::string totals(const PlanReport& r) {
         fmt::format("if gap and latencies, of which little is known, are twice or half as long: {:.1f} to "
                     "{:.1f} % predicted\n",
                     r.range.low * 100, r.range.high * 100);
-    text += "predicted beyond the floor:";
-    bool first = true;
-    for (size_t i = 1; i < num_bounds; ++i) {
-        if (step.parts_us[i] < 0.05) continue;
-        text += fmt::format("{} {} {:.1f} us", first ? "" : ",", name_of(static_cast<Bound>(i)),
-                            step.parts_us[i]);
-        first = false;
+    text += beyond_floor(step);
+    if (r.without_rows_us) {
+        const AddedByRows added = added_by_rows(r);
+        text +=
+            fmt::format("attention rows of {} layers, {:.3f} MB over the bus to the host: {:.1f} us, {:.1f} "
+                        "% of the step without them predicted\n",
+                        step.shape.taps, mega(added.host_bytes), added.us, added.share * 100);
     }
-    text += first ? " nothing\n" : "\n";
-    if (r.refresh)
-        text += fmt::format(
-            "refresh of {} tokens by this model: {:.1f} MB, floor {:.1f} us (bytes {:.1f}, products on "
-            "tensor "
-            "cores {}); its launches are not planned\n",
-            r.refresh->tokens, mega(r.refresh->bytes), r.refresh->floor_us(), r.refresh->bytes_us,
-            r.refresh->arithmetic_us > 0 ? fmt::format("{:.1f}", r.refresh->arithmetic_us) : "not known");
     return text;
+}
+
+const char* name_of(kernels::decode::PassShape::Logits logits) {
+    using Logits = kernels::decode::PassShape::Logits;
+    return logits == Logits::none ? "none" : logits == Logits::last ? "last" : "all";
+}
+
+/// What a refresh's rows of logits are for.
+std::string asked_of(const PredictedRefresh& refresh) {
+    using Logits = kernels::decode::PassShape::Logits;
+    return refresh.shape.logits == Logits::none   ? "no logits"
+           : refresh.shape.logits == Logits::last ? "logits of the last row"
+                                                  : "logits of all rows";
+}
+
+std::string refresh_table(const PlanReport& r) {
+    const PredictedRefresh& refresh = *r.refresh;
+    const PredictedStep& work = refresh.work;
+    const std::vector<Row> rows = rows_of(work);
+    std::string text =
+        fmt::format("\nPREDICTION of a refresh of {} tokens by {}, {}; then a splice into {}\n",
+                    refresh.shape.tokens, r.model.name, asked_of(refresh), r.student);
+    text += shapes(rows) + times(rows);
+    text += fmt::format(
+        "\nrefresh: {} launches, {:.1f} MB that the floor counts, floor {:.1f} us (bytes {:.1f}, products "
+        "on tensor cores {}), predicted {:.1f} us: {:.1f} % of the floor predicted; bound by {}\n",
+        work.launches.size(), mega(work.bytes), refresh.floor_us(), work.floor_us,
+        refresh.arithmetic_us > 0 ? fmt::format("{:.1f}", refresh.arithmetic_us) : "not counted",
+        work.predicted_us, refresh.floor_us() / work.predicted_us * 100, name_of(work.bound()));
+    text += beyond_floor(work);
+    return text + fmt::format("a step of {} is predicted to take {:.1f} us: the refresh takes {:.2f} steps\n",
+                              r.student, refresh.step.predicted_us, refresh.steps());
+}
+
+nlohmann::json json_of(const PlanReport& r, const PredictedRefresh& refresh) {
+    const PredictedStep& work = refresh.work;
+    nlohmann::json out = totals_json(work);
+    out["tokens"] = refresh.shape.tokens;
+    out["logits"] = name_of(refresh.shape.logits);
+    out["floor_us"] = refresh.floor_us();
+    out["bytes_us"] = work.floor_us;
+    out["arithmetic_us"] = refresh.arithmetic_us;
+    out["share_of_floor"] = refresh.floor_us() / work.predicted_us;
+    out["student"] = {{"name", r.student},
+                      {"floor_us", refresh.step.floor_us},
+                      {"predicted_us", refresh.step.predicted_us}};
+    out["student_steps"] = refresh.steps();
+    return out;
 }
 
 } // namespace
@@ -232,11 +324,6 @@ std::string totals(const PlanReport& r) {
 nlohmann::json to_json(const PlanReport& r) {
     const PredictedStep& step = r.step;
     const kernels::decode::DecodeShape& s = r.model.shape;
-    nlohmann::json launches = nlohmann::json::array(), beyond = nlohmann::json::object();
-    for (size_t i = 0; i < step.launches.size(); ++i)
-        launches.push_back(json_of(step.launches[i], i));
-    for (size_t i = 1; i < num_bounds; ++i)
-        beyond[name_of(static_cast<Bound>(i))] = step.parts_us[i];
     nlohmann::json out{{"format", "refreshlab-decode-plan"},
                        {"version", 1},
                        {"what", "PREDICTION of a decode step; nothing was run on a GPU"},
@@ -258,28 +345,24 @@ nlohmann::json to_json(const PlanReport& r) {
                        {"context", s.context},
                        {"capacity", s.capacity},
                        {"rows", s.rows},
-                       {"launches", launches},
-                       {"bytes", step.bytes},
-                       {"floor_us", step.floor_us},
-                       {"predicted_us", step.predicted_us},
-                       {"share_of_floor", step.share_of_floor()},
                        {"share_of_floor_range", {r.range.low, r.range.high}},
-                       {"predicted_beyond_floor_us", beyond},
-                       {"bound", name_of(step.bound())},
-                       {"registers", step.knows_registers() ? "known" : why_unknown(step)},
                        {"notes", notes_of(r)}};
-    if (r.refresh)
-        out["refresh"] = {{"tokens", r.refresh->tokens},
-                          {"bytes", r.refresh->bytes},
-                          {"floor_us", r.refresh->floor_us()},
-                          {"bytes_us", r.refresh->bytes_us},
-                          {"arithmetic_us", r.refresh->arithmetic_us}};
+    out.update(totals_json(step));
+    if (r.without_rows_us) {
+        const AddedByRows added = added_by_rows(r);
+        out["attention_rows"] = {{"layers", step.shape.taps},
+                                 {"host_bytes", added.host_bytes},
+                                 {"added_us", added.us},
+                                 {"share_of_step", added.share}};
+    }
+    if (r.refresh) out["refresh"] = json_of(r, *r.refresh);
     return out;
 }
 
 std::string plan_table(const PlanReport& r) {
     const std::vector<Row> rows = rows_of(r.step);
     std::string text = head(r) + shapes(rows) + times(rows) + totals(r);
+    if (r.refresh) text += refresh_table(r);
     for (const std::string& note : notes_of(r))
         text += "\nnote: " + note;
     return text + "\n";

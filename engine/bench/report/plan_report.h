@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/bench/numbers/plan_shape.h"
+#include "engine/bench/numbers/predict_refresh.h"
 #include "engine/bench/numbers/predict_step.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,8 +16,10 @@ struct PlanReport {
     PlannedModel model; ///< with rows, context and capacity
     std::string dtype, commit;
     PredictedStep step;
-    ShareRange range; ///< of the step's share of the floor
-    std::optional<RefreshFloor> refresh;
+    ShareRange range;                      ///< of the step's share of the floor
+    std::optional<double> without_rows_us; ///< the step without attention rows, where it has some
+    std::string student; ///< whose cache is refreshed, and in whose steps the refresh's time is told
+    std::optional<PredictedRefresh> refresh;
 };
 
 /// Launches one by one in the order of the step; "bytes" are the floor's.

@@ -1,5 +1,5 @@
 #include "kernels/cuda/decode/attention_rows.h"
-#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/decode/steps.cuh"
 #include "kernels/shared/half_types.h"
 
 /// p[h, j] = e^(score[h, j] - max[h]) / sum[h] for the positions j that row 0 reads, 0 for those before a sliding window.
@@ -32,10 +32,8 @@ __global__ void __launch_bounds__(threads) attention_rows_kernel(AttentionRowsIn
 } // namespace
 
 void launch_attention_rows(const AttentionRowsInputs& in, void* stream) {
-    const dim3 grid(static_cast<unsigned>(decode::splits(in.capacity)), static_cast<unsigned>(in.heads),
-                    static_cast<unsigned>(in.taps));
-    launch_either(in.dependent, attention_rows_kernel, grid, threads, 0, static_cast<cudaStream_t>(stream),
-                  in);
+    launch_step(in.dependent, attention_rows_kernel, decode::attention_rows(in.heads, in.taps, in.capacity),
+                stream, in);
 }
 
 } // namespace refreshlab::kernels::RL_GPU

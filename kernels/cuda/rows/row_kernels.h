@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/build.h"
-#include "kernels/decode/launch_shapes.h"
+#include "kernels/decode/rows_shapes.h"
 
 #include <cstdint>
 
@@ -67,7 +67,7 @@ struct RowsEmbedInputs {
 RL_LAUNCHER void launch_rows_embed(const RowsEmbedInputs& in, void* stream);
 
 /// q/k norm over each head (null: none), RoPE at the rows' positions, k and v rounded to the cache's type into columns
-/// [first, first + rows); q is left in place, rotated.
+/// [first, first + rows); q is left in place, rotated. heads 0: k and v alone.
 struct RowsAppendInputs {
     WeightType type{};
     float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim]
@@ -81,20 +81,6 @@ struct RowsAppendInputs {
 };
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 
-/// Columns are split at multiples of this, whatever rows are in the pass, and the splits' results merged in ascending order.
-inline constexpr int64_t rows_attention_split = 256;
-/// Rows that the scratch of attention holds at a time, where they see the whole cache; where they see less of it, more.
-inline constexpr int64_t rows_attention_rows = 64;
-[[nodiscard]] constexpr int64_t rows_attention_splits(int64_t columns) {
-    return (columns + rows_attention_split - 1) / rows_attention_split;
-}
-/// Numbers of that scratch for passes of up to `rows` rows over a cache of `capacity` columns.
-[[nodiscard]] constexpr int64_t rows_attention_parts(int64_t rows, int64_t heads, int64_t head_dim,
-                                                     int64_t capacity) {
-    return (rows < rows_attention_rows ? rows : rows_attention_rows) * heads *
-           rows_attention_splits(capacity) * (head_dim + 4);
-}
-
 /// Attention of all rows over the cache, which holds their columns already: row r sees the columns (first + r - window, first + r],
 /// window 0: [0, first + r]. Limits: head_dim a multiple of 16 up to 256, up to 16 query heads to a KV head (asserted).
 struct RowsAttentionInputs {
@@ -104,7 +90,7 @@ struct RowsAttentionInputs {
     int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
     int64_t rows = 0, first = 0, window = 0;
     float* parts =
-        nullptr; ///< rows_attention_parts(); may be null where first + rows <= rows_attention_split
+        nullptr; ///< rows::attention_parts(); may be null where first + rows <= rows::attention_split
     void* attended = nullptr; ///< [rows, heads, head_dim], of the type
     bool dependent = false;
 };

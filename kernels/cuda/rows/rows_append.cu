@@ -17,7 +17,7 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int append_warps = 4;
+constexpr int append_warps = static_cast<int>(rows::append_warps);
 
 struct Parameters {
     float* qkv;
@@ -81,14 +81,23 @@ __device__ void rotate(Halves& h, const float4& cosines, const float4& sines) {
 template <WeightType type>
 __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Parameters p) {
     grid_allow_dependents();
-    grid_dependency_wait();
     const int head = static_cast<int>(blockIdx.x) * append_warps + static_cast<int>(threadIdx.x / 32);
     const int all = p.heads + 2 * p.kv_heads;
-    if (head >= all) return;
+    if (head >= all) {
+        grid_dependency_wait(); // a kernel that ends has waited: the one behind relies on it
+        return;
+    }
     const int half = p.head_dim / 2, i = static_cast<int>(threadIdx.x % 32) * 4;
     const bool inside = i < half, is_q = head < p.heads, is_v = head >= p.heads + p.kv_heads;
     const auto row = static_cast<int64_t>(blockIdx.y);
     const int64_t position = p.first + row;
+    float4 cosines{}, sines{}; // are there before the kernel in front has ended
+    if (inside && !is_v) {
+        const int64_t angle = position * half + i;
+        cosines = __ldg(reinterpret_cast<const float4*>(p.cos + angle));
+        sines = __ldg(reinterpret_cast<const float4*>(p.sin + angle));
+    }
+    grid_dependency_wait();
     float* const from = p.qkv + (row * all + head) * p.head_dim + i;
     Halves h{};
     if (inside) {
@@ -98,11 +107,7 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
     const void* const norm = is_v ? nullptr : is_q ? p.q_norm : p.k_norm;
     if (norm != nullptr) norm_head<type>(h, norm, p.head_dim, p.eps, i, inside);
     if (!inside) return;
-    if (!is_v) {
-        const int64_t angle = position * half + i;
-        rotate(h, __ldg(reinterpret_cast<const float4*>(p.cos + angle)),
-               __ldg(reinterpret_cast<const float4*>(p.sin + angle)));
-    }
+    if (!is_v) rotate(h, cosines, sines);
     if (is_q) {
         *reinterpret_cast<float4*>(from) = four(h.a);
         *reinterpret_cast<float4*>(from + half) = four(h.b);
@@ -133,8 +138,7 @@ void launch_rows_append(const RowsAppendInputs& in, void* stream) {
                        static_cast<int>(in.head_dim),
                        in.capacity,
                        in.first};
-    const auto blocks = static_cast<uint32_t>((in.heads + 2 * in.kv_heads + append_warps - 1) / append_warps);
-    const LaunchShape shape{{blocks, static_cast<uint32_t>(in.rows), 1}, {32 * append_warps, 1, 1}, 0};
+    const LaunchShape shape = rows::append(in.rows, in.heads + 2 * in.kv_heads);
     with_type(in.type, [&]<WeightType type>() {
         launch_step(in.dependent, rows_append_kernel<type>, shape, stream, p);
     });

@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2) rows_attention_kernel(const Row
     }
 }
 
-constexpr int merge_warps = 4, merge_threads = 32 * merge_warps;
+constexpr int merge_warps = static_cast<int>(rows::merge_warps), merge_threads = 32 * merge_warps;
 
 /// A warp for each row and head: its splits in ascending order.
 template <WeightType type, int QUADS>
@@ -231,8 +231,8 @@ __global__ void __launch_bounds__(merge_threads) rows_attention_merge_kernel(con
     const int head = static_cast<int>(blockIdx.x) * merge_warps + static_cast<int>(threadIdx.x) / 32;
     if (head >= p.heads) return;
     const Sight seen = sight(p.first + row, p.window);
-    const int begin = static_cast<int>(seen.begin / rows_attention_split) - p.first_split;
-    const int end = static_cast<int>((seen.end - 1) / rows_attention_split) - p.first_split + 1;
+    const int begin = static_cast<int>(seen.begin / split_columns) - p.first_split;
+    const int end = static_cast<int>((seen.end - 1) / split_columns) - p.first_split + 1;
     float most = -INFINITY;
     for (int s = begin + lane; s < end; s += 32)
         most = fmaxf(most, part_of(p, row, head, s)[p.head_dim]);
@@ -264,37 +264,22 @@ __global__ void __launch_bounds__(merge_threads) rows_attention_merge_kernel(con
     }
 }
 
-template <WeightType type, int WARPS, int TILES, int STAGES>
-void start(RowsAttention p, bool dependent, void* stream) {
-    constexpr int queries = WARPS * warp_queries;
-    p.tile_rows = std::max(queries / p.group, 1);
-    const LaunchShape shape{
-        {static_cast<uint32_t>((p.rows + p.tile_rows - 1) / p.tile_rows),
-         static_cast<uint32_t>(p.heads / p.group), static_cast<uint32_t>(p.splits)},
-        {32 * WARPS, 1, 1},
-        static_cast<uint32_t>(2 * (queries + STAGES * block_columns) * column_bytes<type>(p.head_dim))};
-    launch_step(dependent, rows_attention_kernel<type, WARPS, TILES, STAGES>, shape, stream, p);
-}
-
 template <WeightType type>
-void start_typed(const RowsAttention& p, bool dependent, void* stream) {
+void start(const RowsAttention& p, const LaunchShape& shape, bool dependent, void* stream) {
     if constexpr (type == WeightType::f32) {
-        launch_rows_attention_f32(p, dependent, stream);
+        launch_rows_attention_f32(p, shape, dependent, stream);
     } else if (p.head_dim <= 64) {
-        start<type, 4, 8, 3>(p, dependent, stream);
+        launch_step(dependent, rows_attention_kernel<type, 4, 8, 3>, shape, stream, p);
     } else if (p.head_dim <= 128) {
-        start<type, 4, 16, 3>(p, dependent, stream);
+        launch_step(dependent, rows_attention_kernel<type, 4, 16, 3>, shape, stream, p);
     } else {
-        start<type, 2, 32, 2>(p, dependent, stream);
+        launch_step(dependent, rows_attention_kernel<type, 2, 32, 2>, shape, stream, p);
     }
 }
 
 template <WeightType type>
 void merge_splits(const RowsAttention& p, bool dependent, void* stream) {
-    const LaunchShape shape{
-        {static_cast<uint32_t>((p.heads + merge_warps - 1) / merge_warps), static_cast<uint32_t>(p.rows), 1},
-        {merge_threads, 1, 1},
-        0};
+    const LaunchShape shape = rows::attention_merge(p.heads, p.rows);
     if (p.head_dim <= 128) {
         launch_step(dependent, rows_attention_merge_kernel<type, 1>, shape, stream, p);
     } else {
@@ -319,19 +304,19 @@ void launch_rows_attention(const RowsAttentionInputs& in, void* stream) {
     p.first = in.first;
     p.window = in.window;
     p.scale = 1.0F / std::sqrt(static_cast<float>(in.head_dim));
-    const auto split_of = [](int64_t column) { return static_cast<int>(column / rows_attention_split); };
-    const auto first_split = [&] { return split_of(sight(p.first, p.window).begin); };
-    const int splits = split_of(in.first + in.rows - 1) - first_split() + 1;
-    RL_ASSERT(splits == 1 || in.parts != nullptr);
-    const int64_t at_once =
-        splits == 1 ? in.rows : rows_attention_rows * rows_attention_splits(in.capacity) / splits;
+    const rows::AttentionForm form = rows::attention_form(in.type, p.group, in.head_dim);
+    p.tile_rows = static_cast<int>(form.tile_rows);
+    RL_ASSERT(in.parts != nullptr || rows::attention_splits_of(in.first, in.rows, in.window).count == 1);
+    const int64_t at_once = rows::attention_rows_at_once(in.first, in.rows, in.window, in.capacity);
     for (int64_t done = 0; done < in.rows; done += at_once) {
         p.rows = static_cast<int>(std::min(at_once, in.rows - done));
-        p.first_split = first_split();
-        p.splits = split_of(p.first + p.rows - 1) - p.first_split + 1;
+        const rows::AttentionSplits splits = rows::attention_splits_of(p.first, p.rows, p.window);
+        p.first_split = static_cast<int>(splits.first);
+        p.splits = static_cast<int>(splits.count);
         p.parts = p.splits > 1 ? in.parts : nullptr;
+        const LaunchShape shape = rows::attention(in.type, form, in.kv_heads, in.head_dim, p.rows, p.splits);
         with_type(in.type, [&]<WeightType type>() {
-            start_typed<type>(p, in.dependent, stream);
+            start<type>(p, shape, in.dependent, stream);
             if (p.splits > 1) merge_splits<type>(p, in.dependent, stream);
             p.attended = static_cast<Stored<type>*>(p.attended) + p.rows * in.heads * in.head_dim;
         });

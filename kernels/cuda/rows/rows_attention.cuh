@@ -22,7 +22,10 @@
 ///         with and without it. So a row has the same bits whatever rows are in the pass.
 namespace refreshlab::kernels::RL_GPU {
 
-inline constexpr int block_columns = 32;
+inline constexpr int block_columns = static_cast<int>(rows::attention_columns);
+inline constexpr int64_t split_columns = rows::attention_split;
+using rows::Sight;
+using rows::sight;
 
 struct RowsAttention {
     const float* qkv;
@@ -30,19 +33,11 @@ struct RowsAttention {
     void* attended;
     float* parts; ///< null where there is one split
     int heads, group, head_dim, rows;
-    int tile_rows; ///< set by the launcher of a kernel
+    int tile_rows;
     int first_split, splits;
     int64_t capacity, first, window;
     float scale;
 };
-
-/// Columns that are seen: [begin, end).
-struct Sight {
-    int64_t begin, end;
-};
-__host__ __device__ inline Sight sight(int64_t position, int64_t window) {
-    return {window > 0 && position >= window ? position - window + 1 : 0, position + 1};
-}
 
 template <WeightType type>
 __host__ __device__ constexpr int column_bytes(int head_dim) {
@@ -60,8 +55,8 @@ __device__ inline AttentionTile tile_of_block(const RowsAttention& p) {
     const int rows = p.rows - tile.first_row < p.tile_rows ? p.rows - tile.first_row : p.tile_rows;
     tile.queries = rows * p.group;
     tile.kv_head = static_cast<int>(blockIdx.y);
-    const int64_t begin = (int64_t{p.first_split} + static_cast<int>(blockIdx.z)) * rows_attention_split;
-    const int64_t end = begin + rows_attention_split;
+    const int64_t begin = (int64_t{p.first_split} + static_cast<int>(blockIdx.z)) * split_columns;
+    const int64_t end = begin + split_columns;
     const Sight first = sight(p.first + tile.first_row, p.window),
                 last = sight(p.first + tile.first_row + rows - 1, p.window);
     tile.seen = {first.begin > begin ? first.begin : begin, last.end < end ? last.end : end};
@@ -132,6 +127,7 @@ __device__ inline float mean(float values, float sum) {
 }
 
 /// rows_attention_f32.cu.
-void launch_rows_attention_f32(RowsAttention attention, bool dependent, void* stream);
+void launch_rows_attention_f32(const RowsAttention& attention, const LaunchShape& shape, bool dependent,
+                               void* stream);
 
 } // namespace refreshlab::kernels::RL_GPU

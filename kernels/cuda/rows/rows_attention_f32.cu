@@ -1,7 +1,5 @@
 #include "kernels/cuda/rows/rows_attention.cuh"
 
-#include <algorithm>
-
 /// Attention of many rows (rows_attention.cuh) over a cache in fp32, which no tensor core multiplies unrounded: by fp32 units.
 ///
 /// Block   4 warps, 8 queries each, 4 with head_dim above 128. A lane has one of the 32 columns while scores are made, and channels
@@ -14,7 +12,8 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int attention_warps = 4, attention_threads = 32 * attention_warps;
+constexpr int attention_warps = static_cast<int>(rows::attention_warps_f32),
+              attention_threads = 32 * attention_warps;
 constexpr WeightType f32 = WeightType::f32;
 
 /// Queries of a warp, where each lane has QUADS vectors of four channels.
@@ -169,25 +168,14 @@ __global__ void __launch_bounds__(attention_threads) rows_attention_f32_kernel(c
     }
 }
 
-template <int QUADS>
-void start(RowsAttention p, bool dependent, void* stream) {
-    constexpr int queries = attention_warps * warp_queries<QUADS>;
-    p.tile_rows = std::max(queries / p.group, 1);
-    const LaunchShape shape{{static_cast<uint32_t>((p.rows + p.tile_rows - 1) / p.tile_rows),
-                             static_cast<uint32_t>(p.heads / p.group), static_cast<uint32_t>(p.splits)},
-                            {attention_threads, 1, 1},
-                            static_cast<uint32_t>(queries * (p.head_dim + 4 + block_columns) * 4 +
-                                                  2 * block_columns * column_bytes<f32>(p.head_dim))};
-    launch_step(dependent, rows_attention_f32_kernel<QUADS>, shape, stream, p);
-}
-
 } // namespace
 
-void launch_rows_attention_f32(RowsAttention p, bool dependent, void* stream) {
+void launch_rows_attention_f32(const RowsAttention& p, const LaunchShape& shape, bool dependent,
+                               void* stream) {
     if (p.head_dim <= 128) {
-        start<1>(p, dependent, stream);
+        launch_step(dependent, rows_attention_f32_kernel<1>, shape, stream, p);
     } else {
-        start<2>(p, dependent, stream);
+        launch_step(dependent, rows_attention_f32_kernel<2>, shape, stream, p);
     }
 }
 

@@ -10,7 +10,7 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int embed_threads = 128;
+constexpr int embed_threads = static_cast<int>(rows::embed_threads);
 
 template <WeightType type>
 __global__ void __launch_bounds__(embed_threads)
@@ -28,9 +28,8 @@ __global__ void __launch_bounds__(embed_threads)
 void launch_rows_embed(const RowsEmbedInputs& in, void* stream) {
     with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.rows > 0 && in.hidden % per_vector<type> == 0);
-        const LaunchShape shape{{static_cast<uint32_t>(in.rows), 1, 1}, {embed_threads, 1, 1}, 0};
-        launch_step(in.dependent, rows_embed_kernel<type>, shape, stream, in.embedding, in.tokens, in.x,
-                    static_cast<int>(in.hidden));
+        launch_step(in.dependent, rows_embed_kernel<type>, rows::embed(in.rows), stream, in.embedding,
+                    in.tokens, in.x, static_cast<int>(in.hidden));
     });
 }
 

@@ -14,13 +14,17 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int norm_threads = 256, norm_warps = norm_threads / 32;
+constexpr int norm_threads = static_cast<int>(rows::norm_threads), norm_warps = norm_threads / 32;
 
 template <WeightType type>
 __global__ void __launch_bounds__(norm_threads)
     rows_norm_kernel(const float* x, const void* norm, float width, float eps, void* out, int hidden) {
     __shared__ float parts[norm_warps];
     grid_allow_dependents();
+    // The norm is there before the kernel in front has ended: lines of 128 bytes.
+    constexpr int line = 128 / static_cast<int>(sizeof(Stored<type>));
+    for (int i = static_cast<int>(threadIdx.x) * line; i < hidden; i += norm_threads * line)
+        prefetch_l2(static_cast<const Stored<type>*>(norm) + i);
     grid_dependency_wait();
     const int64_t first = static_cast<int64_t>(blockIdx.x) * hidden;
     const auto* const from = reinterpret_cast<const float4*>(x + first);
@@ -53,8 +57,7 @@ __global__ void __launch_bounds__(norm_threads)
 void launch_rows_norm(const RowsNormInputs& in, void* stream) {
     with_type(in.type, [&]<WeightType type>() {
         RL_ASSERT(in.rows > 0 && in.hidden % per_vector<type> == 0 && in.width > 0);
-        const LaunchShape shape{{static_cast<uint32_t>(in.rows), 1, 1}, {norm_threads, 1, 1}, 0};
-        launch_step(in.dependent, rows_norm_kernel<type>, shape, stream, in.x, in.norm,
+        launch_step(in.dependent, rows_norm_kernel<type>, rows::norm(in.rows), stream, in.x, in.norm,
                     static_cast<float>(in.width), static_cast<float>(in.eps), in.out,
                     static_cast<int>(in.hidden));
     });

@@ -22,7 +22,7 @@ void RowsPass::reserve(int64_t rows, int64_t capacity) {
     m_qkv = memory(m_rows * columns(), sizeof(float));
     m_attended = memory(m_rows * m_model.heads * dim, stored);
     m_inner = memory(m_rows * m_model.ffn, stored);
-    m_parts = memory(rows_attention_parts(m_rows, m_model.heads, dim, m_capacity), sizeof(float));
+    m_parts = memory(rows::attention_parts(m_rows, m_model.heads, dim, m_capacity), sizeof(float));
 }
 
 void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_t stream) {
@@ -73,19 +73,20 @@ void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) cons
     launch_rows_norm(in, stream);
 }
 
-void RowsPass::project(const DeviceModel::Layer& layer, cudaStream_t stream) const {
+void RowsPass::project(const DeviceModel::Layer& layer, bool with_q, cudaStream_t stream) const {
+    const DeviceMatrix& first = with_q ? layer.q : layer.k;
     RowsProductInputs product;
     product.type = m_model.type;
     product.in = m_h.data();
-    product.matrix = layer.q.data;
-    product.bias = layer.q.bias;
+    product.matrix = first.data;
+    product.bias = first.bias;
     product.rows = m_pass_rows;
-    product.inputs = layer.q.inputs;
-    product.outputs = layer.q.outputs;
-    product.below[0] = {layer.k.data, layer.k.bias, layer.k.outputs};
-    product.below[1] = {layer.v.data, layer.v.bias, layer.v.outputs};
+    product.inputs = first.inputs;
+    product.outputs = first.outputs;
+    if (with_q) product.below[0] = {layer.k.data, layer.k.bias, layer.k.outputs};
+    product.below[with_q ? 1 : 0] = {layer.v.data, layer.v.bias, layer.v.outputs};
     product.out = qkv(0);
-    product.out_stride = columns();
+    product.out_stride = columns(with_q);
     product.dependent = true;
     launch_rows_product(product, stream);
 }
@@ -129,8 +130,10 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
 void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index,
                          cudaStream_t stream) {
     const DeviceModel::Layer& layer = m_model.layers[index];
+    const bool last = index + 1 == m_model.layers.size();
+    const bool with_q = !last || pass.rows != DevicePass::Rows::none; // else nobody reads them
     norm(layer.input_norm, 0, stream);
-    project(layer, stream);
+    project(layer, with_q, stream);
     const auto layer_bytes =
         static_cast<size_t>(m_model.kv_heads * cache.capacity * m_model.head_dim * bytes_of(m_model.type));
     RowsAppendInputs append;
@@ -143,7 +146,7 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     append.sin = cache.sin;
     append.k_cache = static_cast<std::byte*>(cache.k) + index * layer_bytes;
     append.v_cache = static_cast<std::byte*>(cache.v) + index * layer_bytes;
-    append.heads = m_model.heads;
+    append.heads = with_q ? m_model.heads : 0;
     append.kv_heads = m_model.kv_heads;
     append.head_dim = m_model.head_dim;
     append.capacity = cache.capacity;
@@ -153,11 +156,8 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     launch_rows_append(append, stream);
 
     // After the last layer's keys and values only rows that get logits go on.
-    int64_t first = 0;
-    if (index + 1 == m_model.layers.size()) {
-        if (pass.rows == DevicePass::Rows::none) return;
-        if (pass.rows == DevicePass::Rows::last) first = m_pass_rows - 1;
-    }
+    if (!with_q) return;
+    const int64_t first = last && pass.rows == DevicePass::Rows::last ? m_pass_rows - 1 : 0;
     RowsAttentionInputs attention;
     attention.type = m_model.type;
     attention.qkv = qkv(first);

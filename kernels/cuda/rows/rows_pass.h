@@ -23,8 +23,8 @@ private:
     void run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index, cudaStream_t stream);
     /// h = norm of the rows from `first` on.
     void norm(const void* weight, int64_t first, cudaStream_t stream) const;
-    /// q, k and v of h, side by side.
-    void project(const DeviceModel::Layer& layer, cudaStream_t stream) const;
+    /// q, k and v of h, side by side; or k and v.
+    void project(const DeviceModel::Layer& layer, bool with_q, cudaStream_t stream) const;
     /// x += matrix * in, rows from `first` on; `in` begins with that row.
     void onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) const;
     /// x += the MLP, rows from `first` on.
@@ -35,8 +35,8 @@ private:
     [[nodiscard]] float* qkv(int64_t row) const {
         return static_cast<float*>(m_qkv.data()) + row * columns();
     }
-    [[nodiscard]] int64_t columns() const {
-        return (m_model.heads + 2 * m_model.kv_heads) * m_model.head_dim;
+    [[nodiscard]] int64_t columns(bool with_q = true) const {
+        return ((with_q ? m_model.heads : 0) + 2 * m_model.kv_heads) * m_model.head_dim;
     }
 
     const DeviceModel& m_model;

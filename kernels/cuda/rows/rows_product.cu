@@ -25,19 +25,12 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int stage_inputs = 64, most_pairs = 4;
-constexpr int row_bytes = stage_inputs * 2, row_chunks = row_bytes / 16; ///< of an output or row in a stage
+constexpr int stage_inputs = static_cast<int>(rows::stage_inputs);
+constexpr int row_bytes = static_cast<int>(rows::stage_row_bytes), row_chunks = row_bytes / 16;
+constexpr int most_pairs = static_cast<int>(rows::most_pairs);
 
-/// Bytes of a stage with `pairs` pairs of warps.
 template <int MT, int NT>
-constexpr int stage_bytes(int pairs) {
-    return (MT * 16 * pairs + NT * 8) * row_bytes;
-}
-/// As many as 96 KB hold (a block of sm_86, 89 and 120 has 99), at most 8.
-template <int MT, int NT>
-constexpr int num_stages = 98304 / stage_bytes<MT, NT>(most_pairs) < 8
-                               ? 98304 / stage_bytes<MT, NT>(most_pairs)
-                               : 8;
+constexpr int num_stages = static_cast<int>(rows::product_stages(MT, NT));
 
 /// What a block multiplies.
 struct Place {
@@ -206,37 +199,13 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
     }
 }
 
-constexpr int64_t multiprocessors = 132; ///< of an H100 or H200, for which blocks are shaped
-
-/// The shape of blocks that gives a multiprocessor the least to read: weights and activations of all blocks that come to it.
 template <WeightType type, int NT>
-void launch_groups(const RowsProduct& p, bool dependent, void* stream) {
-    const int64_t groups = (p.rows + NT * 8 - 1) / (NT * 8);
-    const auto blocks = [&](int tiles, int pairs) {
-        const int across = 16 * pairs * (p.gated ? 1 : tiles);
-        return (p.outputs + across - 1) / across;
-    };
-    const auto to_read = [&](int tiles, int pairs) {
-        const int64_t turns = (blocks(tiles, pairs) * groups + multiprocessors - 1) / multiprocessors;
-        return turns * (16 * pairs * tiles + NT * 8);
-    };
-    int tiles = 2, pairs = most_pairs; // the largest shape where others are no better
-    for (int w = most_pairs; w > 0; w /= 2) {
-        const int t = p.gated ? 2 : 1; // small blocks: rather warps than work for each
-        if (to_read(t, w) >= to_read(tiles, pairs)) continue;
-        tiles = t;
-        pairs = w;
-    }
-    const auto start = [&]<int MT>() {
-        const LaunchShape shape{{static_cast<uint32_t>(groups), static_cast<uint32_t>(blocks(MT, pairs)), 1},
-                                {static_cast<uint32_t>(64 * pairs), 1, 1},
-                                static_cast<uint32_t>(num_stages<MT, NT> * stage_bytes<MT, NT>(pairs))};
-        launch_step(dependent, rows_product_kernel<type, MT, NT>, shape, stream, p);
-    };
-    if (tiles == 2) {
-        start.template operator()<2>();
+void start(const RowsProduct& p, const rows::ProductForm& form, bool dependent, void* stream) {
+    const LaunchShape shape = rows::product(form);
+    if (form.tiles == 2) {
+        launch_step(dependent, rows_product_kernel<type, 2, NT>, shape, stream, p);
     } else {
-        start.template operator()<1>();
+        launch_step(dependent, rows_product_kernel<type, 1, NT>, shape, stream, p);
     }
 }
 
@@ -270,14 +239,18 @@ void launch_rows_product(const RowsProductInputs& in, void* stream) {
         RL_ASSERT(in.inputs % per_vector<type> == 0);
         if constexpr (type == WeightType::f32) {
             launch_rows_product_f32(p, in.dependent, stream);
-        } else if (in.rows <= 8) {
-            launch_groups<type, 1>(p, in.dependent, stream);
-        } else if (in.rows <= 16) {
-            launch_groups<type, 2>(p, in.dependent, stream);
-        } else if (in.rows <= 32) {
-            launch_groups<type, 4>(p, in.dependent, stream);
         } else {
-            launch_groups<type, 8>(p, in.dependent, stream);
+            const rows::ProductForm form = rows::product_form(p.rows, p.outputs, gated);
+            switch (form.row_tiles) {
+            case 1:
+                return start<type, 1>(p, form, in.dependent, stream);
+            case 2:
+                return start<type, 2>(p, form, in.dependent, stream);
+            case 4:
+                return start<type, 4>(p, form, in.dependent, stream);
+            default:
+                return start<type, 8>(p, form, in.dependent, stream);
+            }
         }
     });
 }

@@ -11,10 +11,12 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int f32_threads = 256, f32_outputs = 64, f32_inputs = 32, f32_stride = f32_inputs + 4;
-
+constexpr int f32_threads = static_cast<int>(rows::f32_threads),
+              f32_outputs = static_cast<int>(rows::f32_outputs),
+              f32_inputs = static_cast<int>(rows::f32_inputs),
+              f32_stride = static_cast<int>(rows::f32_stride);
 template <int M, int R>
-constexpr int f32_stage_floats = (M * f32_outputs + 16 * R) * f32_stride;
+constexpr int f32_stage_floats = static_cast<int>(rows::f32_stage_floats(M, R));
 
 /// 32 inputs of `count` rows; row(i) is the i-th, null where there is none.
 template <typename Row>
@@ -98,20 +100,14 @@ __global__ void __launch_bounds__(f32_threads, 2) rows_product_f32_kernel(const 
     }
 }
 
-template <int M, int R>
-void start(const RowsProduct& p, bool dependent, void* stream) {
-    const LaunchShape shape{{static_cast<uint32_t>((p.rows + 16 * R - 1) / (16 * R)),
-                             static_cast<uint32_t>((p.outputs + f32_outputs - 1) / f32_outputs), 1},
-                            {f32_threads, 1, 1},
-                            2 * f32_stage_floats<M, R> * 4};
-    launch_step(dependent, rows_product_f32_kernel<M, R>, shape, stream, p);
-}
-
 } // namespace
 
 void launch_rows_product_f32(const RowsProduct& p, bool dependent, void* stream) {
-    if (p.gated) return p.rows <= 16 ? start<2, 1>(p, dependent, stream) : start<2, 4>(p, dependent, stream);
-    return p.rows <= 16 ? start<1, 1>(p, dependent, stream) : start<1, 4>(p, dependent, stream);
+    const LaunchShape shape = rows::product_f32(p.rows, p.outputs, p.gated ? 2 : 1);
+    const auto start = [&](auto* kernel) { launch_step(dependent, kernel, shape, stream, p); };
+    const bool few = rows::f32_rows(p.rows) == 1;
+    if (p.gated) return few ? start(rows_product_f32_kernel<2, 1>) : start(rows_product_f32_kernel<2, 4>);
+    return few ? start(rows_product_f32_kernel<1, 1>) : start(rows_product_f32_kernel<1, 4>);
 }
 
 } // namespace refreshlab::kernels::RL_GPU

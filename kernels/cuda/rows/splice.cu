@@ -16,7 +16,7 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int splice_threads = 128, heads_at_once = 4, drift_numbers = 3;
+constexpr int splice_threads = static_cast<int>(rows::splice_threads), heads_at_once = 4, drift_numbers = 3;
 
 struct Parameters {
     void *k, *v;
@@ -123,7 +123,7 @@ void launch_splice(const SpliceInputs& in, void* stream) {
     with_type(in.type, [&]<WeightType type>() {
         const auto vectors = static_cast<int>(in.head_dim) / per_vector<type>;
         RL_ASSERT(in.head_dim % per_vector<type> == 0 && vectors > 0 && vectors <= splice_threads);
-        const int columns = splice_threads / vectors;
+        const auto columns = static_cast<int>(rows::splice_columns(type, in.head_dim));
         const Parameters p{in.k,
                            in.v,
                            in.teacher_k,
@@ -139,11 +139,7 @@ void launch_splice(const SpliceInputs& in, void* stream) {
                            in.first,
                            in.teacher_first,
                            in.copies};
-        const LaunchShape shape{
-            {static_cast<uint32_t>((in.n + columns - 1) / columns), static_cast<uint32_t>(in.layers), 2},
-            {splice_threads, 1, 1},
-            0};
-        launch_step(false, splice_kernel<type>, shape, stream, p);
+        launch_step(false, splice_kernel<type>, rows::splice(type, in.layers, in.head_dim, in.n), stream, p);
     });
 }
 

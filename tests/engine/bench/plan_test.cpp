@@ -3,8 +3,8 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/bench/numbers/bytes_per_token.h"
-#include "engine/bench/report/plan_report.h"
 #include "engine/model/llama_model.h"
+#include "tests/engine/bench/plan_fixture.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -17,54 +17,9 @@
 namespace plan_test {
 
 using namespace refreshlab;
-using namespace refreshlab::bench;
+using namespace refreshlab::test::plan;
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
-using kernels::LaunchShape;
-using kernels::WeightType;
-using kernels::decode::DecodeKernel;
-using kernels::decode::DecodeShape;
-using kernels::decode::PlannedLaunch;
-
-namespace {
-
-const char* const student_3b =
-    "1696x4512x28x24x8x128x128256"; // OverFill's student of Llama-3.2-3B, as it is held
-
-DecodeShape shape_of(const std::string& text, int64_t context, int64_t rows = 1,
-                     WeightType type = WeightType::bf16) {
-    DecodeShape shape = planned_model(text).shape;
-    shape.type = type;
-    shape.context = context;
-    shape.capacity = context + 1;
-    shape.rows = rows;
-    return shape;
-}
-
-int64_t floor_bytes(const std::vector<PlannedLaunch>& launches) {
-    return std::accumulate(launches.begin(), launches.end(), int64_t{0},
-                           [](int64_t sum, const PlannedLaunch& l) { return sum + l.traffic.floor(); });
-}
-
-const PlannedLaunch& launch_of(const std::vector<PlannedLaunch>& launches, const std::string& part,
-                               int64_t layer = 0) {
-    for (const PlannedLaunch& l : launches)
-        if (part == l.part && (l.layer == layer || l.layer < 0)) return l;
-    throw std::runtime_error("no launch of " + part);
-}
-
-PlanReport report_of(const std::string& text, const std::string& device, int64_t rows = 1,
-                     const kernels::BuiltKernels& built = {}) {
-    PlanReport report;
-    report.model = planned_model(text);
-    report.model.shape = shape_of(text, 2048, rows);
-    report.dtype = "bf16";
-    report.step = predict_step(report.model.shape, device_model(device), built);
-    report.range = share_range(report.model.shape, device_model(device), built);
-    return report;
-}
-
-} // namespace
 
 TEST_CASE("a plan's bytes are those of a model of the same shape", "[bench]") {
     struct Case {
@@ -304,6 +259,33 @@ TEST_CASE("a step's answers are its last launch, and read no memory", "[bench]")
     CHECK(step.bytes == floor_bytes(plan_step(shape_of(student_3b, 2048))));
 }
 
+TEST_CASE("attention rows cost what they bring over the bus", "[bench]") {
+    DecodeShape shape = shape_of(student_3b, 2048);
+    shape.taps = 28;
+    const DeviceModel& h200 = device_model("h200");
+    const PredictedStep with = predict_step(shape, h200, {});
+    const PredictedLaunch& rows = with.launches[with.launches.size() - 2];
+    REQUIRE(rows.launch.kernel == DecodeKernel::attention_rows);
+    CHECK(rows.launch.traffic.host_written == 28 * 24 * 2049 * 2);
+    CHECK(rows.launch.busy_blocks == 28 * 24 * 9);
+    CHECK(rows.bound == Bound::bus);
+    CHECK(rows.predicted_us() - rows.gap_us - rows.chain_us() ==
+          Approx(28 * 24 * 2049 * 2 / h200.bus_bandwidth * 1e6));
+    const int64_t scores = 24 * (2049 + 2) * 4;
+    shape.taps = 0;
+    CHECK(launch_of(plan_step(shape), "attention", 5).traffic.activations_written + scores ==
+          with.launches[1 + 5 * 5 + 1].launch.traffic.activations_written);
+
+    PlanReport report = report_of(student_3b, "h200");
+    report.without_rows_us = report.step.predicted_us;
+    report.step = with;
+    const nlohmann::json json = to_json(report)["attention_rows"];
+    CHECK(json["layers"] == 28);
+    CHECK(json["host_bytes"] == 28 * 24 * 2049 * 2);
+    CHECK(json["added_us"].get<double>() == Approx(with.predicted_us - *report.without_rows_us));
+    CHECK_THAT(plan_table(report), ContainsSubstring("attention rows of 28 layers"));
+}
+
 TEST_CASE("a layer without MLP has three launches", "[bench]") {
     DecodeShape shape = shape_of("64x96x3x4x2x16x1000", 300);
     shape.has_mlp = {true, false, true};
@@ -366,6 +348,19 @@ TEST_CASE("the numbers of a kernel are those of the code that a device runs", "[
     CHECK(registers("head", WeightType::bf16, 1, 120) == -1); // nothing of its kind
     CHECK(registers("embed", WeightType::bf16, 1, 90) == 5);
     CHECK(registers("down", WeightType::bf16, 1, 90) == -1);
+    // Two numbers, behind a type or alone.
+    add("rows_kernel", "(k::WeightType)1, 1, 8", 90, 31);
+    add("rows_kernel", "(k::WeightType)1, 2, 8", 90, 32);
+    add("pair_kernel", "1, 4", 90, 41);
+    add("pair_kernel", "2, 4", 90, 42);
+    const auto of_two = [&](const char* name, int64_t outer) {
+        return kernels::resources_of(all, name, WeightType::bf16, name[0] == 'r' ? 8 : 4, 90, outer)
+            ->registers;
+    };
+    CHECK(of_two("rows", 1) == 31);
+    CHECK(of_two("rows", 2) == 32);
+    CHECK(of_two("pair", 1) == 41);
+    CHECK(of_two("pair", 2) == 42);
 }
 
 TEST_CASE("this build knows what ptxas made of its kernels, or that it does not", "[bench]") {
@@ -431,27 +426,6 @@ TEST_CASE("registers of a build stand in the plan and count", "[bench]") {
     CHECK(launch["spill_bytes"] == 64);
     CHECK(launch["blocks_per_sm"] == 2); // 128 * 32 * 8 = 32,768 registers a block
     CHECK(launch["occupancy_limit"] == "registers");
-}
-
-TEST_CASE("a refresh's floor leaves out the head and the last layer's rest", "[bench]") {
-    ModelConfig config;
-    config.model_type = "llama";
-    config.vocab_size = 320;
-    config.hidden_size = 64;
-    config.intermediate_size = 96;
-    config.num_layers = 3;
-    config.num_heads = 4;
-    config.num_kv_heads = 2;
-    config.head_dim = 16;
-    config.max_position = 512;
-    config.eos_ids = {1};
-    const BytesPerToken bytes = bytes_per_token(*random_llama(config, 1, at::kCPU, at::kBFloat16));
-    DecodeShape shape = planned_model(config, "m").shape;
-    shape.context = 300;
-    const RefreshFloor floor = refresh_floor(shape, device_model("h200"), 16);
-    CHECK(static_cast<double>(floor.bytes) == Approx(bytes.refresh_pass(300)));
-    CHECK(floor.arithmetic_us == Approx(static_cast<double>(bytes.refresh) * 16 / 790e12 * 1e6));
-    CHECK(floor.floor_us() == Approx(std::max(floor.bytes_us, floor.arithmetic_us)));
 }
 
 TEST_CASE("shapes, types and devices that are none are named", "[bench]") {

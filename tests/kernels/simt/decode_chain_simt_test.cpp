@@ -146,13 +146,11 @@ TEST_CASE("a layer's kernels behind each other wait for each other and make the 
             const auto keys = bytes_on_device(m.keys, "keys", Contents::written),
                        values = bytes_on_device(m.values, "values", Contents::written);
             const Scratch scratch;
-            (void)simt::take_activity();
+            forget_launches();
             for (int turn = 0; turn < 2; ++turn)
                 step(m, type, state.data(), scratch, keys.data(), values.data(), cosines.data(),
                      sines.data());
-            const simt::Activity activity = simt::take_activity();
-            REQUIRE(activity.launches.size() == 14);
-            REQUIRE(std::ranges::all_of(activity.launches, &simt::LaunchRecord::dependent));
+            require_dependent_launches(14, 14);
             const at::Tensor logits = tensor_of(scratch.logits, {rows, vocab});
             // In 16 bits an own key may round to the neighbour of the reference's.
             REQUIRE(relative_error(logits[0], expected(m, type, token)[0]) <=

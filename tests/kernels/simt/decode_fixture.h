@@ -4,6 +4,7 @@
 #include "kernels/simt/harness.h"
 #include "tests/kernels/kernel_fixture.h"
 
+#include <algorithm>
 #include <span>
 
 /// Weights as a decode step's kernels take them, and as the plain references do.
@@ -38,6 +39,21 @@ template <typename T>
     REQUIRE(t.nbytes() == array.size() * sizeof(T));
     std::memcpy(t.mutable_data_ptr(), array.data(), t.nbytes());
     return t;
+}
+
+/// Asserted of what was launched since forget_launches(): from `least` to `most` launches, all dependent. A GPU counts nothing.
+inline void require_dependent_launches([[maybe_unused]] size_t least, [[maybe_unused]] size_t most) {
+#ifdef REFRESHLAB_SIMT
+    const simt::Activity activity = simt::take_activity();
+    REQUIRE(activity.launches.size() >= least);
+    REQUIRE(activity.launches.size() <= most);
+    REQUIRE(std::ranges::all_of(activity.launches, &simt::LaunchRecord::dependent));
+#endif
+}
+inline void forget_launches() {
+#ifdef REFRESHLAB_SIMT
+    (void)simt::take_activity();
+#endif
 }
 
 [[nodiscard]] inline Array<gpu::StepState> state_on_device(int64_t passes, int64_t position = 0,

@@ -62,9 +62,10 @@ public:
         };
         const auto qkv = floats_on_device(m_qkv.narrow(0, from, rows), "qkv");
         const auto k = bytes_on_device(seen(m_k), "k"), v = bytes_on_device(seen(m_v), "v");
-        const bool split = first + rows > gpu::rows_attention_split;
+        const bool split = first + rows > kernels::rows::attention_split;
         const Array<float> parts(
-            split ? static_cast<size_t>(gpu::rows_attention_parts(rows, heads, head_dim, m_capacity)) : 1,
+            split ? static_cast<size_t>(kernels::rows::attention_parts(rows, heads, head_dim, m_capacity))
+                  : 1,
             "parts");
         const Array<uint8_t> out(static_cast<size_t>(rows * heads * head_dim * kernels::bytes_of(m_type)),
                                  "attended");

@@ -1,0 +1,264 @@
+#include "kernels/decode/rows_plan.h"
+
+#include "kernels/shared/check.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace refreshlab::kernels::decode {
+
+namespace {
+
+using Logits = PassShape::Logits;
+
+/// A pass under way: what is added stands behind what was added before.
+class PassPlanner {
+public:
+    PassPlanner(const DecodeShape& model, const PassShape& pass)
+        : m_s(model)
+        , m_p(pass)
+        , m_element(bytes_of(model.type)) {}
+
+    std::vector<PlannedLaunch> all() {
+        embedding();
+        for (int64_t l = 0; l < m_s.layers; ++l)
+            if (!layer(l)) return std::move(m_launches);
+        const int64_t rows = m_p.logits == Logits::last ? 1 : m_p.rows;
+        norm(-1, rows);
+        product("head", -1, rows, m_s.vocab, m_s.hidden, false, Then::store);
+        return std::move(m_launches);
+    }
+
+private:
+    enum class Then : uint8_t { store, onto, silu_mul };
+
+    PlannedLaunch& add(DecodeKernel kernel, const char* part, int64_t layer, const LaunchShape& shape) {
+        PlannedLaunch launch;
+        launch.kernel = kernel;
+        launch.part = part;
+        launch.layer = layer;
+        launch.shape = shape;
+        launch.busy_blocks = int64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+        launch.dependent = m_s.dependent && !m_launches.empty();
+        return m_launches.emplace_back(launch);
+    }
+
+    void embedding() {
+        PlannedLaunch& launch = add(DecodeKernel::rows_embed, "embedding", -1, rows::embed(m_p.rows));
+        launch.traffic.small_weights = m_p.rows * m_s.hidden * m_element;
+        launch.traffic.activations_written = m_p.rows * m_s.hidden * 4;
+        launch.elements = m_p.rows * m_s.hidden;
+        launch.bytes_in_flight = m_s.hidden * m_element;
+        launch.chain = 1; // the token's id
+    }
+
+    /// false: the pass ends with this layer's keys and values.
+    bool layer(int64_t l) {
+        const int64_t q = m_s.heads * m_s.head_dim, kv = m_s.kv_heads * m_s.head_dim;
+        const bool last = l + 1 == m_s.layers, ends = last && m_p.logits == Logits::none;
+        norm(l, m_p.rows);
+        product(ends ? "k|v" : "q|k|v", l, m_p.rows, (ends ? 0 : q) + 2 * kv, m_s.hidden, m_s.qkv_bias,
+                Then::store);
+        append(l, ends ? 0 : m_s.heads);
+        if (ends) return false;
+        const int64_t rows = last && m_p.logits == Logits::last ? 1 : m_p.rows;
+        attention(l, m_p.first + m_p.rows - rows, rows);
+        product("o", l, rows, m_s.hidden, q, m_s.output_bias, Then::onto);
+        if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) return true;
+        norm(l, rows);
+        product("gate|up", l, rows, m_s.ffn, m_s.hidden, m_s.mlp_bias, Then::silu_mul);
+        product("down", l, rows, m_s.hidden, m_s.ffn, m_s.mlp_bias, Then::onto);
+        return true;
+    }
+
+    void norm(int64_t l, int64_t rows) {
+        PlannedLaunch& launch = add(DecodeKernel::rows_norm, "norm", l, rows::norm(rows));
+        const int64_t row_bytes = m_s.hidden * 4;
+        launch.traffic.small_weights = m_s.hidden * m_element;
+        launch.traffic.activations = rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
+        launch.traffic.activations_written = rows * m_s.hidden * m_element;
+        launch.multiply_adds = rows * m_s.hidden * 3;
+        launch.bytes_in_flight = m_s.hidden * m_element;
+        launch.reads_early = true;
+        launch.chain = 1; // the row
+    }
+
+    void product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs, bool bias,
+                 Then then) {
+        const bool gated = then == Then::silu_mul;
+        PlannedLaunch& launch = m_s.type == WeightType::f32
+                                    ? product_f32(part, l, rows, outputs, inputs, gated)
+                                    : tensor_product(part, l, rows, outputs, inputs, gated);
+        LaunchTraffic& t = launch.traffic;
+        const int64_t groups = launch.shape.grid[0], matrices = gated ? 2 : 1;
+        t.matrices = matrices * outputs * inputs * m_element;
+        t.again = (groups - 1) * t.matrices;
+        if (bias) t.small_weights = matrices * outputs * m_element;
+        t.activations = rows * inputs * m_element * launch.shape.grid[1]; // every block takes its group's
+        t.activations_written = rows * outputs * (gated ? m_element : 4);
+        launch.chain = 1; // the rows
+        if (then == Then::onto) {
+            t.activations += rows * outputs * 4; // the residual that it is added to
+            ++launch.chain;
+        }
+    }
+
+    PlannedLaunch& tensor_product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs,
+                                  bool gated) {
+        const rows::ProductForm form = rows::product_form(rows, outputs, gated);
+        PlannedLaunch& launch = add(DecodeKernel::rows_product, part, l, rows::product(form));
+        const int64_t whole = form.row_tiles * 8, stages = rows::blocks_for(inputs, rows::stage_inputs);
+        // Tiles of 8 rows that have none are left out, in a last group.
+        const int64_t row_tiles = (rows / whole) * form.row_tiles + rows::blocks_for(rows % whole, 8);
+        const int64_t pair_tiles = form.blocks * form.pairs * form.tiles; // of 16 outputs
+        launch.tensor_multiply_adds = pair_tiles * 16 * row_tiles * 8 * stages * rows::stage_inputs;
+        const int64_t read = (form.groups * pair_tiles * 16 + form.blocks * form.pairs * row_tiles * 8) *
+                             rows::stage_row_bytes;
+        const int64_t brought =
+            form.groups * form.blocks * rows::stage_bytes(form.tiles, form.row_tiles, form.pairs);
+        launch.shared_bytes_read = (read + brought) * stages;
+        launch.bytes_in_flight =
+            std::min(form.stages - 1, stages) * form.tiles * 16 * form.pairs * rows::stage_row_bytes;
+        launch.reads_early = true;
+        launch.outer_instance = form.tiles;
+        launch.instance = form.row_tiles;
+        return launch;
+    }
+
+    PlannedLaunch& product_f32(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs,
+                               bool gated) {
+        const int64_t matrices = gated ? 2 : 1, of_thread = rows::f32_rows(rows);
+        PlannedLaunch& launch =
+            add(DecodeKernel::rows_product_f32, part, l, rows::product_f32(rows, outputs, matrices));
+        const int64_t blocks = launch.busy_blocks;
+        launch.multiply_adds = blocks * matrices * rows::f32_outputs * 16 * of_thread * inputs;
+        launch.shared_bytes_read = launch.multiply_adds * 4 / of_thread; // a weight serves a thread's rows
+        launch.bytes_in_flight = matrices * rows::f32_outputs * rows::f32_inputs * 4;
+        launch.outer_instance = matrices;
+        launch.instance = of_thread;
+        return launch;
+    }
+
+    void append(int64_t l, int64_t heads) {
+        const int64_t all = heads + 2 * m_s.kv_heads;
+        PlannedLaunch& launch = add(DecodeKernel::rows_append, "append", l, rows::append(m_p.rows, all));
+        LaunchTraffic& t = launch.traffic;
+        t.small_weights = m_p.rows * m_s.head_dim * 4 + (m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0);
+        t.activations = m_p.rows * all * m_s.head_dim * 4 +
+                        m_p.rows * (heads + m_s.kv_heads - 1) * m_s.head_dim * 4; // rotations of each head
+        t.activations_written = m_p.rows * heads * m_s.head_dim * 4;
+        t.cache_written = m_p.rows * 2 * m_s.kv_heads * m_s.head_dim * m_element;
+        launch.multiply_adds = m_p.rows * all * m_s.head_dim * 2;
+        launch.bytes_in_flight = rows::append_warps * m_s.head_dim * 4;
+        launch.reads_early = !m_s.qk_norm;
+        launch.chain = 1; // q | k | v
+    }
+
+    void attention(int64_t l, int64_t first, int64_t rows) {
+        const int64_t window = m_s.windows.empty() ? 0 : m_s.windows[static_cast<size_t>(l)];
+        const int64_t at_once = rows::attention_rows_at_once(first, rows, window, m_s.capacity);
+        for (int64_t done = 0; done < rows; done += at_once)
+            attention_turn(l, first + done, std::min(at_once, rows - done), window, done == 0);
+    }
+
+    /// \param cold  these columns are read for the first time
+    void attention_turn(int64_t l, int64_t first, int64_t rows, int64_t window, bool cold) {
+        const int64_t group = m_s.heads / m_s.kv_heads, dim = m_s.head_dim;
+        const rows::AttentionForm form = rows::attention_form(m_s.type, group, dim);
+        const rows::AttentionSplits splits = rows::attention_splits_of(first, rows, window);
+        const bool f32 = m_s.type == WeightType::f32;
+        PlannedLaunch& launch =
+            add(f32 ? DecodeKernel::rows_attention_f32 : DecodeKernel::rows_attention, "attention", l,
+                rows::attention(m_s.type, form, m_s.kv_heads, dim, rows, splits.count));
+        // Of one KV head: what its blocks bring, multiply and leave.
+        int64_t busy = 0, columns = 0, tiles = 0, products = 0, row_splits = 0;
+        for (int64_t row = 0; row < rows; row += form.tile_rows) {
+            const int64_t of_tile = std::min(form.tile_rows, rows - row);
+            const int64_t begin = rows::sight(first + row, window).begin, end = first + row + of_tile;
+            const int64_t working = rows::blocks_for(of_tile * group, form.warp_queries); // warps
+            for (int64_t s = begin / rows::attention_split; s * rows::attention_split < end; ++s) {
+                const int64_t from = std::max(begin, s * rows::attention_split);
+                const int64_t to = std::min(end, (s + 1) * rows::attention_split);
+                const int64_t blocks = rows::blocks_for(to, rows::attention_columns) -
+                                       from / rows::attention_columns; // of 32 columns
+                ++busy;
+                columns += to - from;
+                tiles += blocks;
+                products += working * blocks;
+                row_splits += of_tile;
+            }
+        }
+        const int64_t kv = m_s.kv_heads, column = 2 * dim * m_element;
+        LaunchTraffic& t = launch.traffic;
+        const int64_t old = std::max<int64_t>(m_p.first - rows::sight(first, window).begin, 0);
+        t.cache = cold ? kv * old * column : 0; // of the others this pass has just written
+        t.again = kv * columns * column - t.cache;
+        t.activations = kv * row_splits * group * dim * 4;
+        t.activations_written = splits.count > 1 ? kv * row_splits * group * (dim + 4) * 4
+                                                 : rows * m_s.heads * dim * m_element;
+        launch.busy_blocks = busy * kv;
+        const int64_t of_warp = kv * products * form.warp_queries * rows::attention_columns * dim;
+        const int64_t brought = kv * tiles * rows::attention_columns * column;
+        if (f32) {
+            launch.multiply_adds = 2 * of_warp;
+            launch.shared_bytes_read = 2 * of_warp * 4 / form.warp_queries + brought;
+        } else {
+            launch.tensor_multiply_adds = 4 * of_warp; // q k and p v, each of two parts
+            // A warp reads keys and values of 32 columns, and the two parts of its 16 queries.
+            launch.shared_bytes_read =
+                kv * products * (rows::attention_columns + form.warp_queries) * column + brought;
+        }
+        launch.bytes_in_flight = std::max<int64_t>(form.stages - 1, 1) * rows::attention_columns * column;
+        launch.chain = 1; // queries
+        launch.outer_instance = f32 ? 0 : form.channel_tiles;
+        launch.instance = f32 ? form.quads : form.stages;
+        if (splits.count > 1) merge(l, rows, row_splits * m_s.heads);
+    }
+
+    /// \param parts  of rows, heads and splits
+    void merge(int64_t l, int64_t rows, int64_t parts) {
+        PlannedLaunch& launch =
+            add(DecodeKernel::rows_attention_merge, "merge", l, rows::attention_merge(m_s.heads, rows));
+        launch.traffic.activations = parts * (m_s.head_dim + 6) * 4; // the maximum twice
+        launch.traffic.activations_written = rows * m_s.heads * m_s.head_dim * m_element;
+        launch.multiply_adds = parts * m_s.head_dim;
+        launch.chain = 2; // maxima, then the parts
+        launch.instance = rows::attention_quads(m_s.head_dim);
+    }
+
+    const DecodeShape& m_s;
+    const PassShape& m_p;
+    int64_t m_element;
+    std::vector<PlannedLaunch> m_launches;
+};
+
+} // namespace
+
+std::vector<PlannedLaunch> plan_pass(const DecodeShape& s, const PassShape& p) {
+    RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
+    RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
+    RL_ASSERT(s.head_dim <= most_head_dim && s.head_dim % 16 == 0);
+    RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
+    RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
+    RL_ASSERT(p.rows >= 1 && p.first >= 0 && p.first + p.rows <= s.capacity);
+    return PassPlanner(s, p).all();
+}
+
+PlannedLaunch plan_splice(const DecodeShape& s, int64_t n) {
+    PlannedLaunch launch;
+    launch.kernel = DecodeKernel::splice;
+    launch.part = "splice";
+    launch.shape = rows::splice(s.type, s.layers, s.head_dim, n);
+    launch.busy_blocks = int64_t{launch.shape.grid[0]} * launch.shape.grid[1] * launch.shape.grid[2];
+    const int64_t columns = 2 * s.layers * s.kv_heads * n * s.head_dim * bytes_of(s.type);
+    launch.traffic.cache = 2 * columns; // the student's and the teacher's
+    launch.traffic.cache_written = columns;
+    launch.traffic.activations_written = s.layers * n * 6 * 4; // drift
+    launch.traffic.host_written = columns;                     // the journal
+    launch.multiply_adds = 2 * s.layers * s.kv_heads * n * s.head_dim * 3;
+    // Four heads at a time, of both caches.
+    launch.bytes_in_flight = rows::splice_threads * 16 * 2 * std::min<int64_t>(4, s.kv_heads);
+    return launch;
+}
+
+} // namespace refreshlab::kernels::decode

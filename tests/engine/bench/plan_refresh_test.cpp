@@ -1,0 +1,140 @@
+// The plan of a refresh against a model that is there, and against cases worked by hand. What it predicts is not judged.
+#include "engine/bench/numbers/bytes_per_token.h"
+#include "engine/model/llama_model.h"
+#include "tests/engine/bench/plan_fixture.h"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace plan_refresh_test {
+
+using namespace refreshlab;
+using namespace refreshlab::test::plan;
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("a refresh reads what a pass without the head and the last layer's rest reads", "[bench]") {
+    ModelConfig config;
+    config.model_type = "llama";
+    config.vocab_size = 320;
+    config.hidden_size = 64;
+    config.intermediate_size = 96;
+    config.num_layers = 3;
+    config.num_heads = 4;
+    config.num_kv_heads = 2;
+    config.head_dim = 16;
+    config.max_position = 512;
+    config.eos_ids = {1};
+    const BytesPerToken bytes = bytes_per_token(*random_llama(config, 1, at::kCPU, at::kBFloat16));
+    RefreshShape shape;
+    shape.teacher = planned_model(config, "m").shape;
+    shape.teacher.context = 300;
+    shape.teacher.capacity = 301;
+    shape.student = shape.teacher;
+    shape.tokens = 16;
+    const auto planned = [&](kernels::decode::PassShape::Logits logits) {
+        shape.logits = logits;
+        return predict_refresh(shape, device_model("h200"), {});
+    };
+    const auto sum = [](const PredictedRefresh& refresh, int64_t kernels::decode::LaunchTraffic::*part) {
+        return std::accumulate(
+            refresh.work.launches.begin(), refresh.work.launches.end(), int64_t{0},
+            [part](int64_t n, const PredictedLaunch& p) { return n + p.launch.traffic.*part; });
+    };
+    using Logits = kernels::decode::PassShape::Logits;
+    using kernels::decode::LaunchTraffic;
+    const PredictedRefresh none = planned(Logits::none);
+    CHECK(sum(none, &LaunchTraffic::matrices) == bytes.refresh);
+    // Two layers attend to the columns before delta; the splice reads both caches' columns of delta.
+    CHECK(sum(none, &LaunchTraffic::cache) == bytes.kv / 3 * 2 * (300 - 16) + 2 * bytes.kv * 16);
+    CHECK(sum(none, &LaunchTraffic::cache_written) == 2 * bytes.kv * 16); // the teacher's, and the student's
+    CHECK(sum(none, &LaunchTraffic::host_written) == bytes.kv * 16);
+    CHECK(none.arithmetic_us == Approx(static_cast<double>(bytes.refresh) * 16 / 790e12 * 1e6));
+    CHECK(none.floor_us() == Approx(std::max(none.work.floor_us, none.arithmetic_us)));
+    CHECK(none.work.launches.back().launch.kernel == DecodeKernel::splice);
+    CHECK(none.steps() == Approx(none.work.predicted_us / none.step.predicted_us));
+    // Logits: the rest of the last layer, and the head.
+    const PredictedRefresh last = planned(Logits::last), all = planned(Logits::all);
+    CHECK(sum(all, &LaunchTraffic::matrices) == bytes.weights);
+    CHECK(sum(last, &LaunchTraffic::matrices) == bytes.weights);
+    CHECK(last.arithmetic_us < all.arithmetic_us);
+    CHECK(all.arithmetic_us == Approx(static_cast<double>(bytes.weights) * 16 / 790e12 * 1e6));
+}
+
+TEST_CASE("a product of many rows is counted by hand", "[bench]") {
+    // 130 rows: groups of 64, 64 and 2; q|k|v of 4 heads and 2 KV heads of 16: 128 outputs of 72 inputs.
+    DecodeShape shape = shape_of("72x96x1x4x2x16x1000", 200);
+    const auto launches =
+        plan_pass(shape, {.rows = 130, .first = 0, .logits = kernels::decode::PassShape::Logits::all});
+    const PlannedLaunch& qkv = launch_of(launches, "q|k|v");
+    REQUIRE(shape.hidden == 72 + 24); // held as a multiple of 32
+    const int64_t outputs = 128, stages = 2, row_tiles = 8 + 8 + 1;
+    CHECK(qkv.shape.grid[0] == 3);
+    const int64_t blocks = qkv.shape.grid[1], across = 16 * qkv.outer_instance * (qkv.shape.block[0] / 64);
+    CHECK(blocks == (outputs + across - 1) / across);
+    CHECK(qkv.tensor_multiply_adds == blocks * across * row_tiles * 8 * stages * 64);
+    CHECK(qkv.traffic.matrices == outputs * 96 * 2);
+    CHECK(qkv.traffic.again == 2 * qkv.traffic.matrices);
+    CHECK(qkv.traffic.activations == blocks * 130 * 96 * 2);
+    CHECK(qkv.traffic.activations_written == 130 * outputs * 4);
+    // Attention: 16 warps of queries hold 32 rows of a group of 2; all columns are the pass's own.
+    const PlannedLaunch& attention = launch_of(launches, "attention");
+    CHECK(attention.shape.grid[0] == 5);
+    CHECK(attention.traffic.cache == 0);
+    const int64_t seen = 32 + 64 + 96 + 128 + 130; // columns of the five tiles
+    CHECK(attention.traffic.again == 2 * seen * 2 * 16 * 2);
+}
+
+TEST_CASE("long deltas are passes one behind the other", "[bench]") {
+    RefreshShape shape;
+    shape.teacher = shape.student = shape_of("64x96x2x4x2x16x1000", 2000);
+    shape.tokens = 600; // 512 and 88
+    shape.logits = kernels::decode::PassShape::Logits::last;
+    const PredictedRefresh refresh = predict_refresh(shape, device_model("h200"), {});
+    std::vector<int64_t> rows;
+    int64_t heads = 0;
+    for (const PredictedLaunch& p : refresh.work.launches) {
+        if (p.launch.kernel == DecodeKernel::rows_embed) rows.push_back(p.launch.shape.grid[0]);
+        if (std::string(p.launch.part) == "head") ++heads;
+    }
+    CHECK(rows == std::vector<int64_t>{512, 88});
+    CHECK(heads == 1);
+}
+
+TEST_CASE("a report of a refresh has its launches and tells its time in steps", "[bench]") {
+    PlanReport report = report_of("3072x8192x28x24x8x128x128256", "h200");
+    RefreshShape shape;
+    shape.teacher = report.model.shape;
+    shape.student = shape_of(student_3b, 2048);
+    shape.tokens = 64;
+    report.student = student_3b;
+    report.refresh = predict_refresh(shape, device_model("h200"), {});
+    const nlohmann::json json = to_json(report), refresh = json["refresh"];
+    CHECK(json["launches"].size() == 142); // the teacher's own step, as without a refresh
+    double predicted = 0;
+    int64_t bytes = 0;
+    for (const auto& launch : refresh["launches"]) {
+        predicted += launch["predicted_us"].get<double>();
+        bytes += launch["bytes"].get<int64_t>();
+    }
+    // Embedding; 27 layers of norm, q|k|v, append, attention, merge, o, norm, gate|up, down; the last one's first three; splice.
+    CHECK(refresh["launches"].size() == 1 + 27 * 9 + 3 + 1);
+    CHECK(refresh["bytes"] == bytes);
+    CHECK(refresh["predicted_us"].get<double>() == Approx(predicted));
+    CHECK(refresh["tokens"] == 64);
+    CHECK(refresh["logits"] == "none");
+    CHECK(refresh["student"]["name"] == student_3b);
+    CHECK(refresh["student_steps"].get<double>() ==
+          Approx(predicted / refresh["student"]["predicted_us"].get<double>()));
+    CHECK(refresh["share_of_floor"].get<double>() < 1);
+    CHECK_THAT(plan_table(report), ContainsSubstring("PREDICTION of a refresh of 64 tokens") &&
+                                       ContainsSubstring("rows_attention_merge") &&
+                                       ContainsSubstring("the refresh takes"));
+}
+
+} // namespace plan_refresh_test
