@@ -314,7 +314,7 @@ void AppWindow::write_picture(const Picture& picture) {
     int x = 0, y = 0, width = buffer.width(), height = buffer.height();
     std::vector<uint32_t> pixels;
     if (!picture.panel.empty()) {
-        const auto box = m_shell->context().landmarks.find("panel/" + picture.panel);
+        const auto box = m_shell->context().landmarks.panel(picture.panel);
         if (!box || box->width < 1 || box->height < 1) {
             FrameBuffer::bind_window();
             throw Error("saving a picture", picture.panel, "this panel is not to be seen",

@@ -196,8 +196,6 @@ int run_window(const WindowOptions& given, const LateEngine::Make& make_engine) 
         const Recording& newest = *opened.runs.back();
         window.shell().show_trace(opened, options.trace->filename().string(),
                                   ui::landscape_of_file(*options.trace, newest));
-        // Thresholds and cards then stand where they stood; dragging one previews it on the recorded values.
-        if (!options.start) engine.send(command::SetPolicy{last_config(newest).policy});
     }
 
     const bool steps_to_ask_for = options.start && picture && options.after_steps > 0;

@@ -58,7 +58,9 @@ int colour_distance(uint32_t a, uint32_t b) {
 // --- Stage ---
 
 Stage::Stage(bool first_start_hints)
-    : window(engine, window_options(first_start_hints)) {}
+    : window(engine, window_options(first_start_hints)) {
+    window.context().landmarks.watch();
+}
 
 void Stage::turn() {
     window.frame();

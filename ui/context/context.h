@@ -12,7 +12,7 @@
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/landscape/cell_colours.h"
+#include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/policy/drafts.h"
 #include "ui/scene/policy/live_changes.h"
 #include "ui/theme/theme.h"
@@ -70,7 +70,7 @@ struct UiContext {
     Landmarks landmarks;
     /// Of the shown run's text: every possible refresh; null where there is none. A snapshot, which grows by being replaced.
     std::shared_ptr<const Landscape> landscape;
-    CellChoice landscape_cells;   ///< what its picture shows, and in which colours
+    LandscapeView landscape_view; ///< what is shown of it
     std::string why_no_landscape; ///< of this run, though there is one: a sentence; else empty
     /// By step: nats that a refresh at this boundary would have saved the shown run; absent where that is not known. Empty: no
     /// landscape, or no staircase.

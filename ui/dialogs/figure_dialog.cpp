@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -177,10 +178,12 @@ private:
         request->runs.push_back(named(ctx.recording));
         if (kinds[m_kind].needs == Needs::landscape)
             request->landscape = state.landscapes.to_save(*ctx.recording);
-        request->cells = ctx.landscape_cells; // as the panel shows them
+        request->landscape_view = ctx.landscape_view; // as the panel shows it
+        request->policy = ctx.drafts.policy();
         if (request->landscape) {
             const auto values = cell_values(*request->landscape);
-            if (std::ranges::find(values, request->cells.value) == values.end()) request->cells.value = {};
+            if (std::ranges::find(values, request->landscape_view.cells.value) == values.end())
+                request->landscape_view.cells.value = {};
         }
         if (kinds[m_kind].needs ==
             Needs::other_runs) { // the ticked runs, else the one that was looked at before
@@ -228,8 +231,16 @@ private:
             runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
                                 run.colour.value_or(run_colours));
         if (r.landscape) {
-            runs += fmt::format("{} rows of {}", r.landscape->rows().size(), key_of(r.cells.value));
-            if (const auto range = r.cells.own_range()) runs += fmt::format(" {} {}", range->min, range->max);
+            const LandscapeView& view = r.landscape_view;
+            runs += fmt::format("{} rows of {}", r.landscape->rows().size(), key_of(view.cells.value));
+            if (const auto range = view.cells.own_range())
+                runs += fmt::format(" {} {}", range->min, range->max);
+            for (const bool drawn : view.stairs)
+                runs += drawn ? " +" : " -";
+            if (const auto& part = view.frontier)
+                runs += fmt::format(" {} {} {} {}", part->refreshes.min, part->refreshes.max, part->loss.min,
+                                    part->loss.max);
+            runs += policy_to_json(*r.policy).dump();
         }
         // A run that goes on is drawn anew once in a while, not at every step.
         q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,

@@ -37,14 +37,11 @@ std::string brief(const std::exception& fault) {
 /// Shows the newest run of a file; the others are in the panel Runs.
 Work opening(ShellState& state, const fs::path& path) {
     return [path, &state](const std::atomic<bool>&) -> std::function<void()> {
-        const auto [runs, labels] = load_labelled_trace(path);
-        if (runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
-        const LandscapeOfFile found = landscape_of_file(path, *runs.back());
-        return [path, runs = runs, labels = labels, found, &state] {
-            state.landscapes.keep(runs.back()->info().id, found.landscape, runs.back());
-            if (!found.fault.empty()) state.say(Toasts::Level::error, found.fault);
-            state.runs.add_file(runs, path.filename().string(), labels);
-            state.ctx.select_step(std::nullopt);
+        LabelledRuns trace = load_labelled_trace(path);
+        if (trace.runs.empty()) throw Error("opening a trace", path.string(), "it holds no run");
+        LandscapeOfFile found = landscape_of_file(path, *trace.runs.back());
+        return [path, trace = std::move(trace), found = std::move(found), &state] {
+            state.show_trace(trace, path.filename().string(), found);
         };
     };
 }

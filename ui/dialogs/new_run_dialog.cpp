@@ -114,8 +114,9 @@ void NewRunDialog::draw_notice() {
     if (now == EngineState::running || now == EngineState::paused)
         muted_text(ctx, fmt::format("Prompt, models, mode, device, number type and seed need a new run: the "
                                     "present one ends, {}",
-                                    ctx.status->recorded ? "its recording stays in the trace"
-                                                         : "and stays under File > Show the run before"));
+                                    ctx.status->recorded
+                                        ? "its recording stays in the trace"
+                                        : "and stays in the panel Runs; File > Show the other run"));
     if (!m_taken_up) return;
     ImGui::AlignTextToFramePadding();
     muted_text(ctx, "As you left it");
@@ -343,7 +344,7 @@ bool NewRunDialog::draw_buttons() {
     const float em = ImGui::GetFontSize();
     std::string problem = m_run.problem();
     if (problem.empty() && m_outlook && m_outlook->part != Part::none)
-        problem = "See above what is in the way";
+        problem = "The fault stands above, beside its field";
     ImGui::Dummy(ImVec2(0, em * 0.2F));
     if (!m_refusal.empty()) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
@@ -393,6 +394,7 @@ bool NewRunDialog::draw_start() {
     }
     if (begun) {
         m_state.unfinished_run.reset();
+        m_state.put_aside.reset();
         m_state.runs.look_live();
         m_state.ctx.select_step(std::nullopt);
         const RunConfig run = m_run.result();

@@ -35,7 +35,7 @@ std::optional<int32_t> draw_candidates(UiContext& ctx, int64_t step, int32_t cho
             ImGui::PushID(static_cast<int>(k));
             if (ImGui::InvisibleButton("##candidate", row)) picked = record.top_ids[k];
             ImGui::PopID();
-            ctx.landmarks.set(fmt::format("candidates/{}", k), {at.x, at.y, row.x, row.y});
+            ctx.landmarks.set({at.x, at.y, row.x, row.y}, "candidates/{}", k);
             if (ImGui::IsItemHovered()) {
                 list->AddRectFilled(at, {at.x + row.x, at.y + row.y}, with_alpha(ctx.theme.accent, 0.2F), 2);
                 ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);

@@ -51,8 +51,8 @@ bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const T
         list->AddConvexPolyFilled(shape, 4, ctx.theme.text_muted);
         const ImVec2 low(left - size, std::min(row.y, row.y + d * size * 1.3F)),
             high(right + size, std::max(row.y, row.y + d * size * 1.3F));
-        ctx.landmarks.set(fmt::format("{}/change/{}", name, which[group.first]),
-                          {low.x, low.y, high.x - low.x, high.y - low.y});
+        ctx.landmarks.set({low.x, low.y, high.x - low.x, high.y - low.y}, "{}/change/{}", name,
+                          which[group.first]);
         if (!hovered || told || mouse.x < low.x || mouse.x > high.x || mouse.y < low.y - 2 ||
             mouse.y > high.y + 2)
             continue;

@@ -6,7 +6,7 @@
 #include "ui/figure/pen.h"
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/axes/signal_choice.h"
-#include "ui/scene/landscape/cell_colours.h"
+#include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/maps/cache_view.h"
 
 #include <atomic>
@@ -41,12 +41,13 @@ struct FigureRequest {
     std::string right_axis;   ///< signals: this one goes on the first plot, with an axis on the right
     std::string signal = "entropy_bits"; ///< colours of a text; distribution
     std::optional<int64_t> from, to;     ///< steps; nothing: the whole run
-    std::optional<int64_t> step;         ///< attention, cache, drift; nothing: the last
+    std::optional<int64_t> step; ///< attention, cache, drift; nothing: the last
     AttentionOf attention = AttentionOf::student;
     std::optional<std::pair<int32_t, int32_t>> head; ///< layer and head; nothing: all heads as a grid
     DriftQuantity drift = DriftQuantity::mean;
-    CellChoice
-        cells; ///< landscape: what its cells show, and ranges of one's own; the loss above the teacher by itself
+    LandscapeView landscape_view; ///< landscape, frontier: as the panel shows them
+    std::optional<RefreshPolicy>
+        policy; ///< landscape, frontier: as it is drafted; nothing: that of the run's end
 };
 
 /// A figure that is ready to be drawn at any width. It owns what it shows, so a run may go on meanwhile.

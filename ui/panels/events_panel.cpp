@@ -117,7 +117,7 @@ void EventsPanel::draw_row(UiContext& ctx, const EventRow& row) {
         reveal_step(ctx.time, row.step, ctx.steps);
     }
     if (ImGui::IsItemHovered()) ctx.next_hovered_step = row.step;
-    ctx.landmarks.set(fmt::format("events/row/{}", row.event), {at.x, at.y, line * 2, line});
+    ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}", row.event);
     ImGui::PopID();
     ImGui::TableNextColumn();
     const ImVec2 badge = ImGui::GetCursorScreenPos();

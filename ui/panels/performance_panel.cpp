@@ -190,7 +190,7 @@ private:
                     ImGui::SameLine(start + em * 1.4F);
                     ImGui::TextUnformatted(fmt::format("step {}", format_thousands(event.step)).c_str());
                     ImGui::SameLine(start + em * 6.7F);
-                    ImGui::TextDisabled("%s", fmt::format("{} columns", event.spliced).c_str());
+                    ImGui::TextDisabled("%s", fmt::format("{} entries", event.spliced).c_str());
                     ImGui::SameLine();
                     text_right_aligned(fmt::format("{} ms", format_number(ms_of(event), true)),
                                        content_right());
@@ -210,7 +210,7 @@ private:
         std::string text;
         for (size_t i = refreshes.size(), shown = 0; i-- > 0 && shown < 10; ++shown) {
             const RefreshEvent& event = refreshes[i];
-            text += fmt::format("{}step {}: {} columns, {} ms", text.empty() ? "" : "\n",
+            text += fmt::format("{}step {}: {} entries, {} ms", text.empty() ? "" : "\n",
                                 format_thousands(event.step), event.spliced, format_number(ms_of(event)));
         }
         return text;

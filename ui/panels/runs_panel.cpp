@@ -46,6 +46,7 @@ private:
     bool m_descending = false;
     std::optional<RunKey> m_renamed; ///< its name is being edited
     std::optional<RunKey> m_shown;   ///< the one looked at in the last frame
+    std::optional<RunKey> m_removed; ///< wanted in this frame: carried out once every row is drawn
     std::string m_typed;
     int m_entry_frames = 0; ///< that the entry has been there
 };
@@ -127,7 +128,7 @@ void RunsPanel::draw_table(UiContext& ctx) {
         ImGui::TableHeader(ImGui::TableGetColumnName(i));
         if (i == place_change)
             ImGui::SetItemTooltip(
-                "What is other than in the run that it came from, or than in the run above it");
+                "What differs from the run that it branches from, or else from the run above it");
         else if (i == place_estimate)
             ImGui::SetItemTooltip("What was expected of the run when \"Verify this threshold\" began it: the "
                                   "policy on the values that another run had recorded");
@@ -138,6 +139,7 @@ void RunsPanel::draw_table(UiContext& ctx) {
     for (const RunTree::Row& row : run_rows(ctx.runs, m_by, m_descending))
         draw_row(ctx, row);
     ImGui::EndTable();
+    if (const auto key = std::exchange(m_removed, std::nullopt)) ctx.runs.remove(*key);
 }
 
 void RunsPanel::read_order() {
@@ -152,10 +154,8 @@ void RunsPanel::read_order() {
 }
 
 void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
-    const RunNode* found = ctx.runs.tree().find(row.key);
-    const RunSet::Run* run = ctx.runs.find(row.key);
-    if (found == nullptr || run == nullptr) return; // a menu of a row above has removed it
-    const RunNode node = *found;                    // what follows may change the tree
+    const RunNode node = *ctx.runs.tree().find(row.key); // a name may change below
+    const RunSet::Run& run = *ctx.runs.find(row.key);
     ImGui::TableNextRow();
     ImGui::PushID(static_cast<int>(node.key));
     const bool shown = ctx.runs.looked_at() == node.key;
@@ -179,27 +179,24 @@ void RunsPanel::draw_row(UiContext& ctx, const RunTree::Row& row) {
             // A run that just came to be shown comes in sight: a new one stands below all others.
             if (shown && std::exchange(m_shown, node.key) != node.key && !ImGui::IsItemVisible())
                 ImGui::SetScrollHereY(0.5F);
-            ctx.landmarks.set(fmt::format("runs/row/{}", node.key),
-                              {at.x, at.y, width, ImGui::GetTextLineHeight()});
+            ctx.landmarks.set({at.x, at.y, width, ImGui::GetTextLineHeight()}, "runs/row/{}", node.key);
             if (ImGui::IsItemHovered(ImGuiHoveredFlags_DelayNormal)) tooltip(ctx, node);
             draw_menu(ctx, node);
             draw_name(ctx, node, m_by ? 0 : row.depth, at, width);
         }
     }
     if (ImGui::TableSetColumnIndex(place_tick)) {
-        bool ticked = run->ticked;
+        bool ticked = run.ticked;
         ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {0, 0});
         const ImVec2 at = ImGui::GetCursorScreenPos();
         if (ImGui::Checkbox("##ticked", &ticked)) ctx.runs.tick(node.key, ticked);
-        ctx.landmarks.set(fmt::format("runs/tick/{}", node.key),
-                          {at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
+        ctx.landmarks.set({at.x, at.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y},
+                          "runs/tick/{}", node.key);
         ImGui::SetItemTooltip("Compared: laid over the run that is looked at");
         ImGui::PopStyleVar();
     }
-    if (const RunSet::Run* still = ctx.runs.find(node.key)) {
-        draw_numbers(*still);
-        draw_estimate(ctx, node, *still);
-    }
+    draw_numbers(run);
+    draw_estimate(ctx, node, run);
     if (ImGui::TableSetColumnIndex(place_change)) {
         const std::string change = node.parent
                                        ? fmt::format("at {}{}{}", format_thousands(node.fork_step + 1),
@@ -241,9 +238,8 @@ void RunsPanel::draw_name(UiContext& ctx, const RunNode& run, int depth, ImVec2 
     }
     const std::string name = shortened(run.name, right - x);
     text_at(list, {x, at.y}, ctx.theme.text, name);
-    const std::string mark = fmt::format("runs/name/{}", run.key);
-    ctx.landmarks.set(mark, {x, at.y, right - x, line});
-    ctx.landmarks.set_text(mark, name);
+    ctx.landmarks.set({x, at.y, right - x, line}, "runs/name/{}", run.key);
+    ctx.landmarks.set_text([&] { return name; }, "runs/name/{}", run.key);
 }
 
 /// In place of the row's name. Enter or a click elsewhere takes it, Esc leaves the old one.
@@ -287,7 +283,7 @@ void RunsPanel::draw_estimate(UiContext& ctx, const RunNode& node, const RunSet:
     const ImVec2 at = ImGui::GetCursorScreenPos();
     ImGui::TextUnformatted(what_if_outcome(run.estimate->expected).c_str());
     const ImVec2 size = ImGui::GetItemRectSize();
-    ctx.landmarks.set(fmt::format("runs/estimate/{}", node.key), {at.x, at.y, size.x, size.y});
+    ctx.landmarks.set({at.x, at.y, size.x, size.y}, "runs/estimate/{}", node.key);
     if (ImGui::IsItemHovered())
         ImGui::SetTooltip("%s", outcome_text(*run.estimate, run.metrics.numbers()).c_str());
 }
@@ -324,7 +320,7 @@ void RunsPanel::draw_menu(UiContext& ctx, const RunNode& run) {
         ctx.runs.look_at(run.key);
         ctx.run_action("export.figure");
     }
-    if (entry("Remove from the list", live ? "It is the live run" : "")) ctx.runs.remove(run.key);
+    if (entry("Remove from the list", live ? "It is the live run" : "")) m_removed = run.key;
     ImGui::EndPopup();
 }
 

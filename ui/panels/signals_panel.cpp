@@ -367,7 +367,7 @@ void SignalsPanel::draw_badges(UiContext& ctx, const PlotStack& stack, const Ref
         const auto box =
             draw_group_badge(list, ctx, {static_cast<float>(group.x()), middle}, badge, marks, group);
         for (size_t i = group.first; i <= group.last; ++i)
-            ctx.landmarks.set(fmt::format("signals/marker/{}", marks.events[i]), box);
+            ctx.landmarks.set(box, "signals/marker/{}", marks.events[i]);
         const bool on_badge = over && mouse.x >= box.x && mouse.x < box.x + box.width && mouse.y >= at.y &&
                               mouse.y < at.y + height;
         if (on_badge) ask_marks(ctx, marks, group);

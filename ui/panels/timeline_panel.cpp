@@ -292,7 +292,7 @@ void TimelinePanel::draw_value_labels(UiContext& ctx, const Strip& strip) const 
     };
     label(strip.chart - line * 0.15F, m_colour_range.range().max);
     if (strip.axis - strip.chart >= line * 1.9F) label(strip.axis - line, 0);
-    ctx.landmarks.set_text("timeline/top", format_number(m_colour_range.range().max));
+    ctx.landmarks.set_text([&] { return format_number(m_colour_range.range().max); }, "timeline/top");
 }
 
 void TimelinePanel::draw_axis(UiContext& ctx, const Strip& strip) {
@@ -369,7 +369,7 @@ void TimelinePanel::draw_mark_letters(UiContext& ctx, const Strip& strip, const 
             left = std::min(left, box.x);
             right = std::max(right, box.x + box.width);
             for (size_t i = group.first; i <= group.last; ++i)
-                ctx.landmarks.set(fmt::format("timeline/marker/{}", marks.events[i]), box);
+                ctx.landmarks.set(box, "timeline/marker/{}", marks.events[i]);
         }
         const bool over_row = !letters || mouse.y < strip.chart;
         if (hovered && over_row && mouse.x >= left && mouse.x < right) {

@@ -2,6 +2,7 @@
 #include "engine/base/json_file.h"
 #include "engine/control/cache_choice.h"
 #include "engine/fetch/child_process.h"
+#include "engine/record/recording/last_config.h"
 #include "ui/dialogs/dialogs.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
@@ -80,6 +81,13 @@ void compare_with_live(ShellState& state) {
 /// It can refresh by itself.
 bool refreshes(const RefreshPolicy& policy) {
     return std::ranges::any_of(policy.triggers, &Trigger::enabled);
+}
+
+/// Why there is no run to repeat with and without refreshes, or with other ones.
+std::string why_no_refreshes(const UiContext& ctx) {
+    if (ctx.status->applied.prompt.empty()) return "No run yet: start one with \"New run...\"";
+    if (ctx.status->applied.mode != Mode::overfill) return "Only in mode overfill are there refreshes";
+    return "The policy refreshes nothing";
 }
 
 /// New run, play and pause, steps.
@@ -207,10 +215,17 @@ std::vector<Action> course_actions(ShellState& state) {
              return !ctx.status->applied.prompt.empty() && ctx.status->applied.mode == Mode::overfill &&
                     (refreshes(ctx.drafts.policy()) || state.put_aside);
          },
+         why_no_refreshes});
+    list.push_back(
+        {"run.take_policy", "Run", "Take the policy of the shown run",
+         "Puts the refresh policy of the run that is looked at, as it ended with, in the place of the "
+         "present one: cards and threshold lines then stand where they stood in it. Undo takes it back.",
+         0, [](UiContext& ctx) { ctx.drafts.set_policy(ctx.engine, last_config(*ctx.recording).policy); },
          [](const UiContext& ctx) {
-             return std::string(ctx.status->applied.prompt.empty()
-                                    ? "No run yet: start one with \"New run...\""
-                                    : "The policy refreshes nothing");
+             return ctx.recording && last_config(*ctx.recording).policy != ctx.drafts.policy();
+         },
+         [](const UiContext& ctx) {
+             return std::string(ctx.recording ? "It is the present policy" : "There is no recording yet");
          }});
     list.push_back(
         {"run.with_cache_policy", "Run", "Same prompt with another cache policy",
@@ -252,11 +267,7 @@ std::vector<Action> course_actions(ShellState& state) {
              return !ctx.status->applied.prompt.empty() && ctx.status->applied.mode == Mode::overfill &&
                     refreshes(ctx.drafts.policy());
          },
-         [](const UiContext& ctx) {
-             return std::string(ctx.status->applied.prompt.empty()
-                                    ? "No run yet: start one with \"New run...\""
-                                    : "The policy refreshes nothing");
-         }});
+         why_no_refreshes});
     list.push_back({"run.stop", "Run", "Stop",
                     "Ends the run, or the loading of a model; what is recorded stays.",
                     ImGuiMod_Ctrl | ImGuiKey_Period, [](UiContext& ctx) { ctx.engine.send(command::Stop{}); },

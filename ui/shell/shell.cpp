@@ -72,7 +72,7 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     set_axes(state.ctx.plots, state.settings.y_axes);
     set_layers(state.ctx.plots, state.settings.layers);
     set_sides(state.ctx.plots, state.settings.right_axes);
-    set_ranges(state.ctx.landscape_cells, state.settings.landscape_ranges);
+    state.ctx.landscape_view = landscape_view(state.settings.landscape);
     if (state.options.paced)
         state.set_pace(state.options.pace.value_or(state.settings.pace));
     else
@@ -135,12 +135,7 @@ void Shell::show_recording(std::shared_ptr<const Recording> recording, const std
 }
 
 void Shell::show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape) {
-    ShellState& state = m_impl->state;
-    if (trace.runs.empty()) return;
-    state.landscapes.keep(trace.runs.back()->info().id, landscape.landscape, trace.runs.back());
-    if (!landscape.fault.empty()) state.say(Toasts::Level::error, landscape.fault);
-    state.runs.add_file(trace.runs, name, trace.labels);
-    state.ctx.select_step(std::nullopt);
+    m_impl->state.show_trace(trace, name, landscape);
 }
 
 void Shell::open_trace(const std::filesystem::path& path) {
@@ -189,7 +184,7 @@ void Shell::Impl::draw_panel(Panel& panel) {
     UiContext& ctx = state.ctx;
     const std::string title(panel.title());
     const ImVec2 low = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
-    ctx.landmarks.set("panel/" + title, {low.x, low.y, size.x, size.y});
+    ctx.landmarks.set_panel(title, {low.x, low.y, size.x, size.y});
     PanelGuard guard;
     try {
         panel.draw(ctx);

@@ -110,7 +110,7 @@ void draw_hint_card(ShellState& state) {
     const ImGuiViewport& view = *ImGui::GetMainViewport();
     // In the corner above the timeline, away from text and plots.
     ImVec2 corner(view.WorkPos.x + view.WorkSize.x - em * 0.7F, view.WorkPos.y + view.WorkSize.y - em * 0.7F);
-    if (const auto box = ctx.landmarks.find("panel/Timeline")) corner.y = box->y - em * 0.7F;
+    if (const auto box = ctx.landmarks.panel("Timeline")) corner.y = box->y - em * 0.7F;
     ImGui::SetNextWindowPos(corner, ImGuiCond_Always, ImVec2(1, 1));
     ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1.0F);
     ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, em * 0.5F);

@@ -44,7 +44,9 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "layers", settings.layers);
         read(json, "right_axes", settings.right_axes);
         read(json, "folders", settings.folders);
-        read(json, "landscape_ranges", settings.landscape_ranges);
+        read(json, "landscape_value", settings.landscape.value);
+        read(json, "landscape_ranges", settings.landscape.ranges);
+        read(json, "landscape_hidden", settings.landscape.hidden);
         read(json, "recent_pairs", settings.recent_pairs);
         if (settings.recent_pairs.size() > kept_pairs) settings.recent_pairs.resize(kept_pairs);
         if (const auto found = json.find("signals"); found != json.end())
@@ -79,7 +81,9 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"layers", settings.layers},
                            {"right_axes", settings.right_axes},
                            {"folders", settings.folders},
-                           {"landscape_ranges", settings.landscape_ranges},
+                           {"landscape_value", settings.landscape.value},
+                           {"landscape_ranges", settings.landscape.ranges},
+                           {"landscape_hidden", settings.landscape.hidden},
                            {"recent_pairs", settings.recent_pairs}};
     if (settings.signals) json["signals"] = *settings.signals;
     write_file(file_of(folder), json_text(json, 2) + "\n");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ui/scene/landscape/landscape_view.h"
+
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -31,8 +33,8 @@ struct Settings {
     std::map<std::string, std::string> layers;
     /// Signals whose axis is on the right of another one's plot: name of the signal, name of that one.
     std::map<std::string, std::string> right_axes;
-    /// Colour ranges of one's own in the picture of a landscape, low and high by what its cells show (key_of()).
-    std::map<std::string, std::pair<double, double>> landscape_ranges;
+    /// What is shown of a landscape: the value of its cells, colour ranges of one's own, staircases that are hidden.
+    StoredLandscapeView landscape;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so

@@ -2,6 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
+#include "engine/record/recording/last_config.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/state/dialog.h"
@@ -35,7 +36,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .toasts = {},
           .landmarks = {},
           .landscape = {},
-          .landscape_cells = {},
+          .landscape_view = {},
           .why_no_landscape = {},
           .refresh_gains = {},
           .best_schedule = {},
@@ -87,6 +88,36 @@ void ShellState::say(Toasts::Level level, std::string text, bool toast) {
     ctx.toasts.add(level, std::move(text), ImGui::GetTime(), toast);
 }
 
+void ShellState::show_trace(const LabelledRuns& trace, const std::string& name,
+                            const LandscapeOfFile& landscape) {
+    if (trace.runs.empty()) return;
+    const Recording& newest = *trace.runs.back();
+    landscapes.keep(newest.info().id, landscape.landscape, trace.runs.back());
+    if (!landscape.fault.empty()) say(Toasts::Level::error, landscape.fault);
+    runs.add_file(trace.runs, name, trace.labels);
+    ctx.select_step(std::nullopt);
+    put_aside.reset();
+    const RefreshPolicy policy = last_config(newest).policy;
+    switch (ctx.engine.status()->state) {
+    case EngineState::idle: // nothing that undo could come back to
+        ctx.engine.send(command::SetPolicy{policy});
+        break;
+    case EngineState::finished:
+    case EngineState::failed:
+        guarded([&] { ctx.drafts.set_policy(ctx.engine, policy); });
+        break;
+    case EngineState::loading:
+    case EngineState::prefilling:
+    case EngineState::running:
+    case EngineState::paused:
+        if (policy == ctx.drafts.policy()) break;
+        say(Toasts::Level::info,
+            fmt::format(
+                "The policy stays that of the live run; \"Take the policy of the shown run\" takes {}'s",
+                name));
+    }
+}
+
 void ShellState::guarded(const std::function<void()>& work) {
     try {
         work();
@@ -135,7 +166,7 @@ void ShellState::save_all() {
         settings.layers = changed_layers(ctx.plots);
         settings.right_axes = changed_sides(ctx.plots);
         settings.folders = ctx.paths.folders;
-        settings.landscape_ranges = stored_ranges(ctx.landscape_cells);
+        settings.landscape = stored(ctx.landscape_view);
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

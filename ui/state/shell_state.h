@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/record/trace/trace_store.h"
 #include "ui/context/context.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/staircases.h"
@@ -82,14 +83,16 @@ struct ShellState {
     std::vector<std::string> drawn_panels; ///< in the last frame: open, and in front of their tabs
 
     float display_scale = 1;
+    std::vector<std::future<void>>
+        orphans; ///< what a dialog that is gone still waits for: its destructor adds to them
     std::unique_ptr<Dialog> dialog; ///< the one dialog that is open, or null
     /// In the last frame a list or a menu was open over the dialog, or text was being typed: Esc belonged to that.
     bool layer_over_dialog = false;
-    std::optional<RefreshPolicy> put_aside;      ///< of "Same run without refresh", to come back to
+    /// Of "Same run without refresh", to come back to. It belongs to that prompt and pair: a new run and an opened trace drop it.
+    std::optional<RefreshPolicy> put_aside;
     std::optional<UnfinishedRun> unfinished_run; ///< of "New run...", left with Esc
     bool refusals_in_dialog = false;             ///< the dialog shows what the engine refuses: no toast
     std::vector<Job> jobs;
-    std::vector<std::future<void>> orphans; ///< what a dialog that is gone still waits for
 
     // In a demonstration one key replaces a run, often many times, so the window does not ask. The replaced run stays in
     // `runs`, and can be shown and saved (undo rather than "are you sure", reference/ui.md, 2). Closing the window is the
@@ -130,6 +133,10 @@ struct ShellState {
     [[nodiscard]] bool unsaved() const;
 
     void say(Toasts::Level level, std::string text, bool toast = true);
+    /// All runs of a trace come into the list, under their names; the newest is shown, and its policy is taken over: thresholds and
+    /// cards stand where they stood in it, and dragging one previews it on its values. Not from under a run that is under way: then
+    /// it is said how. Nothing happens where the trace is empty.
+    void show_trace(const LabelledRuns& trace, const std::string& name, const LandscapeOfFile& landscape);
     /// Calls work(); an exception becomes one toast and log line.
     void guarded(const std::function<void()>& work);
     /// \param outcome  of the dialog that waits for it; null: a fault is a toast

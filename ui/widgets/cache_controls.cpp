@@ -68,8 +68,8 @@ std::optional<CachePolicyConfig> CacheControls::draw_methods(UiContext& ctx, con
             fmt::format("{}\nCost: {}\nSource: {}", method->summary, method->cost, method->source).c_str());
     }
     const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-    ctx.landmarks.set(fmt::format("cache policy/{}", of.owner == CacheOwner::teacher ? "teacher" : "student"),
-                      {low.x, low.y, size.x, size.y});
+    ctx.landmarks.set({low.x, low.y, size.x, size.y}, "cache policy/{}",
+                      of.owner == CacheOwner::teacher ? "teacher" : "student");
     return change;
 }
 

@@ -180,10 +180,10 @@ std::vector<double> numbers(Robot& r, const char* landmark) {
 
 /// LA8: the bar's ends by mouse and by keyboard, the way back, and the figure with the same range.
 void the_colour_range_is_chosen(Robot& r) {
-    r.ctx().landscape_cells = {};
+    r.ctx().landscape_view.cells = {};
     compute(r);
     r.move_away();
-    const auto own = [&] { return r.ctx().landscape_cells.own_range(); };
+    const auto own = [&] { return r.ctx().landscape_view.cells.own_range(); };
     const auto map = r.box("landscape/map");
     /// Cells of the picture, above the diagonal and away from its staircases.
     const auto cells = [&] {

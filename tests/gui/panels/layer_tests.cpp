@@ -164,6 +164,35 @@ void trigger_on_one_number(Robot& r) {
     r.frames(2);
 }
 
+/// What the card offers for the layers reaches the engine, and is taken back.
+void card_chooses_layers(Robot& r) {
+    RunConfig run = with_attention_entropy(r);
+    run.policy.triggers = {Trigger{.signal = layered, .threshold = 9}};
+    r.start(run, 5);
+    const auto trigger = [&]() -> Trigger { return r.status()->applied.policy.triggers.at(0); };
+    GUI_CHECK(trigger().reduce == Reduction::mean);
+    for (const char* choice : {"max", "min", "layer"}) {
+        r.frames(2);
+        r.click(r.box("policy/layers/0"));
+        r.frames(2);
+        r.te->ItemClick((std::string("//$FOCUSED/") + choice).c_str());
+        GUI_CHECK(r.until([&] { return to_string(trigger().reduce) == choice; }, 60));
+    }
+    r.frames(3);
+    r.te->ItemInputValue("//Policy/**/layer/##entry", "1");
+    GUI_CHECK(r.until([&] { return trigger().layer == 1; }, 60));
+    GUI_CHECK(r.ctx().drafts.undo_label() ==
+              std::string(signals()[*signal_id(layered)].label) + " layer 0 -> 1");
+    r.move_away();
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return trigger().layer == 0 && trigger().reduce == Reduction::layer; }, 60));
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return trigger().reduce == Reduction::min; }, 60));
+    for (int i = 0; i < 2; ++i)
+        r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return trigger().reduce == Reduction::mean; }, 60));
+}
+
 void published_signals_are_listed(Robot& r) {
     const ui::SignalPlots before = r.ctx().plots;
     r.start(r.config(), 40);
@@ -189,6 +218,7 @@ std::vector<Case> layer_cases() {
          layers_as_curve_and_strip},
         {"signals", "SG15 PO1 a threshold compares the number of the layers that its plot shows",
          trigger_on_one_number},
+        {"signals", "SG15 PO1 a card chooses the number of the layers", card_chooses_layers},
         {"signals", "SG15 PO3 signals that a run publishes are listed and plotted",
          published_signals_are_listed},
     };

@@ -257,6 +257,22 @@ void many_runs(Robot& r) {
     GUI_CHECK(runs(r).tree().runs().size() == 1);
 }
 
+/// A run goes by the menu of its row, in the very frame that draws the row.
+void removed_by_its_menu(Robot& r) {
+    const auto [whole, other] = branch(r);
+    r.start(r.config(), 3);
+    r.te->WindowFocus("//Runs");
+    r.frames(3);
+    const size_t before = runs(r).tree().runs().size();
+    r.move(r.box(of("row", other)).x + 60, r.box(of("row", other)).y + 6);
+    r.te->MouseClick(1);
+    r.frames(3);
+    r.te->ItemClick("//$FOCUSED/Remove from the list");
+    r.frames(2);
+    GUI_CHECK(runs(r).find(other) == nullptr && !r.find(of("row", other)));
+    GUI_CHECK(runs(r).tree().runs().size() == before - 1 && r.find(of("row", whole)));
+}
+
 /// RU2: the runs of a trace come into the list with their tree.
 void a_trace_brings_its_runs(Robot& r) {
     const auto [whole, other] = branch(r);
@@ -362,6 +378,7 @@ std::vector<Case> runs_cases() {
         {"runs", "RU1 names can be edited", names},
         {"runs", "RU1 a long name comes before the word beside it", long_names_come_first},
         {"runs", "RU1 thirty runs, every theme", many_runs},
+        {"runs", "RU1 a run is removed by the menu of its row", removed_by_its_menu},
         {"runs", "AT8 the text is tinted by what a step read", attention_tints_the_text},
         {"runs", "RU2 a trace brings its runs along", a_trace_brings_its_runs},
     };

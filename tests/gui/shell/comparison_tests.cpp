@@ -123,6 +123,32 @@ void with_and_without_refresh(Robot& r) {
         GUI_CHECK(again->refreshes()[i].step == with->refreshes()[i].step);
 }
 
+/// What another run has nothing to do with is not put aside for it; and why there is no such run is said.
+void nothing_put_aside_for_others(Robot& r) {
+    const auto why = [&] { return r.action("run.without_refresh").why_disabled(r.ctx()); };
+    r.start(r.config(), 5);
+    r.act("run.without_refresh");
+    GUI_CHECK(
+        r.until([&] { return r.status()->applied.policy.triggers.empty() && r.recording()->steps() > 0; }));
+    r.ctx().run_action("run.stop");
+    GUI_CHECK(r.enabled("run.without_refresh")); // the policy comes back
+    r.act("run.new");
+    r.frames(3);
+    GUI_CHECK(r.until(
+        [&] { return (r.te->ItemInfo("//New run/Start").ItemFlags & ImGuiItemFlags_Disabled) == 0; }));
+    r.te->ItemClick("//New run/Start");
+    GUI_CHECK(r.until([&] { return !r.dialog_open("New run"); }));
+    GUI_CHECK(!r.enabled("run.without_refresh") && why() == "The policy refreshes nothing");
+    r.ctx().runs.untick_all();
+    for (const Mode mode : {Mode::student, Mode::teacher}) {
+        RunConfig run = r.config();
+        run.mode = mode;
+        r.start(run, 3);
+        GUI_CHECK(!r.enabled("run.without_refresh") && !r.enabled("run.verify"));
+        GUI_CHECK(why() == "Only in mode overfill are there refreshes");
+    }
+}
+
 /// TX6: a candidate that was not chosen, or a word of one's own, begins a branch; the run before stays.
 void branch_at_a_word(Robot& r) {
     r.start(r.config(), 40);
@@ -363,6 +389,7 @@ std::vector<Case> comparison_cases() {
     return {
         {"after a run", "SG3 a dropped line keeps its estimate and runs again", run_again_with_a_threshold},
         {"after a run", "RB1 TX1 the same run without refresh, and back", with_and_without_refresh},
+        {"after a run", "RB1 nothing is put aside for another run", nothing_put_aside_for_others},
         {"branch", "TX6 a candidate or a typed word begins a branch, the run before stays", branch_at_a_word},
         {"after a run", "TL1 next and previous refresh by key", refreshes_by_key},
         {"after a run", "TX5 words are found, tokens are copied", find_in_the_text},

@@ -150,6 +150,47 @@ void traces_and_tables(Robot& r) {
     r.close_dialog("Open trace");
 }
 
+/// A trace that is opened brings its policy, as one of the command line does: by path, not from under a run that is under way.
+void a_trace_brings_its_policy(Robot& r) {
+    RunConfig other = r.config();
+    other.policy = preset_policy("kl");
+    other.policy.triggers.at(0).threshold = 1.25;
+    r.start(other, 10);
+    const fs::path trace = r.scratch("policy.rlt");
+    fs::remove(trace);
+    r.act("file.save_trace");
+    r.te->ItemInputValue("//Save trace/##path", trace.string().c_str());
+    GUI_CHECK(r.until([&] { return r.count_log_lines("Trace saved as " + trace.string()) > 0; }));
+    const RefreshPolicy of_trace = other.policy;
+    // Under a paused run: its own stays, and the way to the trace's is one action.
+    r.start(r.config(), 10);
+    const RefreshPolicy of_run = r.status()->applied.policy;
+    GUI_CHECK(of_run != of_trace && !r.enabled("run.take_policy"));
+    r.window().shell().open_trace(trace);
+    GUI_CHECK(r.until([&] { return !r.ctx().of_engine(); }));
+    r.frames(3);
+    GUI_CHECK(r.status()->applied.policy == of_run);
+    GUI_CHECK(r.count_log_lines("The policy stays that of the live run") == 1);
+    r.ctx().toasts.dismiss_all();
+    r.act("run.take_policy");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy == of_trace; }));
+    GUI_CHECK(r.find("signals/threshold/kl_nats"));
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy == of_run; }));
+    // Beside a run that has ended it is taken over.
+    r.start(r.config(12), 10);
+    r.act("run.play_pause");
+    GUI_CHECK(r.until([&] { return r.status()->state == EngineState::finished; }));
+    r.act("file.open_trace");
+    r.te->ItemInputValue("//Open trace/##path", trace.string().c_str());
+    GUI_CHECK(r.until([&] { return !r.ctx().of_engine(); }));
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy == of_trace; }));
+    r.act("edit.undo");
+    GUI_CHECK(r.until([&] { return r.status()->applied.policy == of_run; }));
+    r.act("file.close_trace");
+    r.frames(2);
+}
+
 std::vector<std::string> lines_of(const fs::path& path) {
     std::istringstream stream(read_all(path));
     std::vector<std::string> lines;
@@ -308,6 +349,7 @@ std::vector<Case> file_cases() {
         {"export", "EX1 LG1 a picture of one panel, and of what is not there", a_panel_alone},
         {"export", "EX4 HL3 a trace is saved and opened in the same view, tables are written",
          traces_and_tables},
+        {"export", "HL3 PO2 a trace brings its policy, not from under a run", a_trace_brings_its_policy},
         {"export", "EX2 EX3 a figure of a panel: its tab, a preview, the file and its numbers", a_figure},
         {"export", "EX2 a panel's tooltip keeps off an open dialog", tips_keep_off_a_dialog},
         {"export", "EX4 what is plotted is written as one table, with its empty fields", plotted_values},

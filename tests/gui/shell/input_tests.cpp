@@ -34,7 +34,7 @@ void refused(Robot& r, const std::function<void()>& fill, const char* part) {
     r.frames(200);
     GUI_CHECK(r.until([&] { return r.find("dialog/fault").has_value(); }, 4000));
     GUI_CHECK(r.shows(part));
-    GUI_CHECK(r.shows("See above what is in the way"));
+    GUI_CHECK(r.shows("The fault stands above, beside its field"));
     r.te->ItemClick("//New run/Start"); // cannot be pressed
     r.frames(3);
     GUI_CHECK(r.dialog_open("New run") && r.status()->errors == errors);

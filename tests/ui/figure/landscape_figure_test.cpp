@@ -6,14 +6,18 @@
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/figure/figure_file.h"
 #include "ui/scene/landscape/cell_pyramid.h"
+#include "ui/scene/landscape/landscape_model.h"
+#include "ui/theme/stairs_colours.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -83,13 +87,18 @@ TEST_CASE("a frontier figure has the best loss of every count, and its curves on
     std::map<std::string, std::vector<std::pair<double, double>>> rows; // refreshes and loss, by curve
     for (const auto& row : make_figure(request)->table().rows)
         rows[row[0]].emplace_back(std::stod(row[2]), std::stod(row[3]));
+    // What nobody can go below: a count that may go unused.
     REQUIRE(rows["best"].size() == least.size());
     for (size_t k = 0; k < least.size(); ++k)
-        CHECK(rows["best"][k].second == Approx(least[k]).epsilon(1e-9));
+        CHECK(rows["best"][k].second ==
+              Approx(*std::min_element(least.begin(), least.begin() + static_cast<std::ptrdiff_t>(k) + 1))
+                  .epsilon(1e-5));
+    for (const auto& row : make_figure(request)->table().rows)
+        CHECK(std::stod(row[3]) - std::stod(row[4]) == Approx(land.mean_teacher_loss()).margin(1e-4));
 
     const std::string svg = svg_of(request);
-    for (const char* words : {">refreshes</text>", ">loss (nats a token)</text>", ">best possible</text>",
-                              ">teacher</text>", ">Entropy</text>"})
+    for (const char* words : {">refreshes</text>", ">Loss above the teacher (nats)</text>",
+                              ">best possible</text>", ">teacher</text>", ">Entropy</text>"})
         CHECK_THAT(svg, ContainsSubstring(words));
     // The line of the best never rises: more refreshes than help need not be made.
     const auto best = points_of(svg, "best");
@@ -110,7 +119,12 @@ TEST_CASE("a frontier figure has the best loss of every count, and its curves on
         check(best[k], static_cast<double>(k), at_most[k]);
     REQUIRE(rows.contains("entropy_bits"));
     for (const auto& [curve, values] : rows) {
-        if (curve == "best") continue;
+        if (curve == "best" || curve.find("this ") == 0 || values.size() < 2) continue;
+        if (curve == "blind") {
+            for (size_t i = 0; i < values.size(); ++i)
+                check(points_of(svg, "blind")[i], values[i].first, values[i].second);
+            continue;
+        }
         const auto points = points_of(svg, "frontier_" + curve);
         REQUIRE(points.size() == values.size());
         for (size_t i = 0; i < points.size(); ++i) {
@@ -121,17 +135,80 @@ TEST_CASE("a frontier figure has the best loss of every count, and its curves on
     }
 }
 
+TEST_CASE("figures of a landscape show what the panel shows: staircases, colours, the part in sight",
+          "[figure]") {
+    std::mt19937 random(seed(0xF405));
+    const Landscape land = random_landscape(random, tokens);
+    const Theme theme = load_figure_style(assets, "paper").theme;
+    const auto hex = [&](StairsOf of) {
+        const uint32_t c = stairs_colour(theme, of);
+        return fmt::format("#{:02x}{:02x}{:02x}", c & 0xFFU, c >> 8 & 0xFFU, c >> 16 & 0xFFU);
+    };
+    const auto group = [](const std::string& svg, const std::string& id) {
+        const size_t at = svg.find("<g id=\"" + id + "\"");
+        return at == std::string::npos ? std::string() : svg.substr(at, svg.find("</g>", at) - at);
+    };
+    const auto lower = [](std::string text) {
+        std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+        return text;
+    };
+    RefreshPolicy policy = preset_policy("none");
+    policy.at = {2, 5};
+    FigureRequest request = request_of(land, "landscape");
+    request.policy = policy;
+    const char* ids[] = {"run", "policy", "blind", "best"};
+    for (const StairsOf hidden : {StairsOf::run, StairsOf::policy, StairsOf::blind, StairsOf::best}) {
+        request.landscape_view.stairs = {true, true, true, true};
+        request.landscape_view.stairs[static_cast<size_t>(hidden)] = false;
+        const std::string svg = svg_of(request);
+        for (const StairsOf of : {StairsOf::run, StairsOf::policy, StairsOf::blind, StairsOf::best}) {
+            const std::string id = ids[static_cast<size_t>(of)];
+            INFO(id);
+            const std::string drawn = group(svg, "staircase_" + id);
+            if (of == hidden)
+                CHECK(drawn.empty());
+            else
+                CHECK_THAT(lower(drawn), ContainsSubstring(hex(of)));
+        }
+    }
+    // The policy's two refreshes, and as many by the best: the model of the panel says what they lose.
+    const auto run = request.runs.front().recording;
+    const LandscapeModel model =
+        make_landscape_model(request.landscape, refreshes_of(*run, run->steps()), policy);
+    REQUIRE(model.of(StairsOf::policy).refreshes() == 2);
+    REQUIRE(model.of(StairsOf::best).refreshes() == 2);
+    request.panel = "frontier";
+    const std::string fitted = svg_of(request);
+    for (const StairsOf of : {StairsOf::run, StairsOf::policy, StairsOf::blind, StairsOf::best})
+        CHECK_THAT(lower(group(fitted, std::string("point_") + ids[static_cast<size_t>(of)])),
+                   ContainsSubstring(hex(of)));
+    CHECK_THAT(lower(group(fitted, "best")), ContainsSubstring(hex(StairsOf::best)));
+    CHECK_THAT(lower(group(fitted, "blind")), ContainsSubstring(hex(StairsOf::blind)));
+    // A part of the frontier that a person has zoomed to.
+    const FrontierRange fit = fitted_frontier(land, &model.best, model.stairs);
+    request.landscape_view.frontier = FrontierRange{{0, fit.refreshes.max / 2}, fit.loss};
+    const auto whole = points_of(fitted, "best"), part = points_of(svg_of(request), "best");
+    REQUIRE(whole.size() == part.size());
+    CHECK((part[1].first - part[0].first) / (whole[1].first - whole[0].first) ==
+          Approx(fit.refreshes.span() / (fit.refreshes.max / 2)).epsilon(1e-3));
+    CHECK(part[1].second == Approx(whole[1].second).margin(0.05)); // the same losses at the same height
+}
+
 TEST_CASE("a landscape figure has a cell for every possible refresh, in the colour of its loss", "[figure]") {
     std::mt19937 random(seed(0xF402));
     const Landscape land = random_landscape(random, tokens);
     FigureRequest request = request_of(land, "landscape");
+    request.policy = preset_policy("none");
+    request.policy->at = {3};
     // The colours that a window shows: by themselves, or a range of one's own.
     const CellColours automatic = cell_colours({}, CellPyramid(request.landscape, {}).spread(), {});
     const bool own = GENERATE(false, true);
-    if (own) request.cells.set_own_range(ValueRange{-automatic.range.max / 3, automatic.range.max / 3});
-    const CellColours shown =
-        own ? cell_colours({}, CellPyramid(request.landscape, {}).spread(), request.cells.own_range())
-            : automatic;
+    if (own)
+        request.landscape_view.cells.set_own_range(
+            ValueRange{-automatic.range.max / 3, automatic.range.max / 3});
+    const CellColours shown = own ? cell_colours({}, CellPyramid(request.landscape, {}).spread(),
+                                                 request.landscape_view.cells.own_range())
+                                  : automatic;
     if (own) CHECK(shown.above);
     const auto table = make_figure(request)->table();
     CHECK(table.rows.size() == (tokens - 1) * tokens / 2);
@@ -192,13 +269,13 @@ TEST_CASE("a landscape figure shows any value of its cells, and refuses one that
     std::mt19937 random(seed(0xF404));
     const Landscape land = random_landscape(random, tokens);
     FigureRequest request = request_of(land, "landscape");
-    request.cells.value = {CellValue::Kind::signal, "entropy_bits"};
+    request.landscape_view.cells.value = {CellValue::Kind::signal, "entropy_bits"};
     const auto table = make_figure(request)->table();
     CHECK(table.columns.back() == "entropy_bits");
     for (const auto& row : table.rows)
         CHECK(std::stof(row[2]) == land.cell(1, std::stoll(row[0]), std::stoll(row[1])));
     CHECK_THAT(svg_of(request), ContainsSubstring(">Entropy (bits)</text>"));
-    request.cells.value.signal = "drift";
+    request.landscape_view.cells.value.signal = "drift";
     CHECK_THROWS_WITH(make_figure(request), ContainsSubstring("drift") && ContainsSubstring("entropy_bits"));
 }
 

@@ -108,6 +108,16 @@ TEST_CASE("what a trigger has done: fires, time, KL before and after", "[ui][pol
     fire(10, {"entropy_bits"});
     fire(20, {"entropy_bits", "steps_since_refresh"});
     fire(30, {});
+    TriggerResults kept; // from one question to the next: the same as counted anew
+    const auto trigger_result = [&](const Recording& run, int64_t steps, std::string_view signal) {
+        TriggerResults anew;
+        anew.update(run, steps);
+        kept.update(run, steps);
+        const TriggerResult a = anew.of(signal), b = kept.of(signal);
+        CHECK((a.fires == b.fires && a.ms == b.ms && a.compared == b.compared && a.kl_before == b.kl_before &&
+               a.kl_after == b.kl_after));
+        return b;
+    };
     CHECK(result_text(trigger_result(*recording, 9, "entropy_bits")) == "has not fired yet");
     const TriggerResult unread = trigger_result(*recording, 40, "entropy_bits");
     CHECK(unread.fires == 2);
@@ -129,6 +139,16 @@ TEST_CASE("what a trigger has done: fires, time, KL before and after", "[ui][pol
     CHECK(*read.kl_after == Catch::Approx(((4 * 1.0 + 4 * 4.0) / 8 + (4 * 2.0 + 4 * 4.0) / 8) / 2));
     CHECK(trigger_result(*recording, 40, "steps_since_refresh").fires == 1);
     CHECK(trigger_result(*recording, 40, "kl_nats").fires == 0);
+    // It goes on, and the teacher reads what stands before each new refresh.
+    for (int64_t step = 41; step <= 120; ++step) {
+        append_step(*recording);
+        if (step % 7 != 0) continue;
+        fire(step, {"entropy_bits"});
+        recording->back_fill(kl, step - 6, std::vector<float>(7, static_cast<float>(step % 5)));
+        static_cast<void>(trigger_result(*recording, step, "entropy_bits"));
+    }
+    recording->back_fill(kl, 31, values); // late, far back
+    CHECK(trigger_result(*recording, 120, "entropy_bits").fires == 2 + 12);
 }
 
 TEST_CASE("right and wrong are counted where a task has said", "[ui]") {

@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 
 namespace drafts_test {
@@ -112,7 +113,7 @@ TEST_CASE("line, card and parameter of one trigger are one value", "[ui]") {
     SlowEngine engine(gate_config());
     Drafts drafts;
     frame(drafts, engine);
-    const std::string card = trigger_key(0, "threshold");
+    const std::string card = trigger_key(0, TriggerField::threshold);
     drafts.edit(engine, card, 4.5);
     CHECK(drafts.number("entropy.threshold") == 4.5);
     CHECK(drafts.pending("entropy.threshold"));
@@ -123,6 +124,42 @@ TEST_CASE("line, card and parameter of one trigger are one value", "[ui]") {
     frame(drafts, engine);
     CHECK(engine.status()->applied.policy.triggers[0].threshold == 4.25);
     CHECK_FALSE(drafts.pending(card));
+}
+
+TEST_CASE("every field of a trigger is read, set, sent and taken back", "[ui]") {
+    RunConfig config;
+    config.policy = preset_policy("entropy");
+    config.policy.triggers.at(0).signal = "attention_entropy_bits"; // it has layers
+    config.policy.triggers.at(0).reduce = Reduction::layer;
+    config.policy.triggers.at(0).layer = 2;
+    const std::pair<TriggerField, const char*> edits[] = {
+        {TriggerField::threshold, "3.5"}, {TriggerField::every, "7"},          {TriggerField::cooldown, "9"},
+        {TriggerField::enabled, "false"}, {TriggerField::comparison, "below"}, {TriggerField::layers, "max"},
+        {TriggerField::layer, "1"},
+    };
+    REQUIRE(std::size(edits) == num_trigger_fields);
+    for (const auto& [field, value] : edits) {
+        SlowEngine engine(config);
+        Drafts drafts;
+        frame(drafts, engine);
+        const std::string key = trigger_key(0, field);
+        CAPTURE(key);
+        const auto before = drafts.value(key);
+        REQUIRE(before);
+        REQUIRE(*before != value);
+        drafts.edit(engine, key, std::string_view(value));
+        CHECK(drafts.value(key) == value);
+        engine.apply_all();
+        frame(drafts, engine);
+        CHECK_FALSE(engine.status()->applied.policy == config.policy);
+        CHECK(drafts.value(key) == value);
+        CHECK(drafts.undo_label().find("trigger/") == std::string::npos);
+        drafts.undo(engine);
+        engine.apply_all();
+        frame(drafts, engine);
+        CHECK(engine.status()->applied.policy == config.policy); // the one layer too
+        CHECK_THROWS_AS(drafts.edit(engine, key, std::string_view("no such value")), Error);
+    }
 }
 
 TEST_CASE("escape in a drag gives the old value back and leaves no undo entry", "[ui]") {
@@ -277,7 +314,8 @@ TEST_CASE("whatever is edited in whatever order, the draft is what the engine wi
             if (drafts.value("entropy.threshold")) drafts.edit(engine, "entropy.threshold", value);
             break;
         case 2:
-            if (!drafts.policy().triggers.empty()) drafts.edit(engine, trigger_key(0, "threshold"), value);
+            if (!drafts.policy().triggers.empty())
+                drafts.edit(engine, trigger_key(0, TriggerField::threshold), value);
             break;
         case 3:
             drafts.set_policy(engine, preset_policy(pick(2) ? "entropy" : "mc"));
@@ -306,7 +344,7 @@ TEST_CASE(
     SlowEngine engine(gate_config());
     Drafts drafts;
     frame(drafts, engine);
-    const std::string card = trigger_key(0, "threshold");
+    const std::string card = trigger_key(0, TriggerField::threshold);
     const auto told = [](const auto& work) {
         try {
             work();

@@ -36,7 +36,12 @@ TEST_CASE("a threshold's stair is what it was when each step ran", "[ui][policy]
     LiveChanges changes;
     changes.update(*recording);
     using Spans = std::vector<ThresholdSpan>;
-    const auto stair = [&](int64_t steps) { return threshold_stair(changes, steps, "entropy_bits", {}); };
+    ThresholdStair kept; // from one question to the next: the same as made anew
+    const auto stair = [&](int64_t steps) {
+        const auto spans = kept.of(changes, steps, "entropy_bits", {});
+        CHECK(Spans(spans.begin(), spans.end()) == threshold_stair(changes, steps, "entropy_bits", {}));
+        return Spans(spans.begin(), spans.end());
+    };
     CHECK(stair(100) == Spans{{1, 100, 6}});
     CHECK(stair(0).empty());
 
@@ -47,6 +52,8 @@ TEST_CASE("a threshold's stair is what it was when each step ran", "[ui][policy]
     command_at(*recording, 61, command::SetParameter{"entropy.enabled", "true"});
     changes.update(*recording);
     CHECK(stair(100) == Spans{{1, 10, 6}, {11, 40, 4}, {61, 100, 4}});
+    for (int64_t step = 1; step <= 100; ++step)
+        static_cast<void>(stair(step));                 // as a run goes on
     CHECK(stair(20) == Spans{{1, 10, 6}, {11, 20, 4}}); // of a run that was there so far
     CHECK(threshold_stair(changes, 100, "kl_nats", {}).empty());
 

@@ -123,7 +123,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
     settings.layers = {{"attention_entropy_bits", "layer 3"}};
     settings.signals = {"entropy_bits", "kept_positions"};
-    settings.landscape_ranges = {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}};
+    settings.landscape = {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
     settings.pace = 0; // as fast as it goes
     store_settings(folder.path, settings);
     std::string problem;
@@ -137,7 +137,12 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.steps_at_once == 7);
     CHECK(back.y_axes == settings.y_axes);
     CHECK(back.layers == settings.layers);
-    CHECK(back.landscape_ranges == settings.landscape_ranges);
+    CHECK(back.landscape == settings.landscape);
+    const LandscapeView view = landscape_view(back.landscape);
+    CHECK(view.cells.value == CellValue{CellValue::Kind::gain, {}});
+    CHECK(view.cells.own_range() == ValueRange{-1.5, 1.5});
+    CHECK((view.shows(StairsOf::run) && !view.shows(StairsOf::blind)));
+    CHECK(stored(view) == back.landscape);
     CHECK(back.pace == 0);
     CHECK(back.signals == settings.signals);
     settings.signals.reset(); // the usual ones

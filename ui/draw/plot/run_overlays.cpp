@@ -54,7 +54,7 @@ void RunOverlays::draw_legend(UiContext& ctx) {
         list->AddRectFilled({at.x, y + line / 2 - (shown ? 2.0F : 1.0F)},
                             {at.x + em, y + line / 2 + (shown ? 2.0F : 1.0F)}, colour, 2);
         text_at(list, {at.x + em * 1.3F, y}, shown ? ctx.theme.text : ctx.theme.text_muted, words.c_str());
-        ctx.landmarks.set(fmt::format("signals/legend/{}", key), {at.x, y, width, line});
+        ctx.landmarks.set({at.x, y, width, line}, "signals/legend/{}", key);
         if (ImGui::IsMouseHoveringRect({at.x, y}, {at.x + width, y + line}) && ImGui::IsWindowHovered())
             ImGui::SetTooltip("%s%s", name.c_str(),
                               shown ? ", the one that is looked at; differences are against it"

@@ -255,8 +255,8 @@ void SignalPlot::set_up_values(UiContext& ctx, ValueLabels& values, float& gutte
         gutter = std::max(gutter, ImGui::CalcTextSize(format_tick(tick, values.step).c_str()).x);
     if (ticks.empty()) return;
     ImPlot::SetupAxisTicks(axis, ticks.data(), static_cast<int>(ticks.size()), nullptr, false);
-    ctx.landmarks.set_text(fmt::format("signals/top/{}", info().name),
-                           format_tick(ticks.back(), values.step));
+    ctx.landmarks.set_text([&] { return format_tick(ticks.back(), values.step); }, "signals/top/{}",
+                           info().name);
 }
 
 void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& lines,
@@ -266,7 +266,7 @@ void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& li
     stack.left = pos.x;
     stack.width = area.x;
     stack.bottom = pos.y + area.y;
-    ctx.landmarks.set(fmt::format("signals/plot/{}", info().name), m_box);
+    ctx.landmarks.set(m_box, "signals/plot/{}", info().name);
     const auto width = static_cast<double>(area.x);
     // What the guest draws goes by its own axis.
     const auto on_right = [&](auto draw) {
@@ -282,7 +282,7 @@ void SignalPlot::draw_contents(UiContext& ctx, PlotStack& stack, const Lines& li
     draw_refresh_lines(ctx, stack);
     on_right([&](SignalPlot& right) {
         right.m_box = m_box;
-        ctx.landmarks.set(fmt::format("signals/right/{}", right.info().name), m_box);
+        ctx.landmarks.set(m_box, "signals/right/{}", right.info().name);
         right.draw_overlays(ctx, stack, width);
         right.draw_curve(ctx, stack, width);
     });

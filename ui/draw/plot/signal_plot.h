@@ -10,6 +10,7 @@
 #include "ui/scene/marks/markers.h"
 #include "ui/scene/marks/tip_place.h"
 #include "ui/scene/policy/empty_hint.h"
+#include "ui/scene/policy/live_changes.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/what_if_preview.h"
 #include "ui/scene/runs/run_difference.h"
@@ -147,6 +148,7 @@ private:
     bool m_locked = false, m_hide = false;
     bool m_auto_y = true;
     ValueAxis m_axis;
+    ThresholdStair m_stair;
     bool m_held = false;    ///< a line of this plot is under the button
     bool m_on_line = false; ///< the mouse is on a line of this plot, which hides it from the plot
     static constexpr size_t none = static_cast<size_t>(-1);

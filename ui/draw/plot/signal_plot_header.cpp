@@ -99,8 +99,8 @@ float SignalPlot::draw_run_again(UiContext& ctx, const ThresholdLine& moved, ImV
     ImGui::SetItemTooltip("Verifies the estimate: the same prompt from the beginning with the thresholds as "
                           "they are now. This run stays "
                           "in the plots, the estimate beside the outcome in the panel Runs");
-    ctx.landmarks.set(fmt::format("signals/run_again/{}", info().name),
-                      {right - width, at.y + 2, width, ImGui::GetItemRectSize().y});
+    ctx.landmarks.set({right - width, at.y + 2, width, ImGui::GetItemRectSize().y}, "signals/run_again/{}",
+                      info().name);
     ImGui::SetCursorScreenPos(back);
     return right - width;
 }
@@ -124,7 +124,7 @@ void SignalPlot::draw_what_if(UiContext& ctx, PlotStack& stack, const ThresholdL
     list->AddRectFilled({left, at.y + 1}, {left + width, at.y + line + 5}, ctx.theme.card, line * 0.3F);
     list->AddRect({left, at.y + 1}, {left + width, at.y + line + 5}, colour, line * 0.3F);
     list->AddText({left + line / 2, at.y + 3}, ctx.theme.text, words.c_str());
-    ctx.landmarks.set(fmt::format("signals/what_if/{}", info().name), {left, at.y + 1, width, line + 4});
+    ctx.landmarks.set({left, at.y + 1, width, line + 4}, "signals/what_if/{}", info().name);
 }
 
 /// What is out of the ordinary: a locked line, a trigger that is off, no calibration.
@@ -145,7 +145,7 @@ void SignalPlot::draw_notes(UiContext& ctx, const Lines& lines, ImVec2 at, float
                          format_thousands(static_cast<int64_t>(run->estimate->expected.fires.size())),
                          format_thousands(run->metrics.numbers().refreshes))
                  .c_str());
-        ctx.landmarks.set(fmt::format("signals/outcome/{}", info().name), {right, at.y + 3, 4, line});
+        ctx.landmarks.set({right, at.y + 3, 4, line}, "signals/outcome/{}", info().name);
     }
     if (!lines.empty() && m_locked) note("line locked");
     if (!lines.empty() && std::ranges::none_of(lines, &ThresholdLine::enabled)) note("trigger off");
@@ -173,8 +173,7 @@ void SignalPlot::draw_folded(UiContext& ctx, PlotStack& stack) {
             try_edit(ctx, [&] { ctx.drafts.edit(ctx.engine, hint.key, "true"); });
         ImGui::SetItemTooltip("%s\nCost: %s", hint.why.c_str(), std::string(info().cost_hint).c_str());
     }
-    ctx.landmarks.set(fmt::format("signals/folded/{}", info().name),
-                      {at.x, at.y, right - at.x, header_height()});
+    ctx.landmarks.set({at.x, at.y, right - at.x, header_height()}, "signals/folded/{}", info().name);
     ImGui::SetCursorScreenPos(below);
     draw_menu(ctx, stack, lines);
     ImGui::PopID();
@@ -206,8 +205,8 @@ void SignalPlot::draw_empty_hint(UiContext& ctx) {
     const float centre = m_box.x + m_box.width / 2;
     list->AddRectFilled({centre - card_half, y - 3}, {centre + card_half, y + height + 3},
                         ctx.theme.plot_background, line * 0.3F);
-    ctx.landmarks.set(fmt::format("signals/empty/{}", info().name),
-                      {centre - card_half, y - 3, 2 * card_half, height + 6});
+    ctx.landmarks.set({centre - card_half, y - 3, 2 * card_half, height + 6}, "signals/empty/{}",
+                      info().name);
     list->AddText({x, y + ImGui::GetStyle().FramePadding.y}, ctx.theme.text_muted, why);
     list->PopClipRect();
     if (key) {

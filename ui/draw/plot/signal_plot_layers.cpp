@@ -107,7 +107,7 @@ void SignalPlot::draw_strip_range(UiContext& ctx, ImVec2 at, float x, float righ
                             {left + bar * static_cast<float>(i + 1) / pieces, bottom},
                             m_strip_scale.colour((i + 0.5) / pieces));
     list->AddText({left + bar + gap, at.y + 3}, ctx.theme.text_muted, high.c_str());
-    ctx.landmarks.set(fmt::format("signals/strip_range/{}", info().name), {left, top, bar, bottom - top});
+    ctx.landmarks.set({left, top, bar, bottom - top}, "signals/strip_range/{}", info().name);
 }
 
 void SignalPlot::strip_tooltip(const UiContext& ctx, const PlotStack& stack, int64_t step,

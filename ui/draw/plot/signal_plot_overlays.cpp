@@ -121,8 +121,8 @@ void SignalPlot::draw_strips(UiContext& ctx, PlotStack& stack, ImVec2 at, size_t
             list->AddRectFilled({x, top}, {std::min(x + column_px, right), foot}, scale(value));
         }
         list->AddRect({stack.left - 0.5F, top - 0.5F}, {right + 0.5F, foot + 0.5F}, ctx.theme.plot_border);
-        ctx.landmarks.set(fmt::format("signals/difference/{}/{}", info().name, run.key),
-                          {stack.left, top, stack.width, foot - top});
+        ctx.landmarks.set({stack.left, top, stack.width, foot - top}, "signals/difference/{}/{}", info().name,
+                          run.key);
         if (ImGui::IsMouseHoveringRect({stack.left, top}, {right, foot}) && ImGui::IsWindowHovered())
             strip_tooltip_of(ctx, difference, run, per_px, stack.left);
     }

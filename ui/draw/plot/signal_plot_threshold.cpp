@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -63,8 +64,7 @@ void SignalPlot::hold_tags(UiContext& ctx, const PlotStack& stack, const Lines& 
         ImGui::PushID(static_cast<int>(i));
         ImGui::InvisibleButton("##tag", {width, 2 * half});
         ImGui::PopID();
-        ctx.landmarks.set(fmt::format("signals/tag/{}", line.key),
-                          {tag_left(width), y - half, width, 2 * half});
+        ctx.landmarks.set({tag_left(width), y - half, width, 2 * half}, "signals/tag/{}", line.key);
         if (ImGui::IsItemHovered() || ImGui::IsItemActive()) {
             m_tag_hovered = i;
             ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeNS);
@@ -113,9 +113,8 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
         if (!no_input) drag_threshold(ctx, stack, line, y, held);
         m_held |= held;
         const float y_px = ImPlot::PlotToPixels(0.0, line.value).y;
-        ctx.landmarks.set(i == 0 ? fmt::format("signals/threshold/{}", info().name)
-                                 : fmt::format("signals/threshold/{}/{}", info().name, i),
-                          {m_box.x, y_px - 4, m_box.width, 8});
+        ctx.landmarks.set({m_box.x, y_px - 4, m_box.width, 8}, "signals/threshold/{}{}", info().name,
+                          i == 0 ? std::string() : fmt::format("/{}", i));
         if (moved) draw_present(ctx, y_px, colour, 1.4F * scale);
         if (asks_what_if(ctx, line)) draw_prediction(ctx, stack, line);
     }
@@ -130,27 +129,29 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
 /// \return false where it has always been what it is now
 bool SignalPlot::draw_stair(UiContext& ctx, const ThresholdLine& line, Colour colour) {
     if (!ctx.recording || ctx.steps == 0) return false;
-    const auto stair = threshold_stair(ctx.changes, ctx.steps, info().name, m_pick);
+    const auto stair = m_stair.of(ctx.changes, ctx.steps, info().name, m_pick);
     const bool same = stair.size() == 1 && stair[0].first == 1 && stair[0].value == line.value;
     if (stair.empty() || same) return false;
     ImPlot::PushPlotClipRect();
     ImDrawList* list = ImPlot::GetPlotDrawList();
     const Colour ink = with_alpha(colour, 0.8F);
     const auto place = [](double step, double value) { return ImPlot::PlotToPixels(step, value); };
-    const ThresholdSpan* before = nullptr;
-    for (const ThresholdSpan& span : stair) {
-        const double first = static_cast<double>(span.first) - 0.5,
-                     last = static_cast<double>(span.last) + 0.5;
-        if (last >= ctx.time.x_min && first <= ctx.time.x_max && m_axis.has_place(span.value)) {
-            list->AddLine(place(first, span.value), place(last, span.value), ink, 1.2F);
-            if (before && before->last + 1 == span.first && m_axis.has_place(before->value))
-                list->AddLine(place(first, before->value), place(first, span.value), with_alpha(ink, 0.5F));
-        }
-        before = &span;
+    const auto in_sight = std::ranges::lower_bound(stair, ctx.time.x_min, {}, [](const ThresholdSpan& span) {
+        return static_cast<double>(span.last) + 0.5;
+    });
+    for (auto span = in_sight; span != stair.end(); ++span) {
+        const double first = static_cast<double>(span->first) - 0.5,
+                     last = static_cast<double>(span->last) + 0.5;
+        if (first > ctx.time.x_max) break;
+        if (!m_axis.has_place(span->value)) continue;
+        list->AddLine(place(first, span->value), place(last, span->value), ink, 1.2F);
+        const auto before = span == stair.begin() ? stair.end() : std::prev(span);
+        if (before != stair.end() && before->last + 1 == span->first && m_axis.has_place(before->value))
+            list->AddLine(place(first, before->value), place(first, span->value), with_alpha(ink, 0.5F));
     }
     ImPlot::PopPlotClipRect();
     const ImVec2 corner = place(static_cast<double>(stair.front().first), stair.front().value);
-    ctx.landmarks.set(fmt::format("signals/stair/{}", info().name), {corner.x, corner.y - 2, 4, 4});
+    ctx.landmarks.set({corner.x, corner.y - 2, 4, 4}, "signals/stair/{}", info().name);
     return true;
 }
 

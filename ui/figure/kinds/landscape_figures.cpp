@@ -1,8 +1,7 @@
 // The refresh landscape of a text with the staircases of schedules, and the frontier of loss against refreshes.
 #include "engine/base/error.h"
-#include "engine/landscape/best_schedule.h"
-#include "engine/landscape/frontier.h"
 #include "engine/landscape/staircase.h"
+#include "engine/record/recording/last_config.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
@@ -10,13 +9,16 @@
 #include "ui/scene/landscape/cell_colours.h"
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
+#include "ui/scene/landscape/landscape_model.h"
 #include "ui/scene/landscape/staircases.h"
+#include "ui/theme/stairs_colours.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -32,21 +34,40 @@ std::shared_ptr<const Landscape> require_landscape(const FigureRequest& request)
 
 CellValue require_value(const FigureRequest& request) {
     const auto values = cell_values(*request.landscape);
-    if (std::ranges::find(values, request.cells.value) != values.end()) return request.cells.value;
+    if (std::ranges::find(values, request.landscape_view.cells.value) != values.end())
+        return request.landscape_view.cells.value;
     std::vector<std::string> known;
     for (const CellValue& value : values)
         known.push_back(key_of(value));
     throw Error("drawing a figure", "--panel " + request.panel,
-                fmt::format("the landscape does not hold '{}'", key_of(request.cells.value)),
+                fmt::format("the landscape does not hold '{}'", key_of(request.landscape_view.cells.value)),
                 fmt::format("it holds {}", fmt::join(known, ", ")));
 }
 
-/// The refreshes of the run itself, as far as they are boundaries of the landscape; none where they have no staircase.
-std::vector<int64_t> own_refreshes(const Recording& recording, const Landscape& landscape) {
-    RunRefreshes run = refreshes_of(recording, recording.steps());
-    if (!run.why_not.empty()) return {};
-    std::erase_if(run.steps, [&](int64_t step) { return step < 1 || step >= landscape.num_rows(); });
-    return std::move(run.steps);
+/// What the panel shows of this run and policy.
+LandscapeModel model_of(const FigureRequest& request) {
+    const Recording& run = *request.runs.front().recording;
+    return make_landscape_model(require_landscape(request), refreshes_of(run, run.steps()),
+                                request.policy.value_or(last_config(run).policy));
+}
+
+/// "Best possible: 4 refreshes, 0.12 nats above the teacher"
+std::string words_of(const ShownStairs& shown) {
+    return fmt::format("{}: {} {}, {} nats above the teacher",
+                       shown.of == StairsOf::policy ? "Policy " + shown.name : shown.name,
+                       format_thousands(shown.refreshes()), shown.refreshes() == 1 ? "refresh" : "refreshes",
+                       format_number(shown.above_teacher));
+}
+
+/// The staircases in the order in which they lie over each other: the run's on top of none, the best on top of all.
+constexpr StairsOf stairs_in_order[] = {StairsOf::run, StairsOf::policy, StairsOf::blind, StairsOf::best};
+constexpr const char* id_of(StairsOf of) {
+    constexpr const char* ids[] = {"run", "policy", "blind", "best"};
+    return ids[static_cast<size_t>(of)];
+}
+
+Colour opaque_stairs_colour(const FigurePen& pen, StairsOf of) {
+    return stairs_colour(pen.style.theme, of) | alpha_mask;
 }
 
 class LandscapeFigure final : public Figure {
@@ -54,17 +75,12 @@ public:
     explicit LandscapeFigure(const FigureRequest& request)
         : m_landscape(require_landscape(request))
         , m_value(require_value(request)) {
-        const Landscape& land = *m_landscape;
-        const auto own = own_refreshes(*request.runs.front().recording, land);
-        const size_t count =
-            own.empty() ? std::min<size_t>(4, static_cast<size_t>(land.num_rows() - 1)) : own.size();
-        if (!own.empty()) m_own = walk_schedule(land, own);
-        const auto best = best_schedules(land, static_cast<int64_t>(count));
-        m_best = walk_schedule(land, best_of_at_most(best, std::min(count, best.size() - 1)).steps);
+        for (LandscapeModel model = model_of(request); const StairsOf of : stairs_in_order)
+            if (model.of(of).there() && request.landscape_view.shows(of)) m_stairs.push_back(model.of(of));
         const CellPyramid pyramid(m_landscape, m_value);
         const int64_t n = pyramid.size();
         m_image = pyramid.image({0, n, 0, n}, most_cells);
-        m_colours = cell_colours(m_value, pyramid.spread(), request.cells.own_range());
+        m_colours = cell_colours(m_value, pyramid.spread(), request.landscape_view.cells.own_range());
     }
 
     double height(const FigurePen& pen, double width) const override {
@@ -96,8 +112,8 @@ public:
         pen.canvas.rectangle(area.rect, theme.plot_background);
         draw_cells(pen, area, scale);
         draw_edge(pen, area);
-        draw_stair(pen, area, m_best, "best", best_colour(pen));
-        if (m_own) draw_stair(pen, area, *m_own, "run", theme.text);
+        for (const ShownStairs& shown : m_stairs)
+            draw_stair(pen, area, shown.stairs, id_of(shown.of), opaque_stairs_colour(pen, shown.of));
         pen.canvas.frame(area.rect, {theme.plot_border, pen.style.axis_pt});
         // Rows go downwards: the labels of the y axis by hand.
         for (const int64_t row :
@@ -183,17 +199,10 @@ private:
                                    pen.style.axis_pt});
     }
 
-    static Colour best_colour(const FigurePen& pen) { return pen.style.theme.origin_refresh | alpha_mask; }
-
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const {
         std::vector<LegendEntry> entries;
-        const auto words = [&](const char* who, const Staircase& stair) {
-            const size_t n = stair.refreshes.size();
-            return fmt::format("{}: {} {}, {} nats a token", who, n, n == 1 ? "refresh" : "refreshes",
-                               format_number(stair.loss));
-        };
-        if (m_own) entries.push_back({words("this run", *m_own), pen.style.theme.text});
-        entries.push_back({words("best", m_best), best_colour(pen)});
+        for (const ShownStairs& shown : m_stairs)
+            entries.push_back({words_of(shown), opaque_stairs_colour(pen, shown.of)});
         return entries;
     }
 
@@ -212,8 +221,7 @@ private:
 
     std::shared_ptr<const Landscape> m_landscape;
     CellValue m_value;
-    std::optional<Staircase> m_own;
-    Staircase m_best;
+    std::vector<ShownStairs> m_stairs; ///< those that are drawn
     CellImage m_image;
     CellColours m_colours;
 };
@@ -221,24 +229,13 @@ private:
 class FrontierFigure final : public Figure {
 public:
     explicit FrontierFigure(const FigureRequest& request)
-        : m_landscape(require_landscape(request)) {
-        const Landscape& land = *m_landscape;
-        constexpr int64_t most = 32;
-        m_best = best_schedules(land, std::min<int64_t>(most, land.num_rows() - 1));
-        for (FrontierCurve& found : frontier_curves({m_landscape, preset_policy("none")})) {
-            Curve curve{.signal = found.policy.triggers[found.trigger].signal,
-                        .label = {},
-                        .points = std::move(found.points)};
-            const auto id = signal_id(curve.signal);
-            curve.label = id ? std::string(signals()[*id].label) : curve.signal;
-            std::erase_if(curve.points, [&](const FrontierPoint& p) {
-                return p.refreshes > static_cast<int64_t>(m_best.size()) - 1;
-            });
-            if (curve.points.size() > 1) m_curves.push_back(std::move(curve));
-        }
-        const auto own = own_refreshes(*request.runs.front().recording, land);
-        if (!own.empty() && own.size() < m_best.size()) m_own = walk_schedule(land, own);
-    }
+        : m_model(model_of(request))
+        , m_recording(request.runs.front().recording)
+        , m_curves(frontier_curves(frontier_question(
+              m_model.landscape,
+              request.policy.value_or(last_config(*request.runs.front().recording).policy))))
+        , m_range(request.landscape_view.frontier.value_or(
+              fitted_frontier(*m_model.landscape, &m_model.best, m_model.stairs))) {}
 
     double height(const FigurePen& pen, double width) const override {
         return std::min(width * 0.7, 200.0) + legend_height(pen, width, legend(pen)) + pen.text_line() * 2.4;
@@ -246,87 +243,105 @@ public:
 
     void draw(const FigurePen& pen, const FigureRect& place) const override {
         const double y = place.y + draw_legend(pen, {place.x, place.y}, place.width, legend(pen)) + 3;
+        const Theme& theme = pen.style.theme;
         PlotArea area;
-        area.x_min = -0.5;
-        area.x_max = static_cast<double>(m_best.size()) - 0.5;
-        SeriesSummary seen;
-        const auto include = [&](double loss) { seen.add(seen.finite, static_cast<float>(loss)); };
-        for (size_t k = 0; k < m_best.size(); ++k)
-            include(best_of_at_most(m_best, k).loss);
-        for (const Curve& curve : m_curves)
-            for (const FrontierPoint& point : curve.points)
-                include(point.loss);
-        const double teacher = m_landscape->mean_teacher_loss();
-        include(teacher);
-        fit_axis(area.y, AxisScale::linear, seen, {}, {teacher, teacher + 0.1});
+        area.x_min = m_range.refreshes.min;
+        area.x_max = m_range.refreshes.max;
+        area.y.min = m_range.loss.min;
+        area.y.max = m_range.loss.max;
         const double high = place.bottom() - y - pen.text_line() * 2.2;
         const double labels = y_labels_width(pen, area.y, high);
         area.rect = {place.x + labels + pen.style.text_pt * 1.4, y, 0, high};
         area.rect.width = place.right() - area.rect.x - 4;
         draw_plot_ground(pen, area);
         pen.canvas.push_clip(area.rect);
-        pen.canvas.line(area.at(area.x_min, teacher), area.at(area.x_max, teacher),
-                        {pen.style.theme.text_muted, pen.style.line_pt, 2});
-        for (const Curve& curve : m_curves) {
-            const FigureGroup group(pen.canvas, "frontier_" + curve.signal);
-            std::vector<FigurePoint> line;
-            for (const FrontierPoint& point : curve.points)
-                line.push_back(area.at(static_cast<double>(point.refreshes), point.loss));
-            pen.canvas.polyline(line, {pen.style.theme.signal(curve.signal), pen.style.line_pt});
-        }
-        std::vector<FigurePoint> best;
-        for (size_t k = 0; k < m_best.size(); ++k)
-            best.push_back(area.at(static_cast<double>(k), best_of_at_most(m_best, k).loss));
-        {
-            const FigureGroup group(pen.canvas, "best");
-            pen.canvas.polyline(best, {pen.style.theme.text, pen.style.line_pt * 1.4});
-        }
-        if (m_own) {
-            const FigurePoint p = area.at(static_cast<double>(m_own->refreshes.size()), m_own->loss);
-            const double r = 2.5;
-            const FigurePoint diamond[] = {{p.x - r, p.y}, {p.x, p.y - r}, {p.x + r, p.y}, {p.x, p.y + r}};
-            pen.canvas.polygon(diamond, pen.style.theme.accent_ink | alpha_mask);
-        }
+        pen.canvas.line(area.at(area.x_min, 0), area.at(area.x_max, 0),
+                        {theme.text_muted, pen.style.line_pt, 2});
+        for (const FrontierCurve& curve : m_curves)
+            draw_line(pen, area, "frontier_" + signal_of(curve) + (curve.of_draft ? "_policy" : ""),
+                      curve_line(curve, m_model.teacher_loss),
+                      {theme.signal(signal_of(curve)), pen.style.line_pt * (curve.of_draft ? 1.6 : 1.0)});
+        const double strong = pen.style.line_pt * 1.6;
+        draw_line(pen, area, "best", best_line(m_model.best, m_model.teacher_loss),
+                  {opaque_stairs_colour(pen, StairsOf::best), strong});
+        draw_line(pen, area, "blind", blind_line(m_model.best, m_model.teacher_loss),
+                  {opaque_stairs_colour(pen, StairsOf::blind), strong});
+        for (const ShownStairs& shown : m_model.stairs)
+            if (shown.there()) draw_point(pen, area, shown);
         pen.canvas.pop_clip();
-        pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
-        draw_y_axis(pen, area, "loss (nats a token)", labels);
+        pen.canvas.frame(area.rect, {theme.plot_border, pen.style.axis_pt});
+        draw_y_axis(pen, area, "Loss above the teacher (nats)", labels);
         draw_x_axis(pen, area, "refreshes");
     }
 
     DataTable table() const override {
-        DataTable table{{"curve", "threshold", "refreshes", "loss_nats"}, {}};
-        for (size_t k = 0; k < m_best.size(); ++k)
-            table.rows.push_back({"best", "", fmt::format("{}", k), cell_text(m_best[k].loss)});
-        for (const Curve& curve : m_curves)
+        DataTable table{{"curve", "threshold", "refreshes", "loss_nats", "loss_above_teacher_nats"}, {}};
+        const auto row = [&](const std::string& curve, const std::string& threshold, double refreshes,
+                             double above) {
+            table.rows.push_back({curve, threshold, fmt::format("{}", std::llround(refreshes)),
+                                  cell_text(above + m_model.teacher_loss), cell_text(above)});
+        };
+        for (const auto& [refreshes, above] : best_line(m_model.best, m_model.teacher_loss))
+            row("best", "", refreshes, above);
+        for (const auto& [refreshes, above] : blind_line(m_model.best, m_model.teacher_loss))
+            row("blind", "", refreshes, above);
+        for (const FrontierCurve& curve : m_curves)
             for (const FrontierPoint& point : curve.points)
-                table.rows.push_back({curve.signal, cell_text(point.threshold),
-                                      fmt::format("{}", point.refreshes), cell_text(point.loss)});
-        if (m_own)
-            table.rows.push_back(
-                {"this run", "", fmt::format("{}", m_own->refreshes.size()), cell_text(m_own->loss)});
+                row(signal_of(curve) + (curve.of_draft ? " (this policy)" : ""), cell_text(point.threshold),
+                    static_cast<double>(point.refreshes), point.loss - m_model.teacher_loss);
+        for (const ShownStairs& shown : m_model.stairs)
+            if (shown.there())
+                row(shown.of == StairsOf::policy  ? "this policy"
+                    : shown.of == StairsOf::run   ? "this run"
+                    : shown.of == StairsOf::blind ? "blind at best"
+                                                  : "best of its count",
+                    "", static_cast<double>(shown.refreshes()), shown.above_teacher);
         return table;
     }
 
 private:
-    struct Curve {
-        std::string signal, label;
-        std::vector<FrontierPoint> points; ///< by refreshes
-    };
+    static void draw_line(const FigurePen& pen, const PlotArea& area, const std::string& id,
+                          const FrontierLine& line, const Stroke& stroke) {
+        const FigureGroup group(pen.canvas, id);
+        std::vector<FigurePoint> points;
+        for (const auto& [refreshes, above] : line)
+            points.push_back(area.at(refreshes, above));
+        pen.canvas.polyline(points, stroke);
+    }
+
+    /// A staircase of the picture: the run's is a square, the others are rings.
+    static void draw_point(const FigurePen& pen, const PlotArea& area, const ShownStairs& shown) {
+        const FigureGroup group(pen.canvas, std::string("point_") + id_of(shown.of));
+        const FigurePoint at = area.at(static_cast<double>(shown.refreshes()), shown.above_teacher);
+        const double radius = pen.style.text_pt * 0.3;
+        const int corners = shown.of == StairsOf::run ? 4 : 16;
+        std::vector<FigurePoint> ring;
+        for (int i = 0; i <= corners; ++i) {
+            const double angle = (i + 0.5) * 2 * std::numbers::pi / corners;
+            ring.push_back({at.x + radius * std::cos(angle), at.y + radius * std::sin(angle)});
+        }
+        pen.canvas.polygon(ring, pen.style.theme.plot_background | alpha_mask);
+        pen.canvas.polyline(ring, {opaque_stairs_colour(pen, shown.of), pen.style.line_pt * 1.2});
+    }
 
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const {
         const Theme& theme = pen.style.theme;
-        std::vector<LegendEntry> entries{{"best possible", theme.text},
+        std::vector<LegendEntry> entries{{"best possible", opaque_stairs_colour(pen, StairsOf::best)},
+                                         {"blind, mean", opaque_stairs_colour(pen, StairsOf::blind)},
                                          {"teacher", theme.text_muted, LegendEntry::Mark::dashed}};
-        for (const Curve& curve : m_curves)
-            entries.push_back({curve.label, theme.signal(curve.signal)});
-        if (m_own) entries.push_back({"this run", theme.accent_ink | alpha_mask, LegendEntry::Mark::box});
+        for (const FrontierCurve& curve : m_curves)
+            entries.push_back({label_of(curve, m_recording->signals()), theme.signal(signal_of(curve))});
+        for (const ShownStairs& shown : m_model.stairs)
+            if (shown.there() && (shown.of == StairsOf::run || shown.of == StairsOf::policy))
+                entries.push_back({shown.of == StairsOf::run ? "this run" : "policy " + shown.name,
+                                   opaque_stairs_colour(pen, shown.of), LegendEntry::Mark::box});
         return entries;
     }
 
-    std::shared_ptr<const Landscape> m_landscape;
-    std::vector<Schedule> m_best;
-    std::vector<Curve> m_curves;
-    std::optional<Staircase> m_own;
+    LandscapeModel m_model;
+    std::shared_ptr<const Recording> m_recording; ///< has the words of its signals
+    std::vector<FrontierCurve> m_curves;
+    FrontierRange m_range;
 };
 
 } // namespace

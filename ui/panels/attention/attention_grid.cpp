@@ -103,8 +103,8 @@ void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, CellSheet& s
         draw_outline(list, ctx.theme, min, max, ctx.theme.selection, std::max(1.5F, f.em * 0.12F));
     else if (hovered)
         list->AddRect(min, max, with_alpha(ctx.theme.selection, 0.6F));
-    ctx.landmarks.set(fmt::format("attention/grid/{}/{}", f.layers[l], f.heads[h]),
-                      {cell.x, cell.y, cell.width, cell.height});
+    ctx.landmarks.set({cell.x, cell.y, cell.width, cell.height}, "attention/grid/{}/{}", f.layers[l],
+                      f.heads[h]);
 }
 
 /// The best heads of a ranking instead of all, each with its name and number.
@@ -144,7 +144,8 @@ void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
         if (text_width(whole) <= cell.width + grid.gap) name = whole;
         if (text_width(name) > cell.width + grid.gap) name = fmt::format("{}.{}", layer, number);
         text_at(list, {cell.x, cell.y + cell.height}, selected ? ctx.theme.text : ctx.theme.text_muted, name);
-        ctx.landmarks.set_text(fmt::format("attention/rank/{}", rank), fmt::format("{}/{}", layer, number));
+        ctx.landmarks.set_text([&] { return fmt::format("{}/{}", layer, number); }, "attention/rank/{}",
+                               rank);
     }
 }
 

@@ -229,7 +229,7 @@ void AttentionPanel::draw_read_buttons(UiContext& ctx, const Frame& f, const Mis
     if (ImGui::IsItemHovered(ImGuiHoveredFlags_AllowWhenDisabled))
         ImGui::SetTooltip(
             "%s", f.live_engine
-                      ? fmt::format("One pass of the {} over this token, on the columns as they are now.",
+                      ? fmt::format("One pass of the {} over this token, on the entries as they are now.",
                                     teacher ? "teacher" : "student")
                             .c_str()
                       : "This run comes from a file; its models are not loaded.");

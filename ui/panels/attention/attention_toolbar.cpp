@@ -107,7 +107,8 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
     std::string note = range == Range::unit ? "fixed" : range == Range::shared ? "shared" : "this head";
     if (m_colours.log && m_colours.differences()) note += ", symlog";
     if (range != Range::unit && m_colours.without_first) note += ", without position 0";
-    ctx.landmarks.set_text("attention/range", fmt::format("{}, up to {}", note, format_number(scale.max)));
+    ctx.landmarks.set_text([&] { return fmt::format("{}, up to {}", note, format_number(scale.max)); },
+                           "attention/range");
     ImGui::SameLine();
     if (ImGui::GetContentRegionAvail().x > text_width(note)) {
         ImGui::AlignTextToFramePadding();

@@ -72,8 +72,9 @@ void CachePanel::draw_entries(UiContext& ctx, Frame& f) {
     }
     draw_row_names(ctx, f);
     for (size_t i = 0; i < m_counts.size(); ++i) {
-        ctx.landmarks.set_text(fmt::format("cache/held/{}", i), fmt::format("{}", m_counts[i].held));
-        ctx.landmarks.set_text(fmt::format("cache/attended/{}", i), fmt::format("{}", m_counts[i].attended));
+        ctx.landmarks.set_text([&] { return fmt::format("{}", m_counts[i].held); }, "cache/held/{}", i);
+        ctx.landmarks.set_text([&] { return fmt::format("{}", m_counts[i].attended); }, "cache/attended/{}",
+                               i);
     }
     if (f.bars_x1 > f.x1) draw_budget_bars(ctx, f);
     ImGui::SetCursorScreenPos(

@@ -195,7 +195,7 @@ void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
             list->AddRectFilled(ImVec2(x, y), ImVec2(x + box, y + box), colour);
         x += box + f.em * 0.4F;
         text_at(list, ImVec2(x, top), ctx.theme.text_muted, label);
-        ctx.landmarks.set("cache/legend/" + label, {x, top, text_width(label), ImGui::GetTextLineHeight()});
+        ctx.landmarks.set({x, top, text_width(label), ImGui::GetTextLineHeight()}, "cache/legend/{}", label);
         x = std::round(x + text_width(label) + f.em * 0.9F);
     };
     for (const Origin origin : {Origin::teacher_prefill, Origin::student_prefill, Origin::teacher_refresh,

@@ -48,7 +48,8 @@ void DistributionPanel::draw_numbers(UiContext& ctx, const Lines& lines) const {
             "Measured values that this trigger's threshold lets through; how often it looks, cool-down and "
             "budget do "
             "not count here");
-        ctx.landmarks.set_text(fmt::format("distribution/beyond/{}", line.trigger), fmt::to_string(beyond));
+        ctx.landmarks.set_text([&] { return fmt::to_string(beyond); }, "distribution/beyond/{}",
+                               line.trigger);
     }
     if (s.mean) {
         row(s.sd ? "mean ± sd" : "mean",

@@ -69,9 +69,9 @@ bool DistributionPanel::draw_lines(UiContext& ctx, const Signal& signal, const L
         }
         const ImVec2 at = along_x ? ImVec2(ImPlot::PlotToPixels(line.value, bottom()).x, low.y)
                                   : ImVec2(low.x, ImPlot::PlotToPixels(0.0, line.value).y);
-        ctx.landmarks.set(fmt::format("distribution/threshold/{}", line.trigger),
-                          along_x ? Landmarks::Box{at.x - 1, low.y, 2, extent.y}
-                                  : Landmarks::Box{low.x, at.y - 1, extent.x, 2});
+        ctx.landmarks.set(along_x ? Landmarks::Box{at.x - 1, low.y, 2, extent.y}
+                                  : Landmarks::Box{low.x, at.y - 1, extent.x, 2},
+                          "distribution/threshold/{}", line.trigger);
         if (hovered || held) draw_tag(ctx, signal, line, at);
     }
     axis.widen(below, above);

@@ -9,6 +9,7 @@
 #include "ui/panels/landscape/landscape_panel.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/policy/thresholds.h"
+#include "ui/theme/stairs_colours.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -23,28 +24,21 @@ namespace refreshlab::ui {
 
 namespace {
 
-const Trigger& trigger_of(const FrontierCurve& curve) {
-    return curve.policy.triggers[curve.trigger];
-}
-
-std::string curve_label(const UiContext& ctx, const FrontierCurve& curve) {
-    const std::string& signal = trigger_of(curve).signal;
-    const Signal* known = ctx.find_signal_info(signal);
-    return known ? std::string(known->label) : signal;
-}
-
 Colour curve_colour(const Theme& theme, const FrontierCurve& curve) {
-    return theme.signal(trigger_of(curve).signal);
+    return theme.signal(signal_of(curve));
 }
 
 /// A line of points, in the order in which they are.
-void plot_line(const char* id, const std::vector<double>& x, const std::vector<double>& y, Colour colour,
-               float width) {
-    if (x.empty()) return;
+void plot_line(const char* id, const FrontierLine& line, Colour colour, float width) {
+    if (line.empty()) return;
     ImPlotSpec spec;
     spec.LineColor = ImGui::ColorConvertU32ToFloat4(colour);
     spec.LineWeight = width;
-    ImPlot::PlotLine(id, x.data(), y.data(), static_cast<int>(x.size()), spec);
+    const auto point = [](int i, void* data) {
+        const auto& [x, y] = (*static_cast<const FrontierLine*>(data))[static_cast<size_t>(i)];
+        return ImPlotPoint(x, y);
+    };
+    ImPlot::PlotLineG(id, point, const_cast<FrontierLine*>(&line), static_cast<int>(line.size()), spec);
 }
 
 int count_label(double value, char* buffer, int size, void*) {
@@ -72,32 +66,18 @@ float LandscapePanel::draw_curve_names(const UiContext& ctx, PixelBox place, boo
         }
         x += width + 0.9F * em;
     };
-    entry("best possible", colour_of(ctx.theme, StairsOf::best), true);
-    entry("blind, mean", colour_of(ctx.theme, StairsOf::blind), true);
+    entry("best possible", stairs_colour(ctx.theme, StairsOf::best), true);
+    entry("blind, mean", stairs_colour(ctx.theme, StairsOf::blind), true);
     if (const auto* curves = m_frontiers.answer())
         for (const FrontierCurve& curve : *curves)
-            entry(curve_label(ctx, curve) + (curve.of_draft ? " (this policy)" : ""),
-                  curve_colour(ctx.theme, curve), curve.of_draft);
+            entry(label_of(curve, ctx.signals()), curve_colour(ctx.theme, curve), curve.of_draft);
     return y + line - place.y;
 }
 
 /// What the plot shows as long as nobody has zoomed.
 void LandscapePanel::fit_frontier(const Frame& f) {
-    const ShownStairs& policy =
-        stairs(StairsOf::policy).there() ? stairs(StairsOf::policy) : stairs(StairsOf::run);
-    const int64_t of_policy = policy.there() ? policy.refreshes() : 0;
-    const BestAnswer* found = m_bests.answer();
-    int64_t most = shown_counts(f.landscape->num_tokens(), of_policy);
-    if (found && found->best) most = std::min(most, std::max(std::ssize(*found->best) - 1, 2 * of_policy));
-    const auto counts = static_cast<double>(std::max<int64_t>(most, 1));
-    const double none = f.landscape->has_row(0) ? f.landscape->mean_loss_without_refresh() - f.teacher : 1;
-    double least = 0;
-    if (found && found->best && !found->best->empty()) {
-        const size_t k = std::min(found->best->size() - 1, static_cast<size_t>(counts));
-        least = best_of_at_most(*found->best, k).loss - f.teacher;
-    }
-    const double margin = std::max((none - least) * 0.08, 1e-3);
-    m_frontier_view.begin_frame({-0.03 * counts, counts}, {least - margin, none + 3 * margin});
+    const FrontierRange fit = fitted_frontier(*f.landscape, m_bests.answer(), m_stairs);
+    m_frontier_view.begin_frame(fit.refreshes, fit.loss);
 }
 
 /// Axes with names, whole numbers of refreshes, and losses with as many digits as they need to differ.
@@ -168,10 +148,13 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
     answer_mouse(ctx, mouse);
     draw_frontier_menu(f);
     draw_fit_button(plot, em);
-    ctx.landmarks.set_text("landscape/frontier",
-                           fmt::format("{:.4g} {:.4g} {:.4g} {:.4g}", m_frontier_view.refreshes.min,
-                                       m_frontier_view.refreshes.max, m_frontier_view.loss.min,
-                                       m_frontier_view.loss.max));
+    ctx.landscape_view.frontier = m_frontier_view.own();
+    ctx.landmarks.set_text(
+        [&] {
+            const ValueRange &x = m_frontier_view.refreshes, &y = m_frontier_view.loss;
+            return fmt::format("{:.4g} {:.4g} {:.4g} {:.4g}", x.min, x.max, y.min, y.max);
+        },
+        "landscape/frontier");
     if (names > 0)
         static_cast<void>(
             draw_curve_names(ctx, {place.x, place.y + size.y + 0.2F * em, place.width, names}, false));
@@ -234,19 +217,8 @@ void LandscapePanel::plot_boundaries(const UiContext& ctx, const Frame& f) {
     const BestAnswer* found = m_bests.answer();
     if (!found || !found->best) return;
     const float width = std::max(2.0F, f.em * 0.15F);
-    std::vector<double> x, y;
-    for (size_t k = 0; k < found->best->size(); ++k) {
-        x.push_back(static_cast<double>(k));
-        y.push_back((*found->best)[k].loss - f.teacher);
-    }
-    plot_line("##best", x, y, colour_of(ctx.theme, StairsOf::best), width);
-    x.clear();
-    y.clear();
-    for (const BlindPlacement& blind : found->blind) {
-        x.push_back(static_cast<double>(blind.refreshes));
-        y.push_back(blind.mean_loss - f.teacher);
-    }
-    plot_line("##blind", x, y, colour_of(ctx.theme, StairsOf::blind), width);
+    plot_line("##best", best_line(*found, f.teacher), stairs_colour(ctx.theme, StairsOf::best), width);
+    plot_line("##blind", blind_line(*found, f.teacher), stairs_colour(ctx.theme, StairsOf::blind), width);
 }
 
 void LandscapePanel::plot_curves(UiContext& ctx, const Frame& f) {
@@ -254,21 +226,17 @@ void LandscapePanel::plot_curves(UiContext& ctx, const Frame& f) {
     if (curves == nullptr) return;
     for (size_t c = 0; c < curves->size(); ++c) {
         const FrontierCurve& curve = (*curves)[c];
-        std::vector<double> x, y;
-        for (const FrontierPoint& point : curve.points) {
-            x.push_back(static_cast<double>(point.refreshes));
-            y.push_back(point.loss - f.teacher);
-        }
+        const FrontierLine line = curve_line(curve, f.teacher);
         const Colour colour = curve_colour(ctx.theme, curve);
         const std::string id = fmt::format("##curve {}", c);
-        plot_line(id.c_str(), x, y, with_alpha(colour, curve.of_draft ? 1.0F : 0.75F),
+        plot_line(id.c_str(), line, with_alpha(colour, curve.of_draft ? 1.0F : 0.75F),
                   curve.of_draft ? f.em * 0.15F : 1.0F);
         ImDrawList* list = ImPlot::GetPlotDrawList();
         ImPlot::PushPlotClipRect();
-        for (size_t p = 0; p < x.size(); ++p) {
-            const ImVec2 at = ImPlot::PlotToPixels(x[p], y[p]);
+        for (size_t p = 0; p < line.size(); ++p) {
+            const ImVec2 at = ImPlot::PlotToPixels(line[p].first, line[p].second);
             list->AddCircleFilled(at, f.em * (curve.of_draft ? 0.2F : 0.13F), colour);
-            if (curve.of_draft) ctx.landmarks.set(fmt::format("landscape/point/{}", p), {at.x, at.y, 1, 1});
+            if (curve.of_draft) ctx.landmarks.set({at.x, at.y, 1, 1}, "landscape/point/{}", p);
         }
         ImPlot::PopPlotClipRect();
     }
@@ -284,10 +252,10 @@ void LandscapePanel::plot_shown(const UiContext& ctx, const Frame& f) {
         const float r = f.em * 0.36F;
         list->AddCircleFilled(at, r + 1.5F, ctx.theme.plot_background);
         if (shown.of == StairsOf::run)
-            list->AddRect({at.x - r, at.y - r}, {at.x + r, at.y + r}, colour_of(ctx.theme, shown.of), 0,
+            list->AddRect({at.x - r, at.y - r}, {at.x + r, at.y + r}, stairs_colour(ctx.theme, shown.of), 0,
                           2.0F);
         else
-            list->AddCircle(at, r, colour_of(ctx.theme, shown.of), 0, 2.5F);
+            list->AddCircle(at, r, stairs_colour(ctx.theme, shown.of), 0, 2.5F);
     }
     ImPlot::PopPlotClipRect();
 }
@@ -316,8 +284,8 @@ void LandscapePanel::hover_frontier(UiContext& ctx, const Frame& f) {
     const ImVec2 at = ImPlot::PlotToPixels(static_cast<double>(point.refreshes), point.loss - f.teacher);
     ImPlot::GetPlotDrawList()->AddCircle(at, f.em * 0.45F, ctx.theme.text, 0, 1.5F);
     if (begin_plot_tip({low.x, low.y, extent.x, extent.y})) {
-        const Signal* signal = ctx.find_signal_info(trigger_of(curve).signal);
-        ImGui::TextUnformatted(fmt::format("{} at {}", curve_label(ctx, curve),
+        const Signal* signal = ctx.find_signal_info(signal_of(curve));
+        ImGui::TextUnformatted(fmt::format("{} at {}", label_of(curve, ctx.signals()),
                                            format_value(point.threshold, signal ? signal->unit : ""))
                                    .c_str());
         ImGui::TextUnformatted(
@@ -335,7 +303,7 @@ void LandscapePanel::take_point(UiContext& ctx, const FrontierHit& hit) {
     const FrontierClick click = frontier_click(ctx.drafts.policy(), curve, curve.points[hit.point]);
     try_edit(ctx, [&] {
         if (!click.trigger) return ctx.drafts.set_policy(ctx.engine, click.policy);
-        for (const ThresholdLine& line : threshold_lines(ctx.drafts, trigger_of(curve).signal))
+        for (const ThresholdLine& line : threshold_lines(ctx.drafts, signal_of(curve)))
             if (line.trigger == *click.trigger) ctx.drafts.edit(ctx.engine, line.key, click.threshold);
     });
 }
@@ -345,7 +313,7 @@ std::string LandscapePanel::frontier_csv(const Frame& f) {
     if (const auto* curves = m_frontiers.answer())
         for (const FrontierCurve& curve : *curves)
             for (const FrontierPoint& point : curve.points)
-                text += fmt::format("{},{},{},{}\n", trigger_of(curve).signal, exact_number(point.threshold),
+                text += fmt::format("{},{},{},{}\n", signal_of(curve), exact_number(point.threshold),
                                     point.refreshes, point.loss - f.teacher);
     if (const BestAnswer* found = m_bests.answer(); found && found->best)
         for (size_t k = 0; k < found->best->size(); ++k)

@@ -9,6 +9,7 @@
 #include "ui/panels/landscape/landscape_panel.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/text/token_label.h"
+#include "ui/theme/stairs_colours.h"
 
 #include <fmt/format.h>
 
@@ -165,15 +166,15 @@ void LandscapePanel::draw_stairs(UiContext& ctx, const Frame& f, PixelBox box) {
     };
     for (const StairsOf of : all_stairs) {
         const ShownStairs& shown = stairs(of);
-        if (!shown.there() || !m_shown[static_cast<size_t>(of)]) continue;
+        if (!shown.there() || !ctx.landscape_view.shows(of)) continue;
         std::vector<ImVec2> points;
         for (const StairCorner& corner : corners_of(shown.stairs))
             points.push_back(place(corner));
         const auto count = static_cast<int>(points.size());
         list->AddPolyline(points.data(), count, with_alpha(ctx.theme.plot_background, 0.8F), thick + 2.5F);
-        list->AddPolyline(points.data(), count, colour_of(ctx.theme, of), thick);
-        ctx.landmarks.set(fmt::format("landscape/stairs/{}", static_cast<int>(of)),
-                          {points.back().x, points.back().y, 1, 1});
+        list->AddPolyline(points.data(), count, stairs_colour(ctx.theme, of), thick);
+        ctx.landmarks.set({points.back().x, points.back().y, 1, 1}, "landscape/stairs/{}",
+                          static_cast<int>(of));
     }
 }
 
@@ -276,7 +277,7 @@ void LandscapePanel::tell_cell(UiContext& ctx, const Frame& f, int64_t row, int6
     const double loss = land.loss(shown, step), teacher = land.teacher_loss(step);
     line(fmt::format("Loss {} nats, the teacher's {}", format_number(loss), format_number(teacher)));
     line("Above the teacher " + signed_nats(loss - teacher));
-    if (const CellValue& cells = ctx.landscape_cells.value; cells.kind == CellValue::Kind::signal) {
+    if (const CellValue& cells = ctx.landscape_view.cells.value; cells.kind == CellValue::Kind::signal) {
         if (const auto value = land.value_index(cells.signal))
             line(fmt::format("{} {}", label_of(cells),
                              format_signal(land.cell(*value, shown, step), unit_of(cells))));

@@ -45,35 +45,10 @@ LandscapePanel::ColouredImage LandscapePanel::make_image(const ImageQuestion& qu
     return coloured;
 }
 
-LandscapePanel::BestAnswer LandscapePanel::find_best(const BestQuestion& question) {
-    BestAnswer answer;
-    const Landscape& landscape = *question.landscape;
-    if (!landscape.has_row(0)) return answer;
-    answer.best = std::make_shared<const std::vector<Schedule>>(best_schedules(landscape, question.counts));
-    constexpr int64_t most_blind = 64;
-    for (int64_t k = 1; k <= std::min(question.counts, most_blind); ++k)
-        if (auto placement = blind_placement(landscape, k)) answer.blind.push_back(std::move(*placement));
-    return answer;
-}
-
-Colour LandscapePanel::colour_of(const Theme& theme, StairsOf of) {
-    switch (of) {
-    case StairsOf::run:
-        return theme.text;
-    case StairsOf::policy:
-        return theme.accent_ink;
-    case StairsOf::blind:
-        return theme.signal("mc_variance");
-    case StairsOf::best:
-        return theme.signal("top1_hit");
-    }
-    return theme.text;
-}
-
 void LandscapePanel::ask(UiContext& ctx, const Frame& f) {
     const bool at_once = f.landscape->num_tokens() <= at_once_tokens;
     const auto values = cell_values(*f.landscape);
-    CellChoice& cells = ctx.landscape_cells;
+    CellChoice& cells = ctx.landscape_view.cells;
     if (std::ranges::find(values, cells.value) == values.end()) cells.value = {};
     m_view.show(f.landscape->num_rows());
     m_pyramids.ask({ctx.landscape, cells.value}, at_once);
@@ -96,19 +71,15 @@ void LandscapePanel::ask_stairs(UiContext& ctx, const Frame& f) {
         stairs(StairsOf::policy) = stairs_of_policy(*f.landscape, key.policy, schedules);
         m_stairs_key = std::move(key);
     }
-    stairs(StairsOf::run).name = "This run";
-    const ShownStairs& policy = stairs(StairsOf::policy);
-    const ShownStairs& counted = policy.there() ? policy : stairs(StairsOf::run);
-    const int64_t k = counted.there() ? counted.refreshes() : 0;
-    m_counts.ask({ctx.landscape, best, k}, f.landscape->num_tokens() <= at_once_tokens);
+    m_counts.ask({ctx.landscape, best, compared_count(m_stairs)},
+                 f.landscape->num_tokens() <= at_once_tokens);
     if (m_counts.busy()) ctx.wait_for_jobs();
     if (const CountAnswer* answer = m_counts.answer()) {
         stairs(StairsOf::blind) = answer->blind;
         stairs(StairsOf::best) = answer->best;
         m_placement = answer->placement;
     }
-    stairs(StairsOf::blind).name = "Blind, at best";
-    stairs(StairsOf::best).name = "Best possible";
+    name_stairs(m_stairs);
     ctx.best_schedule.reset();
     if (const ShownStairs& shown = stairs(StairsOf::best); shown.there() && shown.refreshes() > 0)
         ctx.best_schedule = Schedule{shown.stairs.refreshes, shown.stairs.loss};

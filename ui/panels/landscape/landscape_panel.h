@@ -7,6 +7,7 @@
 #include "ui/scene/landscape/cell_pyramid.h"
 #include "ui/scene/landscape/frontier_curves.h"
 #include "ui/scene/landscape/frontier_view.h"
+#include "ui/scene/landscape/landscape_model.h"
 #include "ui/scene/landscape/landscape_of_run.h"
 #include "ui/scene/landscape/map_view.h"
 #include "ui/scene/landscape/staircases.h"
@@ -54,16 +55,6 @@ private:
     struct ColouredImage {
         CellImage image;
         std::vector<uint32_t> rgba;
-    };
-    struct BestQuestion {
-        std::shared_ptr<const Landscape> landscape;
-        int64_t counts = 0;
-        friend bool operator==(const BestQuestion&, const BestQuestion&) = default;
-    };
-    /// The best schedules by count, and the mean over its phases of blind placement.
-    struct BestAnswer {
-        std::shared_ptr<const std::vector<Schedule>> best;
-        std::vector<BlindPlacement> blind;
     };
     struct StairsKey {
         std::shared_ptr<const Landscape> landscape;
@@ -132,17 +123,13 @@ private:
 
     [[nodiscard]] ShownStairs& stairs(StairsOf of) { return m_stairs[static_cast<size_t>(of)]; }
     [[nodiscard]] const ShownStairs& stairs(StairsOf of) const { return m_stairs[static_cast<size_t>(of)]; }
-    [[nodiscard]] static Colour colour_of(const Theme& theme, StairsOf of);
-
     static std::shared_ptr<const CellPyramid> make_pyramid(const PyramidQuestion& question);
     static ColouredImage make_image(const ImageQuestion& question);
-    static BestAnswer find_best(const BestQuestion& question);
 
     MapView m_view;
     CellColours m_colours; ///< of this frame's picture
     RangeBar m_range_bar;
-    std::array<bool, num_stairs> m_shown{true, true, true, true};
-    std::array<ShownStairs, num_stairs> m_stairs;
+    AllStairs m_stairs;
     std::optional<StairsKey> m_stairs_key;
     std::optional<BlindPlacement> m_placement; ///< of the policy's count
     LatestAnswer<PyramidQuestion, std::shared_ptr<const CellPyramid>> m_pyramids{make_pyramid};

@@ -3,6 +3,7 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/text.h"
 #include "ui/panels/landscape/landscape_panel.h"
+#include "ui/theme/stairs_colours.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -28,19 +29,19 @@ void cell(const std::string& words) {
 } // namespace
 
 void LandscapePanel::draw_table_row(UiContext& ctx, const ShownStairs& shown) {
-    const auto place = static_cast<size_t>(shown.of);
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
     ImGui::PushID(static_cast<int>(shown.of));
     const float size = std::round(ImGui::GetTextLineHeight() * 0.7F);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float y = at.y + (ImGui::GetTextLineHeight() - size) / 2;
-    if (ImGui::InvisibleButton("shown", {size, ImGui::GetTextLineHeight()})) m_shown[place] = !m_shown[place];
-    ImGui::SetItemTooltip("%s", m_shown[place] ? "Drawn; a click hides it" : "Hidden; a click draws it");
+    bool& drawn = ctx.landscape_view.stairs[static_cast<size_t>(shown.of)];
+    if (ImGui::InvisibleButton("shown", {size, ImGui::GetTextLineHeight()})) drawn = !drawn;
+    ctx.landmarks.set({at.x, y, size, size}, "landscape/shown/{}", static_cast<int>(shown.of));
+    ImGui::SetItemTooltip("%s", drawn ? "Drawn; a click hides it" : "Hidden; a click draws it");
     ImDrawList* list = ImGui::GetWindowDrawList();
-    if (m_shown[place])
-        list->AddRectFilled({at.x, y}, {at.x + size, y + size}, colour_of(ctx.theme, shown.of), 2);
-    list->AddRect({at.x, y}, {at.x + size, y + size}, colour_of(ctx.theme, shown.of), 2);
+    if (drawn) list->AddRectFilled({at.x, y}, {at.x + size, y + size}, stairs_colour(ctx.theme, shown.of), 2);
+    list->AddRect({at.x, y}, {at.x + size, y + size}, stairs_colour(ctx.theme, shown.of), 2);
     ImGui::SameLine();
     std::string name = shown.name;
     if (shown.of == StairsOf::policy) name = "Policy " + shown.name;
@@ -85,14 +86,17 @@ void LandscapePanel::draw_measured(UiContext& ctx, const Frame& f) {
 /// What the table says, for tests: the panel may be too small for it.
 void LandscapePanel::tell_rows(UiContext& ctx) const {
     for (const ShownStairs& shown : m_stairs)
-        ctx.landmarks.set_text(fmt::format("landscape/row/{}", static_cast<int>(shown.of)),
-                               shown.there()
-                                   ? fmt::format("{} {}", shown.refreshes(), number(shown.above_teacher))
-                                   : shown.why_not);
+        ctx.landmarks.set_text(
+            [&] {
+                return shown.there() ? fmt::format("{} {}", shown.refreshes(), number(shown.above_teacher))
+                                     : shown.why_not;
+            },
+            "landscape/row/{}", static_cast<int>(shown.of));
     if (m_measured.empty()) return;
     const MeasuredRun& last = m_measured.back();
-    ctx.landmarks.set_text("landscape/measured",
-                           fmt::format("{} {} {:.9f}", last.policy, last.refreshes, last.loss));
+    ctx.landmarks.set_text(
+        [&] { return fmt::format("{} {} {:.9f}", last.policy, last.refreshes, last.loss); },
+        "landscape/measured");
 }
 
 /// "Policy 2: +0.412   blind 2: +0.047   best 2: +0.030", as far as there is room.
@@ -109,7 +113,7 @@ void LandscapePanel::draw_summary(UiContext& ctx, const Frame& f, PixelBox place
         const float width = box + 0.4F * f.em + text_width(words);
         if (x > place.x && x + width > place.x + place.width) break;
         const float y = place.y + (ImGui::GetTextLineHeight() - box) / 2;
-        list->AddRectFilled({x, y}, {x + box, y + box}, colour_of(ctx.theme, of), 2);
+        list->AddRectFilled({x, y}, {x + box, y + box}, stairs_colour(ctx.theme, of), 2);
         text_at(list, {x + box + 0.4F * f.em, place.y}, ctx.theme.text, words);
         x += width + f.em;
     }

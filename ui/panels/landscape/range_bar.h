@@ -14,7 +14,7 @@ namespace refreshlab::ui {
 
 /// The colour bar of a landscape's picture: "[-0.9] <####> [0.9] nats". Its ends are numbers to type or to drag, and the bar is taken
 /// by either end; a double click gives the automatic range back, a right click offers others. An arrow at an end says that cells lie
-/// beyond it. Changes UiContext::landscape_cells. UI thread only.
+/// beyond it. Changes UiContext::landscape_view.cells. UI thread only.
 class RangeBar {
 public:
     /// After what stands in this line already (SameLine() was called), in a line of its own where there is too little room.

@@ -72,7 +72,7 @@ void FindThreshold::draw_content(UiContext& ctx, const RefreshPolicy& policy) {
     ImGui::TextUnformatted("refreshes per 1,000 tokens");
 
     const CalibrationResult answer = result(ctx, policy);
-    std::string key = trigger_key(m_trigger, "threshold"), why_not = answer.why_not;
+    std::string key = trigger_key(m_trigger, TriggerField::threshold), why_not = answer.why_not;
     for (const ThresholdLine& line : threshold_lines(ctx.drafts, trigger.signal))
         if (line.trigger == m_trigger) key = line.key; // the very key that the card's entry edits
     if (answer.found) {

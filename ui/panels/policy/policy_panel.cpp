@@ -70,6 +70,7 @@ void PolicyPanel::draw(UiContext& ctx) {
             "No refreshes in this mode: they need the teacher's and the student's cache (mode OverFill)");
     const std::vector<TriggerState> states =
         trigger_states(ctx.recording.get(), ctx.steps, policy, run_state(ctx.status->state, ctx.of_engine()));
+    if (ctx.recording) m_results.update(*ctx.recording, ctx.steps);
     for (size_t i = 0; i < policy.triggers.size(); ++i)
         draw_card(ctx, policy, i, states[i]);
     m_find.draw(ctx, policy);
@@ -207,7 +208,7 @@ void PolicyPanel::draw_action(UiContext& ctx, const RefreshPolicy& policy) {
     if (ctx.status->rebuild_mode) {
         ImGui::PushStyleColor(ImGuiCol_Text, ctx.theme.text_error);
         ImGui::TextWrapped("Rebuild mode: the KV geometries differ, so nothing is copied from the teacher. A "
-                           "refresh recomputes the student's own columns: a no-op.");
+                           "refresh recomputes the student's own entries: a no-op.");
         ImGui::PopStyleColor();
         ImGui::SetItemTooltip("%s", ctx.status->note.c_str());
     }

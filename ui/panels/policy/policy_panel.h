@@ -7,7 +7,6 @@
 #include "ui/scene/policy/trigger_state.h"
 #include "ui/widgets/path_picker.h"
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,12 +41,7 @@ private:
     bool m_saving = false;
     FindThreshold m_find;
     CacheSection m_caches;
-    /// By signal; of the steps that were there when it was counted.
-    struct Counted {
-        int64_t steps = -1;
-        TriggerResult result;
-    };
-    std::map<std::string, Counted, std::less<>> m_results;
+    TriggerResults m_results; ///< of the shown run
 };
 
 } // namespace refreshlab::ui

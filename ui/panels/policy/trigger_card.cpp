@@ -6,6 +6,7 @@
 #include "ui/panels/policy/policy_panel.h"
 #include "ui/scene/policy/thresholds.h"
 #include "ui/scene/policy/trigger_state.h"
+#include "ui/scene/series/layer_pick.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ bool remove_button(UiContext& ctx, size_t index) {
     const float size = ImGui::GetFrameHeight() * 0.75F;
     const bool pressed = ImGui::InvisibleButton("remove", ImVec2(size, ImGui::GetFrameHeight()));
     const ImVec2 low = ImGui::GetItemRectMin(), high = ImGui::GetItemRectMax();
-    ctx.landmarks.set(fmt::format("policy/remove/{}", index), {low.x, low.y, high.x - low.x, high.y - low.y});
+    ctx.landmarks.set({low.x, low.y, high.x - low.x, high.y - low.y}, "policy/remove/{}", index);
     const ImVec2 c((low.x + high.x) * 0.5F, (low.y + high.y) * 0.5F);
     const float h = size * 0.2F;
     const ImU32 ink = ImGui::IsItemHovered() ? ctx.theme.text : ctx.theme.text_muted;
@@ -62,7 +63,7 @@ void draw_comparison(UiContext& ctx, size_t index, const Trigger& trigger) {
     const bool open = ImGui::BeginCombo("##comparison", shown->text, ImGuiComboFlags_NoArrowButton);
     if (!open) {
         const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-        ctx.landmarks.set(fmt::format("policy/comparison/{}", index), {low.x, low.y, size.x, size.y});
+        ctx.landmarks.set({low.x, low.y, size.x, size.y}, "policy/comparison/{}", index);
     }
     ImGui::PopStyleVar();
     ImGui::PopStyleColor(2);
@@ -73,14 +74,15 @@ void draw_comparison(UiContext& ctx, size_t index, const Trigger& trigger) {
     for (const Wording& wording : wordings)
         if (ImGui::Selectable(wording.text, wording.comparison == trigger.comparison))
             try_edit(ctx, [&] {
-                ctx.drafts.edit(ctx.engine, trigger_key(index, "comparison"), to_string(wording.comparison));
+                ctx.drafts.edit(ctx.engine, trigger_key(index, TriggerField::comparison),
+                                to_string(wording.comparison));
             });
     ImGui::EndCombo();
 }
 
 void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Signal* signal, ImU32 colour) {
     const float em = ImGui::GetFontSize(), entry = em * 4.2F;
-    std::string unit, key = trigger_key(index, "threshold");
+    std::string unit, key = trigger_key(index, TriggerField::threshold);
     for (const ThresholdLine& line : threshold_lines(ctx.drafts, trigger.signal))
         if (line.trigger == index) key = line.key; // the very key that the line on the plot edits
     NumberStyle style;
@@ -123,7 +125,7 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Si
     ImGui::SetItemTooltip("%s", probes ? "Tokens between two probes"
                                        : "The signal is looked at every so many tokens");
     ImGui::SameLine(0, em * 0.4F);
-    number_entry(ctx, "every", trigger_key(index, "every"), small, whole);
+    number_entry(ctx, "every", trigger_key(index, TriggerField::every), small, whole);
     ImGui::SameLine(0, em * 0.8F);
     if (ImGui::GetContentRegionAvail().x < ImGui::CalcTextSize("cool-down").x + em * 0.4F + small)
         ImGui::NewLine();
@@ -132,28 +134,35 @@ void draw_numbers(UiContext& ctx, size_t index, const Trigger& trigger, const Si
     ImGui::SetItemTooltip("Tokens after any refresh during which this trigger rests");
     ImGui::SameLine(0, em * 0.4F);
     whole.min = 0;
-    number_entry(ctx, "cooldown", trigger_key(index, "cooldown"), small, whole);
+    number_entry(ctx, "cooldown", trigger_key(index, TriggerField::cooldown), small, whole);
     if (!with_unit) return; // both have it in their tooltips
     ImGui::SameLine(0, em * 0.4F);
     ImGui::TextDisabled("tokens");
 }
 
 /// Of a layered signal: which number of its layers is compared.
-void draw_reduction(UiContext& ctx, size_t index, const Trigger& trigger) {
+void draw_layers(UiContext& ctx, size_t index, const Trigger& trigger) {
     const float em = ImGui::GetFontSize();
     ImGui::AlignTextToFramePadding();
     ImGui::TextDisabled("layers");
     ImGui::SameLine(0, em * 0.4F);
     ImGui::SetNextItemWidth(em * 5);
-    if (ImGui::BeginCombo("##reduce", std::string(to_string(trigger.reduce)).c_str())) {
+    const bool open = ImGui::BeginCombo("##layers", std::string(to_string(trigger.reduce)).c_str());
+    if (!open) {
+        const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
+        ctx.landmarks.set({low.x, low.y, size.x, size.y}, "policy/layers/{}", index);
+        ImGui::SetItemTooltip("What is compared: mean, largest or smallest over the layers, or one layer");
+    }
+    if (open) {
         for (const Reduction choice : {Reduction::mean, Reduction::max, Reduction::min, Reduction::layer})
-            if (ImGui::Selectable(std::string(to_string(choice)).c_str(), choice == trigger.reduce))
+            if (ImGui::Selectable(std::string(to_string(choice)).c_str(), choice == trigger.reduce) &&
+                choice != trigger.reduce)
                 try_edit(ctx, [&] {
-                    ctx.drafts.edit(ctx.engine, trigger_key(index, "reduce"), to_string(choice));
+                    ctx.drafts.edit(ctx.engine, trigger_key(index, TriggerField::layers),
+                                    to_string(LayerPick{.reduction = choice}));
                 });
         ImGui::EndCombo();
     }
-    ImGui::SetItemTooltip("What is compared: mean, largest or smallest over the layers, or one layer");
     if (trigger.reduce != Reduction::layer) return;
     NumberStyle whole;
     whole.integer = true;
@@ -161,7 +170,7 @@ void draw_reduction(UiContext& ctx, size_t index, const Trigger& trigger) {
     const int64_t layers = ctx.recording ? ctx.recording->info().layers : ctx.status->student.layers;
     whole.max = whole.slider_max = static_cast<double>(std::max<int64_t>(1, layers) - 1);
     ImGui::SameLine();
-    number_entry(ctx, "layer", trigger_key(index, "layer"), em * 3, whole);
+    number_entry(ctx, "layer", trigger_key(index, TriggerField::layer), em * 3, whole);
     ImGui::SetItemTooltip("Layers count from 0");
 }
 
@@ -176,7 +185,7 @@ CardHead draw_head(UiContext& ctx, size_t index, const Trigger& trigger, const S
     const float em = ImGui::GetFontSize();
     const ImGuiStyle& style = ImGui::GetStyle();
     const std::string name = signal ? std::string(signal->label) : trigger.signal;
-    switch_box(ctx, "##enabled", trigger_key(index, "enabled"));
+    switch_box(ctx, "##enabled", trigger_key(index, TriggerField::enabled));
     ImGui::SetItemTooltip("%s", trigger.enabled ? "Switch this trigger off; it keeps its numbers"
                                                 : "Switch this trigger on");
     ImGui::SameLine(0, style.ItemInnerSpacing.x);
@@ -226,12 +235,12 @@ void PolicyPanel::draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t 
     ImGui::GetWindowDrawList()->AddRectFilled(low, ImVec2(low.x + em * 0.22F, low.y + size.y), colour,
                                               style.ChildRounding,
                                               ImDrawFlags_RoundTopLeft | ImDrawFlags_RoundBottomLeft);
-    ctx.landmarks.set("policy/card/" + std::to_string(index), {low.x, low.y, size.x, size.y});
+    ctx.landmarks.set({low.x, low.y, size.x, size.y}, "policy/card/{}", index);
 
     const CardHead head = draw_head(ctx, index, trigger, signal, card);
     bool remove = head.remove;
     draw_numbers(ctx, index, trigger, signal, colour);
-    if (signal && signal->layered) draw_reduction(ctx, index, trigger);
+    if (signal && signal->layered) draw_layers(ctx, index, trigger);
     if (!head.state_here) {
         ImGui::PushStyleColor(ImGuiCol_Text, state_colour(ctx, card));
         ImGui::TextUnformatted(card.text.c_str());
@@ -261,13 +270,10 @@ void PolicyPanel::draw_card(UiContext& ctx, const RefreshPolicy& policy, size_t 
 /// What it has done so far in the shown run.
 void PolicyPanel::draw_result(UiContext& ctx, size_t index, const Trigger& trigger) {
     if (!ctx.recording || ctx.steps == 0 || ctx.recording->info().config.mode != Mode::overfill) return;
-    Counted& counted = m_results[trigger.signal];
-    if (counted.steps != ctx.steps)
-        counted = {ctx.steps, trigger_result(*ctx.recording, ctx.steps, trigger.signal)};
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    muted_text(ctx, result_text(counted.result));
+    muted_text(ctx, result_text(m_results.of(trigger.signal)));
     const ImVec2 size = ImGui::GetItemRectSize();
-    ctx.landmarks.set(fmt::format("policy/result/{}", index), {at.x, at.y, size.x, size.y});
+    ctx.landmarks.set({at.x, at.y, size.x, size.y}, "policy/result/{}", index);
     ImGui::SetItemTooltip(
         "Refreshes of this run that it asked for, and their time.\n"
         "KL: mean over up to %d tokens before and after each, as far as the teacher has read them",
@@ -301,7 +307,7 @@ void PolicyPanel::draw_find_button(UiContext& ctx, size_t index, const char* lab
     ImGui::SetItemTooltip("The threshold for a wanted number of refreshes per 1,000 tokens,\n"
                           "by the recorded values of the shown run");
     const ImVec2 low = ImGui::GetItemRectMin(), size = ImGui::GetItemRectSize();
-    ctx.landmarks.set(fmt::format("policy/find/{}", index), {low.x, low.y, size.x, size.y});
+    ctx.landmarks.set({low.x, low.y, size.x, size.y}, "policy/find/{}", index);
 }
 
 } // namespace refreshlab::ui

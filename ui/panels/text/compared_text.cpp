@@ -42,11 +42,11 @@ void ComparedText::draw_headline(UiContext& ctx) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float width = ImGui::GetContentRegionAvail().x;
     const auto first = m_difference.first();
-    const std::string words = !first
-                                  ? fmt::format("same {} tokens", format_thousands(m_difference.compared()))
-                                  : fmt::format("part at token {}, {} of {} differ", format_thousands(*first),
-                                                format_thousands(m_difference.differing()),
-                                                format_thousands(m_difference.compared()));
+    const std::string words =
+        !first ? fmt::format("same {} tokens", format_thousands(m_difference.compared()))
+               : fmt::format("diverge at token {}, {} of {} differ", format_thousands(*first),
+                             format_thousands(m_difference.differing()),
+                             format_thousands(m_difference.compared()));
     if (ImGui::InvisibleButton("##difference", {std::max(1.0F, width), line + 2}) && first) {
         // y_{t+1} is chosen by step t; y_1 by the prefill, which has none.
         ctx.select_step(std::clamp<int64_t>(*first - 1, 1, std::max<int64_t>(ctx.steps, 1)));
@@ -124,8 +124,8 @@ void ComparedText::draw_fragment(UiContext& ctx, const Style& style, size_t inde
     if (m_difference.differs(token, TokenDifference::Side::second))
         mark_difference(list, low, high, ctx.theme.text_error, m_difference.first() == token);
     if (f.starts_token)
-        ctx.landmarks.set(fmt::format("text/compared/{}", token),
-                          {low.x, low.y, std::max(2.0F, high.x - low.x), high.y - low.y});
+        ctx.landmarks.set({low.x, low.y, std::max(2.0F, high.x - low.x), high.y - low.y}, "text/compared/{}",
+                          token);
 }
 
 void ComparedText::frame(const Style& style, int64_t token, ImVec2 origin, Colour colour,

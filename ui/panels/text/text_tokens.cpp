@@ -224,8 +224,8 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
     if (m_comparing && m_compared.difference().differs(token))
         mark_difference(list, min, max, ctx.theme.text_error, m_compared.difference().first() == token);
     if (f.starts_token)
-        ctx.landmarks.set(fmt::format("text/token/{}", token),
-                          {min.x, min.y, std::max(2.0F, max.x - min.x), max.y - min.y});
+        ctx.landmarks.set({min.x, min.y, std::max(2.0F, max.x - min.x), max.y - min.y}, "text/token/{}",
+                          token);
 }
 
 void TextPanel::draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, bool crowd,

@@ -126,6 +126,14 @@ std::string key_of(const CellValue& value) {
     return value.signal;
 }
 
+std::optional<CellValue> cell_value_of(std::string_view key) {
+    if (key.empty()) return std::nullopt;
+    for (const auto kind :
+         {CellValue::Kind::loss_above_teacher, CellValue::Kind::loss, CellValue::Kind::gain})
+        if (key_of({kind, {}}) == key) return CellValue{kind, {}};
+    return CellValue{CellValue::Kind::signal, std::string(key)};
+}
+
 std::optional<ValueRange> CellChoice::own_range() const {
     const auto found = ranges.find(key_of(value));
     return found == ranges.end() ? std::nullopt : std::optional(found->second);

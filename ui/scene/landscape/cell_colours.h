@@ -70,6 +70,8 @@ struct CellChoice {
 };
 /// "loss_above_teacher", "gain", ..., or the signal's name: in the settings file.
 [[nodiscard]] std::string key_of(const CellValue& value);
+/// Nothing where the key is empty. A name that no landscape holds is not known here.
+[[nodiscard]] std::optional<CellValue> cell_value_of(std::string_view key);
 
 /// As a settings file has them: low and high by key. What is no range is left out.
 using StoredRanges = std::map<std::string, std::pair<double, double>>;

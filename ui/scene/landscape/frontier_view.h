@@ -1,6 +1,9 @@
 #pragma once
 
 #include "ui/scene/axes/auto_range.h"
+#include "ui/scene/landscape/landscape_view.h"
+
+#include <optional>
 
 namespace refreshlab::ui {
 
@@ -11,6 +14,10 @@ public:
     ValueRange refreshes, loss;
 
     [[nodiscard]] bool fitted() const { return m_fitted; }
+    /// What a person chose; nothing while it shows what fits.
+    [[nodiscard]] std::optional<FrontierRange> own() const {
+        return m_fitted ? std::nullopt : std::optional(FrontierRange{refreshes, loss});
+    }
     void fit() { m_fitted = true; } ///< from the next frame on
     /// \param fit_refreshes, fit_loss  what a fitted view shows
     void begin_frame(ValueRange fit_refreshes, ValueRange fit_loss) {

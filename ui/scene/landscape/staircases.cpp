@@ -42,9 +42,9 @@ RunRefreshes refreshes_of(const Recording& recording, int64_t steps) {
     for (size_t i = 0, n = events.size(); i < n && events[i].step <= steps; ++i) {
         const RefreshEvent& event = events[i];
         if (event.fired_step != event.step) {
-            run.why_not = "its refreshes lag: columns written meanwhile stay";
+            run.why_not = "its refreshes lag: entries written meanwhile stay";
         } else if (event.spliced < event.delta) {
-            run.why_not = "its refreshes are windowed: older columns stay as they are";
+            run.why_not = "its refreshes are windowed: older entries stay as they are";
         } else if (event.on_fire != OnFire::keep) {
             run.why_not = "its refreshes drew tokens again";
         }

@@ -3,12 +3,14 @@
 #include "engine/base/error.h"
 #include "engine/signals/registry.h"
 #include "ui/base/format.h"
+#include "ui/scene/series/layer_pick.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -31,9 +33,82 @@ bool same_value(std::string_view a, std::string_view b) {
     return x && y && *x == *y;
 }
 
+/// A field of a trigger as text. `set` throws Error where the text is no value of the field.
+struct FieldOfTrigger {
+    const char* name;  ///< in keys
+    const char* words; ///< in the history
+    const char* unit;  ///< of its value; the threshold's is its signal's
+    std::optional<std::string> (*value)(const Trigger& trigger);
+    void (*set)(Trigger& trigger, std::string_view key, std::string_view value);
+};
+
+int32_t whole_number(std::string_view key, std::string_view value) {
+    const auto number = parse_number(value);
+    if (!number || *number != std::floor(*number) || std::abs(*number) > 1e9)
+        throw Error("setting", std::string(key), fmt::format("{} is not a whole number", value));
+    return static_cast<int32_t>(*number);
+}
+
+double any_number(std::string_view key, std::string_view value) {
+    const auto number = parse_number(value);
+    if (!number) throw Error("setting", std::string(key), fmt::format("{} is not a number", value));
+    return *number;
+}
+
+void set_enabled(Trigger& trigger, std::string_view key, std::string_view value) {
+    if (value != "true" && value != "false" && value != "0" && value != "1")
+        throw Error("setting", std::string(key), fmt::format("{} is neither true nor false", value));
+    trigger.enabled = value == "true" || value == "1";
+}
+
+void set_comparison(Trigger& trigger, std::string_view key, std::string_view value) {
+    for (const Comparison c :
+         {Comparison::above, Comparison::at_least, Comparison::below, Comparison::at_most})
+        if (to_string(c) == value) return void(trigger.comparison = c);
+    throw Error("setting", std::string(key), fmt::format("{} is no comparison", value));
+}
+
+void set_layers(Trigger& trigger, std::string_view key, std::string_view value) {
+    const auto pick = parse_layer_pick(value);
+    if (!pick || !pick->one_number())
+        throw Error("setting", std::string(key), fmt::format("{} is not one number of the layers", value));
+    trigger.reduce = pick->reduction;
+    trigger.layer = pick->layer;
+}
+
+/// In the order of TriggerField.
+constexpr FieldOfTrigger trigger_fields[] = {
+    {"threshold", "threshold", "", [](const Trigger& t) { return std::optional(exact_number(t.threshold)); },
+     [](Trigger& t, std::string_view key, std::string_view value) { t.threshold = any_number(key, value); }},
+    {"every", "every", "tokens", [](const Trigger& t) { return std::optional(fmt::format("{}", t.every)); },
+     [](Trigger& t, std::string_view key, std::string_view value) { t.every = whole_number(key, value); }},
+    {"cooldown", "cool-down", "tokens",
+     [](const Trigger& t) { return std::optional(fmt::format("{}", t.cooldown)); },
+     [](Trigger& t, std::string_view key, std::string_view value) { t.cooldown = whole_number(key, value); }},
+    {"enabled", "enabled", "",
+     [](const Trigger& t) { return std::optional<std::string>(t.enabled ? "true" : "false"); }, set_enabled},
+    {"comparison", "comparison", "",
+     [](const Trigger& t) { return std::optional<std::string>(to_string(t.comparison)); }, set_comparison},
+    {"layers", "layers", "",
+     [](const Trigger& t) {
+         return std::optional(to_string(LayerPick{.reduction = t.reduce, .layer = t.layer}));
+     },
+     set_layers},
+    {"layer", "layer", "",
+     [](const Trigger& t) {
+         return t.reduce == Reduction::layer ? std::optional(fmt::format("{}", t.layer)) : std::nullopt;
+     },
+     [](Trigger& t, std::string_view key, std::string_view value) {
+         t.reduce = Reduction::layer;
+         t.layer = whole_number(key, value);
+     }},
+};
+static_assert(std::size(trigger_fields) == num_trigger_fields);
+
 struct TriggerKey {
     size_t index = 0;
-    std::string_view field;
+    TriggerField which = TriggerField::threshold;
+    [[nodiscard]] const FieldOfTrigger& field() const { return trigger_fields[static_cast<size_t>(which)]; }
 };
 
 std::optional<TriggerKey> parse_trigger_key(std::string_view key) {
@@ -45,37 +120,23 @@ std::optional<TriggerKey> parse_trigger_key(std::string_view key) {
     TriggerKey result;
     const auto [end, error] = std::from_chars(key.data(), key.data() + slash, result.index);
     if (error != std::errc() || end != key.data() + slash) return std::nullopt;
-    result.field = key.substr(slash + 1);
+    const auto* found = std::ranges::find(trigger_fields, key.substr(slash + 1), &FieldOfTrigger::name);
+    if (found == std::end(trigger_fields)) return std::nullopt;
+    result.which = static_cast<TriggerField>(found - std::begin(trigger_fields));
     return result;
 }
 
-int32_t whole_number(std::string_view key, std::string_view value) {
-    const auto number = parse_number(value);
-    if (!number || *number != std::floor(*number) || std::abs(*number) > 1e9)
-        throw Error("setting", std::string(key), fmt::format("{} is not a whole number", value));
-    return static_cast<int32_t>(*number);
-}
-
-constexpr Comparison comparisons[] = {Comparison::above, Comparison::at_least, Comparison::below,
-                                      Comparison::at_most};
-
 } // namespace
 
-std::string trigger_key(size_t index, std::string_view field) {
-    return fmt::format("trigger/{}/{}", index, field);
+std::string trigger_key(size_t index, TriggerField field) {
+    return fmt::format("trigger/{}/{}", index, trigger_fields[static_cast<size_t>(field)].name);
 }
 
 std::optional<std::string> draft_value(const RunConfig& config, std::string_view key) {
     const auto trigger = parse_trigger_key(key);
     if (!trigger) return parameter_value(config, key);
     if (trigger->index >= config.policy.triggers.size()) return std::nullopt;
-    const Trigger& t = config.policy.triggers[trigger->index];
-    if (trigger->field == "threshold") return exact_number(t.threshold);
-    if (trigger->field == "every") return fmt::format("{}", t.every);
-    if (trigger->field == "cooldown") return fmt::format("{}", t.cooldown);
-    if (trigger->field == "enabled") return t.enabled ? "true" : "false";
-    if (trigger->field == "comparison") return std::string(to_string(t.comparison));
-    return std::nullopt;
+    return trigger->field().value(config.policy.triggers[trigger->index]);
 }
 
 void set_draft_value(RunConfig& config, std::string_view key, std::string_view value) {
@@ -86,34 +147,16 @@ void set_draft_value(RunConfig& config, std::string_view key, std::string_view v
                     fmt::format("policy {} has no such trigger", config.policy.name));
     RefreshPolicy policy = config.policy;
     Trigger& t = policy.triggers[trigger->index];
-    if (trigger->field == "threshold") {
-        const auto number = parse_number(value);
-        if (!number) throw Error("setting", std::string(key), fmt::format("{} is not a number", value));
+    if (trigger->which == TriggerField::threshold) {
         // The range stands in the parameter list, and the engine refuses by it: the same words already here.
         const std::string listed = fmt::format("{}.threshold", t.signal);
-        if (find_parameter(listed)) {
+        if (parse_number(value) && find_parameter(listed)) {
             RunConfig scratch = config;
             scratch.policy.triggers = {t};
             set_parameter(scratch, listed, value);
         }
-        t.threshold = *number;
-    } else if (trigger->field == "every") {
-        t.every = whole_number(key, value);
-    } else if (trigger->field == "cooldown") {
-        t.cooldown = whole_number(key, value);
-    } else if (trigger->field == "enabled") {
-        if (value != "true" && value != "false" && value != "0" && value != "1")
-            throw Error("setting", std::string(key), fmt::format("{} is neither true nor false", value));
-        t.enabled = value == "true" || value == "1";
-    } else if (trigger->field == "comparison") {
-        const auto* found =
-            std::ranges::find_if(comparisons, [&](Comparison c) { return to_string(c) == value; });
-        if (found == std::end(comparisons))
-            throw Error("setting", std::string(key), fmt::format("{} is no comparison", value));
-        t.comparison = *found;
-    } else {
-        throw Error("setting", std::string(key), "a trigger has no such field");
     }
+    trigger->field().set(t, key, value);
     check_policy(policy, std::string(key));
     config.policy = std::move(policy);
 }
@@ -319,10 +362,11 @@ std::string Drafts::label(const Undo& entry) {
         if (trigger->index < entry.policy_after.triggers.size()) {
             const std::string& name = entry.policy_after.triggers[trigger->index].signal;
             const auto id = signal_id(name);
-            what = fmt::format("{} {}", id ? std::string(signals()[*id].label) : name,
-                               trigger->field == "cooldown" ? "cool-down" : trigger->field);
-            if (trigger->field == "threshold") unit = id ? std::string(signals()[*id].unit) : "";
-            if (trigger->field == "every" || trigger->field == "cooldown") unit = "tokens";
+            what =
+                fmt::format("{} {}", id ? std::string(signals()[*id].label) : name, trigger->field().words);
+            unit = trigger->which != TriggerField::threshold ? trigger->field().unit
+                   : id                                      ? std::string(signals()[*id].unit)
+                                                             : "";
         }
     } else if (const Parameter* parameter = find_parameter(entry.key)) {
         what = parameter->label;

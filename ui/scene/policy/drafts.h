@@ -13,14 +13,29 @@ namespace refreshlab::ui {
 /// Whose cache policy.
 enum class CacheOwner : uint8_t { teacher, student };
 
+/// What a card of the policy edits of its trigger. A key is made from nothing else, so no card can offer a field that drafts do
+/// not know.
+enum class TriggerField : uint8_t {
+    threshold,  ///< a number, in the range of the parameter list where that has it
+    every,      ///< tokens
+    cooldown,   ///< tokens
+    enabled,    ///< "true" or "false"
+    comparison, ///< "above", ...
+    layers, ///< of a layered signal what is compared: "mean", "max", "min", "layer 3" (to_string of a LayerPick)
+    layer, ///< the number of the one layer; present where it is one
+};
+constexpr size_t num_trigger_fields = 7;
+/// Key of one field of the policy's trigger `index`: "trigger/1/threshold".
+[[nodiscard]] std::string trigger_key(size_t index, TriggerField field);
+
 /// One owner per value: line, slider and typed entry edit the same draft of a parameter. A command carries it to the
 /// engine, which answers with the applied value (EngineStatus::applied). While the two differ, the value is "pending"
 /// and its tag is drawn hollow. One undo entry per drag. No ImGui in here; UI thread only.
 ///
 /// Keys  those of engine/control/parameters.h ("sampler.temperature"), which travel as SetParameter, and besides them
-///       "trigger/<index>/threshold|every|cooldown|enabled|comparison": a field of one card of the policy, which travels
-///       as SetPolicy. Every trigger has such keys, whatever its signal; trigger_key() makes them. A parameter key that
-///       names the same number ("entropy.threshold") shows the same draft.
+///       "trigger/<index>/<field>" (TriggerField): a field of one card of the policy, which travels as SetPolicy. Every
+///       trigger has such keys, whatever its signal; trigger_key() makes them. A parameter key that names the same number
+///       ("entropy.threshold") shows the same draft.
 ///
 /// The draft is the applied configuration with the edits that are still under way. Their order is the one in which the
 /// engine's queue will apply them (a later edit of a key replaces the earlier one and goes to the end, as in
@@ -120,9 +135,6 @@ private:
     std::vector<Undo> m_undo;
     size_t m_next_undo = 0;
 };
-
-/// Key of one field of the policy's trigger `index`: "trigger/1/threshold".
-[[nodiscard]] std::string trigger_key(size_t index, std::string_view field);
 
 /// Value of a key, the trigger/... keys included; nothing if the configuration has no such thing.
 [[nodiscard]] std::optional<std::string> draft_value(const RunConfig& config, std::string_view key);

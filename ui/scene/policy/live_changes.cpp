@@ -33,6 +33,7 @@ std::optional<double> threshold_of(const RefreshPolicy& policy, std::string_view
 void LiveChanges::clear() {
     m_recording = nullptr;
     m_commands = 0;
+    ++m_generation;
     m_changes.clear();
 }
 
@@ -72,36 +73,58 @@ std::optional<double> gate_of(const CachePolicyConfig& cache, std::string_view s
     return value == cache.values.end() ? std::nullopt : std::optional(value->second);
 }
 
+std::optional<double> value_at(const LiveChanges& changes, int64_t t, std::string_view signal,
+                               LayerPick layers) {
+    const auto value = threshold_of(changes.policy_at(t), signal, layers);
+    return value ? value : gate_of(changes.cache_at(t), signal, layers);
+}
+
 } // namespace
+
+std::span<const ThresholdSpan> ThresholdStair::of(const LiveChanges& changes, int64_t steps,
+                                                  std::string_view signal, LayerPick layers) {
+    if (m_generation != changes.generation() || m_signal != signal || m_layers != layers || steps < m_steps) {
+        *this = {};
+        m_generation = changes.generation();
+        m_signal = signal;
+        m_layers = layers;
+    }
+    m_steps = steps;
+    // What the last call added behind the settled spans is taken back.
+    m_spans.resize(m_settled);
+    if (m_settled > 0) m_spans.back().last = m_last;
+    const auto all = changes.all();
+    for (; m_changes < all.size() && all[m_changes].step <= steps; ++m_changes)
+        stand(changes, all[m_changes].step - 1);
+    m_settled = m_spans.size();
+    m_last = m_settled > 0 ? m_spans.back().last : 0;
+    const int64_t first = m_first;
+    stand(changes, steps); // later changes are of steps that are not there yet
+    m_first = first;
+    return m_spans;
+}
+
+void ThresholdStair::stand(const LiveChanges& changes, int64_t last) {
+    if (last < m_first) return;
+    if (const auto value = value_at(changes, m_first, m_signal, m_layers)) {
+        if (!m_spans.empty() && m_spans.back().value == *value && m_spans.back().last + 1 == m_first)
+            m_spans.back().last = last;
+        else
+            m_spans.push_back({m_first, last, *value});
+    }
+    m_first = last + 1;
+}
 
 std::vector<ThresholdSpan> threshold_stair(const LiveChanges& changes, int64_t steps, std::string_view signal,
                                            LayerPick layers) {
-    std::vector<ThresholdSpan> stair;
-    const auto all = changes.all();
-    int64_t first = 1;
-    const auto stand = [&](int64_t last) { // what was in force at [first, last]
-        last = std::min(last, steps);
-        if (last < first) return;
-        auto value = threshold_of(changes.policy_at(first), signal, layers);
-        if (!value) value = gate_of(changes.cache_at(first), signal, layers);
-        if (value) {
-            if (!stair.empty() && stair.back().value == *value && stair.back().last + 1 == first)
-                stair.back().last = last;
-            else
-                stair.push_back({first, last, *value});
-        }
-        first = last + 1;
-    };
-    for (const LiveChanges::Change& change : all)
-        stand(change.step - 1);
-    stand(steps);
-    return stair;
+    ThresholdStair stair;
+    const auto spans = stair.of(changes, steps, signal, layers);
+    return {spans.begin(), spans.end()};
 }
 
 bool moved_since_run(const LiveChanges& changes, int64_t steps, std::string_view signal, LayerPick layers,
                      double now) {
-    const auto stair = threshold_stair(changes, steps, signal, layers);
-    return stair.empty() || stair.back().last < steps || stair.back().value != now;
+    return steps < 1 || value_at(changes, steps, signal, layers) != now;
 }
 
 } // namespace refreshlab::ui

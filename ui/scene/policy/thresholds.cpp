@@ -53,7 +53,7 @@ std::vector<ThresholdLine> threshold_lines(const Drafts& drafts, std::string_vie
         // The parameter speaks about the first trigger of its signal.
         line.key = threshold_parameter(signal);
         if (!lines.empty() || line.key.empty() || !drafts.number(line.key))
-            line.key = trigger_key(i, "threshold");
+            line.key = trigger_key(i, TriggerField::threshold);
         line.value = drafts.number(line.key).value_or(trigger.threshold);
         line.comparison = trigger.comparison;
         line.enabled = trigger.enabled;

@@ -3,6 +3,8 @@
 #include "engine/record/recording/recording.h"
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,10 +23,32 @@ struct TriggerResult {
 inline constexpr int64_t compared_tokens =
     8; ///< on each side of a refresh; fewer where another one is nearer
 
-/// \param steps  of the recording that count
-/// Cost: compared_tokens looks on each side of every refresh.
-[[nodiscard]] TriggerResult trigger_result(const Recording& recording, int64_t steps,
-                                           std::string_view signal);
+/// Of all signals, kept from frame to frame.
+/// Cost of update(): compared_tokens looks on each side of every new refresh; of of(): a look-up.
+/// Threads  one (the UI thread).
+class TriggerResults {
+public:
+    /// \param steps  of the recording that count. Another recording, or fewer steps than before: all is counted anew.
+    void update(const Recording& recording, int64_t steps);
+    /// What the triggers on this signal have done; nothing before the first update().
+    [[nodiscard]] TriggerResult of(std::string_view signal) const;
+    void clear();
+
+private:
+    struct Sums {
+        int64_t fires = 0, compared = 0;
+        double ms = 0, before = 0, after = 0;
+    };
+    using BySignal = std::map<std::string, Sums, std::less<>>;
+    static void add(BySignal& sums, const Recording& recording, int64_t steps, size_t event);
+
+    const Recording* m_recording = nullptr; ///< compared only
+    int64_t m_steps = 0;
+    size_t m_fills = 0;   ///< back-fills that were looked at
+    size_t m_settled = 0; ///< so many events are in m_sums for good
+    BySignal m_sums;      ///< of settled events
+    BySignal m_all;       ///< with those whose sides may still grow
+};
 
 /// "3 fires, 25 ms; KL 4.4 before, 0.02 after"; "has not fired yet".
 [[nodiscard]] std::string result_text(const TriggerResult& result);

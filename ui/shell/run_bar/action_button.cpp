@@ -107,7 +107,7 @@ void action_button(ShellState& state, const char* id, const std::string& label, 
     const char* name = std::string_view(id).find('.') == std::string_view::npos
                            ? id
                            : id + std::string_view(id).find('.') + 1;
-    ctx.landmarks.set(fmt::format("runbar/{}", name), {low.x, low.y, high.x - low.x, high.y - low.y});
+    ctx.landmarks.set({low.x, low.y, high.x - low.x, high.y - low.y}, "runbar/{}", name);
 }
 
 } // namespace refreshlab::ui

@@ -298,7 +298,7 @@ float draw_run_bar(ShellState& state, float y) {
                  ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoDocking |
                      ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove |
                      ImGuiWindowFlags_NoBringToFrontOnFocus);
-    ctx.landmarks.set("panel/Run bar", {view.WorkPos.x, y, view.WorkSize.x, height});
+    ctx.landmarks.set_panel("Run bar", {view.WorkPos.x, y, view.WorkSize.x, height});
     RunBar(state, view.WorkSize.x).draw();
     ImGui::End();
     ImGui::PopStyleColor();
