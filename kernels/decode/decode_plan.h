@@ -14,25 +14,29 @@ struct DecodeShape {
     int64_t hidden = 0, ffn = 0; ///< as held: padded as LlamaWeights::held_width() says
     int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
     WeightType type = WeightType::bf16; ///< of weights and cache
+    MatrixForm form = MatrixForm::numbers, embedding_form = MatrixForm::numbers,
+               head_form = MatrixForm::numbers; ///< of the layers' matrices; in blocks beside bf16 (asserted)
     bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
-    std::vector<int64_t> windows; ///< sliding window of each layer, 0 = none; empty: no layer slides
-    std::vector<bool> has_mlp;    ///< of each layer; empty: all have (derived students may lack some)
-    int64_t rows = 1;             ///< the token's and MC rows
-    int64_t context = 0;          ///< columns that the cache holds; the token's position
-    int64_t top_k = -1;           ///< answers are wanted, with so many of the largest logits; -1: none
-    int64_t capacity = 0;         ///< columns that it has room for, more than `context`
+    std::vector<int64_t> windows;       ///< sliding window of each layer, 0 = none; empty: no layer slides
+    std::vector<bool> attends, has_mlp; ///< of each layer; empty: all do (derived students may lack some)
+    int64_t rows = 1;                   ///< the token's and MC rows
+    int64_t context = 0;                ///< columns that the cache holds; the token's position
+    int64_t top_k = -1;                 ///< answers are wanted, with so many of the largest logits; -1: none
+    int64_t capacity = 0;               ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
 };
 
 enum class DecodeKernel : uint8_t {
     embed,
-    norm_product,     ///< q | k | v
+    norm_product,     ///< q | k | v; k | v where attention is left out
+    rows_append,      ///< then the token's column of the cache
     decode_attention, ///< with RoPE, and the token's column of the cache
     product_onto,     ///< o, down
     norm_gate_up,
     head,
-    row_answers ///< statistics and the largest logits of the token's row
+    block_product, ///< what norm_product, product_onto, norm_gate_up and head are with matrices in blocks
+    row_answers    ///< statistics and the largest logits of the token's row
 };
 /// Of the launcher and, with "_kernel" or nothing behind it, of the kernel.
 [[nodiscard]] const char* name_of(DecodeKernel kernel);
@@ -66,6 +70,7 @@ struct PlannedLaunch {
     /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 2, 4 or 8, or the heads of a group that
     /// the attention is made for, 1, 2, 4, 8 or 16.
     int64_t instance = 1;
+    MatrixForm form = MatrixForm::numbers;
     int64_t multiply_adds = 0; ///< fp32, of all rows that are computed: a block computes as many as it holds
     int64_t elements = 0;      ///< of weights and cache entries made fp32, each as often as it is read
     int64_t shared_bytes_read = 0; ///< of shared memory: the other operand of the multiply-adds

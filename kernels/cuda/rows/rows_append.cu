@@ -17,7 +17,7 @@
 namespace refreshlab::kernels::RL_GPU {
 namespace {
 
-constexpr int append_warps = 4;
+constexpr int append_warps = static_cast<int>(decode::append_warps);
 
 struct Parameters {
     float* qkv;
@@ -27,6 +27,7 @@ struct Parameters {
     void *k_cache, *v_cache;
     int heads, kv_heads, head_dim;
     int64_t capacity, first;
+    const int64_t* position;
 };
 
 /// Four numbers of either half of a head.
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
     const int half = p.head_dim / 2, i = static_cast<int>(threadIdx.x % 32) * 4;
     const bool inside = i < half, is_q = head < p.heads, is_v = head >= p.heads + p.kv_heads;
     const auto row = static_cast<int64_t>(blockIdx.y);
-    const int64_t position = p.first + row;
+    const int64_t position = (p.position != nullptr ? *p.position : p.first) + row;
     float* const from = p.qkv + (row * all + head) * p.head_dim + i;
     Halves h{};
     if (inside) {
@@ -132,9 +133,9 @@ void launch_rows_append(const RowsAppendInputs& in, void* stream) {
                        static_cast<int>(in.kv_heads),
                        static_cast<int>(in.head_dim),
                        in.capacity,
-                       in.first};
-    const auto blocks = static_cast<uint32_t>((in.heads + 2 * in.kv_heads + append_warps - 1) / append_warps);
-    const LaunchShape shape{{blocks, static_cast<uint32_t>(in.rows), 1}, {32 * append_warps, 1, 1}, 0};
+                       in.first,
+                       in.position};
+    const LaunchShape shape = decode::rows_append(in.heads, in.kv_heads, in.rows);
     with_type(in.type, [&]<WeightType type>() {
         launch_step(in.dependent, rows_append_kernel<type>, shape, stream, p);
     });

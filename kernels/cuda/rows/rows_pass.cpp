@@ -35,7 +35,8 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
           "copying tokens");
     RowsEmbedInputs embed;
     embed.type = m_model.type;
-    embed.embedding = m_model.embedding;
+    embed.embedding = m_model.embedding.data;
+    embed.form = m_model.embedding.form;
     embed.tokens = static_cast<const int32_t*>(m_tokens.data());
     embed.rows = m_pass_rows;
     embed.hidden = m_model.hidden;
@@ -49,7 +50,8 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
     RowsProductInputs head;
     head.type = m_model.type;
     head.in = m_h.data();
-    head.matrix = m_model.head;
+    head.matrix = m_model.head.data;
+    head.form = m_model.head.form;
     head.rows = m_pass_rows - first;
     head.inputs = m_model.hidden;
     head.outputs = m_model.vocab;
@@ -77,15 +79,22 @@ void RowsPass::project(const DeviceModel::Layer& layer, cudaStream_t stream) con
     RowsProductInputs product;
     product.type = m_model.type;
     product.in = m_h.data();
-    product.matrix = layer.q.data;
-    product.bias = layer.q.bias;
+    const DeviceMatrix& first = attends(layer) ? layer.q : layer.k;
+    product.matrix = first.data;
+    product.bias = first.bias;
+    product.form = first.form;
     product.rows = m_pass_rows;
-    product.inputs = layer.q.inputs;
-    product.outputs = layer.q.outputs;
-    product.below[0] = {layer.k.data, layer.k.bias, layer.k.outputs};
-    product.below[1] = {layer.v.data, layer.v.bias, layer.v.outputs};
+    product.inputs = first.inputs;
+    product.outputs = first.outputs;
+    if (attends(layer)) {
+        product.below[0] = {layer.k.data, layer.k.bias, layer.k.outputs};
+        product.below[1] = {layer.v.data, layer.v.bias, layer.v.outputs};
+        product.out_stride = columns();
+    } else {
+        product.below[0] = {layer.v.data, layer.v.bias, layer.v.outputs};
+        product.out_stride = layer.k.outputs + layer.v.outputs;
+    }
     product.out = qkv(0);
-    product.out_stride = columns();
     product.dependent = true;
     launch_rows_product(product, stream);
 }
@@ -97,6 +106,7 @@ void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, c
     product.in = in;
     product.matrix = matrix.data;
     product.bias = matrix.bias;
+    product.form = matrix.form;
     product.rows = m_pass_rows - first;
     product.inputs = matrix.inputs;
     product.outputs = matrix.outputs;
@@ -113,6 +123,7 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
     gated.then = RowsProductInputs::Then::silu_mul;
     gated.in = m_h.data();
     gated.matrix = layer.gate.data;
+    gated.form = layer.gate.form;
     gated.bias = layer.gate.bias;
     gated.up = layer.up.data;
     gated.up_bias = layer.up.bias;
@@ -131,8 +142,6 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     const DeviceModel::Layer& layer = m_model.layers[index];
     norm(layer.input_norm, 0, stream);
     project(layer, stream);
-    const auto layer_bytes =
-        static_cast<size_t>(m_model.kv_heads * cache.capacity * m_model.head_dim * bytes_of(m_model.type));
     RowsAppendInputs append;
     append.type = m_model.type;
     append.qkv = qkv(0);
@@ -141,9 +150,9 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     append.eps = m_model.norm_eps;
     append.cos = cache.cos;
     append.sin = cache.sin;
-    append.k_cache = static_cast<std::byte*>(cache.k) + index * layer_bytes;
-    append.v_cache = static_cast<std::byte*>(cache.v) + index * layer_bytes;
-    append.heads = m_model.heads;
+    append.k_cache = of_layer(cache.k, cache, index);
+    append.v_cache = of_layer(cache.v, cache, index);
+    append.heads = attends(layer) ? m_model.heads : 0;
     append.kv_heads = m_model.kv_heads;
     append.head_dim = m_model.head_dim;
     append.capacity = cache.capacity;
@@ -158,11 +167,18 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
         if (pass.rows == DevicePass::Rows::none) return;
         if (pass.rows == DevicePass::Rows::last) first = m_pass_rows - 1;
     }
+    if (attends(layer)) attend(cache, pass, index, first, stream);
+    if (layer.down.data != nullptr) run_mlp(layer, first, stream);
+}
+
+void RowsPass::attend(const DeviceCache& cache, const DevicePass& pass, size_t index, int64_t first,
+                      cudaStream_t stream) const {
+    const DeviceModel::Layer& layer = m_model.layers[index];
     RowsAttentionInputs attention;
     attention.type = m_model.type;
     attention.qkv = qkv(first);
-    attention.k_cache = append.k_cache;
-    attention.v_cache = append.v_cache;
+    attention.k_cache = of_layer(cache.k, cache, index);
+    attention.v_cache = of_layer(cache.v, cache, index);
     attention.heads = m_model.heads;
     attention.kv_heads = m_model.kv_heads;
     attention.head_dim = m_model.head_dim;
@@ -175,7 +191,6 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     attention.dependent = true;
     launch_rows_attention(attention, stream);
     onto(layer.o, m_attended.data(), first, stream);
-    if (layer.down.data != nullptr) run_mlp(layer, first, stream);
 }
 
 } // namespace refreshlab::kernels::RL_GPU

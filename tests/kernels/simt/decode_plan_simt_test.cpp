@@ -26,20 +26,26 @@ public:
         model.head_dim = s.head_dim;
         model.vocab = s.vocab;
         model.norm_eps = 1e-5;
-        model.embedding = numbers(s.vocab * s.hidden, s.type);
         model.final_norm = numbers(s.hidden, s.type);
-        model.head = numbers(s.vocab * s.hidden, s.type);
-        const auto matrix = [&](int64_t outputs, int64_t inputs) {
-            return DeviceMatrix{numbers(outputs * inputs, s.type), nullptr, outputs, inputs};
+        const auto matrix_of = [&](MatrixForm form, int64_t outputs, int64_t inputs) {
+            return DeviceMatrix{bytes(matrix_bytes(s.type, form, outputs, inputs)), nullptr, outputs, inputs,
+                                form};
         };
+        const auto matrix = [&](int64_t outputs, int64_t inputs) {
+            return matrix_of(s.form, outputs, inputs);
+        };
+        model.embedding = matrix_of(s.embedding_form, s.vocab, s.hidden);
+        model.head = matrix_of(s.head_form, s.vocab, s.hidden);
         for (int64_t l = 0; l < s.layers; ++l) {
             DeviceModel::Layer& layer = model.layers.emplace_back();
             layer.input_norm = numbers(s.hidden, s.type);
             layer.post_norm = numbers(s.hidden, s.type);
-            layer.q = matrix(s.heads * s.head_dim, s.hidden);
             layer.k = matrix(s.kv_heads * s.head_dim, s.hidden);
             layer.v = matrix(s.kv_heads * s.head_dim, s.hidden);
-            layer.o = matrix(s.hidden, s.heads * s.head_dim);
+            if (s.attends.empty() || s.attends[static_cast<size_t>(l)]) {
+                layer.q = matrix(s.heads * s.head_dim, s.hidden);
+                layer.o = matrix(s.hidden, s.heads * s.head_dim);
+            }
             if (!s.windows.empty()) layer.window = s.windows[static_cast<size_t>(l)];
             if (!s.has_mlp.empty() && !s.has_mlp[static_cast<size_t>(l)]) continue;
             layer.gate = matrix(s.ffn, s.hidden);
@@ -59,9 +65,9 @@ public:
     DeviceCache cache;
 
 private:
-    uint8_t* numbers(int64_t n, WeightType type) {
-        const auto bytes = static_cast<size_t>(n * bytes_of(type));
-        return m_memory.emplace_back(std::vector<uint8_t>(bytes, 0), "numbers").data();
+    uint8_t* numbers(int64_t n, WeightType type) { return bytes(n * bytes_of(type)); }
+    uint8_t* bytes(int64_t n) {
+        return m_memory.emplace_back(std::vector<uint8_t>(static_cast<size_t>(n), 0), "numbers").data();
     }
     std::deque<Array<uint8_t>> m_memory;
 };
@@ -88,9 +94,25 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
     shape.vocab = 330;
     shape.windows = {0, 100, 0};
     shape.has_mlp = {true, true, false};
-    for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
+    struct Kind {
+        WeightType type;
+        MatrixForm form, embedding, head;
+        std::vector<bool> attends;
+        int64_t vocab;
+    };
+    using enum MatrixForm;
+    const std::vector<Kind> kinds{{WeightType::bf16, numbers, numbers, numbers, {}, 330},
+                                  {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330},
+                                  {WeightType::bf16, q4_0, q8_0, q4_1, {false, true, true}, 336},
+                                  {WeightType::bf16, q8_0, numbers, numbers, {}, 330}};
+    for (const Kind& kind : kinds) {
         for (const int64_t rows : {1, 3, 9}) {
-            shape.type = type;
+            shape.type = kind.type;
+            shape.form = kind.form;
+            shape.embedding_form = kind.embedding;
+            shape.head_form = kind.head;
+            shape.attends = kind.attends;
+            shape.vocab = kind.vocab;
             shape.rows = rows;
             shape.context = 300;
             shape.capacity = 520;
