@@ -76,6 +76,10 @@ bench::PlanReport plan_of(const BenchCommandOptions& options) {
     report.dtype = options.dtype.empty() ? "bf16" : options.dtype;
     const kernels::WeightType type = bench::planned_type(report.dtype);
     report.model = model_of(options);
+    bench::set_forms(report.model, report.dtype);
+    if (options.refresh && report.model.shape.form != kernels::MatrixForm::numbers)
+        throw Error("reading", "--refresh",
+                    "is counted for bf16, f16 and f32 alone, and --dtype is " + report.dtype);
     kernels::decode::DecodeShape& shape = report.model.shape;
     shape.type = type;
     shape.rows = 1 + options.mc.value_or(0);

@@ -36,8 +36,8 @@ struct Parameters {
     float* out = nullptr;
     Masks masks;
     int rows = 0, inputs = 0;
-    int outputs = 0;      ///< numbers from row to row of `out`
-    int tiles = 1;        ///< rows of tiles that a block makes
+    int outputs = 0; ///< numbers from row to row of `out`
+    int tiles = 1;   ///< rows of tiles that a block makes
     Then then = Then::store;
 };
 
@@ -72,8 +72,8 @@ constexpr int side = static_cast<int>(decode::side_inputs(form));
 
 /// The tile's inputs [begin, begin + length) of all rows; zeros where there is no row or no input. Squares of what was read are added.
 template <MatrixForm form, int ROWS>
-__device__ void fill_sides(const Parameters& p, const float* rows, int live, int begin, int length, float* tile,
-                           float (&squares)[ROWS]) {
+__device__ void fill_sides(const Parameters& p, const float* rows, int live, int begin, int length,
+                           float* tile, float (&squares)[ROWS]) {
     constexpr int fours = side<form> / 4;
     const int padded = (length + side<form> - 1) / side<form> * fours;
     for (int i = static_cast<int>(threadIdx.x); i < padded; i += product_threads) {
@@ -81,7 +81,8 @@ __device__ void fill_sides(const Parameters& p, const float* rows, int live, int
         float4 norm = make_float4(1, 1, 1, 1);
         if (p.norm != nullptr && inside) norm = four_weights_at<WeightType::bf16>(p.norm, begin + i * 4);
         const int place = i % fours;
-        float4* const to = reinterpret_cast<float4*>(tile) + i / fours * ROWS * fours + (place ^ (place / 8 % 2));
+        float4* const to =
+            reinterpret_cast<float4*>(tile) + i / fours * ROWS * fours + (place ^ (place / 8 % 2));
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             float4 x = make_float4(0, 0, 0, 0);
@@ -103,7 +104,8 @@ template <MatrixForm form, int ROWS, int MATRICES>
 __device__ void add_vector(const uint4 (&vectors)[MATRICES], const BlockScale (&scales)[MATRICES],
                            const float4* even, const float4* odd, float (&sums)[MATRICES][ROWS]) {
     constexpr int parts = numbers_in_vector<form> / 4;
-    [[maybe_unused]] constexpr int unrolled = ROWS > 4 ? 2 : parts; // eight rows of more parts would not fit into the registers
+    [[maybe_unused]] constexpr int unrolled =
+        ROWS > 4 ? 2 : parts; // eight rows of more parts would not fit into the registers
 #pragma unroll unrolled
     for (int part = 0; part < parts; ++part) {
         float w[MATRICES][4];
@@ -129,7 +131,8 @@ template <MatrixForm form, int ROWS, int MATRICES>
 __device__ void add_sides(const unsigned char* const (&tiles)[MATRICES], int blocks, const float* tile,
                           float (&sums)[MATRICES][ROWS]) {
     constexpr int numbers = numbers_in_vector<form>;
-    constexpr int at_once = (ROWS <= 2 ? 4 : 2) / MATRICES; // reads in flight; for many rows, registers hold their sums
+    constexpr int at_once =
+        (ROWS <= 2 ? 4 : 2) / MATRICES; // reads in flight; for many rows, registers hold their sums
     constexpr int vectors_in_block = static_cast<int>(block_width) / numbers;
     const int lane = static_cast<int>(threadIdx.x) % 32, output = lane % tile_rows;
     const int mine = static_cast<int>(threadIdx.x) / 32 * 2 + lane / tile_rows; // of the vectors of a side
@@ -148,7 +151,8 @@ __device__ void add_sides(const unsigned char* const (&tiles)[MATRICES], int blo
                 scales[s][m] = {0, 0}; // all numbers are 0
                 if (v < vectors) {
                     const unsigned char* const at = tiles[m] + v / vectors_in_block * bytes_in_tile<form>;
-                    read[s][m] = __ldg(reinterpret_cast<const uint4*>(at) + v % vectors_in_block * tile_rows + output);
+                    read[s][m] =
+                        __ldg(reinterpret_cast<const uint4*>(at) + v % vectors_in_block * tile_rows + output);
                     scales[s][m] = block_scale<form>(at, output);
                 }
             }
@@ -166,8 +170,9 @@ __device__ void add_sides(const unsigned char* const (&tiles)[MATRICES], int blo
 /// \param fill     the tile does not yet hold what the last call, of the same rows, left there
 /// \param squares  filled in the first call
 template <MatrixForm form, int ROWS, int MATRICES>
-__device__ void multiply_tiles(const Parameters& p, const float* rows, int live, const TileRow (&of)[MATRICES],
-                               bool fill, float* tile, float* exchange, SquareParts<ROWS>& squares) {
+__device__ void multiply_tiles(const Parameters& p, const float* rows, int live,
+                               const TileRow (&of)[MATRICES], bool fill, float* tile, float* exchange,
+                               SquareParts<ROWS>& squares) {
     constexpr int most = tile_inputs<ROWS>;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     float mine[ROWS] = {}, sums[MATRICES][ROWS] = {};
@@ -262,7 +267,8 @@ __global__ void __launch_bounds__(product_threads, 2) block_product_kernel(const
             TileRow of[matrices];
             place(output, of);
             multiply_tiles<form, rows, matrices>(p, in, live, of, output == begin, tile, exchange, squares);
-            const int r = static_cast<int>(threadIdx.x) / tile_rows, o = static_cast<int>(threadIdx.x) % tile_rows;
+            const int r = static_cast<int>(threadIdx.x) / tile_rows,
+                      o = static_cast<int>(threadIdx.x) % tile_rows;
             if (r < live) {
                 constexpr int stride = matrices * rows * tile_rows;
                 const float* const left = exchange + r * tile_rows + o;
@@ -367,8 +373,8 @@ void launch_block_product(const ProductOntoInputs& in, void* stream) {
 
 void launch_block_product(const HeadInputs& in, void* stream) {
     Parameters p = with_norm(in, {in.head}, in.logits);
-    const LaunchShape shape = decode::block_product(in.head.form, p.outputs, in.hidden, in.rows,
-                                                    decode::head_outputs_per_block);
+    const LaunchShape shape =
+        decode::block_product(in.head.form, p.outputs, in.hidden, in.rows, decode::head_outputs_per_block);
     launch_tiles(p, shape, decode::head_outputs_per_block, in.dependent, stream);
 }
 

@@ -65,7 +65,11 @@ __device__ inline void unpack_word(uint32_t word, int part, const BlockScale& sc
 template <MatrixForm form>
 __device__ inline void unpack_block(const uint4& vector, int part, const BlockScale& scale, float (&out)[4]) {
     const int at = form == MatrixForm::q8_0 ? part : part / 2;
-    unpack_word<form>(at == 0 ? vector.x : at == 1 ? vector.y : at == 2 ? vector.z : vector.w, part, scale, out);
+    unpack_word<form>(at == 0   ? vector.x
+                      : at == 1 ? vector.y
+                      : at == 2 ? vector.z
+                                : vector.w,
+                      part, scale, out);
 }
 
 /// Row `row` of a matrix [., inputs] as fp32, by THREADS threads of which this is one. \tparam type  where the form is numbers

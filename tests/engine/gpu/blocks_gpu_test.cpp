@@ -56,7 +56,8 @@ std::unique_ptr<LlamaModel> small_model(uint64_t seed) {
 
 /// A model as it is read from a file with --dtype native: matrices in blocks, all else bf16.
 /// \param left  what the names of matrices hold that the file has as numbers
-std::unique_ptr<LlamaModel> native(const LlamaModel& plain, Rounding rounding, const std::string& left = "-") {
+std::unique_ptr<LlamaModel> native(const LlamaModel& plain, Rounding rounding,
+                                   const std::string& left = "-") {
     std::map<std::string, at::Tensor> weights;
     plain.weights().visit(plain.config(), [&](const WeightPlace& place, const at::Tensor& tensor) {
         weights[place.name] = tensor;
@@ -81,7 +82,8 @@ struct Twin {
 
     explicit Twin(std::unique_ptr<LlamaModel> model)
         : cpu(std::move(model))
-        , gpu(LlamaModel::of_weights(cpu->config(), cpu->weights(), at::kCPU, cpu->dtype(), cpu->keeps_blocks()))
+        , gpu(LlamaModel::of_weights(cpu->config(), cpu->weights(), at::kCPU, cpu->dtype(),
+                                     cpu->keeps_blocks()))
         , cpu_cache(cpu->make_cache(80))
         , gpu_cache(gpu->make_cache(80)) {
         decode_on_host_machine(*gpu);
@@ -138,7 +140,8 @@ void check(Twin& twin, Random& random, const std::vector<int32_t>& mc_rows = {0,
         mc.mlp_output = true;
         const auto alone = twin.gpu_cache->clone();
         const int32_t token = ids[static_cast<size_t>(24 + passes % 5)];
-        SeenAttention seen(config, all_layers, twin.cpu_cache->length()), shown(config, all_layers, twin.cpu_cache->length());
+        SeenAttention seen(config, all_layers, twin.cpu_cache->length()),
+            shown(config, all_layers, twin.cpu_cache->length());
         const StepRows expected = step(*twin.cpu, *twin.cpu_cache, token, Origin::student, mc, {&seen});
         (void)simt::take_activity();
         const StepRows got = step(*twin.gpu, *twin.gpu_cache, token, Origin::student, mc, {&shown});
@@ -171,7 +174,8 @@ TEST_CASE("a model in blocks has the CPU's logits by the device's kernels", "[gp
     }
 }
 
-TEST_CASE("a pass over matrices in blocks has the bits of one over their numbers rounded to bf16", "[gpu][blocks]") {
+TEST_CASE("a pass over matrices in blocks has the bits of one over their numbers rounded to bf16",
+          "[gpu][blocks]") {
     Random random(1504);
     for (const Rounding rounding : roundings) {
         const Twin blocks(native_model(69, rounding, "embed_tokens")); // whose rows are not rounded
@@ -217,12 +221,21 @@ TEST_CASE("a head in blocks is cut for the device's kernels too", "[gpu][blocks]
     }
 }
 
-TEST_CASE("every kind of derived student has the CPU's logits by the device's kernels", "[gpu][blocks][derive]") {
+TEST_CASE("every kind of derived student has the CPU's logits by the device's kernels",
+          "[gpu][blocks][derive]") {
     Random random(1503);
-    const std::vector<std::string> specs{
-        "bits=4", "bits=3,symmetric", "bits=8,symmetric,only=mlp", "bits=6", "ffn=0.5", "bits=4,ffn=0.67", "noise=0.1,seed=3",
-        "skip_attention=1", "skip_mlp=0+2", "skip_attention=0-2", "bits=4,skip_attention=0+2,skip_mlp=1",
-        "skip=auto:2"};
+    const std::vector<std::string> specs{"bits=4",
+                                         "bits=3,symmetric",
+                                         "bits=8,symmetric,only=mlp",
+                                         "bits=6",
+                                         "ffn=0.5",
+                                         "bits=4,ffn=0.67",
+                                         "noise=0.1,seed=3",
+                                         "skip_attention=1",
+                                         "skip_mlp=0+2",
+                                         "skip_attention=0-2",
+                                         "bits=4,skip_attention=0+2,skip_mlp=1",
+                                         "skip=auto:2"};
     std::vector<int32_t> text(40);
     for (int32_t& id : text)
         id = static_cast<int32_t>(random.between(0, 175));
@@ -244,9 +257,10 @@ TEST_CASE("a session of a student without some sublayers gives the CPU's numbers
         TinyShape shape = shape_of_blocks();
         shape.attention_dropout = 0.1;
         const auto pair = std::make_shared<ModelPair>(*tiny_pair(65, 66, shape, shape));
-        pair->student = derive_student(*pair->teacher, derivation_of("derive:skip_attention=1,skip_mlp=0,noise=0.05"),
-                                       at::kCPU)
-                            .model;
+        pair->student =
+            derive_student(*pair->teacher, derivation_of("derive:skip_attention=1,skip_mlp=0,noise=0.05"),
+                           at::kCPU)
+                .model;
         if (on_host_machine) {
             decode_on_host_machine(const_cast<LlamaModel&>(*pair->teacher));
             decode_on_host_machine(const_cast<LlamaModel&>(*pair->student));
@@ -264,8 +278,9 @@ TEST_CASE("a session of a student without some sublayers gives the CPU's numbers
     CHECK(simt::take_activity().graph_launches > 0);
 }
 
-TEST_CASE("a session of a model in blocks and a student of fewer bits is the CPU's to the rounding of its passes",
-          "[gpu][session][blocks]") {
+TEST_CASE(
+    "a session of a model in blocks and a student of fewer bits is the CPU's to the rounding of its passes",
+    "[gpu][session][blocks]") {
     const auto pair_of = [](bool on_host_machine) {
         const auto pair = std::make_shared<ModelPair>(*tiny_pair(67, 68));
         pair->teacher = native(*tiny_model(67, shape_of_blocks()), roundings[0]);
@@ -283,7 +298,8 @@ TEST_CASE("a session of a model in blocks and a student of fewer bits is the CPU
     config.max_tokens = 16;
     config.mc.samples = 2;
     (void)simt::take_activity();
-    const auto got = whole_run(gpu, config), again = whole_run(gpu, config), expected = whole_run(cpu, config);
+    const auto got = whole_run(gpu, config), again = whole_run(gpu, config),
+               expected = whole_run(cpu, config);
     CHECK(simt::take_activity().graph_launches > 0);
     REQUIRE(got->steps() == expected->steps());
     REQUIRE(got->refreshes().size() == expected->refreshes().size());
@@ -293,7 +309,8 @@ TEST_CASE("a session of a model in blocks and a student of fewer bits is the CPU
     for (int64_t t = 1; t < got->steps(); ++t) {
         CHECK(got->signal(t, entropy) == again->signal(t, entropy));
         sum += std::abs(static_cast<double>(got->signal(t, entropy) - expected->signal(t, entropy)));
-        change += std::abs(static_cast<double>(expected->signal(t + 1, entropy) - expected->signal(t, entropy)));
+        change +=
+            std::abs(static_cast<double>(expected->signal(t + 1, entropy) - expected->signal(t, entropy)));
         if (t + 2 == got->steps()) break; // the last record has no row
     }
     CHECK(sum < 0.15 * change);

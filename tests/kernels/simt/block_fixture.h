@@ -16,7 +16,8 @@ using kernels::MatrixForm;
 inline const std::vector<BlockType> block_types{BlockType::q8_0, BlockType::q4_0, BlockType::q4_1};
 
 /// Random numbers of about 1 / sqrt(inputs), as a file stores them: every number of a block, scales of either sign.
-[[nodiscard]] inline at::Tensor random_blocks(Random& random, BlockType type, int64_t outputs, int64_t inputs) {
+[[nodiscard]] inline at::Tensor random_blocks(Random& random, BlockType type, int64_t outputs,
+                                              int64_t inputs) {
     const auto bytes_each = static_cast<size_t>(kernels::stored_block_bytes(type));
     std::vector<std::byte> stored(static_cast<size_t>(outputs * inputs / kernels::block_width) * bytes_each);
     const double size = 1.0 / std::sqrt(static_cast<double>(inputs)) / (type == BlockType::q8_0 ? 74 : 4.6);
@@ -52,7 +53,8 @@ struct BlockMatrix {
         , values(kernels::block_values(packed))
         , device(tiles_on_device(type, packed, name))
         , bias(random, {outputs}, WeightType::bf16, name + " bias")
-        , in_use{device.data(), with_bias ? bias.device.data() : nullptr, outputs, inputs, kernels::form_of(type)} {}
+        , in_use{device.data(), with_bias ? bias.device.data() : nullptr, outputs, inputs,
+                 kernels::form_of(type)} {}
     /// x times the matrix, or times `weights` in its place.
     [[nodiscard]] at::Tensor product(const at::Tensor& x, const at::Tensor& weights = {}) const {
         return kernels::reference::linear(x, weights.defined() ? weights : values,

@@ -57,8 +57,8 @@ struct Normed {
         return matrices[m].product(kernels::reference::rms_norm(x, norm.values, eps, width));
     }
     template <typename Inputs, typename Launch>
-    [[nodiscard]] at::Tensor run(Inputs in, float* Inputs::*to, int64_t outputs, int64_t rows, int64_t launched,
-                                 const Launch& launch) const {
+    [[nodiscard]] at::Tensor run(Inputs in, float* Inputs::*to, int64_t outputs, int64_t rows,
+                                 int64_t launched, const Launch& launch) const {
         const auto state = state_on_device(rows - 1);
         const auto in_x = floats_on_device(x.narrow(0, 0, launched), "x");
         const Array<float> out(static_cast<size_t>(launched * outputs), "out");
@@ -90,7 +90,8 @@ Case norm_product_case(Random& random, BlockType type, int64_t hidden, const std
     return {all, [=](int64_t rows, int64_t launched) {
                 gpu::NormProductInputs in;
                 for (size_t m = 0; m < of->matrices.size(); ++m)
-                    in.matrices[3 - of->matrices.size() + m] = of->matrices[m].in_use; // k and v alone stand last
+                    in.matrices[3 - of->matrices.size() + m] =
+                        of->matrices[m].in_use; // k and v alone stand last
                 return of->run(in, &gpu::NormProductInputs::out, all.size(1), rows, launched,
                                gpu::launch_norm_product);
             }};
@@ -98,7 +99,8 @@ Case norm_product_case(Random& random, BlockType type, int64_t hidden, const std
 
 Case gate_up_case(Random& random, BlockType type, int64_t hidden, int64_t outputs, bool biased) {
     auto of = std::make_shared<Normed>(random, type, hidden, std::vector<int64_t>{outputs, outputs}, biased);
-    return {kernels::reference::silu_mul(of->product(0), of->product(1)), [=](int64_t rows, int64_t launched) {
+    return {kernels::reference::silu_mul(of->product(0), of->product(1)),
+            [=](int64_t rows, int64_t launched) {
                 gpu::NormGateUpInputs in;
                 in.gate = of->matrices[0].in_use;
                 in.up = of->matrices[1].in_use;
@@ -170,15 +172,17 @@ TEST_CASE("kernels make the numbers of a file of an embedding in blocks", "[simt
             const auto token = static_cast<int32_t>(random.between(0, 47));
             const auto state = state_on_device(1, 0, token);
             const Array<float> x(static_cast<size_t>(2 * hidden), "x");
-            gpu::EmbedInputs in{WeightType::bf16, embedding.in_use.data, state.data(), x.data(), 2, hidden, false,
-                                embedding.in_use.form};
+            gpu::EmbedInputs in{
+                WeightType::bf16,     embedding.in_use.data, state.data(), x.data(), 2, hidden, false,
+                embedding.in_use.form};
             gpu::launch_embed(in, nullptr);
             for (int64_t r = 0; r < 2; ++r)
                 REQUIRE(at::equal(tensor_of(x, {2, hidden})[r], embedding.values[token]));
             const Array<int32_t> tokens({47, 0, token}, "tokens", Contents::read_only);
             const Array<float> rows(static_cast<size_t>(3 * hidden), "rows");
-            gpu::RowsEmbedInputs many{WeightType::bf16, embedding.in_use.data, tokens.data(), 3, hidden,
-                                      rows.data(), false, embedding.in_use.form};
+            gpu::RowsEmbedInputs many{
+                WeightType::bf16, embedding.in_use.data, tokens.data(), 3,
+                hidden,           rows.data(),           false,         embedding.in_use.form};
             gpu::launch_rows_embed(many, nullptr);
             const at::Tensor expected =
                 embedding.values.index_select(0, at::tensor({47, 0, token}, at::kLong));
@@ -187,7 +191,8 @@ TEST_CASE("kernels make the numbers of a file of an embedding in blocks", "[simt
     }
 }
 
-TEST_CASE("a step's products with matrices in blocks equal the references of their numbers", "[simt][blocks]") {
+TEST_CASE("a step's products with matrices in blocks equal the references of their numbers",
+          "[simt][blocks]") {
     Random random(1403);
     for (const BlockType type : block_types) {
         const bool biased = random.between(0, 1) == 1;

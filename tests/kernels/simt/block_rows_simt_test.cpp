@@ -100,7 +100,8 @@ TEST_CASE("products of many rows with matrices in blocks equal the reference, an
     Random random(1411);
     for (const BlockType type : block_types) {
         for (const Then then : {Then::store, Then::onto, Then::silu_mul}) {
-            const int64_t inputs = 32 * random.between(3, 6), outputs = random.pick(std::vector<int64_t>{48, 80});
+            const int64_t inputs = 32 * random.between(3, 6),
+                          outputs = random.pick(std::vector<int64_t>{48, 80});
             CAPTURE(static_cast<int>(type), static_cast<int>(then), inputs, outputs);
             check(Product(random, type, then, 66, inputs, outputs_of(then, outputs)), 66,
                   {2, 7, 9, 16, 33, 64, 65});
@@ -114,7 +115,8 @@ TEST_CASE("products of many rows with matrices in blocks equal the reference, an
     }
 }
 
-TEST_CASE("long matrices in blocks get blocks of every shape, which the smallest device holds", "[simt][blocks]") {
+TEST_CASE("long matrices in blocks get blocks of every shape, which the smallest device holds",
+          "[simt][blocks]") {
     Random random(1412);
     const Architecture smallest(86);
     for (const BlockType type : block_types) {
@@ -127,7 +129,8 @@ TEST_CASE("long matrices in blocks get blocks of every shape, which the smallest
     }
 }
 
-TEST_CASE("products of many rows with matrices in blocks have the same bits in every order", "[simt][blocks]") {
+TEST_CASE("products of many rows with matrices in blocks have the same bits in every order",
+          "[simt][blocks]") {
     Random random(1413);
     for (const BlockType type : block_types) {
         const Product product(random, type, Then::silu_mul, 19, 160, {48, 48});
