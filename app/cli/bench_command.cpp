@@ -108,7 +108,10 @@ Command add_bench_command(CLI::App& app) {
         ->type_name("MODE");
     command->add_option("--device", options->device, "auto (the default), cpu, cuda, cuda:N")
         ->type_name("DEVICE");
-    command->add_option("--dtype", options->dtype, "f32 (the default; of a plan: bf16), bf16, f16, native")
+    command
+        ->add_option(
+            "--dtype", options->dtype,
+            "f32 (the default), bf16, f16, native; of a plan: bf16 (the default), f16, f32, q8_0, q4_0, q4_1")
         ->type_name("DTYPE");
     command->add_option("--threads", options->threads, "CPU threads; 0, the default: all cores")
         ->type_name("N")

@@ -80,8 +80,9 @@ kernels::decode::PassShape::Logits logits_of(const std::string& text) {
 void add_refresh(bench::PlanReport& report, const BenchCommandOptions& options,
                  const bench::DeviceModel& device) {
     const bool same = options.student_model.empty() && options.student_shape.empty();
-    const bench::PlannedModel student =
+    bench::PlannedModel student =
         same ? report.model : model_of(options.student_model, options.student_shape, "--student-model");
+    bench::set_forms(student, report.dtype);
     bench::RefreshShape refresh;
     refresh.tokens = *options.refresh;
     refresh.logits = logits_of(options.refresh_logits);
@@ -140,6 +141,7 @@ bench::PlanReport plan_of(const BenchCommandOptions& options) {
     report.commit = build_commit();
     report.dtype = options.dtype.empty() ? "bf16" : options.dtype;
     report.model = model_of(options.model, options.shape, "--model");
+    bench::set_forms(report.model, report.dtype);
     kernels::decode::DecodeShape& shape = report.model.shape;
     set_step(shape, bench::planned_type(report.dtype), options.context.value_or(default_context));
     shape.rows = 1 + options.mc.value_or(0);

@@ -87,7 +87,7 @@ void LlamaModel::keep_vocabulary(int64_t rows) {
     } else if (rows % kernels::block_rows == 0) {
         head = head.narrow(0, 0, rows / kernels::block_rows);
     } else { // cut within a tile: unpacked
-        head = kernels::block_values(head).narrow(0, 0, rows).to(m_impl->dtype).contiguous();
+        head = kernels::block_values(head).narrow(0, 0, rows).to(m_impl->device, m_impl->dtype).contiguous();
     }
     make_forward(); // a plan holds the head as it was
 }
@@ -164,10 +164,6 @@ std::unique_ptr<LlamaModel> LlamaModel::load(const ModelSource& source, at::Devi
                                              at::ScalarType dtype, const LoadProgress& progress,
                                              bool keep_blocks) {
     const std::string path = source.path().string();
-    if (keep_blocks && !device.is_cpu()) {
-        throw Error("loading", path, "no kernel multiplies blocks on " + device.str(),
-                    "use --device cpu, or dtype bf16");
-    }
     const auto report = [&](double fraction, const std::string& what) {
         if (progress && !progress(fraction, what)) {
             throw Error("loading", path, "cancelled", {}, ErrorKind::failure);

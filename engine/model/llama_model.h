@@ -33,7 +33,7 @@ using LoadProgress = std::function<bool(double fraction, const std::string& what
 class LlamaModel {
 public:
     /// Reads the weights of a model; every stored type becomes `dtype`. With keep_blocks a matrix of a GGUF file stays in the
-    /// blocks that kernels/blocks/blocks.h multiplies, if it has them; on the CPU only (Error{bad_input} else). Progress is told before every tensor, as the fraction
+    /// blocks that kernels/blocks/blocks.h multiplies, if it has them. Progress is told before every tensor, as the fraction
     /// of bytes read, and can cancel there. Throws Error naming file and tensor; also for weights that the family has
     /// no place for (they would change the model's numbers).
     [[nodiscard]] static std::unique_ptr<LlamaModel> load(const ModelSource& source, at::Device device,

@@ -1,6 +1,7 @@
 #include "kernels/blocks/blocks.h"
 
 #include "kernels/blocks/block_kernels.h"
+#include "kernels/blocks/device_blocks.h"
 #include "kernels/cpu/half.h"
 #include "kernels/execution/huge_pages.h"
 #include "kernels/execution/isa.h"
@@ -131,7 +132,7 @@ bool is_blocks(const at::Tensor& weight) {
 }
 
 BlockShape block_shape(const at::Tensor& packed) {
-    RL_ASSERT(is_blocks(packed) && packed.dim() == 3 && packed.is_contiguous() && packed.is_cpu());
+    RL_ASSERT(is_blocks(packed) && packed.dim() == 3 && packed.is_contiguous());
     BlockShape shape{BlockType::q8_0, packed.size(0) * block_rows, packed.size(1) * block_width};
     for (const BlockType type : {BlockType::q8_0, BlockType::q4_0, BlockType::q4_1}) {
         shape.type = type;
@@ -155,7 +156,8 @@ bool blocks_are_finite(const at::Tensor& packed) {
     return true;
 }
 
-at::Tensor block_values(const at::Tensor& packed, std::span<const int64_t> ids) {
+at::Tensor block_values(const at::Tensor& given, std::span<const int64_t> ids) {
+    const at::Tensor packed = blocks_on(given, at::kCPU);
     const BlockShape shape = block_shape(packed);
     const int64_t blocks = shape.in / block_width;
     at::Tensor values =

@@ -1,5 +1,6 @@
 #include "kernels/decode/decode_plan.h"
 
+#include "kernels/decode/rows_shapes.h"
 #include "kernels/shared/check.h"
 
 #include <algorithm>
@@ -33,9 +34,14 @@ public:
         embedding();
         for (int64_t l = 0; l < m_s.layers; ++l) {
             const int64_t q = m_s.heads * m_s.head_dim, kv = m_s.kv_heads * m_s.head_dim;
-            product(DecodeKernel::norm_product, "q|k|v", l, q + 2 * kv, m_s.hidden, m_s.qkv_bias);
-            attention(l);
-            product(DecodeKernel::product_onto, "o", l, m_s.hidden, q, m_s.output_bias);
+            if (m_s.attends.empty() || m_s.attends[static_cast<size_t>(l)]) {
+                product(DecodeKernel::norm_product, "q|k|v", l, q + 2 * kv, m_s.hidden, m_s.qkv_bias);
+                attention(l);
+                product(DecodeKernel::product_onto, "o", l, m_s.hidden, q, m_s.output_bias);
+            } else {
+                product(DecodeKernel::norm_product, "k|v", l, 2 * kv, m_s.hidden, m_s.qkv_bias, 1);
+                append(l);
+            }
             if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) continue;
             gate_up(l);
             product(DecodeKernel::product_onto, "down", l, m_s.hidden, m_s.ffn, m_s.mlp_bias);
@@ -61,26 +67,29 @@ private:
 
     void embedding() {
         PlannedLaunch& launch = add(DecodeKernel::embed, "embedding", -1, embed(m_s.rows));
-        launch.traffic.small_weights = m_s.hidden * m_element;
-        launch.traffic.again = (m_s.rows - 1) * m_s.hidden * m_element;
+        launch.form = m_s.embedding_form;
+        // A row of blocks is a sixteenth of a row of tiles.
+        const int64_t row = matrix_bytes(m_s.type, launch.form, block_rows, m_s.hidden) / block_rows;
+        launch.traffic.small_weights = row;
+        launch.traffic.again = (m_s.rows - 1) * row;
         launch.traffic.activations_written = m_s.rows * m_s.hidden * 4;
         launch.elements = m_s.rows * m_s.hidden;
-        launch.bytes_in_flight = m_s.hidden * m_element;
+        launch.bytes_in_flight = row;
         launch.chain = 1; // the token's id
     }
 
     /// What every product has: matrices of `outputs` rows in all, of which a warp takes `at_once` side by side.
-    void count_product(PlannedLaunch& launch, int64_t outputs, int64_t inputs, bool bias,
-                       int64_t at_once) const {
+    void count_product(PlannedLaunch& launch, int64_t outputs, int64_t inputs, bool bias, int64_t at_once,
+                       int64_t rows) const {
         LaunchTraffic& t = launch.traffic;
-        const int64_t groups = row_groups(m_s.rows), weights = outputs * inputs;
+        const int64_t groups = row_groups(rows), weights = outputs * inputs;
         const int64_t blocks = launch.busy_blocks / groups;
-        t.matrices = weights * m_element;
+        t.matrices = matrix_bytes(m_s.type, launch.form, outputs, inputs);
         t.again = (groups - 1) * t.matrices;
         if (bias) t.small_weights += outputs * m_element;
-        t.activations = blocks * m_s.rows * inputs * 4; // each block takes the inputs of its rows
-        launch.instance = rows_held(m_s.rows);
-        launch.multiply_adds = rows_computed(m_s.rows) * weights;
+        t.activations = blocks * rows * inputs * 4; // each block takes the inputs of its rows
+        launch.instance = rows_held(rows);
+        launch.multiply_adds = rows_computed(rows) * weights;
         launch.elements = groups * weights;
         launch.shared_bytes_read = launch.multiply_adds * 4 / at_once;
         launch.bytes_in_flight = t.matrices / blocks; // all of them are asked for at once, into L2
@@ -88,17 +97,42 @@ private:
         launch.chain = 1; // the inputs
     }
 
+    /// A launch of a product, of one form or the other.
+    PlannedLaunch& add_product(DecodeKernel kernel, MatrixForm form, const char* part, int64_t layer,
+                               int64_t outputs, int64_t inputs, int64_t rows,
+                               int64_t per_block = outputs_per_block, int64_t matrices = 1) {
+        const bool blocks = form != MatrixForm::numbers;
+        PlannedLaunch& launch =
+            add(blocks ? DecodeKernel::block_product : kernel, part, layer,
+                blocks ? decode::block_product(form, outputs, inputs, rows, per_block, matrices)
+                       : decode::product(outputs, inputs, rows, per_block));
+        launch.form = form;
+        return launch;
+    }
+    /// Multiply-adds for a number that a lane reads of shared memory. Of blocks: half a warp reads the same 16 bytes.
+    [[nodiscard]] static int64_t at_once(const PlannedLaunch& launch, int64_t of_numbers,
+                                         int64_t matrices = 1) {
+        return launch.form == MatrixForm::numbers ? of_numbers : 4 * matrices;
+    }
+
     void product(DecodeKernel kernel, const char* part, int64_t layer, int64_t outputs, int64_t inputs,
                  bool bias) {
+        product(kernel, part, layer, outputs, inputs, bias, m_s.rows);
+    }
+    void product(DecodeKernel kernel, const char* part, int64_t layer, int64_t outputs, int64_t inputs,
+                 bool bias, int64_t rows) {
         const bool is_head = kernel == DecodeKernel::head;
-        PlannedLaunch& launch = add(
-            kernel, part, layer,
-            decode::product(outputs, inputs, m_s.rows, is_head ? head_outputs_per_block : outputs_per_block));
-        count_product(launch, outputs, inputs, bias, is_head ? head_outputs_at_once : outputs_per_warp);
+        PlannedLaunch& launch =
+            add_product(kernel, is_head ? m_s.head_form : m_s.form, part, layer, outputs, inputs, rows,
+                        is_head ? head_outputs_per_block : outputs_per_block);
+        count_product(launch, outputs, inputs, bias,
+                      at_once(launch, is_head ? head_outputs_at_once : outputs_per_warp), rows);
         // Inputs that do not fit into the tile are brought again for each part of a warp's outputs.
         if (is_head && inputs > product_tile(launch.instance))
-            launch.traffic.activations *= head_outputs_per_warp / head_outputs_at_once;
-        const int64_t out = m_s.rows * outputs * 4;
+            launch.traffic.activations *= launch.form == MatrixForm::numbers
+                                              ? head_outputs_per_warp / head_outputs_at_once
+                                              : head_outputs_per_block / block_rows;
+        const int64_t out = rows * outputs * 4;
         if (kernel == DecodeKernel::product_onto) {
             launch.traffic.activations += out; // the residual that it is added to
             ++launch.chain;
@@ -110,9 +144,10 @@ private:
 
     void gate_up(int64_t layer) {
         // A warp makes gate and up of its outputs: twice as many rows of weights.
-        PlannedLaunch& launch =
-            add(DecodeKernel::norm_gate_up, "gate|up", layer, decode::product(m_s.ffn, m_s.hidden, m_s.rows));
-        count_product(launch, 2 * m_s.ffn, m_s.hidden, m_s.mlp_bias, 2 * outputs_per_warp);
+        PlannedLaunch& launch = add_product(DecodeKernel::norm_gate_up, m_s.form, "gate|up", layer, m_s.ffn,
+                                            m_s.hidden, m_s.rows, outputs_per_block, 2);
+        count_product(launch, 2 * m_s.ffn, m_s.hidden, m_s.mlp_bias, at_once(launch, 2 * outputs_per_warp, 2),
+                      m_s.rows);
         launch.traffic.small_weights += m_s.hidden * m_element; // norm
         launch.traffic.activations_written = m_s.rows * m_s.ffn * 4;
     }
@@ -163,6 +198,18 @@ private:
         launch.chain = 2; // the position; scores
     }
 
+    /// The token's column, of a layer whose attention is left out.
+    void append(int64_t layer) {
+        PlannedLaunch& launch =
+            add(DecodeKernel::rows_append, "column", layer, rows::append(1, 2 * m_s.kv_heads));
+        const int64_t numbers = 2 * m_s.kv_heads * m_s.head_dim;
+        LaunchTraffic& t = launch.traffic;
+        t.small_weights = m_s.head_dim * 4 + (m_s.qk_norm ? m_s.head_dim * m_element : 0); // RoPE's row
+        t.activations = numbers * 4;
+        t.cache_written = numbers * m_element;
+        launch.chain = 2; // the position, the rotation
+    }
+
     void answers() {
         PlannedLaunch& launch = add(DecodeKernel::row_answers, "answers", -1, decode::row_answers(m_s.vocab));
         const int64_t keys = launch.busy_blocks * m_s.top_k * 8;
@@ -195,6 +242,8 @@ const char* name_of(DecodeKernel kernel) {
         return "head";
     case DecodeKernel::attention_rows:
         return "attention_rows";
+    case DecodeKernel::block_product:
+        return "block_product";
     case DecodeKernel::row_answers:
         return "row_answers";
     case DecodeKernel::rows_embed:
@@ -223,6 +272,12 @@ std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.hidden > 0 && s.ffn > 0 && s.layers > 0 && s.kv_heads > 0 && s.head_dim > 0 && s.vocab > 0);
     RL_ASSERT(s.heads > 0 && s.heads % s.kv_heads == 0 && s.heads / s.kv_heads <= most_group);
     RL_ASSERT(s.head_dim <= most_head_dim);
+    const auto fits = [&s](MatrixForm form) {
+        return form == MatrixForm::numbers ||
+               (s.type == WeightType::bf16 && s.hidden % block_width == 0 && s.ffn % block_width == 0);
+    };
+    RL_ASSERT(fits(s.form) && fits(s.embedding_form) && fits(s.head_form));
+    RL_ASSERT(s.attends.empty() || static_cast<int64_t>(s.attends.size()) == s.layers);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);
     RL_ASSERT(s.taps >= 0 && s.taps <= s.layers);

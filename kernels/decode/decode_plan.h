@@ -14,25 +14,29 @@ struct DecodeShape {
     int64_t hidden = 0, ffn = 0; ///< as held: padded as LlamaWeights::held_width() says
     int64_t layers = 0, heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
     WeightType type = WeightType::bf16; ///< of weights and cache
+    MatrixForm form = MatrixForm::numbers, embedding_form = MatrixForm::numbers,
+               head_form = MatrixForm::numbers; ///< of the layers' matrices; in blocks beside bf16 (asserted)
     bool qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
-    std::vector<int64_t> windows; ///< sliding window of each layer, 0 = none; empty: no layer slides
-    std::vector<bool> has_mlp;    ///< of each layer; empty: all have (derived students may lack some)
-    int64_t rows = 1;             ///< the token's and MC rows
-    int64_t context = 0;          ///< columns that the cache holds; the token's position
-    int64_t top_k = -1;           ///< answers are wanted, with so many of the largest logits; -1: none
-    int64_t taps = 0;             ///< layers, from the first on, whose attention rows the host gets as halves
-    int64_t capacity = 0;         ///< columns that it has room for, more than `context`
+    std::vector<int64_t> windows;       ///< sliding window of each layer, 0 = none; empty: no layer slides
+    std::vector<bool> attends, has_mlp; ///< of each layer; empty: all do (derived students may lack some)
+    int64_t rows = 1;                   ///< the token's and MC rows
+    int64_t context = 0;                ///< columns that the cache holds; the token's position
+    int64_t top_k = -1;                 ///< answers are wanted, with so many of the largest logits; -1: none
+    int64_t taps = 0;     ///< layers, from the first on, whose attention rows the host gets as halves
+    int64_t capacity = 0; ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
 };
 
 enum class DecodeKernel : uint8_t {
     embed,
-    norm_product,     ///< q | k | v
+    norm_product, ///< q | k | v; k | v where attention is left out
+    rows_append,  ///< columns of the cache: of a pass, and of a token in layers whose attention is left out
     decode_attention, ///< with RoPE, and the token's column of the cache
     product_onto,     ///< o, down
     norm_gate_up,
     head,
+    block_product,  ///< what norm_product, product_onto, norm_gate_up and head are with matrices in blocks
     attention_rows, ///< the token's attention in all layers that the host looks at, to its memory
     row_answers,    ///< statistics and the largest logits of the token's row
     // of a pass of many rows (kernels/decode/rows_plan.h)
@@ -40,7 +44,6 @@ enum class DecodeKernel : uint8_t {
     rows_norm,
     rows_product,     ///< by tensor cores
     rows_product_f32, ///< by fp32 units
-    rows_append,
     rows_attention,
     rows_attention_f32,
     rows_attention_merge,
@@ -81,6 +84,7 @@ struct PlannedLaunch {
     /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 2, 4 or 8, or the heads of a group that
     /// the attention is made for, 1, 2, 4, 8 or 16.
     int64_t instance = 1;
+    MatrixForm form = MatrixForm::numbers;
     int64_t outer_instance = 0; ///< the argument in front of that, where instantiations differ in two; else 0
     int64_t multiply_adds = 0;  ///< fp32, of all rows that are computed: a block computes as many as it holds
     int64_t tensor_multiply_adds = 0; ///< of tensor cores, those of zeros in unfilled tiles included

@@ -10,11 +10,12 @@
 
 namespace refreshlab::kernels {
 
-/// A matrix [outputs, inputs] on a device, row-major, and its bias; null where there is none.
+/// A matrix [outputs, inputs] on a device and its bias, of the model's type; null where there is none.
 struct DeviceMatrix {
     const void* data = nullptr;
     const void* bias = nullptr;
     int64_t outputs = 0, inputs = 0;
+    MatrixForm form = MatrixForm::numbers;
 };
 
 /// A model as a decoder reads it: pointers of its device, which outlive the decoder. Widths are those held (zero padding included).
@@ -22,16 +23,18 @@ struct DeviceModel {
     struct Layer {
         const void *input_norm = nullptr, *post_norm = nullptr; ///< [hidden]
         const void *q_norm = nullptr, *k_norm = nullptr;        ///< [head_dim] or null
-        DeviceMatrix q, k, v, o, gate, up, down; ///< gate, up, down: no data where the layer has no MLP
-        int64_t window = 0;                      ///< sliding window; 0 = all
+        /// q and o: no data where the layer's attention is left out; gate, up, down: where it has no MLP. Matrices that one launch
+        /// multiplies, q, k and v, or gate and up, have one form.
+        DeviceMatrix q, k, v, o, gate, up, down;
+        int64_t window = 0; ///< sliding window; 0 = all
     };
-    WeightType type{};                      ///< of all weights, and of the cache's entries
+    WeightType type{}; ///< of the cache's entries and of all weights but matrices in blocks
     int64_t hidden = 0, width = 0, ffn = 0; ///< width: the true hidden width, by which norms divide
     int64_t heads = 0, kv_heads = 0, head_dim = 0, vocab = 0;
     double norm_eps = 0;
-    const void* embedding = nullptr;  ///< [vocab, hidden]
+    DeviceMatrix embedding;           ///< [vocab or more, hidden]
     const void* final_norm = nullptr; ///< [hidden]
-    const void* head = nullptr;       ///< [vocab, hidden]
+    DeviceMatrix head;                ///< [vocab, hidden]
     std::vector<Layer> layers;
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/blocks/block_types.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,6 +15,26 @@ namespace refreshlab::kernels {
 enum class WeightType : uint8_t { f32, bf16, f16 };
 [[nodiscard]] constexpr int64_t bytes_of(WeightType type) {
     return type == WeightType::f32 ? 4 : 2;
+}
+
+/// How a matrix stands in a device's memory: row-major numbers of the model's WeightType, or blocks of 32 inputs
+/// (kernels/blocks/device_blocks.h), beside which all else is bf16.
+enum class MatrixForm : uint8_t { numbers, q8_0, q4_0, q4_1 };
+[[nodiscard]] constexpr MatrixForm form_of(BlockType type) {
+    return type == BlockType::q8_0   ? MatrixForm::q8_0
+           : type == BlockType::q4_0 ? MatrixForm::q4_0
+                                     : MatrixForm::q4_1;
+}
+/// Of a tile: the blocks of 16 outputs. \param form  not numbers
+[[nodiscard]] constexpr int64_t tile_bytes(MatrixForm form) {
+    return block_rows * stored_block_bytes(form == MatrixForm::q8_0   ? BlockType::q8_0
+                                           : form == MatrixForm::q4_0 ? BlockType::q4_0
+                                                                      : BlockType::q4_1);
+}
+[[nodiscard]] constexpr int64_t matrix_bytes(WeightType type, MatrixForm form, int64_t outputs,
+                                             int64_t inputs) {
+    return form == MatrixForm::numbers ? outputs * inputs * bytes_of(type)
+                                       : outputs / block_rows * (inputs / block_width) * tile_bytes(form);
 }
 
 struct LaunchShape {
@@ -55,6 +77,24 @@ inline constexpr int64_t head_outputs_per_block = product_warps * head_outputs_p
              static_cast<uint32_t>((outputs + per_block - 1) / per_block), 1},
             {static_cast<uint32_t>(32 * product_warps), 1, 1},
             static_cast<uint32_t>(held * std::min(whole_vectors, product_tile(held)) * 4)};
+}
+
+// --- products with matrices in blocks ------------------------------------------------------------------------------------
+/// Inputs that the warps of a block take side by side: each half of a warp 16 bytes of every output of a tile.
+[[nodiscard]] constexpr int64_t side_inputs(MatrixForm form) {
+    return 2 * product_warps * (form == MatrixForm::q8_0 ? 16 : 32);
+}
+/// A block makes the 16 outputs of a tile, one after the other of `per_block / 16` of them. \param matrices  2: gate and up at once
+[[nodiscard]] constexpr LaunchShape block_product(MatrixForm form, int64_t outputs, int64_t inputs,
+                                                  int64_t rows, int64_t per_block = outputs_per_block,
+                                                  int64_t matrices = 1) {
+    const int64_t held = rows_held(rows), side = side_inputs(form);
+    const int64_t exchanged = product_warps * matrices * block_rows * held; // the warps' sums
+    return {{static_cast<uint32_t>(row_groups(rows)),
+             static_cast<uint32_t>((outputs + per_block - 1) / per_block), 1},
+            {static_cast<uint32_t>(32 * product_warps), 1, 1},
+            static_cast<uint32_t>(
+                (held * std::min((inputs + side - 1) / side * side, product_tile(held)) + exchanged) * 4)};
 }
 
 // --- attention -------------------------------------------------------------------------------------------------------------

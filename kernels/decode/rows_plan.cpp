@@ -25,7 +25,7 @@ public:
             if (!layer(l)) return std::move(m_launches);
         const int64_t rows = m_p.logits == Logits::last ? 1 : m_p.rows;
         norm(-1, rows);
-        product("head", -1, rows, m_s.vocab, m_s.hidden, false, Then::store);
+        product("head", -1, rows, m_s.vocab, m_s.hidden, false, Then::store, m_s.head_form);
         return std::move(m_launches);
     }
 
@@ -45,10 +45,13 @@ private:
 
     void embedding() {
         PlannedLaunch& launch = add(DecodeKernel::rows_embed, "embedding", -1, rows::embed(m_p.rows));
-        launch.traffic.small_weights = m_p.rows * m_s.hidden * m_element;
+        const int64_t row_bytes =
+            matrix_bytes(m_s.type, m_s.embedding_form, block_rows, m_s.hidden) / block_rows;
+        launch.form = m_s.embedding_form;
+        launch.traffic.small_weights = m_p.rows * row_bytes;
         launch.traffic.activations_written = m_p.rows * m_s.hidden * 4;
         launch.elements = m_p.rows * m_s.hidden;
-        launch.bytes_in_flight = m_s.hidden * m_element;
+        launch.bytes_in_flight = row_bytes;
         launch.chain = 1; // the token's id
     }
 
@@ -56,18 +59,21 @@ private:
     bool layer(int64_t l) {
         const int64_t q = m_s.heads * m_s.head_dim, kv = m_s.kv_heads * m_s.head_dim;
         const bool last = l + 1 == m_s.layers, ends = last && m_p.logits == Logits::none;
+        const bool with_q = !ends && (m_s.attends.empty() || m_s.attends[static_cast<size_t>(l)]);
         norm(l, m_p.rows);
-        product(ends ? "k|v" : "q|k|v", l, m_p.rows, (ends ? 0 : q) + 2 * kv, m_s.hidden, m_s.qkv_bias,
-                Then::store);
-        append(l, ends ? 0 : m_s.heads);
+        product(with_q ? "q|k|v" : "k|v", l, m_p.rows, (with_q ? q : 0) + 2 * kv, m_s.hidden, m_s.qkv_bias,
+                Then::store, m_s.form);
+        append(l, with_q ? m_s.heads : 0);
         if (ends) return false;
         const int64_t rows = last && m_p.logits == Logits::last ? 1 : m_p.rows;
-        attention(l, m_p.first + m_p.rows - rows, rows);
-        product("o", l, rows, m_s.hidden, q, m_s.output_bias, Then::onto);
+        if (with_q) {
+            attention(l, m_p.first + m_p.rows - rows, rows);
+            product("o", l, rows, m_s.hidden, q, m_s.output_bias, Then::onto, m_s.form);
+        }
         if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) return true;
         norm(l, rows);
-        product("gate|up", l, rows, m_s.ffn, m_s.hidden, m_s.mlp_bias, Then::silu_mul);
-        product("down", l, rows, m_s.hidden, m_s.ffn, m_s.mlp_bias, Then::onto);
+        product("gate|up", l, rows, m_s.ffn, m_s.hidden, m_s.mlp_bias, Then::silu_mul, m_s.form);
+        product("down", l, rows, m_s.hidden, m_s.ffn, m_s.mlp_bias, Then::onto, m_s.form);
         return true;
     }
 
@@ -75,7 +81,8 @@ private:
         PlannedLaunch& launch = add(DecodeKernel::rows_norm, "norm", l, rows::norm(rows));
         const int64_t row_bytes = m_s.hidden * 4;
         launch.traffic.small_weights = m_s.hidden * m_element;
-        launch.traffic.activations = rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
+        launch.traffic.activations =
+            rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
         launch.traffic.activations_written = rows * m_s.hidden * m_element;
         launch.multiply_adds = rows * m_s.hidden * 3;
         launch.bytes_in_flight = m_s.hidden * m_element;
@@ -84,14 +91,14 @@ private:
     }
 
     void product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs, bool bias,
-                 Then then) {
+                 Then then, MatrixForm matrix) {
         const bool gated = then == Then::silu_mul;
         PlannedLaunch& launch = m_s.type == WeightType::f32
                                     ? product_f32(part, l, rows, outputs, inputs, gated)
-                                    : tensor_product(part, l, rows, outputs, inputs, gated);
+                                    : tensor_product(part, l, rows, outputs, inputs, gated, matrix);
         LaunchTraffic& t = launch.traffic;
         const int64_t groups = launch.shape.grid[0], matrices = gated ? 2 : 1;
-        t.matrices = matrices * outputs * inputs * m_element;
+        t.matrices = matrices * matrix_bytes(m_s.type, matrix, outputs, inputs);
         t.again = (groups - 1) * t.matrices;
         if (bias) t.small_weights = matrices * outputs * m_element;
         t.activations = rows * inputs * m_element * launch.shape.grid[1]; // every block takes its group's
@@ -104,21 +111,24 @@ private:
     }
 
     PlannedLaunch& tensor_product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs,
-                                  bool gated) {
-        const rows::ProductForm form = rows::product_form(rows, outputs, gated);
+                                  bool gated, MatrixForm matrix) {
+        const rows::ProductForm form = rows::product_form(matrix, rows, outputs, gated);
         PlannedLaunch& launch = add(DecodeKernel::rows_product, part, l, rows::product(form));
         const int64_t whole = form.row_tiles * 8, stages = rows::blocks_for(inputs, rows::stage_inputs);
         // Tiles of 8 rows that have none are left out, in a last group.
         const int64_t row_tiles = (rows / whole) * form.row_tiles + rows::blocks_for(rows % whole, 8);
         const int64_t pair_tiles = form.blocks * form.pairs * form.tiles; // of 16 outputs
         launch.tensor_multiply_adds = pair_tiles * 16 * row_tiles * 8 * stages * rows::stage_inputs;
-        const int64_t read = (form.groups * pair_tiles * 16 + form.blocks * form.pairs * row_tiles * 8) *
-                             rows::stage_row_bytes;
+        const int64_t of_tile = rows::tile_stage_bytes(matrix);
+        const int64_t read = form.groups * pair_tiles * of_tile +
+                             form.blocks * form.pairs * row_tiles * 8 * rows::stage_row_bytes;
         const int64_t brought =
-            form.groups * form.blocks * rows::stage_bytes(form.tiles, form.row_tiles, form.pairs);
+            form.groups * form.blocks * rows::stage_bytes(matrix, form.tiles, form.row_tiles, form.pairs);
         launch.shared_bytes_read = (read + brought) * stages;
-        launch.bytes_in_flight =
-            std::min(form.stages - 1, stages) * form.tiles * 16 * form.pairs * rows::stage_row_bytes;
+        launch.bytes_in_flight = std::min(form.stages - 1, stages) * form.tiles * form.pairs * of_tile;
+        if (matrix != MatrixForm::numbers)
+            launch.elements = form.groups * pair_tiles * 16 * stages * rows::stage_inputs;
+        launch.form = matrix;
         launch.reads_early = true;
         launch.outer_instance = form.tiles;
         launch.instance = form.row_tiles;
@@ -194,8 +204,8 @@ private:
         t.cache = cold ? kv * old * column : 0; // of the others this pass has just written
         t.again = kv * columns * column - t.cache;
         t.activations = kv * row_splits * group * dim * 4;
-        t.activations_written = splits.count > 1 ? kv * row_splits * group * (dim + 4) * 4
-                                                 : rows * m_s.heads * dim * m_element;
+        t.activations_written =
+            splits.count > 1 ? kv * row_splits * group * (dim + 4) * 4 : rows * m_s.heads * dim * m_element;
         launch.busy_blocks = busy * kv;
         const int64_t of_warp = kv * products * form.warp_queries * rows::attention_columns * dim;
         const int64_t brought = kv * tiles * rows::attention_columns * column;

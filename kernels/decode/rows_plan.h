@@ -12,7 +12,11 @@ namespace refreshlab::kernels::decode {
 
 /// A pass of many rows.
 struct PassShape {
-    enum class Logits : uint8_t { none, last, all }; ///< of which rows; none ends with the last layer's K and V, without its q
+    enum class Logits : uint8_t {
+        none,
+        last,
+        all
+    }; ///< of which rows; none ends with the last layer's K and V, without its q
     int64_t rows = 1;
     int64_t first = 0; ///< columns that the cache holds; the pass writes [first, first + rows)
     Logits logits = Logits::none;

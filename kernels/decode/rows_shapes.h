@@ -36,15 +36,21 @@ inline constexpr int64_t embed_threads = 128, norm_threads = 256, append_warps =
 
 // --- products by tensor cores ----------------------------------------------------------------------------------------------------
 inline constexpr int64_t stage_inputs = 64, stage_row_bytes = stage_inputs * 2; ///< of an output, or a row
-inline constexpr int64_t most_pairs = 4; ///< of warps, of a block
+inline constexpr int64_t most_pairs = 4;                                        ///< of warps, of a block
 
+/// Bytes of 16 outputs in a stage.
+[[nodiscard]] constexpr int64_t tile_stage_bytes(MatrixForm matrix) {
+    return matrix == MatrixForm::numbers ? 16 * stage_row_bytes
+                                         : stage_inputs / block_width * tile_bytes(matrix);
+}
 /// Bytes of a stage: `tiles` of 16 outputs for each pair of warps, and `row_tiles` of 8 rows.
-[[nodiscard]] constexpr int64_t stage_bytes(int64_t tiles, int64_t row_tiles, int64_t pairs) {
-    return (tiles * 16 * pairs + row_tiles * 8) * stage_row_bytes;
+[[nodiscard]] constexpr int64_t stage_bytes(MatrixForm matrix, int64_t tiles, int64_t row_tiles,
+                                            int64_t pairs) {
+    return tiles * pairs * tile_stage_bytes(matrix) + row_tiles * 8 * stage_row_bytes;
 }
 /// As many as 96 KB hold (a block of sm_86, 89 and 120 has 99), at most 8.
-[[nodiscard]] constexpr int64_t product_stages(int64_t tiles, int64_t row_tiles) {
-    return std::min<int64_t>(98304 / stage_bytes(tiles, row_tiles, most_pairs), 8);
+[[nodiscard]] constexpr int64_t product_stages(MatrixForm matrix, int64_t tiles, int64_t row_tiles) {
+    return std::min<int64_t>(98304 / stage_bytes(matrix, tiles, row_tiles, most_pairs), 8);
 }
 /// 8, 16, 32 or 64 rows are one group.
 [[nodiscard]] constexpr int64_t product_row_tiles(int64_t rows) {
@@ -53,6 +59,7 @@ inline constexpr int64_t most_pairs = 4; ///< of warps, of a block
 
 /// How a product is cut into blocks.
 struct ProductForm {
+    MatrixForm matrix = MatrixForm::numbers;
     int64_t row_tiles = 1, groups = 1; ///< of 8 rows; groups of so many tiles
     int64_t tiles = 1, pairs = 1;      ///< of 16 outputs for a pair of warps; pairs of a block
     int64_t across = 1;                ///< outputs of a block
@@ -66,19 +73,21 @@ inline constexpr int64_t cache_shortage = 2;
 /// The shape of blocks whose reading takes least: a block reads weights and activations, the blocks of a multiprocessor read one after the
 /// other, and all together from the second cache. Few large blocks leave multiprocessors idle, many small ones bring the activations often.
 /// \param gated  two matrices with the same outputs, which are the two tiles of a pair
-[[nodiscard]] constexpr ProductForm product_form(int64_t rows, int64_t outputs, bool gated) {
+[[nodiscard]] constexpr ProductForm product_form(MatrixForm matrix, int64_t rows, int64_t outputs,
+                                                 bool gated) {
     ProductForm best;
     int64_t least = 0;
     for (int64_t tiles = 2; tiles >= (gated ? 2 : 1); --tiles) {
         for (int64_t pairs = most_pairs; pairs > 0; pairs /= 2) {
             ProductForm form;
+            form.matrix = matrix;
             form.row_tiles = product_row_tiles(rows);
             form.groups = blocks_for(rows, form.row_tiles * 8);
             form.tiles = tiles;
             form.pairs = pairs;
             form.across = 16 * pairs * (gated ? 1 : tiles);
             form.blocks = blocks_for(outputs, form.across);
-            form.stages = product_stages(tiles, form.row_tiles);
+            form.stages = product_stages(matrix, tiles, form.row_tiles);
             const int64_t all = form.blocks * form.groups, turns = blocks_for(all, multiprocessors);
             const int64_t time = std::max(turns * multiprocessors, all * cache_shortage) *
                                  (16 * pairs * tiles + form.row_tiles * 8);
@@ -91,7 +100,7 @@ inline constexpr int64_t cache_shortage = 2;
 }
 [[nodiscard]] constexpr LaunchShape product(const ProductForm& form) {
     return shape_of(form.groups, form.blocks, 1, 64 * form.pairs,
-                    form.stages * stage_bytes(form.tiles, form.row_tiles, form.pairs));
+                    form.stages * stage_bytes(form.matrix, form.tiles, form.row_tiles, form.pairs));
 }
 
 // --- products by fp32 units --------------------------------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 #include "kernels/blocks/blocks.h"
 #include "kernels/cpu/dense_cpu.h"
+#include "kernels/cuda/blocks_cuda.h"
 #include "kernels/execution/isa.h"
 #include "kernels/shared/check.h"
+
+#include <vector>
 
 namespace refreshlab::kernels {
 namespace {
@@ -18,6 +21,9 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     if (is_blocks(weight)) {
         RL_ASSERT(x.dim() == 2 && x.size(1) == block_shape(weight).in);
         RL_ASSERT(!bias.defined() || (bias.dim() == 1 && bias.size(0) == block_shape(weight).out));
+#if REFRESHLAB_CUDA
+        if (x.is_cuda()) return cuda::block_linear(x, weight, bias);
+#endif
         return on_own_cpu_code(x) ? block_linear(x, weight, bias)
                                   : reference::linear(x, block_values(weight), bias);
     }
@@ -25,6 +31,13 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     RL_ASSERT(weight.is_contiguous());
     RL_ASSERT(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)));
     return on_own_cpu_code(x) ? cpu::linear(x, weight, bias) : reference::linear(x, weight, bias);
+}
+
+at::Tensor embedded(const at::Tensor& packed, std::span<const int32_t> ids) {
+#if REFRESHLAB_CUDA
+    if (packed.is_cuda()) return cuda::block_rows_of(packed, ids);
+#endif
+    return block_values(packed, std::vector<int64_t>(ids.begin(), ids.end()));
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, int64_t width) {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 
 /// Dense layers of a Llama block. Every operation has one schema, a CPU version of our own, a plain-ATen version that
 /// runs anywhere (namespace `reference`) and, on a CUDA tensor, uses the ATen version.
@@ -22,6 +23,9 @@ namespace refreshlab::kernels {
 /// \param bias    [out] or undefined
 /// \return [rows, out], dtype of x
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+
+/// Rows of an embedding in blocks, [ids, in]: fp32 on the CPU, elsewhere bf16. \param ids  rows of the matrix (asserted on the CPU)
+[[nodiscard]] at::Tensor embedded(const at::Tensor& packed, std::span<const int32_t> ids);
 
 /// y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c]; the mean divides by `width` (the true width of a
 /// zero-padded residual; 0 = number of columns). Source: Zhang and Sennrich 2019; padding: reference/refresh.md, 4.

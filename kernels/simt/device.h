@@ -171,6 +171,15 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
     return {x, y, z, w};
 }
 
+/// Byte i of the result is byte (s >> 4 i) % 8 of the eight of a and b; no sign is copied.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
+    const uint64_t bytes = uint64_t{b} << 32 | a;
+    unsigned result = 0;
+    for (unsigned i = 0; i < 4; ++i)
+        result |= static_cast<unsigned>(bytes >> (8 * (s >> (4 * i) & 7U)) & 0xFFU) << (8 * i);
+    return result;
+}
+
 // --- synchronisation ---------------------------------------------------------------------------------------------------
 inline void __syncthreads() {
     (void)::refreshlab::simt::block_barrier(::refreshlab::simt::Vote::none, 0);

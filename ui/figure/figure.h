@@ -41,7 +41,7 @@ struct FigureRequest {
     std::string right_axis;   ///< signals: this one goes on the first plot, with an axis on the right
     std::string signal = "entropy_bits"; ///< colours of a text; distribution
     std::optional<int64_t> from, to;     ///< steps; nothing: the whole run
-    std::optional<int64_t> step; ///< attention, cache, drift; nothing: the last
+    std::optional<int64_t> step;         ///< attention, cache, drift; nothing: the last
     AttentionOf attention = AttentionOf::student;
     std::optional<std::pair<int32_t, int32_t>> head; ///< layer and head; nothing: all heads as a grid
     DriftQuantity drift = DriftQuantity::mean;

@@ -34,6 +34,13 @@ void require_kernels(const kernels::decode::DecodeShape& s, const std::string& d
                         decode::most_head_dim, s.head_dim));
 }
 
+kernels::MatrixForm planned_form(const std::string& dtype) {
+    return dtype == "q8_0"   ? kernels::MatrixForm::q8_0
+           : dtype == "q4_0" ? kernels::MatrixForm::q4_0
+           : dtype == "q4_1" ? kernels::MatrixForm::q4_1
+                             : kernels::MatrixForm::numbers;
+}
+
 } // namespace
 
 PlannedModel planned_model(const std::string& text) {
@@ -99,8 +106,31 @@ kernels::WeightType planned_type(const std::string& dtype) {
     if (dtype == "bf16") return kernels::WeightType::bf16;
     if (dtype == "f16") return kernels::WeightType::f16;
     if (dtype == "f32") return kernels::WeightType::f32;
-    throw Error("reading", "--dtype", "'" + dtype + "' is not one of bf16, f16, f32",
-                "the decode's kernels on a GPU read no blocks");
+    if (planned_form(dtype) != kernels::MatrixForm::numbers) return kernels::WeightType::bf16;
+    throw Error("reading", "--dtype", "'" + dtype + "' is not one of bf16, f16, f32, q8_0, q4_0, q4_1",
+                "the types of a file's blocks stand in the place of native, as a plan reads no weights");
+}
+
+void set_forms(PlannedModel& model, const std::string& dtype) {
+    const kernels::MatrixForm form = planned_form(dtype);
+    kernels::decode::DecodeShape& s = model.shape;
+    if (form != kernels::MatrixForm::numbers) {
+        for (const int64_t width : {model.hidden, model.ffn, s.heads * s.head_dim}) {
+            if (width % kernels::block_width != 0)
+                throw Error("planning", model.name,
+                            fmt::format("its matrices cannot stand in blocks of {} inputs: {} is no multiple",
+                                        kernels::block_width, width),
+                            "use --dtype bf16");
+        }
+        // Outputs of k and v; the others are inputs of another matrix.
+        if (s.kv_heads * s.head_dim % kernels::block_rows != 0)
+            throw Error("planning", model.name,
+                        fmt::format("its keys cannot be made in tiles of {}: {} is no multiple",
+                                    kernels::block_rows, s.kv_heads * s.head_dim),
+                        "use --dtype bf16");
+    }
+    s.form = form;
+    s.embedding_form = s.head_form = s.vocab % kernels::block_rows == 0 ? form : kernels::MatrixForm::numbers;
 }
 
 } // namespace refreshlab::bench

@@ -25,7 +25,10 @@ struct PlannedModel {
 /// Throws Error{bad_input}: its step has no such kernels.
 [[nodiscard]] PlannedModel planned_model(const ModelConfig& config, const std::string& name);
 
-/// \param dtype  bf16, f16 or f32. Throws Error{bad_input} for any other
+/// Of all but matrices in blocks. \param dtype  bf16, f16, f32; q8_0, q4_0, q4_1 (bf16). Throws Error{bad_input} for any other
 [[nodiscard]] kernels::WeightType planned_type(const std::string& dtype);
+/// With dtype q8_0, q4_0 or q4_1 every matrix stands in such blocks, as a file's do with --dtype native; embedding and head where the vocabulary is
+/// a multiple of 16. Throws Error{bad_input} where the layers' matrices cannot.
+void set_forms(PlannedModel& model, const std::string& dtype);
 
 } // namespace refreshlab::bench

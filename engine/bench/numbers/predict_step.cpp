@@ -41,9 +41,12 @@ double memory_us(const PlannedLaunch& launch, int64_t resident, double bytes, co
 
 /// Instructions of lanes.
 double instructions_of(const PlannedLaunch& launch, kernels::WeightType type) {
-    const bool wide = type == kernels::WeightType::f32;
+    // Each element that is made fp32, and its share of a read of 16 bytes and of what a block has once.
+    double each = type == kernels::WeightType::f32 ? 0.25 : 1.125;
+    if (launch.form != kernels::MatrixForm::numbers)
+        each = launch.form == kernels::MatrixForm::q4_1 ? 3.25 : 2.25;
     return static_cast<double>(launch.multiply_adds) + static_cast<double>(launch.shared_bytes_read) / 16 +
-           static_cast<double>(launch.elements) * (wide ? 0.25 : 1.125);
+           static_cast<double>(launch.elements) * each;
 }
 
 PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, const DeviceModel& device,

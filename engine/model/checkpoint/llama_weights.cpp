@@ -2,6 +2,7 @@
 
 #include "engine/base/check.h"
 #include "kernels/blocks/blocks.h"
+#include "kernels/blocks/device_blocks.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/execution/huge_pages.h"
 
@@ -142,9 +143,10 @@ LlamaWeights LlamaWeights::gather(const ModelConfig& config, const Source& sourc
     LlamaWeights weights;
     walk(config, weights, [&](const WeightPlace& place, at::Tensor& slot) {
         at::Tensor tensor = source(place.name, place.stored);
-        if (kernels::is_blocks(tensor)) { // stay as they are
+        if (kernels::is_blocks(tensor)) { // stay as they are, in the device's order
             const kernels::BlockShape shape = kernels::block_shape(tensor);
-            RL_ASSERT((place.held == std::vector<int64_t>{shape.out, shape.in} && device.is_cpu()));
+            RL_ASSERT((place.held == std::vector<int64_t>{shape.out, shape.in}));
+            tensor = kernels::blocks_on(tensor, device);
             weights.bytes += static_cast<int64_t>(tensor.nbytes());
             slot = std::move(tensor);
             return;

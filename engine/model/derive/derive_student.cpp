@@ -6,6 +6,7 @@
 #include "engine/model/derive/calibration.h"
 #include "engine/model/derive/weight_changes.h"
 #include "kernels/blocks/blocks.h"
+#include "kernels/blocks/device_blocks.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -123,7 +124,7 @@ private:
     at::Tensor made(const WeightPlace& place, const at::Tensor& tensor) {
         at::Tensor result = tensor;
         if (changes(place, m_spec)) {
-            result = changed(place, tensor);
+            result = on_device(changed(place, tensor), m_teacher.device());
             const bool same = result.sizes() == tensor.sizes() &&
                               result.scalar_type() == tensor.scalar_type() && at::equal(result, tensor);
             if (same) {
@@ -133,11 +134,13 @@ private:
             }
         }
         const bool own = !result.is_same(tensor) || m_device != m_teacher.device();
-        if (kernels::is_blocks(result) && !m_device.is_cpu()) // a GPU has no kernel for them
-            result = kernels::block_values(result).to(m_teacher.dtype());
-        result = result.to(m_device);
+        result = on_device(result, m_device);
         (own ? m_facts.own_bytes : m_facts.shared_bytes) += static_cast<int64_t>(result.nbytes());
         return result;
+    }
+
+    static at::Tensor on_device(const at::Tensor& tensor, at::Device device) {
+        return kernels::is_blocks(tensor) ? kernels::blocks_on(tensor, device) : tensor.to(device);
     }
 
     /// In fp32 from what the teacher holds, then rounded to its dtype once.
@@ -145,12 +148,14 @@ private:
         const at::Tensor held = kernels::is_blocks(tensor) ? kernels::block_values(tensor) : tensor;
         at::Tensor w = without_padding(held, m_stored.at(place.name)).to(at::kFloat);
         const int64_t dim = channel_dim(place);
-        if (m_spec.ffn < 1 && dim >= 0) w = w.index_select(dim, m_channels[static_cast<size_t>(place.layer)]);
+        if (m_spec.ffn < 1 && dim >= 0) {
+            w = w.index_select(dim, m_channels[static_cast<size_t>(place.layer)].to(w.device()));
+        }
         if (is_touched(place, m_spec)) {
             if (m_spec.noise > 0) w = with_noise(w, m_spec.noise, m_spec.seed, stream_of(place));
-            if (m_spec.bits > 0 && m_teacher.keeps_blocks() && m_device.is_cpu()) {
+            if (m_spec.bits > 0 && m_teacher.keeps_blocks()) {
                 const at::Tensor packed =
-                    round_to_blocks(w.contiguous(), m_spec.bits, m_spec.group, m_spec.symmetric);
+                    round_to_blocks(w.cpu().contiguous(), m_spec.bits, m_spec.group, m_spec.symmetric);
                 if (packed.defined()) return packed;
             }
             if (m_spec.bits > 0)

@@ -33,7 +33,9 @@ const void* data(const at::Tensor& tensor) {
 
 DeviceMatrix device_matrix(const at::Tensor& weight, const at::Tensor& bias = {}) {
     if (!weight.defined()) return {};
-    return {data(weight), data(bias), weight.size(0), weight.size(1)};
+    if (!kernels::is_blocks(weight)) return {data(weight), data(bias), weight.size(0), weight.size(1)};
+    const kernels::BlockShape shape = kernels::block_shape(weight);
+    return {data(weight), data(bias), shape.out, shape.in, kernels::form_of(shape.type)};
 }
 
 DeviceModel device_model(const LlamaModel& model) {
@@ -49,9 +51,9 @@ DeviceModel device_model(const LlamaModel& model) {
     result.head_dim = config.head_dim;
     result.vocab = config.vocab_size;
     result.norm_eps = config.rms_norm_eps;
-    result.embedding = data(weights.embedding);
+    result.embedding = device_matrix(weights.embedding);
     result.final_norm = data(weights.final_norm);
-    result.head = data(weights.head);
+    result.head = device_matrix(weights.head);
     for (size_t i = 0; i < weights.layers.size(); ++i) {
         const LlamaLayer& w = weights.layers[i];
         DeviceModel::Layer layer;
@@ -59,10 +61,12 @@ DeviceModel device_model(const LlamaModel& model) {
         layer.post_norm = data(w.post_norm);
         layer.q_norm = data(w.q_norm);
         layer.k_norm = data(w.k_norm);
-        layer.q = device_matrix(w.q, w.q_bias);
         layer.k = device_matrix(w.k, w.k_bias);
         layer.v = device_matrix(w.v, w.v_bias);
-        layer.o = device_matrix(w.o, w.o_bias);
+        if (w.attends) {
+            layer.q = device_matrix(w.q, w.q_bias);
+            layer.o = device_matrix(w.o, w.o_bias);
+        }
         if (w.has_mlp) {
             layer.gate = device_matrix(w.gate, w.gate_bias);
             layer.up = device_matrix(w.up, w.up_bias);
@@ -74,11 +78,25 @@ DeviceModel device_model(const LlamaModel& model) {
     return result;
 }
 
+/// Matrices that one launch multiplies have one form.
+bool in_one_form(const DeviceModel::Layer& layer) {
+    const auto same = [](const DeviceMatrix& a, const DeviceMatrix& b) {
+        return a.data == nullptr || b.data == nullptr || a.form == b.form;
+    };
+    return same(layer.k, layer.v) && same(layer.q, layer.k) && same(layer.gate, layer.up);
+}
+
 bool covered(const LlamaModel& model) {
-    const LlamaWeights& weights = model.weights();
-    const auto whole = [](const LlamaLayer& layer) { return layer.attends; };
-    return !model.keeps_blocks() && model.config().head_dim % 16 == 0 && model.config().head_dim <= 256 &&
-           std::ranges::all_of(weights.layers, whole);
+    const DeviceModel device = device_model(model);
+    const auto numbers = [](const DeviceMatrix& m) { return m.form == kernels::MatrixForm::numbers; };
+    const bool blocks_fit = device.type == kernels::WeightType::bf16 ||
+                            (numbers(device.embedding) && numbers(device.head) &&
+                             std::ranges::all_of(device.layers, [&](const DeviceModel::Layer& l) {
+                                 return numbers(l.q) && numbers(l.k) && numbers(l.v) && numbers(l.o) &&
+                                        numbers(l.gate) && numbers(l.up) && numbers(l.down);
+                             }));
+    return device.head_dim % 16 == 0 && device.head_dim <= 256 && device.head.outputs == device.vocab &&
+           blocks_fit && std::ranges::all_of(device.layers, in_one_form);
 }
 
 /// What the kernels answer themselves; the rest is read off the row afterwards.
@@ -219,10 +237,14 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     const c10::InferenceMode guard;
     PlainForward::require_step(model(), cache, in);
     const int64_t position = cache.length();
+    const auto attends = [&](int64_t layer) {
+        return model().weights().layers[static_cast<size_t>(layer)].attends;
+    };
     std::vector<kernels::AttentionTap> taps;
     for (int64_t layer = 0; layer < model().config().num_layers && !hooks.empty(); ++layer) {
         const LayerTaps wanted = hooks.taps(layer);
         if (wanted.sums.defined() || wanted.raw_queries || wanted.all_rows) return m_plain.step(cache, in);
+        if (!attends(layer)) continue;
         const kernels::AttentionTap tap{layer, wanted.half_row.position == position,
                                         wanted.attention_from <= position};
         if (tap.halves || tap.floats) taps.push_back(tap);
@@ -255,8 +277,19 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
         if (asks) out.summary.push_back(summary_of(answers, step.top_k));
     }
     // Before the commit, as in a pass layer by layer: hooks may look at the cache.
-    for (size_t i = 0; i < taps.size(); ++i)
-        show(*decoder, i, taps[i], position, hooks);
+    size_t shown = 0;
+    for (int64_t layer = 0; layer < model().config().num_layers && !hooks.empty(); ++layer) {
+        if (!attends(layer)) {
+            LayerView view;
+            view.layer = layer;
+            view.positions = std::span(&position, 1);
+            view.left_out = true;
+            hooks.observe(view);
+        } else if (shown < taps.size() && taps[shown].layer == layer) {
+            show(*decoder, shown, taps[shown], position, hooks);
+            ++shown;
+        }
+    }
     m_decoders->give_back(std::move(decoder), device.k);
     cache.note_written(1);
     cache.commit(1, in.origin);

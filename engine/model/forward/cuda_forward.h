@@ -14,10 +14,14 @@ class HookCalls;
 /// along with the token's row and do not change its bits; activations are fp32, as on the CPU. A pass of many rows (a prefill, a
 /// refresh) multiplies by tensor cores, for which activations are rounded to 16-bit weights' type.
 ///
+/// Matrices in blocks are read as they are, in a step as their numbers exactly; for tensor cores they are rounded to bf16. Of attention that a
+/// derived student leaves out only keys and values are made.
+///
 /// Attention rows that hooks want to see come along, written to the host's memory by the device.
 ///
 /// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, caches
-/// that are not dense, and models that the kernels do not have: attention that is left out, a head_dim that is no multiple of 16.
+/// that are not dense, and models that the kernels do not have: a head_dim that is no multiple of 16; q, k and v, or gate and up, that
+/// are not all in the same blocks.
 class CudaForward final : public Forward {
 public:
     /// \param model  outlives this; its weights stay where they are

@@ -106,10 +106,8 @@ public:
 
 private:
     [[nodiscard]] at::Tensor embed() const {
-        if (kernels::is_blocks(m_weights.embedding)) {
-            const std::vector<int64_t> rows(m_batch.tokens.begin(), m_batch.tokens.end());
-            return kernels::block_values(m_weights.embedding, rows);
-        }
+        if (kernels::is_blocks(m_weights.embedding))
+            return kernels::embedded(m_weights.embedding, m_batch.tokens);
         at::Tensor ids = at::empty({m_batch.rows()}, at::TensorOptions().dtype(at::kLong));
         auto* out = ids.mutable_data_ptr<int64_t>();
         for (const int32_t token : m_batch.tokens) {

@@ -12,6 +12,7 @@
 /// rows     1 + N: row 0 is the token's, the others are MC rows of the same token (reference/refresh.md, 6.3). Row r has the same
 ///          bits whatever N is: every sum runs in an order that no other row takes part in.
 /// numbers  activations fp32; weights and cache entries as stored, made fp32 as they are read; sums fp32.
+/// blocks   matrices may stand in blocks, those of one launch in one form; beside them the type is bf16 (asserted)
 /// memory   matrices, norms, the embedding, caches and rows of activations 16 bytes aligned; so hidden, inputs and head_dim are multiples
 ///          of 8, of 4 in f32 (asserted)
 /// stream   a cudaStream_t
@@ -47,6 +48,7 @@ struct EmbedInputs {
     float* x = nullptr; ///< [rows, hidden]
     int64_t rows = 1, hidden = 0;
     bool dependent = false;
+    MatrixForm form = MatrixForm::numbers;
 };
 RL_LAUNCHER void launch_embed(const EmbedInputs& in, void* stream);
 

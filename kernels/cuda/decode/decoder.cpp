@@ -4,6 +4,7 @@
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
+#include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/rows_pass.h"
 #include "kernels/ops/dropout_site.h"
 
@@ -189,7 +190,8 @@ private:
         cudaStream_t const stream = m_capture.get();
         EmbedInputs embed;
         embed.type = m_model.type;
-        embed.embedding = m_model.embedding;
+        embed.embedding = m_model.embedding.data;
+        embed.form = m_model.embedding.form;
         embed.state = state();
         embed.x = data(m_x);
         embed.rows = key.rows;
@@ -200,7 +202,7 @@ private:
         if (!key.taps.empty()) launch_rows(key, stream);
         HeadInputs head;
         with_norm(head, key, m_model.final_norm);
-        head.head = {m_model.head, nullptr, m_model.vocab, m_model.hidden};
+        head.head = m_model.head;
         head.logits = data(m_logits);
         launch_head(head, stream);
         if (key.top_k < 0) return;
@@ -250,6 +252,56 @@ private:
 
     void launch_layer(const GraphKey& key, size_t index, cudaStream_t stream) {
         const DeviceModel::Layer& layer = m_model.layers[index];
+        if (layer.o.data == nullptr) {
+            launch_columns(key, index, stream);
+        } else {
+            launch_attention(key, index, stream);
+        }
+        if (layer.down.data == nullptr) return;
+        NormGateUpInputs gated;
+        with_norm(gated, key, layer.post_norm);
+        gated.gate = layer.gate;
+        gated.up = layer.up;
+        gated.inner = data(m_inner);
+        launch_norm_gate_up(gated, stream);
+        launch_onto(key, layer.down, data(m_inner), dropout(key, index, DropoutSite::mlp_output), stream);
+    }
+
+    /// What the cache gets of a layer whose attention is left out: of the token's row alone, as nobody reads those of MC rows.
+    void launch_columns(const GraphKey& key, size_t index, cudaStream_t stream) {
+        const DeviceModel::Layer& layer = m_model.layers[index];
+        NormProductInputs columns;
+        with_norm(columns, key, layer.input_norm);
+        columns.matrices[0] = layer.k;
+        columns.matrices[1] = layer.v;
+        columns.out = data(m_qkv);
+        columns.rows = 1;
+        launch_norm_product(columns, stream);
+        RowsAppendInputs append;
+        append.type = m_model.type;
+        append.qkv = data(m_qkv);
+        append.k_norm = layer.k_norm;
+        append.eps = m_model.norm_eps;
+        append.cos = key.cache.cos;
+        append.sin = key.cache.sin;
+        append.k_cache = of_layer(key.cache.k, key, index);
+        append.v_cache = of_layer(key.cache.v, key, index);
+        append.kv_heads = m_model.kv_heads;
+        append.head_dim = m_model.head_dim;
+        append.capacity = key.cache.capacity;
+        append.rows = 1;
+        append.position = &state()->position;
+        append.dependent = true;
+        launch_rows_append(append, stream);
+    }
+    [[nodiscard]] std::byte* of_layer(void* cache, const GraphKey& key, size_t index) const {
+        const auto layer_bytes = static_cast<size_t>(m_model.kv_heads * key.cache.capacity *
+                                                     m_model.head_dim * bytes_of(m_model.type));
+        return static_cast<std::byte*>(cache) + index * layer_bytes;
+    }
+
+    void launch_attention(const GraphKey& key, size_t index, cudaStream_t stream) {
+        const DeviceModel::Layer& layer = m_model.layers[index];
         NormProductInputs qkv;
         with_norm(qkv, key, layer.input_norm);
         qkv.matrices[0] = layer.q;
@@ -267,10 +319,8 @@ private:
         attention.eps = m_model.norm_eps;
         attention.cos = key.cache.cos;
         attention.sin = key.cache.sin;
-        const auto layer_bytes = static_cast<size_t>(m_model.kv_heads * key.cache.capacity *
-                                                     m_model.head_dim * bytes_of(m_model.type));
-        attention.k_cache = static_cast<std::byte*>(key.cache.k) + index * layer_bytes;
-        attention.v_cache = static_cast<std::byte*>(key.cache.v) + index * layer_bytes;
+        attention.k_cache = of_layer(key.cache.k, key, index);
+        attention.v_cache = of_layer(key.cache.v, key, index);
         attention.heads = m_model.heads;
         attention.kv_heads = m_model.kv_heads;
         attention.head_dim = m_model.head_dim;
@@ -292,14 +342,6 @@ private:
 
         launch_onto(key, layer.o, data(m_attended), dropout(key, index, DropoutSite::attention_output),
                     stream);
-        if (layer.down.data == nullptr) return;
-        NormGateUpInputs gated;
-        with_norm(gated, key, layer.post_norm);
-        gated.gate = layer.gate;
-        gated.up = layer.up;
-        gated.inner = data(m_inner);
-        launch_norm_gate_up(gated, stream);
-        launch_onto(key, layer.down, data(m_inner), dropout(key, index, DropoutSite::mlp_output), stream);
     }
 
     void launch_onto(const GraphKey& key, const DeviceMatrix& m, const float* in,

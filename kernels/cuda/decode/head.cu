@@ -1,3 +1,4 @@
+#include "kernels/cuda/decode/block_products.h"
 #include "kernels/cuda/decode/row_products.cuh"
 
 /// logits[r, o] = sum_i head[o, i] h[i] (+ bias[o]), h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps).
@@ -63,6 +64,7 @@ __global__ void __launch_bounds__(product_threads, 2) head_kernel(const Paramete
 } // namespace
 
 void launch_head(const HeadInputs& in, void* stream) {
+    if (in_blocks(in.head)) return launch_block_product(in, stream);
     RL_ASSERT(in.head.inputs == in.hidden);
     const Parameters p{in.state,
                        {in.x, static_cast<int>(in.hidden), in.norm},

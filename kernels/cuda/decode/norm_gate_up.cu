@@ -1,3 +1,4 @@
+#include "kernels/cuda/decode/block_products.h"
 #include "kernels/cuda/decode/row_products.cuh"
 
 /// inner[r, o] = silu(sum_i gate[o, i] h[i] + gate_bias[o]) * (sum_i up[o, i] h[i] + up_bias[o]), silu(g) = g / (1 + exp(-g)),
@@ -60,6 +61,7 @@ __global__ void __launch_bounds__(product_threads, 2) norm_gate_up_kernel(const 
 } // namespace
 
 void launch_norm_gate_up(const NormGateUpInputs& in, void* stream) {
+    if (in_blocks(in.gate)) return launch_block_product(in, stream);
     RL_ASSERT(in.gate.inputs == in.hidden && in.up.inputs == in.hidden && in.gate.outputs == in.up.outputs);
     const Parameters p{in.state,
                        {in.x, static_cast<int>(in.hidden), in.norm},

@@ -1,3 +1,4 @@
+#include "kernels/cuda/decode/block_products.h"
 #include "kernels/cuda/decode/row_products.cuh"
 
 /// out[r, :] = [matrices 0, 1 and 2 one below the other] * h + biases, h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps):
@@ -73,6 +74,9 @@ __global__ void __launch_bounds__(product_threads, 2) norm_product_kernel(const 
 } // namespace
 
 void launch_norm_product(const NormProductInputs& in, void* stream) {
+    for (const Matrix& matrix : in.matrices) {
+        if (in_blocks(matrix)) return launch_block_product(in, stream);
+    }
     Parameters p{in.state,
                  {in.x, static_cast<int>(in.hidden), in.norm},
                  static_cast<float>(in.width),

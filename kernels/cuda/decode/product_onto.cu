@@ -1,3 +1,4 @@
+#include "kernels/cuda/decode/block_products.h"
 #include "kernels/cuda/decode/row_products.cuh"
 
 /// x[r, o] += dropout(sum_i matrix[o, i] * in[r, i] + bias[o]): the output of attention and of the MLP, onto the residual.
@@ -61,6 +62,7 @@ __global__ void __launch_bounds__(product_threads, 2) product_onto_kernel(const 
 } // namespace
 
 void launch_product_onto(const ProductOntoInputs& in, void* stream) {
+    if (in_blocks(in.matrix)) return launch_block_product(in, stream);
     const Parameters p{in.state,          {in.in, static_cast<int>(in.matrix.inputs), nullptr},
                        in.matrix,         in.x,
                        masks(in.dropout), static_cast<int>(in.rows)};

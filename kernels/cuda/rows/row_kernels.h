@@ -13,6 +13,8 @@
 /// numbers  the residual, q | k | v and logits are fp32, and so are sums. What a product multiplies (the results of norms, attention and
 ///          silu_mul) stands in memory in the weights' type, rounded by the kernel that made it: bf16 or f16 for tensor cores, fp32 for
 ///          fp32 units, unrounded.
+/// blocks   matrices may stand in blocks (kernels/blocks/device_blocks.h), beside which the type is bf16 (asserted). They are rounded to
+///          it in front of the tensor cores, as their activations are.
 /// memory   all arrays 16 bytes aligned; so hidden, inputs and head_dim are multiples of 8, of 4 in f32 (asserted), head_dim of attention and
 ///          of its cache of 16
 /// rows     row r has the same bits whatever other rows are in the pass: a sum never crosses rows, and its order is fixed.
@@ -39,7 +41,8 @@ struct RowsProductInputs {
         const void *matrix = nullptr, *bias = nullptr;
         int64_t outputs = 0;
     };
-    Below below[2] = {}; ///< outputs 0: none; not with silu_mul (asserted)
+    Below below[2] = {};                   ///< outputs 0: none; not with silu_mul (asserted)
+    MatrixForm form = MatrixForm::numbers; ///< of all matrices
 };
 RL_LAUNCHER void launch_rows_product(const RowsProductInputs& in, void* stream);
 
@@ -63,6 +66,7 @@ struct RowsEmbedInputs {
     int64_t rows = 0, hidden = 0;
     float* x = nullptr;
     bool dependent = false;
+    MatrixForm form = MatrixForm::numbers;
 };
 RL_LAUNCHER void launch_rows_embed(const RowsEmbedInputs& in, void* stream);
 
@@ -78,6 +82,7 @@ struct RowsAppendInputs {
     int64_t heads = 0, kv_heads = 0, head_dim = 0, capacity = 0;
     int64_t rows = 0, first = 0;
     bool dependent = false;
+    const int64_t* position = nullptr; ///< of the device, in the place of `first`: a step's
 };
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 

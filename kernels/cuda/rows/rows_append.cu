@@ -27,6 +27,7 @@ struct Parameters {
     void *k_cache, *v_cache;
     int heads, kv_heads, head_dim;
     int64_t capacity, first;
+    const int64_t* position;
 };
 
 /// Four numbers of either half of a head.
@@ -90,14 +91,21 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
     const int half = p.head_dim / 2, i = static_cast<int>(threadIdx.x % 32) * 4;
     const bool inside = i < half, is_q = head < p.heads, is_v = head >= p.heads + p.kv_heads;
     const auto row = static_cast<int64_t>(blockIdx.y);
-    const int64_t position = p.first + row;
-    float4 cosines{}, sines{}; // are there before the kernel in front has ended
-    if (inside && !is_v) {
+    const bool given = p.position == nullptr;
+    int64_t position = p.first + row;
+    float4 cosines{}, sines{};
+    const auto read_angles = [&] {
+        if (!inside || is_v) return;
         const int64_t angle = position * half + i;
         cosines = __ldg(reinterpret_cast<const float4*>(p.cos + angle));
         sines = __ldg(reinterpret_cast<const float4*>(p.sin + angle));
-    }
+    };
+    if (given) read_angles(); // are there before the kernel in front has ended
     grid_dependency_wait();
+    if (!given) {
+        position = *p.position + row;
+        read_angles();
+    }
     float* const from = p.qkv + (row * all + head) * p.head_dim + i;
     Halves h{};
     if (inside) {
@@ -137,7 +145,8 @@ void launch_rows_append(const RowsAppendInputs& in, void* stream) {
                        static_cast<int>(in.kv_heads),
                        static_cast<int>(in.head_dim),
                        in.capacity,
-                       in.first};
+                       in.first,
+                       in.position};
     const LaunchShape shape = rows::append(in.rows, in.heads + 2 * in.kv_heads);
     with_type(in.type, [&]<WeightType type>() {
         launch_step(in.dependent, rows_append_kernel<type>, shape, stream, p);

@@ -35,7 +35,8 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
           "copying tokens");
     RowsEmbedInputs embed;
     embed.type = m_model.type;
-    embed.embedding = m_model.embedding;
+    embed.embedding = m_model.embedding.data;
+    embed.form = m_model.embedding.form;
     embed.tokens = static_cast<const int32_t*>(m_tokens.data());
     embed.rows = m_pass_rows;
     embed.hidden = m_model.hidden;
@@ -49,7 +50,8 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
     RowsProductInputs head;
     head.type = m_model.type;
     head.in = m_h.data();
-    head.matrix = m_model.head;
+    head.matrix = m_model.head.data;
+    head.form = m_model.head.form;
     head.rows = m_pass_rows - first;
     head.inputs = m_model.hidden;
     head.outputs = m_model.vocab;
@@ -80,6 +82,7 @@ void RowsPass::project(const DeviceModel::Layer& layer, bool with_q, cudaStream_
     product.in = m_h.data();
     product.matrix = first.data;
     product.bias = first.bias;
+    product.form = first.form;
     product.rows = m_pass_rows;
     product.inputs = first.inputs;
     product.outputs = first.outputs;
@@ -98,6 +101,7 @@ void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, c
     product.in = in;
     product.matrix = matrix.data;
     product.bias = matrix.bias;
+    product.form = matrix.form;
     product.rows = m_pass_rows - first;
     product.inputs = matrix.inputs;
     product.outputs = matrix.outputs;
@@ -114,6 +118,7 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
     gated.then = RowsProductInputs::Then::silu_mul;
     gated.in = m_h.data();
     gated.matrix = layer.gate.data;
+    gated.form = layer.gate.form;
     gated.bias = layer.gate.bias;
     gated.up = layer.up.data;
     gated.up_bias = layer.up.bias;
@@ -130,12 +135,10 @@ void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStrea
 void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index,
                          cudaStream_t stream) {
     const DeviceModel::Layer& layer = m_model.layers[index];
-    const bool last = index + 1 == m_model.layers.size();
-    const bool with_q = !last || pass.rows != DevicePass::Rows::none; // else nobody reads them
+    const bool last = index + 1 == m_model.layers.size(), ends = last && pass.rows == DevicePass::Rows::none;
+    const bool with_q = layer.o.data != nullptr && !ends; // else nobody reads them
     norm(layer.input_norm, 0, stream);
     project(layer, with_q, stream);
-    const auto layer_bytes =
-        static_cast<size_t>(m_model.kv_heads * cache.capacity * m_model.head_dim * bytes_of(m_model.type));
     RowsAppendInputs append;
     append.type = m_model.type;
     append.qkv = qkv(0);
@@ -144,8 +147,8 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     append.eps = m_model.norm_eps;
     append.cos = cache.cos;
     append.sin = cache.sin;
-    append.k_cache = static_cast<std::byte*>(cache.k) + index * layer_bytes;
-    append.v_cache = static_cast<std::byte*>(cache.v) + index * layer_bytes;
+    append.k_cache = of_layer(cache.k, cache, index);
+    append.v_cache = of_layer(cache.v, cache, index);
     append.heads = with_q ? m_model.heads : 0;
     append.kv_heads = m_model.kv_heads;
     append.head_dim = m_model.head_dim;
@@ -156,13 +159,20 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     launch_rows_append(append, stream);
 
     // After the last layer's keys and values only rows that get logits go on.
-    if (!with_q) return;
+    if (ends) return;
     const int64_t first = last && pass.rows == DevicePass::Rows::last ? m_pass_rows - 1 : 0;
+    if (with_q) attend(cache, pass, index, first, stream);
+    if (layer.down.data != nullptr) run_mlp(layer, first, stream);
+}
+
+void RowsPass::attend(const DeviceCache& cache, const DevicePass& pass, size_t index, int64_t first,
+                      cudaStream_t stream) const {
+    const DeviceModel::Layer& layer = m_model.layers[index];
     RowsAttentionInputs attention;
     attention.type = m_model.type;
     attention.qkv = qkv(first);
-    attention.k_cache = append.k_cache;
-    attention.v_cache = append.v_cache;
+    attention.k_cache = of_layer(cache.k, cache, index);
+    attention.v_cache = of_layer(cache.v, cache, index);
     attention.heads = m_model.heads;
     attention.kv_heads = m_model.kv_heads;
     attention.head_dim = m_model.head_dim;
@@ -175,7 +185,6 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     attention.dependent = true;
     launch_rows_attention(attention, stream);
     onto(layer.o, m_attended.data(), first, stream);
-    if (layer.down.data != nullptr) run_mlp(layer, first, stream);
 }
 
 } // namespace refreshlab::kernels::RL_GPU

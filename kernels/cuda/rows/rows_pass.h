@@ -4,6 +4,7 @@
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/decode/device_decoder.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace refreshlab::kernels::RL_GPU {
@@ -23,6 +24,15 @@ private:
     void run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index, cudaStream_t stream);
     /// h = norm of the rows from `first` on.
     void norm(const void* weight, int64_t first, cudaStream_t stream) const;
+    /// A layer's part of a cache's keys or values.
+    [[nodiscard]] std::byte* of_layer(void* of_all, const DeviceCache& cache, size_t index) const {
+        return static_cast<std::byte*>(of_all) +
+               index * static_cast<size_t>(m_model.kv_heads * cache.capacity * m_model.head_dim *
+                                           bytes_of(m_model.type));
+    }
+    /// x += o * attention, rows from `first` on.
+    void attend(const DeviceCache& cache, const DevicePass& pass, size_t index, int64_t first,
+                cudaStream_t stream) const;
     /// q, k and v of h, side by side; or k and v.
     void project(const DeviceModel::Layer& layer, bool with_q, cudaStream_t stream) const;
     /// x += matrix * in, rows from `first` on; `in` begins with that row.

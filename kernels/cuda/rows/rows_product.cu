@@ -1,4 +1,6 @@
+#include "kernels/cuda/decode/block_weights.cuh"
 #include "kernels/cuda/device/mma.cuh"
+#include "kernels/cuda/rows/rounded.cuh"
 #include "kernels/cuda/rows/rows_product.cuh"
 
 #include <limits>
@@ -16,6 +18,8 @@
 ///         8 lanes of a read meet in no bank. What lies behind the last output, row or input is 0.
 /// Lanes   lane 4 g + t reads 8 inputs of an output or row in one go, 8t to 8t + 7 of 32, where the tensor core's layout would take four
 ///         pairs. Both operands are permuted alike, so the sum is of the same products, and every read has 16 bytes.
+/// Blocks  stand in the stages as they do in memory, 576 bytes (q8_0: 1,088; q4_1: 640) of 16 outputs side by side. A lane unpacks the 8
+///         inputs that it multiplies, rounded to the type; so a weight is unpacked once for all of a block's rows.
 /// Order   of a sum: warp 0 of a pair takes the inputs [0, 32) of every 64 in ascending order, warp 1 [32, 64), in steps of 16 that a
 ///         tensor core adds to the accumulator (fp32); then the two are added. Nothing of it hangs on rows, tiles or stages: a row has
 ///         the same bits whatever rows are beside it.
@@ -29,8 +33,11 @@ constexpr int stage_inputs = static_cast<int>(rows::stage_inputs);
 constexpr int row_bytes = static_cast<int>(rows::stage_row_bytes), row_chunks = row_bytes / 16;
 constexpr int most_pairs = static_cast<int>(rows::most_pairs);
 
-template <int MT, int NT>
-constexpr int num_stages = static_cast<int>(rows::product_stages(MT, NT));
+/// Bytes of 16 outputs in a stage.
+template <MatrixForm form>
+constexpr int tile_stage_bytes = static_cast<int>(rows::tile_stage_bytes(form));
+template <MatrixForm form, int MT, int NT>
+constexpr int num_stages = static_cast<int>(rows::product_stages(form, MT, NT));
 
 /// What a block multiplies.
 struct Place {
@@ -59,9 +66,30 @@ __device__ inline void fetch_chunk(const void* rows, int row, bool inside, int i
     async_copy_16(to, inside ? numbers + int64_t{row} * inputs + input : numbers, inside ? 16 : 0);
 }
 
+/// Weights of a stage in blocks: the tiles of 16 outputs, as they stand in memory, where they are one stretch.
+template <MatrixForm form, int MT>
+__device__ void fetch_tiles(const RowsProduct& p, const Place& place, int step, unsigned char* stage) {
+    constexpr int chunks = tile_stage_bytes<form> / 16, tile_chunks = bytes_in_tile<form> / 16;
+    constexpr int blocks_in_stage = stage_inputs / static_cast<int>(block_width);
+    const int blocks = p.inputs / static_cast<int>(block_width), first_block = step * blocks_in_stage;
+    const int present = blocks - first_block < blocks_in_stage ? blocks - first_block : blocks_in_stage;
+#pragma unroll 1
+    for (int c = static_cast<int>(threadIdx.x); c < MT * place.pairs * chunks; c += 64 * place.pairs) {
+        const int tile = c / chunks, chunk = c % chunks, j = MT == 1 || tile < place.pairs ? 0 : 1;
+        const int output = place.first_output + j * place.tile_outputs + (tile - j * place.pairs) * 16;
+        const MatrixRow from = matrix_row_of(p, output, p.gated && j == 1);
+        const bool inside = output < p.outputs && chunk < present * tile_chunks;
+        const auto* const tiles = static_cast<const unsigned char*>(from.matrix);
+        const int64_t at = (int64_t{from.row / 16} * blocks + first_block) * bytes_in_tile<form> + chunk * 16;
+        async_copy_16(stage + tile * tile_stage_bytes<form> + chunk * 16, inside ? tiles + at : tiles,
+                      inside ? 16 : 0);
+    }
+}
+
 /// Weights of a stage: output i of tile j stands in row j * 16 * pairs + i.
-template <int MT>
+template <MatrixForm form, int MT>
 __device__ void fetch_weights(const RowsProduct& p, const Place& place, int step, unsigned char* stage) {
+    if constexpr (form != MatrixForm::numbers) return fetch_tiles<form, MT>(p, place, step, stage);
     const int thread = static_cast<int>(threadIdx.x), chunk = thread % row_chunks;
     const int input = step * stage_inputs + chunk * 8;
 #pragma unroll 1 // addresses of several rows at once would not fit into the registers beside the sums
@@ -85,8 +113,28 @@ __device__ void fetch_activations(const RowsProduct& p, const Place& place, int 
 template <int MT, int NT>
 using Sums = float[MT][NT][4];
 
+/// Inputs 8t to 8t + 7 of an output in a tile of blocks, rounded.
+template <WeightType type, MatrixForm form>
+__device__ uint4 weights_of_block(const unsigned char* tile, int output, int t) {
+    uint32_t low, high; // words of numbers 0 to 3, and 4 to 7
+    if constexpr (form == MatrixForm::q8_0) {
+        uint2 words = make_uint2(0, 0);
+        words = *reinterpret_cast<const uint2*>(tile + t / 2 * 256 + output * 16 + t % 2 * 8);
+        low = words.x;
+        high = words.y;
+    } else {
+        low = high = *reinterpret_cast<const uint32_t*>(tile + output * 16 + t * 4);
+    }
+    const BlockScale scale = block_scale<form>(tile, output);
+    float a[4], b[4];
+    unpack_word<form>(low, 0, scale, a);
+    unpack_word<form>(high, 1, scale, b);
+    return make_uint4(rounded_pair<type>(a[0], a[1]), rounded_pair<type>(a[2], a[3]),
+                      rounded_pair<type>(b[0], b[1]), rounded_pair<type>(b[2], b[3]));
+}
+
 /// The warp's 32 inputs of a stage. \param half  which of the two
-template <WeightType type, int MT, int NT>
+template <WeightType type, MatrixForm form, int MT, int NT>
 __device__ void multiply_stage(const unsigned char* weights, const unsigned char* activations, int pairs,
                                int pair, int half, int live, Sums<MT, NT>& sums) {
     const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
@@ -94,9 +142,14 @@ __device__ void multiply_stage(const unsigned char* weights, const unsigned char
     uint4 low[MT], high[MT];
 #pragma unroll
     for (int j = 0; j < MT; ++j) {
-        const unsigned char* const rows = weights + (j * pairs + pair) * 16 * row_bytes + mine;
-        low[j] = *reinterpret_cast<const uint4*>(rows);
-        high[j] = *reinterpret_cast<const uint4*>(rows + 8 * row_bytes);
+        const unsigned char* const tile = weights + (j * pairs + pair) * tile_stage_bytes<form>;
+        if constexpr (form == MatrixForm::numbers) {
+            low[j] = *reinterpret_cast<const uint4*>(tile + mine);
+            high[j] = *reinterpret_cast<const uint4*>(tile + mine + 8 * row_bytes);
+        } else {
+            low[j] = weights_of_block<type, form>(tile + half * bytes_in_tile<form>, g, t);
+            high[j] = weights_of_block<type, form>(tile + half * bytes_in_tile<form>, g + 8, t);
+        }
     }
 #pragma unroll
     for (int n = 0; n < NT; ++n) {
@@ -141,20 +194,20 @@ __device__ void merge_halves(int pair, int half, float* exchange, Sums<MT, NT>& 
     }
 }
 
-template <WeightType type, int MT, int NT>
+template <WeightType type, MatrixForm form, int MT, int NT>
 __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const RowsProduct p) {
-    constexpr int stages = num_stages<MT, NT>;
+    constexpr int stages = num_stages<form, MT, NT>;
     auto* const shared = dynamic_shared<unsigned char>();
     grid_allow_dependents();
     const Place place = place_of_block<MT>(p, NT * 8);
     const int warp = static_cast<int>(threadIdx.x) / 32, pair = warp / 2, half = warp % 2;
     const int steps = (p.inputs + stage_inputs - 1) / stage_inputs;
-    const int activations_at = MT * 16 * place.pairs * row_bytes;
+    const int activations_at = MT * place.pairs * tile_stage_bytes<form>;
     const int bytes = activations_at + NT * 8 * row_bytes;
     const int live = p.rows - place.first_row;
     // Weights are there before the kernel in front has ended, activations are not.
     for (int s = 0; s < stages - 1 && s < steps; ++s)
-        fetch_weights<MT>(p, place, s, shared + s * bytes);
+        fetch_weights<form, MT>(p, place, s, shared + s * bytes);
     grid_dependency_wait();
 #pragma unroll
     for (int s = 0; s < stages - 1; ++s) {
@@ -170,12 +223,13 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
         __syncthreads();
         if (step + stages - 1 < steps) {
             unsigned char* const next = shared + free * bytes;
-            fetch_weights<MT>(p, place, step + stages - 1, next);
+            fetch_weights<form, MT>(p, place, step + stages - 1, next);
             fetch_activations<NT>(p, place, step + stages - 1, next + activations_at);
         }
         async_commit();
         const unsigned char* const stage = shared + at * bytes;
-        multiply_stage<type, MT, NT>(stage, stage + activations_at, place.pairs, pair, half, live, sums);
+        multiply_stage<type, form, MT, NT>(stage, stage + activations_at, place.pairs, pair, half, live,
+                                           sums);
         free = at;
         at = at + 1 == stages ? 0 : at + 1;
     }
@@ -199,13 +253,13 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
     }
 }
 
-template <WeightType type, int NT>
-void start(const RowsProduct& p, const rows::ProductForm& form, bool dependent, void* stream) {
-    const LaunchShape shape = rows::product(form);
-    if (form.tiles == 2) {
-        launch_step(dependent, rows_product_kernel<type, 2, NT>, shape, stream, p);
+template <WeightType type, MatrixForm form, int NT>
+void start(const RowsProduct& p, const rows::ProductForm& cut, bool dependent, void* stream) {
+    const LaunchShape shape = rows::product(cut);
+    if (cut.tiles == 2) {
+        launch_step(dependent, rows_product_kernel<type, form, 2, NT>, shape, stream, p);
     } else {
-        launch_step(dependent, rows_product_kernel<type, 1, NT>, shape, stream, p);
+        launch_step(dependent, rows_product_kernel<type, form, 1, NT>, shape, stream, p);
     }
 }
 
@@ -234,22 +288,24 @@ void launch_rows_product(const RowsProductInputs& in, void* stream) {
         p.bias[m + 1] = below.bias;
         p.first[m + 1] = p.outputs;
         p.outputs += static_cast<int>(below.outputs);
+        RL_ASSERT(in.form == MatrixForm::numbers || below.outputs % block_rows == 0);
     }
-    with_type(in.type, [&]<WeightType type>() {
-        RL_ASSERT(in.inputs % per_vector<type> == 0);
+    RL_ASSERT(in.form == MatrixForm::numbers || in.outputs % block_rows == 0);
+    with_form(in.type, in.form, [&]<WeightType type, MatrixForm form>() {
+        RL_ASSERT(in.inputs % (form == MatrixForm::numbers ? per_vector<type> : block_width) == 0);
         if constexpr (type == WeightType::f32) {
             launch_rows_product_f32(p, in.dependent, stream);
         } else {
-            const rows::ProductForm form = rows::product_form(p.rows, p.outputs, gated);
-            switch (form.row_tiles) {
+            const rows::ProductForm cut = rows::product_form(form, p.rows, p.outputs, gated);
+            switch (cut.row_tiles) {
             case 1:
-                return start<type, 1>(p, form, in.dependent, stream);
+                return start<type, form, 1>(p, cut, in.dependent, stream);
             case 2:
-                return start<type, 2>(p, form, in.dependent, stream);
+                return start<type, form, 2>(p, cut, in.dependent, stream);
             case 4:
-                return start<type, 4>(p, form, in.dependent, stream);
+                return start<type, form, 4>(p, cut, in.dependent, stream);
             default:
-                return start<type, 8>(p, form, in.dependent, stream);
+                return start<type, form, 8>(p, cut, in.dependent, stream);
             }
         }
     });

@@ -460,4 +460,61 @@ TEST_CASE("shapes, types and devices that are none are named", "[bench]") {
     CHECK(odd.shape.ffn == 4512);
 }
 
+TEST_CASE("a plan in blocks reads the bytes of a file's blocks, and more arithmetic", "[bench]") {
+    PlannedModel model = planned_model(std::string("2048x8192x16x32x8x64x128256"));
+    const auto step_of = [&](const char* dtype, int64_t rows) {
+        set_forms(model, dtype);
+        model.shape.type = planned_type(dtype);
+        model.shape.rows = rows;
+        model.shape.context = 100;
+        model.shape.capacity = 101;
+        return kernels::decode::plan_step(model.shape);
+    };
+    const auto matrices = [](const std::vector<PlannedLaunch>& launches) {
+        int64_t bytes = 0;
+        for (const PlannedLaunch& launch : launches)
+            bytes += launch.traffic.matrices;
+        return bytes;
+    };
+    const auto numbers = step_of("bf16", 1);
+    for (const auto& [dtype, stored] :
+         {std::pair{"q8_0", 34}, std::pair{"q4_0", 18}, std::pair{"q4_1", 20}}) {
+        const auto blocks = step_of(dtype, 1);
+        REQUIRE(blocks.size() == numbers.size());
+        CHECK(matrices(blocks) * 64 == matrices(numbers) * stored);
+        for (size_t i = 0; i < blocks.size(); ++i) {
+            CHECK(blocks[i].part == std::string(numbers[i].part));
+            CHECK(blocks[i].multiply_adds == numbers[i].multiply_adds);
+            CHECK(blocks[i].traffic.cache == numbers[i].traffic.cache);
+            const bool product = numbers[i].traffic.matrices > 0;
+            CHECK((blocks[i].kernel == kernels::decode::DecodeKernel::block_product) == product);
+        }
+        CHECK(matrices(step_of(dtype, 9)) == matrices(blocks));
+    }
+    // A layer without attention reads k and v, a token's row of them whatever rows there are.
+    model.shape.attends.assign(16, true);
+    model.shape.attends[3] = false;
+    const auto whole = numbers, less = step_of("bf16", 9);
+    CHECK(matrices(whole) - matrices(less) == 2 * 2 * 2048 * 2048);
+    CHECK(std::ranges::count(less, kernels::decode::DecodeKernel::rows_append, &PlannedLaunch::kernel) == 1);
+    CHECK(std::ranges::count(less, kernels::decode::DecodeKernel::decode_attention, &PlannedLaunch::kernel) ==
+          15);
+
+    const auto said = [](const auto& call) {
+        try {
+            call();
+        } catch (const Error& e) {
+            CHECK(e.kind() == ErrorKind::bad_input);
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    PlannedModel odd = planned_model(std::string("1689x4505x28x24x8x128x128256"));
+    CHECK_THAT(said([&] { set_forms(odd, "q4_0"); }), ContainsSubstring("1689 is no multiple"));
+    PlannedModel tokens = planned_model(std::string("64x96x2x4x2x16x1001"));
+    set_forms(tokens, "q4_1");
+    CHECK(tokens.shape.form == kernels::MatrixForm::q4_1);
+    CHECK(tokens.shape.head_form == kernels::MatrixForm::numbers);
+}
+
 } // namespace plan_test

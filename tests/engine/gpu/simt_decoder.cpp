@@ -1,6 +1,7 @@
 #include "tests/engine/gpu/simt_decoder.h"
 
 #include "engine/model/forward/cuda_forward.h"
+#include "kernels/blocks/device_blocks.h"
 #include "kernels/cuda/decode/decoder.h"
 #include "kernels/cuda/rows/cache_work.h"
 #include "kernels/simt/harness.h"
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace refreshlab::test {
 
@@ -30,31 +32,58 @@ std::shared_ptr<Visible> shared_weights(const void* at, int64_t bytes) {
     return made;
 }
 
+/// A matrix in blocks as a device holds it. The models here are the host's, and so is the order of their tiles.
+struct DeviceTiles {
+    explicit DeviceTiles(const kernels::DeviceMatrix& m)
+        : bytes(static_cast<size_t>(kernels::matrix_bytes({}, m.form, m.outputs, m.inputs)))
+        , visible(bytes.data(), bytes.size(), Contents::read_only, "tiles") {
+        using kernels::BlockType;
+        const BlockType type = m.form == kernels::MatrixForm::q8_0   ? BlockType::q8_0
+                               : m.form == kernels::MatrixForm::q4_0 ? BlockType::q4_0
+                                                                     : BlockType::q4_1;
+        kernels::to_device_tiles(type, m.outputs / kernels::block_rows * (m.inputs / kernels::block_width),
+                                 static_cast<const std::byte*>(m.data), bytes.data());
+    }
+    std::vector<std::byte> bytes;
+    Visible visible;
+};
+std::shared_ptr<DeviceTiles> shared_tiles(const kernels::DeviceMatrix& m) {
+    static std::mutex mutex;
+    static std::map<std::pair<const void*, int64_t>, std::weak_ptr<DeviceTiles>> known; // a head may be cut
+    const std::lock_guard lock(mutex);
+    std::weak_ptr<DeviceTiles>& place = known[{m.data, m.outputs}];
+    if (auto there = place.lock()) return there;
+    auto made = std::make_shared<DeviceTiles>(m);
+    place = made;
+    return made;
+}
+
 class SimtDecoder final : public kernels::DeviceDecoder {
 public:
     explicit SimtDecoder(const kernels::DeviceModel& model)
-        : m_model(model)
-        , m_decoder(kernels::RL_GPU::make_decoder(model)) {
+        : m_model(model) {
         const int64_t number = kernels::bytes_of(model.type);
         const auto see = [&](const void* at, int64_t numbers) {
             if (auto visible = shared_weights(at, numbers * number)) m_weights.push_back(std::move(visible));
         };
-        const auto see_matrix = [&](const kernels::DeviceMatrix& m) {
-            see(m.data, m.outputs * m.inputs);
+        const auto see_matrix = [&](kernels::DeviceMatrix& m) {
             see(m.bias, m.outputs);
+            if (m.form == kernels::MatrixForm::numbers) return see(m.data, m.outputs * m.inputs);
+            m_tiles.push_back(shared_tiles(m));
+            m.data = m_tiles.back()->bytes.data();
         };
-        see(model.embedding, model.vocab * model.hidden);
-        see(model.head, model.vocab * model.hidden);
+        see_matrix(m_model.embedding);
+        see_matrix(m_model.head);
         see(model.final_norm, model.hidden);
-        for (const auto& layer : model.layers) {
+        for (auto& layer : m_model.layers) {
             see(layer.input_norm, model.hidden);
             see(layer.post_norm, model.hidden);
             see(layer.q_norm, model.head_dim);
             see(layer.k_norm, model.head_dim);
-            for (const auto* m :
-                 {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
+            for (auto* m : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
                 see_matrix(*m);
         }
+        m_decoder = kernels::RL_GPU::make_decoder(m_model);
     }
 
     void step(const kernels::DeviceCache& cache, const kernels::DeviceStep& step, void* stream) override {
@@ -102,6 +131,7 @@ private:
 
     kernels::DeviceModel m_model;
     std::vector<std::shared_ptr<Visible>> m_weights;
+    std::vector<std::shared_ptr<DeviceTiles>> m_tiles;
     std::unique_ptr<kernels::DeviceDecoder> m_decoder;
 };
 

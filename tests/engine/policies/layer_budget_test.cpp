@@ -43,7 +43,8 @@ void read_sums(CachePolicy& policy, FakeCache& cache, int64_t heads, std::vector
     policy.finish_prompt(cache);
 }
 
-void step(CachePolicy& policy, FakeCache& cache, int64_t position, std::vector<float> row, int64_t heads = 1) {
+void step(CachePolicy& policy, FakeCache& cache, int64_t position, std::vector<float> row,
+          int64_t heads = 1) {
     cache.append(position);
     StepView view;
     view.position = position;
@@ -67,10 +68,12 @@ TEST_CASE("CAKE: layers that look widely and changeably hold more, and the sum i
                              context_of(2, 1, 8));
     FakeCache cache(2, 1, 8);
     // Two rows on columns 0 .. 5, then the window's own. Layer 0 moves between columns; layer 1 looks at one alone.
-    read_window(*policy, cache, 0, 8,
-                {0.4F, 0.0F, 0.3F, 0.0F, 0.1F, 0.0F, 0.2F, 0.0F, 0.0F, 0.4F, 0.0F, 0.3F, 0.1F, 0.0F, 0.1F, 0.1F});
-    read_window(*policy, cache, 1, 8,
-                {0.0F, 0.9F, 0.0F, 0.0F, 0.0F, 0.0F, 0.1F, 0.0F, 0.0F, 0.8F, 0.0F, 0.0F, 0.0F, 0.0F, 0.1F, 0.1F});
+    read_window(
+        *policy, cache, 0, 8,
+        {0.4F, 0.0F, 0.3F, 0.0F, 0.1F, 0.0F, 0.2F, 0.0F, 0.0F, 0.4F, 0.0F, 0.3F, 0.1F, 0.0F, 0.1F, 0.1F});
+    read_window(
+        *policy, cache, 1, 8,
+        {0.0F, 0.9F, 0.0F, 0.0F, 0.0F, 0.0F, 0.1F, 0.0F, 0.0F, 0.8F, 0.0F, 0.0F, 0.0F, 0.0F, 0.1F, 0.1F});
     CHECK(cache.of(0, 0).size() == 8); // the budgets need both
     policy->finish_prompt(cache);
     // disp_0 = 2 * (0.36652 + 0.36119 + 0.23026), var_0 = 2 * (0.08 + 0.045); disp_1 = 0.27334, var_1 = 0.005: nearly all is layer 0's.
@@ -82,8 +85,7 @@ TEST_CASE("CAKE: layers that look widely and changeably hold more, and the sum i
 TEST_CASE("CAKE: what a layer has no room for goes to the others; few tokens stay", "[policies]") {
     const std::vector<float> changing{0.5F, 0.0F, 0.1F, 0.0F, 0.1F, 0.1F, 0.0F, 0.2F,
                                       0.0F, 0.5F, 0.0F, 0.1F, 0.1F, 0.1F, 0.1F, 0.1F};
-    const auto policy =
-        make("cake", {{"budget", 5}, {"window", 2}, {"kernel", 1}}, context_of(3, 1, 8));
+    const auto policy = make("cake", {{"budget", 5}, {"window", 2}, {"kernel", 1}}, context_of(3, 1, 8));
     FakeCache cache(3, 1, 8);
     std::vector<float> still(16, 0.0F);
     still[0] = still[8] = 1;
@@ -104,11 +106,12 @@ TEST_CASE("CAKE: what a layer has no room for goes to the others; few tokens sta
 }
 
 TEST_CASE("KVMerger: neighbours with like keys become one at the most attended", "[policies]") {
-    const auto policy = make(
-        "kv_merger", {{"budget", 2}, {"key_similarity", 0.75}, {"dense_layers", 0}}, context_of(1, 1, 8));
+    const auto policy = make("kv_merger", {{"budget", 2}, {"key_similarity", 0.75}, {"dense_layers", 0}},
+                             context_of(1, 1, 8));
     FakeCache cache(1, 1, 8);
     // 0, 1: equal keys. 2, 3, 4: alike, one after the other. 5: the heavy hitter. 6: as 5, but 5 is exempt. 7: the newest.
-    const std::vector<std::vector<float>> keys{{1, 0}, {1, 0}, {0, 1}, {0, 2}, {0, 4}, {1, 1}, {1, 1}, {1, 1}};
+    const std::vector<std::vector<float>> keys{{1, 0}, {1, 0}, {0, 1}, {0, 2},
+                                               {0, 4}, {1, 1}, {1, 1}, {1, 1}};
     for (int64_t p = 0; p < 8; ++p) {
         cache.key(p) = keys[static_cast<size_t>(p)];
         cache.value(p) = {static_cast<float>(p), 1};

@@ -20,9 +20,25 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
     shape.vocab = 330;
     shape.windows = {0, 100, 0};
     shape.has_mlp = {true, true, false};
-    for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
+    struct Kind {
+        WeightType type;
+        MatrixForm form, embedding, head;
+        std::vector<bool> attends;
+        int64_t vocab;
+    };
+    using enum MatrixForm;
+    const std::vector<Kind> kinds{{WeightType::bf16, numbers, numbers, numbers, {}, 330},
+                                  {WeightType::f32, numbers, numbers, numbers, {true, false, true}, 330},
+                                  {WeightType::bf16, q4_0, q8_0, q4_1, {false, true, true}, 336},
+                                  {WeightType::bf16, q8_0, numbers, numbers, {}, 330}};
+    for (const Kind& kind : kinds) {
         for (const int64_t rows : {1, 3, 9}) {
-            shape.type = type;
+            shape.type = kind.type;
+            shape.form = kind.form;
+            shape.embedding_form = kind.embedding;
+            shape.head_form = kind.head;
+            shape.attends = kind.attends;
+            shape.vocab = kind.vocab;
             shape.rows = rows;
             shape.context = 300;
             shape.capacity = 520;

@@ -28,20 +28,26 @@ public:
         model.head_dim = s.head_dim;
         model.vocab = s.vocab;
         model.norm_eps = 1e-5;
-        model.embedding = numbers(s.vocab * s.hidden, s.type);
         model.final_norm = numbers(s.hidden, s.type);
-        model.head = numbers(s.vocab * s.hidden, s.type);
-        const auto matrix = [&](int64_t outputs, int64_t inputs) {
-            return DeviceMatrix{numbers(outputs * inputs, s.type), nullptr, outputs, inputs};
+        const auto matrix_of = [&](MatrixForm form, int64_t outputs, int64_t inputs) {
+            return DeviceMatrix{bytes(matrix_bytes(s.type, form, outputs, inputs)), nullptr, outputs, inputs,
+                                form};
         };
+        const auto matrix = [&](int64_t outputs, int64_t inputs) {
+            return matrix_of(s.form, outputs, inputs);
+        };
+        model.embedding = matrix_of(s.embedding_form, s.vocab, s.hidden);
+        model.head = matrix_of(s.head_form, s.vocab, s.hidden);
         for (int64_t l = 0; l < s.layers; ++l) {
             DeviceModel::Layer& layer = model.layers.emplace_back();
             layer.input_norm = numbers(s.hidden, s.type);
             layer.post_norm = numbers(s.hidden, s.type);
-            layer.q = matrix(s.heads * s.head_dim, s.hidden);
             layer.k = matrix(s.kv_heads * s.head_dim, s.hidden);
             layer.v = matrix(s.kv_heads * s.head_dim, s.hidden);
-            layer.o = matrix(s.hidden, s.heads * s.head_dim);
+            if (s.attends.empty() || s.attends[static_cast<size_t>(l)]) {
+                layer.q = matrix(s.heads * s.head_dim, s.hidden);
+                layer.o = matrix(s.hidden, s.heads * s.head_dim);
+            }
             if (!s.windows.empty()) layer.window = s.windows[static_cast<size_t>(l)];
             if (!s.has_mlp.empty() && !s.has_mlp[static_cast<size_t>(l)]) continue;
             layer.gate = matrix(s.ffn, s.hidden);
@@ -61,9 +67,9 @@ public:
     DeviceCache cache;
 
 private:
-    uint8_t* numbers(int64_t n, WeightType type) {
-        const auto bytes = static_cast<size_t>(n * bytes_of(type));
-        return m_memory.emplace_back(std::vector<uint8_t>(bytes, 0), "numbers").data();
+    uint8_t* numbers(int64_t n, WeightType type) { return bytes(n * bytes_of(type)); }
+    uint8_t* bytes(int64_t n) {
+        return m_memory.emplace_back(std::vector<uint8_t>(static_cast<size_t>(n), 0), "numbers").data();
     }
     std::deque<Array<uint8_t>> m_memory;
 };
@@ -72,8 +78,8 @@ inline void require_same(const decode::PlannedLaunch& planned, const simt::Launc
     INFO(planned.part << " of layer " << planned.layer << ", launched as " << made.kernel);
     REQUIRE(made.kernel.starts_with(std::string(name_of(planned.kernel)) + "_kernel"));
     if (planned.outer_instance > 0)
-        REQUIRE(made.kernel.ends_with(
-            std::to_string(planned.outer_instance) + ", " + std::to_string(planned.instance) + ">"));
+        REQUIRE(made.kernel.ends_with(std::to_string(planned.outer_instance) + ", " +
+                                      std::to_string(planned.instance) + ">"));
     for (size_t i = 0; i < 3; ++i) {
         REQUIRE(made.grid[i] == planned.shape.grid[i]);
         REQUIRE(made.block[i] == planned.shape.block[i]);

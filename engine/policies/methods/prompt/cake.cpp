@@ -92,8 +92,7 @@ private:
             }
             const double mean = sum / static_cast<double>(m_window);
             for (int64_t r = 0; r < m_window; ++r) {
-                const double d =
-                    static_cast<double>(view.rows.row(r, head)[static_cast<size_t>(j)]) - mean;
+                const double d = static_cast<double>(view.rows.row(r, head)[static_cast<size_t>(j)]) - mean;
                 squares += d * d;
             }
             const double variance = m_window > 1 ? squares / static_cast<double>(m_window - 1) : 0;
@@ -113,7 +112,8 @@ private:
         for (const Layer& layer : m_layers) {
             // A model whose windows all look at one column has no preference.
             const double share = sum > 0 ? layer.preference / sum : 1.0 / static_cast<double>(layers);
-            counts.push_back(std::min(static_cast<int64_t>(share * static_cast<double>(total)), layer.columns));
+            counts.push_back(
+                std::min(static_cast<int64_t>(share * static_cast<double>(total)), layer.columns));
         }
         // What was cut off, and what truncation left, goes evenly to the layers with room; the rest to the lowest.
         for (int64_t left = total - std::accumulate(counts.begin(), counts.end(), int64_t{0}); left > 0;) {
@@ -143,14 +143,16 @@ CacheMethod cache_method_list::cake() {
     CacheMethod method;
     method.name = "cake";
     method.label = "CAKE";
-    method.summary = "Of the prompt, what its last tokens attend to or attend to changeably; layers share one budget by "
-                     "how widely they look.";
+    method.summary =
+        "Of the prompt, what its last tokens attend to or attend to changeably; layers share one budget by "
+        "how widely they look.";
     method.cost = "stores and reads `budget` entries a layer on average, and the generated ones";
     method.source = "Qin et al. 2025 (CAKE)";
     method.prompt_only = true;
-    method.parameters = {budget(), window(), kernel(5),
-                         real("tau1", "Tau of spread", "", "The larger, the less a layer's spread counts.", 0.05, 10, 1.6),
-                         real("tau2", "Tau of change", "", "The larger, the less a layer's change counts.", 0.05, 10, 0.4)};
+    method.parameters = {
+        budget(), window(), kernel(5),
+        real("tau1", "Tau of spread", "", "The larger, the less a layer's spread counts.", 0.05, 10, 1.6),
+        real("tau2", "Tau of change", "", "The larger, the less a layer's change counts.", 0.05, 10, 0.4)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<Cake>(values, context);

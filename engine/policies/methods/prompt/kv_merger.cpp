@@ -125,12 +125,15 @@ CacheMethod cache_method_list::kv_merger() {
     CacheMethod method;
     method.name = "kv_merger";
     method.label = "KVMerger";
-    method.summary = "Of the prompt, neighbours with similar keys become one entry; the most attended and the newest stay.";
-    method.cost = "stores and reads `budget` entries, one for each set, and the generated ones; column sums, once";
+    method.summary = "Of the prompt, neighbours with similar keys become one entry; the most attended and "
+                     "the newest stay.";
+    method.cost =
+        "stores and reads `budget` entries, one for each set, and the generated ones; column sums, once";
     method.source = "Wang et al. 2024 (KVMerger)";
     method.prompt_only = true;
     method.parameters = {budget(), recent(),
-                         real("key_similarity", "Similarity of keys", "", "Neighbours with keys at least as alike join: their cosine.", -1, 2, 0.75),
+                         real("key_similarity", "Similarity of keys", "",
+                              "Neighbours with keys at least as alike join: their cosine.", -1, 2, 0.75),
                          dense_layers()};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {

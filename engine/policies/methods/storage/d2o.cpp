@@ -63,7 +63,8 @@ public:
         double sum = 0;
         for (const auto& v : m_variance)
             if (v) sum += std::exp(-*v);
-        const auto layers = static_cast<double>(std::ranges::count_if(m_variance, [](const auto& v) { return v.has_value(); }));
+        const auto layers = static_cast<double>(
+            std::ranges::count_if(m_variance, [](const auto& v) { return v.has_value(); }));
         for (size_t i = 0; i < m_variance.size(); ++i) {
             if (!m_variance[i]) continue;
             const double share = layers * std::exp(-*m_variance[i]) / sum;
@@ -207,8 +208,8 @@ private:
     bool m_normalise;
     PolicyContext m_context;
     std::vector<Floats> m_acc; ///< per layer and KV head, one number per held entry; 4 B each
-    std::vector<std::optional<double>> m_variance; ///< per layer: v_l; none where it has no attention
-    std::vector<int64_t> m_budgets;                ///< per layer
+    std::vector<std::optional<double>> m_variance;   ///< per layer: v_l; none where it has no attention
+    std::vector<int64_t> m_budgets;                  ///< per layer
     std::vector<std::optional<double>> m_thresholds; ///< per layer
 };
 
@@ -219,8 +220,10 @@ CacheMethod cache_method_list::d2o() {
     CacheMethod method;
     method.name = "d2o";
     method.label = "D2O";
-    method.summary = "As H2O, with budgets by layer; what leaves goes into the entry that it resembles most, or is dropped.";
-    method.cost = "stores and reads `budget` entries a layer on average; column sums of the prompt, a row a step, keys and "
+    method.summary = "As H2O, with budgets by layer; what leaves goes into the entry that it resembles most, "
+                     "or is dropped.";
+    method.cost = "stores and reads `budget` entries a layer on average; column sums of the prompt, a row a "
+                  "step, keys and "
                   "values of what is held when entries leave";
     method.source = "Wan et al. 2024 (D2O)";
     method.parameters = {
@@ -229,8 +232,10 @@ CacheMethod cache_method_list::d2o() {
         sinks(),
         dense_layers(),
         real("merge_threshold", "Merge threshold", "",
-             "What resembles an entry at least so much goes into it; -2: a mean that follows the run.", -2, 2, -2),
-        flag("normalise", "Normalise", "Divides by the sum of the weights instead of by their number.", false)};
+             "What resembles an entry at least so much goes into it; -2: a mean that follows the run.", -2, 2,
+             -2),
+        flag("normalise", "Normalise", "Divides by the sum of the weights instead of by their number.",
+             false)};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<D2o>(values, context);

@@ -72,8 +72,8 @@ public:
     }
     void after_attention(const StepView& view, CacheEditor& cache) override {
         for (int64_t index = 0; index < m_context.kv_heads; ++index) {
-            const Floats row = cache_scores::reduce_group(
-                cache_scores::heads_of(view.row, m_context, index), cache_scores::Group::mean);
+            const Floats row = cache_scores::reduce_group(cache_scores::heads_of(view.row, m_context, index),
+                                                          cache_scores::Group::mean);
             Head& head = of(view.layer, index);
             head.acc.resize(row.size(), 0);
             for (size_t i = 0; i < row.size(); ++i)
@@ -153,7 +153,8 @@ CacheMethod cache_method_list::mikv() {
     method.name = "mikv";
     method.label = "MiKV";
     method.summary = "Everything stays and is read; what H2O would evict is stored in a few bits.";
-    method.cost = "stores `budget` entries, and the others in `bits` bits with 4 B for every `group_size` numbers; decoded layer "
+    method.cost = "stores `budget` entries, and the others in `bits` bits with 4 B for every `group_size` "
+                  "numbers; decoded layer "
                   "by layer at every step; column sums of the prompt, a row a step";
     method.source = "Yang et al. 2024 (MiKV)";
     method.parameters = {budget(), recent(), bits(4), group_size(),

@@ -87,7 +87,8 @@ public:
         block.payload.resize(static_cast<size_t>(shape.n) * row_bytes(), 0);
         for (int64_t i = 0; i < shape.n; ++i) {
             const auto x = rows.subspan(static_cast<size_t>(i * m_dim), static_cast<size_t>(m_dim));
-            const auto codes = std::span(block.payload).subspan(static_cast<size_t>(i) * row_bytes(), row_bytes());
+            const auto codes =
+                std::span(block.payload).subspan(static_cast<size_t>(i) * row_bytes(), row_bytes());
             encode_row(x, codes, block.metadata);
         }
         return block;
@@ -202,8 +203,8 @@ public:
         , m_kv_heads(context.kv_heads)
         , m_coded(static_cast<size_t>(context.layers), 0) {
         for (const KvHalf half : {KvHalf::keys, KvHalf::values})
-            m_codecs[static_cast<size_t>(half)] = std::make_shared<TurboCodec>(
-                values.whole("bits"), half, context.head_dim, context.seed);
+            m_codecs[static_cast<size_t>(half)] =
+                std::make_shared<TurboCodec>(values.whole("bits"), half, context.head_dim, context.seed);
     }
 
     [[nodiscard]] PolicyNeeds needs() const override { return {.encodes = true}; }
@@ -238,8 +239,10 @@ CacheMethod cache_method_list::turbo_quant() {
     CacheMethod method;
     method.name = "turbo_quant";
     method.label = "TurboQuant";
-    method.summary = "Everything stays and is read; all but the newest entries are turned at random and stored in a few bits.";
-    method.cost = "stores `bits` bits a number, and 2 B for a value, 4 B for a key; decoded layer by layer at every step";
+    method.summary = "Everything stays and is read; all but the newest entries are turned at random and "
+                     "stored in a few bits.";
+    method.cost = "stores `bits` bits a number, and 2 B for a value, 4 B for a key; decoded layer by layer "
+                  "at every step";
     method.source = "Zandieh et al. 2025 (TurboQuant)";
     method.parameters = {bits(4), residual(1)};
     method.make = [](const CacheValues& values,
