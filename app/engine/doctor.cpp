@@ -1,6 +1,7 @@
 #include "app/base/assets.h"
 #include "app/base/output.h"
 #include "app/engine/carry_out.h"
+#include "app/engine/gpu_report.h"
 #include "app/options/doctor_options.h"
 #include "engine/base/bytes_text.h"
 #include "engine/base/error.h"
@@ -13,6 +14,7 @@
 #include "engine/session/pair/model_pair.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/text/tokenizer/tokenizer.h"
+#include "kernels/decode/kernel_resources.h"
 #include "kernels/execution/cores.h"
 #include "kernels/execution/cuda_devices.h"
 #include "kernels/execution/isa.h"
@@ -118,11 +120,17 @@ void check_machine(Report& report, bool models_named) {
                             kernels::usable_cores(),
                             static_cast<double>(machine.totalram) * machine.mem_unit / (mebibyte * 1024.0),
                             kernels::to_string(kernels::widest_isa()), fmt::join(sets, ", ")));
-    if (const int devices = kernels::cuda_devices(); devices > 0) {
-        report.good("CUDA", fmt::format("{} device(s)", devices));
+    const std::vector<int> built = kernels::built_architectures(kernels::built_kernels().kernels);
+    if (kernels::cuda_devices() > 0) {
+        int number = 0;
+        for (const kernels::CudaDevice& device : kernels::describe_cuda_devices())
+            report.good(fmt::format("GPU {}", number++), gpu_text(device, built));
     } else {
 #if REFRESHLAB_CUDA
-        report.note("CUDA", "built in, but this machine shows no device: everything runs on the CPU");
+        report.note(
+            "CUDA",
+            fmt::format("built in, {}, but this machine shows no device: everything runs on the CPU",
+                        built.empty() ? "as PTX" : "for compute capability " + capabilities_text(built)));
 #else
         report.note("CUDA", "not built in (no nvcc when this was configured): everything runs on the CPU");
 #endif

@@ -4,6 +4,7 @@
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/pair/pair_check.h"
 #include "engine/session/worker/session_worker.h"
+#include "kernels/shared/device_failure.h"
 
 #include <c10/util/Exception.h>
 
@@ -13,7 +14,7 @@ namespace refreshlab::app {
 
 namespace {
 
-/// The program knows no libtorch, so none of its exceptions gets there.
+/// The program knows no libtorch and no device, so none of their exceptions gets there.
 template <class Call>
 auto without_torch_errors(const Call& call) {
     try {
@@ -22,6 +23,8 @@ auto without_torch_errors(const Call& call) {
         throw Error("computing", {},
                     std::string("the device or libtorch failed: ") + e.what_without_backtrace(), {},
                     ErrorKind::failure);
+    } catch (const kernels::DeviceFailure& e) {
+        throw Error("computing", {}, std::string("the device failed: ") + e.what(), {}, ErrorKind::failure);
     }
 }
 

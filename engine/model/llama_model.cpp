@@ -13,6 +13,7 @@
 #include "kernels/blocks/blocks.h"
 #include "kernels/cuda/decode/decoder.h"
 #include "kernels/cuda/rows/cache_work.h"
+#include "kernels/execution/cuda_devices.h"
 #include "kernels/ops/weight_type.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -54,7 +55,7 @@ void LlamaModel::make_forward() {
     if (m_impl->device.is_cpu()) {
         m_impl->forward = std::make_unique<CpuForward>(*this);
 #if REFRESHLAB_CUDA
-    } else if (m_impl->device.is_cuda()) {
+    } else if (m_impl->device.is_cuda() && kernels::runs_own_kernels(m_impl->device.index())) {
         m_impl->forward = std::make_unique<CudaForward>(*this, kernels::cuda::make_decoder);
         use_cache_work(kernels::cuda::make_cache_work);
 #endif

@@ -4,6 +4,8 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/model/checkpoint/llama_weights.h"
+#include "kernels/decode/device_cache_work.h"
+#include "kernels/decode/scratch.h"
 #include "kernels/execution/control_groups.h"
 
 #include <ATen/DeviceAccelerator.h>
@@ -47,6 +49,29 @@ int64_t workspace_of(const ModelNeed& need) {
     const int64_t logits = multiply(multiply(need.logit_rows, c.vocab_size), 4);
     const int64_t copy = need.loaded ? 0 : multiply(largest, half ? 2 : 4);
     return add(add(multiply(LlamaWeights::chunk_rows, per_row), logits), copy);
+}
+
+/// What decode steps, passes of many rows and splices hold on a GPU, as the code that takes it counts.
+int64_t kernel_scratch(const ModelNeed& need) {
+    if (need.capacity == 0 || need.device == "cpu") return 0;
+    const ModelConfig& c = need.config;
+    kernels::decode::DecodeShape shape;
+    shape.hidden = LlamaWeights::held_width(c.hidden_size);
+    shape.ffn = LlamaWeights::held_width(c.intermediate_size);
+    shape.layers = c.num_layers;
+    shape.heads = c.num_heads;
+    shape.kv_heads = c.num_kv_heads;
+    shape.head_dim = c.head_dim;
+    shape.vocab = c.vocab_size;
+    shape.type = need.dtype == Dtype::f32 ? kernels::WeightType::f32 : kernels::WeightType::bf16;
+    // A longer cache does not fit anyway, and its numbers must not wrap around.
+    shape.capacity = std::min(need.capacity, int64_t{1} << 24);
+    shape.rows = need.step_rows;
+    const int64_t step = kernels::decode::step_scratch(shape).bytes();
+    shape.rows = std::min(shape.capacity, kernels::most_pass_rows);
+    const kernels::CacheShape cache{shape.type, shape.layers, shape.kv_heads, shape.head_dim};
+    return add(add(step, kernels::decode::pass_scratch(shape).bytes()),
+               cache.bytes(kernels::most_spliced_columns));
 }
 
 struct GroupFiles {
@@ -118,7 +143,7 @@ std::vector<MemoryEstimate> estimate_memory(std::span<const ModelNeed> needs, co
         it->cache_per_position = add(it->cache_per_position, column);
         it->cache = add(it->cache, multiply(column, need.capacity));
         // Models are loaded one after the other and run one after the other, but their logit rows stay.
-        it->workspace = add(it->workspace, workspace_of(need));
+        it->workspace = add(add(it->workspace, workspace_of(need)), kernel_scratch(need));
     }
     return result;
 }

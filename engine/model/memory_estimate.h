@@ -20,6 +20,7 @@ struct ModelNeed {
     Dtype dtype = Dtype::f32;
     std::string device = "cpu"; ///< "cpu" or "cuda:<number>", as at::Device::str() says it
     int64_t capacity = 0;       ///< positions of its KV cache; 0 = no cache
+    int64_t step_rows = 1;      ///< of its decode steps: the token's and MC rows
     int64_t logit_rows = 1;     ///< fp32 rows of the vocabulary that are held at once, rings included
     /// Of weights, where another model holds the rest; nothing: all of them.
     std::optional<int64_t> own_elements{};
@@ -34,7 +35,7 @@ struct ModelNeed {
 ///
 /// Weights and caches are exact (zero padding of odd widths included): what LlamaModel::weight_bytes() and
 /// KvCache::bytes_reserved() will say. The working space is an upper estimate: activations of one chunk of a prefill,
-/// logit rows, and the host's copy of the largest tensor while it is loaded. Not in it: the undo journal of a cache, which
+/// logit rows, on a GPU what the kernels hold (kernels/decode/scratch.h) and the columns of a splice on their way to the host, and the host's copy of the largest tensor while it is loaded. Not in it: the undo journal of a cache, which
 /// grows with the columns that refreshes overwrite, and libraries (a CUDA context takes some 0.5 GB before `available`
 /// is asked for the first time).
 struct MemoryEstimate {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 /// The line between C++ with torch and CUDA without: raw device pointers and a stream. Nothing here waits. Every CUDA
-/// error is thrown as std::runtime_error.
+/// error is thrown as DeviceFailure.
 namespace refreshlab::kernels::RL_GPU {
 
 inline constexpr int64_t segment = 4096; ///< logits that one block reads

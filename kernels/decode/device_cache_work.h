@@ -46,7 +46,7 @@ public:
 ///          that are used again
 /// Waits    calls put their work behind what `stream` has been given, and the host waits for nothing, except in distances()
 /// Threads  any; callers on several of them take turns
-/// Errors   std::runtime_error with CUDA's words
+/// Errors   DeviceFailure (kernels/shared/device_failure.h) with CUDA's words
 class DeviceCacheWork {
 public:
     DeviceCacheWork() = default;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/decode/decode_plan.h"
 #include "kernels/decode/launch_shapes.h"
 #include "kernels/shared/row_accumulators.h"
 
@@ -37,6 +38,22 @@ struct DeviceModel {
     DeviceMatrix head;                ///< [vocab, hidden]
     std::vector<Layer> layers;
 };
+
+/// A model's widths, for plans and for memory. \param rows, capacity  of a step or a pass
+[[nodiscard]] inline decode::DecodeShape shape_of(const DeviceModel& model, int64_t rows, int64_t capacity) {
+    decode::DecodeShape shape;
+    shape.hidden = model.hidden;
+    shape.ffn = model.ffn;
+    shape.layers = std::ssize(model.layers);
+    shape.heads = model.heads;
+    shape.kv_heads = model.kv_heads;
+    shape.head_dim = model.head_dim;
+    shape.vocab = model.vocab;
+    shape.type = model.type;
+    shape.rows = rows;
+    shape.capacity = capacity;
+    return shape;
+}
 
 /// The cache that a step reads and writes, and its table of rotations.
 struct DeviceCache {
@@ -105,7 +122,7 @@ public:
     virtual ~DeviceDecoder() = default;
 
     /// \param stream  a cudaStream_t; the default stream may be it
-    /// Throws std::runtime_error with CUDA's words.
+    /// Throws DeviceFailure (kernels/shared/device_failure.h) with CUDA's words; the decoder is of no use afterwards.
     virtual void step(const DeviceCache& cache, const DeviceStep& step, void* stream) = 0;
     /// A pass of many rows, by tensor cores where the weights have 16 bits (kernels/cuda/rows); as step().
     virtual void extend(const DeviceCache& cache, const DevicePass& pass, void* stream) = 0;

@@ -110,6 +110,23 @@ std::vector<KernelResources> parse_ptxas(std::string_view text) {
     return found;
 }
 
+std::vector<int> built_architectures(std::span<const KernelResources> kernels) {
+    std::vector<int> found;
+    for (const KernelResources& k : kernels)
+        found.push_back(k.architecture);
+    std::ranges::sort(found);
+    found.erase(std::ranges::unique(found).begin(), found.end());
+    return found;
+}
+
+std::optional<int> code_for(std::span<const int> built, int architecture) {
+    std::optional<int> best;
+    for (const int code : built) {
+        if (code / 10 == architecture / 10 && code <= architecture && code >= best.value_or(0)) best = code;
+    }
+    return best;
+}
+
 std::optional<KernelResources> resources_of(std::span<const KernelResources> kernels, std::string_view name,
                                             WeightType type, int64_t instance, int architecture,
                                             int64_t outer) {

@@ -33,6 +33,15 @@ struct BuiltKernels {
 };
 [[nodiscard]] const BuiltKernels& built_kernels();
 
+/// Compute capability times 10: the oldest that the kernels are written for (bf16 arithmetic, cp.async), and from which on a launch may
+/// begin before the one in front has ended.
+inline constexpr int oldest_architecture = 80, dependent_launches_from = 90;
+/// Those that there is code for, ascending.
+[[nodiscard]] std::vector<int> built_architectures(std::span<const KernelResources> kernels);
+/// Of them the one whose code runs on a device: the newest with the same first digit that is not above it. Nothing: the driver makes code of
+/// PTX, where the device is newer than all.
+[[nodiscard]] std::optional<int> code_for(std::span<const int> built, int architecture);
+
 /// The numbers of `name` or `name`_kernel that hold on a device: of the newest architecture whose code it runs (the same first digit, and
 /// not above it). Of instantiations that of the type and, where the template's last argument is a number, of `instance`, and of `outer` in
 /// front of it where that is none of 0; where several are left, the one with the most registers.

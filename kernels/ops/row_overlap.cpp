@@ -1,9 +1,13 @@
 #include "kernels/ops/row_overlap.h"
 
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/execution/cuda_devices.h"
 #include "kernels/execution/isa.h"
 #include "kernels/execution/thread_pool.h"
 #include "kernels/shared/check.h"
+#if REFRESHLAB_CUDA
+#include "kernels/cuda/row_statistics_cuda.h"
+#endif
 
 #include <ATen/ATen.h>
 
@@ -64,10 +68,33 @@ double log_overlap(const float* p, double p_log_z, const float* q, double q_log_
     return sums.log_z();
 }
 
+#if REFRESHLAB_CUDA
+/// Parts of a reading, whose kernels make them on the device.
+std::vector<RowOverlap> overlap_on_device(const at::Tensor& rows, const at::Tensor& others,
+                                          std::span<const int64_t> other_of) {
+    const std::vector<int32_t> no_tokens(other_of.size(), -1);
+    std::vector<RowOverlap> result;
+    for (const RowReading& row : cuda::read_rows(rows, no_tokens, others, other_of))
+        result.push_back(row.overlap);
+    return result;
+}
+std::vector<int32_t> ranks_on_device(const at::Tensor& rows, std::span<const int32_t> tokens) {
+    const std::vector<int64_t> no_others(tokens.size(), -1);
+    std::vector<int32_t> result;
+    for (const RowReading& row : cuda::read_rows(rows, tokens, {}, no_others))
+        result.push_back(row.rank);
+    return result;
+}
+#endif
+
 } // namespace
 
 std::vector<RowOverlap> row_overlap(const at::Tensor& rows, std::span<const RowStatistics> statistics,
                                     const at::Tensor& others, std::span<const int64_t> other_of) {
+#if REFRESHLAB_CUDA
+    if (rows.is_cuda() && runs_own_kernels(rows.device().index()))
+        return overlap_on_device(rows, others, other_of);
+#endif
     if (!computes_here(rows)) return reference::row_overlap(rows, statistics, others, other_of);
     check(rows, statistics, other_of);
     std::vector<RowOverlap> result(statistics.size());
@@ -91,6 +118,9 @@ std::vector<RowOverlap> row_overlap(const at::Tensor& rows, std::span<const RowS
 }
 
 std::vector<int32_t> token_ranks(const at::Tensor& rows, std::span<const int32_t> tokens) {
+#if REFRESHLAB_CUDA
+    if (rows.is_cuda() && runs_own_kernels(rows.device().index())) return ranks_on_device(rows, tokens);
+#endif
     if (!computes_here(rows)) return reference::token_ranks(rows, tokens);
     RL_ASSERT(rows.dim() == 2 && static_cast<int64_t>(tokens.size()) == rows.size(0));
     const at::Tensor all = rows.to(at::kFloat).contiguous();

@@ -1,5 +1,6 @@
 #include "kernels/ops/row_reading.h"
 
+#include "kernels/execution/cuda_devices.h"
 #include "kernels/ops/row_results.h"
 #include "kernels/ops/row_summary.h"
 #include "kernels/shared/check.h"
@@ -31,7 +32,8 @@ std::vector<RowReading> read_rows(const at::Tensor& rows, std::span<const int32_
     RL_ASSERT(rows.dim() == 2 && std::ssize(tokens) == rows.size(0) && std::ssize(other_of) == rows.size(0));
     RL_ASSERT(std::ranges::all_of(tokens, [&](int32_t id) { return id < rows.size(1); }));
 #if REFRESHLAB_CUDA
-    if (rows.is_cuda()) return cuda::read_rows(rows, tokens, others, other_of);
+    if (rows.is_cuda() && runs_own_kernels(rows.device().index()))
+        return cuda::read_rows(rows, tokens, others, other_of);
 #endif
     RowAsk ask;
     ask.tokens = tokens;

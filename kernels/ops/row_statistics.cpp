@@ -1,6 +1,7 @@
 #include "kernels/ops/row_statistics.h"
 
 #include "kernels/cpu/row_statistics_cpu.h"
+#include "kernels/execution/cuda_devices.h"
 #include "kernels/execution/isa.h"
 #include "kernels/ops/row_results.h"
 #include "kernels/ops/row_summary.h"
@@ -27,7 +28,7 @@ enum class Code { reference, cpu, cuda };
 Code code_for(const at::Tensor& t) {
     if (t.is_cpu()) return isa() == Isa::reference ? Code::reference : Code::cpu;
 #if REFRESHLAB_CUDA
-    if (t.is_cuda()) return Code::cuda;
+    if (t.is_cuda() && runs_own_kernels(t.device().index())) return Code::cuda;
 #endif
     return Code::reference;
 }

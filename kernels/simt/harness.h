@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -102,6 +103,20 @@ struct LaunchRecord {
     size_t shared_bytes = 0; ///< dynamic
     bool dependent = false;
 };
+/// What the device answers instead of doing as it is told, once or from then on.
+struct PlantedFault {
+    enum class Call : uint8_t {
+        launch,     ///< of a kernel or a graph: nothing runs, cudaErrorLaunchFailure
+        allocation, ///< of device or pinned memory: cudaErrorMemoryAllocation
+    } call = Call::launch;
+    int64_t after = 0; ///< such calls that go well first
+    bool late =
+        false; ///< a launch: the call itself says that all is well, and the next question about the stream does not
+    bool dead = false; ///< and every later call fails, as after an illegal access
+};
+/// \return whether the one that was planted before has come true
+bool plant_fault(const std::optional<PlantedFault>& fault);
+
 /// What was asked of the device since the last call of this. Launches inside of a graph count when the graph runs.
 struct Activity {
     std::vector<LaunchRecord> launches;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,43 @@ Book& book() {
     return the;
 }
 
+/// The fault that a test has planted.
+struct Faults {
+    std::mutex mutex;
+    std::optional<PlantedFault> planted;
+    bool came = false;
+    cudaError_t pending = cudaSuccess; ///< a late one, until somebody asks
+    cudaError_t dead = cudaSuccess;    ///< what every call answers
+};
+Faults& faults() {
+    static Faults the;
+    return the;
+}
+
+/// What a call answers before it does anything.
+cudaError_t fault_of(PlantedFault::Call call) {
+    Faults& f = faults();
+    const std::lock_guard lock(f.mutex);
+    if (f.dead != cudaSuccess) return f.dead;
+    if (!f.planted || f.came || f.planted->call != call || f.planted->after-- > 0) return cudaSuccess;
+    f.came = true;
+    const cudaError_t error =
+        call == PlantedFault::Call::launch ? cudaErrorLaunchFailure : cudaErrorMemoryAllocation;
+    if (f.planted->dead) f.dead = error;
+    if (!f.planted->late) return error;
+    f.pending = error;
+    return cudaErrorNotReady; // to the launch: do nothing, and say that all is well
+}
+
+/// What a question about a stream or an event answers.
+cudaError_t fault_so_far() {
+    Faults& f = faults();
+    const std::lock_guard lock(f.mutex);
+    return f.dead != cudaSuccess ? f.dead : std::exchange(f.pending, cudaSuccess);
+}
+
 cudaError_t give(void** at, size_t bytes, Kind kind, Contents contents) {
+    if (const cudaError_t error = fault_of(PlantedFault::Call::allocation)) return error;
     Book& b = book();
     const std::lock_guard lock(b.mutex);
     Allocation allocation;
@@ -101,7 +138,21 @@ bool capturing(cudaStream_t stream) {
 
 } // namespace
 
+bool plant_fault(const std::optional<PlantedFault>& fault) {
+    Faults& f = faults();
+    const std::lock_guard lock(f.mutex);
+    const bool came = f.came;
+    f.planted = fault;
+    f.came = false;
+    f.pending = f.dead = cudaSuccess;
+    return came;
+}
+
 cudaError_t launch(const Launch& launch, cudaStream_t stream) {
+    if (!capturing(stream)) {
+        const cudaError_t error = fault_of(PlantedFault::Call::launch);
+        if (error != cudaSuccess) return error == cudaErrorNotReady ? cudaSuccess : error;
+    }
     return enqueue(stream, [launch] { Machine::of_process().run(launch); });
 }
 
@@ -125,6 +176,8 @@ const char* cudaGetErrorString(cudaError_t error) {
         return "invalid configuration argument";
     case cudaErrorInvalidResourceHandle:
         return "invalid resource handle";
+    case cudaErrorLaunchFailure:
+        return "unspecified launch failure";
     case cudaErrorNotReady:
         return "device not ready";
     case cudaErrorStreamCaptureUnsupported:
@@ -194,6 +247,7 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+    if (const cudaError_t error = fault_so_far()) return error;
     return enqueue(stream, [=] {
         Machine& machine = Machine::of_process();
         if (pageable(to) || pageable(from)) {
@@ -220,6 +274,7 @@ cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stre
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+    if (const cudaError_t error = fault_so_far()) return error;
     *stream = new Stream;
     return cudaSuccess;
 }
@@ -231,10 +286,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (capturing(stream)) return cudaErrorStreamCaptureUnsupported;
     ++Machine::of_process().activity.stream_waits;
     Machine::of_process().forget_launches();
-    return cudaSuccess;
+    return fault_so_far();
 }
 cudaError_t cudaStreamQuery(cudaStream_t) {
-    return cudaSuccess;
+    return fault_so_far();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
     return cudaSuccess;
@@ -252,7 +307,7 @@ cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
     ++Machine::of_process().activity.event_waits;
-    return cudaSuccess;
+    return fault_so_far();
 }
 cudaError_t cudaEventQuery(cudaEvent_t) {
     return cudaSuccess;
@@ -278,6 +333,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* runnable, cudaGraph_t graph, u
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t runnable, cudaStream_t stream) {
     if (capturing(stream)) return cudaErrorStreamCaptureUnsupported;
+    const cudaError_t error = fault_of(PlantedFault::Call::launch);
+    if (error != cudaSuccess) return error == cudaErrorNotReady ? cudaSuccess : error;
     Machine& machine = Machine::of_process();
     ++machine.activity.graph_launches;
     machine.forget_launches(); // graphs of one stream run one after the other

@@ -29,6 +29,7 @@ enum cudaError_t : int {
     cudaErrorInvalidConfiguration = 9,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
+    cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900,
     cudaErrorStreamCaptureInvalidated = 901,
 };

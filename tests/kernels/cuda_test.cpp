@@ -3,6 +3,7 @@
 #include "kernels/ops/column_distance.h"
 #include "kernels/ops/dense.h"
 #include "kernels/ops/dropout.h"
+#include "kernels/ops/row_reading.h"
 #include "kernels/ops/row_statistics.h"
 #include "tests/kernels/kernel_fixture.h"
 
@@ -31,6 +32,32 @@ bool close(double a, double b, double relative, double absolute) {
 }
 
 const std::vector<int64_t> vocabularies{1, 33, 4096, 4097, 128256};
+
+TEST_CASE("readings of a teacher's rows on CUDA equal those on the CPU", "[kernels][cuda]") {
+    need_cuda();
+    Random random(72);
+    for (const int64_t vocab : vocabularies) {
+        const at::Tensor rows = random.normal({5, vocab}, 3.0), others = random.normal({3, vocab}, 3.0);
+        const std::vector<int64_t> other_of{1, -1, 2, 0, 1};
+        std::vector<int32_t> tokens(5, -1);
+        for (const size_t r : {0, 1, 3})
+            tokens[r] = static_cast<int32_t>(random.between(0, vocab - 1));
+        const auto host = kernels::read_rows(rows, tokens, others, other_of);
+        for (const at::Tensor& theirs : {others.cuda(), others}) { // beside the rows, and elsewhere
+            const auto device = kernels::read_rows(rows.cuda(), tokens, theirs, other_of);
+            REQUIRE(device.size() == host.size());
+            for (size_t r = 0; r < host.size(); ++r) {
+                CAPTURE(vocab, r);
+                REQUIRE(device[r].statistics.top1_id == host[r].statistics.top1_id);
+                REQUIRE(close(device[r].logprob, host[r].logprob, 1e-12, 1e-12));
+                REQUIRE(device[r].rank == host[r].rank);
+                REQUIRE(close(device[r].kl_nats, host[r].kl_nats, 1e-9, 1e-11));
+                REQUIRE(close(device[r].overlap.acceptance, host[r].overlap.acceptance, 1e-6, 1e-9));
+                REQUIRE(device[r].overlap.same_top1 == host[r].overlap.same_top1);
+            }
+        }
+    }
+}
 
 TEST_CASE("row statistics and KL on CUDA equal those on the CPU", "[kernels][cuda]") {
     need_cuda();

@@ -7,6 +7,7 @@
 #include "engine/session/decode/run_identity.h"
 #include "engine/session/decode/session_impl.h"
 #include "engine/session/parts/attention_rows.h"
+#include "kernels/shared/device_failure.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
@@ -94,6 +95,8 @@ DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, co
         throw no_memory("there is not enough memory for the branch");
     } catch (const c10::Error& e) {
         throw no_memory(std::string("the branch cannot be made: ") + e.what_without_backtrace());
+    } catch (const kernels::DeviceFailure& e) {
+        throw no_memory(std::string("the branch cannot be made: ") + e.what());
     }
 }
 

@@ -316,6 +316,7 @@ std::vector<MemoryEstimate> memory_of_run(const RunConfig& config, const ModelPa
         need.device =
             model != nullptr ? model->device().str() : resolve_device(device_of(config, device)).str();
         need.capacity = cache ? 1 : 0;
+        need.step_rows = config.mc.samples + 1;
         need.logit_rows = rows;
         need.loaded = model != nullptr;
         needs.push_back(std::move(need));

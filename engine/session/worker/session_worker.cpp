@@ -8,6 +8,7 @@
 #include "engine/session/exactness/exactness.h"
 #include "engine/session/worker/outlook.h"
 #include "engine/session/worker/session_worker_impl.h"
+#include "kernels/shared/device_failure.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
@@ -339,6 +340,8 @@ void SessionWorker::Impl::loop() {
             refused = true;
         } catch (const c10::Error& e) {
             problem = std::string("the device or libtorch failed: ") + e.what_without_backtrace();
+        } catch (const kernels::DeviceFailure& e) {
+            problem = std::string("the device failed: ") + e.what();
         } catch (const std::bad_alloc&) {
             problem = "out of memory; try a shorter context or a smaller model";
             const bool starts = taken && (std::holds_alternative<command::StartRun>(taken->command) ||

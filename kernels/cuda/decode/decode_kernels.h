@@ -7,7 +7,7 @@
 #include <cstdint>
 
 /// The kernels of a decode step on the device: five a layer, with one before the layers and the head after them. Pointers are the
-/// device's. Nothing here waits, allocates or copies; every CUDA error is thrown as std::runtime_error.
+/// device's. Nothing here waits, allocates or copies; every CUDA error is thrown as DeviceFailure.
 ///
 /// rows     1 + N: row 0 is the token's, the others are MC rows of the same token (reference/refresh.md, 6.3). Row r has the same
 ///          bits whatever N is: every sum runs in an order that no other row takes part in.

@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/rows_pass.h"
+#include "kernels/decode/scratch.h"
 #include "kernels/ops/dropout_site.h"
 
 #include <algorithm>
@@ -102,7 +103,7 @@ public:
             if (state == cudaErrorNotReady) continue;
             check(state, "waiting for a decode step");
             if (sequence.load(std::memory_order_acquire) != m_sequence)
-                throw std::runtime_error("CUDA: a decode step ended without its answers");
+                throw DeviceFailure("CUDA: a decode step ended without its answers");
         }
         return answers;
     }
@@ -161,21 +162,19 @@ private:
         m_graphs.clear();
         m_rows = std::max(rows, m_rows);
         m_capacity = std::max(capacity, m_capacity);
-        const int64_t columns = (m_model.heads + 2 * m_model.kv_heads) * m_model.head_dim;
-        const int64_t parts = m_model.heads * decode::splits(m_capacity) * (m_model.head_dim + 2);
-        m_x = floats(m_rows * m_model.hidden);
-        m_qkv = floats(m_rows * columns);
-        m_attended = floats(m_rows * m_model.heads * m_model.head_dim);
-        m_inner = floats(m_rows * m_model.ffn);
-        m_logits = floats(m_rows * m_model.vocab);
-        m_parts = floats(m_rows * parts);
-        const auto segments = static_cast<size_t>(answer_segments(m_model.vocab));
-        m_answer_parts = DeviceMemory(segments * sizeof(shared::SoftmaxSums));
-        m_answer_keys = DeviceMemory(segments * static_cast<size_t>(most_answer_keys) * sizeof(uint64_t));
+        const decode::StepScratch scratch = decode::step_scratch(shape_of(m_model, m_rows, m_capacity));
+        m_x = floats(scratch.x);
+        m_qkv = floats(scratch.qkv);
+        m_attended = floats(scratch.attended);
+        m_inner = floats(scratch.inner);
+        m_logits = floats(scratch.logits);
+        m_parts = floats(scratch.parts);
+        m_answer_parts = DeviceMemory(static_cast<size_t>(scratch.answer_parts));
+        m_answer_keys = DeviceMemory(static_cast<size_t>(scratch.answer_keys));
         m_answer_arrived = DeviceMemory(sizeof(uint32_t));
         check(cudaMemsetAsync(m_answer_arrived.data(), 0, sizeof(uint32_t), m_capture.get()),
               "clearing counters");
-        const auto counters = static_cast<size_t>(m_rows * m_model.kv_heads) * sizeof(uint32_t);
+        const auto counters = static_cast<size_t>(scratch.counters);
         m_arrived = DeviceMemory(counters);
         check(cudaMemsetAsync(m_arrived.data(), 0, counters, m_capture.get()), "clearing counters");
         check(cudaStreamSynchronize(m_capture.get()), "clearing counters");

@@ -1,21 +1,21 @@
 #pragma once
 
 #include "kernels/cuda/build.h"
+#include "kernels/shared/device_failure.h"
 
 #include <cuda_runtime.h>
 
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
-/// What the device's runtime gives out, owned: memory, streams, graphs. Every call throws std::runtime_error with CUDA's words.
+/// What the device's runtime gives out, owned: memory, streams, graphs. Every call throws DeviceFailure with CUDA's words.
 namespace refreshlab::kernels::RL_GPU {
 
 inline void check(cudaError_t status, const char* what) {
     if (status == cudaSuccess) return;
-    throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
+    throw DeviceFailure(std::string("CUDA: ") + what + ": " + cudaGetErrorString(status));
 }
 
 /// Device memory, 256 bytes aligned, not cleared.

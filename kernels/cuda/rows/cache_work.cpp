@@ -117,10 +117,11 @@ public:
         const std::lock_guard lock(m_mutex);
         const auto numbers = static_cast<size_t>(m_shape.layers * n * 6);
         if (numbers > m_distance_numbers) {
-            m_distance_numbers = std::bit_ceil(numbers);
-            m_distances = DeviceMemory(m_distance_numbers * sizeof(float));
-            m_host_distances = PinnedMemory(m_distance_numbers * sizeof(float));
+            const size_t room = std::bit_ceil(numbers);
+            m_distances = DeviceMemory(room * sizeof(float));
+            m_host_distances = PinnedMemory(room * sizeof(float));
             m_measured = make_event();
+            m_distance_numbers = room; // last: memory may run out
         }
         SpliceInputs in = inputs(a, b, n);
         in.copies = false;

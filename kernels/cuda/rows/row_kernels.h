@@ -8,7 +8,7 @@
 /// The kernels of a pass of many rows on the device: a refresh reads the tokens of delta, a verification reads drafts, a prefill reads a
 /// prompt in chunks. From 2 to 512 rows at positions first, first + 1, ...; the same model, cache and numbers as a decode step
 /// (kernels/cuda/decode/decode_kernels.h), with products by tensor cores. Pointers are the device's. Nothing here waits, allocates or
-/// copies; every CUDA error is thrown as std::runtime_error.
+/// copies; every CUDA error is thrown as DeviceFailure.
 ///
 /// numbers  the residual, q | k | v and logits are fp32, and so are sums. What a product multiplies (the results of norms, attention and
 ///          silu_mul) stands in memory in the weights' type, rounded by the kernel that made it: bf16 or f16 for tensor cores, fp32 for

@@ -1,6 +1,7 @@
 #include "kernels/cuda/rows/rows_pass.h"
 
 #include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/decode/scratch.h"
 #include "kernels/shared/check.h"
 
 #include <algorithm>
@@ -12,17 +13,15 @@ void RowsPass::reserve(int64_t rows, int64_t capacity) {
     if (rows <= m_rows && capacity <= m_capacity) return;
     m_rows = std::max(rows, m_rows);
     m_capacity = std::max(capacity, m_capacity);
-    const auto memory = [](int64_t numbers, int64_t bytes_each) {
-        return DeviceMemory(static_cast<size_t>(numbers * bytes_each));
-    };
-    const int64_t stored = bytes_of(m_model.type), dim = m_model.head_dim;
-    m_tokens = memory(m_rows, sizeof(int32_t));
-    m_x = memory(m_rows * m_model.hidden, sizeof(float));
-    m_h = memory(m_rows * m_model.hidden, stored);
-    m_qkv = memory(m_rows * columns(), sizeof(float));
-    m_attended = memory(m_rows * m_model.heads * dim, stored);
-    m_inner = memory(m_rows * m_model.ffn, stored);
-    m_parts = memory(rows::attention_parts(m_rows, m_model.heads, dim, m_capacity), sizeof(float));
+    const auto memory = [](int64_t bytes) { return DeviceMemory(static_cast<size_t>(bytes)); };
+    const decode::PassScratch scratch = decode::pass_scratch(shape_of(m_model, m_rows, m_capacity));
+    m_tokens = memory(scratch.tokens);
+    m_x = memory(scratch.x);
+    m_h = memory(scratch.h);
+    m_qkv = memory(scratch.qkv);
+    m_attended = memory(scratch.attended);
+    m_inner = memory(scratch.inner);
+    m_parts = memory(scratch.parts);
 }
 
 void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_t stream) {

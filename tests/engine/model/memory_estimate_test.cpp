@@ -82,6 +82,16 @@ TEST_CASE("models on one device are added up, models on two are estimated apart"
     CHECK(apart[0].weights == alone.weights);
     CHECK(apart[1].device == "cuda:0");
     CHECK(apart[1].cache == alone.cache / 2);
+    // On a GPU the kernels hold memory of their own, the more the longer the cache and the more rows ride along.
+    ModelNeed on_cpu = student;
+    on_cpu.device = "cpu";
+    const int64_t plain = estimate_memory(std::array{on_cpu})[0].workspace;
+    CHECK(apart[1].workspace > plain);
+    ModelNeed longer = student, wider = student;
+    longer.capacity = 100'000;
+    wider.step_rows = 9;
+    CHECK(estimate_memory(std::array{longer})[0].workspace > apart[1].workspace);
+    CHECK(estimate_memory(std::array{wider})[0].workspace > apart[1].workspace);
     ModelNeed more_rows = teacher;
     more_rows.logit_rows += 256;
     CHECK(estimate_memory(std::array{more_rows})[0].workspace == alone.workspace + 256 * 4 * 97);

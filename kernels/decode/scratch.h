@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/decode/decode_plan.h"
+#include "kernels/decode/device_decoder.h"
+#include "kernels/decode/rows_shapes.h"
+
+#include <algorithm>
+#include <cstdint>
+
+/// What the device's kernels hold beside weights and cache: the code that takes the memory and the estimate that is made before a run ask
+/// here, so that both speak of the same bytes.
+namespace refreshlab::kernels::decode {
+
+/// Of a decode step: numbers of fp32, except where it says bytes.
+struct StepScratch {
+    int64_t x = 0, qkv = 0, attended = 0, inner = 0, logits = 0, parts = 0;
+    int64_t answer_parts = 0, answer_keys = 0, counters = 0; ///< bytes; counters: one a row and KV head
+    [[nodiscard]] int64_t bytes() const {
+        return 4 * (x + qkv + attended + inner + logits + parts) + answer_parts + answer_keys + counters;
+    }
+};
+/// \param s  its rows and capacity are the most that a step has
+[[nodiscard]] inline StepScratch step_scratch(const DecodeShape& s) {
+    const int64_t segments = (s.vocab + answer_logits - 1) / answer_logits;
+    StepScratch scratch;
+    scratch.x = s.rows * s.hidden;
+    scratch.qkv = s.rows * (s.heads + 2 * s.kv_heads) * s.head_dim;
+    scratch.attended = s.rows * s.heads * s.head_dim;
+    scratch.inner = s.rows * s.ffn;
+    scratch.logits = s.rows * s.vocab;
+    scratch.parts = s.rows * s.heads * splits(s.capacity) * (s.head_dim + 2);
+    scratch.answer_parts = segments * static_cast<int64_t>(sizeof(shared::SoftmaxSums));
+    scratch.answer_keys = segments * most_answer_keys * static_cast<int64_t>(sizeof(uint64_t));
+    scratch.counters = s.rows * s.kv_heads * static_cast<int64_t>(sizeof(uint32_t));
+    return scratch;
+}
+
+/// Of a pass of many rows: bytes.
+struct PassScratch {
+    int64_t tokens = 0, x = 0, h = 0, qkv = 0, attended = 0, inner = 0, parts = 0;
+    [[nodiscard]] int64_t bytes() const { return tokens + x + h + qkv + attended + inner + parts; }
+};
+/// \param s  its rows are the most of a pass: most_pass_rows where prompts are longer
+[[nodiscard]] inline PassScratch pass_scratch(const DecodeShape& s) {
+    const int64_t stored = bytes_of(s.type);
+    PassScratch scratch;
+    scratch.tokens = s.rows * static_cast<int64_t>(sizeof(int32_t));
+    scratch.x = s.rows * s.hidden * 4;
+    scratch.h = s.rows * s.hidden * stored;
+    scratch.qkv = s.rows * (s.heads + 2 * s.kv_heads) * s.head_dim * 4;
+    scratch.attended = s.rows * s.heads * s.head_dim * stored;
+    scratch.inner = s.rows * s.ffn * stored;
+    scratch.parts = rows::attention_parts(s.rows, s.heads, s.head_dim, s.capacity) * 4;
+    return scratch;
+}
+
+} // namespace refreshlab::kernels::decode
