@@ -54,6 +54,13 @@ private:
     std::unique_ptr<void, Free> m_at;
 };
 
+/// Where the device sees it.
+[[nodiscard]] inline void* seen_by_device(const PinnedMemory& memory) {
+    void* seen = nullptr;
+    check(cudaHostGetDevicePointer(&seen, memory.data(), 0), "mapping pinned memory");
+    return seen;
+}
+
 struct DestroyStream {
     void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
 };
