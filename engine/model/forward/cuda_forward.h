@@ -1,10 +1,14 @@
 #pragma once
 
+#include "engine/cache/cache_layout.h"
 #include "engine/model/forward.h"
 #include "engine/model/forward/plain_forward.h"
 #include "kernels/decode/device_decoder.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace refreshlab {
 
@@ -14,10 +18,13 @@ class HookCalls;
 /// along with the token's row and do not change its bits; activations are fp32, as on the CPU. A pass of many rows (a prefill, a
 /// refresh) multiplies by tensor cores, for which activations are rounded to 16-bit weights' type.
 ///
-/// Attention rows that hooks want to see come along, written to the host's memory by the device.
+/// Attention rows that hooks want to see come along, written to the host's memory by the device. Of a pooled cache attention goes through
+/// lists that stay on the device and are edited by the step's first kernel, which also takes out what was evicted; a hook may choose what is
+/// held before the step (StepUse::Choice::ahead), so cache policies that do not look at a layer's queries run so.
 ///
-/// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, caches
-/// that are not dense, and models that the kernels do not have: attention that is left out, a head_dim that is no multiple of 16.
+/// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, passes of many
+/// rows over caches that are not dense, coded caches, and models that the kernels do not have: attention that is left out, a head_dim that is no
+/// multiple of 16.
 class CudaForward final : public Forward {
 public:
     /// \param model  outlives this; its weights stay where they are
@@ -35,10 +42,13 @@ public:
 
 private:
     struct Decoders;
-    [[nodiscard]] bool runs(const KvCache& cache) const; ///< the kernels can, on this cache
+    [[nodiscard]] bool runs(CacheLayout layout) const; ///< the kernels can, on such a cache
     [[nodiscard]] kernels::DeviceCache device_cache(const KvCache& cache) const;
-    void show(const kernels::DeviceDecoder& decoder, size_t index, const kernels::AttentionTap& tap,
-              int64_t position, const HookCalls& hooks) const;
+    [[nodiscard]] std::optional<std::vector<kernels::AttentionTap>>
+    find_taps(const HookCalls& hooks, bool listed, int64_t position) const;
+    void show(const kernels::DeviceDecoder& decoder, const kernels::DeviceStep& step, int64_t stride,
+              int64_t layer, const kernels::AttentionTap* tap, const KvCache& cache,
+              const HookCalls& hooks) const;
     PlainForward m_plain;
     std::unique_ptr<Decoders> m_decoders;
 };
