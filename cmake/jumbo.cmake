@@ -38,6 +38,11 @@ function(rl_jumbo target at_most)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endfunction()
 
+# rl_cold(TARGET): no loop of it is ever waited for, so the compiler may take a quarter less time.
+function(rl_cold target)
+    target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+endfunction()
+
 # What nearly every source reads.
 set(RL_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex>
     <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)

@@ -74,8 +74,26 @@ inline constexpr double most_entries = 1 << 24; ///< longer than any context
                   {"max", "mean", "first"}, fallback);
 }
 
+[[nodiscard]] inline CacheParameter recent() {
+    return real("recent", "Recent share", "", "The part of the budget that the newest entries have.", 0, 1,
+                0.5);
+}
+[[nodiscard]] inline CacheParameter sinks() {
+    return whole("sinks", "Sinks", "entries", "The first tokens, which never leave.", 0, 4096, 4);
+}
+[[nodiscard]] inline CacheParameter dense_layers() {
+    return whole("dense_layers", "Dense layers", "layers", "The first layers, which read everything.", 0,
+                 4096, 2);
+}
+
 [[nodiscard]] inline CacheParameter interval(double fallback) {
     return whole("interval", "Interval", "steps", "Entries leave every so many steps.", 1, 65536, fallback);
+}
+[[nodiscard]] inline CacheParameter bits(double fallback) {
+    return whole("bits", "Bits", "bits", "Of a number that is stored as a code.", 2, 8, fallback);
+}
+[[nodiscard]] inline CacheParameter group_size() {
+    return whole("group_size", "Group size", "numbers", "Numbers that share a scale.", 1, 4096, 32);
 }
 [[nodiscard]] inline CacheParameter residual(double fallback) {
     return whole("residual", "Residual", "tokens", "So many of the newest tokens keep their numbers.", 1,

@@ -97,9 +97,7 @@ CacheMethod cache_method_list::h2o() {
     method.cost = "stores and reads `budget` entries; column sums of the prompt, a row a step";
     method.source = "Zhang et al. 2023";
     method.parameters = {
-        live(budget(2048)),
-        real("recent", "Recent share", "", "The part of the budget that the newest entries have.", 0, 1, 0.5),
-        group(1),
+        live(budget(2048)), recent(), group(1),
         flag("per_query_mean", "Mean per query",
              "Divides an entry's sum by the number of queries that saw it: sums favour old tokens.", false)};
     method.make = [](const CacheValues& values,

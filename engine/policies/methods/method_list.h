@@ -16,16 +16,22 @@ CacheMethod tova();
 CacheMethod snapkv();
 CacheMethod pyramidkv();
 CacheMethod adakv();
+CacheMethod cake();
 CacheMethod quest();
 CacheMethod lazy_eviction();
 CacheMethod refreshkv();
 CacheMethod cam();
+CacheMethod d2o();
+CacheMethod kv_merger();
 CacheMethod think();
 CacheMethod kivi();
+CacheMethod mikv();
+CacheMethod turbo_quant();
 CacheMethod kv_direct();
 
 inline constexpr CacheMethod (*all[])() = {
-    full,  sliding_window, streaming_llm, random,    oracle, h2o,   tova, snapkv,   pyramidkv,
-    adakv, quest,          lazy_eviction, refreshkv, cam,    think, kivi, kv_direct};
+    full,      sliding_window, streaming_llm, random, oracle,        h2o,       tova, snapkv,
+    pyramidkv, adakv,          cake,          quest,  lazy_eviction, refreshkv, cam,  d2o,
+    kv_merger, think,          kivi,          mikv,   turbo_quant,   kv_direct};
 
 } // namespace refreshlab::cache_method_list

@@ -135,8 +135,7 @@ CacheMethod cache_method_list::quest() {
     method.source = "Tang et al. 2024";
     method.parameters = {live(budget()),
                          whole("page", "Page", "entries", "Entries that are chosen together.", 1, 1024, 16),
-                         live(whole("dense_layers", "Dense layers", "layers",
-                                    "The first layers, which read everything.", 0, 4096, 2))};
+                         live(dense_layers())};
     method.make = [](const CacheValues& values,
                      const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
         return std::make_unique<Quest>(values.whole("budget"), values.whole("page"),

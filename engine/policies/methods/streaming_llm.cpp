@@ -104,7 +104,7 @@ CacheMethod cache_method_list::streaming_llm() {
     method.cost = "stores and reads `budget` entries";
     method.source = "Xiao et al. 2023";
     method.parameters = {
-        budget(), whole("sinks", "Sinks", "entries", "The first tokens, which never leave.", 0, 4096, 4),
+        budget(), sinks(),
         flag("keep_positions", "Keep positions",
              "Tokens keep their true positions; off: they are counted anew within the cache.", false)};
     method.make = [](const CacheValues& values,

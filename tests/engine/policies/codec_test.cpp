@@ -168,4 +168,168 @@ TEST_CASE("KIVI: codes are off by half a scale at most, and as long as they say"
     }
 }
 
+TEST_CASE("TurboQuant: all but the newest are stored in codes, a token a step", "[policies]") {
+    FakeCache cache(1, 1, 6);
+    const auto policy = make("turbo_quant", {{"residual", 2}}, one_head(2));
+    PromptView prompt;
+    prompt.length = 6;
+    policy->read_prompt(prompt, cache);
+    REQUIRE(cache.blocks.size() == 2);
+    CHECK(cache.blocks[0].half == KvHalf::keys);
+    CHECK(cache.blocks[1].half == KvHalf::values);
+    for (const FakeCache::Block& block : cache.blocks)
+        CHECK(block.positions == Positions{0, 1, 2, 3});
+    cache.append(6);
+    StepView view;
+    view.position = 6;
+    policy->after_attention(view, cache);
+    REQUIRE(cache.blocks.size() == 4);
+    CHECK(cache.blocks[3].positions == Positions{4});
+}
+
+TEST_CASE("TurboQuant: errors of unit vectors keep the paper's bound, products are unbiased", "[policies]") {
+    const auto codec_of = [](KvHalf half, double bits, int64_t head_dim, uint64_t draw) {
+        FakeCache cache(1, 1, 3, head_dim);
+        PolicyContext context = one_head(head_dim);
+        context.seed = draw;
+        PromptView prompt;
+        prompt.length = 3;
+        make("turbo_quant", {{"bits", bits}}, context)->read_prompt(prompt, cache);
+        return std::ranges::find(cache.blocks, half, &FakeCache::Block::half)->codec;
+    };
+    std::mt19937_64 random(8103);
+    std::normal_distribution<float> normal;
+    for (const int64_t d : {64, 48, 128}) {
+        const BlockShape shape{200, d, StoredAs::float32};
+        std::vector<float> rows(static_cast<size_t>(shape.numbers()));
+        for (float& value : rows)
+            value = normal(random);
+        for (int64_t i = 0; i < shape.n; ++i) {
+            const auto row = std::span(rows).subspan(static_cast<size_t>(i * d), static_cast<size_t>(d));
+            double square = 0;
+            for (const float x : row)
+                square += static_cast<double>(x) * static_cast<double>(x);
+            for (float& x : row)
+                x = static_cast<float>(static_cast<double>(x) / std::sqrt(square));
+        }
+        double before = 1;
+        for (const double bits : {2.0, 3.0, 4.0}) {
+            CAPTURE(d, bits);
+            const auto codec = codec_of(KvHalf::values, bits, d, 5);
+            const EncodedBlock block = codec->encode(rows, shape);
+            const int64_t padded = d == 48 ? 64 : d;
+            CHECK(std::ssize(block.payload) == 200 * padded * static_cast<int64_t>(bits) / 8);
+            CHECK(block.metadata.size() == 400);
+            const std::vector<float> read = decoded(*codec, block, shape);
+            double error = 0;
+            for (size_t i = 0; i < rows.size(); ++i)
+                error += std::pow(static_cast<double>(rows[i]) - static_cast<double>(read[i]), 2) / 200;
+            CHECK(error < std::sqrt(3) * std::acos(-1.0) / 2 / std::pow(4, bits));
+            CHECK(error < before / 3); // a bit is worth a factor of about 4
+            before = error;
+        }
+    }
+    // Over draws of rotation and sketch the product with a key is that of the key itself; that of what a key without the sketch
+    // would be is not: its codes shrink.
+    constexpr int64_t d = 16, draws = 1000;
+    const BlockShape one{1, d, StoredAs::float32};
+    std::vector<float> key, query;
+    double wanted = 0;
+    for (int64_t c = 0; c < d; ++c) {
+        key.push_back(3 * normal(random));
+        query.push_back(0.5F * key.back() + normal(random));
+        wanted += static_cast<double>(key.back()) * static_cast<double>(query.back());
+    }
+    double sum = 0, squares = 0, of_values = 0;
+    for (uint64_t draw = 0; draw < draws; ++draw) {
+        const auto product = [&](KvHalf half, double bits) {
+            const auto codec = codec_of(half, bits, d, draw);
+            const std::vector<float> read = decoded(*codec, codec->encode(key, one), one);
+            double result = 0;
+            for (size_t c = 0; c < read.size(); ++c)
+                result += static_cast<double>(query[c]) * static_cast<double>(read[c]);
+            return result;
+        };
+        const double x = product(KvHalf::keys, 3); // two bits and the sketch
+        sum += x / draws;
+        squares += x * x / draws;
+        of_values += product(KvHalf::values, 2) / draws;
+    }
+    const double error = std::sqrt((squares - sum * sum) / draws);
+    CAPTURE(sum, wanted, of_values, error);
+    CHECK(std::abs(sum - wanted) < 3 * error);
+    CHECK(of_values < wanted - 6 * error);
+    const auto codec = codec_of(KvHalf::keys, 4, d, 1);
+    const std::vector<float> zero(static_cast<size_t>(d), 0.0F);
+    CHECK(decoded(*codec, codec->encode(zero, one), one) == zero);
+}
+
+TEST_CASE("MiKV: what H2O would evict is coded, once and for good", "[policies]") {
+    FakeCache cache(1, 1, 6);
+    PolicyContext context = one_head(2);
+    context.prompt_length = 6;
+    const auto policy = make("mikv", {{"budget", 4}, {"balance", 0}}, context);
+    const Rows sums({1.0F, 3.0F, 0.4F, 0.5F, 0.1F, 0.1F}, 1, 1);
+    PromptView prompt;
+    prompt.length = 6;
+    prompt.sums = sums.cube;
+    policy->read_prompt(prompt, cache); // newest half: 4, 5; of 0 .. 3 the two largest
+    REQUIRE(cache.blocks.size() == 2);
+    CHECK(cache.blocks[0].half == KvHalf::keys);
+    CHECK(cache.blocks[1].half == KvHalf::values);
+    for (const FakeCache::Block& block : cache.blocks)
+        CHECK(block.positions == Positions{2, 3});
+    cache.append(6);
+    StepView view;
+    view.position = 6;
+    const Rows row({0.0F, 0.0F, 9.0F, 9.0F, 2.0F, 0.1F, 0.1F}, 1, 1); // 2 and 3 come too late
+    view.row = row.cube;
+    policy->after_attention(view, cache);
+    REQUIRE(cache.blocks.size() == 4);
+    CHECK(cache.blocks[3].positions == Positions{0}); // 1, 3 and 2.1: 0 has the least
+    CHECK(cache.of(0, 0).size() == 7);
+}
+
+TEST_CASE("MiKV: balanced channels lose less of a product", "[policies]") {
+    // Channel 0: large keys, small queries; channel 1 the other way round; both in one group.
+    std::mt19937_64 random(8104);
+    std::normal_distribution<float> normal;
+    constexpr int64_t n = 40;
+    std::vector<float> queries, keys;
+    FakeCache cache(1, 1, n);
+    for (int64_t i = 0; i < n; ++i) {
+        queries.insert(queries.end(), {0.1F * normal(random), 10 * normal(random)});
+        cache.key(i) = {10 * normal(random), 0.1F * normal(random)};
+        keys.insert(keys.end(), cache.key(i).begin(), cache.key(i).end());
+    }
+    const Rows rows(queries, n, 1);
+    const Rows sums(std::vector<float>(n, 1.0F), 1, 1);
+    std::vector<double> errors;
+    for (const double balance : {0.0, 1.0}) {
+        FakeCache own(1, 1, n);
+        for (int64_t i = 0; i < n; ++i)
+            own.key(i) = cache.key(i);
+        PolicyContext context = one_head(2);
+        context.prompt_length = n;
+        const auto policy = make("mikv", {{"budget", 2}, {"balance", balance}, {"bits", 8}}, context);
+        CHECK(policy->needs().prompt_queries == (balance > 0 ? n : 0));
+        PromptView prompt;
+        prompt.length = n;
+        prompt.sums = sums.cube;
+        prompt.queries = rows.cube;
+        policy->read_prompt(prompt, own);
+        const BlockShape shape{n, 2, StoredAs::float32};
+        const EntryCodec& codec = *own.blocks[0].codec;
+        const std::vector<float> read = decoded(codec, codec.encode(keys, shape), shape);
+        double error = 0;
+        for (size_t i = 0; i < n; ++i)
+            for (size_t c = 0; c < 2; ++c)
+                error = std::max(error, std::abs(static_cast<double>(queries[2 * i + c]) *
+                                                 static_cast<double>(read[2 * i + c] - keys[2 * i + c])));
+        errors.push_back(error);
+    }
+    CHECK(errors[1] < 0.03); // of products of the size 1
+    CHECK(errors[1] < errors[0] / 4);
+}
+
 } // namespace codec_test

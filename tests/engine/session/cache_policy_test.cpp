@@ -100,7 +100,8 @@ std::vector<float> trail(const Recording& recording) {
 }
 
 bool encodes(const CacheMethod& method) {
-    return method.name == "think" || method.name == "kivi";
+    return method.name == "think" || method.name == "kivi" || method.name == "mikv" ||
+           method.name == "turbo_quant";
 }
 
 /// Bytes of a cache whose entries all stay, by the methods' definitions: fp32, parameters of small().
@@ -110,6 +111,14 @@ int64_t encoded_bytes(const CacheMethod& method, const KvCache& cache, int64_t p
     if (method.name == "think") { // keys of the prompt but the newest 4 lose 40 % of their channels
         const int64_t kept = d - 2 * d / 5, coded = prompt - 4;
         head = coded * kept * 4 + (d + 7) / 8 + (n - coded) * d * 4 + n * d * 4;
+    } else if (method.name == "mikv") { // 4 bits, all but 12; a scale and a minimum for 32 numbers
+        head = (n - 12) * (2 * ((4 * d + 7) / 8) + 2 * ((d + 31) / 32) * 4) + 12 * 2 * d * 4;
+    } else if (method.name == "turbo_quant") { // 4 bits, residual 32: keys have 3 and a sketch
+        int64_t padded = 1;
+        while (padded < d)
+            padded *= 2;
+        head =
+            (n - 32) * ((3 * padded + 7) / 8 + (d + 7) / 8 + 4 + (4 * padded + 7) / 8 + 2) + 32 * 2 * d * 4;
     } else { // 2 bits and residual 32: keys in blocks of 32 tokens, values but the newest 32
         const int64_t keys = n - n % 32, values = n - 32, at_once = prompt - 32;
         head = keys * d / 4 + keys / 32 * d * 4 + (n - keys) * d * 4;
@@ -159,7 +168,7 @@ void check_spliced(const DecodeSession& session, const CacheMethod& method) {
             }
         }
     }
-    CHECK((merged > 0) == (method.name == "cam"));
+    CHECK((merged > 0) == (method.name == "cam" || method.name == "d2o"));
 }
 
 } // namespace
@@ -215,7 +224,8 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
             const bool decodes = method.name == "sliding_window" || method.name == "streaming_llm" ||
                                  method.name == "random" || method.name == "h2o" || method.name == "tova" ||
                                  method.name == "oracle" || method.name == "kv_direct";
-            const bool once = method.name == "snapkv" || method.name == "pyramidkv" || method.name == "adakv";
+            const bool once = method.name == "snapkv" || method.name == "pyramidkv" ||
+                              method.name == "adakv" || method.name == "cake";
             if (decodes) {
                 CHECK(entries == heads * budget);
                 CHECK(most == budget);
@@ -223,6 +233,11 @@ TEST_CASE("a small budget is kept to, counted to the byte, and nothing evicted i
                 CHECK(entries == heads * (budget + generated));
             } else if (method.name == "lazy_eviction" || method.name == "cam") {
                 CHECK(most <= budget + 8);
+            } else if (method.name == "d2o" ||
+                       method.name == "kv_merger") { // the first and the last layer stay whole
+                CHECK(most == cache.length());
+                CHECK(std::ssize(cache.held(1, 0)) < cache.length());
+                CHECK(std::ssize(cache.held(1, 0)) >= budget / 2);
             } else {
                 CHECK(entries == heads * cache.length()); // nothing leaves
             }
@@ -511,8 +526,8 @@ TEST_CASE("a sliding window with a band over the prompt is a model that has such
 }
 
 TEST_CASE("the scores of a policy's choices are told, also across rewinds", "[session][cache_policy]") {
-    for (const char* name : {"h2o", "tova", "snapkv", "pyramidkv", "adakv", "lazy_eviction", "cam", "oracle",
-                             "quest", "refreshkv"}) {
+    for (const char* name : {"h2o", "tova", "snapkv", "pyramidkv", "adakv", "cake", "lazy_eviction", "cam",
+                             "d2o", "oracle", "quest", "refreshkv"}) {
         CAPTURE(name);
         DecodeSession session(pair_of_two(), with(run_of(Mode::student), small(name, 12)));
         session.recording()->entry_scores().ask();

@@ -79,6 +79,76 @@ private:
     std::map<std::pair<int64_t, int64_t>, PositionSet> m_held;
 };
 
+class PlainCake final : public PlainPolicy {
+public:
+    PlainCake(int64_t budget, int64_t window)
+        : m_budget(budget)
+        , m_window(window) {}
+
+    void prompt(const PlainLayer& view) override {
+        m_length = view.n();
+        const int64_t columns = m_length - m_window;
+        const at::Tensor rows =
+            view.probabilities.slice(1, columns).slice(2, 0, columns); // [heads, w, columns]
+        const at::Tensor variance = rows.var(at::IntArrayRef{1}, true);
+        m_preferences.push_back(std::pow(number(-(rows * (rows + 1e-10).log()).sum()), 1 / 1.6) *
+                                std::pow(number(variance.sum()), 1 / 0.4));
+        const at::Tensor pooled = at::avg_pool1d(rows.mean(1) + 200 * variance, 5, 1, 2);
+        m_scores.push_back(pooled.view({view.kv_heads, view.group(), columns}).mean(1));
+    }
+    PositionSet attended(const PlainLayer& view, int64_t kv_head, int64_t) override {
+        if (m_kept.empty()) share();
+        return held(view.layer, kv_head, view.n());
+    }
+    void after(const PlainLayer&) override {}
+    PositionSet held(int64_t layer, int64_t kv_head, int64_t n) const override {
+        PositionSet all = m_kept.at({layer, kv_head});
+        for (int64_t p = m_length - m_window; p < n; ++p)
+            all.insert(p);
+        return all;
+    }
+
+private:
+    void share() {
+        const auto layers = static_cast<int64_t>(m_preferences.size());
+        const int64_t columns = m_length - m_window, total = (m_budget - m_window) * layers;
+        double sum = 0;
+        for (const double preference : m_preferences)
+            sum += preference;
+        std::vector<int64_t> counts;
+        int64_t left = total;
+        for (const double preference : m_preferences) {
+            const double exact = preference / sum * static_cast<double>(total);
+            compared(std::ceil(exact) - exact);
+            compared(exact - std::floor(exact));
+            counts.push_back(std::min(static_cast<int64_t>(exact), columns));
+            left -= counts.back();
+        }
+        for (; left > 0;) // one by one in turns is "evenly, the rest to the lowest"
+            for (int64_t& count : counts)
+                if (left > 0 && count < columns) {
+                    ++count;
+                    --left;
+                }
+        for (int64_t layer = 0; layer < layers; ++layer) {
+            const at::Tensor scores = m_scores[static_cast<size_t>(layer)];
+            for (int64_t head = 0; head < scores.size(0); ++head) {
+                const auto [values, order] = scores[head].sort(0, true);
+                const int64_t count = counts[static_cast<size_t>(layer)];
+                if (count > 0 && count < columns) compared(number(values[count - 1] - values[count]));
+                PositionSet& kept = m_kept[{layer, head}];
+                for (int64_t i = 0; i < count; ++i)
+                    kept.insert(order[i].item<int64_t>());
+            }
+        }
+    }
+
+    int64_t m_budget, m_window, m_length = 0;
+    std::vector<double> m_preferences;
+    std::vector<at::Tensor> m_scores; ///< of each layer, [kv_heads, columns]
+    std::map<std::pair<int64_t, int64_t>, PositionSet> m_kept;
+};
+
 class PlainQuest final : public PlainPolicy {
 public:
     PlainQuest(int64_t budget, int64_t page, int64_t dense_layers)
@@ -225,6 +295,9 @@ void PlainPolicy::compared(double difference) {
 
 std::unique_ptr<PlainPolicy> plain_h2o(int64_t budget) {
     return std::make_unique<PlainH2o>(budget);
+}
+std::unique_ptr<PlainPolicy> plain_cake(int64_t budget, int64_t window) {
+    return std::make_unique<PlainCake>(budget, window);
 }
 std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers) {
     return std::make_unique<PlainQuest>(budget, page, dense_layers);

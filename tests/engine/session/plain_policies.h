@@ -58,6 +58,8 @@ struct PlainRefreshKv {
 };
 
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_h2o(int64_t budget);
+/// Kernel 5, tau 1.6 and 0.4.
+[[nodiscard]] std::unique_ptr<PlainPolicy> plain_cake(int64_t budget, int64_t window);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_quest(int64_t budget, int64_t page, int64_t dense_layers);
 [[nodiscard]] std::unique_ptr<PlainPolicy> plain_refreshkv(const PlainRefreshKv& settings);
 

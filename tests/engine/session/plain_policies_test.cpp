@@ -1,4 +1,4 @@
-// H2O, Quest and RefreshKV in sessions against plain ones that read the whole text anew at every step.
+// H2O, CAKE, Quest and RefreshKV in sessions against plain ones that read the whole text anew at every step.
 #include "engine/cache/kv_cache.h"
 #include "engine/record/recording/recording.h"
 #include "engine/session/decode/decode_session.h"
@@ -147,6 +147,13 @@ TEST_CASE("H2O decides as its definition does, step by step", "[session][cache_p
         settings("h2o", {{"budget", 16}}), [] { return plain_h2o(16); }, false);
     compare(
         settings("h2o", {{"budget", 9}}), [] { return plain_h2o(9); }, false);
+}
+
+TEST_CASE("CAKE shares and keeps as its definition does", "[session][cache_policy][plain]") {
+    compare(
+        settings("cake", {{"budget", 16}, {"window", 4}}), [] { return plain_cake(16, 4); }, false);
+    compare(
+        settings("cake", {{"budget", 9}, {"window", 2}}), [] { return plain_cake(9, 2); }, false);
 }
 
 TEST_CASE("Quest reads what its definition reads, step by step", "[session][cache_policy][plain]") {

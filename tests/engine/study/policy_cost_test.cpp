@@ -82,17 +82,25 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             {"snapkv", budget + fed},
             {"pyramidkv", budget + fed},
             {"adakv", budget + fed},
+            {"cake", budget + fed},
             {"quest", n},
             {"lazy_eviction", budget + steps}, // after 8 steps, and then
             {"refreshkv", n},
             {"cam", budget + steps},
+            {"d2o", budget},             // two heads: scaled to 0 and 1 in both layers, so these share evenly
+            {"kv_merger", budget + fed}, // at the least: one more for each set of its keys
             {"think", n},
             {"kivi", n},
+            {"mikv", n},
+            {"turbo_quant", n},
             {"kv_direct", budget}};
         REQUIRE(held.contains(row.policy));
-        CHECK(row.entries_held == static_cast<double>(held.at(row.policy)));
-        int64_t bytes = heads * held.at(row.policy) * entry, metadata = 0;
-        int64_t index = heads * held.at(row.policy) * 16;
+        if (row.policy != "kv_merger") CHECK(row.entries_held == static_cast<double>(held.at(row.policy)));
+        CHECK((row.entries_held >= static_cast<double>(held.at(row.policy)) &&
+               row.entries_held <= static_cast<double>(n)));
+        const auto all_held = std::llround(row.entries_held * static_cast<double>(heads));
+        int64_t bytes = all_held * entry, metadata = 0;
+        int64_t index = all_held * 16;
         if (row.policy ==
             "think") { // 6 of 16 key channels of the prompt but the newest 32; 16 bits say which
             metadata = heads * 2;
@@ -104,6 +112,12 @@ TEST_CASE("the cost of a step has a row for every policy and length, with the by
             metadata = heads * of.metadata;
             bytes = heads * of.bytes;
             index = heads * (40 * n - 8 * of.encoded);
+        } else if (row.policy == "mikv" || row.policy == "turbo_quant") {
+            // Four bits a number. MiKV: four bytes for each row; TurboQuant: two for a value, four for a key.
+            const int64_t coded = row.policy == "mikv" ? n - budget : n - 1;
+            metadata = heads * coded * (row.policy == "mikv" ? 8 : 6);
+            bytes += metadata - heads * coded * (entry - 2 * head_dim / 2);
+            index = heads * (40 * n - 16 * coded);
         }
         CHECK(row.cache_bytes == bytes);
         CHECK(row.metadata_bytes == metadata);

@@ -1,0 +1,169 @@
+// MiKV (mixed precision): everything stays and is read; what H2O would evict is stored in a few bits instead.
+//   acc[j] = attention that entry j received from every query so far, mean over the query heads of the KV head
+//   as they are: the newest part of the budget (`recent`), and of the others those with the largest acc. What is once coded stays so
+//   codes: per token over `group_size` channels, as KIVI's values. Key channels are balanced before it: beta_c = sqrt(max |q_c| /
+//   max |k_c|) over the prompt, of a KV head; beta k is coded, and divided by beta when it is read
+// Source: reference/cache_policies.md, section 9; Yang et al. 2024 (MiKV).
+#include "engine/policies/cache_scores.h"
+#include "engine/policies/common_parameters.h"
+#include "engine/policies/methods/method_list.h"
+#include "engine/policies/methods/storage/few_bits.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace refreshlab {
+
+namespace {
+
+using Floats = std::vector<float>;
+
+/// Rows times beta, in few bits.
+class Balanced final : public EntryCodec {
+public:
+    Balanced(Floats beta, int64_t bits, int64_t group)
+        : m_beta(std::move(beta))
+        , m_codes(bits, FewBits::Groups::rows, group) {}
+
+    [[nodiscard]] EncodedBlock encode(std::span<const float> rows, const BlockShape& shape) const override {
+        Floats balanced(rows.begin(), rows.end());
+        for (size_t i = 0; i < balanced.size(); ++i)
+            balanced[i] *= m_beta[i % m_beta.size()];
+        return m_codes.encode(balanced, shape);
+    }
+    void decode(const EncodedBlock& block, const BlockShape& shape, std::span<float> rows) const override {
+        m_codes.decode(block, shape, rows);
+        for (size_t i = 0; i < rows.size(); ++i)
+            rows[i] /= m_beta[i % m_beta.size()];
+    }
+
+private:
+    Floats m_beta; ///< [head_dim]
+    FewBits m_codes;
+};
+
+class MiKv final : public CacheMethodBase<MiKv> {
+public:
+    MiKv(const CacheValues& values, const PolicyContext& context)
+        : m_budget(values.whole("budget"))
+        , m_bits(values.whole("bits"))
+        , m_group(values.whole("group_size"))
+        , m_recent(values.real("recent"))
+        , m_balance(values.flag("balance"))
+        , m_context(context)
+        , m_values(std::make_shared<FewBits>(m_bits, FewBits::Groups::rows, m_group))
+        , m_heads(static_cast<size_t>(context.layers * context.kv_heads)) {}
+
+    [[nodiscard]] PolicyNeeds needs() const override {
+        return {.prompt_sums = true,
+                .prompt_queries = m_balance ? m_context.prompt_length : 0,
+                .row = true,
+                .encodes = true};
+    }
+
+    void read_prompt(const PromptView& view, CacheEditor& cache) override {
+        for (int64_t index = 0; index < m_context.kv_heads; ++index) {
+            Head& head = of(view.layer, index);
+            head.acc = cache_scores::reduce_group(cache_scores::heads_of(view.sums, m_context, index),
+                                                  cache_scores::Group::mean);
+            head.keys = std::make_shared<Balanced>(beta(view, index, cache), m_bits, m_group);
+            demote(view.layer, index, cache);
+        }
+    }
+    void after_attention(const StepView& view, CacheEditor& cache) override {
+        for (int64_t index = 0; index < m_context.kv_heads; ++index) {
+            const Floats row = cache_scores::reduce_group(
+                cache_scores::heads_of(view.row, m_context, index), cache_scores::Group::mean);
+            Head& head = of(view.layer, index);
+            head.acc.resize(row.size(), 0);
+            for (size_t i = 0; i < row.size(); ++i)
+                head.acc[i] += row[i];
+            demote(view.layer, index, cache);
+        }
+    }
+
+private:
+    struct Head {
+        Floats acc;              ///< of every entry: nothing leaves, so entry i is position i
+        std::vector<bool> coded; ///< of every entry
+        std::shared_ptr<const EntryCodec> keys;
+    };
+    [[nodiscard]] Head& of(int64_t layer, int64_t index) {
+        return m_heads[static_cast<size_t>(layer * m_context.kv_heads + index)];
+    }
+
+    [[nodiscard]] Floats beta(const PromptView& view, int64_t index, const CacheEditor& cache) const {
+        const auto d = static_cast<size_t>(m_context.head_dim);
+        Floats result(d, 1);
+        if (!m_balance) return result;
+        Floats most_q(d, 0), most_k(d, 0);
+        for (int64_t row = 0; row < view.queries.n0; ++row)
+            for (int64_t g = 0; g < m_context.group(); ++g) {
+                const auto q = view.queries.row(row, index * m_context.group() + g);
+                for (size_t c = 0; c < d; ++c)
+                    most_q[c] = std::max(most_q[c], std::abs(q[c]));
+            }
+        const Floats keys = cache.keys(view.layer, index, cache.held(view.layer, index));
+        for (size_t i = 0; i < keys.size(); ++i)
+            most_k[i % d] = std::max(most_k[i % d], std::abs(keys[i]));
+        for (size_t c = 0; c < d; ++c)
+            if (most_q[c] > 0 && most_k[c] > 0) result[c] = std::sqrt(most_q[c] / most_k[c]);
+        return result;
+    }
+
+    /// Codes what is one too many of those that are as they were.
+    void demote(int64_t layer, int64_t index, CacheEditor& cache) {
+        Head& head = of(layer, index);
+        const int64_t n = std::ssize(head.acc);
+        head.coded.resize(head.acc.size(), false);
+        const auto heavy = static_cast<int64_t>(static_cast<double>(m_budget) * (1 - m_recent));
+        const int64_t old = n - (m_budget - heavy);
+        std::vector<int64_t> candidates;
+        Floats scores;
+        for (int64_t i = 0; i < old; ++i) {
+            if (head.coded[static_cast<size_t>(i)]) continue;
+            candidates.push_back(i);
+            scores.push_back(head.acc[static_cast<size_t>(i)]);
+        }
+        if (std::ssize(candidates) <= heavy) return;
+        const std::vector<int64_t> stay = cache_scores::top(scores, heavy);
+        std::vector<int64_t> leave;
+        for (int64_t i = 0; i < std::ssize(candidates); ++i) {
+            if (std::ranges::binary_search(stay, i)) continue;
+            leave.push_back(candidates[static_cast<size_t>(i)]);
+            head.coded[static_cast<size_t>(leave.back())] = true;
+        }
+        cache.encode(layer, index, KvHalf::keys, leave, head.keys);
+        cache.encode(layer, index, KvHalf::values, leave, m_values);
+    }
+
+    int64_t m_budget, m_bits, m_group;
+    double m_recent; ///< share of the budget
+    bool m_balance;
+    PolicyContext m_context;
+    std::shared_ptr<const EntryCodec> m_values;
+    std::vector<Head> m_heads; ///< [layers * kv_heads]
+};
+
+} // namespace
+
+CacheMethod cache_method_list::mikv() {
+    using namespace cache_parameters;
+    CacheMethod method;
+    method.name = "mikv";
+    method.label = "MiKV";
+    method.summary = "Everything stays and is read; what H2O would evict is stored in a few bits.";
+    method.cost = "stores `budget` entries, and the others in `bits` bits with 4 B for every `group_size` numbers; decoded layer "
+                  "by layer at every step; column sums of the prompt, a row a step";
+    method.source = "Yang et al. 2024 (MiKV)";
+    method.parameters = {budget(), recent(), bits(4), group_size(),
+                         flag("balance", "Balance",
+                              "Key channels are scaled by what queries and keys of the prompt reach.", true)};
+    method.make = [](const CacheValues& values,
+                     const PolicyContext& context) -> std::unique_ptr<CachePolicy> {
+        return std::make_unique<MiKv>(values, context);
+    };
+    return method;
+}
+
+} // namespace refreshlab
