@@ -2,13 +2,17 @@
 
 #include "engine/cache/cache_layout.h"
 #include "engine/cache/entry_pool.h"
+#include "engine/cache/pool_lists.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 namespace refreshlab {
+
+class LayerPool;
 
 /// The pools of all layers of a cache that is not dense, and what goes beyond one pool: which entries splices leave alone, and which
 /// are on loan for one pass. Positions that a call names ascend.
@@ -48,6 +52,17 @@ public:
     [[nodiscard]] int64_t lent_layer() const { return m_lent_layer; } ///< -1 = none
     void return_loan();                                               ///< nothing to do where there is none
 
+    // --- decode steps whose kernels write the pools themselves; of pools that are not coded (asserted) ---
+    /// As LayerPool::append_unwritten(), in all layers.
+    void append_unwritten(int64_t position);
+    [[nodiscard]] std::span<const kernels::KeyList> lists(int64_t layer) const;
+    /// What the step's kernels take. \param holds  (cache, version, list_capacity): the kernels have these lists, and edits of them are enough
+    [[nodiscard]] PoolLists tell_kernels(const std::function<bool(uint64_t, uint64_t, int64_t)>& holds);
+    /// The kernels have made what tell_kernels() said. \param rows  [leaving, 2, head_dim]
+    void kernels_are_done(const void* rows);
+    /// What leaves is taken out now.
+    void settle();
+
     // Bytes of all layers, as EntryPool says them.
     [[nodiscard]] int64_t bytes_reserved() const;
     [[nodiscard]] int64_t index_bytes() const;
@@ -64,7 +79,13 @@ private:
         return m_blended[static_cast<size_t>(layer * m_kv_heads + kv_head)];
     }
 
+    [[nodiscard]] LayerPool& listed(int64_t layer) const { return *m_listed[static_cast<size_t>(layer)]; }
+
     int64_t m_kv_heads = 0;
+    std::vector<LayerPool*> m_listed;                ///< those of m_pools; empty: coded
+    uint64_t m_id = 0;                               ///< no other pools have it
+    uint64_t m_version = 0;                          ///< of the lists that kernels saw last
+    int64_t m_list_capacity = 256;                   ///< the shortest: a split
     std::vector<std::unique_ptr<EntryPool>> m_pools; ///< [layers]
     std::vector<std::vector<int64_t>> m_blended;     ///< [layers * kv_heads], each ascending
     int64_t m_lent_layer = -1;

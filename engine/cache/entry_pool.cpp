@@ -13,4 +13,10 @@ void EntryPool::encode(int64_t kv_head, KvHalf half, std::span<const int64_t> po
     RL_ASSERT(false); // a pool of rows
 }
 
+SavedEntries EntryPool::take_out(int64_t kv_head, std::span<const int64_t> positions) {
+    SavedEntries saved = save(kv_head, positions);
+    erase(kv_head, positions);
+    return saved;
+}
+
 } // namespace refreshlab

@@ -57,6 +57,8 @@ public:
     virtual void append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) = 0;
     /// Takes the head's entries at these positions away; all are held (asserted).
     virtual void erase(int64_t kv_head, std::span<const int64_t> positions) = 0;
+    /// As erase(). \return their bits, as save() gives them; of a pool whose rows a step's kernels take out (LayerPool), there once they have
+    [[nodiscard]] virtual SavedEntries take_out(int64_t kv_head, std::span<const int64_t> positions);
     /// Puts entries in, at positions that the head does not hold (asserted). rows: [2, n, head_dim], K then V.
     virtual void insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) = 0;
     /// The entries at these positions, all held (asserted), decoded: [2, n, head_dim], K then V, on the host. A copy.

@@ -175,6 +175,28 @@ void KvCache::note_written(int64_t n) {
     std::fill(m_impl->written.begin(), m_impl->written.end(), n);
 }
 
+void KvCache::begin_listed_step() {
+    const c10::InferenceMode guard;
+    RL_ASSERT(m_impl->pooled() && length() < capacity());
+    for (int64_t layer = 0; layer < num_layers(); ++layer) {
+        if (m_impl->written[static_cast<size_t>(layer)] == 0) continue;
+        m_impl->pools.settle();
+        m_impl->pools.erase_from(layer, length()); // of a pass that was given up
+    }
+    m_impl->pools.append_unwritten(length());
+    std::fill(m_impl->written.begin(), m_impl->written.end(), 1);
+}
+std::span<const kernels::KeyList> KvCache::lists(int64_t layer) const {
+    return m_impl->pools.lists(layer);
+}
+PoolLists KvCache::tell_kernels(const std::function<bool(uint64_t, uint64_t, int64_t)>& holds) {
+    const c10::InferenceMode guard;
+    return m_impl->pools.tell_kernels(holds);
+}
+void KvCache::kernels_are_done(const void* rows) {
+    m_impl->pools.kernels_are_done(rows);
+}
+
 void KvCache::commit(int64_t n, Origin origin) {
     RL_ASSERT(n >= 0 && length() + n <= capacity());
     RL_ASSERT(std::all_of(m_impl->written.begin(), m_impl->written.end(), [n](int64_t w) { return w == n; }));
@@ -267,7 +289,9 @@ void KvCache::truncate(int64_t new_length) {
     RL_ASSERT(new_length >= 0 && new_length <= length());
     if (!m_impl->pooled()) m_impl->dense.poison(new_length, length() - new_length);
     m_impl->pools.return_loan(); // of a pass that was given up
+    m_impl->pools.settle();      // what the journal keeps is cut with it
     m_impl->pools.truncate(new_length);
+    m_impl->pools.settle();
     m_impl->events.forget_edits(); // of a pass that was given up
     m_impl->origins.resize(static_cast<size_t>(new_length));
     m_impl->refresh_ids.resize(static_cast<size_t>(new_length));
@@ -283,6 +307,7 @@ void KvCache::rewind(int64_t step, int64_t new_length) {
     RL_ASSERT(new_length >= 0 && new_length <= length());
     const Quiet quiet(*this);
     m_impl->pools.return_loan();
+    m_impl->pools.settle();
     while (const JournalEntry* newest = m_impl->journal.newest_after(step)) {
         std::visit([this](const auto& replaced) { m_impl->undo(replaced); }, newest->replaced);
         m_impl->journal.drop_newest();
@@ -370,6 +395,7 @@ std::unique_ptr<KvCache> KvCache::clone() const {
     auto copy = std::make_unique<KvCache>(num_layers(), num_kv_heads(), capacity(), head_dim(), dtype(),
                                           device(), layout(), m_impl->dense.work());
     if (m_impl->pooled()) {
+        m_impl->pools.settle();
         copy->m_impl->pools = m_impl->pools.clone();
         copy->m_impl->origins = m_impl->origins;
         copy->m_impl->refresh_ids = m_impl->refresh_ids;

@@ -2,6 +2,7 @@
 
 #include "engine/cache/cache_layout.h"
 #include "engine/cache/entry_pool.h"
+#include "engine/cache/pool_lists.h"
 #include "engine/record/recording/cache_event.h"
 
 #include <ATen/core/Tensor.h>
@@ -69,6 +70,16 @@ public:
     void write(int64_t layer, const at::Tensor& k, const at::Tensor& v);
     /// A kernel has written columns [length(), length() + n) of all layers in place, of a dense cache (asserted): instead of write().
     void note_written(int64_t n);
+    // --- decode steps whose kernels write a pooled cache themselves (asserted), instead of write() ---
+    /// Position length() is in the lists of all layers and KV heads from now on; the step's kernels write its keys and values. From the first
+    /// such step on, what is evicted is off the lists at once, and taken out by the next step's kernels, journalled bits and all.
+    void begin_listed_step();
+    [[nodiscard]] std::span<const kernels::KeyList> lists(int64_t layer) const; ///< as in LayerEntries
+    /// What the kernels take. \param holds  (cache, version, list_capacity): they have these lists, and edits of them are enough
+    [[nodiscard]] PoolLists tell_kernels(const std::function<bool(uint64_t, uint64_t, int64_t)>& holds);
+    /// The kernels have ended. \param rows  [leaving, 2, head_dim]: what they took out
+    void kernels_are_done(const void* rows);
+
     /// Every layer has written n columns: length() += n, with this origin.
     void commit(int64_t n, Origin origin);
 

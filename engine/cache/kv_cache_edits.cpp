@@ -13,11 +13,17 @@ namespace refreshlab {
 void KvCache::Impl::journal_entries(int64_t step, int64_t layer, int64_t kv_head,
                                     std::span<const int64_t> positions, std::vector<int64_t> blended) {
     if (step == 0) return; // no rewind goes behind the prompt
+    add_to_journal(step, layer, kv_head, positions, pools[layer].save(kv_head, positions),
+                   std::move(blended));
+}
+void KvCache::Impl::add_to_journal(int64_t step, int64_t layer, int64_t kv_head,
+                                   std::span<const int64_t> positions, SavedEntries saved,
+                                   std::vector<int64_t> blended) {
     ReplacedEntries old;
     old.layer = layer;
     old.kv_head = kv_head;
     old.positions.assign(positions.begin(), positions.end());
-    old.saved = pools[layer].save(kv_head, positions);
+    old.saved = std::move(saved);
     old.blended = std::move(blended);
     journal.add(step, std::move(old));
 }
@@ -27,9 +33,10 @@ void KvCache::evict(int64_t layer, int64_t kv_head, std::span<const int64_t> pos
     const c10::InferenceMode guard;
     RL_ASSERT(m_impl->pooled() && (change == CacheChange::evicted || change == CacheChange::merged));
     if (positions.empty()) return;
-    m_impl->journal_entries(step, layer, kv_head, positions);
-    m_impl->events.note_edit(change, layer, kv_head, positions);
-    m_impl->pools[layer].erase(kv_head, positions); // last: `positions` may lie in it
+    const std::vector<int64_t> gone(positions.begin(), positions.end()); // `positions` may lie in the pool
+    m_impl->events.note_edit(change, layer, kv_head, gone);
+    if (step == 0) return m_impl->pools[layer].erase(kv_head, gone);
+    m_impl->add_to_journal(step, layer, kv_head, gone, m_impl->pools[layer].take_out(kv_head, gone));
 }
 
 void KvCache::overwrite(int64_t layer, int64_t kv_head, std::span<const int64_t> positions,

@@ -53,6 +53,9 @@ struct KvCache::Impl {
     /// \param blended  those of `positions` that no splice may write after the change, and could before
     void journal_entries(int64_t step, int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
                          std::vector<int64_t> blended = {});
+    /// The same where their bits are there already; step > 0.
+    void add_to_journal(int64_t step, int64_t layer, int64_t kv_head, std::span<const int64_t> positions,
+                        SavedEntries saved, std::vector<int64_t> blended = {});
     void undo(const ReplacedColumns& old);
     void undo(const ReplacedEntries& old);
     /// The teacher's columns over those that are held and hold nothing of others.

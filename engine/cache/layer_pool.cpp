@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 namespace refreshlab {
@@ -17,7 +18,8 @@ namespace refreshlab {
 LayerPool::LayerPool(int64_t kv_heads, int64_t head_dim, at::ScalarType dtype, at::Device device)
     : m_k(at::empty({0, head_dim}, at::TensorOptions().dtype(dtype).device(device)))
     , m_v(at::empty_like(m_k))
-    , m_heads(static_cast<size_t>(kv_heads)) {
+    , m_heads(static_cast<size_t>(kv_heads))
+    , m_changes(kv_heads) {
     refresh_lists();
 }
 
@@ -44,20 +46,28 @@ void LayerPool::grow(int64_t wanted) {
     m_free = std::move(free);
 }
 
-void LayerPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) {
-    const int64_t n = k.size(0), heads = std::ssize(m_heads), head_dim = m_k.size(1);
-    grow(n * heads);
-    std::vector<int64_t> slots; // head by head
-    for (Head& head : m_heads) {
-        RL_ASSERT(head.positions.empty() || head.positions.back() < first_pos);
+std::vector<int64_t> LayerPool::take_slots(int64_t first_pos, int64_t n) {
+    grow(n * std::ssize(m_heads));
+    std::vector<int64_t> slots;
+    for (int64_t head = 0; head < std::ssize(m_heads); ++head) {
+        Head& of_head = m_heads[static_cast<size_t>(head)];
+        RL_ASSERT(of_head.positions.empty() || of_head.positions.back() < first_pos);
         for (int64_t i = 0; i < n; ++i) {
             slots.push_back(m_free.back());
             m_free.pop_back();
-            head.positions.push_back(first_pos + i);
-            head.slots.push_back(slots.back());
+            of_head.positions.push_back(first_pos + i);
+            of_head.slots.push_back(slots.back());
+            m_changes.note(head, first_pos + i, slots.back());
         }
     }
     refresh_lists();
+    return slots;
+}
+
+void LayerPool::append(int64_t first_pos, const at::Tensor& k, const at::Tensor& v) {
+    settle();
+    const int64_t n = k.size(0), heads = std::ssize(m_heads), head_dim = m_k.size(1);
+    const std::vector<int64_t> slots = take_slots(first_pos, n);
     for (const auto& [to, rows] : {std::pair(m_k, k), std::pair(m_v, v)}) {
         const bool plain = to.is_cpu() && rows.is_cpu() && rows.scalar_type() == to.scalar_type() &&
                            (head_dim == 1 || rows.stride(2) == 1);
@@ -110,10 +120,11 @@ void LayerPool::poison(std::span<const int64_t> slots) {
     }
 }
 
-void LayerPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
-    if (positions.empty()) return;
+std::vector<int64_t> LayerPool::remove(int64_t kv_head, std::span<const int64_t> positions) {
     Head& head = m_heads[static_cast<size_t>(kv_head)];
-    const std::vector<int64_t> gone = columns(kv_head, positions);
+    std::vector<int64_t> gone = columns(kv_head, positions);
+    for (const int64_t position : positions)
+        m_changes.note(kv_head, position, -1);
     size_t kept = 0, next = 0;
     for (size_t i = 0; i < head.positions.size(); ++i) {
         if (next < positions.size() && head.positions[i] == positions[next]) {
@@ -125,15 +136,40 @@ void LayerPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
     }
     head.positions.resize(kept);
     head.slots.resize(kept);
-    poison(gone);
     m_free.insert(m_free.end(), gone.rbegin(), gone.rend());
+    return gone;
+}
+
+void LayerPool::erase(int64_t kv_head, std::span<const int64_t> positions) {
+    if (positions.empty()) return;
+    const std::vector<int64_t> gone = remove(kv_head, positions);
+    if (m_kernels_take_out) {
+        for (const int64_t slot : gone)
+            m_changes.leave(slot, {}, 0);
+    } else {
+        poison(gone);
+    }
     shrink();
     refresh_lists();
+}
+
+SavedEntries LayerPool::take_out(int64_t kv_head, std::span<const int64_t> positions) {
+    if (!m_kernels_take_out || positions.empty()) return EntryPool::take_out(kv_head, positions);
+    SavedEntries saved;
+    saved.rows = at::empty({2, std::ssize(positions), m_k.size(1)}, m_k.options().device(at::kCPU));
+    const std::vector<int64_t> gone = remove(kv_head, positions);
+    for (size_t i = 0; i < gone.size(); ++i)
+        m_changes.leave(gone[i], saved.rows, static_cast<int64_t>(i));
+    shrink();
+    refresh_lists();
+    return saved;
 }
 
 void LayerPool::shrink() {
     const int64_t slots = m_k.size(0);
     if (std::ssize(m_free) <= slots / 4 + spare_slots) return;
+    settle();
+    m_changes.forget_lists();
     std::vector<int64_t> order;
     for (Head& head : m_heads) {
         for (int64_t& slot : head.slots) {
@@ -149,6 +185,7 @@ void LayerPool::shrink() {
 
 void LayerPool::insert(int64_t kv_head, std::span<const int64_t> positions, const at::Tensor& rows) {
     if (positions.empty()) return;
+    settle();
     Head& head = m_heads[static_cast<size_t>(kv_head)];
     grow(std::ssize(positions));
     Head merged;
@@ -162,6 +199,7 @@ void LayerPool::insert(int64_t kv_head, std::span<const int64_t> positions, cons
         merged.positions.push_back(position);
         merged.slots.push_back(m_free.back());
         m_free.pop_back();
+        m_changes.note(kv_head, position, merged.slots.back());
     }
     merged.positions.insert(merged.positions.end(), head.positions.begin() + static_cast<int64_t>(old),
                             head.positions.end());
@@ -240,12 +278,56 @@ int64_t LayerPool::index_bytes() const {
     return bytes;
 }
 
+void LayerPool::append_unwritten(int64_t position) {
+    m_kernels_take_out = true;
+    static_cast<void>(take_slots(position, 1));
+}
+
+void LayerPool::tell_kernels(PoolLists& to) const {
+    auto* const k = static_cast<std::byte*>(m_k.mutable_data_ptr());
+    auto* const v = static_cast<std::byte*>(m_v.mutable_data_ptr());
+    to.pools.push_back({k, v, m_k.size(0)});
+    for (size_t head = 0; head < m_heads.size(); ++head) {
+        const auto& [positions, slots] = m_heads[head];
+        if (to.whole) {
+            for (size_t i = 0; i < positions.size(); ++i)
+                to.entries.push_back({static_cast<int32_t>(positions[i]), static_cast<int32_t>(slots[i])});
+        } else {
+            std::ranges::copy(m_changes.edits(static_cast<int64_t>(head)), std::back_inserter(to.entries));
+        }
+        to.offsets.push_back(static_cast<int32_t>(to.entries.size()));
+    }
+    for (const PoolChanges::Leaving& leaving : m_changes.leaving())
+        to.leaving.push_back({k + leaving.slot * row_bytes(), v + leaving.slot * row_bytes()});
+}
+
+const std::byte* LayerPool::kernels_are_done(const std::byte* rows) {
+    const int64_t bytes = 2 * row_bytes() * std::ssize(m_changes.leaving());
+    m_changes.have_left(rows, row_bytes());
+    m_changes.begin();
+    return rows + bytes;
+}
+
+void LayerPool::settle() {
+    if (m_changes.leaving().empty()) return;
+    std::vector<int64_t> slots;
+    for (const PoolChanges::Leaving& leaving : m_changes.leaving())
+        slots.push_back(leaving.slot);
+    const at::Tensor index = index_of(slots, m_k.device());
+    const at::Tensor rows = at::stack({m_k.index_select(0, index), m_v.index_select(0, index)}, 1)
+                                .cpu(); // [leaving, 2, head_dim]
+    m_changes.have_left(static_cast<const std::byte*>(rows.const_data_ptr()), row_bytes());
+    poison(slots);
+}
+
 std::unique_ptr<EntryPool> LayerPool::clone() const {
+    RL_ASSERT(m_changes.leaving().empty());
     auto copy = std::unique_ptr<LayerPool>(new LayerPool());
     copy->m_k = m_k.clone();
     copy->m_v = m_v.clone();
     copy->m_heads = m_heads;
     copy->m_free = m_free;
+    copy->m_changes = PoolChanges(std::ssize(m_heads));
     copy->refresh_lists();
     return copy;
 }

@@ -55,12 +55,45 @@ struct DeviceModel {
     return shape;
 }
 
+/// An entry of a KV head's list: in which row of its layer's pool the key and the value of a position stand.
+struct ListEntry {
+    int32_t position = 0, column = 0;
+};
+/// A row of a pool that nobody holds any more: addresses of its key and of its value.
+struct LeavingRow {
+    void *key = nullptr, *value = nullptr;
+};
+/// Rows of one layer that lists name.
+struct DevicePool {
+    void *k = nullptr, *v = nullptr; ///< [rows, head_dim], of the model's type
+    int64_t rows = 0;
+    bool operator==(const DevicePool&) const = default;
+};
+
 /// The cache that a step reads and writes, and its table of rotations.
 struct DeviceCache {
-    void *k = nullptr, *v = nullptr; ///< [layers, kv_heads, capacity, head_dim], dense, of the model's type
-    int64_t capacity = 0;
+    void *k = nullptr, *v = nullptr; ///< dense: [layers, kv_heads, capacity, head_dim], of the model's type
+    int64_t capacity = 0;            ///< positions
     const float *cos = nullptr, *sin = nullptr; ///< [capacity, head_dim / 2]
+    std::vector<DevicePool> pools{};            ///< [layers]; empty: dense. Else a step has `lists`
+    int64_t list_capacity = 0; ///< entries that the longest list may have, the step's own included
+    [[nodiscard]] bool listed() const { return !pools.empty(); }
+    /// What a KV head may read in a layer.
+    [[nodiscard]] int64_t entries() const { return listed() ? list_capacity : capacity; }
     bool operator==(const DeviceCache&) const = default;
+};
+
+/// What a step changes of the lists that the decoder keeps on the device, one for each plane (KV head of a layer, layer by layer), and
+/// which rows leave their pools before it. The last entry of each list is the step's own afterwards, and its row is written by the step.
+struct DeviceLists {
+    uint64_t cache = 0;   ///< whose lists they are: a number that no other cache has
+    uint64_t version = 0; ///< of the lists after these changes
+    /// Entries of plane i are [offsets[i], offsets[i + 1]): the whole list, or edits of it by position, ascending, none twice. An edit puts
+    /// in an entry, moves it, or (column -1) takes it away. Of a plane at most decode::most_plane_edits, of all most_list_edits() (asserted).
+    bool whole = true;
+    std::span<const int32_t> offsets{}; ///< [planes + 1]
+    std::span<const ListEntry> entries{};
+    std::span<const LeavingRow> leaving{}; ///< at most decode::most_list_edits() (asserted); none twice
 };
 
 inline constexpr int64_t most_answer_keys = 64;
@@ -74,7 +107,8 @@ struct DeviceAnswers {
 };
 
 /// Attention of a step's row 0 in one layer that the host wants to see, after the softmax and before dropout: [heads, position + 1] by
-/// position, 0 at what it does not read.
+/// position, 0 at what it does not read. Through lists, as fp32 alone (asserted): [heads, list_capacity], number i of a head belongs to entry i of
+/// its KV head's list; what stands behind the list is not written.
 struct AttentionTap {
     int64_t layer = 0;
     bool halves = false, floats = false; ///< as IEEE halves, as fp32
@@ -93,6 +127,8 @@ struct DeviceStep {
     bool answers = false;    ///< statistics of row 0 are wanted, or attention rows
     int64_t top_k = 0;       ///< and its so many largest logits: 0 .. most_answer_keys, not above vocab
     std::span<const AttentionTap> taps{}; ///< not without answers
+    const DeviceLists* lists =
+        nullptr; ///< of a cache with pools; null: dense. Not without answers (asserted)
 };
 
 inline constexpr int64_t most_pass_rows = 512;
@@ -110,9 +146,10 @@ struct DevicePass {
 };
 
 /// Runs decode steps on a device: the launches of kernels/cuda/decode, captured into a graph once for every cache, number of rows
-/// and dropout, so that a step is one copy of 32 bytes to the device, one graph and one copy of the rows.
+/// and dropout, so that a step is one copy of 32 bytes to the device, one graph and one copy of the rows. Through lists the graph edits them
+/// first, from memory of the host.
 ///
-/// Waits    step() puts the work behind what `stream` has been given, and waits for nothing
+/// Waits    step() puts the work behind what `stream` has been given, and waits for nothing; where whole lists are uploaded, for their copy
 /// Threads  one at a time
 class DeviceDecoder {
 public:
@@ -132,6 +169,11 @@ public:
     /// After wait_for_answers(), until the next step: the row of tap `index` in the form that it asked for; null: it did not.
     [[nodiscard]] virtual const uint16_t* halves(size_t index) const = 0;
     [[nodiscard]] virtual const float* floats(size_t index) const = 0;
+
+    /// The device has the lists of this cache in this version, with room for `list_capacity` entries each: edits of them are enough.
+    [[nodiscard]] virtual bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const = 0;
+    /// After wait_for_answers(), until the next step: the rows that left, [leaving, 2, head_dim] of the model's type, key and value.
+    [[nodiscard]] virtual const void* left_rows() const = 0;
 };
 
 /// Makes decoders of one build: of kernels/cuda for a device (cuda::make_decoder), or for the suites' machine on the host.

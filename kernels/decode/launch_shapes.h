@@ -133,6 +133,20 @@ inline constexpr int64_t most_head_dim = 256; ///< a multiple of 8
         0};
 }
 
+// --- edits of the lists that attention reads, and rows that leave ---------------------------------------------------------------
+inline constexpr int64_t list_threads = 256;
+inline constexpr int64_t most_plane_edits = 256; ///< of one KV head of a layer in a step
+inline constexpr int64_t leaving_blocks = 32;    ///< whose warps take rows out in turn
+/// What the lists of a step may change, all planes together, and rows that may leave: beyond it whole lists are uploaded.
+[[nodiscard]] constexpr int64_t most_list_edits(int64_t planes) {
+    return 32 * planes;
+}
+[[nodiscard]] constexpr LaunchShape list_edits(int64_t planes) {
+    return {{static_cast<uint32_t>(planes + leaving_blocks), 1, 1},
+            {static_cast<uint32_t>(list_threads), 1, 1},
+            0};
+}
+
 // --- the token's row of the embedding -------------------------------------------------------------------------------------
 inline constexpr int64_t embed_threads = 256;
 /// A block a row.

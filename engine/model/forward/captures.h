@@ -16,7 +16,7 @@ namespace refreshlab {
 class AttentionCapture : public LayerHooks {
 public:
     [[nodiscard]] LayerTaps taps(int64_t layer) const final;
-    [[nodiscard]] bool reads_attention_alone() const final { return true; }
+    [[nodiscard]] StepUse step_use() const final { return {StepUse::Choice::nothing, true}; }
     void observe(const LayerView& view) final;
 
     [[nodiscard]] const std::vector<int32_t>& layers() const { return m_layers; } ///< never empty
@@ -53,7 +53,7 @@ class AttentionEntropy final : public LayerHooks {
 public:
     AttentionEntropy(const ModelConfig& config, int64_t position);
     [[nodiscard]] LayerTaps taps(int64_t layer) const override;
-    [[nodiscard]] bool reads_attention_alone() const override { return true; }
+    [[nodiscard]] StepUse step_use() const override { return {StepUse::Choice::nothing, true}; }
     void observe(const LayerView& view) override;
     [[nodiscard]] const std::vector<float>& bits() const { return m_bits; } ///< [layers]
 

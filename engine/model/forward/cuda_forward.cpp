@@ -12,11 +12,13 @@
 #include "kernels/ops/weight_type.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -112,6 +114,25 @@ kernels::RowSummary summary_of(const kernels::DeviceAnswers& answers, int64_t to
     return summary;
 }
 
+/// A tap's row as hooks see it, [1, heads, n], 0 behind a list; memory of its own, because it may be kept.
+/// \param stride  between the heads' rows
+at::Tensor shown_rows(const float* rows, int64_t stride, int64_t heads, int64_t length,
+                      std::span<const kernels::KeyList> lists) {
+    int64_t n = lists.empty() ? length : 0;
+    for (const kernels::KeyList& list : lists)
+        n = std::max(n, list.n);
+    const auto options = at::TensorOptions().dtype(at::kFloat);
+    const at::Tensor shown =
+        lists.empty() ? at::empty({1, heads, n}, options) : at::zeros({1, heads, n}, options);
+    auto* const to = shown.mutable_data_ptr<float>();
+    const int64_t group = lists.empty() ? heads : heads / std::ssize(lists);
+    for (int64_t head = 0; head < heads; ++head) {
+        const int64_t count = lists.empty() ? n : lists[static_cast<size_t>(head / group)].n;
+        std::copy_n(rows + head * stride, count, to + head * n);
+    }
+    return shown;
+}
+
 } // namespace
 
 /// Sessions on several threads share the model: a step takes a decoder and gives it back.
@@ -156,37 +177,55 @@ bool CudaForward::has_kernels() const {
     return m_decoders->covered;
 }
 
-void CudaForward::show(const kernels::DeviceDecoder& decoder, size_t index, const kernels::AttentionTap& tap,
-                       int64_t position, const HookCalls& hooks) const {
-    const int64_t heads = model().config().num_heads, numbers = heads * (position + 1);
+/// One layer after the step, as its hooks see it. \param tap  null: nobody asked for the layer's row
+void CudaForward::show(const kernels::DeviceDecoder& decoder, const kernels::DeviceStep& step, int64_t stride,
+                       int64_t layer, const kernels::AttentionTap* tap, const KvCache& cache,
+                       const HookCalls& hooks) const {
+    const int64_t heads = model().config().num_heads, length = step.position + 1;
     LayerView view;
-    view.layer = tap.layer;
-    view.positions = std::span(&position, 1);
-    if (tap.halves) {
-        std::copy_n(decoder.halves(index), numbers, hooks.taps(tap.layer).half_row.to);
+    view.layer = layer;
+    view.positions = std::span(&step.position, 1);
+    view.cache = &cache;
+    if (step.lists != nullptr) view.lists = cache.lists(layer);
+    const auto index = static_cast<size_t>(tap == nullptr ? 0 : tap - step.taps.data());
+    if (tap != nullptr && tap->halves) {
+        std::copy_n(decoder.halves(index), heads * length, hooks.taps(layer).half_row.to);
         view.half_row = true;
     }
-    if (tap.floats) {
-        view.attention =
-            at::empty({1, heads, position + 1}, at::TensorOptions().dtype(at::kFloat)); // it may be kept
-        std::copy_n(decoder.floats(index), numbers, view.attention.mutable_data_ptr<float>());
-    }
+    if (tap != nullptr && tap->floats)
+        view.attention = shown_rows(decoder.floats(index), stride, heads, length, view.lists);
     hooks.observe(view);
 }
 
-/// The cache as the kernels see it.
+/// A dense cache as the kernels see it; of any other the positions alone.
 kernels::DeviceCache CudaForward::device_cache(const KvCache& cache) const {
     const auto [cos, sin] = model().rope_rows(0, cache.capacity());
-    return {cache.keys(0).mutable_data_ptr(), cache.values(0).mutable_data_ptr(), cache.capacity(),
-            cos.const_data_ptr<float>(), sin.const_data_ptr<float>()};
+    kernels::DeviceCache device;
+    if (cache.layout() == CacheLayout::dense) {
+        device.k = cache.keys(0).mutable_data_ptr();
+        device.v = cache.values(0).mutable_data_ptr();
+    }
+    device.capacity = cache.capacity();
+    device.cos = cos.const_data_ptr<float>();
+    device.sin = sin.const_data_ptr<float>();
+    return device;
 }
 
-bool CudaForward::runs(const KvCache& cache) const {
-    return has_kernels() && cache.layout() == CacheLayout::dense && kernels::isa() != kernels::Isa::reference;
+bool CudaForward::attends(int64_t layer) const {
+    return model().weights().layers[static_cast<size_t>(layer)].attends;
+}
+
+bool CudaForward::runs(CacheLayout layout) const {
+    if (!has_kernels() || layout == CacheLayout::coded || kernels::isa() == kernels::Isa::reference)
+        return false;
+    // The column of a layer whose attention is left out goes into a dense cache.
+    return layout == CacheLayout::dense ||
+           std::ranges::all_of(model().weights().layers, &LlamaLayer::attends);
 }
 
 StepOutputs CudaForward::prefill(KvCache& cache, const StepInputs& in) const {
-    if (!runs(cache) || !in.hooks.empty()) return m_plain.prefill(cache, in);
+    if (!runs(cache.layout()) || cache.layout() != CacheLayout::dense || !in.hooks.empty())
+        return m_plain.prefill(cache, in);
     const c10::InferenceMode guard;
     const auto n = static_cast<int64_t>(in.tokens.size());
     RL_ASSERT(n > 0 && cache.length() + n <= cache.capacity() && in.mc.passes == 0);
@@ -231,26 +270,50 @@ StepOutputs CudaForward::read_only(const KvCache& cache, int64_t position, const
     return m_plain.read_only(cache, position, in);
 }
 
-StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
-    const HookCalls hooks(in.hooks);
-    if (!runs(cache) || !hooks.read_attention_alone()) return m_plain.step(cache, in);
-    const c10::InferenceMode guard;
-    PlainForward::require_step(model(), cache, in);
-    const int64_t position = cache.length();
-    const auto attends = [&](int64_t layer) {
-        return model().weights().layers[static_cast<size_t>(layer)].attends;
-    };
+/// The rows that the hooks of a step at `position` want to see. Nothing: they want more than the kernels give.
+std::optional<std::vector<kernels::AttentionTap>> CudaForward::find_taps(const HookCalls& hooks, bool listed,
+                                                                         int64_t position) const {
     std::vector<kernels::AttentionTap> taps;
     for (int64_t layer = 0; layer < model().config().num_layers && !hooks.empty(); ++layer) {
         const LayerTaps wanted = hooks.taps(layer);
-        if (wanted.sums.defined() || wanted.raw_queries || wanted.all_rows) return m_plain.step(cache, in);
+        if (wanted.sums.defined() || wanted.raw_queries || wanted.all_rows) return std::nullopt;
         if (!attends(layer)) continue;
-        const kernels::AttentionTap tap{layer, wanted.half_row.position == position,
-                                        wanted.attention_from <= position};
-        if (tap.halves || tap.floats) taps.push_back(tap);
+        const bool halves = wanted.half_row.position == position, floats = wanted.attention_from <= position;
+        // Through lists numbers belong to entries, and who wants halves by position makes them.
+        if (halves || floats) taps.push_back({layer, halves && !listed, floats || (halves && listed)});
     }
+    return taps;
+}
+
+StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
+    const HookCalls hooks(in.hooks);
+    const StepUse use = hooks.step_use();
+    if (!runs(cache.layout()) || !use.rows_alone || use.choice == StepUse::Choice::by_queries)
+        return m_plain.step(cache, in);
+    const c10::InferenceMode guard;
+    PlainForward::require_step(model(), cache, in);
+    const int64_t position = cache.length();
+    const bool listed = cache.layout() != CacheLayout::dense, chooses = use.choice == StepUse::Choice::ahead;
+    const auto taps = find_taps(hooks, listed, position);
+    if (!taps) return m_plain.step(cache, in);
     const kernels::OnDevice on_device(model().device());
-    const kernels::DeviceCache device = device_cache(cache);
+    if (listed) cache.begin_listed_step();
+    for (int64_t layer = 0; chooses && layer < model().config().num_layers; ++layer)
+        hooks.select_ahead(layer, cache, std::span(&position, 1));
+
+    kernels::DeviceCache device = device_cache(cache);
+    const void* const key = listed ? &cache : device.k;
+    auto decoder = m_decoders->take(key);
+    PoolLists pools;
+    kernels::DeviceLists lists;
+    if (listed) {
+        pools = cache.tell_kernels([&](uint64_t id, uint64_t version, int64_t capacity) {
+            return decoder->holds_lists(id, version, capacity);
+        });
+        device.pools = std::move(pools.pools);
+        device.list_capacity = pools.list_capacity;
+        lists = {pools.cache, pools.version + 1, pools.whole, pools.offsets, pools.entries, pools.leaving};
+    }
     const int64_t rows = in.mc.passes + 1;
     const at::Tensor logits = at::empty({rows, model().config().vocab_size},
                                         at::TensorOptions().dtype(at::kFloat).device(model().device()));
@@ -266,32 +329,36 @@ StepOutputs CudaForward::step(KvCache& cache, const StepInputs& in) const {
     step.drop_mlp_output = in.mc.mlp_output;
     step.logits = logits.mutable_data_ptr<float>();
     const bool asks = in.ask && answered_on_device(*in.ask);
-    step.answers = asks || !taps.empty();
-    step.taps = taps;
+    step.answers = asks || listed || !taps->empty();
+    step.taps = *taps;
     step.top_k = asks ? std::min(in.ask->top_k, model().config().vocab_size) : 0;
+    if (listed) step.lists = &lists;
     StepOutputs out;
-    auto decoder = m_decoders->take(device.k);
     decoder->step(device, step, kernels::current_stream(model().device()));
     if (step.answers) {
         const kernels::DeviceAnswers& answers = decoder->wait_for_answers();
         if (asks) out.summary.push_back(summary_of(answers, step.top_k));
     }
+    if (listed) cache.kernels_are_done(decoder->left_rows());
     // Before the commit, as in a pass layer by layer: hooks may look at the cache.
-    size_t shown = 0;
-    for (int64_t layer = 0; layer < model().config().num_layers && !hooks.empty(); ++layer) {
+    const int64_t stride = listed ? device.list_capacity : position + 1;
+    const kernels::AttentionTap* tap = taps->data();
+    for (int64_t layer = 0; layer < model().config().num_layers; ++layer) {
         if (!attends(layer)) {
             LayerView view;
             view.layer = layer;
             view.positions = std::span(&position, 1);
             view.left_out = true;
             hooks.observe(view);
-        } else if (shown < taps.size() && taps[shown].layer == layer) {
-            show(*decoder, shown, taps[shown], position, hooks);
-            ++shown;
+            continue;
         }
+        const bool asked = tap != taps->data() + taps->size() && tap->layer == layer;
+        if (asked || chooses || listed)
+            show(*decoder, step, stride, layer, asked ? tap : nullptr, cache, hooks);
+        if (asked) ++tap;
     }
-    m_decoders->give_back(std::move(decoder), device.k);
-    cache.note_written(1);
+    m_decoders->give_back(std::move(decoder), key);
+    if (!listed) cache.note_written(1);
     cache.commit(1, in.origin);
 
     const at::Tensor row = logits.narrow(0, 0, 1);

@@ -1,10 +1,14 @@
 #pragma once
 
+#include "engine/cache/cache_layout.h"
 #include "engine/model/forward.h"
 #include "engine/model/forward/plain_forward.h"
 #include "kernels/decode/device_decoder.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace refreshlab {
 
@@ -17,11 +21,13 @@ class HookCalls;
 /// Matrices in blocks are read as they are, in a step as their numbers exactly; for tensor cores they are rounded to bf16. Of attention that a
 /// derived student leaves out only keys and values are made.
 ///
-/// Attention rows that hooks want to see come along, written to the host's memory by the device.
+/// Attention rows that hooks want to see come along, written to the host's memory by the device. Of a pooled cache attention goes through
+/// lists that stay on the device and are edited by the step's first kernel, which also takes out what was evicted; a hook may choose what is
+/// held before the step (StepUse::Choice::ahead), so cache policies that do not look at a layer's queries run so.
 ///
-/// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, caches
-/// that are not dense, and models that the kernels do not have: a head_dim that is no multiple of 16; q, k and v, or gate and up, that
-/// are not all in the same blocks.
+/// Everything else is PlainForward's: read-only steps, steps whose hooks look at more or change something, passes with hooks, passes of many
+/// rows over caches that are not dense, coded caches, pooled caches of students with left-out attention, and models that the kernels do not
+/// have: a head_dim that is no multiple of 16; q, k and v, or gate and up, that are not all in the same blocks.
 class CudaForward final : public Forward {
 public:
     /// \param model  outlives this; its weights stay where they are
@@ -39,10 +45,14 @@ public:
 
 private:
     struct Decoders;
-    [[nodiscard]] bool runs(const KvCache& cache) const; ///< the kernels can, on this cache
+    [[nodiscard]] bool attends(int64_t layer) const;
+    [[nodiscard]] bool runs(CacheLayout layout) const; ///< the kernels can, on such a cache
     [[nodiscard]] kernels::DeviceCache device_cache(const KvCache& cache) const;
-    void show(const kernels::DeviceDecoder& decoder, size_t index, const kernels::AttentionTap& tap,
-              int64_t position, const HookCalls& hooks) const;
+    [[nodiscard]] std::optional<std::vector<kernels::AttentionTap>>
+    find_taps(const HookCalls& hooks, bool listed, int64_t position) const;
+    void show(const kernels::DeviceDecoder& decoder, const kernels::DeviceStep& step, int64_t stride,
+              int64_t layer, const kernels::AttentionTap* tap, const KvCache& cache,
+              const HookCalls& hooks) const;
     PlainForward m_plain;
     std::unique_ptr<Decoders> m_decoders;
 };

@@ -14,8 +14,17 @@ HookCalls::HookCalls(std::span<LayerHooks* const> hooks)
         RL_ASSERT(hook != nullptr);
 }
 
-bool HookCalls::read_attention_alone() const {
-    return std::ranges::all_of(m_hooks, [](const LayerHooks* hook) { return hook->reads_attention_alone(); });
+StepUse& StepUse::operator|=(const StepUse& other) {
+    choice = std::max(choice, other.choice);
+    rows_alone &= other.rows_alone;
+    return *this;
+}
+
+StepUse HookCalls::step_use() const {
+    StepUse use{StepUse::Choice::nothing, true};
+    for (const LayerHooks* hook : m_hooks)
+        use |= hook->step_use();
+    return use;
 }
 
 void HookCalls::place(std::span<RowPlace> rows) const {
@@ -38,6 +47,15 @@ const HeadPositions* HookCalls::select(const LayerView& view) const {
         if (of_hook != nullptr) chosen = of_hook;
     }
     return chosen;
+}
+
+void HookCalls::select_ahead(int64_t layer, const KvCache& cache, std::span<const int64_t> position) const {
+    LayerView view;
+    view.layer = layer;
+    view.cache = &cache;
+    view.positions = position;
+    const HeadPositions* const chosen = select(view);
+    RL_ASSERT(chosen == nullptr);
 }
 
 void HookCalls::attend(int64_t layer, kernels::AttentionInputs& inputs) const {

@@ -21,13 +21,14 @@ public:
     explicit HookCalls(std::span<LayerHooks* const> hooks);
     [[nodiscard]] bool empty() const { return m_hooks.empty(); }
 
-    /// Every one reads attention rows and nothing else.
-    [[nodiscard]] bool read_attention_alone() const;
+    [[nodiscard]] StepUse step_use() const; ///< of all; nothing, and rows alone, where there are none
 
     void place(std::span<RowPlace> rows) const;
     [[nodiscard]] LayerTaps taps(int64_t layer) const; ///< what any of them wants
     /// What the one that chooses has chosen; null: nothing. Two may not choose (asserted).
     [[nodiscard]] const HeadPositions* select(const LayerView& view) const;
+    /// The same of a layer of a step that has not begun (StepUse::Choice::ahead): nothing is returned (asserted).
+    void select_ahead(int64_t layer, const KvCache& cache, std::span<const int64_t> position) const;
     void attend(int64_t layer, kernels::AttentionInputs& inputs) const;
     void observe(const LayerView& view) const;
     void inner(int64_t layer, const at::Tensor& rows) const;

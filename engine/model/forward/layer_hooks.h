@@ -77,6 +77,22 @@ struct LayerView {
 /// Places of a layer where a branch joins the residual.
 enum class Branch : uint8_t { attention_output, mlp_output };
 
+/// What a hook does in a decode step, said before the step: so a forward knows which way it can take. The default is anything.
+struct StepUse {
+    enum class Choice : uint8_t {
+        nothing, ///< select() does nothing
+        ahead, ///< it reads layer, positions and cache of its view alone, may edit the cache, and returns null: what is held then is read. A
+        ///< forward may call it for all layers before the step; the new position is held already, without keys and values
+        by_queries, ///< it looks at the layer, or returns a choice
+    } choice = Choice::by_queries;
+    /// After the layer it wants its attention row at most, and changes nothing but the cache: taps() asks for rows from the step's position on,
+    /// or for half_row; place, attend, inner, branch and finish do nothing; observe() reads layer, positions, left_out, lists, attention and
+    /// half_row. A forward may call it after the step, layer by layer: for those that were asked for where nobody chooses, else for all.
+    bool rows_alone = false;
+
+    StepUse& operator|=(const StepUse& other); ///< what a forward must do for both
+};
+
 /// What a policy or a probe sees and decides inside the layers of a pass. The default of every method does nothing. A
 /// pass without hooks pays nothing.
 ///
@@ -96,10 +112,7 @@ public:
         (void)layer;
         return {};
     }
-    /// It looks at attention rows of a step and changes nothing: taps() asks for rows from the step's position on, or for half_row; of
-    /// the other methods observe() alone does something, and it reads layer, positions, left_out, lists, attention and half_row. A
-    /// forward may then call it after the step.
-    [[nodiscard]] virtual bool reads_attention_alone() const { return false; }
+    [[nodiscard]] virtual StepUse step_use() const { return {}; }
     /// Before attention: which entries this layer reads (interface Select of reference/cache_policies.md). What is not held any
     /// more when this returns is not read.
     /// \return held positions of each KV head, valid until the layer is done; null: every entry that is held. At most one hook of

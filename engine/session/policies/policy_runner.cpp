@@ -264,6 +264,13 @@ LayerTaps PolicyRunner::taps(int64_t layer) const {
     return taps;
 }
 
+StepUse PolicyRunner::step_use() const {
+    const bool looks = m_needs.query || m_needs.rotated_query || m_needs.raw_queries;
+    // What is decoded for attention, or borrowed while a layer reads, is brought layer by layer.
+    if (m_prompt != nullptr || looks || m_needs.encodes || m_needs.recomputes) return {};
+    return {StepUse::Choice::ahead, true};
+}
+
 const HeadPositions* PolicyRunner::select(const LayerView& view) {
     if (m_prompt != nullptr) return nullptr;
     StepView step;

@@ -76,6 +76,7 @@ public:
     [[nodiscard]] const std::vector<float>& entries_read() const { return m_entries_read; }
 
     // --- LayerHooks ---
+    [[nodiscard]] StepUse step_use() const override;
     [[nodiscard]] LayerTaps taps(int64_t layer) const override;
     [[nodiscard]] const HeadPositions* select(const LayerView& view) override;
     void attend(int64_t layer, kernels::AttentionInputs& inputs) override;

@@ -21,6 +21,11 @@ struct AttentionRowsInputs {
                  ///< [heads, position + 1] at its beginning. Null: not wanted
     float* floats = nullptr; ///< the same
     int64_t taps = 0, heads = 0, capacity = 0;
+    /// Lists of all layers, [layers, kv_heads, capacity], and their lengths; null: dense. Then a row of a tap is [heads, capacity], number i
+    /// of entry i of the head's list.
+    const ListEntry* entries = nullptr;
+    const int32_t* counts = nullptr;
+    int64_t kv_heads = 0;
     uint16_t layers[most_layers] =
         {}; ///< [taps]: whose rows they are. By value, so that a graph keeps its own
     bool dependent = false;

@@ -96,11 +96,12 @@ struct ProductOntoInputs {
 };
 RL_LAUNCHER void launch_product_onto(const ProductOntoInputs& in, void* stream);
 
-/// Attention of a layer over its dense cache, what comes before it and what comes after:
+/// Attention of a layer over its cache, what comes before it and what comes after:
 ///   q/k norm over each head (null: none), RoPE at `position`, k and v rounded to the cache's type; row 0 writes them at column
 ///   `position`. Row r attends to the columns [first_visible, position) of the cache and, as the last key, to its own.
 ///   attended[r] = softmax(q k / sqrt(head_dim)) v, with dropout after the softmax.
-/// Split over the cache: each split of decode::split_positions columns leaves (max, sum, weighted values); the last block of a KV head
+/// With `entries` it goes through lists instead: KV head h attends to its list, whose last entry is the token's own, which row 0 writes.
+/// Split over the cache: each split of decode::split_positions entries leaves (max, sum, weighted values); the last block of a KV head
 /// and row to end merges the splits in index order, so that the order of arrival changes no bit.
 struct DecodeAttentionInputs {
     WeightType type{};
@@ -110,18 +111,22 @@ struct DecodeAttentionInputs {
     const void* k_norm = nullptr; ///< [head_dim] or null
     double eps = 0;
     const float* cos = nullptr;
-    const float* sin = nullptr; ///< [capacity, head_dim / 2] of all positions
+    const float* sin = nullptr; ///< [positions, head_dim / 2]
     void* k_cache = nullptr;
-    void* v_cache = nullptr;                       ///< [kv_heads, capacity, head_dim] of this layer
+    void* v_cache =
+        nullptr; ///< of this layer: [kv_heads, capacity, head_dim], or rows [any, head_dim] that lists name
+    const ListEntry* entries =
+        nullptr; ///< null: dense. [kv_heads, capacity], positions ascending; columns are rows of k_cache
+    const int32_t* counts = nullptr;               ///< [kv_heads] entries of each list, at least 1
     int64_t heads = 0, kv_heads = 0, head_dim = 0; ///< at most decode::most_group, most_head_dim (asserted)
-    int64_t capacity = 0;
+    int64_t capacity = 0;        ///< columns of the cache, or entries that a list has room for
     int64_t window = 0;          ///< sliding window: a query at p sees (p - window, p]; 0 = all
     BranchDropout dropout;       ///< element: query head * 2^32 + key position
     float* parts = nullptr;      ///< scratch, rows * heads * decode::splits(capacity) * (head_dim + 2)
     uint32_t* arrived = nullptr; ///< scratch, [rows, kv_heads]; all 0 before the launch, and after it
     float* attended = nullptr;   ///< [rows, heads, head_dim]
     /// Optional, what the attention row of row 0 is made of afterwards (attention_rows.cu): q k / sqrt(head_dim) at the columns that it
-    /// reads, its own included, [heads, capacity] by column; and [heads, 2] their maximum and the sum of e^(score - maximum), written by
+    /// reads, its own included, [heads, capacity] by column or by number in the list; and [heads, 2] their maximum and the sum of e^(score - maximum), written by
     /// the block that merges.
     float* scores = nullptr;
     float* score_sums = nullptr;
@@ -129,6 +134,7 @@ struct DecodeAttentionInputs {
     bool dependent = false;
 };
 RL_LAUNCHER void launch_decode_attention(const DecodeAttentionInputs& in, void* stream);
+RL_LAUNCHER void launch_list_attention(const DecodeAttentionInputs& in, void* stream); ///< with entries
 
 /// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block.
 struct HeadInputs {

@@ -2,12 +2,14 @@
 
 #include "kernels/cuda/decode/attention_rows.h"
 #include "kernels/cuda/decode/decode_kernels.h"
+#include "kernels/cuda/decode/device_lists.h"
 #include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/rows_pass.h"
 #include "kernels/decode/scratch.h"
 #include "kernels/ops/dropout_site.h"
+#include "kernels/shared/check.h"
 
 #include <algorithm>
 #include <array>
@@ -62,11 +64,13 @@ public:
                       drops && step.drop_mlp_output},
                      step.answers ? step.top_k : -1,
                      {step.taps.begin(), step.taps.end()}};
+        RL_ASSERT(cache.listed() == (step.lists != nullptr) && (!cache.listed() || step.answers));
         const Captured& captured = graph(key);
 
         // The copy is read when the stream comes to it; by then so many later steps cannot have been asked for.
         auto* const host = static_cast<StepState*>(m_host_states.data()) + m_next_host_state;
         m_next_host_state = (m_next_host_state + 1) % host_states;
+        if (step.lists != nullptr) m_lists.change(*step.lists, stream);
         *host = {step.token, static_cast<int32_t>(step.rows - 1), step.position, step.seed, ++m_sequence};
         m_stream = stream;
         check(cudaMemcpyAsync(m_state.data(), host, sizeof *host, cudaMemcpyHostToDevice, stream),
@@ -92,6 +96,11 @@ public:
         if (!key.taps[index].floats) return nullptr;
         return static_cast<const float*>(m_floats.data()) + row_numbers(key, index);
     }
+
+    [[nodiscard]] bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const override {
+        return m_lists.hold(cache, version, list_capacity);
+    }
+    [[nodiscard]] const void* left_rows() const override { return m_lists.left_rows(); }
 
     const DeviceAnswers& wait_for_answers() override {
         auto& answers = *static_cast<DeviceAnswers*>(m_answers.data());
@@ -124,8 +133,10 @@ private:
             m_graphs.splice(m_graphs.begin(), m_graphs, at);
             return m_graphs.front();
         }
-        reserve(key.rows, key.cache.capacity);
+        reserve(key.rows, key.cache.entries());
         reserve_rows(key);
+        if (key.cache.listed() && m_lists.reserve(planes(), row_bytes(), key.cache.list_capacity))
+            m_graphs.clear();
         if (m_graphs.size() >= most_graphs) m_graphs.pop_back();
         m_graphs.push_front({key, capture(m_capture.get(), [&] { launch_all(key); })});
         return m_graphs.front();
@@ -133,7 +144,7 @@ private:
 
     /// Where the row of a tap begins.
     [[nodiscard]] size_t row_numbers(const GraphKey& key, size_t index) const {
-        return index * static_cast<size_t>(m_model.heads * key.cache.capacity);
+        return index * static_cast<size_t>(m_model.heads * key.cache.entries());
     }
     static bool any(const GraphKey& key, bool AttentionTap::*form) {
         return std::ranges::any_of(key.taps, [form](const AttentionTap& tap) { return tap.*form; });
@@ -141,7 +152,7 @@ private:
     /// What attention rows need, where a graph wants some.
     void reserve_rows(const GraphKey& key) {
         const auto taps = static_cast<int64_t>(key.taps.size());
-        const int64_t numbers = taps * m_model.heads * key.cache.capacity;
+        const int64_t numbers = taps * m_model.heads * key.cache.entries();
         const bool halves = any(key, &AttentionTap::halves), floats_too = any(key, &AttentionTap::floats);
         if (taps == 0 ||
             (taps <= m_taps && numbers <= m_row_numbers && (!halves || m_halves.data() != nullptr) &&
@@ -179,6 +190,8 @@ private:
         check(cudaMemsetAsync(m_arrived.data(), 0, counters, m_capture.get()), "clearing counters");
         check(cudaStreamSynchronize(m_capture.get()), "clearing counters");
     }
+    [[nodiscard]] int64_t planes() const { return std::ssize(m_model.layers) * m_model.kv_heads; }
+    [[nodiscard]] int64_t row_bytes() const { return m_model.head_dim * bytes_of(m_model.type); }
     static DeviceMemory floats(int64_t n) { return DeviceMemory(static_cast<size_t>(n) * sizeof(float)); }
 
     [[nodiscard]] const StepState* state() const { return static_cast<const StepState*>(m_state.data()); }
@@ -187,6 +200,8 @@ private:
     /// The launches of a step, in order (kernels/decode/decode_plan.h counts them).
     void launch_all(const GraphKey& key) {
         cudaStream_t const stream = m_capture.get();
+        // What comes after it begins when the lists are edited: embed waits for it whole, and every later kernel begins after embed has.
+        if (key.cache.listed()) launch_list_edits(m_lists.edits(), stream);
         EmbedInputs embed;
         embed.type = m_model.type;
         embed.embedding = m_model.embedding.data;
@@ -228,7 +243,12 @@ private:
         if (any(key, &AttentionTap::floats)) rows.floats = static_cast<float*>(seen_by_device(m_floats));
         rows.taps = static_cast<int64_t>(key.taps.size());
         rows.heads = m_model.heads;
-        rows.capacity = key.cache.capacity;
+        rows.capacity = key.cache.entries();
+        if (key.cache.listed()) {
+            rows.entries = m_lists.entries(0);
+            rows.counts = m_lists.counts(0);
+            rows.kv_heads = m_model.kv_heads;
+        }
         for (size_t i = 0; i < key.taps.size(); ++i)
             rows.layers[i] = static_cast<uint16_t>(key.taps[i].layer);
         rows.dependent = true;
@@ -318,12 +338,20 @@ private:
         attention.eps = m_model.norm_eps;
         attention.cos = key.cache.cos;
         attention.sin = key.cache.sin;
-        attention.k_cache = of_layer(key.cache.k, key, index);
-        attention.v_cache = of_layer(key.cache.v, key, index);
+        if (key.cache.listed()) {
+            const auto plane = static_cast<int64_t>(index) * m_model.kv_heads;
+            attention.k_cache = key.cache.pools[index].k;
+            attention.v_cache = key.cache.pools[index].v;
+            attention.entries = m_lists.entries(plane);
+            attention.counts = m_lists.counts(plane);
+        } else {
+            attention.k_cache = of_layer(key.cache.k, key, index);
+            attention.v_cache = of_layer(key.cache.v, key, index);
+        }
         attention.heads = m_model.heads;
         attention.kv_heads = m_model.kv_heads;
         attention.head_dim = m_model.head_dim;
-        attention.capacity = key.cache.capacity;
+        attention.capacity = key.cache.entries();
         attention.window = layer.window;
         attention.dropout = dropout(key, index, DropoutSite::attention);
         attention.parts = data(m_parts);
@@ -332,7 +360,7 @@ private:
         const auto tap = std::ranges::find(key.taps, static_cast<int64_t>(index), &AttentionTap::layer);
         if (tap != key.taps.end()) {
             const int64_t i = tap - key.taps.begin();
-            attention.scores = data(m_scores) + i * m_model.heads * key.cache.capacity;
+            attention.scores = data(m_scores) + i * m_model.heads * key.cache.entries();
             attention.score_sums = data(m_score_sums) + i * m_model.heads * 2;
         }
         attention.rows = key.rows;
@@ -376,6 +404,7 @@ private:
     DeviceMemory m_scores, m_score_sums, m_windows;
     PinnedMemory m_halves, m_floats;
     int64_t m_taps = 0, m_row_numbers = 0;
+    DecoderLists m_lists;
     DeviceMemory m_answer_parts, m_answer_keys, m_answer_arrived;
     std::list<Captured> m_graphs;
 };

@@ -162,6 +162,50 @@ TEST_CASE("MC rows ride along and do not change the token's row by a bit", "[gpu
     }
 }
 
+TEST_CASE("decode steps through lists equal those of the CPU, in every family and dtype, MC rows too",
+          "[gpu]") {
+    Random random(1307);
+    for (const Case& c : cases()) {
+        for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+            const Twin twin(c.config, dtype, 300);
+            (void)extend(*twin.cpu, *twin.cpu_cache, random_ids(random, 270, c.config.vocab_size), Rows::none,
+                         Origin::teacher_prefill);
+            const auto pooled = [&](const LlamaModel& model) {
+                auto cache = model.make_cache(300, CacheLayout::pooled);
+                cache->adopt_prefix(*twin.cpu_cache, 270);
+                return cache;
+            };
+            const auto cpu_cache = pooled(*twin.cpu), gpu_cache = pooled(*twin.gpu);
+            const auto evict = [&](int64_t share, int64_t step_number) {
+                for (int64_t layer = 0; layer < c.config.num_layers; ++layer) {
+                    for (int64_t head = 0; head < c.config.num_kv_heads; ++head) {
+                        std::vector<int64_t> gone;
+                        for (const int64_t position : cpu_cache->held(layer, head))
+                            if (random.between(0, share) == 0) gone.push_back(position);
+                        cpu_cache->evict(layer, head, gone, step_number);
+                        gpu_cache->evict(layer, head, gone, step_number);
+                    }
+                }
+            };
+            McRequest mc;
+            mc.seed = 7;
+            mc.p = 0.25F;
+            for (int step_number = 1; step_number <= 6; ++step_number) {
+                mc.passes = step_number % 2 == 0 ? 3 : 0;
+                const auto token = static_cast<int32_t>(random.between(0, c.config.vocab_size - 1));
+                const StepRows expected = step(*twin.cpu, *cpu_cache, token, Origin::student, mc);
+                (void)simt::take_activity();
+                const StepRows got = step(*twin.gpu, *gpu_cache, token, Origin::student, mc);
+                CAPTURE(c.name, c10::toString(dtype), step_number);
+                REQUIRE(simt::take_activity().graph_launches == 1);
+                REQUIRE(relative_error(got.row, expected.row) <= tolerance(dtype));
+                if (mc.passes > 0) REQUIRE(relative_error(got.mc, expected.mc) <= tolerance(dtype));
+                evict(step_number == 3 ? 1 : 40, step_number); // once half of all: the pools are packed
+            }
+        }
+    }
+}
+
 TEST_CASE("a step gives the device one graph, and waits and allocates nothing", "[gpu]") {
     Random random(1303);
     const ModelConfig config = config_of(64, 96, 4, 2, 32);

@@ -101,31 +101,44 @@ public:
     const kernels::DeviceAnswers& wait_for_answers() override { return m_decoder->wait_for_answers(); }
     [[nodiscard]] const uint16_t* halves(size_t index) const override { return m_decoder->halves(index); }
     [[nodiscard]] const float* floats(size_t index) const override { return m_decoder->floats(index); }
+    [[nodiscard]] bool holds_lists(uint64_t cache, uint64_t version, int64_t list_capacity) const override {
+        return m_decoder->holds_lists(cache, version, list_capacity);
+    }
+    [[nodiscard]] const void* left_rows() const override { return m_decoder->left_rows(); }
 
 private:
     /// What kernels may see during a call, beside the weights.
     class Seen {
     public:
         Seen(const SimtDecoder& decoder, const kernels::DeviceCache& cache, const float* logits, int64_t rows)
-            : m_k(cache.k, cache_bytes(decoder, cache), Contents::written, "k_cache")
-            , m_v(cache.v, cache_bytes(decoder, cache), Contents::written, "v_cache")
-            , m_cos(cache.cos, table_bytes(decoder, cache), Contents::read_only, "cos")
+            : m_cos(cache.cos, table_bytes(decoder, cache), Contents::read_only, "cos")
             , m_sin(cache.sin, table_bytes(decoder, cache), Contents::read_only, "sin") {
+            const auto see = [this](const void* at, int64_t bytes, const char* name) {
+                m_entries.push_back(
+                    std::make_unique<Visible>(at, static_cast<size_t>(bytes), Contents::written, name));
+            };
+            const kernels::DeviceModel& model = decoder.m_model;
+            const int64_t row = model.head_dim * kernels::bytes_of(model.type);
+            for (const kernels::DevicePool& pool : cache.pools) {
+                see(pool.k, pool.rows * row, "k_pool");
+                see(pool.v, pool.rows * row, "v_pool");
+            }
+            if (!cache.listed()) {
+                const int64_t columns = std::ssize(model.layers) * model.kv_heads * cache.capacity;
+                see(cache.k, columns * row, "k_cache");
+                see(cache.v, columns * row, "v_cache");
+            }
             if (rows > 0)
                 m_logits.emplace(logits, static_cast<size_t>(rows * decoder.m_model.vocab) * sizeof(float),
                                  Contents::unwritten, "logits");
         }
 
     private:
-        static size_t cache_bytes(const SimtDecoder& decoder, const kernels::DeviceCache& cache) {
-            const kernels::DeviceModel& model = decoder.m_model;
-            return static_cast<size_t>(std::ssize(model.layers) * model.kv_heads * cache.capacity *
-                                       model.head_dim * kernels::bytes_of(model.type));
-        }
         static size_t table_bytes(const SimtDecoder& decoder, const kernels::DeviceCache& cache) {
             return static_cast<size_t>(cache.capacity * decoder.m_model.head_dim / 2) * sizeof(float);
         }
-        Visible m_k, m_v, m_cos, m_sin;
+        std::vector<std::unique_ptr<Visible>> m_entries;
+        Visible m_cos, m_sin;
         std::optional<Visible> m_logits;
     };
 

@@ -4,6 +4,7 @@
 #include "tests/kernels/simt/decode_fixture.h"
 
 #include <algorithm>
+#include <numeric>
 
 /// The attention of a decode step on the host machine, against the plain reference: what it reads and writes of the cache, and the same
 /// bits in a row whatever other rows are in the launch and in whatever order blocks and threads come.
@@ -45,7 +46,7 @@ public:
     }
 
     [[nodiscard]] at::Tensor rotated(int64_t first_head, int64_t heads, const at::Tensor& norm) const {
-        at::Tensor x = qkv.narrow(1, first_head, heads).contiguous();
+        at::Tensor x = qkv.narrow(1, first_head, heads).clone(); // rotated in place
         if (norm.defined())
             x = kernels::reference::rms_norm(x.view({-1, s.head_dim}), norm, eps).view(x.sizes());
         kernels::reference::rope_(x, cosines[s.position].unsqueeze(0).expand({s.rows, s.head_dim / 2}),
@@ -59,11 +60,18 @@ public:
     [[nodiscard]] at::Tensor own_values() const {
         return qkv.narrow(1, s.heads() + s.kv_heads, s.kv_heads).contiguous().to(dtype_of(s.type));
     }
-    [[nodiscard]] at::Tensor expected(const at::Tensor& own_k, at::Tensor* probabilities) const {
+    /// \param lists  [kv_heads], without the rows' own entries; columns are rows of the flat cache. Empty: dense
+    [[nodiscard]] at::Tensor expected(const at::Tensor& own_k, at::Tensor* probabilities,
+                                      std::span<const kernels::KeyList> lists = {}) const {
         kernels::AttentionInputs in;
         in.q = rotated(0, s.heads(), s.q_norm ? q_norm.values : at::Tensor());
-        in.k_cache = keys.to(at::kFloat);
-        in.v_cache = values.to(at::kFloat);
+        const auto seen = [&](const at::Tensor& cache) {
+            const at::Tensor all = cache.to(at::kFloat);
+            return lists.empty() ? all : all.view({1, -1, s.head_dim}).expand({s.kv_heads, -1, s.head_dim});
+        };
+        in.k_cache = seen(keys);
+        in.v_cache = seen(values);
+        in.lists = lists;
         const std::vector<int64_t> visible(static_cast<size_t>(s.rows), s.position),
             first(static_cast<size_t>(s.rows), std::min(s.first(), s.position));
         in.num_visible = visible;
@@ -87,14 +95,50 @@ public:
     Weights q_norm, k_norm;
 };
 
-/// Columns [first, end) of a cache, and nothing else of it.
-void show_columns(const Array<uint8_t>& cache, const at::Tensor& from, int64_t first, int64_t end) {
-    const int64_t column = from.size(2) * from.element_size();
-    for (int64_t h = 0; h < from.size(0); ++h) {
-        const int64_t offset = (h * from.size(1) + first) * column, bytes = (end - first) * column;
-        std::memcpy(cache.data() + offset, static_cast<const uint8_t*>(from.const_data_ptr()) + offset,
-                    static_cast<size_t>(bytes));
-        simt::note_written(cache.data() + offset, static_cast<size_t>(bytes));
+/// What KV heads read: positions ascending, the step's own last, and rows of the flat cache.
+using Lists = std::vector<std::vector<kernels::ListEntry>>;
+
+/// The columns of a dense cache as lists.
+Lists all_columns(const Layer& l) {
+    Lists lists(static_cast<size_t>(l.s.kv_heads));
+    for (int64_t h = 0; h < l.s.kv_heads; ++h)
+        for (int64_t p = 0; p <= l.s.position; ++p)
+            lists[static_cast<size_t>(h)].push_back(
+                {static_cast<int32_t>(p), static_cast<int32_t>(h * l.capacity + p)});
+    return lists;
+}
+
+/// Some positions of each head, in rows anywhere. \param least  entries beside the step's own
+Lists scattered(Random& random, const Layer& l, int64_t least) {
+    std::vector<int32_t> free(static_cast<size_t>(l.s.kv_heads * l.capacity));
+    std::iota(free.begin(), free.end(), 0);
+    const auto take = [&] {
+        std::swap(free[static_cast<size_t>(random.between(0, std::ssize(free) - 1))], free.back());
+        const int32_t row = free.back();
+        free.pop_back();
+        return row;
+    };
+    Lists lists(static_cast<size_t>(l.s.kv_heads));
+    for (auto& list : lists) {
+        for (int64_t p = 0; p < l.s.position; ++p)
+            if (random.between(0, 2) > 0 || l.s.position - p <= least)
+                list.push_back({static_cast<int32_t>(p), take()});
+        list.push_back({static_cast<int32_t>(l.s.position), take()});
+    }
+    return lists;
+}
+
+/// The entries of a cache that lists name and the step sees, its own left out, and nothing else.
+void show_entries(const Array<uint8_t>& cache, const at::Tensor& from, const Lists& lists, const Shape& s) {
+    const int64_t row = from.size(2) * from.element_size();
+    for (const auto& list : lists) {
+        for (const kernels::ListEntry& entry : list) {
+            if (entry.position < s.first() || entry.position == s.position) continue;
+            const int64_t offset = entry.column * row;
+            std::memcpy(cache.data() + offset, static_cast<const uint8_t*>(from.const_data_ptr()) + offset,
+                        static_cast<size_t>(row));
+            simt::note_written(cache.data() + offset, static_cast<size_t>(row));
+        }
     }
 }
 
@@ -105,14 +149,28 @@ struct Result {
 };
 
 /// \param rows  of the step, of `launched`. The launch is made twice on the same scratch memory.
-Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false) {
+/// \param lists  through which it goes; null: over the dense cache
+Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false,
+           const Lists* lists = nullptr) {
     const Shape& s = l.s;
+    const Lists entries = lists != nullptr ? *lists : all_columns(l);
     const auto state = state_on_device(rows - 1, s.position, 0, l.seed);
     const auto qkv = floats_on_device(l.qkv.narrow(0, 0, launched), "qkv");
     const auto cosines = floats_on_device(l.cosines, "cos"), sines = floats_on_device(l.sines, "sin");
     const Array<uint8_t> keys(l.keys.nbytes(), "keys"), values(l.values.nbytes(), "values");
-    show_columns(keys, l.keys, std::min(s.first(), s.position), s.position);
-    show_columns(values, l.values, std::min(s.first(), s.position), s.position);
+    show_entries(keys, l.keys, entries, s);
+    show_entries(values, l.values, entries, s);
+    const Array<kernels::ListEntry> listed(static_cast<size_t>(s.kv_heads * l.capacity), "entries");
+    std::vector<int32_t> lengths;
+    std::vector<int64_t> own;
+    for (const auto& list : entries) {
+        auto* const to = listed.data() + std::ssize(lengths) * l.capacity;
+        std::ranges::copy(list, to);
+        simt::note_written(to, list.size() * sizeof(kernels::ListEntry));
+        lengths.push_back(static_cast<int32_t>(list.size()));
+        own.push_back(list.back().column);
+    }
+    const Array<int32_t> counts(lengths, "counts", Contents::read_only);
     const auto n = static_cast<size_t>(launched * s.heads());
     const auto splits = static_cast<size_t>(kernels::decode::splits(l.capacity));
     const Array<float> parts(n * splits * static_cast<size_t>(s.head_dim + 2), "parts");
@@ -146,6 +204,10 @@ Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false) 
         in.score_sums = sums.data();
     }
     in.rows = launched;
+    if (lists != nullptr) {
+        in.entries = listed.data();
+        in.counts = counts.data();
+    }
     gpu::launch_decode_attention(in, nullptr);
     const std::vector<float> once = attended.values();
     gpu::launch_decode_attention(in, nullptr);
@@ -156,7 +218,10 @@ Result run(const Layer& l, int64_t rows, int64_t launched, bool scores = false) 
     REQUIRE(all.narrow(0, rows, launched - rows).isnan().all().item<bool>()); // not the step's rows
     const at::Tensor new_keys = tensor_of(keys, l.keys.sizes(), dtype_of(s.type)),
                      new_values = tensor_of(values, l.values.sizes(), dtype_of(s.type));
-    return {all.narrow(0, 0, rows), new_keys.select(1, s.position), new_values.select(1, s.position),
+    const auto own_of = [&](const at::Tensor& cache) {
+        return cache.view({-1, s.head_dim}).index_select(0, at::tensor(own, at::kLong));
+    };
+    return {all.narrow(0, 0, rows), own_of(new_keys), own_of(new_values),
             tensor_of(row_scores, {s.heads(), l.capacity}), tensor_of(sums, {s.heads(), 2})};
 }
 
@@ -296,6 +361,98 @@ TEST_CASE("a key of the cache and the same key as the row's own give the same bi
     ++l.s.position;
     const Result second = run(l, 1, 1, true);
     REQUIRE(same_bits(second.scores.narrow(1, 0, 41), first.scores.narrow(1, 0, 41)));
+}
+
+/// A shape with a window or none, dropout or none.
+Shape any_shape(Random& random, int64_t position) {
+    Shape s;
+    s.type = random.pick(weight_types);
+    s.head_dim = random.pick(std::vector<int64_t>{32, 80, 128});
+    s.group = random.pick(std::vector<int64_t>{1, 2, 3, 7});
+    s.kv_heads = 2;
+    s.position = position;
+    s.window = random.pick(std::vector<int64_t>{0, 1, 100, 300});
+    s.rows = random.between(1, 2);
+    s.dropout = s.rows > 1 ? 0.25F : 0.0F;
+    return s;
+}
+
+TEST_CASE("attention through the list of all columns has the bits of the dense cache",
+          "[simt][decode][lists]") {
+    Random random(1216);
+    for (const int64_t position : {0, 1, 255, 256, 257, 600}) {
+        Shape s = any_shape(random, position);
+        s.q_norm = s.k_norm = true;
+        CAPTURE(static_cast<int>(s.type), s.group, s.head_dim, s.position, s.window, s.rows);
+        const Layer l(random, s);
+        const Lists lists = all_columns(l);
+        const Result dense = run(l, s.rows, s.rows, true), listed = run(l, s.rows, s.rows, true, &lists);
+        REQUIRE(same_bits(listed.attended, dense.attended));
+        REQUIRE(same_bits(listed.new_keys, dense.new_keys));
+        REQUIRE(same_bits(listed.new_values, dense.new_values));
+        REQUIRE(same_bits(listed.scores, dense.scores)); // what nobody wrote included
+        REQUIRE(same_bits(listed.sums, dense.sums));
+    }
+}
+
+TEST_CASE("attention through lists equals the reference, whatever rows hold the entries",
+          "[simt][decode][lists]") {
+    Random random(1217);
+    for (const int64_t position : {0, 1, 200, 385, 386, 387, 800}) {
+        const Shape s = any_shape(random, position);
+        CAPTURE(static_cast<int>(s.type), s.group, s.head_dim, s.position, s.window, s.rows);
+        Layer l(random, s);
+        const Lists lists = scattered(random, l, random.between(0, 3));
+        const Result got = run(l, s.rows, s.rows, true, &lists);
+        std::vector<std::vector<int64_t>> positions, columns;
+        std::vector<kernels::KeyList> held;
+        for (const auto& list : lists) {
+            positions.emplace_back();
+            columns.emplace_back();
+            for (const kernels::ListEntry& entry : std::span(list).first(list.size() - 1)) {
+                positions.back().push_back(entry.position);
+                columns.back().push_back(entry.column);
+            }
+        }
+        for (size_t h = 0; h < lists.size(); ++h)
+            held.push_back({positions[h].data(), columns[h].data(), std::ssize(positions[h])});
+        at::Tensor probabilities;
+        const at::Tensor expected = l.expected(l.own_keys(), &probabilities, held);
+        REQUIRE(same_bits(got.new_keys, l.own_keys()[0]));
+        REQUIRE(same_bits(got.new_values, l.own_values()[0]));
+        for (int64_t r = 0; r < s.rows; ++r)
+            REQUIRE(relative_error(got.attended[r], expected[r]) <= tolerance);
+        for (int64_t head = 0; head < s.heads(); ++head) { // the row by entry
+            const auto& list = lists[static_cast<size_t>(head / s.group)];
+            const auto first = std::ranges::lower_bound(list, s.first(), {}, &kernels::ListEntry::position);
+            const int64_t before = first - list.begin(), n = std::ssize(list) - before;
+            const at::Tensor scores = got.scores[head].narrow(0, before, n);
+            const at::Tensor row = (scores - got.sums[head][0]).exp() / got.sums[head][1];
+            REQUIRE(relative_error(row, probabilities[0][head].narrow(0, before, n)) <= tolerance);
+        }
+        // The same entries in other rows: the same bits, in every order.
+        Lists elsewhere = scattered(random, l, l.s.position);
+        const at::Tensor keys = at::full_like(l.keys, nan), values = at::full_like(l.values, nan);
+        for (size_t h = 0; h < lists.size(); ++h) {
+            auto& list = elsewhere[h];
+            std::erase_if(list, [&](const kernels::ListEntry& entry) {
+                return !std::ranges::binary_search(lists[h], entry.position, {},
+                                                   &kernels::ListEntry::position);
+            });
+            for (size_t i = 0; i < list.size(); ++i) {
+                for (const auto& [to, from] : {std::pair(keys, l.keys), std::pair(values, l.values)})
+                    to.view({-1, s.head_dim})[list[i].column].copy_(
+                        from.view({-1, s.head_dim})[lists[h][i].column]);
+            }
+        }
+        l.keys = keys;
+        l.values = values;
+        simt::in_orders(position == 386 ? 3 : 1, [&](uint64_t) {
+            const Result again = run(l, s.rows, s.rows, true, &elsewhere);
+            REQUIRE(same_bits(again.attended, got.attended));
+            REQUIRE(same_bits(again.scores, got.scores));
+        });
+    }
 }
 
 } // namespace

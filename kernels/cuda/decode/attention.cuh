@@ -1,0 +1,499 @@
+#pragma once
+
+#include "kernels/cuda/decode/steps.cuh"
+#include "kernels/cuda/decode/weights.cuh"
+
+#include <cmath>
+
+/// What attention over a dense cache (decode_attention.cu) and through lists (list_attention.cu) have in common: all but where the
+/// entries of a split stand. Their story is decode_attention.cu's.
+namespace refreshlab::kernels::RL_GPU::attention {
+
+constexpr int warps = static_cast<int>(decode::attention_warps);
+constexpr int attention_threads = 32 * warps;
+constexpr int columns = static_cast<int>(decode::split_positions); ///< entries of a split
+constexpr int keys_of_lane = columns / (attention_threads / 4);
+static_assert(keys_of_lane == 4 && columns == attention_threads, "a thread writes one score of each head");
+constexpr int most_group = static_cast<int>(decode::most_group);
+constexpr int most_head_dim = static_cast<int>(decode::most_head_dim);
+constexpr int pairs_of_lane = most_head_dim / 2 / 32;
+constexpr int of_lane = columns / 32; ///< entries of a split that a lane makes weights of
+
+struct Parameters {
+    DecodeAttentionInputs in;
+    Masks masks;
+    int group, head_dim, splits;
+    float scale, eps;
+};
+
+/// Of a head's scores: their maximum, and the sum of e^(score - maximum). In global memory as a float2.
+struct Sums {
+    float max, sum;
+};
+
+/// What a block knows of its place, all threads the same. Entries have numbers within the split: those of a dense cache are its columns,
+/// those of a list stand beside each other in it.
+struct Place {
+    int row, kv_head, split;
+    int first_split, last_split; ///< that have a visible entry
+    int begin;                   ///< of all entries, the split's number 0
+    int low, cached;             ///< of the split's entries [low, cached) are read from the cache
+    int own;                     ///< number of the row's own entry in the split; -1: in another split
+    int position;
+    __device__ bool reads(int number) const { return number >= low && number < cached; }
+    __device__ bool sees(int number) const { return reads(number) || number == own; }
+};
+
+/// The row that a block works for. \return false: the step has no such row
+__device__ inline bool find_row(const Parameters& p, Place& at) {
+    at.split = static_cast<int>(blockIdx.x);
+    at.kv_head = static_cast<int>(blockIdx.y);
+    at.row = static_cast<int>(blockIdx.z);
+    at.position = static_cast<int>(p.in.state->position);
+    return at.row <= p.in.state->passes;
+}
+/// What the block reads of entries [first, length), the row's own behind them. \return false: nothing
+__device__ inline bool find_split(Place& at, int first, int length) {
+    at.first_split = first / columns;
+    at.last_split = length / columns;
+    if (at.split < at.first_split || at.split > at.last_split) return false;
+    at.begin = at.split * columns;
+    at.low = first > at.begin ? first - at.begin : 0;
+    at.cached = length - at.begin < columns ? length - at.begin : columns;
+    at.own = at.split == at.last_split ? at.cached : -1;
+    return true;
+}
+
+/// One head of q or k by a warp: norm, then RoPE at `position`. put(channel, value) takes the results.
+template <WeightType type, typename Put>
+__device__ void rotate_head(const float* head, const void* norm, const Parameters& p, int position,
+                            const Put& put) {
+    const int lane = static_cast<int>(threadIdx.x % 32), half = p.head_dim / 2;
+    float a[pairs_of_lane], b[pairs_of_lane], cosine[pairs_of_lane], sine[pairs_of_lane];
+    float square = 0;
+#pragma unroll
+    for (int i = 0; i < pairs_of_lane; ++i) {
+        const int pair = lane + 32 * i;
+        a[i] = b[i] = cosine[i] = sine[i] = 0;
+        if (pair >= half) continue;
+        a[i] = __ldcg(head + pair);
+        b[i] = __ldcg(head + half + pair);
+        cosine[i] = __ldg(p.in.cos + int64_t{position} * half + pair);
+        sine[i] = __ldg(p.in.sin + int64_t{position} * half + pair);
+        square = fmaf(a[i], a[i], square);
+        square = fmaf(b[i], b[i], square);
+    }
+    float inverse = 1;
+    if (norm != nullptr) {
+        square = warp_sum(square);
+        inverse = 1.0F / sqrtf(__fadd_rn(square / static_cast<float>(p.head_dim), p.eps));
+    }
+#pragma unroll
+    for (int i = 0; i < pairs_of_lane; ++i) {
+        const int pair = lane + 32 * i;
+        if (pair >= half) continue;
+        if (norm != nullptr) {
+            a[i] = __fmul_rn(__fmul_rn(a[i], inverse), weight_at<type>(norm, pair));
+            b[i] = __fmul_rn(__fmul_rn(b[i], inverse), weight_at<type>(norm, half + pair));
+        }
+        // Each product is rounded, as in the references: what is cached then differs from theirs by no more than the norm does.
+        put(pair, __fadd_rn(__fmul_rn(a[i], cosine[i]), -__fmul_rn(b[i], sine[i])));
+        put(half + pair, __fadd_rn(__fmul_rn(b[i], cosine[i]), __fmul_rn(a[i], sine[i])));
+    }
+}
+
+/// Queries into shared memory; own key and value, as stored, into shared memory and by row 0 into the cache at row `own_row`.
+template <WeightType type>
+__device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, float* queries,
+                        Stored<type>* own_key, Stored<type>* own_value) {
+    const int warp = static_cast<int>(threadIdx.x / 32), heads = static_cast<int>(p.in.heads),
+              kv_heads = static_cast<int>(p.in.kv_heads), dim = p.head_dim;
+    const float* const row = p.in.qkv + int64_t{at.row} * (heads + 2 * kv_heads) * dim;
+    const int64_t column = own_row * dim;
+    for (int h = warp; h < p.group; h += warps) {
+        float* const query = queries + h * dim;
+        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.in.q_norm, p, at.position,
+                          [query](int channel, float x) { query[channel] = x; });
+    }
+    if (at.own < 0) return;
+    // By the last warp, which has no query where there are fewer than eight.
+    if (warp == warps - 1) {
+        auto* const cache = static_cast<Stored<type>*>(p.in.k_cache) + column;
+        rotate_head<type>(row + (heads + at.kv_head) * dim, p.in.k_norm, p, at.position,
+                          [&](int channel, float x) {
+                              const Stored<type> stored = to_stored<type>(x);
+                              own_key[channel] = stored;
+                              if (at.row == 0) cache[channel] = stored;
+                          });
+    }
+    for (int channel = static_cast<int>(threadIdx.x); channel < dim; channel += attention_threads) {
+        const Stored<type> stored =
+            to_stored<type>(__ldcg(row + (heads + kv_heads + at.kv_head) * dim + channel));
+        own_value[channel] = stored;
+        if (at.row == 0) static_cast<Stored<type>*>(p.in.v_cache)[column + channel] = stored;
+    }
+}
+
+/// Scores of all keys of the split, for all heads; 0 where there is no key.
+template <WeightType type, int HEADS, typename Entries>
+__device__ void make_scores(const Parameters& p, const Place& at, const Entries& entries, const uint4* keys,
+                            const uint4* own_key, const float* queries, float* scores) {
+    constexpr int parts = per_vector<type> / 4;
+    const int lane_of_key = static_cast<int>(threadIdx.x % 4), vectors = p.head_dim / per_vector<type>;
+    const int first = static_cast<int>(threadIdx.x / 4) * keys_of_lane; // number of the four lanes' first key
+    float sums[keys_of_lane][HEADS] = {};
+#pragma unroll 2
+    for (int v = lane_of_key; v < vectors; v += 4) {
+        uint4 raw[keys_of_lane];
+#pragma unroll
+        for (int k = 0; k < keys_of_lane; ++k) {
+            raw[k] = make_uint4(0, 0, 0, 0);
+            if (at.reads(first + k)) {
+                raw[k] = __ldcg(keys + int64_t{entries.row(first + k)} * vectors + v);
+            } else if (first + k == at.own) {
+                raw[k] = own_key[v];
+            }
+        }
+#pragma unroll
+        for (int part = 0; part < parts; ++part) {
+            float key[keys_of_lane][4];
+#pragma unroll
+            for (int k = 0; k < keys_of_lane; ++k)
+                unpack<type>(raw[k], part, key[k]);
+#pragma unroll
+            for (int h = 0; h < HEADS; ++h) {
+                if (h >= p.group) break;
+                const float4 q = *reinterpret_cast<const float4*>(queries + h * p.head_dim +
+                                                                  v * per_vector<type> + part * 4);
+#pragma unroll
+                for (int k = 0; k < keys_of_lane; ++k) {
+                    sums[k][h] = fmaf(key[k][0], q.x, sums[k][h]);
+                    sums[k][h] = fmaf(key[k][1], q.y, sums[k][h]);
+                    sums[k][h] = fmaf(key[k][2], q.z, sums[k][h]);
+                    sums[k][h] = fmaf(key[k][3], q.w, sums[k][h]);
+                }
+            }
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int h = 0; h < HEADS; ++h) {
+        if (h >= p.group) break;
+        float mine = 0;
+#pragma unroll
+        for (int k = 0; k < keys_of_lane; ++k) {
+            float sum = sums[k][h];
+            sum = __fadd_rn(sum, __shfl_xor_sync(0xFFFFFFFFU, sum, 1));
+            sum = __fadd_rn(sum, __shfl_xor_sync(0xFFFFFFFFU, sum, 2));
+            if (k == lane_of_key) mine = sum;
+        }
+        // Lane l of the four has key l, which is number threadIdx.x of the split.
+        scores[h * columns + static_cast<int>(threadIdx.x)] = __fmul_rn(mine, p.scale);
+    }
+}
+
+/// Maximum of a split's scores and sum of e^(score - maximum), of each head; in `scores` e^(score - maximum) under the mask of the row, 0
+/// where the row sees nothing. A lane has eight entries; where they are columns, one call of Philox serves them (shared/philox.h).
+template <typename Entries>
+__device__ void make_weights(const Parameters& p, const Place& at, const Entries& entries,
+                             const StepState& state, float* scores, Sums* of_head) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int block = lane / 16 * static_cast<int>(shared::mask_block), within = lane % 16;
+    for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
+        float* const score = scores + h * columns + block + within;
+        const int head = at.kv_head * p.group + h;
+        float x[of_lane], max = -INFINITY, sum = 0;
+#pragma unroll
+        for (int i = 0; i < of_lane; ++i) {
+            x[i] = score[i * 16];
+            if (at.sees(block + i * 16 + within)) {
+                max = fmaxf(max, x[i]);
+                if (at.row == 0 && p.in.scores != nullptr)
+                    p.in.scores[int64_t{head} * p.in.capacity + at.begin + block + i * 16 + within] = x[i];
+            }
+        }
+        max = warp_max(max);
+#pragma unroll
+        for (int i = 0; i < of_lane; ++i) {
+            x[i] = at.sees(block + i * 16 + within) ? expf(__fadd_rn(x[i], -max)) : 0.0F;
+            sum = __fadd_rn(sum, x[i]);
+        }
+        sum = warp_sum(sum);
+        if (lane == 0) of_head[h] = {max, sum};
+        if (at.row > 0 && p.masks.threshold > 0) {
+            const shared::MaskStream stream = masks_of(state, p.masks.site, p.masks.layer, at.row,
+                                                       static_cast<uint32_t>(head), p.masks.threshold);
+            bool kept[of_lane];
+            entries.kept(stream, at, block, within, kept);
+#pragma unroll
+            for (int i = 0; i < of_lane; ++i)
+                x[i] = kept[i] ? __fmul_rn(x[i], p.masks.scale) : 0.0F;
+        }
+#pragma unroll
+        for (int i = 0; i < of_lane; ++i)
+            score[i * 16] = x[i];
+    }
+}
+
+/// sums [half the warps of a set, group, head_dim]: what the warps of a set have added up of weight times value.
+template <WeightType type, int HEADS, typename Entries>
+__device__ void add_values(const Parameters& p, const Place& at, const Entries& entries, const uint4* values,
+                           const uint4* own_value, const float* weights, float* sums_of_warps) {
+    constexpr int sets = HEADS > 8 ? 2 : 1, heads = HEADS / sets, warps_of_set = warps / sets;
+    constexpr int parts = per_vector<type> / 4;
+    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+    const int first_head = warp / warps_of_set * heads, w = warp % warps_of_set;
+    const int here = p.group - first_head < heads ? p.group - first_head : heads;
+    const int vectors = p.head_dim / per_vector<type>;
+    const int end = at.own >= 0 ? at.own + 1 : at.cached;
+    for (int first = 0; first < vectors; first += 32) {
+        const int width = vectors - first < 32 ? vectors - first : 32; // lanes that have the head's channels
+        const int slots = 32 / width, slot = lane / width, v = first + lane % width;
+        float sums[heads][per_vector<type>] = {};
+        for (int column = (w * slots + slot) * 4; slot < slots && column < end;
+             column += warps_of_set * slots * 4) {
+            uint4 raw[4];
+#pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                raw[c] = make_uint4(0, 0, 0, 0);
+                if (at.reads(column + c)) {
+                    raw[c] = __ldcg(values + int64_t{entries.row(column + c)} * vectors + v);
+                } else if (column + c == at.own) {
+                    raw[c] = own_value[v];
+                }
+            }
+#pragma unroll
+            for (int part = 0; part < parts; ++part) {
+                float value[4][4];
+#pragma unroll
+                for (int c = 0; c < 4; ++c)
+                    unpack<type>(raw[c], part, value[c]);
+#pragma unroll
+                for (int h = 0; h < heads; ++h) {
+                    if (h >= here) break;
+                    const float4 weight =
+                        *reinterpret_cast<const float4*>(weights + (first_head + h) * columns + column);
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        float& sum = sums[h][part * 4 + i];
+                        sum = fmaf(weight.x, value[0][i], sum);
+                        sum = fmaf(weight.y, value[1][i], sum);
+                        sum = fmaf(weight.z, value[2][i], sum);
+                        sum = fmaf(weight.w, value[3][i], sum);
+                    }
+                }
+            }
+        }
+        __syncwarp();
+        // Lanes of the other slots onto those of the first.
+        for (int s = 1; s < slots; ++s) {
+#pragma unroll
+            for (int h = 0; h < heads; ++h) {
+                if (h >= here) break;
+#pragma unroll
+                for (int i = 0; i < per_vector<type>; ++i) {
+                    const float other = __shfl_sync(0xFFFFFFFFU, sums[h][i], (lane + s * width) % 32);
+                    if (slot == 0) sums[h][i] = __fadd_rn(sums[h][i], other);
+                }
+            }
+        }
+        // Half of the warps lay theirs down, the other half add them to theirs.
+        constexpr int half = warps_of_set / 2;
+        float* const mine =
+            sums_of_warps + (w % half * p.group + first_head) * p.head_dim + v * per_vector<type>;
+        for (int turn = 1; turn >= 0; --turn) {
+            if (w / half == turn && slot == 0) {
+#pragma unroll
+                for (int h = 0; h < heads; ++h) {
+                    if (h >= here) break;
+#pragma unroll
+                    for (int part = 0; part < parts; ++part) {
+                        auto* const to = reinterpret_cast<float4*>(mine + h * p.head_dim + part * 4);
+                        float4 sum = make_float4(sums[h][part * 4], sums[h][part * 4 + 1],
+                                                 sums[h][part * 4 + 2], sums[h][part * 4 + 3]);
+                        if (turn == 0) {
+                            const float4 other = *to;
+                            sum = make_float4(__fadd_rn(sum.x, other.x), __fadd_rn(sum.y, other.y),
+                                              __fadd_rn(sum.z, other.z), __fadd_rn(sum.w, other.w));
+                        }
+                        *to = sum;
+                    }
+                }
+            }
+            __syncthreads();
+        }
+    }
+}
+
+/// Splits of a row's query heads in global memory: their sums of values [rows, heads, splits, head_dim], and behind those of all rows
+/// (maximum, sum of e^(score - maximum)) [rows, heads, splits].
+struct Parts {
+    float* values;
+    float2* sums;
+    __device__ Parts(const Parameters& p, const Place& at) {
+        const int64_t all = p.in.rows * p.in.heads * p.splits;
+        const int64_t first = (at.row * p.in.heads + int64_t{at.kv_head} * p.group) * p.splits;
+        values = p.in.parts + first * p.head_dim;
+        sums = reinterpret_cast<float2*>(p.in.parts + all * p.head_dim) + first;
+    }
+};
+
+/// The last block's work: heads' splits, in index order.
+template <int HEADS>
+__device__ void merge(const Parameters& p, const Place& at, const Parts& parts, float* weights, Sums* of_head,
+                      float* attended) {
+    constexpr int of_thread = (HEADS * most_head_dim / 4 + attention_threads - 1) / attention_threads;
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    for (int h = static_cast<int>(threadIdx.x / 32); h < p.group; h += warps) {
+        const float2* const sums = parts.sums + h * p.splits;
+        float max = -INFINITY, sum = 0;
+        for (int s = at.first_split + lane; s <= at.last_split; s += 32)
+            max = fmaxf(max, __ldcg(sums + s).x);
+        max = warp_max(max);
+        for (int s = at.first_split + lane; s <= at.last_split; s += 32) {
+            const float2 of_split = __ldcg(sums + s);
+            sum = fmaf(of_split.y, expf(__fadd_rn(of_split.x, -max)), sum);
+        }
+        sum = warp_sum(sum);
+        if (lane == 0) of_head[h] = {max, sum};
+    }
+    __syncthreads();
+    float4 merged[of_thread];
+#pragma unroll
+    for (int i = 0; i < of_thread; ++i)
+        merged[i] = make_float4(0, 0, 0, 0);
+    const int of_row = p.head_dim / 4;
+    for (int first = at.first_split; first <= at.last_split; first += columns) {
+        const int count = at.last_split + 1 - first < columns ? at.last_split + 1 - first : columns;
+        for (int i = static_cast<int>(threadIdx.x); i < p.group * count; i += attention_threads) {
+            const int h = i / count, s = i % count;
+            weights[h * columns + s] =
+                expf(__fadd_rn(__ldcg(parts.sums + h * p.splits + first + s).x, -of_head[h].max));
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < of_thread; ++i) {
+            const int place = static_cast<int>(threadIdx.x) + i * attention_threads, h = place / of_row;
+            if (h >= p.group) break;
+            const auto* const values =
+                reinterpret_cast<const float4*>(parts.values + (int64_t{h} * p.splits + first) * p.head_dim) +
+                place % of_row;
+            float4 sum = merged[i];
+#pragma unroll 4
+            for (int s = 0; s < count; ++s) {
+                const float4 value = __ldcg(values + int64_t{s} * of_row);
+                const float weight = weights[h * columns + s];
+                sum = make_float4(fmaf(weight, value.x, sum.x), fmaf(weight, value.y, sum.y),
+                                  fmaf(weight, value.z, sum.z), fmaf(weight, value.w, sum.w));
+            }
+            merged[i] = sum;
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < of_thread; ++i) {
+        const int place = static_cast<int>(threadIdx.x) + i * attention_threads, h = place / of_row;
+        if (h >= p.group) break;
+        const float all = of_head[h].sum;
+        reinterpret_cast<float4*>(attended)[place] =
+            make_float4(merged[i].x / all, merged[i].y / all, merged[i].z / all, merged[i].w / all);
+    }
+}
+
+/// All that a block does once it knows what it reads.
+/// \param entries  row(number): where an entry of the split stands, counted from keys and values; own_row(): where the row's own stands
+///                 in the layer's cache; kept(): what dropout keeps of a lane's entries
+/// \param of_head  shared memory, [most_group]
+/// \param last     shared memory
+template <WeightType type, int HEADS, typename Entries>
+__device__ void attend(const Parameters& p, const Place& at, const Entries& entries, const Stored<type>* keys,
+                       const Stored<type>* values, Sums* of_head, bool& last) {
+    const StepState state = *p.in.state;
+    const int dim = p.head_dim, thread = static_cast<int>(threadIdx.x);
+    float* const queries = dynamic_shared<float>();
+    auto* const own_key = reinterpret_cast<Stored<type>*>(queries + p.group * dim);
+    auto* const own_value = reinterpret_cast<Stored<type>*>(queries + (p.group + 1) * dim);
+    float* const scores = queries + (p.group + 2) * dim;
+    float* const sums = scores + p.group * columns;
+
+    grid_dependency_wait();
+    prepare<type>(p, at, entries.own_row(), queries, own_key, own_value);
+    __syncthreads();
+    make_scores<type, HEADS>(p, at, entries, reinterpret_cast<const uint4*>(keys),
+                             reinterpret_cast<const uint4*>(own_key), queries, scores);
+    __syncthreads();
+    make_weights(p, at, entries, state, scores, of_head);
+    __syncthreads();
+    add_values<type, HEADS>(p, at, entries, reinterpret_cast<const uint4*>(values),
+                            reinterpret_cast<const uint4*>(own_value), scores, sums);
+
+    // What the warps have added up becomes the split's, or all there is.
+    const int in_use = at.last_split - at.first_split + 1;
+    const Parts parts(p, at);
+    float* const attended = p.in.attended + (at.row * p.in.heads + int64_t{at.kv_head} * p.group) * dim;
+    constexpr int of_warps = warps / (HEADS > 8 ? 4 : 2);
+    for (int i = thread; i < p.group * dim / 4; i += attention_threads) {
+        const int h = i / (dim / 4);
+        float4 sum = reinterpret_cast<const float4*>(sums)[i];
+#pragma unroll
+        for (int w = 1; w < of_warps; ++w) {
+            const float4 other = reinterpret_cast<const float4*>(sums)[w * p.group * dim / 4 + i];
+            sum = make_float4(__fadd_rn(sum.x, other.x), __fadd_rn(sum.y, other.y), __fadd_rn(sum.z, other.z),
+                              __fadd_rn(sum.w, other.w));
+        }
+        if (in_use == 1) {
+            const float all = of_head[h].sum;
+            reinterpret_cast<float4*>(attended)[i] =
+                make_float4(sum.x / all, sum.y / all, sum.z / all, sum.w / all);
+        } else {
+            float* const to = parts.values + (int64_t{h} * p.splits + at.split) * dim;
+            reinterpret_cast<float4*>(to)[i % (dim / 4)] = sum;
+        }
+    }
+    if (in_use > 1) {
+        if (thread < p.group)
+            parts.sums[thread * p.splits + at.split] = make_float2(of_head[thread].max, of_head[thread].sum);
+        __syncthreads();
+        if (thread == 0) {
+            // The block's numbers, which the barrier orders before this thread, are seen by whoever comes later.
+            __threadfence();
+            uint32_t* const arrived = p.in.arrived + at.row * p.in.kv_heads + at.kv_head;
+            last = atomicAdd(arrived, 1U) == static_cast<unsigned>(in_use - 1);
+            if (last) atomicExch(arrived, 0U); // for the next launch
+            __threadfence();
+        }
+        __syncthreads();
+        if (!last) return;
+        merge<HEADS>(p, at, parts, scores, of_head, attended);
+    }
+    if (at.row == 0 && p.in.score_sums != nullptr && thread < p.group)
+        reinterpret_cast<float2*>(p.in.score_sums)[at.kv_head * p.group + thread] =
+            make_float2(of_head[thread].max, of_head[thread].sum);
+}
+
+/// What both launchers make of their inputs. \param start  called with the kernel's instance: start.template operator()<type, HEADS>(p)
+template <typename Start>
+void launch_attention(const DecodeAttentionInputs& in, const Start& start) {
+    RL_ASSERT(in.kv_heads > 0 && in.heads % in.kv_heads == 0);
+    const int64_t group = in.heads / in.kv_heads;
+    RL_ASSERT(group >= 1 && group <= decode::most_group);
+    RL_ASSERT(in.head_dim > 0 && in.head_dim <= decode::most_head_dim);
+    const Parameters p{in,
+                       masks(in.dropout),
+                       static_cast<int>(group),
+                       static_cast<int>(in.head_dim),
+                       static_cast<int>(decode::splits(in.capacity)),
+                       static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.head_dim))),
+                       static_cast<float>(in.eps)};
+    const LaunchShape shape = decode::attention(in.kv_heads, group, in.head_dim, in.rows, in.capacity);
+    with_type(in.type, [&]<WeightType type>() {
+        RL_ASSERT(in.head_dim % per_vector<type> == 0);
+        if (group == 1) return start.template operator()<type, 1>(p, shape);
+        if (group == 2) return start.template operator()<type, 2>(p, shape);
+        if (group <= 4) return start.template operator()<type, 4>(p, shape);
+        if (group <= 8) return start.template operator()<type, 8>(p, shape);
+        return start.template operator()<type, 16>(p, shape);
+    });
+}
+
+} // namespace refreshlab::kernels::RL_GPU::attention
