@@ -29,6 +29,7 @@ enum class DecodeKernel : uint8_t {
     embed,
     norm_product,     ///< q | k | v
     decode_attention, ///< with RoPE, and the token's column of the cache
+    mc_attention,     ///< of MC rows, where weights have 16 bits
     product_onto,     ///< o, down
     norm_gate_up,
     head,
@@ -43,8 +44,8 @@ struct LaunchTraffic {
     int64_t small_weights = 0; ///< read, of memory: norms, biases, the embedding's row, RoPE's row
     int64_t cache = 0;         ///< read, of memory: the columns that the token sees, once
     int64_t cache_written = 0; ///< the token's column
-    /// Matrices and columns that further rows read once more. Matrices come from L2, as the blocks that read the same weights run side by
-    /// side; columns where a layer's fit into it.
+    /// Matrices and columns that MC rows read once more. Matrices come from L2, as the blocks that read the same weights run side by
+    /// side; columns, which the token's row has just read, where a layer's fit into it.
     int64_t again = 0;
     int64_t activations = 0;         ///< read, from L2, as often as blocks read them
     int64_t activations_written = 0; ///< to L2
@@ -58,24 +59,26 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    const char* part = ""; ///< "q|k|v", "attention", "o", "gate|up", "down", "head", "embedding", "answers"
-    int64_t layer = -1;    ///< -1: outside the layers
+    const char* part =
+        ""; ///< "q|k|v", "attention", "attention MC", "o", "gate|up", "down", "head", "embedding", "answers"
+    int64_t layer = -1; ///< -1: outside the layers
     LaunchShape shape;
     bool dependent = false;
     LaunchTraffic traffic;
-    /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 2, 4 or 8, or the heads of a group that
-    /// the attention is made for, 1, 2, 4, 8 or 16.
+    /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 9, 17 or 25; the heads of a group that
+    /// the attention is made for, 1, 2, 4, 8 or 16; the tiles of queries of MC rows, 1 or 2.
     int64_t instance = 1;
     int64_t multiply_adds = 0; ///< fp32, of all rows that are computed: a block computes as many as it holds
-    int64_t elements = 0;      ///< of weights and cache entries made fp32, each as often as it is read
-    int64_t shared_bytes_read = 0; ///< of shared memory: the other operand of the multiply-adds
-    int64_t busy_blocks = 0;       ///< of the grid; the others end at once
-    int64_t bytes_in_flight = 0;   ///< of memory, that a block has asked for at a time
-    int64_t chain = 0;             ///< reads from L2 that wait for one another, besides the bytes of memory
-    bool reads_early = false;      ///< asks for them before it waits for the launch in front
+    int64_t tensor_multiply_adds = 0; ///< of tensor cores, those of zeros in unfilled tiles included
+    int64_t elements = 0;             ///< of weights and cache entries made fp32, each as often as it is read
+    int64_t shared_bytes_read = 0;    ///< of shared memory: the other operand of the multiply-adds
+    int64_t busy_blocks = 0;          ///< of the grid; the others end at once
+    int64_t bytes_in_flight = 0;      ///< of memory, that a block has asked for at a time
+    int64_t chain = 0;        ///< reads from L2 that wait for one another, besides the bytes of memory
+    bool reads_early = false; ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; head; answers where they are wanted. Sizes > 0, heads a multiple of kv_heads and at
+/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; head; answers where they are wanted. Sizes > 0, heads a multiple of kv_heads and at
 /// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024 (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
 

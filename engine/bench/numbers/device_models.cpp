@@ -22,6 +22,8 @@ constexpr int64_t kb = 1024, mb = 1024 * 1024;
 ///              load, is ASSUMED
 ///   L2         latencies from the same source: 263, 273 and 261.5 cycles. Bandwidth, H100: 5.5 TB/s measured by Chips and Cheese (2023, "Nvidia's H100: Funny L2, and Tons of Bandwidth"); the GeForce cards
 ///              ASSUMED: four times their memory
+///   mma        what mma.sync reaches: 62.9 % of the published rate on H100 (Luo et al., the mean of their table; the rest takes wgmma, which
+///              no kernel here uses), all of it on the GeForce cards (the same source: mma is their fastest way)
 ///   gap        1.3 us a kernel within a graph on H100 (reference/performance.md, [1b]), ASSUMED for the others. With programmatic
 ///              dependent launch 0.6 us, ASSUMED: nobody has published it for kernels like these, and it is the first thing to measure
 constexpr std::array<DeviceModel, 4> models{{
@@ -36,6 +38,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .fp32_rate = 33.5e12,
      .shared_bandwidth = 33.5e12,
      .matrix_flops = 989e12,
+     .mma_rate = 0.629 * 989e12 / 2,
      .sms = 132,
      .threads_per_sm = 2048,
      .blocks_per_sm = 32,
@@ -54,6 +57,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .fp32_rate = 33.5e12,
      .shared_bandwidth = 33.5e12,
      .matrix_flops = 790e12, // MEASURED, bf16 on random data (reference/performance.md); 989 published
+     .mma_rate = 0.629 * 989e12 / 2,
      .sms = 132,
      .threads_per_sm = 2048,
      .blocks_per_sm = 32,
@@ -72,6 +76,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .fp32_rate = 41.3e12,
      .shared_bandwidth = 41.3e12,
      .matrix_flops = 165e12,
+     .mma_rate = 165e12 / 2,
      .sms = 128,
      .threads_per_sm = 1536,
      .blocks_per_sm = 24,
@@ -89,6 +94,7 @@ constexpr std::array<DeviceModel, 4> models{{
      .fp32_rate = 17.8e12,
      .shared_bandwidth = 17.8e12,
      .matrix_flops = 71e12,
+     .mma_rate = 71e12 / 2,
      .sms = 82,
      .threads_per_sm = 1536,
      .blocks_per_sm = 16,

@@ -21,6 +21,7 @@ struct DeviceModel {
         0; ///< multiply-adds a second, of all SMs; also the rate of other instructions of a lane
     double shared_bandwidth = 0; ///< of shared memory, bytes a second, of all SMs
     double matrix_flops = 0;     ///< of tensor cores, bf16 with fp32 sums, dense: FLOP a second; 0: not known
+    double mma_rate = 0; ///< multiply-adds a second that mma.sync reaches of it, from registers, of all SMs
     int64_t sms = 0;
     int64_t threads_per_sm = 0, blocks_per_sm = 0, registers_per_sm = 65536;
     int64_t shared_per_sm = 0;    ///< bytes that blocks may have

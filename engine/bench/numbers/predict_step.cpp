@@ -59,8 +59,11 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     p.rounds = static_cast<double>(launch.busy_blocks) / static_cast<double>(resident);
 
     const kernels::decode::LaunchTraffic& t = launch.traffic;
-    const bool again_fits =
-        launch.kernel != kernels::decode::DecodeKernel::decode_attention || t.cache <= device.l2_bytes;
+    // What is read again comes from L2: matrices, whose blocks run side by side, and columns of a layer that fits.
+    const int64_t columns = launch.kernel == kernels::decode::DecodeKernel::mc_attention
+                                ? t.again / launch.shape.grid[2]
+                                : t.cache;
+    const bool again_fits = columns <= device.l2_bytes;
     const auto floor_bytes = static_cast<double>(t.floor());
     const auto memory_bytes =
         static_cast<double>(t.floor() + t.small_weights + t.cache_written + (again_fits ? 0 : t.again));
@@ -71,11 +74,13 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     const double uneven = static_cast<double>(round_up(launch.busy_blocks, device.sms)) /
                           static_cast<double>(launch.busy_blocks);
     const double into_sms = device.shared_bandwidth / 2;
-    const std::array<std::pair<double, Bound>, 3> others{
+    const std::array<std::pair<double, Bound>, 4> others{
         {{l2_bytes * std::max(1 / device.l2_bandwidth, uneven / into_sms) * 1e6, Bound::l2},
          {static_cast<double>(launch.shared_bytes_read) * uneven / device.shared_bandwidth * 1e6,
           Bound::shared_memory},
-         {instructions_of(launch, shape.type) * uneven / device.fp32_rate * 1e6, Bound::arithmetic}}};
+         {instructions_of(launch, shape.type) * uneven / device.fp32_rate * 1e6, Bound::arithmetic},
+         {static_cast<double>(launch.tensor_multiply_adds) * uneven / device.mma_rate * 1e6,
+          Bound::tensor_cores}}};
     const auto& [most, which] = *std::ranges::max_element(others);
 
     p.parts_us[at(Bound::memory)] = floor;
@@ -123,6 +128,8 @@ const char* name_of(Bound bound) {
         return "shared memory";
     case Bound::arithmetic:
         return "arithmetic";
+    case Bound::tensor_cores:
+        return "tensor cores";
     case Bound::chain:
         return "chain of reads";
     case Bound::gap:

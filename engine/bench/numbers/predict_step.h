@@ -13,18 +13,19 @@
 /// A PREDICTION of a decode step on a GPU that need not be there: from the launches of its plan and a device's numbers. Nothing in it was
 /// measured but what device_models.cpp calls measured.
 ///
-/// A launch takes  max(memory, L2, shared memory, arithmetic) + chain + first bytes + gap, where
+/// A launch takes  max(memory, L2, shared memory, arithmetic, tensor cores) + chain + first bytes + gap, where
 ///   memory      bytes that come from memory, over what the bytes under way let through: a memory of latency t gives at most what is under
 ///               way / t (Little's law). Blocks run in rounds of as many as fit; a last round of few blocks has few bytes under way
 ///   L2          everything that is read and written, over the bandwidth of L2, and over that into the SM with the most blocks
 ///   shared      what multiply-adds read of shared memory, over its bandwidth, in the SM with the most blocks
 ///   arithmetic  instructions of all lanes over the rate of multiply-adds, in the SM with the most blocks: the multiply-adds, one to make a
 ///               number of 16 bits fp32, and the loads of 16 bytes
+///   tensor      multiply-adds of tensor cores over the rate that mma.sync reaches, in the SM with the most blocks
 ///   chain       latencies of reads from L2 that wait for one another: inputs before the first product, splits before they are merged
 ///   first bytes a read's latency, which a launch begins with; a dependent launch that asks for weights before it waits hides it
 ///   gap         from the end of the launch in front
 /// Nothing else of a launch overlaps with its neighbours, which is cautious where launches are dependent.
-/// Left out: reductions within a block, dropout masks, uneven ends of blocks, clocks under load, the sampler, the host.
+/// Left out: reductions within a block, dropout masks but those of the attention of MC rows, uneven ends of blocks, clocks under load, the sampler, the host.
 namespace refreshlab::bench {
 
 /// Why no more blocks fit on an SM.
@@ -50,10 +51,11 @@ enum class Bound : uint8_t {
     l2,
     shared_memory,
     arithmetic,
+    tensor_cores,
     chain, ///< reads from L2 that wait for one another
     gap    ///< gap and first bytes
 };
-inline constexpr size_t num_bounds = 8;
+inline constexpr size_t num_bounds = 9;
 [[nodiscard]] const char* name_of(Bound bound);
 
 struct PredictedLaunch {

@@ -89,7 +89,7 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
     shape.windows = {0, 100, 0};
     shape.has_mlp = {true, true, false};
     for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
-        for (const int64_t rows : {1, 3, 9}) {
+        for (const int64_t rows : {1, 2, 9, 10, 20, 40}) {
             shape.type = type;
             shape.rows = rows;
             shape.context = 300;
