@@ -15,12 +15,6 @@ int64_t blocks_of(const LaunchShape& shape) {
     return int64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
 }
 
-/// Rows that the blocks of a product compute: a block whose rows but one are not there takes the way of one row.
-int64_t rows_computed(int64_t rows) {
-    const int64_t held = rows_held(rows), rest = rows % rows_per_block;
-    return rows / rows_per_block * rows_per_block + (rest == 0 ? 0 : rest == 1 ? 1 : held);
-}
-
 constexpr int64_t head_outputs_at_once = 4; ///< of the eight of a warp
 
 /// A step under way: what is added stands behind what was added before.
@@ -78,41 +72,68 @@ private:
         launch.chain = 1; // the token's id
     }
 
-    /// What every product has: matrices of `outputs` rows in all, of which a warp takes `at_once` side by side.
-    void count_product(PlannedLaunch& launch, int64_t outputs, int64_t inputs, bool bias, int64_t at_once,
-                       int64_t rows) const {
+    /// A product as its launch sees it.
+    struct Product {
+        DecodeKernel kernel{};
+        const char* part = "";
+        int64_t layer = -1, outputs = 0, inputs = 0, rows = 1;
+        bool bias = false;
+        MatrixForm form = MatrixForm::numbers;
+        int64_t matrices = 1;     ///< 2: gate and up at once, each of so many outputs
+        int64_t per_block = 0;    ///< outputs of a block, with the token's row alone or in blocks
+        int64_t at_once = 0;      ///< rows of weights that a warp takes side by side then
+        int64_t mc_per_block = 0; ///< rows of weights of a block with MC rows
+    };
+    /// \return whether MC rows go beside the token's, by a kernel of their own
+    [[nodiscard]] static bool has_mc(const Product& p) { return p.rows > 1 && p.form == MatrixForm::numbers; }
+
+    PlannedLaunch& add_product(const Product& p) {
+        const bool blocks = p.form != MatrixForm::numbers, mc = has_mc(p);
+        const int64_t rows_of_weights = p.outputs * p.matrices, weights = rows_of_weights * p.inputs;
+        PlannedLaunch& launch =
+            add(blocks ? DecodeKernel::block_product : p.kernel, p.part, p.layer,
+                blocks ? decode::block_product(p.form, p.outputs, p.inputs, p.rows, p.per_block, p.matrices)
+                : mc   ? mc_product(m_s.type, rows_of_weights, p.inputs, p.rows, p.mc_per_block)
+                       : decode::product(p.outputs, p.inputs, p.rows, p.per_block));
+        launch.form = p.form;
         LaunchTraffic& t = launch.traffic;
-        const int64_t groups = row_groups(rows), weights = outputs * inputs;
-        const int64_t blocks = launch.busy_blocks / groups;
-        t.matrices = matrix_bytes(m_s.type, launch.form, outputs, inputs);
+        const int64_t groups = launch.shape.grid[0], in_group = launch.busy_blocks / groups;
+        t.matrices = matrix_bytes(m_s.type, p.form, rows_of_weights, p.inputs);
         t.again = (groups - 1) * t.matrices;
-        if (bias) t.small_weights += outputs * m_element;
-        t.activations = blocks * rows * inputs * 4; // each block takes the inputs of its rows
-        launch.instance = rows_held(rows);
-        launch.multiply_adds = rows_computed(rows) * weights;
-        launch.elements = groups * weights;
-        launch.shared_bytes_read = launch.multiply_adds * 4 / at_once;
-        launch.bytes_in_flight = t.matrices / blocks; // all of them are asked for at once, into L2
+        if (p.bias) t.small_weights += rows_of_weights * m_element;
+        t.activations = in_group * p.rows * p.inputs * 4; // each block takes the inputs of its rows
+        launch.bytes_in_flight = t.matrices / in_group;   // all of them are asked for at once, into L2
         launch.reads_early = true;
         launch.chain = 1; // the inputs
-    }
-
-    /// A launch of a product, of one form or the other.
-    PlannedLaunch& add_product(DecodeKernel kernel, MatrixForm form, const char* part, int64_t layer,
-                               int64_t outputs, int64_t inputs, int64_t rows,
-                               int64_t per_block = outputs_per_block, int64_t matrices = 1) {
-        const bool blocks = form != MatrixForm::numbers;
-        PlannedLaunch& launch =
-            add(blocks ? DecodeKernel::block_product : kernel, part, layer,
-                blocks ? decode::block_product(form, outputs, inputs, rows, per_block, matrices)
-                       : decode::product(outputs, inputs, rows, per_block));
-        launch.form = form;
+        if (mc) {
+            count_mc(launch, p, weights, in_group);
+            return launch;
+        }
+        launch.instance = rows_held(p.rows);
+        launch.multiply_adds = rows_computed(p.rows) * weights;
+        launch.elements = groups * weights;
+        // Multiply-adds for a number that a lane reads of shared memory. Of blocks: half a warp reads the same 16 bytes.
+        launch.shared_bytes_read = launch.multiply_adds * 4 / (blocks ? 4 * p.matrices : p.at_once);
         return launch;
     }
-    /// Multiply-adds for a number that a lane reads of shared memory. Of blocks: half a warp reads the same 16 bytes.
-    [[nodiscard]] static int64_t at_once(const PlannedLaunch& launch, int64_t of_numbers,
-                                         int64_t matrices = 1) {
-        return launch.form == MatrixForm::numbers ? of_numbers : 4 * matrices;
+    /// The token's row and MC rows in one launch.
+    void count_mc(PlannedLaunch& launch, const Product& p, int64_t weights, int64_t blocks) const {
+        const bool tensor = m_s.type != WeightType::f32;
+        const int64_t mc_rows = (p.rows - 1 + 7) / 8 * 8; // what is not there is computed too
+        const int64_t at_once = p.mc_per_block / 16;      // of a lane
+        launch.instance = mc_rows_held(m_s.type, p.rows);
+        launch.elements = launch.multiply_adds = weights;
+        launch.shared_bytes_read =
+            weights * 4 / at_once + mc_rows / 8 * weights * 4 / at_once * (tensor ? 1 : 8);
+        launch.shared_bytes_read += 2 * launch.traffic.activations; // brought there, and written
+        if (tensor) {
+            launch.tensor_multiply_adds = 2 * mc_rows * weights; // two parts
+            launch.elements += 2 * blocks * (p.rows - 1) * p.inputs;
+        } else {
+            launch.multiply_adds += mc_rows * weights;
+        }
+        // As often as the tile is filled.
+        launch.chain = (p.inputs + mc_product_tile(launch.instance) - 1) / mc_product_tile(launch.instance);
     }
 
     void product(DecodeKernel kernel, const char* part, int64_t layer, int64_t outputs, int64_t inputs,
@@ -121,19 +142,27 @@ private:
     }
     void product(DecodeKernel kernel, const char* part, int64_t layer, int64_t outputs, int64_t inputs,
                  bool bias, int64_t rows) {
-        const bool is_head = kernel == DecodeKernel::head;
-        PlannedLaunch& launch =
-            add_product(kernel, is_head ? m_s.head_form : m_s.form, part, layer, outputs, inputs, rows,
-                        is_head ? head_outputs_per_block : outputs_per_block);
-        count_product(launch, outputs, inputs, bias,
-                      at_once(launch, is_head ? head_outputs_at_once : outputs_per_warp), rows);
+        const bool is_head = kernel == DecodeKernel::head, onto = kernel == DecodeKernel::product_onto;
+        Product p;
+        p.kernel = kernel;
+        p.part = part;
+        p.layer = layer;
+        p.outputs = outputs;
+        p.inputs = inputs;
+        p.rows = rows;
+        p.bias = bias;
+        p.form = is_head ? m_s.head_form : m_s.form;
+        p.per_block = is_head ? head_outputs_per_block : outputs_per_block;
+        p.at_once = is_head ? head_outputs_at_once : outputs_per_warp;
+        p.mc_per_block = onto ? mc_onto_outputs_per_block : mc_outputs_per_block;
+        PlannedLaunch& launch = add_product(p);
         // Inputs that do not fit into the tile are brought again for each part of a warp's outputs.
-        if (is_head && inputs > product_tile(launch.instance))
+        if (is_head && !has_mc(p) && inputs > product_tile(launch.instance))
             launch.traffic.activations *= launch.form == MatrixForm::numbers
                                               ? head_outputs_per_warp / head_outputs_at_once
                                               : head_outputs_per_block / block_rows;
         const int64_t out = rows * outputs * 4;
-        if (kernel == DecodeKernel::product_onto) {
+        if (onto) {
             launch.traffic.activations += out; // the residual that it is added to
             ++launch.chain;
         } else {
@@ -144,40 +173,55 @@ private:
 
     void gate_up(int64_t layer) {
         // A warp makes gate and up of its outputs: twice as many rows of weights.
-        PlannedLaunch& launch = add_product(DecodeKernel::norm_gate_up, m_s.form, "gate|up", layer, m_s.ffn,
-                                            m_s.hidden, m_s.rows, outputs_per_block, 2);
-        count_product(launch, 2 * m_s.ffn, m_s.hidden, m_s.mlp_bias, at_once(launch, 2 * outputs_per_warp, 2),
-                      m_s.rows);
+        Product p;
+        p.kernel = DecodeKernel::norm_gate_up;
+        p.part = "gate|up";
+        p.layer = layer;
+        p.outputs = m_s.ffn;
+        p.inputs = m_s.hidden;
+        p.rows = m_s.rows;
+        p.bias = m_s.mlp_bias;
+        p.form = m_s.form;
+        p.matrices = 2;
+        p.per_block = outputs_per_block;
+        p.at_once = 2 * outputs_per_warp;
+        p.mc_per_block = 2 * mc_gate_up_per_block;
+        PlannedLaunch& launch = add_product(p);
         launch.traffic.small_weights += m_s.hidden * m_element; // norm
         launch.traffic.activations_written = m_s.rows * m_s.ffn * 4;
     }
 
-    void attention(int64_t layer) {
-        const int64_t group = m_s.heads / m_s.kv_heads;
-        const LaunchShape shape =
-            decode::attention(m_s.kv_heads, group, m_s.head_dim, m_s.rows, m_s.capacity);
-        PlannedLaunch& launch = add(DecodeKernel::decode_attention, "attention", layer, shape);
-        LaunchTraffic& t = launch.traffic;
+    /// What the token sees of a layer's cache.
+    struct Sight {
+        int64_t columns, splits; ///< splits: from that of the first visible column to that of the token's own
+    };
+    [[nodiscard]] Sight sight(int64_t layer) const {
         const int64_t window = m_s.windows.empty() ? 0 : m_s.windows[static_cast<size_t>(layer)];
         // A query at p sees (p - window, p]; its own column does not come from the cache.
         const int64_t first = window > 0 ? std::max<int64_t>(m_s.context - window + 1, 0) : 0;
-        const int64_t columns = m_s.context - first;
-        // From the split of the first visible column to that of the token's own.
-        const int64_t busy = m_s.context / split_positions - first / split_positions + 1;
-        launch.busy_blocks = busy * m_s.kv_heads * m_s.rows;
+        return {m_s.context - first, m_s.context / split_positions - first / split_positions + 1};
+    }
+
+    void attention(int64_t layer) {
+        const int64_t group = m_s.heads / m_s.kv_heads, rows = mc_rows_apart(m_s.type) ? 1 : m_s.rows;
+        PlannedLaunch& launch = add(DecodeKernel::decode_attention, "attention", layer,
+                                    decode::attention(m_s.kv_heads, group, m_s.head_dim, rows, m_s.capacity));
+        LaunchTraffic& t = launch.traffic;
+        const auto [columns, busy] = sight(layer);
+        launch.busy_blocks = busy * m_s.kv_heads * rows;
         const int64_t entries = 2 * m_s.kv_heads * columns * m_s.head_dim;
         t.cache = entries * m_element;
-        t.again = (m_s.rows - 1) * t.cache;
+        t.again = (rows - 1) * t.cache;
         t.cache_written = 2 * m_s.kv_heads * m_s.head_dim * m_element;
         t.small_weights = m_s.head_dim * 4 + (m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0); // RoPE's row
         // Every busy block takes its queries, key and value; the parts of the splits are written and read once.
-        const int64_t parts = m_s.rows * m_s.heads * busy * (m_s.head_dim + 2) * 4;
+        const int64_t parts = rows * m_s.heads * busy * (m_s.head_dim + 2) * 4;
         t.activations = launch.busy_blocks * (group + 2) * m_s.head_dim * 4 + parts;
-        t.activations_written = parts + m_s.rows * m_s.heads * m_s.head_dim * 4;
+        t.activations_written = parts + rows * m_s.heads * m_s.head_dim * 4;
         if (layer < m_s.taps)
             t.activations_written += m_s.heads * (m_s.context + 1 + 2) * 4; // row 0's scores
-        launch.multiply_adds = m_s.rows * group * entries;
-        launch.elements = m_s.rows * entries;
+        launch.multiply_adds = rows * group * entries;
+        launch.elements = rows * entries;
         // Queries and weights go to all lanes at once, 16 multiply-adds for a read that costs as much as 4 bytes a lane.
         launch.shared_bytes_read = launch.multiply_adds / 4;
         // Queries; and where splits are merged, the count of those that are there, their sums, their values.
@@ -186,6 +230,37 @@ private:
         launch.instance = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(group)));
         launch.bytes_in_flight =
             t.cache / (busy * m_s.kv_heads); // a split's keys and values are asked for at once, into L2
+        if (rows < m_s.rows) mc_attention(layer);
+    }
+
+    void mc_attention(int64_t layer) {
+        const int64_t group = m_s.heads / m_s.kv_heads, rows = m_s.rows - 1;
+        PlannedLaunch& launch =
+            add(DecodeKernel::mc_attention, "attention MC", layer,
+                decode::mc_attention(m_s.kv_heads, group, m_s.head_dim, m_s.rows, m_s.capacity));
+        LaunchTraffic& t = launch.traffic;
+        const auto [columns, busy] = sight(layer);
+        const int64_t tiles = launch.shape.grid[2], queries = 16 * mc_attention_tiles(group, m_s.rows);
+        launch.busy_blocks = busy * m_s.kv_heads * tiles;
+        const int64_t entries = 2 * m_s.kv_heads * columns * m_s.head_dim;
+        t.again = tiles * entries * m_element;
+        t.small_weights = m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0;
+        const int64_t parts = busy > 1 ? rows * m_s.heads * busy * (m_s.head_dim + 2) * 4 : 0;
+        t.activations = busy * rows * (m_s.heads + m_s.kv_heads) * m_s.head_dim * 4 + parts;
+        t.activations_written = parts + rows * m_s.heads * m_s.head_dim * 4;
+        // Two parts of queries and of weights, of all queries that a block holds; whole splits.
+        launch.tensor_multiply_adds = 2 * launch.busy_blocks * queries * 2 * split_positions * m_s.head_dim;
+        // A mask's call of Philox, 10 rounds of 2 products and about 6 other operations, makes eight draws; e^x as much as 8 products.
+        launch.multiply_adds = launch.busy_blocks * queries * split_positions * (100 / 8 + 8);
+        // Each warp reads the queries, each share of the channels the weights; scores are written, read and written.
+        launch.shared_bytes_read =
+            launch.busy_blocks * queries *
+            (attention_warps * m_s.head_dim * 4 + split_positions * 4 * (3 + (m_s.head_dim + 63) / 64));
+        // Queries; and where splits are merged, the count of those that are there, their sums, their values.
+        launch.chain = busy > 1 ? 4 : 1;
+        launch.reads_early = true;
+        launch.instance = mc_attention_tiles(group, m_s.rows);
+        launch.bytes_in_flight = std::max<int64_t>(t.again / launch.busy_blocks, 1);
     }
 
     void attention_rows() {
@@ -234,6 +309,8 @@ const char* name_of(DecodeKernel kernel) {
         return "norm_product";
     case DecodeKernel::decode_attention:
         return "decode_attention";
+    case DecodeKernel::mc_attention:
+        return "mc_attention";
     case DecodeKernel::product_onto:
         return "product_onto";
     case DecodeKernel::norm_gate_up:

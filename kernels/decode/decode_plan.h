@@ -33,6 +33,7 @@ enum class DecodeKernel : uint8_t {
     norm_product, ///< q | k | v; k | v where attention is left out
     rows_append,  ///< columns of the cache: of a pass, and of a token in layers whose attention is left out
     decode_attention, ///< with RoPE, and the token's column of the cache
+    mc_attention,     ///< of MC rows, where weights have 16 bits
     product_onto,     ///< o, down
     norm_gate_up,
     head,
@@ -58,8 +59,8 @@ struct LaunchTraffic {
     int64_t small_weights = 0; ///< read, of memory: norms, biases, the embedding's row, RoPE's row
     int64_t cache = 0;         ///< read, of memory: the columns that the token sees, once
     int64_t cache_written = 0; ///< the token's column
-    /// Matrices and columns that further rows read once more. Matrices come from L2, as the blocks that read the same weights run side by
-    /// side; columns where a layer's fit into it.
+    /// Matrices and columns that MC rows read once more. Matrices come from L2, as the blocks that read the same weights run side by
+    /// side; columns, which the token's row has just read, where a layer's fit into it.
     int64_t again = 0;
     int64_t activations = 0;         ///< read, from L2, as often as blocks read them
     int64_t activations_written = 0; ///< to L2
@@ -74,15 +75,15 @@ struct LaunchTraffic {
 
 struct PlannedLaunch {
     DecodeKernel kernel{};
-    /// "q|k|v", "attention", "o", "gate|up", "down", "head", "embedding", "answers"; "rows"; of a pass also "k|v", "norm", "append", "merge",
+    /// "q|k|v", "attention", "attention MC", "o", "gate|up", "down", "head", "embedding", "answers"; "rows"; of a pass also "k|v", "norm", "append", "merge",
     /// "splice"
     const char* part = "";
     int64_t layer = -1; ///< -1: outside the layers
     LaunchShape shape;
     bool dependent = false;
     LaunchTraffic traffic;
-    /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 2, 4 or 8, or the heads of a group that
-    /// the attention is made for, 1, 2, 4, 8 or 16.
+    /// Which instantiation of the kernel it is: the rows that a block of a product holds, 1, 9, 17 or 25; the heads of a group that
+    /// the attention is made for, 1, 2, 4, 8 or 16; the tiles of queries of MC rows, 1 or 2.
     int64_t instance = 1;
     MatrixForm form = MatrixForm::numbers;
     int64_t outer_instance = 0; ///< the argument in front of that, where instantiations differ in two; else 0
@@ -97,7 +98,7 @@ struct PlannedLaunch {
     bool reads_early = false;    ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, o, gate|up, down; attention rows, head and answers where they are
+/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows, head and answers where they are
 /// wanted. Sizes > 0, heads a multiple of kv_heads and at
 /// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);

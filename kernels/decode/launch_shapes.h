@@ -97,6 +97,39 @@ inline constexpr int64_t head_outputs_per_block = product_warps * head_outputs_p
                 (held * std::min((inputs + side - 1) / side * side, product_tile(held)) + exchanged) * 4)};
 }
 
+// --- the same products with MC rows beside the token's ---------------------------------------------------------------------
+inline constexpr int64_t mc_product_warps = 16; ///< of a block, in two halves that have outputs of their own
+/// Outputs of a block. Every block brings all rows of activations, so fewer blocks than with one row; o and down have few outputs.
+inline constexpr int64_t mc_outputs_per_block = 64, mc_onto_outputs_per_block = 32,
+                         mc_gate_up_per_block = 32; ///< of gate, and as many of up
+
+/// Rows that a block takes through a product: the token's and 8, 16 or 24 MC rows; in f32, which no tensor core multiplies, 8.
+[[nodiscard]] constexpr int64_t mc_rows_held(WeightType type, int64_t rows) {
+    return rows <= 9 || type == WeightType::f32 ? 9 : rows <= 17 ? 17 : 25;
+}
+/// Blocks side by side that share out the MC rows; each reads the matrix.
+[[nodiscard]] constexpr int64_t mc_row_groups(WeightType type, int64_t rows) {
+    const int64_t of_block = mc_rows_held(type, rows) - 1;
+    return (rows - 1 + of_block - 1) / of_block;
+}
+/// Inputs of all rows that stand in shared memory at a time: of 96 KB (a block of sm_86, 89 and 120 has 99) what is a multiple of 256.
+[[nodiscard]] constexpr int64_t mc_product_tile(int64_t held) {
+    return 98304 / (held * 4) / 256 * 256;
+}
+/// \param outputs    of all matrices: gate and up have twice as many as gate
+/// \param rows       2 or more
+/// \param per_block  of the outputs
+[[nodiscard]] constexpr LaunchShape mc_product(WeightType type, int64_t outputs, int64_t inputs, int64_t rows,
+                                               int64_t per_block) {
+    const int64_t held = mc_rows_held(type, rows), whole = (inputs + 255) / 256 * 256;
+    const int64_t tile = held * std::min(whole, mc_product_tile(held)) * 4;
+    const int64_t exchange = per_block * 256; // sums change hands where the tile stood
+    return {{static_cast<uint32_t>(mc_row_groups(type, rows)),
+             static_cast<uint32_t>((outputs + per_block - 1) / per_block), 1},
+            {static_cast<uint32_t>(32 * mc_product_warps), 1, 1},
+            static_cast<uint32_t>(std::max(tile, exchange))};
+}
+
 // --- attention -------------------------------------------------------------------------------------------------------------
 /// Positions of one split: fixed, so that the bits do not depend on the length (reference/performance.md, fact 6).
 inline constexpr int64_t split_positions = 256;
@@ -145,6 +178,40 @@ inline constexpr int64_t leaving_blocks = 32;    ///< whose warps take rows out 
     return {{static_cast<uint32_t>(planes + leaving_blocks), 1, 1},
             {static_cast<uint32_t>(list_threads), 1, 1},
             0};
+}
+
+// --- attention of MC rows over a cache of 16-bit entries ----------------------------------------------------------------
+/// Tensor cores multiply 16-bit entries; in f32 MC rows go through the token's launch, one by one.
+[[nodiscard]] constexpr bool mc_rows_apart(WeightType type) {
+    return type != WeightType::f32;
+}
+inline constexpr int64_t mc_attention_queries =
+    32; ///< of a block at most: rows times query heads of a KV head
+/// Tiles of 16 queries that a block has, 1 or 2.
+[[nodiscard]] constexpr int64_t mc_attention_tiles(int64_t group, int64_t rows) {
+    return (rows - 1) * group <= 16 ? 1 : 2;
+}
+/// MC rows of a block.
+[[nodiscard]] constexpr int64_t mc_attention_rows(int64_t group, int64_t rows) {
+    return 16 * mc_attention_tiles(group, rows) / group;
+}
+/// Units of 4 channels of a query in shared memory: whole steps of 32 channels.
+[[nodiscard]] constexpr int64_t mc_query_units(int64_t head_dim) {
+    return (head_dim + 31) / 32 * 8;
+}
+inline constexpr int64_t mc_score_stride = split_positions + 16; ///< floats from query to query
+/// A block for each split, KV head and as many rows as it holds.
+/// \param rows  with the token's, 2 or more
+[[nodiscard]] constexpr LaunchShape mc_attention(int64_t kv_heads, int64_t group, int64_t head_dim,
+                                                 int64_t rows, int64_t capacity) {
+    // Queries, scores, own keys: 84,480 bytes at most.
+    const int64_t queries = 16 * mc_attention_tiles(group, rows), of_block = mc_attention_rows(group, rows);
+    const int64_t bytes = queries * (mc_query_units(head_dim) * 16 + 16) + queries * mc_score_stride * 4 +
+                          of_block * head_dim * 2;
+    return {{static_cast<uint32_t>(splits(capacity)), static_cast<uint32_t>(kv_heads),
+             static_cast<uint32_t>((rows - 1 + of_block - 1) / of_block)},
+            {static_cast<uint32_t>(32 * attention_warps), 1, 1},
+            static_cast<uint32_t>(bytes)};
 }
 
 // --- the token's row of the embedding -------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ struct StepScratch {
     scratch.attended = s.rows * s.heads * s.head_dim;
     scratch.inner = s.rows * s.ffn;
     scratch.logits = s.rows * s.vocab;
-    scratch.parts = s.rows * s.heads * splits(s.capacity) * (s.head_dim + 2);
+    scratch.parts = s.rows * s.heads * splits(s.capacity) * (s.head_dim + 2) + 4; // MC rows begin at 16 bytes
     scratch.answer_parts = segments * static_cast<int64_t>(sizeof(shared::SoftmaxSums));
     scratch.answer_keys = segments * most_answer_keys * static_cast<int64_t>(sizeof(uint64_t));
     scratch.counters = s.rows * s.kv_heads * static_cast<int64_t>(sizeof(uint32_t));

@@ -62,7 +62,11 @@ PredictedLaunch predict(const PlannedLaunch& launch, const DecodeShape& shape, c
     p.rounds = static_cast<double>(launch.busy_blocks) / static_cast<double>(resident);
 
     const kernels::decode::LaunchTraffic& t = launch.traffic;
-    const bool again_fits = t.cache <= device.l2_bytes; // matrices: their blocks run side by side
+    // What is read again comes from L2: matrices, whose blocks run side by side, and columns of a layer that fits.
+    const int64_t columns = launch.kernel == kernels::decode::DecodeKernel::mc_attention
+                                ? t.again / launch.shape.grid[2]
+                                : t.cache;
+    const bool again_fits = columns <= device.l2_bytes;
     const auto floor_bytes = static_cast<double>(t.floor());
     const auto memory_bytes =
         static_cast<double>(t.floor() + t.small_weights + t.cache_written + (again_fits ? 0 : t.again));

@@ -26,7 +26,7 @@
 ///   first bytes a read's latency, which a launch begins with; a dependent launch that asks for weights before it waits hides it
 ///   gap         from the end of the launch in front
 /// Nothing else of a launch overlaps with its neighbours, which is cautious where launches are dependent.
-/// Left out: reductions within a block, dropout masks, uneven ends of blocks, clocks under load, the sampler, the host.
+/// Left out: reductions within a block, dropout masks but those of the attention of MC rows, uneven ends of blocks, clocks under load, the sampler, the host.
 namespace refreshlab::bench {
 
 /// Why no more blocks fit on an SM.

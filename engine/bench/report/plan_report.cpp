@@ -77,7 +77,7 @@ std::vector<std::string> notes_of(const PlanReport& r) {
     if (step.fits_l2)
         notes.push_back("weights and cache fit into this device's L2: a step may be faster than the floor, "
                         "which counts memory");
-    if (r.model.shape.rows > 1) notes.push_back("masks of dropout are not counted");
+    if (r.model.shape.rows > 1) notes.push_back("masks of dropout are counted in attention MC alone");
     return notes;
 }
 

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 
-/// The kernels of a decode step on the device: five a layer, with one before the layers and the head after them. Pointers are the
-/// device's. Nothing here waits, allocates or copies; every CUDA error is thrown as DeviceFailure.
+/// The kernels of a decode step on the device: five a layer, with one before the layers and the head after them; where weights have 16
+/// bits, MC rows have a sixth (mc_attention.h). Pointers are the device's. Nothing here waits, allocates or copies; every CUDA error is
+/// thrown as DeviceFailure.
 ///
 /// rows     1 + N: row 0 is the token's, the others are MC rows of the same token (reference/refresh.md, 6.3). Row r has the same
 ///          bits whatever N is: every sum runs in an order that no other row takes part in.
-/// numbers  activations fp32; weights and cache entries as stored, made fp32 as they are read; sums fp32.
+/// numbers  activations fp32; weights and cache entries as stored, made fp32 as they are read; sums fp32. MC rows of 16-bit weights go by
+///          tensor cores, with activations in two parts that keep 16 bits of them and more (mc_products.cuh).
 /// blocks   matrices may stand in blocks, those of one launch in one form; beside them the type is bf16 (asserted)
 /// memory   matrices, norms, the embedding, caches and rows of activations 16 bytes aligned; so hidden, inputs and head_dim are multiples
 ///          of 8, of 4 in f32 (asserted)
@@ -52,7 +54,7 @@ struct EmbedInputs {
 };
 RL_LAUNCHER void launch_embed(const EmbedInputs& in, void* stream);
 
-/// out[r] = (matrices one after the other) * rmsnorm(x[r]) + biases: q | k | v of a layer. decode::product of all outputs.
+/// out[r] = (matrices one after the other) * rmsnorm(x[r]) + biases: q | k | v of a layer. decode::product or mc_product of all outputs.
 struct NormProductInputs {
     WeightType type{};
     const StepState* state = nullptr;
@@ -68,7 +70,7 @@ struct NormProductInputs {
 };
 RL_LAUNCHER void launch_norm_product(const NormProductInputs& in, void* stream);
 
-/// inner[r] = silu(gate * h + bias) * (up * h + bias), h = rmsnorm(x[r]). A warp makes gate and up of the same output.
+/// inner[r] = silu(gate * h + bias) * (up * h + bias), h = rmsnorm(x[r]). Whoever makes gate makes up of the same output.
 struct NormGateUpInputs {
     WeightType type{};
     const StepState* state = nullptr;
@@ -136,7 +138,7 @@ struct DecodeAttentionInputs {
 RL_LAUNCHER void launch_decode_attention(const DecodeAttentionInputs& in, void* stream);
 RL_LAUNCHER void launch_list_attention(const DecodeAttentionInputs& in, void* stream); ///< with entries
 
-/// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block.
+/// logits[r] = head * rmsnorm(x[r]), fp32. decode::product with decode::head_outputs_per_block, or mc_product.
 struct HeadInputs {
     WeightType type{};
     const StepState* state = nullptr;

@@ -3,6 +3,7 @@
 #include "kernels/cuda/decode/attention_rows.h"
 #include "kernels/cuda/decode/decode_kernels.h"
 #include "kernels/cuda/decode/device_lists.h"
+#include "kernels/cuda/decode/mc_attention.h"
 #include "kernels/cuda/decode/row_answers.h"
 #include "kernels/cuda/device/runtime.h"
 #include "kernels/cuda/rows/row_kernels.h"
@@ -363,12 +364,44 @@ private:
             attention.scores = data(m_scores) + i * m_model.heads * key.cache.entries();
             attention.score_sums = data(m_score_sums) + i * m_model.heads * 2;
         }
-        attention.rows = key.rows;
+        // Through lists MC rows go with the token's row, one by one.
+        const bool apart = key.rows > 1 && decode::mc_rows_apart(m_model.type) && !key.cache.listed();
+        attention.rows = apart ? 1 : key.rows;
         attention.dependent = true;
         launch_decode_attention(attention, stream);
+        if (apart) launch_mc_rows(attention, key.rows, stream);
 
         launch_onto(key, layer.o, data(m_attended), dropout(key, index, DropoutSite::attention_output),
                     stream);
+    }
+
+    /// Attention of the MC rows, beside that of the token's row.
+    static void launch_mc_rows(const DecodeAttentionInputs& of_token, int64_t rows, cudaStream_t stream) {
+        McAttentionInputs in;
+        in.type = of_token.type;
+        in.state = of_token.state;
+        in.qkv = of_token.qkv;
+        in.q_norm = of_token.q_norm;
+        in.k_norm = of_token.k_norm;
+        in.eps = of_token.eps;
+        in.cos = of_token.cos;
+        in.sin = of_token.sin;
+        in.k_cache = of_token.k_cache;
+        in.v_cache = of_token.v_cache;
+        in.heads = of_token.heads;
+        in.kv_heads = of_token.kv_heads;
+        in.head_dim = of_token.head_dim;
+        in.capacity = of_token.capacity;
+        in.window = of_token.window;
+        in.dropout = of_token.dropout;
+        // Behind the token's share of the scratch, 16 bytes aligned.
+        const int64_t parts = in.heads * decode::splits(in.capacity) * (in.head_dim + 2);
+        in.parts = of_token.parts + (parts + 3) / 4 * 4;
+        in.arrived = of_token.arrived + in.kv_heads;
+        in.attended = of_token.attended;
+        in.rows = rows;
+        in.dependent = true;
+        launch_mc_attention(in, stream);
     }
 
     void launch_onto(const GraphKey& key, const DeviceMatrix& m, const float* in,

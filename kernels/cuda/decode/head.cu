@@ -1,12 +1,13 @@
 #include "kernels/cuda/decode/block_products.h"
-#include "kernels/cuda/decode/row_products.cuh"
+#include "kernels/cuda/decode/mc_products.cuh"
 
 /// logits[r, o] = sum_i head[o, i] h[i] (+ bias[o]), h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps).
 ///
-/// Grid    [groups of 8 rows, blocks of 64 outputs], 8 warps; a warp makes its eight outputs four at a time.
-/// Memory  row_products.cuh. The warps' rows of the matrix are asked for before the kernel waits for the one in front. Inputs are
-///         brought into shared memory once for both halves of the outputs, where they fit.
-/// Order   row_products.cuh; then times the row's factor, plus the bias.
+/// Grid    the token alone: [1, blocks of 64 outputs], 8 warps; a warp makes its eight outputs four at a time. With MC rows: [groups of them,
+///         blocks of 64 outputs], 16 warps.
+/// Memory  row_products.cuh, mc_products.cuh. The block's rows of the matrix are asked for before the kernel waits for the one in front. The
+///         token's inputs are brought into shared memory once for both halves of a warp's outputs, where they fit.
+/// Order   there; then times the row's factor, plus the bias.
 /// Bound   by reading the matrix, which is the largest of a step.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -23,9 +24,25 @@ struct Parameters {
     int rows;
 };
 
-template <WeightType type, int ROWS>
-__global__ void __launch_bounds__(product_threads, 2) head_kernel(const Parameters p) {
-    grid_allow_dependents();
+/// The end of row `row`'s output.
+template <WeightType type>
+__device__ void finish(const Parameters& p, int row, int output, float sum, float factor) {
+    const int total = static_cast<int>(p.head.outputs);
+    if (output >= total) return;
+    float y = __fmul_rn(sum, factor);
+    if (p.head.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.head.bias, output));
+    p.logits[int64_t{row} * total + output] = y;
+}
+
+/// What lies behind the last output is read as the last one and not written.
+template <WeightType type>
+__device__ const uint4* row_of(const Parameters& p, int output) {
+    const int total = static_cast<int>(p.head.outputs);
+    return matrix_row<type>(p.head.data, p.in.inputs, output < total ? output : total - 1);
+}
+
+template <WeightType type>
+__device__ void multiply_token(const Parameters& p) {
     const int warp = static_cast<int>(threadIdx.x / 32);
     const int total = static_cast<int>(p.head.outputs);
     const int output =
@@ -36,29 +53,47 @@ __global__ void __launch_bounds__(product_threads, 2) head_kernel(const Paramete
         prefetch_by_warp(matrix_row<type>(p.head.data, p.in.inputs, output),
                          int64_t{here} * p.in.inputs * static_cast<int>(sizeof(Stored<type>)));
     grid_dependency_wait();
-    const int first = static_cast<int>(blockIdx.x) * static_cast<int>(decode::rows_per_block);
-    InputRows in = p.in;
-    in.rows += int64_t{first} * in.inputs;
-    with_live_rows<ROWS>(live_rows(p.state, p.rows, first, ROWS), [&]<int rows>(int live) {
-        __shared__ SquareParts<rows> squares;
-        for (int begin = 0; begin < per_warp; begin += outputs) {
-            const uint4* matrix[outputs];
+    __shared__ SquareParts<1> squares;
+    for (int begin = 0; begin < per_warp; begin += outputs) {
+        const uint4* matrix[outputs];
 #pragma unroll
-            for (int o = 0; o < outputs; ++o) {
-                // What lies behind the last output is read as the last one and not written.
-                const int row = output + begin + o < total ? output + begin + o : total - 1;
-                matrix[o] = matrix_row<type>(p.head.data, p.in.inputs, row);
-            }
-            const float sum = multiply<type, rows, outputs, true>(in, live, matrix, dynamic_shared<float>(),
-                                                                  begin == 0, &squares);
-            const Share<rows, outputs> share;
-            const int o = share.output, r = share.row;
-            if (!share.writes || r >= live || output + begin + o >= total) continue;
-            float y = __fmul_rn(sum, inverse_rms(squares, r, p.width, p.eps));
-            if (p.head.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.head.bias, output + begin + o));
-            p.logits[int64_t{first + r} * total + output + begin + o] = y;
-        }
+        for (int o = 0; o < outputs; ++o)
+            matrix[o] = row_of<type>(p, output + begin + o);
+        const float sum =
+            multiply<type, 1, outputs, true>(p.in, 1, matrix, dynamic_shared<float>(), begin == 0, &squares);
+        const Share<1, outputs> share;
+        if (share.writes)
+            finish<type>(p, 0, output + begin + share.output, sum, inverse_rms(squares, 0, p.width, p.eps));
+    }
+}
+
+template <WeightType type, int ROWS>
+__device__ void multiply_rows(const Parameters& p) {
+    constexpr int tiles = static_cast<int>(decode::mc_outputs_per_block) / 16;
+    const int half = static_cast<int>(threadIdx.x) / half_threads;
+    const int first = static_cast<int>(blockIdx.y) * 16 * tiles + half * 8 * tiles;
+    const auto matrix_of = [&](int tile, int output) { return row_of<type>(p, first + 8 * tile + output); };
+    const uint4* matrix[tiles];
+    start_mc<type>(matrix_of, p.in.inputs, matrix);
+    grid_dependency_wait();
+    const McRows rows = mc_rows_of_block<ROWS>(p.state, p.rows);
+    if (!rows.token && rows.live <= 0) return;
+    __shared__ SquareParts<ROWS> squares;
+    McSums<type, ROWS, tiles> sums = {};
+    multiply_mc<type, ROWS, tiles, true>(p.in, rows, matrix, dynamic_shared<uint4>(), &squares, sums);
+    finish_mc<1>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const float(&sum)[1]) {
+        finish<type>(p, rows.first + r, first + output, sum[0], inverse_rms(squares, r, p.width, p.eps));
     });
+}
+
+template <WeightType type, int ROWS>
+__global__ void __launch_bounds__(product_block<ROWS>, product_blocks<ROWS>) head_kernel(const Parameters p) {
+    grid_allow_dependents();
+    if constexpr (ROWS == 1) {
+        multiply_token<type>(p);
+    } else {
+        multiply_rows<type, ROWS>(p);
+    }
 }
 
 } // namespace
@@ -74,8 +109,10 @@ void launch_head(const HeadInputs& in, void* stream) {
                        in.logits,
                        static_cast<int>(in.rows)};
     const LaunchShape shape =
-        decode::product(in.head.outputs, in.hidden, in.rows, decode::head_outputs_per_block);
-    with_type_and_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
+        in.rows == 1
+            ? decode::product(in.head.outputs, in.hidden, 1, decode::head_outputs_per_block)
+            : decode::mc_product(in.type, in.head.outputs, in.hidden, in.rows, decode::mc_outputs_per_block);
+    with_type_and_mc_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
         RL_ASSERT(in.hidden % per_vector<type> == 0);
         launch_step(in.dependent, head_kernel<type, rows>, shape, stream, p);
     });

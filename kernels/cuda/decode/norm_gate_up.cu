@@ -1,12 +1,13 @@
 #include "kernels/cuda/decode/block_products.h"
-#include "kernels/cuda/decode/row_products.cuh"
+#include "kernels/cuda/decode/mc_products.cuh"
 
 /// inner[r, o] = silu(sum_i gate[o, i] h[i] + gate_bias[o]) * (sum_i up[o, i] h[i] + up_bias[o]), silu(g) = g / (1 + exp(-g)),
 /// h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps): the first half of an MLP.
 ///
-/// Grid    [groups of 8 rows, blocks of 16 outputs], 8 warps; a warp makes gate and up of two outputs at once, four rows of weights.
-/// Memory  row_products.cuh. The warps' rows of the matrices are asked for before the kernel waits for the one in front.
-/// Order   row_products.cuh; then times the row's factor, plus the bias.
+/// Grid    the token alone: [1, blocks of 16 outputs], 8 warps; a warp makes gate and up of two outputs at once, four rows of weights. With
+///         MC rows: [groups of them, blocks of 32 outputs], 16 warps.
+/// Memory  row_products.cuh, mc_products.cuh. The block's rows of the matrices are asked for before the kernel waits for the one in front.
+/// Order   there; then times the row's factor, plus the bias.
 /// Bound   by reading the matrices. Source: Shazeer 2020 (SwiGLU).
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -22,40 +23,78 @@ struct Parameters {
     int rows;
 };
 
-template <WeightType type, int ROWS>
-__global__ void __launch_bounds__(product_threads, 2) norm_gate_up_kernel(const Parameters p) {
-    grid_allow_dependents();
-    const int warp = static_cast<int>(threadIdx.x / 32);
+/// The end of row `row`'s output: of the sums of gate and up.
+template <WeightType type>
+__device__ void finish(const Parameters& p, int row, int output, float gate, float up, float factor) {
     const int total = static_cast<int>(p.gate.outputs);
+    if (output >= total) return;
+    gate = __fmul_rn(gate, factor);
+    up = __fmul_rn(up, factor);
+    if (p.gate.bias != nullptr) gate = __fadd_rn(gate, weight_at<type>(p.gate.bias, output));
+    if (p.up.bias != nullptr) up = __fadd_rn(up, weight_at<type>(p.up.bias, output));
+    p.inner[int64_t{row} * total + output] = __fmul_rn(gate / __fadd_rn(1.0F, expf(-gate)), up);
+}
+
+/// What lies behind the last output is read as the last one and not written.
+template <WeightType type>
+__device__ const uint4* row_of(const Parameters& p, bool up, int output) {
+    const int total = static_cast<int>(p.gate.outputs);
+    return matrix_row<type>(up ? p.up.data : p.gate.data, p.in.inputs, output < total ? output : total - 1);
+}
+
+template <WeightType type>
+__device__ void multiply_token(const Parameters& p) {
+    const int warp = static_cast<int>(threadIdx.x / 32);
     const int output =
         (static_cast<int>(blockIdx.y) * static_cast<int>(decode::product_warps) + warp) * outputs;
     const uint4* matrix[2 * outputs]; // gate and up of an output, of the next
 #pragma unroll
     for (int o = 0; o < 2 * outputs; ++o) {
-        // What lies behind the last output is read as the last one and not written.
-        const int row = output + o / 2 < total ? output + o / 2 : total - 1;
-        matrix[o] = matrix_row<type>(o % 2 == 0 ? p.gate.data : p.up.data, p.in.inputs, row);
+        matrix[o] = row_of<type>(p, o % 2 != 0, output + o / 2);
         prefetch_by_warp(matrix[o], int64_t{p.in.inputs} * static_cast<int>(sizeof(Stored<type>)));
     }
     grid_dependency_wait();
-    const int first = static_cast<int>(blockIdx.x) * static_cast<int>(decode::rows_per_block);
-    InputRows in = p.in;
-    in.rows += int64_t{first} * in.inputs;
-    with_live_rows<ROWS>(live_rows(p.state, p.rows, first, ROWS), [&]<int rows>(int live) {
-        __shared__ SquareParts<rows> squares;
-        const float sum = multiply<type, rows, 2 * outputs, true>(in, live, matrix, dynamic_shared<float>(),
-                                                                  true, &squares);
-        const Share<rows, 2 * outputs> share;
-        // The sum of `up` stands so many lanes behind that of `gate`.
-        const float next = __shfl_down_sync(0xFFFFFFFFU, sum, rows * share.lanes);
-        const int o = share.output / 2, r = share.row;
-        if (!share.writes || share.output % 2 != 0 || r >= live || output + o >= total) return;
-        const float factor = inverse_rms(squares, r, p.width, p.eps);
-        float gate = __fmul_rn(sum, factor), up = __fmul_rn(next, factor);
-        if (p.gate.bias != nullptr) gate = __fadd_rn(gate, weight_at<type>(p.gate.bias, output + o));
-        if (p.up.bias != nullptr) up = __fadd_rn(up, weight_at<type>(p.up.bias, output + o));
-        p.inner[int64_t{first + r} * total + output + o] = __fmul_rn(gate / __fadd_rn(1.0F, expf(-gate)), up);
+    __shared__ SquareParts<1> squares;
+    const float sum =
+        multiply<type, 1, 2 * outputs, true>(p.in, 1, matrix, dynamic_shared<float>(), true, &squares);
+    const Share<1, 2 * outputs> share;
+    // The sum of `up` stands so many lanes behind that of `gate`.
+    const float next = __shfl_down_sync(0xFFFFFFFFU, sum, share.lanes);
+    if (share.writes && share.output % 2 == 0)
+        finish<type>(p, 0, output + share.output / 2, sum, next, inverse_rms(squares, 0, p.width, p.eps));
+}
+
+template <WeightType type, int ROWS>
+__device__ void multiply_rows(const Parameters& p) {
+    constexpr int tiles = static_cast<int>(decode::mc_gate_up_per_block) / 8; // gate, up, gate, up
+    const int half = static_cast<int>(threadIdx.x) / half_threads;
+    const int first = static_cast<int>(blockIdx.y) * 8 * tiles + half * 4 * tiles;
+    const auto matrix_of = [&](int tile, int output) {
+        return row_of<type>(p, tile % 2 != 0, first + tile / 2 * 8 + output);
+    };
+    const uint4* matrix[tiles];
+    start_mc<type>(matrix_of, p.in.inputs, matrix);
+    grid_dependency_wait();
+    const McRows rows = mc_rows_of_block<ROWS>(p.state, p.rows);
+    if (!rows.token && rows.live <= 0) return;
+    __shared__ SquareParts<ROWS> squares;
+    McSums<type, ROWS, tiles> sums = {};
+    multiply_mc<type, ROWS, tiles, true>(p.in, rows, matrix, dynamic_shared<uint4>(), &squares, sums);
+    finish_mc<2>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const float(&sum)[2]) {
+        finish<type>(p, rows.first + r, first + output, sum[0], sum[1],
+                     inverse_rms(squares, r, p.width, p.eps));
     });
+}
+
+template <WeightType type, int ROWS>
+__global__ void __launch_bounds__(product_block<ROWS>, product_blocks<ROWS>)
+    norm_gate_up_kernel(const Parameters p) {
+    grid_allow_dependents();
+    if constexpr (ROWS == 1) {
+        multiply_token<type>(p);
+    } else {
+        multiply_rows<type, ROWS>(p);
+    }
 }
 
 } // namespace
@@ -71,8 +110,10 @@ void launch_norm_gate_up(const NormGateUpInputs& in, void* stream) {
                        in.up,
                        in.inner,
                        static_cast<int>(in.rows)};
-    const LaunchShape shape = decode::product(in.gate.outputs, in.hidden, in.rows);
-    with_type_and_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
+    const LaunchShape shape = in.rows == 1 ? decode::product(in.gate.outputs, in.hidden, 1)
+                                           : decode::mc_product(in.type, 2 * in.gate.outputs, in.hidden,
+                                                                in.rows, 2 * decode::mc_gate_up_per_block);
+    with_type_and_mc_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
         RL_ASSERT(in.hidden % per_vector<type> == 0);
         launch_step(in.dependent, norm_gate_up_kernel<type, rows>, shape, stream, p);
     });

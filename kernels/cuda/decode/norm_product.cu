@@ -1,12 +1,13 @@
 #include "kernels/cuda/decode/block_products.h"
-#include "kernels/cuda/decode/row_products.cuh"
+#include "kernels/cuda/decode/mc_products.cuh"
 
 /// out[r, :] = [matrices 0, 1 and 2 one below the other] * h + biases, h[i] = x[r, i] * norm[i] / sqrt(sum_j x[r, j]^2 / width + eps):
 /// q | k | v of a layer.
 ///
-/// Grid    [groups of 8 rows, blocks of 16 outputs], 8 warps, two outputs a warp; they may be of two matrices.
-/// Memory  row_products.cuh. The warps' rows of the matrices are asked for before the kernel waits for the one in front.
-/// Order   row_products.cuh; then times the row's factor, plus the bias.
+/// Grid    the token alone: [1, blocks of 16 outputs], 8 warps, two outputs a warp; they may be of two matrices. With MC rows: [groups of
+///         them, blocks of 64 outputs], 16 warps.
+/// Memory  row_products.cuh, mc_products.cuh. The block's rows of the matrices are asked for before the kernel waits for the one in front.
+/// Order   there; then times the row's factor, plus the bias.
 /// Bound   by reading the matrices.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -39,36 +40,70 @@ __device__ Place place_of(const Matrix (&matrices)[3], int64_t output) {
     return place;
 }
 
-template <WeightType type, int ROWS>
-__global__ void __launch_bounds__(product_threads, 2) norm_product_kernel(const Parameters p) {
-    grid_allow_dependents();
+/// The end of row `row`'s output.
+template <WeightType type>
+__device__ void finish(const Parameters& p, int row, int output, float sum, float factor) {
+    if (output >= p.total) return;
+    float y = __fmul_rn(sum, factor);
+    const Place place = place_of(p.matrices, output);
+    if (place.bias != nullptr) y = __fadd_rn(y, weight_at<type>(place.bias, place.output));
+    p.out[int64_t{row} * p.total + output] = y;
+}
+
+/// What lies behind the last output is read as the last one and not written.
+template <WeightType type>
+__device__ const uint4* row_of(const Parameters& p, int output) {
+    const Place place = place_of(p.matrices, output < p.total ? output : p.total - 1);
+    return matrix_row<type>(place.data, p.in.inputs, place.output);
+}
+
+template <WeightType type>
+__device__ void multiply_token(const Parameters& p) {
     const int warp = static_cast<int>(threadIdx.x / 32);
     const int output =
         (static_cast<int>(blockIdx.y) * static_cast<int>(decode::product_warps) + warp) * outputs;
     const uint4* matrix[outputs];
 #pragma unroll
     for (int o = 0; o < outputs; ++o) {
-        // What lies behind the last output is read as the last one and not written.
-        const Place place = place_of(p.matrices, output + o < p.total ? output + o : p.total - 1);
-        matrix[o] = matrix_row<type>(place.data, p.in.inputs, place.output);
+        matrix[o] = row_of<type>(p, output + o);
         prefetch_by_warp(matrix[o], int64_t{p.in.inputs} * static_cast<int>(sizeof(Stored<type>)));
     }
     grid_dependency_wait();
-    const int first = static_cast<int>(blockIdx.x) * static_cast<int>(decode::rows_per_block);
-    InputRows in = p.in;
-    in.rows += int64_t{first} * in.inputs;
-    with_live_rows<ROWS>(live_rows(p.state, p.rows, first, ROWS), [&]<int rows>(int live) {
-        __shared__ SquareParts<rows> squares;
-        const float sum =
-            multiply<type, rows, outputs, true>(in, live, matrix, dynamic_shared<float>(), true, &squares);
-        const Share<rows, outputs> share;
-        const int o = share.output, r = share.row;
-        if (!share.writes || r >= live || output + o >= p.total) return;
-        float y = __fmul_rn(sum, inverse_rms(squares, r, p.width, p.eps));
-        const Place place = place_of(p.matrices, output + o);
-        if (place.bias != nullptr) y = __fadd_rn(y, weight_at<type>(place.bias, place.output));
-        p.out[int64_t{first + r} * p.total + output + o] = y;
+    __shared__ SquareParts<1> squares;
+    const float sum =
+        multiply<type, 1, outputs, true>(p.in, 1, matrix, dynamic_shared<float>(), true, &squares);
+    const Share<1, outputs> share;
+    if (share.writes) finish<type>(p, 0, output + share.output, sum, inverse_rms(squares, 0, p.width, p.eps));
+}
+
+template <WeightType type, int ROWS>
+__device__ void multiply_rows(const Parameters& p) {
+    constexpr int tiles = static_cast<int>(decode::mc_outputs_per_block) / 16;
+    const int half = static_cast<int>(threadIdx.x) / half_threads;
+    const int first = static_cast<int>(blockIdx.y) * 16 * tiles + half * 8 * tiles;
+    const auto matrix_of = [&](int tile, int output) { return row_of<type>(p, first + 8 * tile + output); };
+    const uint4* matrix[tiles];
+    start_mc<type>(matrix_of, p.in.inputs, matrix);
+    grid_dependency_wait();
+    const McRows rows = mc_rows_of_block<ROWS>(p.state, p.rows);
+    if (!rows.token && rows.live <= 0) return;
+    __shared__ SquareParts<ROWS> squares;
+    McSums<type, ROWS, tiles> sums = {};
+    multiply_mc<type, ROWS, tiles, true>(p.in, rows, matrix, dynamic_shared<uint4>(), &squares, sums);
+    finish_mc<1>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const float(&sum)[1]) {
+        finish<type>(p, rows.first + r, first + output, sum[0], inverse_rms(squares, r, p.width, p.eps));
     });
+}
+
+template <WeightType type, int ROWS>
+__global__ void __launch_bounds__(product_block<ROWS>, product_blocks<ROWS>)
+    norm_product_kernel(const Parameters p) {
+    grid_allow_dependents();
+    if constexpr (ROWS == 1) {
+        multiply_token<type>(p);
+    } else {
+        multiply_rows<type, ROWS>(p);
+    }
 }
 
 } // namespace
@@ -89,8 +124,10 @@ void launch_norm_product(const NormProductInputs& in, void* stream) {
         RL_ASSERT(matrix.outputs == 0 || matrix.inputs == in.hidden);
         p.total += static_cast<int>(matrix.outputs);
     }
-    const LaunchShape shape = decode::product(p.total, in.hidden, in.rows);
-    with_type_and_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
+    const LaunchShape shape =
+        in.rows == 1 ? decode::product(p.total, in.hidden, 1)
+                     : decode::mc_product(in.type, p.total, in.hidden, in.rows, decode::mc_outputs_per_block);
+    with_type_and_mc_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
         RL_ASSERT(in.hidden % per_vector<type> == 0);
         launch_step(in.dependent, norm_product_kernel<type, rows>, shape, stream, p);
     });

@@ -1,12 +1,13 @@
 #include "kernels/cuda/decode/block_products.h"
-#include "kernels/cuda/decode/row_products.cuh"
+#include "kernels/cuda/decode/mc_products.cuh"
 
 /// x[r, o] += dropout(sum_i matrix[o, i] * in[r, i] + bias[o]): the output of attention and of the MLP, onto the residual.
 /// dropout(y) = y in row 0; in the others y / (1 - p) where dropout_keeps(seed, position, layer, pass r, site, element o), else 0.
 ///
-/// Grid    [groups of 8 rows, blocks of 16 outputs], 8 warps, two outputs a warp.
-/// Memory  row_products.cuh. The warps' rows of the matrix are asked for before the kernel waits for the one in front.
-/// Order   row_products.cuh; then plus the bias, times the mask, onto x. An element of x is read and written by one lane.
+/// Grid    the token alone: [1, blocks of 16 outputs], 8 warps, two outputs a warp. With MC rows: [groups of them, blocks of 32 outputs], 16
+///         warps.
+/// Memory  row_products.cuh, mc_products.cuh. The block's rows of the matrix are asked for before the kernel waits for the one in front.
+/// Order   there; then plus the bias, times the mask, onto x. An element of x is read and written by one lane.
 /// Bound   by reading the matrix.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -22,41 +23,74 @@ struct Parameters {
     int rows;
 };
 
-template <WeightType type, int ROWS>
-__global__ void __launch_bounds__(product_threads, 2) product_onto_kernel(const Parameters p) {
-    grid_allow_dependents();
-    const int warp = static_cast<int>(threadIdx.x / 32);
+/// The end of row `row`'s output: onto x.
+template <WeightType type>
+__device__ void finish(const Parameters& p, int row, int output, float y) {
     const int total = static_cast<int>(p.matrix.outputs);
+    if (output >= total) return;
+    if (p.matrix.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.matrix.bias, output));
+    if (row > 0 && p.masks.threshold > 0) {
+        const shared::MaskStream stream =
+            masks_of(*p.state, p.masks.site, p.masks.layer, row, 0, p.masks.threshold);
+        y = shared::mask_keeps(stream, static_cast<uint32_t>(output)) ? __fmul_rn(y, p.masks.scale) : 0.0F;
+    }
+    float* const x = p.x + int64_t{row} * total + output;
+    *x = __fadd_rn(__ldcg(x), y);
+}
+
+/// What lies behind the last output is read as the last one and not written.
+template <WeightType type>
+__device__ const uint4* row_of(const Parameters& p, int output) {
+    const int total = static_cast<int>(p.matrix.outputs);
+    return matrix_row<type>(p.matrix.data, p.in.inputs, output < total ? output : total - 1);
+}
+
+template <WeightType type>
+__device__ void multiply_token(const Parameters& p) {
+    const int warp = static_cast<int>(threadIdx.x / 32);
     const int output =
         (static_cast<int>(blockIdx.y) * static_cast<int>(decode::product_warps) + warp) * outputs;
     const uint4* matrix[outputs];
 #pragma unroll
     for (int o = 0; o < outputs; ++o) {
-        // What lies behind the last output is read as the last one and not written.
-        matrix[o] = matrix_row<type>(p.matrix.data, p.in.inputs, output + o < total ? output + o : total - 1);
+        matrix[o] = row_of<type>(p, output + o);
         prefetch_by_warp(matrix[o], int64_t{p.in.inputs} * static_cast<int>(sizeof(Stored<type>)));
     }
     grid_dependency_wait();
-    const int first = static_cast<int>(blockIdx.x) * static_cast<int>(decode::rows_per_block);
-    InputRows in = p.in;
-    in.rows += int64_t{first} * in.inputs;
-    with_live_rows<ROWS>(live_rows(p.state, p.rows, first, ROWS), [&]<int rows>(int live) {
-        float y = multiply<type, rows, outputs, false>(in, live, matrix, dynamic_shared<float>(), true,
-                                                       static_cast<SquareParts<rows>*>(nullptr));
-        const Share<rows, outputs> share;
-        const int o = share.output, r = share.row;
-        if (!share.writes || r >= live || output + o >= total) return;
-        if (p.matrix.bias != nullptr) y = __fadd_rn(y, weight_at<type>(p.matrix.bias, output + o));
-        const int pass = first + r;
-        if (pass > 0 && p.masks.threshold > 0) {
-            const shared::MaskStream stream =
-                masks_of(*p.state, p.masks.site, p.masks.layer, pass, 0, p.masks.threshold);
-            const bool kept = shared::mask_keeps(stream, static_cast<uint32_t>(output + o));
-            y = kept ? __fmul_rn(y, p.masks.scale) : 0.0F;
-        }
-        float* const x = p.x + int64_t{pass} * total + output + o;
-        *x = __fadd_rn(__ldcg(x), y);
+    const float y = multiply<type, 1, outputs, false>(p.in, 1, matrix, dynamic_shared<float>(), true,
+                                                      static_cast<SquareParts<1>*>(nullptr));
+    const Share<1, outputs> share;
+    if (share.writes) finish<type>(p, 0, output + share.output, y);
+}
+
+template <WeightType type, int ROWS>
+__device__ void multiply_rows(const Parameters& p) {
+    constexpr int tiles = static_cast<int>(decode::mc_onto_outputs_per_block) / 16;
+    const int half = static_cast<int>(threadIdx.x) / half_threads;
+    const int first = static_cast<int>(blockIdx.y) * 16 * tiles + half * 8 * tiles;
+    const auto matrix_of = [&](int tile, int output) { return row_of<type>(p, first + 8 * tile + output); };
+    const uint4* matrix[tiles];
+    start_mc<type>(matrix_of, p.in.inputs, matrix);
+    grid_dependency_wait();
+    const McRows rows = mc_rows_of_block<ROWS>(p.state, p.rows);
+    if (!rows.token && rows.live <= 0) return;
+    McSums<type, ROWS, tiles> sums = {};
+    multiply_mc<type, ROWS, tiles, false>(p.in, rows, matrix, dynamic_shared<uint4>(),
+                                          static_cast<SquareParts<ROWS>*>(nullptr), sums);
+    finish_mc<1>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const float(&y)[1]) {
+        finish<type>(p, rows.first + r, first + output, y[0]);
     });
+}
+
+template <WeightType type, int ROWS>
+__global__ void __launch_bounds__(product_block<ROWS>, product_blocks<ROWS>)
+    product_onto_kernel(const Parameters p) {
+    grid_allow_dependents();
+    if constexpr (ROWS == 1) {
+        multiply_token<type>(p);
+    } else {
+        multiply_rows<type, ROWS>(p);
+    }
 }
 
 } // namespace
@@ -66,8 +100,10 @@ void launch_product_onto(const ProductOntoInputs& in, void* stream) {
     const Parameters p{in.state,          {in.in, static_cast<int>(in.matrix.inputs), nullptr},
                        in.matrix,         in.x,
                        masks(in.dropout), static_cast<int>(in.rows)};
-    const LaunchShape shape = decode::product(in.matrix.outputs, in.matrix.inputs, in.rows);
-    with_type_and_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
+    const LaunchShape shape = in.rows == 1 ? decode::product(in.matrix.outputs, in.matrix.inputs, 1)
+                                           : decode::mc_product(in.type, in.matrix.outputs, in.matrix.inputs,
+                                                                in.rows, decode::mc_onto_outputs_per_block);
+    with_type_and_mc_rows(in.type, in.rows, [&]<WeightType type, int rows>() {
         RL_ASSERT(in.matrix.inputs % per_vector<type> == 0);
         launch_step(in.dependent, product_onto_kernel<type, rows>, shape, stream, p);
     });

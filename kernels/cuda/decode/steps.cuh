@@ -79,4 +79,18 @@ void with_type_and_rows(WeightType type, int64_t rows, const Body& body) {
     });
 }
 
+/// And with the rows that a block of a product holds, 1 or decode::mc_rows_held: body.template operator()<type, rows>().
+template <typename Body>
+void with_type_and_mc_rows(WeightType type, int64_t rows, const Body& body) {
+    with_type(type, [&]<WeightType t>() {
+        if (rows == 1) return body.template operator()<t, 1>();
+        if constexpr (t != WeightType::f32) {
+            const int64_t held = decode::mc_rows_held(t, rows);
+            if (held == 17) return body.template operator()<t, 17>();
+            if (held == 25) return body.template operator()<t, 25>();
+        }
+        body.template operator()<t, 9>();
+    });
+}
+
 } // namespace refreshlab::kernels::RL_GPU

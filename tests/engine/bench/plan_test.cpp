@@ -87,19 +87,18 @@ TEST_CASE("a plan's bytes of the 3B student are those of the performance page", 
 
 TEST_CASE("a plan's launches are those of a step, in its order", "[bench]") {
     const auto launches = plan_step(shape_of("64x96x2x4x2x16x1000", 300, 3));
-    const std::pair<DecodeKernel, const char*> of_layer[] = {{DecodeKernel::norm_product, "q|k|v"},
-                                                             {DecodeKernel::decode_attention, "attention"},
-                                                             {DecodeKernel::product_onto, "o"},
-                                                             {DecodeKernel::norm_gate_up, "gate|up"},
-                                                             {DecodeKernel::product_onto, "down"}};
-    REQUIRE(launches.size() == 1 + 2 * 5 + 1);
+    const std::pair<DecodeKernel, const char*> of_layer[] = {
+        {DecodeKernel::norm_product, "q|k|v"},        {DecodeKernel::decode_attention, "attention"},
+        {DecodeKernel::mc_attention, "attention MC"}, {DecodeKernel::product_onto, "o"},
+        {DecodeKernel::norm_gate_up, "gate|up"},      {DecodeKernel::product_onto, "down"}};
+    REQUIRE(launches.size() == 1 + 2 * 6 + 1);
     CHECK(launches.front().kernel == DecodeKernel::embed);
     CHECK(launches.back().kernel == DecodeKernel::head);
-    for (size_t i = 0; i < 10; ++i) {
+    for (size_t i = 0; i < 12; ++i) {
         const PlannedLaunch& l = launches[1 + i];
-        CHECK(l.kernel == of_layer[i % 5].first);
-        CHECK(std::string(l.part) == of_layer[i % 5].second);
-        CHECK(l.layer == static_cast<int64_t>(i / 5));
+        CHECK(l.kernel == of_layer[i % 6].first);
+        CHECK(std::string(l.part) == of_layer[i % 6].second);
+        CHECK(l.layer == static_cast<int64_t>(i / 6));
     }
     CHECK_FALSE(launches.front().dependent);
     CHECK(std::all_of(launches.begin() + 1, launches.end(),
@@ -110,12 +109,30 @@ TEST_CASE("a plan's launches are those of a step, in its order", "[bench]") {
     };
     namespace decode = kernels::decode;
     CHECK(same(launches.front().shape, decode::embed(3)));
-    CHECK(same(launch_of(launches, "q|k|v").shape, decode::product(64 + 2 * 32, 64, 3)));
-    CHECK(same(launch_of(launches, "attention").shape, decode::attention(2, 2, 16, 3, 301)));
-    CHECK(same(launch_of(launches, "o").shape, decode::product(64, 64, 3)));
-    CHECK(same(launch_of(launches, "gate|up").shape, decode::product(96, 64, 3)));
-    CHECK(same(launch_of(launches, "down").shape, decode::product(64, 96, 3)));
-    CHECK(same(launches.back().shape, decode::product(1000, 64, 3, decode::head_outputs_per_block)));
+    const WeightType type = WeightType::bf16;
+    CHECK(same(launch_of(launches, "q|k|v").shape,
+               decode::mc_product(type, 64 + 2 * 32, 64, 3, decode::mc_outputs_per_block)));
+    CHECK(same(launch_of(launches, "attention").shape, decode::attention(2, 2, 16, 1, 301)));
+    CHECK(same(launch_of(launches, "attention MC").shape, decode::mc_attention(2, 2, 16, 3, 301)));
+    CHECK(same(launch_of(launches, "o").shape,
+               decode::mc_product(type, 64, 64, 3, decode::mc_onto_outputs_per_block)));
+    CHECK(same(launch_of(launches, "gate|up").shape,
+               decode::mc_product(type, 2 * 96, 64, 3, 2 * decode::mc_gate_up_per_block)));
+    CHECK(same(launch_of(launches, "down").shape,
+               decode::mc_product(type, 64, 96, 3, decode::mc_onto_outputs_per_block)));
+    CHECK(same(launches.back().shape, decode::mc_product(type, 1000, 64, 3, decode::mc_outputs_per_block)));
+
+    const auto alone = plan_step(shape_of("64x96x2x4x2x16x1000", 300));
+    CHECK(same(launch_of(alone, "q|k|v").shape, decode::product(64 + 2 * 32, 64, 1)));
+    CHECK(same(launch_of(alone, "attention").shape, decode::attention(2, 2, 16, 1, 301)));
+    CHECK(same(launch_of(alone, "o").shape, decode::product(64, 64, 1)));
+    CHECK(same(launch_of(alone, "gate|up").shape, decode::product(96, 64, 1)));
+    CHECK(same(launch_of(alone, "down").shape, decode::product(64, 96, 1)));
+    CHECK(same(alone.back().shape, decode::product(1000, 64, 1, decode::head_outputs_per_block)));
+    // In f32 MC rows have no launch of their own.
+    const auto wide = plan_step(shape_of("64x96x2x4x2x16x1000", 300, 3, WeightType::f32));
+    CHECK(wide.size() == alone.size());
+    CHECK(same(launch_of(wide, "attention").shape, decode::attention(2, 2, 16, 3, 301)));
 
     DecodeShape plain = shape_of("64x96x2x4x2x16x1000", 300);
     plain.dependent = false;
@@ -143,16 +160,43 @@ TEST_CASE("a plan reads what a sliding window leaves", "[bench]") {
     CHECK_THROWS_AS(plan_step(shape), InvariantError);
 }
 
-TEST_CASE("further rows read matrices again, by groups of eight", "[bench]") {
-    const auto one = plan_step(shape_of("64x96x1x4x2x16x1000", 300)),
-               eight = plan_step(shape_of("64x96x1x4x2x16x1000", 300, 8)),
-               nine = plan_step(shape_of("64x96x1x4x2x16x1000", 300, 9));
-    CHECK(launch_of(one, "down").traffic.again == 0);
-    CHECK(launch_of(eight, "down").traffic.again == 0);
-    CHECK(launch_of(nine, "down").traffic.again == launch_of(nine, "down").traffic.matrices);
-    CHECK(launch_of(nine, "down").multiply_adds == 9 * 96 * 64);
-    CHECK(launch_of(eight, "attention").traffic.again == 7 * launch_of(one, "attention").traffic.cache);
-    CHECK(launch_of(nine, "head").traffic.activations_written == 9 * 1000 * 4);
+TEST_CASE("MC rows read a matrix once for many of them, and the cache once for a tile", "[bench]") {
+    const auto plan = [](int64_t rows, WeightType type = WeightType::bf16) {
+        return plan_step(shape_of("64x96x1x4x2x16x1000", 300, rows, type));
+    };
+    for (const int64_t rows : {1, 2, 9, 17, 25}) {
+        INFO("rows " << rows);
+        CHECK(launch_of(plan(rows), "down").traffic.again == 0);
+        CHECK(launch_of(plan(rows), "down").multiply_adds == 96 * 64); // of the token, in fp32
+        CHECK(launch_of(plan(rows), "attention").traffic.again == 0);
+    }
+    const PlannedLaunch down = launch_of(plan(101), "down"); // 100 MC rows: five blocks of 24
+    CHECK(down.traffic.again == 4 * down.traffic.matrices);
+    CHECK(launch_of(plan(1), "down").tensor_multiply_adds == 0);
+    // Two parts of eight rows, whether they are there or not.
+    CHECK(launch_of(plan(2), "down").tensor_multiply_adds == 2 * 8 * 96 * 64);
+    CHECK(launch_of(plan(9), "down").tensor_multiply_adds == 2 * 8 * 96 * 64);
+    CHECK(launch_of(plan(10), "down").tensor_multiply_adds == 2 * 16 * 96 * 64);
+    CHECK(launch_of(plan(9), "head").traffic.activations_written == 9 * 1000 * 4);
+    // Two query heads a KV head: 16 rows in a block.
+    const int64_t cache = launch_of(plan(1), "attention").traffic.cache;
+    CHECK(launch_of(plan(9), "attention MC").traffic.again == cache);
+    CHECK(launch_of(plan(17), "attention MC").traffic.again == cache);
+    CHECK(launch_of(plan(18), "attention MC").traffic.again == 2 * cache);
+    // fp32 units: eight MC rows a block, and attention row by row.
+    const auto wide = plan(17, WeightType::f32);
+    CHECK(launch_of(wide, "down").traffic.again == launch_of(wide, "down").traffic.matrices);
+    CHECK(launch_of(wide, "down").multiply_adds == 17 * 96 * 64);
+    CHECK(launch_of(wide, "down").tensor_multiply_adds == 0);
+    CHECK(launch_of(wide, "attention").traffic.again == 16 * launch_of(wide, "attention").traffic.cache);
+}
+
+TEST_CASE("eight MC rows of the 3B student are predicted to cost a quarter of its step at most", "[bench]") {
+    const DeviceModel& h200 = device_model("h200");
+    const double alone = predict_step(shape_of(student_3b, 2048), h200, {}).predicted_us,
+                 with = predict_step(shape_of(student_3b, 2048, 9), h200, {}).predicted_us;
+    CHECK(with > alone);
+    CHECK(with <= 1.25 * alone);
 }
 
 TEST_CASE("occupancy of cases worked by hand", "[bench]") {
@@ -384,7 +428,7 @@ TEST_CASE("a report of a plan says that it predicts, and has its keys", "[bench]
     const nlohmann::json json = to_json(report);
     CHECK(json["prediction"] == true);
     CHECK_THAT(json["what"].get<std::string>(), ContainsSubstring("PREDICTION"));
-    REQUIRE(json["launches"].size() == 142);
+    REQUIRE(json["launches"].size() == 170);
     double floor = 0, predicted = 0;
     int64_t bytes = 0;
     for (const auto& launch : json["launches"]) {
@@ -406,7 +450,7 @@ TEST_CASE("a report of a plan says that it predicts, and has its keys", "[bench]
     const std::string table = plan_table(report);
     CHECK(table.starts_with("PREDICTION"));
     CHECK_THAT(table, ContainsSubstring("not known (built without nvcc)") &&
-                          ContainsSubstring("142 launches") && ContainsSubstring("bound by"));
+                          ContainsSubstring("170 launches") && ContainsSubstring("bound by"));
     kernels::BuiltKernels ptx_only;
     ptx_only.with_nvcc = true;
     CHECK_THAT(plan_table(report_of(student_3b, "h200", 1, ptx_only)),

@@ -206,6 +206,52 @@ TEST_CASE("decode steps through lists equal those of the CPU, in every family an
     }
 }
 
+TEST_CASE("MC rows of 16-bit models equal those of the CPU and do not change the token's row by a bit",
+          "[gpu]") {
+    Random random(1307);
+    for (const Case& c : cases()) {
+        const at::ScalarType dtype = random.pick(std::vector<at::ScalarType>{at::kBFloat16, at::kHalf});
+        Twin twin(c.config, dtype, 300);
+        twin.prefill(random_ids(random, 254, c.config.vocab_size));
+        const auto alone = twin.gpu_cache->clone();
+        for (const int32_t passes : {1, 8, 20}) { // over the end of a split
+            const auto token = static_cast<int32_t>(random.between(0, c.config.vocab_size - 1));
+            McRequest mc;
+            mc.passes = passes;
+            mc.seed = 99;
+            mc.p = 0.25F;
+            mc.attention_output = mc.mlp_output = random.between(0, 1) == 1;
+            const StepRows expected = step(*twin.cpu, *twin.cpu_cache, token, Origin::student, mc);
+            const StepRows got = step(*twin.gpu, *twin.gpu_cache, token, Origin::student, mc);
+            CAPTURE(c.name, c10::toString(dtype), passes, mc.mlp_output);
+            REQUIRE(relative_error(got.row, expected.row) <= tolerance(dtype));
+            REQUIRE(relative_error(got.mc, expected.mc) <= tolerance(dtype)); // the same masks
+            REQUIRE(same_bits(step(*twin.gpu, *alone, token, Origin::student).row, got.row));
+        }
+        REQUIRE(twin.cache_error() <= tolerance(dtype));
+    }
+}
+
+TEST_CASE("MC rows that drop nothing are the same in each bit, and the token's row but for rounding",
+          "[gpu]") {
+    Random random(1308);
+    const ModelConfig config = config_of(64, 96, 4, 2, 32);
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+        Twin twin(config, dtype, 64);
+        twin.prefill(random_ids(random, 20, config.vocab_size));
+        McRequest mc;
+        mc.passes = 10;
+        mc.seed = 5;
+        mc.p = 0.0F;
+        const StepRows got = step(*twin.gpu, *twin.gpu_cache, 5, Origin::student, mc);
+        CAPTURE(c10::toString(dtype));
+        for (int64_t pass = 0; pass < mc.passes; ++pass) {
+            REQUIRE(same_bits(got.mc[pass], got.mc[0]));
+            REQUIRE(relative_error(got.mc[pass], got.row) <= tolerance(dtype));
+        }
+    }
+}
+
 TEST_CASE("a step gives the device one graph, and waits and allocates nothing", "[gpu]") {
     Random random(1303);
     const ModelConfig config = config_of(64, 96, 4, 2, 32);

@@ -32,7 +32,7 @@ TEST_CASE("a decoder makes the launches of its plan, in that order", "[simt][dec
                                   {WeightType::bf16, q4_0, q8_0, q4_1, {false, true, true}, 336},
                                   {WeightType::bf16, q8_0, numbers, numbers, {}, 330}};
     for (const Kind& kind : kinds) {
-        for (const int64_t rows : {1, 3, 9}) {
+        for (const int64_t rows : {1, 2, 9, 10, 20, 40}) {
             shape.type = kind.type;
             shape.form = kind.form;
             shape.embedding_form = kind.embedding;
