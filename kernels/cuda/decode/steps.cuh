@@ -62,23 +62,6 @@ void with_type(WeightType type, const Body& body) {
     }
     RL_ASSERT(false);
 }
-/// And with the rows that a block holds, 1, 2, 4 or 8: body.template operator()<type, rows>().
-template <typename Body>
-void with_type_and_rows(WeightType type, int64_t rows, const Body& body) {
-    with_type(type, [&]<WeightType t>() {
-        switch (decode::rows_held(rows)) {
-        case 1:
-            return body.template operator()<t, 1>();
-        case 2:
-            return body.template operator()<t, 2>();
-        case 4:
-            return body.template operator()<t, 4>();
-        default:
-            return body.template operator()<t, 8>();
-        }
-    });
-}
-
 /// And with the rows that a block of a product holds, 1 or decode::mc_rows_held: body.template operator()<type, rows>().
 template <typename Body>
 void with_type_and_mc_rows(WeightType type, int64_t rows, const Body& body) {
