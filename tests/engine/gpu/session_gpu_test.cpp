@@ -9,6 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 /// Whole sessions whose decode steps are the device's kernels, on the host machine: against the same sessions on the CPU.
@@ -49,6 +50,30 @@ TEST_CASE("a session decoded by the device's kernels gives the CPU's numbers, un
         CHECK(difference(*whole_run(gpu, config), *whole_run(cpu, config)) == "");
     }
     CHECK(simt::take_activity().graph_launches > 0);
+}
+
+TEST_CASE("a session's refreshes are the device's launches, and it waits for their drift alone",
+          "[gpu][session]") {
+    RunConfig config = short_reading(policy_of({trigger("steps_since_refresh", Comparison::at_least, 3)}, 2));
+    config.mc.measure = false;
+    DecodeSession session(pair_of(true), config);
+    (void)simt::take_activity();
+    while (session.step()) {
+    }
+    const simt::Activity activity = simt::take_activity();
+    const auto refreshes = session.recording()->refreshes().size();
+    REQUIRE(refreshes >= 3);
+    const auto splices = std::ranges::count_if(
+        activity.launches, [](const simt::LaunchRecord& l) { return l.kernel.starts_with("splice_kernel"); });
+    CHECK(static_cast<size_t>(splices) == 2 * refreshes); // drift of delta, then the columns of its window
+    CHECK(static_cast<size_t>(activity.event_waits) == refreshes);
+    CHECK(activity.device_waits == 0);
+    session.score();
+    CHECK(difference(*session.recording(), *whole_run(pair_of(false), config)) == "");
+    session.rewind(2);
+    CHECK(std::ranges::any_of(simt::take_activity().launches, [](const simt::LaunchRecord& l) {
+        return l.kernel.starts_with("splice_kernel");
+    }));
 }
 
 TEST_CASE("attention rows and their entropy come along with the device's steps", "[gpu][session]") {
