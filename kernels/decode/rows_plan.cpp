@@ -75,7 +75,8 @@ private:
         PlannedLaunch& launch = add(DecodeKernel::rows_norm, "norm", l, rows::norm(rows));
         const int64_t row_bytes = m_s.hidden * 4;
         launch.traffic.small_weights = m_s.hidden * m_element;
-        launch.traffic.activations = rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
+        launch.traffic.activations =
+            rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
         launch.traffic.activations_written = rows * m_s.hidden * m_element;
         launch.multiply_adds = rows * m_s.hidden * 3;
         launch.bytes_in_flight = m_s.hidden * m_element;
@@ -194,8 +195,8 @@ private:
         t.cache = cold ? kv * old * column : 0; // of the others this pass has just written
         t.again = kv * columns * column - t.cache;
         t.activations = kv * row_splits * group * dim * 4;
-        t.activations_written = splits.count > 1 ? kv * row_splits * group * (dim + 4) * 4
-                                                 : rows * m_s.heads * dim * m_element;
+        t.activations_written =
+            splits.count > 1 ? kv * row_splits * group * (dim + 4) * 4 : rows * m_s.heads * dim * m_element;
         launch.busy_blocks = busy * kv;
         const int64_t of_warp = kv * products * form.warp_queries * rows::attention_columns * dim;
         const int64_t brought = kv * tiles * rows::attention_columns * column;

@@ -36,7 +36,7 @@ inline constexpr int64_t embed_threads = 128, norm_threads = 256, append_warps =
 
 // --- products by tensor cores ----------------------------------------------------------------------------------------------------
 inline constexpr int64_t stage_inputs = 64, stage_row_bytes = stage_inputs * 2; ///< of an output, or a row
-inline constexpr int64_t most_pairs = 4; ///< of warps, of a block
+inline constexpr int64_t most_pairs = 4;                                        ///< of warps, of a block
 
 /// Bytes of a stage: `tiles` of 16 outputs for each pair of warps, and `row_tiles` of 8 rows.
 [[nodiscard]] constexpr int64_t stage_bytes(int64_t tiles, int64_t row_tiles, int64_t pairs) {

@@ -19,9 +19,10 @@ struct RefreshShape {
 /// A PREDICTION of a refresh: the teacher's passes, then the splice with its journal and drift.
 struct PredictedRefresh {
     RefreshShape shape;
-    PredictedStep work;       ///< its floor_us is that of the bytes
-    PredictedStep step;       ///< of the student: its token's row alone
-    double arithmetic_us = 0; ///< of the products, unpadded, at the tensor cores' full rate; 0: none for the type
+    PredictedStep work; ///< its floor_us is that of the bytes
+    PredictedStep step; ///< of the student: its token's row alone
+    double arithmetic_us =
+        0; ///< of the products, unpadded, at the tensor cores' full rate; 0: none for the type
 
     [[nodiscard]] double floor_us() const {
         return work.floor_us > arithmetic_us ? work.floor_us : arithmetic_us;

@@ -21,7 +21,7 @@ inline const char* const student_3b =
     "1696x4512x28x24x8x128x128256"; // OverFill's student of Llama-3.2-3B, as it is held
 
 [[nodiscard]] inline DecodeShape shape_of(const std::string& text, int64_t context, int64_t rows = 1,
-                     WeightType type = WeightType::bf16) {
+                                          WeightType type = WeightType::bf16) {
     DecodeShape shape = planned_model(text).shape;
     shape.type = type;
     shape.context = context;
@@ -35,15 +35,15 @@ inline const char* const student_3b =
                            [](int64_t sum, const PlannedLaunch& l) { return sum + l.traffic.floor(); });
 }
 
-[[nodiscard]] inline const PlannedLaunch& launch_of(const std::vector<PlannedLaunch>& launches, const std::string& part,
-                               int64_t layer = 0) {
+[[nodiscard]] inline const PlannedLaunch& launch_of(const std::vector<PlannedLaunch>& launches,
+                                                    const std::string& part, int64_t layer = 0) {
     for (const PlannedLaunch& l : launches)
         if (part == l.part && (l.layer == layer || l.layer < 0)) return l;
     throw std::runtime_error("no launch of " + part);
 }
 
-[[nodiscard]] inline PlanReport report_of(const std::string& text, const std::string& device, int64_t rows = 1,
-                     const kernels::BuiltKernels& built = {}) {
+[[nodiscard]] inline PlanReport report_of(const std::string& text, const std::string& device,
+                                          int64_t rows = 1, const kernels::BuiltKernels& built = {}) {
     PlanReport report;
     report.model = planned_model(text);
     report.model.shape = shape_of(text, 2048, rows);

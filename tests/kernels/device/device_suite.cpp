@@ -1,7 +1,6 @@
 #include <catch2/catch_test_case_info.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
 #include <catch2/reporters/catch_reporter_registrars.hpp>
-
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -72,8 +72,8 @@ inline void require_same(const decode::PlannedLaunch& planned, const simt::Launc
     INFO(planned.part << " of layer " << planned.layer << ", launched as " << made.kernel);
     REQUIRE(made.kernel.starts_with(std::string(name_of(planned.kernel)) + "_kernel"));
     if (planned.outer_instance > 0)
-        REQUIRE(made.kernel.ends_with(
-            std::to_string(planned.outer_instance) + ", " + std::to_string(planned.instance) + ">"));
+        REQUIRE(made.kernel.ends_with(std::to_string(planned.outer_instance) + ", " +
+                                      std::to_string(planned.instance) + ">"));
     for (size_t i = 0; i < 3; ++i) {
         REQUIRE(made.grid[i] == planned.shape.grid[i]);
         REQUIRE(made.block[i] == planned.shape.block[i]);
