@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/decode/decode_plan.h"
+#include "kernels/decode/device_decoder.h"
 #include "kernels/decode/rows_shapes.h"
 
 #include <cstdint>
@@ -12,11 +13,8 @@ namespace refreshlab::kernels::decode {
 
 /// A pass of many rows.
 struct PassShape {
-    enum class Logits : uint8_t {
-        none,
-        last,
-        all
-    }; ///< of which rows; none ends with the last layer's K and V, without its q
+    using Logits =
+        DevicePass::Rows; ///< of which rows; none ends with the last layer's K and V, without its q
     int64_t rows = 1;
     int64_t first = 0; ///< columns that the cache holds; the pass writes [first, first + rows)
     Logits logits = Logits::none;

@@ -1,7 +1,6 @@
 #include "engine/bench/numbers/predict_refresh.h"
 
 #include "engine/base/check.h"
-#include "kernels/decode/device_decoder.h"
 
 #include <algorithm>
 #include <iterator>

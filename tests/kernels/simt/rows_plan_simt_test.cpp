@@ -24,12 +24,6 @@ decode::DecodeShape small_model(WeightType type, int64_t head_dim) {
     return shape;
 }
 
-DevicePass::Rows rows_of(Logits logits) {
-    return logits == Logits::none   ? DevicePass::Rows::none
-           : logits == Logits::last ? DevicePass::Rows::last
-                                    : DevicePass::Rows::all;
-}
-
 void require_plan(const decode::DecodeShape& shape, const decode::PassShape& pass) {
     CAPTURE(static_cast<int>(shape.type), shape.head_dim, shape.capacity, pass.rows, pass.first,
             static_cast<int>(pass.logits));
@@ -40,7 +34,7 @@ void require_plan(const decode::DecodeShape& shape, const decode::PassShape& pas
     DevicePass made;
     made.tokens = tokens;
     made.first = pass.first;
-    made.rows = rows_of(pass.logits);
+    made.rows = pass.logits;
     made.logits = pass.logits == Logits::none ? nullptr : logits.data();
     (void)simt::take_activity();
     decoder->extend(m.cache, made, nullptr);
