@@ -124,7 +124,7 @@ ui::FigureRequest request_of(const Options& options) {
         request.plots = ui::parse_plots(options.signals, "--signals");
         request.all_signals = true;
     }
-    if (!options.signal.empty()) request.signal = options.signal;
+    if (!options.signal.empty()) request.signal = request.distribution.signal = options.signal;
     request.right_axis = options.right;
     request.from = options.from;
     request.to = options.to;

@@ -15,6 +15,7 @@
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/policy/drafts.h"
 #include "ui/scene/policy/live_changes.h"
+#include "ui/scene/series/distribution_view.h"
 #include "ui/theme/theme.h"
 
 #include <algorithm>
@@ -62,6 +63,7 @@ struct UiContext {
     Playback playback;
     SignalPlots plots;
     std::string coloured_signal = "entropy_bits"; ///< of the Text panel
+    DistributionView distribution;
     Drafts drafts;
     LiveChanges changes; ///< of the shown recording
     PathMemory paths;

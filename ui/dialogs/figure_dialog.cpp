@@ -194,6 +194,11 @@ private:
         }
         request->plots = ctx.plots;
         request->signal = ctx.coloured_signal;
+        request->distribution = ctx.distribution;
+        const DistributionSignals counted =
+            signals_of(ctx.distribution, ctx.signals(), deciding_signal(*request->policy)); // as it is shown
+        request->distribution.signal = ctx.signals()[counted.signal].name;
+        request->distribution.other = counted.other ? std::string(ctx.signals()[*counted.other].name) : "";
         if (by_steps() && m_in_sight) {
             const StepRange steps = steps_in_sight(ctx.time, ctx.steps);
             if (steps.count() > 0) {
@@ -227,6 +232,7 @@ private:
                 picks += fmt::format("{} {} {} {};", signal, to_string(choice.scale),
                                      to_string(choice.layers), choice.beside);
         std::string runs;
+        runs += fmt::format("{} {} {} ", r.distribution.signal, r.distribution.other, r.distribution.log);
         for (const FigureRun& run : r.runs)
             runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
                                 run.colour.value_or(run_colours));
@@ -240,8 +246,8 @@ private:
             if (const auto& part = view.frontier)
                 runs += fmt::format(" {} {} {} {}", part->refreshes.min, part->refreshes.max, part->loss.min,
                                     part->loss.max);
-            runs += policy_to_json(*r.policy).dump();
         }
+        runs += policy_to_json(*r.policy).dump();
         // A run that goes on is drawn anew once in a while, not at every step.
         q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,
                             m_in_sight, pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps,

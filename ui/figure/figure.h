@@ -8,6 +8,7 @@
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/maps/cache_view.h"
+#include "ui/scene/series/distribution_view.h"
 
 #include <atomic>
 #include <cstdint>
@@ -39,15 +40,18 @@ struct FigureRequest {
     SignalPlots plots = first_signal_plots();   ///< signals, compare
     bool all_signals = false; ///< a signal that was not measured is an error; else it is left out
     std::string right_axis;   ///< signals: this one goes on the first plot, with an axis on the right
-    std::string signal = "entropy_bits"; ///< colours of a text; distribution
-    std::optional<int64_t> from, to;     ///< steps; nothing: the whole run
-    std::optional<int64_t> step;         ///< attention, cache, drift; nothing: the last
+    std::string signal = "entropy_bits"; ///< colours of a text
+    DistributionView distribution{
+        .signal = "entropy_bits", .other = {}, .in_sight = false, .log = false}; ///< its steps are from .. to
+    std::optional<int64_t> from, to; ///< steps; nothing: the whole run
+    std::optional<int64_t> step;     ///< attention, cache, drift; nothing: the last
     AttentionOf attention = AttentionOf::student;
     std::optional<std::pair<int32_t, int32_t>> head; ///< layer and head; nothing: all heads as a grid
     DriftQuantity drift = DriftQuantity::mean;
     LandscapeView landscape_view; ///< landscape, frontier: as the panel shows them
     std::optional<RefreshPolicy>
-        policy; ///< landscape, frontier: as it is drafted; nothing: that of the run's end
+        policy; ///< as it is drafted: thresholds of a distribution, staircases; nothing: what
+                ///< the run went by
 };
 
 /// A figure that is ready to be drawn at any width. It owns what it shows, so a run may go on meanwhile.

@@ -44,6 +44,12 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "layers", settings.layers);
         read(json, "right_axes", settings.right_axes);
         read(json, "folders", settings.folders);
+        if (const auto found = json.find("distribution"); found != json.end()) {
+            read(*found, "signal", settings.distribution.signal);
+            read(*found, "other", settings.distribution.other);
+            read(*found, "in_sight", settings.distribution.in_sight);
+            read(*found, "log", settings.distribution.log);
+        }
         read(json, "landscape_value", settings.landscape.value);
         read(json, "landscape_ranges", settings.landscape.ranges);
         read(json, "landscape_hidden", settings.landscape.hidden);
@@ -81,6 +87,11 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
                            {"layers", settings.layers},
                            {"right_axes", settings.right_axes},
                            {"folders", settings.folders},
+                           {"distribution",
+                            {{"signal", settings.distribution.signal},
+                             {"other", settings.distribution.other},
+                             {"in_sight", settings.distribution.in_sight},
+                             {"log", settings.distribution.log}}},
                            {"landscape_value", settings.landscape.value},
                            {"landscape_ranges", settings.landscape.ranges},
                            {"landscape_hidden", settings.landscape.hidden},

@@ -29,6 +29,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .playback = {},
           .plots = first_signal_plots(),
           .coloured_signal = "entropy_bits",
+          .distribution = {},
           .drafts = {},
           .changes = {},
           .paths = {},
@@ -166,6 +167,7 @@ void ShellState::save_all() {
         settings.layers = changed_layers(ctx.plots);
         settings.right_axes = changed_sides(ctx.plots);
         settings.folders = ctx.paths.folders;
+        settings.distribution = ctx.distribution;
         settings.landscape = stored(ctx.landscape_view);
         store_settings(folder, settings);
         store_layout();

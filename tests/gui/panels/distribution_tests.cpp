@@ -1,7 +1,9 @@
 #include "engine/record/recording/recording.h"
 #include "engine/signals/registry.h"
 #include "tests/gui/robot.h"
+#include "ui/base/value_format.h"
 #include "ui/scene/axes/time_view.h"
+#include "ui/scene/runs/run_set.h"
 
 #include <cmath>
 #include <set>
@@ -51,6 +53,42 @@ void the_distribution_counts(Robot& r) {
     GUI_CHECK(r.shows("0, 0 %"));
     r.te->ComboClick("##signal/Entropy (bits)");
     r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
+/// What is chosen is a name: another run, which has not published it, shows the signal that decides; back in the first it is there.
+void the_signal_is_a_name(Robot& r) {
+    const ui::DistributionView before = r.ctx().distribution;
+    r.start(r.config(), 30);
+    const auto with = r.recording();
+    const auto id = with->signal_id("teacher_unread");
+    GUI_CHECK(id && *id >= signals().size());
+    r.te->WindowFocus("//Distribution");
+    r.frames(2);
+    const Signal& unread = with->signals()[*id];
+    r.te->SetRef("//Distribution");
+    r.te->ComboClick(("##signal/" + ui::with_unit(unread.label, unread.unit)).c_str());
+    r.te->SetRef("");
+    r.frames(2);
+    GUI_CHECK(r.ctx().distribution.signal == "teacher_unread");
+    const std::string shown = ui::with_unit(unread.label, unread.unit);
+    GUI_CHECK(r.shows(shown));
+    RunConfig alone = r.config();
+    alone.mode = Mode::student;
+    r.start(alone, 30);
+    GUI_CHECK(!r.recording()->signal_id("teacher_unread"));
+    r.te->WindowFocus("//Distribution");
+    r.frames(3);
+    GUI_CHECK(!r.shows(shown));
+    const RunNode* node = r.ctx().runs.tree().find_id(with->info().id);
+    GUI_CHECK(node != nullptr);
+    r.ctx().runs.look_at(node->key);
+    GUI_CHECK(r.until([&] { return r.ctx().recording == with; }, 10));
+    r.te->WindowFocus("//Distribution");
+    r.frames(3);
+    GUI_CHECK(r.shows(shown));
+    r.act("file.close_trace");
+    r.ctx().distribution = before;
     r.frames(2);
 }
 
@@ -188,6 +226,7 @@ void two_signals_in_the_distribution(Robot& r) {
 
 std::vector<Case> distribution_cases() {
     return {
+        {"distribution", "SG12 the signal of a distribution is a name, not a number", the_signal_is_a_name},
         {"distribution", "SG12 SG14 a histogram with the threshold in it, over the run or the steps in sight",
          the_distribution_counts},
         {"distribution",

@@ -6,6 +6,7 @@
 #include "tests/ui/figure/svg_points.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/base/png_text.h"
+#include "ui/base/value_format.h"
 #include "ui/figure/figure_file.h"
 
 #include <catch2/catch_approx.hpp>
@@ -430,6 +431,65 @@ TEST_CASE("text, distribution and spikes show the numbers of the run", "[figure]
     const DataTable spikes = make_figure(request_of(run, "spikes"))->table();
     REQUIRE(spikes.rows.size() == 1);
     CHECK(spikes.rows[0] == std::vector<std::string>{"30", "30", "3", "1", "0", "2"});
+}
+
+TEST_CASE("a distribution figure shows what the panel shows: its scale, thresholds, a signal against",
+          "[figure]") {
+    // 40 steps of 1 and 20 of 3.
+    const auto run = run_of(60, [](int64_t t) { return t <= 40 ? 1.0F : 3.0F; });
+    const size_t kl = signal_id("kl_nats").value();
+    std::vector<float> values(50, 0.5F); // steps 11 to 60
+    values.back() = 2.5F;
+    run->back_fill(kl, 11, values);
+    FigureRequest request = request_of(run, "distribution");
+    const auto group = [](const std::string& svg, const std::string& id) {
+        const size_t at = svg.find("<g id=\"" + id + "\"");
+        return at == std::string::npos ? std::string() : svg.substr(at, svg.find("</g>", at) - at);
+    };
+    const auto heights = [&] {
+        std::vector<double> found;
+        for (const std::string& bar :
+             all_matches(group(file_of(request, FigureFormat::svg), "bars"), " height=\"([0-9.]+)\""))
+            found.push_back(std::stod(bar));
+        return found;
+    };
+    request.distribution = {.signal = "entropy_bits", .other = "", .in_sight = false, .log = false};
+    REQUIRE(heights().size() == 2);
+    CHECK(heights()[0] / heights()[1] == Approx(2).epsilon(0.01));
+    request.distribution.log = true;
+    CHECK(heights()[0] / heights()[1] == Approx(std::log(40 / 0.5) / std::log(20 / 0.5)).epsilon(0.01));
+    // Thresholds that stand in the panel: of triggers that are on, of this signal.
+    const auto lines = [&](const char* id) {
+        return all_matches(group(file_of(request, FigureFormat::svg), id), "(<path )").size();
+    };
+    request.policy = preset_policy("entropy");
+    request.policy->triggers.at(0).threshold = 2;
+    CHECK(lines("thresholds") == 1);
+    request.policy->triggers.at(0).enabled = false;
+    CHECK(lines("thresholds") == 0);
+    request.policy->triggers.at(0).enabled = true;
+    // Against another signal: the pairs of both, in cells, with the thresholds of both.
+    request.distribution.other = "kl_nats";
+    Trigger second = preset_policy("kl").triggers.at(0);
+    second.threshold = 1;
+    request.policy->triggers.push_back(second);
+    CHECK(lines("thresholds") == 1);
+    CHECK(lines("thresholds_of_other") == 1);
+    const DataTable pairs = make_figure(request)->table();
+    REQUIRE(pairs.columns == std::vector<std::string>{"entropy_bits", "kl_nats"});
+    REQUIRE(pairs.rows.size() == 50);
+    CHECK(pairs.rows.front() == std::vector<std::string>{"1", "0.5"});
+    CHECK(pairs.rows.back() == std::vector<std::string>{"3", "2.5"});
+    const std::string svg = file_of(request, FigureFormat::svg);
+    // (1, 0.5), (3, 0.5) and (3, 2.5): 30, 19 and 1 steps, each in the colour of its count.
+    const auto cells = all_matches(group(svg, "cells"), "fill=\"#([0-9a-fA-F]{6})\"");
+    CHECK(cells.size() == 3);
+    CHECK(std::set<std::string>(cells.begin(), cells.end()).size() == 3);
+    CHECK_THAT(svg, ContainsSubstring("50 steps, correlation "));
+    CHECK_THAT(svg, ContainsSubstring(with_unit(signals()[kl].label, signals()[kl].unit)));
+    request.distribution.other = "no_such_signal";
+    CHECK_THAT(refused([&] { static_cast<void>(make_figure(request)); }),
+               ContainsSubstring("no_such_signal"));
 }
 
 TEST_CASE("sizes, names and requests that cannot be", "[figure]") {

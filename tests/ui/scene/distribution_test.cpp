@@ -1,6 +1,7 @@
 #include "engine/signals/registry.h"
 #include "tests/support/seed.h"
 #include "ui/scene/series/distribution.h"
+#include "ui/scene/series/distribution_view.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -46,6 +47,27 @@ std::shared_ptr<Recording> recording_of(const std::vector<float>& values,
 }
 
 } // namespace
+
+TEST_CASE("the signals of a distribution go by name, and stay chosen where a run lacks them", "[ui][SG12]") {
+    std::vector<Signal> here(signals().begin(), signals().end()), there = here;
+    Signal first = here[0], second = here[0];
+    first.name = "published_here";
+    second.name = "published_there";
+    here.push_back(first);
+    there.push_back(second); // the same number
+    const DistributionView view{
+        .signal = "published_here", .other = "entropy_bits", .in_sight = false, .log = true};
+    CHECK(here[signals_of(view, here, "entropy_bits").signal].name == "published_here");
+    const DistributionSignals in_other_run = signals_of(view, there, "kl_nats");
+    CHECK(there[in_other_run.signal].name == "kl_nats"); // the one that decides, not what has its number
+    CHECK(there[in_other_run.other.value()].name == "entropy_bits");
+    CHECK_FALSE(signals_of(view, there, "entropy_bits").other.has_value()); // not against itself
+    CHECK(here[signals_of({}, here, "mc_variance").signal].name == "mc_variance");
+    RefreshPolicy policy = preset_policy("kl");
+    CHECK(deciding_signal(policy) == "kl_nats");
+    policy.triggers.at(0).enabled = false;
+    CHECK(deciding_signal(policy) == "entropy_bits");
+}
 
 TEST_CASE("statistics of a range count what was measured there and nothing else", "[ui][distribution]") {
     const size_t entropy = *signal_id("entropy_bits");

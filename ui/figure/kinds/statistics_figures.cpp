@@ -3,6 +3,7 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/figure/kinds/kinds.h"
+#include "ui/scene/maps/pair_colours.h"
 #include "ui/scene/policy/live_changes.h"
 #include "ui/scene/series/distribution.h"
 
@@ -10,28 +11,85 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace refreshlab::ui {
 
 namespace {
 
+/// Thresholds that stand in the plot of a signal: those of the policy that is drafted, else those that the run went by.
+std::vector<double> thresholds_of(const FigureRequest& request, const Recording& recording, StepRange range,
+                                  std::string_view signal) {
+    std::vector<double> found;
+    const auto add = [&](double value) {
+        if (std::ranges::find(found, value) == found.end()) found.push_back(value);
+    };
+    if (request.policy) {
+        for (const Trigger& trigger : request.policy->triggers)
+            if (trigger.enabled && trigger.signal == signal && trigger.reduce == Reduction::mean)
+                add(trigger.threshold);
+        return found;
+    }
+    LiveChanges changes;
+    changes.update(recording);
+    for (const ThresholdSpan& span : threshold_stair(changes, recording.steps(), signal, {}))
+        if (span.last >= range.first && span.first <= range.last) add(span.value);
+    return found;
+}
+
+/// What a distribution is of, found in a run.
+struct Counted {
+    explicit Counted(const FigureRequest& request)
+        : recording(request.runs.front().recording)
+        , range(steps_of(request, *recording)) {
+        const DistributionView& view = request.distribution;
+        const auto table = recording->signals();
+        id = require_signal(table, view.signal, "--signal");
+        if (!view.other.empty()) other = require_signal(table, view.other, "--signal");
+    }
+    /// The axis of one of the signals: its values, with what its thresholds need.
+    static void fit(PlotArea& area, bool along_x, const Histogram& bins, const std::vector<double>& lines) {
+        double low = bins.low, high = bins.high();
+        for (const double threshold : lines) {
+            low = std::min(low, threshold);
+            high = std::max(high, threshold);
+        }
+        const double wide = (high - low) * 0.02;
+        (along_x ? area.x_min : area.y.min) = low - wide;
+        (along_x ? area.x_max : area.y.max) = high + wide;
+    }
+
+    std::shared_ptr<const Recording> recording;
+    StepRange range;
+    size_t id = 0;
+    std::optional<size_t> other;
+};
+
+void draw_thresholds(const FigurePen& pen, const PlotArea& area, const std::vector<double>& lines,
+                     bool along_x) {
+    const FigureGroup group(pen.canvas, along_x ? "thresholds" : "thresholds_of_other");
+    const Stroke stroke{pen.style.theme.text_muted, pen.style.line_pt, 2};
+    for (const double value : lines)
+        if (along_x)
+            pen.canvas.line({area.x(value), area.rect.y}, {area.x(value), area.rect.bottom()}, stroke);
+        else
+            pen.canvas.line({area.rect.x, area.y_of(value)}, {area.rect.right(), area.y_of(value)}, stroke);
+}
+
 class DistributionFigure final : public Figure {
 public:
-    explicit DistributionFigure(const FigureRequest& request)
-        : m_recording(request.runs.front().recording)
-        , m_range(steps_of(request, *m_recording)) {
-        const size_t id = require_signal(m_recording->signals(), request.signal, "--signal");
-        m_info = m_recording->signals()[id];
-        m_statistics = signal_statistics(*m_recording, m_recording->steps(), id, m_range.first, m_range.last);
+    DistributionFigure(const FigureRequest& request, const Counted& of)
+        : m_recording(of.recording)
+        , m_info(of.recording->signals()[of.id])
+        , m_statistics(
+              signal_statistics(*of.recording, of.recording->steps(), of.id, of.range.first, of.range.last))
+        , m_thresholds(thresholds_of(request, *of.recording, of.range, m_info.name))
+        , m_log(request.distribution.log) {
         if (m_statistics.sorted.empty())
             throw Error("drawing a figure", "--signal",
-                        fmt::format("{} was not measured at these steps", request.signal));
-        LiveChanges changes;
-        changes.update(*m_recording);
-        for (const ThresholdSpan& span : threshold_stair(changes, m_recording->steps(), m_info.name, {}))
-            if (span.last >= m_range.first && span.first <= m_range.last &&
-                std::ranges::find(m_thresholds, span.value) == m_thresholds.end())
-                m_thresholds.push_back(span.value);
+                        fmt::format("{} was not measured at these steps", m_info.name));
     }
 
     double height(const FigurePen& pen, double width) const override {
@@ -42,14 +100,11 @@ public:
         const Histogram bins = histogram(
             m_statistics.sorted, static_cast<int>(std::max(10.0, place.width / 6)), m_info.unit == "tokens");
         PlotArea area;
-        area.x_min = std::min(bins.low, m_thresholds.empty() ? bins.low : std::ranges::min(m_thresholds));
-        area.x_max =
-            std::max(bins.high(), m_thresholds.empty() ? bins.high() : std::ranges::max(m_thresholds));
-        const double wide = (area.x_max - area.x_min) * 0.02;
-        area.x_min -= wide;
-        area.x_max += wide;
-        area.y.min = 0;
-        area.y.max = count_top(std::ranges::max(bins.counts), false);
+        Counted::fit(area, true, bins, m_thresholds);
+        // A logarithmic scale has no 0, and a count of 1 must have a height.
+        area.y = {.scale = m_log ? AxisScale::log : AxisScale::linear,
+                  .min = m_log ? 0.5 : 0.0,
+                  .max = count_top(std::ranges::max(bins.counts), m_log)};
         const double high = place.height - pen.text_line() * 2.2 - pen.small_line();
         const double labels = y_labels_width(pen, area.y, high);
         area.rect = {place.x + labels + pen.style.text_pt * 1.4, place.y + pen.small_line(), 0, high};
@@ -73,9 +128,7 @@ public:
                                      pen.style.theme.signal(m_info.name));
             }
         }
-        for (const double threshold : m_thresholds)
-            pen.canvas.line(area.at(threshold, area.y.min), area.at(threshold, area.y.max),
-                            {pen.style.theme.text_muted, pen.style.line_pt, 2});
+        draw_thresholds(pen, area, m_thresholds, true);
         pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
         draw_y_axis(pen, area, "steps", labels);
         draw_value_x_axis(pen, area, with_unit(m_info.label, m_info.unit));
@@ -89,11 +142,90 @@ public:
     }
 
 private:
-    std::shared_ptr<const Recording> m_recording;
-    StepRange m_range;
+    std::shared_ptr<const Recording> m_recording; ///< has the words of its signals
     Signal m_info;
     SignalStatistics m_statistics;
     std::vector<double> m_thresholds;
+    bool m_log;
+};
+
+/// Two signals against each other: how many steps have which values of both.
+class PairsFigure final : public Figure {
+public:
+    PairsFigure(const FigureRequest& request, const Counted& of)
+        : m_recording(of.recording)
+        , m_info(of.recording->signals()[of.id])
+        , m_other(of.recording->signals()[*of.other])
+        , m_pairs(signal_pairs(*of.recording, of.recording->steps(), of.id, *of.other, of.range.first,
+                               of.range.last))
+        , m_thresholds(thresholds_of(request, *of.recording, of.range, m_info.name))
+        , m_others(thresholds_of(request, *of.recording, of.range, m_other.name))
+        , m_log(request.distribution.log) {
+        if (m_pairs.x.empty())
+            throw Error(
+                "drawing a figure", "--signal",
+                fmt::format("{} and {} were not measured at the same steps", m_info.name, m_other.name));
+    }
+
+    double height(const FigurePen& pen, double width) const override {
+        return std::min(width * 0.8, 260.0) + pen.text_line() * 2.4 + 3 * pen.small_line();
+    }
+
+    void draw(const FigurePen& pen, const FigureRect& place) const override {
+        const auto most = [](double room) { return static_cast<int>(std::max(10.0, room / 6)); };
+        const PairHistogram cells = pair_histogram(m_pairs, most(place.width), most(place.height * 0.7),
+                                                   m_info.unit == "tokens", m_other.unit == "tokens");
+        const ColourScale scale = pair_scale(pen.style.theme.map_amounts, cells.most, m_log);
+        const double top =
+            draw_colour_bar(pen, {place.x, place.y, place.width, 0}, scale, "steps") + pen.small_line();
+        pen.canvas.text({place.x, place.y + top - pen.small_line() + pen.style.small_pt},
+                        fmt::format("{} steps{}", format_thousands(static_cast<int64_t>(m_pairs.x.size())),
+                                    m_pairs.correlation
+                                        ? fmt::format(", correlation {}", format_number(*m_pairs.correlation))
+                                        : ""),
+                        pen.muted());
+        PlotArea area;
+        Counted::fit(area, true, cells.x, m_thresholds);
+        Counted::fit(area, false, cells.y, m_others);
+        const double high = place.height - top - pen.text_line() * 2.2 - pen.small_line();
+        const double labels = y_labels_width(pen, area.y, high);
+        area.rect = {place.x + labels + pen.style.text_pt * 1.4, place.y + top + pen.small_line() * 0.5, 0,
+                     high};
+        area.rect.width = place.right() - area.rect.x - 4;
+        draw_plot_ground(pen, area);
+        {
+            const FigureGroup group(pen.canvas, "cells");
+            for (size_t row = 0; row < cells.y.counts.size(); ++row)
+                for (size_t column = 0; column < cells.x.counts.size(); ++column) {
+                    const double count = cells.at(column, row);
+                    if (count == 0) continue;
+                    const double x0 = area.x(cells.x.low + cells.x.width * static_cast<double>(column)),
+                                 x1 = area.x(cells.x.low + cells.x.width * static_cast<double>(column + 1)),
+                                 y0 = area.y_of(cells.y.low + cells.y.width * static_cast<double>(row + 1)),
+                                 y1 = area.y_of(cells.y.low + cells.y.width * static_cast<double>(row));
+                    pen.canvas.rectangle({x0, y0, x1 - x0, y1 - y0}, scale(count));
+                }
+        }
+        draw_thresholds(pen, area, m_thresholds, true);
+        draw_thresholds(pen, area, m_others, false);
+        pen.canvas.frame(area.rect, {pen.style.theme.plot_border, pen.style.axis_pt});
+        draw_y_axis(pen, area, with_unit(m_other.label, m_other.unit), labels);
+        draw_value_x_axis(pen, area, with_unit(m_info.label, m_info.unit));
+    }
+
+    DataTable table() const override {
+        DataTable table{{std::string(m_info.name), std::string(m_other.name)}, {}};
+        for (size_t i = 0; i < m_pairs.x.size(); ++i)
+            table.rows.push_back({cell_text(m_pairs.x[i]), cell_text(m_pairs.y[i])});
+        return table;
+    }
+
+private:
+    std::shared_ptr<const Recording> m_recording; ///< has the words of its signals
+    Signal m_info, m_other;
+    SignalPairs m_pairs;
+    std::vector<double> m_thresholds, m_others;
+    bool m_log;
 };
 
 class SpikesFigure final : public Figure {
@@ -190,7 +322,9 @@ private:
 } // namespace
 
 std::unique_ptr<Figure> make_distribution_figure(const FigureRequest& request) {
-    return std::make_unique<DistributionFigure>(request);
+    const Counted of(request);
+    if (of.other) return std::make_unique<PairsFigure>(request, of);
+    return std::make_unique<DistributionFigure>(request, of);
 }
 std::unique_ptr<Figure> make_spikes_figure(const FigureRequest& request) {
     return std::make_unique<SpikesFigure>(request);

@@ -30,9 +30,9 @@ void DistributionPanel::draw(UiContext& ctx) {
         return;
     }
     m_table = ctx.signals();
-    if (m_signal >= m_table.size()) m_signal = 0; // published by another run
-    if (m_other && *m_other >= m_table.size()) m_other.reset();
+    find_signals(ctx);
     draw_choice(ctx);
+    find_signals(ctx); // others may just have been chosen
     update(ctx);
     // Of a layered signal the mean over its layers is counted.
     const std::vector<ThresholdLine> lines = lines_of_pick(threshold_lines(ctx.drafts, info().name), {});
@@ -60,19 +60,17 @@ void DistributionPanel::draw(UiContext& ctx) {
     m_drag.end_frame(ctx);
 }
 
-/// The signal that decides, until a person has chosen another.
-void DistributionPanel::choose_deciding_signal(const UiContext& ctx) {
-    if (m_chosen) return;
-    const RefreshPolicy policy = ctx.drafts.policy();
-    const auto trigger = std::ranges::find_if(
-        policy.triggers, [](const Trigger& t) { return t.enabled && t.signal != "steps_since_refresh"; });
-    const auto id =
-        ctx.signal_id(trigger != policy.triggers.end() ? std::string_view(trigger->signal) : "entropy_bits");
-    if (id) m_signal = *id;
+void DistributionPanel::find_signals(const UiContext& ctx) {
+    const DistributionView& view = ctx.distribution;
+    const DistributionSignals found = signals_of(view, m_table, deciding_signal(ctx.drafts.policy()));
+    m_signal = found.signal;
+    m_other = found.other;
+    m_in_sight = view.in_sight;
+    m_log = view.log;
 }
 
 void DistributionPanel::draw_choice(UiContext& ctx) {
-    choose_deciding_signal(ctx);
+    DistributionView& view = ctx.distribution;
     const float em = ImGui::GetFontSize(), spacing = ImGui::GetStyle().ItemSpacing.x;
     const float range_width = ImGui::CalcTextSize("steps in sight").x + ImGui::GetFrameHeight() + em;
     const float log_width =
@@ -87,45 +85,45 @@ void DistributionPanel::draw_choice(UiContext& ctx) {
         for (size_t id = 0; id < ctx.signals().size(); ++id) {
             const Signal& signal = ctx.signals()[id];
             if (ImGui::Selectable(with_unit(signal.label, signal.unit).c_str(), id == m_signal)) {
-                m_signal = id;
-                m_chosen = true;
+                view.signal = signal.name;
+                if (view.other == view.signal) view.other.clear();
             }
             ImGui::SetItemTooltip("%s", std::string(signal.description).c_str());
         }
         ImGui::EndCombo();
     }
     if (one_line) ImGui::SameLine();
-    draw_range_choice(range_width);
+    draw_range_choice(view, range_width);
     ImGui::SameLine();
-    ImGui::Checkbox("Log", &m_log);
+    ImGui::Checkbox("Log", &view.log);
     ImGui::SetItemTooltip(
         "Counts on a logarithmic scale: the few steps of the tail are seen beside the many");
-    if (m_other == m_signal) m_other.reset();
-    draw_other_choice();
+    draw_other_choice(view);
 }
 
-void DistributionPanel::draw_range_choice(float width) {
+void DistributionPanel::draw_range_choice(DistributionView& view, float width) {
     ImGui::SetNextItemWidth(width);
-    if (ImGui::BeginCombo("##range", m_in_sight ? "steps in sight" : "whole run")) {
-        if (ImGui::Selectable("whole run", !m_in_sight)) m_in_sight = false;
-        if (ImGui::Selectable("steps in sight", m_in_sight)) m_in_sight = true;
+    if (ImGui::BeginCombo("##range", view.in_sight ? "steps in sight" : "whole run")) {
+        if (ImGui::Selectable("whole run", !view.in_sight)) view.in_sight = false;
+        if (ImGui::Selectable("steps in sight", view.in_sight)) view.in_sight = true;
         ImGui::SetItemTooltip("The range that Signals shows: zoom there to choose it");
         ImGui::EndCombo();
     }
 }
 
-void DistributionPanel::draw_other_choice() {
+void DistributionPanel::draw_other_choice(DistributionView& view) {
     ImGui::AlignTextToFramePadding();
     ImGui::TextDisabled("against");
     ImGui::SameLine();
     ImGui::SetNextItemWidth(-1);
     if (ImGui::BeginCombo("##against", m_other ? with_unit(other().label, other().unit).c_str() : "nothing",
                           ImGuiComboFlags_HeightLarge)) {
-        if (ImGui::Selectable("nothing", !m_other)) m_other.reset();
+        if (ImGui::Selectable("nothing", !m_other)) view.other.clear();
         for (size_t id = 0; id < m_table.size(); ++id) {
             const Signal& signal = m_table[id];
             if (id == m_signal) continue;
-            if (ImGui::Selectable(with_unit(signal.label, signal.unit).c_str(), id == m_other)) m_other = id;
+            if (ImGui::Selectable(with_unit(signal.label, signal.unit).c_str(), id == m_other))
+                view.other = signal.name;
             ImGui::SetItemTooltip("%s", std::string(signal.description).c_str());
         }
         ImGui::EndCombo();

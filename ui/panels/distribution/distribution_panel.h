@@ -35,10 +35,10 @@ private:
 
     [[nodiscard]] const Signal& info() const { return m_table[m_signal]; }
     [[nodiscard]] const Signal& other() const { return m_table[*m_other]; } ///< only where there is one
-    void choose_deciding_signal(const UiContext& ctx);
+    void find_signals(const UiContext& ctx);
     void draw_choice(UiContext& ctx);
-    void draw_range_choice(float width);
-    void draw_other_choice();
+    static void draw_range_choice(DistributionView& view, float width);
+    void draw_other_choice(DistributionView& view);
     void update(UiContext& ctx);
     // distribution_plots.cpp
     [[nodiscard]] bool begin_plot(const char* id, ImVec2 size) const;
@@ -62,9 +62,9 @@ private:
     void draw_numbers(UiContext& ctx, const Lines& lines) const;
     void draw_pair_numbers(UiContext& ctx, const Lines& lines, const Lines& others) const;
 
-    std::span<const Signal> m_table; ///< of the shown run; set anew in every frame
-    size_t m_signal = 0;
-    bool m_chosen = false, m_in_sight = false, m_log = true;
+    std::span<const Signal> m_table;       ///< of the shown run; set anew in every frame
+    size_t m_signal = 0;                   ///< in the table; set anew in every frame, as is m_other
+    bool m_in_sight = false, m_log = true; ///< of this frame
     Known m_known;
     double m_when = 0;
     SignalStatistics m_statistics;

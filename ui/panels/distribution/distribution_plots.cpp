@@ -6,6 +6,7 @@
 #include "ui/panels/distribution/distribution_panel.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/maps/colour_maps.h"
+#include "ui/scene/maps/pair_colours.h"
 #include "ui/scene/series/distribution.h"
 
 #include <fmt/format.h>
@@ -223,8 +224,7 @@ void DistributionPanel::hover_pairs() const {
 }
 
 ColourScale DistributionPanel::pair_scale(const Theme& theme) const {
-    // Half a step is the lowest colour, so that one step stands out from none on either scale.
-    return {colour_map(theme.map_amounts), m_log ? 0.5 : 0, std::max(1.0, m_cells.most), m_log};
+    return ui::pair_scale(theme.map_amounts, m_cells.most, m_log);
 }
 
 } // namespace refreshlab::ui
