@@ -31,7 +31,8 @@ public:
 
     struct Leaving {
         int64_t slot = 0;
-        at::Tensor rows; ///< [2, n, head_dim] on the host, where row `row` is to be kept; undefined: it is not
+        at::Tensor
+            rows; ///< [2, n, head_dim] on the host, where row `row` is to be kept; undefined: it is not
         int64_t row = 0;
     };
     void leave(int64_t slot, const at::Tensor& rows, int64_t row) { m_leaving.push_back({slot, rows, row}); }

@@ -12,9 +12,9 @@ struct PoolLists {
     std::vector<kernels::DevicePool> pools; ///< [layers]
     int64_t list_capacity = 0;              ///< entries that a list may have; it never shrinks
     uint64_t cache = 0;                     ///< DeviceLists::cache
-    uint64_t version = 0;                   ///< of the lists that the kernels saw last; of these it is one more
-    bool whole = true;                      ///< entries are the lists themselves, not edits of them
-    std::vector<int32_t> offsets;           ///< [layers * kv_heads + 1]
+    uint64_t version = 0;         ///< of the lists that the kernels saw last; of these it is one more
+    bool whole = true;            ///< entries are the lists themselves, not edits of them
+    std::vector<int32_t> offsets; ///< [layers * kv_heads + 1]
     std::vector<kernels::ListEntry> entries;
     std::vector<kernels::LeavingRow> leaving;
 };

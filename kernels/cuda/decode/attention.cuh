@@ -9,7 +9,6 @@
 /// entries of a split stand. Their story is decode_attention.cu's.
 namespace refreshlab::kernels::RL_GPU::attention {
 
-
 constexpr int warps = static_cast<int>(decode::attention_warps);
 constexpr int attention_threads = 32 * warps;
 constexpr int columns = static_cast<int>(decode::split_positions); ///< entries of a split
@@ -105,8 +104,8 @@ __device__ void rotate_head(const float* head, const void* norm, const Parameter
 
 /// Queries into shared memory; own key and value, as stored, into shared memory and by row 0 into the cache at row `own_row`.
 template <WeightType type>
-__device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, float* queries, Stored<type>* own_key,
-                        Stored<type>* own_value) {
+__device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, float* queries,
+                        Stored<type>* own_key, Stored<type>* own_value) {
     const int warp = static_cast<int>(threadIdx.x / 32), heads = static_cast<int>(p.in.heads),
               kv_heads = static_cast<int>(p.in.kv_heads), dim = p.head_dim;
     const float* const row = p.in.qkv + int64_t{at.row} * (heads + 2 * kv_heads) * dim;

@@ -52,7 +52,8 @@ void DecoderLists::upload(const DeviceLists& lists, cudaStream_t stream) {
         std::copy_n(lists.entries.begin() + first, n, as<ListEntry>(entries) + plane * m_capacity);
         as<int32_t>(counts)[plane] = n;
     }
-    check(cudaMemcpyAsync(m_entries.data(), entries.data(), size(m_planes) * row, cudaMemcpyHostToDevice, stream),
+    check(cudaMemcpyAsync(m_entries.data(), entries.data(), size(m_planes) * row, cudaMemcpyHostToDevice,
+                          stream),
           "copying lists");
     check(cudaMemcpyAsync(m_counts.data(), counts.data(), size(m_planes) * sizeof(int32_t),
                           cudaMemcpyHostToDevice, stream),

@@ -79,8 +79,7 @@ __device__ void edit_list(const ListEditsInputs& in, int plane) {
             if (i >= count) continue;
             entries[k] = list[i];
             const int below = edits_below(edits, n, entries[k].position);
-            if (below == n || edits[below].position != entries[k].position)
-                to[k] = i - gone_before[below];
+            if (below == n || edits[below].position != entries[k].position) to[k] = i - gone_before[below];
         }
         __syncthreads();
 #pragma unroll

@@ -15,8 +15,9 @@ namespace refreshlab::kernels::RL_GPU {
 /// Nothing of a plane without edits, or of a row that is not named, is touched.
 struct ListEditsInputs {
     // --- mapped pinned memory, as the device sees it ---
-    const int32_t* offsets = nullptr;    ///< [planes + 1]: plane i has edits [offsets[i], offsets[i + 1])
-    const ListEntry* edits = nullptr;    ///< of a plane at most decode::most_plane_edits, positions ascending, none twice
+    const int32_t* offsets = nullptr; ///< [planes + 1]: plane i has edits [offsets[i], offsets[i + 1])
+    const ListEntry* edits =
+        nullptr; ///< of a plane at most decode::most_plane_edits, positions ascending, none twice
     const int32_t* num_leaving = nullptr;
     const LeavingRow* leaving = nullptr; ///< [num_leaving]
     void* rows = nullptr;                ///< [num_leaving, 2, row_bytes]: key, value

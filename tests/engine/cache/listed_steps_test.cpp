@@ -25,9 +25,10 @@ class Kernels {
 public:
     /// \param k, v  [layers][1, kv_heads, head_dim] of the new position
     void step(KvCache& cache, const std::vector<at::Tensor>& k, const std::vector<at::Tensor>& v) {
-        const PoolLists told = cache.tell_kernels([this](uint64_t id, uint64_t version, int64_t list_capacity) {
-            return id == m_cache && version == m_version && list_capacity == m_capacity;
-        });
+        const PoolLists told =
+            cache.tell_kernels([this](uint64_t id, uint64_t version, int64_t list_capacity) {
+                return id == m_cache && version == m_version && list_capacity == m_capacity;
+            });
         wholes += told.whole ? 1 : 0;
         REQUIRE(std::ssize(told.offsets) == layers * kv_heads + 1);
         REQUIRE(std::ssize(told.leaving) <= kernels::decode::most_list_edits(layers * kv_heads));
@@ -62,7 +63,8 @@ public:
             }
             REQUIRE(list.rbegin()->first == cache.length());
             const auto write = [&](void* pool, const at::Tensor& row) {
-                std::memcpy(static_cast<std::byte*>(pool) + static_cast<size_t>(list.rbegin()->second) * row_bytes,
+                std::memcpy(static_cast<std::byte*>(pool) +
+                                static_cast<size_t>(list.rbegin()->second) * row_bytes,
                             row[0][head].contiguous().const_data_ptr(), row_bytes);
             };
             write(told.pools[static_cast<size_t>(layer)].k, k[static_cast<size_t>(layer)]);
@@ -150,7 +152,8 @@ TEST_CASE("steps written by kernels leave what steps through the host leave, wha
                     plain.write(layer, k[static_cast<size_t>(layer)], v[static_cast<size_t>(layer)]);
                 listed.begin_listed_step();
             }
-            if (!steady && random() % 3 == 0) evict(static_cast<int64_t>(random() % 3), step); // before attention
+            if (!steady && random() % 3 == 0)
+                evict(static_cast<int64_t>(random() % 3), step); // before attention
             kernels.step(listed, k, v);
             for (int64_t layer = 0; layer < layers; ++layer) // all that left has left
                 CHECK(numbers(listed, layer) == held(listed, layer));

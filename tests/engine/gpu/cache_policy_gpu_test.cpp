@@ -25,10 +25,11 @@ constexpr int64_t layers = 2, kv_heads = 2;
 
 /// Those whose steps are one graph through lists; `full` is one over a dense cache; the others look at a layer's queries, decode blocks,
 /// or bring entries while a layer reads, and go layer by layer through ATen.
-const std::vector<std::string_view> listed{"sliding_window", "streaming_llm", "random",  "oracle",
-                                           "h2o",            "tova",          "snapkv",  "pyramidkv",
-                                           "adakv",          "lazy_eviction", "cam"};
-const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think", "kivi", "kv_direct"};
+const std::vector<std::string_view> listed{"sliding_window", "streaming_llm", "random",    "oracle", "h2o",
+                                           "tova",           "snapkv",        "pyramidkv", "adakv",  "cake",
+                                           "lazy_eviction",  "kv_merger",     "cam",       "d2o"};
+const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think",      "kivi",
+                                                   "mikv",  "kv_direct", "turbo_quant"};
 
 std::shared_ptr<const ModelPair> pair_of(bool on_host_machine) {
     TinyShape shape;
@@ -52,7 +53,7 @@ CachePolicyConfig small(std::string_view name) {
     set("partial", 12);
     set("window", 4);
     set("page", 4);
-    set("dense_layers", 1);
+    set("dense_layers", 0); // there are two layers
     set("interval", 4);
     set("check_every", 3);
     set("spread", 4);
@@ -82,14 +83,16 @@ std::string difference_of(const KvCache& a, const KvCache& b) {
             const auto held = a.held(layer, head);
             if (!std::ranges::equal(held, b.held(layer, head))) return "positions held";
             const at::Tensor x = a.read(layer, head, held), y = b.read(layer, head, held);
-            if (!((x - y).abs().max().item<float>() <= 1e-3F * (1 + y.abs().max().item<float>()))) return "entries";
+            if (!((x - y).abs().max().item<float>() <= 1e-3F * (1 + y.abs().max().item<float>())))
+                return "entries";
         }
     }
     return a.bytes_used() == b.bytes_used() ? "" : "bytes";
 }
 
-TEST_CASE("every cache policy decoded on the device equals the CPU, and takes the way that it is said to take",
-          "[gpu][cache_policy]") {
+TEST_CASE(
+    "every cache policy decoded on the device equals the CPU, and takes the way that it is said to take",
+    "[gpu][cache_policy]") {
     const auto cpu = pair_of(false), gpu = pair_of(true);
     for (const CacheMethod& method : cache_methods()) {
         CAPTURE(method.name);
@@ -148,7 +151,8 @@ TEST_CASE("a cache policy's run on the device is rewound and replayed bit for bi
         if (!share.takes()) continue;
         CAPTURE(policy);
         RunConfig config = run_of(policy, Mode::overfill, 18);
-        if (!find_cache_method(policy)->given_text) config.given_text.clear(); // drawn: bits decide what comes
+        if (!find_cache_method(policy)->given_text)
+            config.given_text.clear(); // drawn: bits decide what comes
         config.sampler.temperature = 0.9;
         config.mc.measure = false;
         config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 5)});
@@ -167,7 +171,8 @@ TEST_CASE("a cache policy's run on the device is rewound and replayed bit for bi
             for (int64_t head = 0; head < kv_heads; ++head) {
                 const auto held = end->held(layer, head);
                 REQUIRE(std::ranges::equal(held, session.student_cache()->held(layer, head)));
-                REQUIRE(at::equal(end->read(layer, head, held), session.student_cache()->read(layer, head, held)));
+                REQUIRE(at::equal(end->read(layer, head, held),
+                                  session.student_cache()->read(layer, head, held)));
             }
         }
         CHECK(first_difference(*first, *replay(*first, gpu)).value_or("") == "");
@@ -194,8 +199,9 @@ TEST_CASE("runs that take turns on one decoder keep their lists apart", "[gpu][c
     }
 }
 
-TEST_CASE("a step under H2O asks the device for one graph more than nothing: no wait, allocation or copy through the host",
-          "[gpu][cache_policy]") {
+TEST_CASE(
+    "a step under H2O is one graph, as one without a policy: no wait, no allocation, no copy of entries",
+    "[gpu][cache_policy]") {
     const auto gpu = pair_of(true);
     for (const std::string_view policy : {"full", "h2o"}) {
         CAPTURE(policy);
@@ -220,7 +226,8 @@ TEST_CASE("a step under H2O asks the device for one graph more than nothing: no 
     }
 }
 
-TEST_CASE("entries that left read as NaN, and come back from the journal as they were", "[gpu][cache_policy]") {
+TEST_CASE("entries that left read as NaN, and come back from the journal as they were",
+          "[gpu][cache_policy]") {
     const auto gpu = pair_of(true);
     RunConfig config = run_of("h2o", Mode::student, 20);
     config.mc.measure = false;

@@ -46,7 +46,8 @@ void apply(const std::vector<ListEntry>& edits, Map& list) {
 }
 
 /// The launch on lists of `capacity` entries, in three orders; the lists as the maps say afterwards.
-void check(const std::vector<Map>& before, const std::vector<std::vector<ListEntry>>& edits, int64_t capacity) {
+void check(const std::vector<Map>& before, const std::vector<std::vector<ListEntry>>& edits,
+           int64_t capacity) {
     Edits all;
     for (const auto& of_plane : edits) {
         all.entries.insert(all.entries.end(), of_plane.begin(), of_plane.end());
@@ -101,7 +102,8 @@ TEST_CASE("lists are edited by position, whatever goes, moves or comes", "[simt]
         for (const int64_t n : {0, 1, 2, 7, 60, 256, 256}) {
             Map list;
             while (std::ssize(list) < length)
-                list[static_cast<int32_t>(random.between(0, end))] = static_cast<int32_t>(random.between(0, 1 << 20));
+                list[static_cast<int32_t>(random.between(0, end))] =
+                    static_cast<int32_t>(random.between(0, 1 << 20));
             edits.push_back(random_edits(random, list, n, end));
             lists.push_back(list);
         }
