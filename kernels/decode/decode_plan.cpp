@@ -15,6 +15,12 @@ int64_t blocks_of(const LaunchShape& shape) {
     return int64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
 }
 
+/// Rows that the blocks of a product compute: a block whose rows but one are not there takes the way of one row.
+int64_t rows_computed(int64_t rows) {
+    const int64_t held = rows_held(rows), rest = rows % rows_per_block;
+    return rows / rows_per_block * rows_per_block + (rest == 0 ? 0 : rest == 1 ? 1 : held);
+}
+
 constexpr int64_t head_outputs_at_once = 4; ///< of the eight of a warp
 
 /// A step under way: what is added stands behind what was added before.

@@ -25,10 +25,11 @@ constexpr int64_t layers = 2, kv_heads = 2;
 
 /// Those whose steps are one graph through lists; `full` is one over a dense cache; the others look at a layer's queries, decode blocks,
 /// or bring entries while a layer reads, and go layer by layer through ATen.
-const std::vector<std::string_view> listed{
-    "sliding_window", "streaming_llm", "random", "oracle",        "h2o", "tova",
-    "snapkv",         "pyramidkv",     "adakv",  "lazy_eviction", "cam"};
-const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think", "kivi", "kv_direct"};
+const std::vector<std::string_view> listed{"sliding_window", "streaming_llm", "random",    "oracle", "h2o",
+                                           "tova",           "snapkv",        "pyramidkv", "adakv",  "cake",
+                                           "lazy_eviction",  "kv_merger",     "cam",       "d2o"};
+const std::vector<std::string_view> layer_by_layer{"quest", "refreshkv", "think",      "kivi",
+                                                   "mikv",  "kv_direct", "turbo_quant"};
 
 std::shared_ptr<const ModelPair> pair_of(bool on_host_machine) {
     TinyShape shape;
@@ -52,7 +53,7 @@ CachePolicyConfig small(std::string_view name) {
     set("partial", 12);
     set("window", 4);
     set("page", 4);
-    set("dense_layers", 1);
+    set("dense_layers", 0); // there are two layers
     set("interval", 4);
     set("check_every", 3);
     set("spread", 4);
@@ -198,9 +199,9 @@ TEST_CASE("runs that take turns on one decoder keep their lists apart", "[gpu][c
     }
 }
 
-TEST_CASE("a step under H2O asks the device for one graph more than nothing: no wait, allocation or copy "
-          "through the host",
-          "[gpu][cache_policy]") {
+TEST_CASE(
+    "a step under H2O is one graph, as one without a policy: no wait, no allocation, no copy of entries",
+    "[gpu][cache_policy]") {
     const auto gpu = pair_of(true);
     for (const std::string_view policy : {"full", "h2o"}) {
         CAPTURE(policy);
