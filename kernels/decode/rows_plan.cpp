@@ -1,5 +1,6 @@
 #include "kernels/decode/rows_plan.h"
 
+#include "kernels/decode/device_cache_work.h"
 #include "kernels/shared/check.h"
 
 #include <algorithm>
@@ -254,21 +255,32 @@ std::vector<PlannedLaunch> plan_pass(const DecodeShape& s, const PassShape& p) {
     return PassPlanner(s, p).all();
 }
 
-PlannedLaunch plan_splice(const DecodeShape& s, int64_t n) {
-    PlannedLaunch launch;
-    launch.kernel = DecodeKernel::splice;
-    launch.part = "splice";
-    launch.shape = rows::splice(s.type, s.layers, s.head_dim, n);
-    launch.busy_blocks = int64_t{launch.shape.grid[0]} * launch.shape.grid[1] * launch.shape.grid[2];
-    const int64_t columns = 2 * s.layers * s.kv_heads * n * s.head_dim * bytes_of(s.type);
-    launch.traffic.cache = 2 * columns; // the student's and the teacher's
-    launch.traffic.cache_written = columns;
-    launch.traffic.activations_written = s.layers * n * 6 * 4; // drift
-    launch.traffic.host_written = columns;                     // the journal
-    launch.multiply_adds = 2 * s.layers * s.kv_heads * n * s.head_dim * 3;
-    // Four heads at a time, of both caches.
-    launch.bytes_in_flight = rows::splice_threads * 16 * 2 * std::min<int64_t>(4, s.kv_heads);
-    return launch;
+std::vector<PlannedLaunch> plan_splice(const DecodeShape& s, int64_t n) {
+    std::vector<PlannedLaunch> launches;
+    const auto columns_of = [&](int64_t some) {
+        return 2 * s.layers * s.kv_heads * some * s.head_dim * bytes_of(s.type);
+    };
+    const auto add = [&](const char* part, int64_t some) -> LaunchTraffic& {
+        PlannedLaunch& launch = launches.emplace_back();
+        launch.kernel = DecodeKernel::splice;
+        launch.part = part;
+        launch.shape = rows::splice(s.type, s.layers, s.head_dim, some);
+        launch.busy_blocks = int64_t{launch.shape.grid[0]} * launch.shape.grid[1] * launch.shape.grid[2];
+        // Four heads at a time, of both caches.
+        launch.bytes_in_flight = rows::splice_threads * 16 * 2 * std::min<int64_t>(4, s.kv_heads);
+        return launch.traffic;
+    };
+    LaunchTraffic& drift = add("drift", n);
+    drift.cache = 2 * columns_of(n); // the student's and the teacher's
+    drift.activations_written = s.layers * n * 6 * 4;
+    launches.back().multiply_adds = 2 * s.layers * s.kv_heads * n * s.head_dim * 3;
+    for (int64_t done = 0; done < n; done += most_spliced_columns) {
+        const int64_t some = std::min(most_spliced_columns, n - done);
+        LaunchTraffic& splice = add("splice", some);
+        splice.again = 2 * columns_of(some);
+        splice.cache_written = 2 * columns_of(some); // the student's, and what stood there
+    }
+    return launches;
 }
 
 } // namespace refreshlab::kernels::decode

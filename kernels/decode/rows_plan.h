@@ -26,8 +26,9 @@ struct PassShape {
 /// As plan_step(), and rows >= 1, first + rows <= capacity, head_dim a multiple of 16 (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_pass(const DecodeShape& model, const PassShape& pass);
 
-/// Columns [first, first + n) of all layers from the teacher's cache into that of `model`, the old ones to memory of the host, and the
-/// drift of each layer and position. One launch.
-[[nodiscard]] PlannedLaunch plan_splice(const DecodeShape& model, int64_t n);
+/// The drift of n columns of all layers between the teacher's cache and that of `model`, then their splice: a launch for each
+/// most_spliced_columns, which also puts what stood there aside in memory of the device. From there it goes to the journal on a stream of
+/// its own, which no launch waits for and which is not planned.
+[[nodiscard]] std::vector<PlannedLaunch> plan_splice(const DecodeShape& model, int64_t n);
 
 } // namespace refreshlab::kernels::decode

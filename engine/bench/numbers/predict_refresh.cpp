@@ -51,7 +51,7 @@ PredictedRefresh predict_refresh(RefreshShape shape, const DeviceModel& device,
         std::ranges::move(plan_pass(teacher, pass), std::back_inserter(launches));
         products += multiply_adds(teacher, pass);
     }
-    launches.push_back(plan_splice(student, shape.tokens));
+    std::ranges::move(plan_splice(student, shape.tokens), std::back_inserter(launches));
     refresh.work = predict_launches(std::move(launches), teacher, device, built);
     refresh.step = predict_step(student, device, built);
     if (teacher.type != kernels::WeightType::f32)

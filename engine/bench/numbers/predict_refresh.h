@@ -16,7 +16,7 @@ struct RefreshShape {
     kernels::decode::DecodeShape student;
 };
 
-/// A PREDICTION of a refresh: the teacher's passes, then the splice with its journal and drift.
+/// A PREDICTION of a refresh: the teacher's passes, then drift and splice.
 struct PredictedRefresh {
     RefreshShape shape;
     PredictedStep work; ///< its floor_us is that of the bytes

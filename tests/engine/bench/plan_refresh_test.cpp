@@ -50,10 +50,12 @@ TEST_CASE("a refresh reads what a pass without the head and the last layer's res
     using kernels::decode::LaunchTraffic;
     const PredictedRefresh none = planned(Logits::none);
     CHECK(sum(none, &LaunchTraffic::matrices) == bytes.refresh);
-    // Two layers attend to the columns before delta; the splice reads both caches' columns of delta.
+    // Two layers attend to the columns before delta; drift reads both caches' columns of delta, and the splice once more.
     CHECK(sum(none, &LaunchTraffic::cache) == bytes.kv / 3 * 2 * (300 - 16) + 2 * bytes.kv * 16);
-    CHECK(sum(none, &LaunchTraffic::cache_written) == 2 * bytes.kv * 16); // the teacher's, and the student's
-    CHECK(sum(none, &LaunchTraffic::host_written) == bytes.kv * 16);
+    // The teacher's, the student's, and what stood there.
+    CHECK(sum(none, &LaunchTraffic::cache_written) == 3 * bytes.kv * 16);
+    CHECK(sum(none, &LaunchTraffic::host_written) == 0); // the journal follows on a stream of its own
+    CHECK(plan_splice(shape.student, 600).size() == 4);  // drift, and three times 256 columns at most
     CHECK(none.arithmetic_us == Approx(static_cast<double>(bytes.refresh) * 16 / 790e12 * 1e6));
     CHECK(none.floor_us() == Approx(std::max(none.work.floor_us, none.arithmetic_us)));
     CHECK(none.work.launches.back().launch.kernel == DecodeKernel::splice);
@@ -122,8 +124,8 @@ TEST_CASE("a report of a refresh has its launches and tells its time in steps", 
         predicted += launch["predicted_us"].get<double>();
         bytes += launch["bytes"].get<int64_t>();
     }
-    // Embedding; 27 layers of norm, q|k|v, append, attention, merge, o, norm, gate|up, down; the last one's first three; splice.
-    CHECK(refresh["launches"].size() == 1 + 27 * 9 + 3 + 1);
+    // Embedding; 27 layers of norm, q|k|v, append, attention, merge, o, norm, gate|up, down; the last one's first three; drift, splice.
+    CHECK(refresh["launches"].size() == 1 + 27 * 9 + 3 + 2);
     CHECK(refresh["bytes"] == bytes);
     CHECK(refresh["predicted_us"].get<double>() == Approx(predicted));
     CHECK(refresh["tokens"] == 64);

@@ -96,7 +96,7 @@ TEST_CASE("a splice is launched as planned", "[simt][rows]") {
             in.drift = drift.data();
             (void)simt::take_activity();
             gpu::launch_splice(in, nullptr);
-            require_same({plan_splice(shape, n)}, simt::take_activity().launches);
+            require_same({plan_splice(shape, n).back()}, simt::take_activity().launches);
         }
     }
 }
