@@ -68,6 +68,26 @@ TEST_CASE("a refresh reads what a pass without the head and the last layer's res
     CHECK(all.arithmetic_us == Approx(static_cast<double>(bytes.weights) * 16 / 790e12 * 1e6));
 }
 
+TEST_CASE("a refresh by a teacher in blocks reads the bytes of its blocks", "[bench]") {
+    RefreshShape shape;
+    shape.tokens = 16;
+    shape.teacher = shape_of("64x96x3x4x2x16x1008", 301);
+    shape.teacher.context = 300;
+    shape.student = shape.teacher;
+    const auto matrices = [&](kernels::MatrixForm form) {
+        shape.teacher.form = shape.teacher.embedding_form = shape.teacher.head_form = form;
+        int64_t bytes = 0;
+        for (const PredictedLaunch& p : predict_refresh(shape, device_model("h200"), {}).work.launches)
+            bytes += p.launch.traffic.matrices;
+        return bytes;
+    };
+    // 32 weights: 64 bytes as bf16; 32 or 16 bytes of codes, a scale of 2, a minimum of 2.
+    const int64_t numbers = matrices(kernels::MatrixForm::numbers);
+    CHECK(matrices(kernels::MatrixForm::q8_0) * 64 == numbers * 34);
+    CHECK(matrices(kernels::MatrixForm::q4_0) * 64 == numbers * 18);
+    CHECK(matrices(kernels::MatrixForm::q4_1) * 64 == numbers * 20);
+}
+
 TEST_CASE("a product of many rows is counted by hand", "[bench]") {
     // 130 rows: groups of 64, 64 and 2; q|k|v of 4 heads and 2 KV heads of 16: 128 outputs of 72 inputs.
     DecodeShape shape = shape_of("72x96x1x4x2x16x1000", 200);

@@ -71,6 +71,22 @@ TEST_CASE("a pass's launches are those of its plan for every size of heads and m
     }
 }
 
+TEST_CASE("a pass over matrices in blocks, and one without some attention, are launched as planned",
+          "[simt][rows]") {
+    for (const MatrixForm form : {MatrixForm::q8_0, MatrixForm::q4_0, MatrixForm::q4_1}) {
+        decode::DecodeShape shape = small_model(WeightType::bf16, 16);
+        shape.form = shape.embedding_form = shape.head_form = form;
+        shape.heads = 4; // inputs of o in whole blocks
+        shape.vocab = 336;
+        shape.capacity = 300;
+        shape.attends = {true, false, true};
+        for (const Logits logits : {Logits::none, Logits::all})
+            require_plan(shape, {33, 240, logits});
+        shape.attends.back() = false; // the last layer makes keys and values alone, whoever reads them
+        require_plan(shape, {9, 0, Logits::last});
+    }
+}
+
 TEST_CASE("a splice is launched as planned", "[simt][rows]") {
     for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
         decode::DecodeShape shape = small_model(type, 48);
