@@ -37,7 +37,7 @@ template <typename T>
                                    at::ScalarType dtype = at::kFloat) {
     at::Tensor t = at::empty(shape, dtype);
     REQUIRE(t.nbytes() == array.size() * sizeof(T));
-    std::memcpy(t.mutable_data_ptr(), array.data(), t.nbytes());
+    if (t.nbytes() > 0) std::memcpy(t.mutable_data_ptr(), array.data(), t.nbytes());
     return t;
 }
 
