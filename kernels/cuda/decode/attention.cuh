@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/decode/rotate_head.cuh"
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
 
@@ -16,7 +17,6 @@ constexpr int keys_of_lane = columns / (attention_threads / 4);
 static_assert(keys_of_lane == 4 && columns == attention_threads, "a thread writes one score of each head");
 constexpr int most_group = static_cast<int>(decode::most_group);
 constexpr int most_head_dim = static_cast<int>(decode::most_head_dim);
-constexpr int pairs_of_lane = most_head_dim / 2 / 32;
 constexpr int of_lane = columns / 32; ///< entries of a split that a lane makes weights of
 
 struct Parameters {
@@ -64,44 +64,6 @@ __device__ inline bool find_split(Place& at, int first, int length) {
     return true;
 }
 
-/// One head of q or k by a warp: norm, then RoPE at `position`. put(channel, value) takes the results.
-template <WeightType type, typename Put>
-__device__ void rotate_head(const float* head, const void* norm, const Parameters& p, int position,
-                            const Put& put) {
-    const int lane = static_cast<int>(threadIdx.x % 32), half = p.head_dim / 2;
-    float a[pairs_of_lane], b[pairs_of_lane], cosine[pairs_of_lane], sine[pairs_of_lane];
-    float square = 0;
-#pragma unroll
-    for (int i = 0; i < pairs_of_lane; ++i) {
-        const int pair = lane + 32 * i;
-        a[i] = b[i] = cosine[i] = sine[i] = 0;
-        if (pair >= half) continue;
-        a[i] = __ldcg(head + pair);
-        b[i] = __ldcg(head + half + pair);
-        cosine[i] = __ldg(p.in.cos + int64_t{position} * half + pair);
-        sine[i] = __ldg(p.in.sin + int64_t{position} * half + pair);
-        square = fmaf(a[i], a[i], square);
-        square = fmaf(b[i], b[i], square);
-    }
-    float inverse = 1;
-    if (norm != nullptr) {
-        square = warp_sum(square);
-        inverse = 1.0F / sqrtf(__fadd_rn(square / static_cast<float>(p.head_dim), p.eps));
-    }
-#pragma unroll
-    for (int i = 0; i < pairs_of_lane; ++i) {
-        const int pair = lane + 32 * i;
-        if (pair >= half) continue;
-        if (norm != nullptr) {
-            a[i] = __fmul_rn(__fmul_rn(a[i], inverse), weight_at<type>(norm, pair));
-            b[i] = __fmul_rn(__fmul_rn(b[i], inverse), weight_at<type>(norm, half + pair));
-        }
-        // Each product is rounded, as in the references: what is cached then differs from theirs by no more than the norm does.
-        put(pair, __fadd_rn(__fmul_rn(a[i], cosine[i]), -__fmul_rn(b[i], sine[i])));
-        put(half + pair, __fadd_rn(__fmul_rn(b[i], cosine[i]), __fmul_rn(a[i], sine[i])));
-    }
-}
-
 /// Queries into shared memory; own key and value, as stored, into shared memory and by row 0 into the cache at row `own_row`.
 template <WeightType type>
 __device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, float* queries,
@@ -109,17 +71,18 @@ __device__ void prepare(const Parameters& p, const Place& at, int64_t own_row, f
     const int warp = static_cast<int>(threadIdx.x / 32), heads = static_cast<int>(p.in.heads),
               kv_heads = static_cast<int>(p.in.kv_heads), dim = p.head_dim;
     const float* const row = p.in.qkv + int64_t{at.row} * (heads + 2 * kv_heads) * dim;
-    const int64_t column = own_row * dim;
+    const int64_t column = own_row * dim, angles = int64_t{at.position} * (dim / 2);
+    const float *const cosines = p.in.cos + angles, *const sines = p.in.sin + angles;
     for (int h = warp; h < p.group; h += warps) {
         float* const query = queries + h * dim;
-        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.in.q_norm, p, at.position,
+        rotate_head<type>(row + (at.kv_head * p.group + h) * dim, p.in.q_norm, p.eps, cosines, sines, dim,
                           [query](int channel, float x) { query[channel] = x; });
     }
     if (at.own < 0) return;
     // By the last warp, which has no query where there are fewer than eight.
     if (warp == warps - 1) {
         auto* const cache = static_cast<Stored<type>*>(p.in.k_cache) + column;
-        rotate_head<type>(row + (heads + at.kv_head) * dim, p.in.k_norm, p, at.position,
+        rotate_head<type>(row + (heads + at.kv_head) * dim, p.in.k_norm, p.eps, cosines, sines, dim,
                           [&](int channel, float x) {
                               const Stored<type> stored = to_stored<type>(x);
                               own_key[channel] = stored;

@@ -1,4 +1,5 @@
 #include "kernels/cuda/decode/mc_attention.h"
+#include "kernels/cuda/decode/rotate_head.cuh"
 #include "kernels/cuda/decode/steps.cuh"
 #include "kernels/cuda/decode/weights.cuh"
 #include "kernels/cuda/device/mma.cuh"
@@ -35,7 +36,6 @@ constexpr int columns_of_warp = split_columns / mc_warps, key_tiles = columns_of
 /// Floats from query to query of the scores: lanes of neighbouring queries meet in no bank.
 constexpr int score_stride = static_cast<int>(decode::mc_score_stride);
 constexpr int most_queries = static_cast<int>(decode::mc_attention_queries);
-constexpr int pairs_of_head = static_cast<int>(decode::most_head_dim) / 2 / 32;
 
 struct Parameters {
     McAttentionInputs in;
@@ -89,38 +89,6 @@ __device__ const float* row_of_qkv(const Parameters& p, int row) {
     return p.in.qkv + int64_t{row} * (p.in.heads + 2 * p.in.kv_heads) * p.head_dim;
 }
 
-/// One head of q or k by a warp: norm, then RoPE at `position`. put(pair, a, b) takes channels `pair` and head_dim / 2 + `pair`.
-template <WeightType type, typename Put>
-__device__ void rotate(const float* head, const void* norm, const Parameters& p, int position,
-                       const Put& put) {
-    const int lane = static_cast<int>(threadIdx.x % 32), half = p.head_dim / 2;
-    float a[pairs_of_head], b[pairs_of_head], square = 0;
-#pragma unroll
-    for (int i = 0; i < pairs_of_head; ++i) {
-        const int pair = lane + 32 * i;
-        a[i] = pair < half ? __ldcg(head + pair) : 0.0F;
-        b[i] = pair < half ? __ldcg(head + half + pair) : 0.0F;
-        square = fmaf(a[i], a[i], square);
-        square = fmaf(b[i], b[i], square);
-    }
-    float inverse = 1;
-    if (norm != nullptr)
-        inverse = 1.0F / sqrtf(__fadd_rn(warp_sum(square) / static_cast<float>(p.head_dim), p.eps));
-#pragma unroll
-    for (int i = 0; i < pairs_of_head; ++i) {
-        const int pair = lane + 32 * i;
-        if (pair >= half) continue;
-        if (norm != nullptr) {
-            a[i] = __fmul_rn(__fmul_rn(a[i], inverse), weight_at<type>(norm, pair));
-            b[i] = __fmul_rn(__fmul_rn(b[i], inverse), weight_at<type>(norm, half + pair));
-        }
-        const float cosine = __ldg(p.in.cos + int64_t{position} * half + pair),
-                    sine = __ldg(p.in.sin + int64_t{position} * half + pair);
-        put(pair, __fadd_rn(__fmul_rn(a[i], cosine), -__fmul_rn(b[i], sine)),
-            __fadd_rn(__fmul_rn(b[i], cosine), __fmul_rn(a[i], sine)));
-    }
-}
-
 /// Bytes from query to query: 16 more than the units have, so that neighbours begin in different banks.
 __device__ int query_bytes(const Parameters& p) {
     return p.units * 16 + 16;
@@ -139,7 +107,9 @@ __device__ void put_parts(unsigned char* row, int i, float x) {
 template <WeightType type, int TILES>
 __device__ void prepare(const Parameters& p, const Place& at, unsigned char* queries,
                         Stored<type>* own_keys) {
-    const int warp = static_cast<int>(threadIdx.x / 32), dim = p.head_dim, half = dim / 2;
+    const int warp = static_cast<int>(threadIdx.x / 32), dim = p.head_dim;
+    const int64_t angles = int64_t{at.position} * (dim / 2);
+    const float *const cosines = p.in.cos + angles, *const sines = p.in.sin + angles;
     for (int q = warp; q < 16 * TILES; q += mc_warps) {
         unsigned char* const to = queries + q * query_bytes(p);
         const bool there = q < at.queries;
@@ -148,18 +118,14 @@ __device__ void prepare(const Parameters& p, const Place& at, unsigned char* que
         if (!there) continue;
         const float* const head =
             row_of_qkv(p, at.first_row + q / p.group) + (at.kv_head * p.group + q % p.group) * dim;
-        rotate<type>(head, p.in.q_norm, p, at.position, [&](int pair, float a, float b) {
-            put_parts<type>(to, pair, a);
-            put_parts<type>(to, half + pair, b);
-        });
+        rotate_head<type>(head, p.in.q_norm, p.eps, cosines, sines, dim,
+                          [&](int channel, float x) { put_parts<type>(to, channel, x); });
     }
     if (at.own < 0) return;
     for (int r = mc_warps - 1 - warp; r < at.rows; r += mc_warps) {
         const float* const head = row_of_qkv(p, at.first_row + r) + (p.in.heads + at.kv_head) * dim;
-        rotate<type>(head, p.in.k_norm, p, at.position, [&](int pair, float a, float b) {
-            own_keys[r * dim + pair] = to_stored<type>(a);
-            own_keys[r * dim + half + pair] = to_stored<type>(b);
-        });
+        rotate_head<type>(head, p.in.k_norm, p.eps, cosines, sines, dim,
+                          [&](int channel, float x) { own_keys[r * dim + channel] = to_stored<type>(x); });
     }
 }
 

@@ -334,4 +334,35 @@ __device__ inline void finish_mc(const McRows& rows, const McSums<type, ROWS, TI
     }
 }
 
+/// A block's product with MC rows, from the first read of the matrices to the last output.
+/// \tparam TILES  of 8 outputs of a half of the block, those of MATRICES matrices in turn
+/// \param launched  rows of the launch. width, eps: of the norm, if there is one
+/// \param row_of    (matrix, output) -> vector 0 of that output
+/// \param finish    (row, output, a sum for each matrix, the row's factor, 1 without a norm)
+template <WeightType type, int ROWS, int TILES, int MATRICES, bool normed, typename RowOf, typename Finish>
+__device__ inline void multiply_with_mc(const StepState* state, const InputRows& in, int launched,
+                                        float width, float eps, const RowOf& row_of, const Finish& finish) {
+    const int half = static_cast<int>(threadIdx.x) / half_threads;
+    const int first = (2 * static_cast<int>(blockIdx.y) + half) * (8 * TILES / MATRICES);
+    const uint4* matrix[TILES];
+    start_mc<type>(
+        [&](int tile, int output) { return row_of(tile % MATRICES, first + tile / MATRICES * 8 + output); },
+        in.inputs, matrix);
+    grid_dependency_wait();
+    const McRows rows = mc_rows_of_block<ROWS>(state, launched);
+    if (!rows.token && rows.live <= 0) return;
+    SquareParts<ROWS>* squares = nullptr;
+    if constexpr (normed) {
+        __shared__ SquareParts<ROWS> of_block;
+        squares = &of_block;
+    }
+    McSums<type, ROWS, TILES> sums = {};
+    multiply_mc<type, ROWS, TILES, normed>(in, rows, matrix, dynamic_shared<uint4>(), squares, sums);
+    finish_mc<MATRICES>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const auto& of_matrices) {
+        float factor = 1;
+        if constexpr (normed) factor = inverse_rms(*squares, r, width, eps);
+        finish(rows.first + r, first + output, of_matrices, factor);
+    });
+}
+
 } // namespace refreshlab::kernels::RL_GPU

@@ -67,23 +67,12 @@ __device__ void multiply_token(const Parameters& p) {
 template <WeightType type, int ROWS>
 __device__ void multiply_rows(const Parameters& p) {
     constexpr int tiles = static_cast<int>(decode::mc_gate_up_per_block) / 8; // gate, up, gate, up
-    const int half = static_cast<int>(threadIdx.x) / half_threads;
-    const int first = static_cast<int>(blockIdx.y) * 8 * tiles + half * 4 * tiles;
-    const auto matrix_of = [&](int tile, int output) {
-        return row_of<type>(p, tile % 2 != 0, first + tile / 2 * 8 + output);
-    };
-    const uint4* matrix[tiles];
-    start_mc<type>(matrix_of, p.in.inputs, matrix);
-    grid_dependency_wait();
-    const McRows rows = mc_rows_of_block<ROWS>(p.state, p.rows);
-    if (!rows.token && rows.live <= 0) return;
-    __shared__ SquareParts<ROWS> squares;
-    McSums<type, ROWS, tiles> sums = {};
-    multiply_mc<type, ROWS, tiles, true>(p.in, rows, matrix, dynamic_shared<uint4>(), &squares, sums);
-    finish_mc<2>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const float(&sum)[2]) {
-        finish<type>(p, rows.first + r, first + output, sum[0], sum[1],
-                     inverse_rms(squares, r, p.width, p.eps));
-    });
+    multiply_with_mc<type, ROWS, tiles, 2, true>(
+        p.state, p.in, p.rows, p.width, p.eps,
+        [&](int matrix, int output) { return row_of<type>(p, matrix != 0, output); },
+        [&](int row, int output, const float(&sum)[2], float factor) {
+            finish<type>(p, row, output, sum[0], sum[1], factor);
+        });
 }
 
 template <WeightType type, int ROWS>

@@ -79,20 +79,11 @@ __device__ void multiply_token(const Parameters& p) {
 template <WeightType type, int ROWS>
 __device__ void multiply_rows(const Parameters& p) {
     constexpr int tiles = static_cast<int>(decode::mc_outputs_per_block) / 16;
-    const int half = static_cast<int>(threadIdx.x) / half_threads;
-    const int first = static_cast<int>(blockIdx.y) * 16 * tiles + half * 8 * tiles;
-    const auto matrix_of = [&](int tile, int output) { return row_of<type>(p, first + 8 * tile + output); };
-    const uint4* matrix[tiles];
-    start_mc<type>(matrix_of, p.in.inputs, matrix);
-    grid_dependency_wait();
-    const McRows rows = mc_rows_of_block<ROWS>(p.state, p.rows);
-    if (!rows.token && rows.live <= 0) return;
-    __shared__ SquareParts<ROWS> squares;
-    McSums<type, ROWS, tiles> sums = {};
-    multiply_mc<type, ROWS, tiles, true>(p.in, rows, matrix, dynamic_shared<uint4>(), &squares, sums);
-    finish_mc<1>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const float(&sum)[1]) {
-        finish<type>(p, rows.first + r, first + output, sum[0], inverse_rms(squares, r, p.width, p.eps));
-    });
+    multiply_with_mc<type, ROWS, tiles, 1, true>(
+        p.state, p.in, p.rows, p.width, p.eps, [&](int, int output) { return row_of<type>(p, output); },
+        [&](int row, int output, const float(&sum)[1], float factor) {
+            finish<type>(p, row, output, sum[0], factor);
+        });
 }
 
 template <WeightType type, int ROWS>

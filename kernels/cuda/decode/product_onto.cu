@@ -66,20 +66,9 @@ __device__ void multiply_token(const Parameters& p) {
 template <WeightType type, int ROWS>
 __device__ void multiply_rows(const Parameters& p) {
     constexpr int tiles = static_cast<int>(decode::mc_onto_outputs_per_block) / 16;
-    const int half = static_cast<int>(threadIdx.x) / half_threads;
-    const int first = static_cast<int>(blockIdx.y) * 16 * tiles + half * 8 * tiles;
-    const auto matrix_of = [&](int tile, int output) { return row_of<type>(p, first + 8 * tile + output); };
-    const uint4* matrix[tiles];
-    start_mc<type>(matrix_of, p.in.inputs, matrix);
-    grid_dependency_wait();
-    const McRows rows = mc_rows_of_block<ROWS>(p.state, p.rows);
-    if (!rows.token && rows.live <= 0) return;
-    McSums<type, ROWS, tiles> sums = {};
-    multiply_mc<type, ROWS, tiles, false>(p.in, rows, matrix, dynamic_shared<uint4>(),
-                                          static_cast<SquareParts<ROWS>*>(nullptr), sums);
-    finish_mc<1>(rows, sums, dynamic_shared<float>(), [&](int r, int output, const float(&y)[1]) {
-        finish<type>(p, rows.first + r, first + output, y[0]);
-    });
+    multiply_with_mc<type, ROWS, tiles, 1, false>(
+        p.state, p.in, p.rows, 0, 0, [&](int, int output) { return row_of<type>(p, output); },
+        [&](int row, int output, const float(&y)[1], float) { finish<type>(p, row, output, y[0]); });
 }
 
 template <WeightType type, int ROWS>
