@@ -124,13 +124,15 @@ ui::FigureRequest request_of(const Options& options) {
         request.plots = ui::parse_plots(options.signals, "--signals");
         request.all_signals = true;
     }
-    if (!options.signal.empty()) request.signal = request.distribution.signal = options.signal;
+    if (!options.signal.empty())
+        request.views.text.coloured_by = request.views.distribution.signal = options.signal;
     request.right_axis = options.right;
     request.from = options.from;
     request.to = options.to;
     request.step = options.step;
     request.runs = runs_of(options);
-    if (request.panel == "landscape" || request.panel == "frontier")
+    if (request.panel == "landscape" || request.panel == "frontier" ||
+        (request.panel == "text" && request.views.text.coloured_by == ui::gain_colouring))
         request.landscape = load_landscape_of(options.traces.front(), *request.runs.front().recording);
     return request;
 }
@@ -273,7 +275,9 @@ Command add_figure_command(CLI::App& app) {
         ->type_name("TEXT");
     command->add_option("--from", options->from, "First step")->type_name("STEP");
     command->add_option("--to", options->to, "Last step")->type_name("STEP");
-    command->add_option("--step", options->step, "Step that a map shows (default: the last)")
+    command
+        ->add_option("--step", options->step,
+                     "Step that a map shows, or whose reading colours a text (default: the last)")
         ->type_name("STEP");
     command
         ->add_option("--signals", options->signals,
@@ -284,9 +288,14 @@ Command add_figure_command(CLI::App& app) {
                      "signals: one more in the first plot, with its axis on the right")
         ->type_name("SIGNAL");
     command
-        ->add_option("--signal", options->signal, "text, distribution: which signal (default: entropy_bits)")
+        ->add_option(
+            "--signal", options->signal,
+            fmt::format("text, distribution: which signal (default: entropy_bits); text also {}, {} or {}",
+                        ui::gain_colouring, ui::mean_colouring, ui::head_colouring))
         ->type_name("SIGNAL");
-    command->add_option("--head", options->head, "attention: one head, counted from 0 (default: all)")
+    command
+        ->add_option("--head", options->head,
+                     "attention: one head, counted from 0 (default: all); text: whose reading colours")
         ->type_name("LAYER.HEAD");
     command->add_option("--of", options->of, "attention: student, teacher or difference")->type_name("WHO");
     command->add_option("--drift", options->drift, "cache, drift: mean, k, v, k_max or v_max")

@@ -12,10 +12,9 @@
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/policy/drafts.h"
 #include "ui/scene/policy/live_changes.h"
-#include "ui/scene/series/distribution_view.h"
+#include "ui/scene/views/views.h"
 #include "ui/theme/theme.h"
 
 #include <algorithm>
@@ -40,9 +39,6 @@ struct Selection {
     std::optional<int64_t> key_position; ///< held attention cell
 };
 
-/// UiContext::coloured_signal of a text that is coloured by UiContext::refresh_gains; the name of no signal.
-inline constexpr std::string_view gain_colouring = "landscape:gain";
-
 /// Everything a panel may use during a frame. The shell builds it at the start of each frame. The engine's snapshot
 /// does not change within a frame. UI thread only.
 struct UiContext {
@@ -62,8 +58,7 @@ struct UiContext {
     TimeView time;
     Playback playback;
     SignalPlots plots;
-    std::string coloured_signal = "entropy_bits"; ///< of the Text panel
-    DistributionView distribution;
+    Views views; ///< what is shown of each kind
     Drafts drafts;
     LiveChanges changes; ///< of the shown recording
     PathMemory paths;
@@ -72,7 +67,6 @@ struct UiContext {
     Landmarks landmarks;
     /// Of the shown run's text: every possible refresh; null where there is none. A snapshot, which grows by being replaced.
     std::shared_ptr<const Landscape> landscape;
-    LandscapeView landscape_view; ///< what is shown of it
     std::string why_no_landscape; ///< of this run, though there is one: a sentence; else empty
     /// By step: nats that a refresh at this boundary would have saved the shown run; absent where that is not known. Empty: no
     /// landscape, or no staircase.

@@ -37,7 +37,7 @@ struct Kind {
 constexpr std::array kinds = {
     Kind{"Signals", "signals", "Signals over steps"},
     Kind{"", "compare", "Two runs: signals and their difference", Needs::other_runs},
-    Kind{"Text", "text", "Text, coloured by a signal"},
+    Kind{"Text", "text", "Text, coloured by a signal", Needs::head},
     Kind{"Attention", "attention", "Attention of the shown head", Needs::head},
     Kind{"", "attention", "Attention of all heads"},
     Kind{"Cache", "cache", "Cache: origins, ages, drift"},
@@ -55,9 +55,9 @@ struct Width {
 constexpr std::array widths = {Width{"one column, 84 mm", 84}, Width{"one and a half, 129 mm", 129},
                                Width{"two columns, 174 mm", 174}};
 
-/// What a preview is of. Two are the same where their keys are.
+/// What a preview is of. Two are the same where their keys and views are.
 struct Question {
-    std::string key;
+    std::string key; ///< of all but the views
     std::shared_ptr<const FigureRequest> request;
     std::string theme;
     FigureSize size;
@@ -65,7 +65,9 @@ struct Question {
     fs::path assets;
     /// Of the dialog, which asks one thing after the other: made by the first preview, as fonts take longer than a figure.
     std::shared_ptr<std::unique_ptr<FigureFonts>> fonts = {};
-    friend bool operator==(const Question& a, const Question& b) { return a.key == b.key; }
+    friend bool operator==(const Question& a, const Question& b) {
+        return a.key == b.key && a.request->views == b.request->views;
+    }
 };
 struct Preview {
     CairoCanvas::Image image;
@@ -152,8 +154,7 @@ private:
     [[nodiscard]] static bool offered(const ShellState& state, const Kind& kind) {
         if (kind.needs == Needs::other_runs) return state.runs.other().has_value();
         if (kind.needs != Needs::landscape) return true;
-        const auto& recording = state.ctx.recording;
-        return recording && state.landscapes.to_save(*recording) != nullptr;
+        return state.ctx.landscape != nullptr;
     }
 
     [[nodiscard]] bool by_steps() const {
@@ -176,14 +177,13 @@ private:
                              label.colour};
         };
         request->runs.push_back(named(ctx.recording));
-        if (kinds[m_kind].needs == Needs::landscape)
-            request->landscape = state.landscapes.to_save(*ctx.recording);
-        request->landscape_view = ctx.landscape_view; // as the panel shows it
+        request->landscape = ctx.landscape;
+        request->views = ctx.views; // as the panels show it
         request->policy = ctx.drafts.policy();
         if (request->landscape) {
             const auto values = cell_values(*request->landscape);
-            if (std::ranges::find(values, request->landscape_view.cells.value) == values.end())
-                request->landscape_view.cells.value = {};
+            if (std::ranges::find(values, request->views.landscape.cells.value) == values.end())
+                request->views.landscape.cells.value = {};
         }
         if (kinds[m_kind].needs ==
             Needs::other_runs) { // the ticked runs, else the one that was looked at before
@@ -193,12 +193,11 @@ private:
                 request->runs.push_back(named(state.runs.recording(key)));
         }
         request->plots = ctx.plots;
-        request->signal = ctx.coloured_signal;
-        request->distribution = ctx.distribution;
-        const DistributionSignals counted =
-            signals_of(ctx.distribution, ctx.signals(), deciding_signal(*request->policy)); // as it is shown
-        request->distribution.signal = ctx.signals()[counted.signal].name;
-        request->distribution.other = counted.other ? std::string(ctx.signals()[*counted.other].name) : "";
+        const DistributionSignals counted = signals_of(ctx.views.distribution, ctx.signals(),
+                                                       deciding_signal(*request->policy)); // as it is shown
+        request->views.distribution.signal = ctx.signals()[counted.signal].name;
+        request->views.distribution.other =
+            counted.other ? std::string(ctx.signals()[*counted.other].name) : "";
         if (by_steps() && m_in_sight) {
             const StepRange steps = steps_in_sight(ctx.time, ctx.steps);
             if (steps.count() > 0) {
@@ -232,26 +231,15 @@ private:
                 picks += fmt::format("{} {} {} {};", signal, to_string(choice.scale),
                                      to_string(choice.layers), choice.beside);
         std::string runs;
-        runs += fmt::format("{} {} {} ", r.distribution.signal, r.distribution.other, r.distribution.log);
         for (const FigureRun& run : r.runs)
             runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
                                 run.colour.value_or(run_colours));
-        if (r.landscape) {
-            const LandscapeView& view = r.landscape_view;
-            runs += fmt::format("{} rows of {}", r.landscape->rows().size(), key_of(view.cells.value));
-            if (const auto range = view.cells.own_range())
-                runs += fmt::format(" {} {}", range->min, range->max);
-            for (const bool drawn : view.stairs)
-                runs += drawn ? " +" : " -";
-            if (const auto& part = view.frontier)
-                runs += fmt::format(" {} {} {} {}", part->refreshes.min, part->refreshes.max, part->loss.min,
-                                    part->loss.max);
-        }
+        if (r.landscape) runs += fmt::format("{} rows ", r.landscape->rows().size());
         runs += policy_to_json(*r.policy).dump();
         // A run that goes on is drawn anew once in a while, not at every step.
-        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,
-                            m_in_sight, pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps,
-                            r.signal, picks, growing ? 0 : r.from.value_or(0), growing ? 0 : r.to.value_or(0),
+        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,
+                            m_in_sight, pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps, picks,
+                            growing ? 0 : r.from.value_or(0), growing ? 0 : r.to.value_or(0),
                             growing ? 0 : r.step.value_or(0),
                             r.head ? fmt::format("{}.{}", r.head->first, r.head->second) : "");
         return q;

@@ -22,6 +22,12 @@ constexpr std::array<std::string_view, 10> panels = {"signals",   "compare", "te
 
 } // namespace
 
+Views figure_views() {
+    Views views;
+    views.distribution = {.signal = "entropy_bits", .other = {}, .in_sight = false, .log = false};
+    return views;
+}
+
 std::span<const std::string_view> figure_panels() {
     return panels;
 }

@@ -6,9 +6,8 @@
 #include "ui/figure/pen.h"
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/axes/signal_choice.h"
-#include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/maps/cache_view.h"
-#include "ui/scene/series/distribution_view.h"
+#include "ui/scene/views/views.h"
 
 #include <atomic>
 #include <cstdint>
@@ -32,23 +31,24 @@ struct FigureRun {
         {}; ///< of the style's colours of runs; nothing, or one that is taken: the next free one
 };
 
+/// Views of a figure that nobody has chosen in a window: a distribution is of the entropy, its counts linear.
+[[nodiscard]] Views figure_views();
+
 /// What a figure is of. Plain data: the command line and the window's panels fill it in.
 struct FigureRequest {
     std::string panel = "signals";              ///< one of figure_panels()
     std::vector<FigureRun> runs;                ///< at least one; the first is that of figures of one run
     std::shared_ptr<const Landscape> landscape; ///< of the first run; may be null
     SignalPlots plots = first_signal_plots();   ///< signals, compare
-    bool all_signals = false; ///< a signal that was not measured is an error; else it is left out
-    std::string right_axis;   ///< signals: this one goes on the first plot, with an axis on the right
-    std::string signal = "entropy_bits"; ///< colours of a text
-    DistributionView distribution{
-        .signal = "entropy_bits", .other = {}, .in_sight = false, .log = false}; ///< its steps are from .. to
+    bool all_signals = false;        ///< a signal that was not measured is an error; else it is left out
+    std::string right_axis;          ///< signals: this one goes on the first plot, with an axis on the right
+    Views views = figure_views();    ///< what is shown of each kind
     std::optional<int64_t> from, to; ///< steps; nothing: the whole run
-    std::optional<int64_t> step;     ///< attention, cache, drift; nothing: the last
+    std::optional<int64_t> step;     ///< the shown one; nothing: the last
     AttentionOf attention = AttentionOf::student;
-    std::optional<std::pair<int32_t, int32_t>> head; ///< layer and head; nothing: all heads as a grid
+    std::optional<std::pair<int32_t, int32_t>>
+        head; ///< the chosen layer and head; nothing: all heads as a grid
     DriftQuantity drift = DriftQuantity::mean;
-    LandscapeView landscape_view; ///< landscape, frontier: as the panel shows them
     std::optional<RefreshPolicy>
         policy; ///< as it is drafted: thresholds of a distribution, staircases; nothing: what
                 ///< the run went by

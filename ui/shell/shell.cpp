@@ -72,8 +72,9 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     set_axes(state.ctx.plots, state.settings.y_axes);
     set_layers(state.ctx.plots, state.settings.layers);
     set_sides(state.ctx.plots, state.settings.right_axes);
-    state.ctx.distribution = state.settings.distribution;
-    state.ctx.landscape_view = landscape_view(state.settings.landscape);
+    state.ctx.views.text = state.settings.text;
+    state.ctx.views.distribution = state.settings.distribution;
+    state.ctx.views.landscape = landscape_view(state.settings.landscape);
     if (state.options.paced)
         state.set_pace(state.options.pace.value_or(state.settings.pace));
     else

@@ -44,6 +44,10 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "layers", settings.layers);
         read(json, "right_axes", settings.right_axes);
         read(json, "folders", settings.folders);
+        if (const auto found = json.find("text"); found != json.end()) {
+            read(*found, "coloured_by", settings.text.coloured_by);
+            read(*found, "origins", settings.text.origins);
+        }
         if (const auto found = json.find("distribution"); found != json.end()) {
             read(*found, "signal", settings.distribution.signal);
             read(*found, "other", settings.distribution.other);
@@ -76,26 +80,28 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
 void store_settings(const std::filesystem::path& folder, const Settings& settings) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    nlohmann::json json = {{"theme", settings.theme},
-                           {"layout", settings.layout},
-                           {"user_scale", settings.user_scale},
-                           {"layout_locked", settings.layout_locked},
-                           {"hints_seen", settings.hints_seen},
-                           {"steps_at_once", settings.steps_at_once},
-                           {"pace", settings.pace},
-                           {"y_axes", settings.y_axes},
-                           {"layers", settings.layers},
-                           {"right_axes", settings.right_axes},
-                           {"folders", settings.folders},
-                           {"distribution",
-                            {{"signal", settings.distribution.signal},
-                             {"other", settings.distribution.other},
-                             {"in_sight", settings.distribution.in_sight},
-                             {"log", settings.distribution.log}}},
-                           {"landscape_value", settings.landscape.value},
-                           {"landscape_ranges", settings.landscape.ranges},
-                           {"landscape_hidden", settings.landscape.hidden},
-                           {"recent_pairs", settings.recent_pairs}};
+    nlohmann::json json = {
+        {"theme", settings.theme},
+        {"layout", settings.layout},
+        {"user_scale", settings.user_scale},
+        {"layout_locked", settings.layout_locked},
+        {"hints_seen", settings.hints_seen},
+        {"steps_at_once", settings.steps_at_once},
+        {"pace", settings.pace},
+        {"y_axes", settings.y_axes},
+        {"layers", settings.layers},
+        {"right_axes", settings.right_axes},
+        {"folders", settings.folders},
+        {"text", {{"coloured_by", settings.text.coloured_by}, {"origins", settings.text.origins}}},
+        {"distribution",
+         {{"signal", settings.distribution.signal},
+          {"other", settings.distribution.other},
+          {"in_sight", settings.distribution.in_sight},
+          {"log", settings.distribution.log}}},
+        {"landscape_value", settings.landscape.value},
+        {"landscape_ranges", settings.landscape.ranges},
+        {"landscape_hidden", settings.landscape.hidden},
+        {"recent_pairs", settings.recent_pairs}};
     if (settings.signals) json["signals"] = *settings.signals;
     write_file(file_of(folder), json_text(json, 2) + "\n");
 }

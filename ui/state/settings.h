@@ -2,6 +2,7 @@
 
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/series/distribution_view.h"
+#include "ui/scene/text/text_view.h"
 
 #include <filesystem>
 #include <map>
@@ -34,6 +35,7 @@ struct Settings {
     std::map<std::string, std::string> layers;
     /// Signals whose axis is on the right of another one's plot: name of the signal, name of that one.
     std::map<std::string, std::string> right_axes;
+    TextView text;
     DistributionView distribution;
     /// What is shown of a landscape: the value of its cells, colour ranges of one's own, staircases that are hidden.
     StoredLandscapeView landscape;

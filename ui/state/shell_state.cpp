@@ -28,8 +28,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .time = {},
           .playback = {},
           .plots = first_signal_plots(),
-          .coloured_signal = "entropy_bits",
-          .distribution = {},
+          .views = {},
           .drafts = {},
           .changes = {},
           .paths = {},
@@ -37,7 +36,6 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .toasts = {},
           .landmarks = {},
           .landscape = {},
-          .landscape_view = {},
           .why_no_landscape = {},
           .refresh_gains = {},
           .best_schedule = {},
@@ -167,8 +165,9 @@ void ShellState::save_all() {
         settings.layers = changed_layers(ctx.plots);
         settings.right_axes = changed_sides(ctx.plots);
         settings.folders = ctx.paths.folders;
-        settings.distribution = ctx.distribution;
-        settings.landscape = stored(ctx.landscape_view);
+        settings.text = ctx.views.text;
+        settings.distribution = ctx.views.distribution;
+        settings.landscape = stored(ctx.views.landscape);
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

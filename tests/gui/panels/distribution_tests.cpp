@@ -58,7 +58,7 @@ void the_distribution_counts(Robot& r) {
 
 /// What is chosen is a name: another run, which has not published it, shows the signal that decides; back in the first it is there.
 void the_signal_is_a_name(Robot& r) {
-    const ui::DistributionView before = r.ctx().distribution;
+    const ui::DistributionView before = r.ctx().views.distribution;
     r.start(r.config(), 30);
     const auto with = r.recording();
     const auto id = with->signal_id("teacher_unread");
@@ -70,7 +70,7 @@ void the_signal_is_a_name(Robot& r) {
     r.te->ComboClick(("##signal/" + ui::with_unit(unread.label, unread.unit)).c_str());
     r.te->SetRef("");
     r.frames(2);
-    GUI_CHECK(r.ctx().distribution.signal == "teacher_unread");
+    GUI_CHECK(r.ctx().views.distribution.signal == "teacher_unread");
     const std::string shown = ui::with_unit(unread.label, unread.unit);
     GUI_CHECK(r.shows(shown));
     RunConfig alone = r.config();
@@ -88,7 +88,7 @@ void the_signal_is_a_name(Robot& r) {
     r.frames(3);
     GUI_CHECK(r.shows(shown));
     r.act("file.close_trace");
-    r.ctx().distribution = before;
+    r.ctx().views.distribution = before;
     r.frames(2);
 }
 

@@ -112,11 +112,11 @@ void is_computed_and_drawn(Robot& r) {
     r.te->ComboClick("##value/Loss above the teacher (nats)");
     r.te->SetRef("");
     // The text is coloured by what a refresh would have gained.
-    r.ctx().coloured_signal = std::string(ui::gain_colouring);
+    r.ctx().views.text.coloured_by = std::string(ui::gain_colouring);
     r.frames(3);
     GUI_CHECK(r.shows("Gain of a refresh before"));
     GUI_CHECK(r.ctx().refresh_gains.size() == 39);
-    r.ctx().coloured_signal = "entropy_bits";
+    r.ctx().views.text.coloured_by = "entropy_bits";
     r.ctx().select_step(std::nullopt);
     go_back(r);
 }
@@ -180,10 +180,10 @@ std::vector<double> numbers(Robot& r, const char* landmark) {
 
 /// LA8: the bar's ends by mouse and by keyboard, the way back, and the figure with the same range.
 void the_colour_range_is_chosen(Robot& r) {
-    r.ctx().landscape_view.cells = {};
+    r.ctx().views.landscape.cells = {};
     compute(r);
     r.move_away();
-    const auto own = [&] { return r.ctx().landscape_view.cells.own_range(); };
+    const auto own = [&] { return r.ctx().views.landscape.cells.own_range(); };
     const auto map = r.box("landscape/map");
     /// Cells of the picture, above the diagonal and away from its staircases.
     const auto cells = [&] {

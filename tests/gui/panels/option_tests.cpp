@@ -307,7 +307,7 @@ void the_text_says_what_is_right(Robot& r) {
     run.task.almanac = (r.window().assets() / "prompts" / "almanac.json").string();
     r.start(run, 110);
     const size_t score = signal_id("task_score").value();
-    r.ctx().coloured_signal = "task_score";
+    r.ctx().views.text.coloured_by = "task_score";
     r.ctx().select_step(40); // the text from its beginning
     r.frames(4);
     r.move_away();
@@ -335,7 +335,7 @@ void the_text_says_what_is_right(Robot& r) {
         }
     }
     GUI_CHECK(scored > 5);
-    r.ctx().coloured_signal = "entropy_bits";
+    r.ctx().views.text.coloured_by = "entropy_bits";
     r.act("select.live");
 }
 

@@ -312,10 +312,10 @@ void a_trace_brings_its_runs(Robot& r) {
 void attention_tints_the_text(Robot& r) {
     r.start(r.config(), 30);
     r.ctx().select_step(20);
-    const std::string before = r.ctx().coloured_signal;
+    const std::string before = r.ctx().views.text.coloured_by;
     const auto row = r.recording()->attention(r.recording()->prompt_length() + 19, false);
     GUI_CHECK(row != nullptr);
-    r.ctx().coloured_signal = "attention:head";
+    r.ctx().views.text.coloured_by = "attention:head";
     // The token that this head read most, but for the first, and one that it hardly read.
     const auto keys = static_cast<size_t>(row->keys),
                prompt = static_cast<size_t>(r.recording()->prompt_length());
@@ -338,15 +338,15 @@ void attention_tints_the_text(Robot& r) {
         seen.at(static_cast<double>(later.x + 1), static_cast<double>(later.y + later.height - 2));
     GUI_CHECK(colour_distance(plain, ground(most)) > 30);
     picture(r, "attention-tint");
-    r.ctx().coloured_signal = "attention:mean";
+    r.ctx().views.text.coloured_by = "attention:mean";
     r.frames(3);
     picture(r, "attention-tint-mean");
     RunConfig run = r.config();
     run.capture.attention = false;
     r.start(run, 5);
-    r.ctx().coloured_signal = "attention:mean";
+    r.ctx().views.text.coloured_by = "attention:mean";
     GUI_CHECK(r.until([&] { return r.shows("was not recorded"); }, 10));
-    r.ctx().coloured_signal = before;
+    r.ctx().views.text.coloured_by = before;
 }
 
 /// Where a name and the word beside it have no room together, the name is whole.

@@ -66,7 +66,7 @@ void tokens_are_coloured_and_explained(Robot& r) {
               std::string::npos);
     // Another signal colours by its own values.
     r.move_away();
-    r.ctx().coloured_signal = "top1_prob";
+    r.ctx().views.text.coloured_by = "top1_prob";
     r.frames(3);
     const Image other = r.look();
     int changed = 0;
@@ -78,7 +78,7 @@ void tokens_are_coloured_and_explained(Robot& r) {
         changed += colour_distance(seen.at(x, y), other.at(x, y)) > 30 ? 1 : 0;
     }
     GUI_CHECK(changed > 10);
-    r.ctx().coloured_signal = "entropy_bits";
+    r.ctx().views.text.coloured_by = "entropy_bits";
 }
 
 void the_bar_shows_what_tokens_show(Robot& r) {

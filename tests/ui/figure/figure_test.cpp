@@ -3,11 +3,9 @@
 #include "engine/control/command.h"
 #include "engine/signals/layer_values.h"
 #include "tests/support/refused.h"
-#include "tests/ui/figure/svg_points.h"
-#include "tests/ui/maps/heatmap_recording.h"
+#include "tests/ui/figure/figure_fixture.h"
 #include "ui/base/png_text.h"
 #include "ui/base/value_format.h"
-#include "ui/figure/figure_file.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -38,81 +36,6 @@ using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 namespace {
-
-const fs::path assets = RL_SOURCE_DIR "/assets";
-
-const FigureFonts& fonts() {
-    static const FigureFonts all(assets);
-    return all;
-}
-
-/// Entropy at step t is value(t); a refresh by entropy at each of the given steps.
-std::shared_ptr<Recording> run_of(int64_t steps, const std::function<float(int64_t)>& value,
-                                  const std::vector<int64_t>& refreshes = {}) {
-    RunInfo info;
-    info.id = "00000000000000aa";
-    info.config.seed = 7;
-    info.config.teacher_dir = "/models/large";
-    info.config.student_dir = "/models/small";
-    info.config.policy = preset_policy("entropy");
-    info.config.prompt = "Why <is> the \"sky\" & blue?";
-    info.prompt_ids.assign(4, 1);
-    info.first_token = 2;
-    info.layers = 2;
-    info.heads = 3;
-    info.vocab_size = 26;
-    info.started_at = "2026-01-02T03:04:05Z";
-    const auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
-    const size_t entropy = signal_id("entropy_bits").value();
-    for (int64_t t = 1; t <= steps; ++t) {
-        if (std::ranges::find(refreshes, t) != refreshes.end()) {
-            RefreshEvent event;
-            event.step = event.fired_step = t;
-            event.hits = {
-                {.trigger = 0, .signal = "entropy_bits", .value = 6.5, .threshold = 6, .letter = 'E'}};
-            event.spliced = t;
-            event.teacher_ms = 3;
-            event.splice_ms = 1;
-            recording->add_refresh(event);
-        }
-        StepRecord record;
-        record.step = t;
-        record.position = 3 + t;
-        record.token_id = static_cast<int32_t>(t % 26);
-        record.next_token_id = static_cast<int32_t>((t + 1) % 26);
-        record.signals.fill(absent());
-        record.signals[entropy] = value(t);
-        record.part_ms.fill(0);
-        record.part_ms[0] = 2;
-        recording->append(record);
-    }
-    return recording;
-}
-
-FigureRequest request_of(std::shared_ptr<const Recording> run, const std::string& panel = "signals") {
-    FigureRequest request;
-    request.panel = panel;
-    request.runs.push_back({std::move(run), "the run"});
-    request.plots = parse_plots("entropy_bits", "--signals");
-    return request;
-}
-
-FigureStyle paper() {
-    return load_figure_style(assets, "paper");
-}
-
-std::string file_of(const FigureRequest& request, FigureFormat format, const FigureSize& size = {}) {
-    return render_figure(*make_figure(request), paper(), size, format,
-                         figure_origin(request, "refreshlab figure"), fonts());
-}
-
-std::vector<std::string> all_matches(const std::string& text, const std::string& pattern) {
-    const std::regex expression(pattern);
-    std::vector<std::string> found;
-    for (std::sregex_iterator it(text.begin(), text.end(), expression), end; it != end; ++it)
-        found.push_back((*it)[1]);
-    return found;
-}
 
 fs::path scratch(const std::string& name) {
     const fs::path folder = fs::path(RL_BUILD_DIR) / "figure-test-files";
@@ -453,10 +376,10 @@ TEST_CASE("a distribution figure shows what the panel shows: its scale, threshol
             found.push_back(std::stod(bar));
         return found;
     };
-    request.distribution = {.signal = "entropy_bits", .other = "", .in_sight = false, .log = false};
+    request.views.distribution = {.signal = "entropy_bits", .other = "", .in_sight = false, .log = false};
     REQUIRE(heights().size() == 2);
     CHECK(heights()[0] / heights()[1] == Approx(2).epsilon(0.01));
-    request.distribution.log = true;
+    request.views.distribution.log = true;
     CHECK(heights()[0] / heights()[1] == Approx(std::log(40 / 0.5) / std::log(20 / 0.5)).epsilon(0.01));
     // Thresholds that stand in the panel: of triggers that are on, of this signal.
     const auto lines = [&](const char* id) {
@@ -469,7 +392,7 @@ TEST_CASE("a distribution figure shows what the panel shows: its scale, threshol
     CHECK(lines("thresholds") == 0);
     request.policy->triggers.at(0).enabled = true;
     // Against another signal: the pairs of both, in cells, with the thresholds of both.
-    request.distribution.other = "kl_nats";
+    request.views.distribution.other = "kl_nats";
     Trigger second = preset_policy("kl").triggers.at(0);
     second.threshold = 1;
     request.policy->triggers.push_back(second);
@@ -487,7 +410,7 @@ TEST_CASE("a distribution figure shows what the panel shows: its scale, threshol
     CHECK(std::set<std::string>(cells.begin(), cells.end()).size() == 3);
     CHECK_THAT(svg, ContainsSubstring("50 steps, correlation "));
     CHECK_THAT(svg, ContainsSubstring(with_unit(signals()[kl].label, signals()[kl].unit)));
-    request.distribution.other = "no_such_signal";
+    request.views.distribution.other = "no_such_signal";
     CHECK_THAT(refused([&] { static_cast<void>(make_figure(request)); }),
                ContainsSubstring("no_such_signal"));
 }
@@ -521,7 +444,7 @@ TEST_CASE("sizes, names and requests that cannot be", "[figure]") {
     CHECK_THAT(no([](auto& r) { r.panel = "attention"; }), ContainsSubstring("no attention of the student"));
     CHECK_THAT(no([](auto& r) { r.panel = "spikes"; }), ContainsSubstring("no refresh"));
     CHECK_THAT(no([](auto& r) { r.panel = "landscape"; }), ContainsSubstring("no landscape"));
-    CHECK_THAT(no([](auto& r) { r.panel = "text", r.signal = "entropy"; }),
+    CHECK_THAT(no([](auto& r) { r.panel = "text", r.views.text.coloured_by = "entropy"; }),
                ContainsSubstring("entropy_bits"));
     CHECK_THAT(no([](auto& r) { r.plots = parse_plots("mc_variance", "--signals"), r.all_signals = true; }),
                ContainsSubstring("was not measured"));

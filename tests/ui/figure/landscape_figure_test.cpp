@@ -158,8 +158,8 @@ TEST_CASE("figures of a landscape show what the panel shows: staircases, colours
     request.policy = policy;
     const char* ids[] = {"run", "policy", "blind", "best"};
     for (const StairsOf hidden : {StairsOf::run, StairsOf::policy, StairsOf::blind, StairsOf::best}) {
-        request.landscape_view.stairs = {true, true, true, true};
-        request.landscape_view.stairs[static_cast<size_t>(hidden)] = false;
+        request.views.landscape.stairs = {true, true, true, true};
+        request.views.landscape.stairs[static_cast<size_t>(hidden)] = false;
         const std::string svg = svg_of(request);
         for (const StairsOf of : {StairsOf::run, StairsOf::policy, StairsOf::blind, StairsOf::best}) {
             const std::string id = ids[static_cast<size_t>(of)];
@@ -186,7 +186,7 @@ TEST_CASE("figures of a landscape show what the panel shows: staircases, colours
     CHECK_THAT(lower(group(fitted, "blind")), ContainsSubstring(hex(StairsOf::blind)));
     // A part of the frontier that a person has zoomed to.
     const FrontierRange fit = fitted_frontier(land, &model.best, model.stairs);
-    request.landscape_view.frontier = FrontierRange{{0, fit.refreshes.max / 2}, fit.loss};
+    request.views.landscape.frontier = FrontierRange{{0, fit.refreshes.max / 2}, fit.loss};
     const auto whole = points_of(fitted, "best"), part = points_of(svg_of(request), "best");
     REQUIRE(whole.size() == part.size());
     CHECK((part[1].first - part[0].first) / (whole[1].first - whole[0].first) ==
@@ -204,10 +204,10 @@ TEST_CASE("a landscape figure has a cell for every possible refresh, in the colo
     const CellColours automatic = cell_colours({}, CellPyramid(request.landscape, {}).spread(), {});
     const bool own = GENERATE(false, true);
     if (own)
-        request.landscape_view.cells.set_own_range(
+        request.views.landscape.cells.set_own_range(
             ValueRange{-automatic.range.max / 3, automatic.range.max / 3});
     const CellColours shown = own ? cell_colours({}, CellPyramid(request.landscape, {}).spread(),
-                                                 request.landscape_view.cells.own_range())
+                                                 request.views.landscape.cells.own_range())
                                   : automatic;
     if (own) CHECK(shown.above);
     const auto table = make_figure(request)->table();
@@ -269,13 +269,13 @@ TEST_CASE("a landscape figure shows any value of its cells, and refuses one that
     std::mt19937 random(seed(0xF404));
     const Landscape land = random_landscape(random, tokens);
     FigureRequest request = request_of(land, "landscape");
-    request.landscape_view.cells.value = {CellValue::Kind::signal, "entropy_bits"};
+    request.views.landscape.cells.value = {CellValue::Kind::signal, "entropy_bits"};
     const auto table = make_figure(request)->table();
     CHECK(table.columns.back() == "entropy_bits");
     for (const auto& row : table.rows)
         CHECK(std::stof(row[2]) == land.cell(1, std::stoll(row[0]), std::stoll(row[1])));
     CHECK_THAT(svg_of(request), ContainsSubstring(">Entropy (bits)</text>"));
-    request.landscape_view.cells.value.signal = "drift";
+    request.views.landscape.cells.value.signal = "drift";
     CHECK_THROWS_WITH(make_figure(request), ContainsSubstring("drift") && ContainsSubstring("entropy_bits"));
 }
 

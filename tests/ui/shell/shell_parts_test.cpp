@@ -123,6 +123,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
     settings.layers = {{"attention_entropy_bits", "layer 3"}};
     settings.signals = {"entropy_bits", "kept_positions"};
+    settings.text = {.coloured_by = "attention:head", .origins = true};
     settings.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
     settings.landscape = {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
     settings.pace = 0; // as fast as it goes
@@ -138,6 +139,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.steps_at_once == 7);
     CHECK(back.y_axes == settings.y_axes);
     CHECK(back.layers == settings.layers);
+    CHECK(back.text == settings.text);
     CHECK(back.distribution == settings.distribution);
     CHECK(back.landscape == settings.landscape);
     const LandscapeView view = landscape_view(back.landscape);

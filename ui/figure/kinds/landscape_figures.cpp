@@ -34,13 +34,13 @@ std::shared_ptr<const Landscape> require_landscape(const FigureRequest& request)
 
 CellValue require_value(const FigureRequest& request) {
     const auto values = cell_values(*request.landscape);
-    if (std::ranges::find(values, request.landscape_view.cells.value) != values.end())
-        return request.landscape_view.cells.value;
+    if (std::ranges::find(values, request.views.landscape.cells.value) != values.end())
+        return request.views.landscape.cells.value;
     std::vector<std::string> known;
     for (const CellValue& value : values)
         known.push_back(key_of(value));
     throw Error("drawing a figure", "--panel " + request.panel,
-                fmt::format("the landscape does not hold '{}'", key_of(request.landscape_view.cells.value)),
+                fmt::format("the landscape does not hold '{}'", key_of(request.views.landscape.cells.value)),
                 fmt::format("it holds {}", fmt::join(known, ", ")));
 }
 
@@ -76,11 +76,11 @@ public:
         : m_landscape(require_landscape(request))
         , m_value(require_value(request)) {
         for (LandscapeModel model = model_of(request); const StairsOf of : stairs_in_order)
-            if (model.of(of).there() && request.landscape_view.shows(of)) m_stairs.push_back(model.of(of));
+            if (model.of(of).there() && request.views.landscape.shows(of)) m_stairs.push_back(model.of(of));
         const CellPyramid pyramid(m_landscape, m_value);
         const int64_t n = pyramid.size();
         m_image = pyramid.image({0, n, 0, n}, most_cells);
-        m_colours = cell_colours(m_value, pyramid.spread(), request.landscape_view.cells.own_range());
+        m_colours = cell_colours(m_value, pyramid.spread(), request.views.landscape.cells.own_range());
     }
 
     double height(const FigurePen& pen, double width) const override {
@@ -234,7 +234,7 @@ public:
         , m_curves(frontier_curves(frontier_question(
               m_model.landscape,
               request.policy.value_or(last_config(*request.runs.front().recording).policy))))
-        , m_range(request.landscape_view.frontier.value_or(
+        , m_range(request.views.landscape.frontier.value_or(
               fitted_frontier(*m_model.landscape, &m_model.best, m_model.stairs))) {}
 
     double height(const FigurePen& pen, double width) const override {

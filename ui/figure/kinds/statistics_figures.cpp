@@ -44,7 +44,7 @@ struct Counted {
     explicit Counted(const FigureRequest& request)
         : recording(request.runs.front().recording)
         , range(steps_of(request, *recording)) {
-        const DistributionView& view = request.distribution;
+        const DistributionView& view = request.views.distribution;
         const auto table = recording->signals();
         id = require_signal(table, view.signal, "--signal");
         if (!view.other.empty()) other = require_signal(table, view.other, "--signal");
@@ -86,7 +86,7 @@ public:
         , m_statistics(
               signal_statistics(*of.recording, of.recording->steps(), of.id, of.range.first, of.range.last))
         , m_thresholds(thresholds_of(request, *of.recording, of.range, m_info.name))
-        , m_log(request.distribution.log) {
+        , m_log(request.views.distribution.log) {
         if (m_statistics.sorted.empty())
             throw Error("drawing a figure", "--signal",
                         fmt::format("{} was not measured at these steps", m_info.name));
@@ -160,7 +160,7 @@ public:
                                of.range.last))
         , m_thresholds(thresholds_of(request, *of.recording, of.range, m_info.name))
         , m_others(thresholds_of(request, *of.recording, of.range, m_other.name))
-        , m_log(request.distribution.log) {
+        , m_log(request.views.distribution.log) {
         if (m_pairs.x.empty())
             throw Error(
                 "drawing a figure", "--signal",

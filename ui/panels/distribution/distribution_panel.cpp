@@ -61,7 +61,7 @@ void DistributionPanel::draw(UiContext& ctx) {
 }
 
 void DistributionPanel::find_signals(const UiContext& ctx) {
-    const DistributionView& view = ctx.distribution;
+    const DistributionView& view = ctx.views.distribution;
     const DistributionSignals found = signals_of(view, m_table, deciding_signal(ctx.drafts.policy()));
     m_signal = found.signal;
     m_other = found.other;
@@ -70,7 +70,7 @@ void DistributionPanel::find_signals(const UiContext& ctx) {
 }
 
 void DistributionPanel::draw_choice(UiContext& ctx) {
-    DistributionView& view = ctx.distribution;
+    DistributionView& view = ctx.views.distribution;
     const float em = ImGui::GetFontSize(), spacing = ImGui::GetStyle().ItemSpacing.x;
     const float range_width = ImGui::CalcTextSize("steps in sight").x + ImGui::GetFrameHeight() + em;
     const float log_width =

@@ -148,7 +148,7 @@ void LandscapePanel::draw_frontier(UiContext& ctx, const Frame& f, PixelBox plac
     answer_mouse(ctx, mouse);
     draw_frontier_menu(f);
     draw_fit_button(plot, em);
-    ctx.landscape_view.frontier = m_frontier_view.own();
+    ctx.views.landscape.frontier = m_frontier_view.own();
     ctx.landmarks.set_text(
         [&] {
             const ValueRange &x = m_frontier_view.refreshes, &y = m_frontier_view.loss;

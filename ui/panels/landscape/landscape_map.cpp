@@ -166,7 +166,7 @@ void LandscapePanel::draw_stairs(UiContext& ctx, const Frame& f, PixelBox box) {
     };
     for (const StairsOf of : all_stairs) {
         const ShownStairs& shown = stairs(of);
-        if (!shown.there() || !ctx.landscape_view.shows(of)) continue;
+        if (!shown.there() || !ctx.views.landscape.shows(of)) continue;
         std::vector<ImVec2> points;
         for (const StairCorner& corner : corners_of(shown.stairs))
             points.push_back(place(corner));
@@ -277,7 +277,7 @@ void LandscapePanel::tell_cell(UiContext& ctx, const Frame& f, int64_t row, int6
     const double loss = land.loss(shown, step), teacher = land.teacher_loss(step);
     line(fmt::format("Loss {} nats, the teacher's {}", format_number(loss), format_number(teacher)));
     line("Above the teacher " + signed_nats(loss - teacher));
-    if (const CellValue& cells = ctx.landscape_view.cells.value; cells.kind == CellValue::Kind::signal) {
+    if (const CellValue& cells = ctx.views.landscape.cells.value; cells.kind == CellValue::Kind::signal) {
         if (const auto value = land.value_index(cells.signal))
             line(fmt::format("{} {}", label_of(cells),
                              format_signal(land.cell(*value, shown, step), unit_of(cells))));

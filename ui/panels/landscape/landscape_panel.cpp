@@ -48,7 +48,7 @@ LandscapePanel::ColouredImage LandscapePanel::make_image(const ImageQuestion& qu
 void LandscapePanel::ask(UiContext& ctx, const Frame& f) {
     const bool at_once = f.landscape->num_tokens() <= at_once_tokens;
     const auto values = cell_values(*f.landscape);
-    CellChoice& cells = ctx.landscape_view.cells;
+    CellChoice& cells = ctx.views.landscape.cells;
     if (std::ranges::find(values, cells.value) == values.end()) cells.value = {};
     m_view.show(f.landscape->num_rows());
     m_pyramids.ask({ctx.landscape, cells.value}, at_once);

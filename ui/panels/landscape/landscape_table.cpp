@@ -35,7 +35,7 @@ void LandscapePanel::draw_table_row(UiContext& ctx, const ShownStairs& shown) {
     const float size = std::round(ImGui::GetTextLineHeight() * 0.7F);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const float y = at.y + (ImGui::GetTextLineHeight() - size) / 2;
-    bool& drawn = ctx.landscape_view.stairs[static_cast<size_t>(shown.of)];
+    bool& drawn = ctx.views.landscape.stairs[static_cast<size_t>(shown.of)];
     if (ImGui::InvisibleButton("shown", {size, ImGui::GetTextLineHeight()})) drawn = !drawn;
     ctx.landmarks.set({at.x, y, size, size}, "landscape/shown/{}", static_cast<int>(shown.of));
     ImGui::SetItemTooltip("%s", drawn ? "Drawn; a click hides it" : "Hidden; a click draws it");

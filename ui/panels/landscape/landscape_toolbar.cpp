@@ -107,7 +107,7 @@ void LandscapePanel::draw_compute(UiContext& ctx, const Frame& f) {
 }
 
 void LandscapePanel::draw_value_choice(UiContext& ctx, const Frame& f) {
-    CellValue& shown = ctx.landscape_view.cells.value;
+    CellValue& shown = ctx.views.landscape.cells.value;
     const std::string current = label_of(shown);
     ImGui::SetNextItemWidth(std::min(ImGui::GetContentRegionAvail().x, 14 * f.em));
     if (!ImGui::BeginCombo("##value", current.c_str(), ImGuiComboFlags_HeightLarge)) {
@@ -136,12 +136,12 @@ void LandscapePanel::draw_toolbar(UiContext& ctx, const Frame& f) {
         return pressed;
     };
     draw_value_choice(ctx, f);
-    ctx.landmarks.set_text([&] { return label_of(ctx.landscape_view.cells.value); }, "landscape/value");
+    ctx.landmarks.set_text([&] { return label_of(ctx.views.landscape.cells.value); }, "landscape/value");
     ImGui::SameLine();
     m_range_bar.draw(ctx, scale(ctx.theme), m_colours, spread(), 7 * f.em);
     if (m_colours.own &&
         button("Automatic", "The range is yours, and is kept; this gives the automatic one back"))
-        ctx.landscape_view.cells.set_own_range(std::nullopt);
+        ctx.views.landscape.cells.set_own_range(std::nullopt);
     if (!m_view.whole() && button("Whole", "Shows the whole triangle (double click)"))
         m_view.fit(f.landscape->num_rows());
     if (const bool computing = computes_this(ctx);

@@ -33,7 +33,6 @@ bool ComparedText::begin_frame(UiContext& ctx) {
     m_colour = run_colour(ctx.theme, ctx.runs.colour(m_key));
     m_steps = m_recording->steps();
     m_difference.update(ctx.recording, m_recording, ctx.runs.tree().shared_steps(*shown, m_key));
-    m_series.begin_frame(m_recording, m_steps);
     return true;
 }
 
@@ -93,12 +92,6 @@ void ComparedText::update_layout(float width, float font) {
     }
 }
 
-float ComparedText::value_of(const UiContext& ctx, int64_t token) const {
-    const auto id = m_recording->signal_id(ctx.coloured_signal);
-    if (!id) return absent();
-    return m_series.value(m_recording->signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
-}
-
 void ComparedText::draw_fragment(UiContext& ctx, const Style& style, size_t index, ImVec2 origin) const {
     using Kind = TextLayout::Kind;
     const TextLayout::Fragment& f = m_text.fragments()[index];
@@ -109,16 +102,11 @@ void ComparedText::draw_fragment(UiContext& ctx, const Style& style, size_t inde
         high(std::floor(origin.x + f.x + f.width), y + style.font + 1);
     const bool mark = f.kind == Kind::newline || f.kind == Kind::space || f.kind == Kind::escape;
     Colour ink = mark ? ctx.theme.text_muted : ctx.theme.text;
-    if (const float value = value_of(ctx, token); !is_absent(value)) {
-        const TokenColours::Entry colour =
-            std::isnan(value) ? TokenColours::Entry{0, ctx.theme.text, nan_colour}
-            : style.verdicts  ? style.yes_no[value >= 0.5F ? 1 : 0]
-                              : style.colours.at(style.scale.fraction(static_cast<double>(value)));
-        list->AddRectFilled(low, high, colour.background, 2);
-        if (!mark) ink = colour.text;
-        if (colour.underline)
-            list->AddRectFilled({low.x, high.y}, {high.x, high.y + token_underline}, colour.underline);
-    }
+    const TokenLook look = style.text.look(style.paint, style.text.value_of(*m_recording, m_steps, token));
+    if (look.background) list->AddRectFilled(low, high, look.background, 2);
+    if (look.background && !mark) ink = look.ink;
+    if (look.underline)
+        list->AddRectFilled({low.x, high.y}, {high.x, high.y + token_underline}, look.underline);
     const std::string_view text = m_text.text(f);
     list->AddText({low.x, y}, ink, text.data(), text.data() + text.size());
     if (m_difference.differs(token, TokenDifference::Side::second))

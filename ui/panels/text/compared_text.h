@@ -1,16 +1,13 @@
 #pragma once
 
 #include "ui/context/context.h"
-#include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/runs/run_difference.h"
 #include "ui/scene/runs/run_set.h"
-#include "ui/scene/series/series_set.h"
 #include "ui/scene/text/text_layout.h"
-#include "ui/scene/text/token_colours.h"
+#include "ui/scene/views/coloured_text.h"
 
 #include <imgui.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,10 +28,8 @@ public:
     /// How tokens are drawn, as in the text beside it.
     struct Style {
         float font, flag, pitch; ///< pixels: text height, room above it, distance of lines
-        const TokenColours& colours;
-        const ColourScale& scale;
-        const Verdicts* verdicts;                         ///< null: a scale
-        const std::array<TokenColours::Entry, 2>& yes_no; ///< no, yes
+        const ColouredText& text;
+        const TokenPaint& paint;
     };
     /// Inside a child window.
     void draw(UiContext& ctx, const Style& style);
@@ -42,7 +37,6 @@ public:
 private:
     void update_layout(float width, float font);
     void draw_fragment(UiContext& ctx, const Style& style, size_t index, ImVec2 origin) const;
-    [[nodiscard]] float value_of(const UiContext& ctx, int64_t token) const;
     void frame(const Style& style, int64_t token, ImVec2 origin, Colour colour, float thickness) const;
     void follow(const UiContext& ctx, const Style& style);
 
@@ -52,7 +46,6 @@ private:
     int64_t m_steps = 0;
     TokenDifference m_difference;
     TextLayout m_text;
-    SeriesSet m_series;
     float m_width = 0, m_font = 0;
     std::optional<int64_t> m_seen_selection;
     bool m_at_end = true;

@@ -2,12 +2,8 @@
 
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
-#include "ui/scene/axes/auto_range.h"
-#include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/marks/token_origins.h"
-#include "ui/scene/series/series_set.h"
 #include "ui/scene/text/text_layout.h"
-#include "ui/scene/text/token_colours.h"
 #include "ui/widgets/offer_run.h"
 
 #include <fmt/format.h>
@@ -24,13 +20,12 @@ std::unique_ptr<Panel> make_text_panel() {
 
 void TextPanel::forget() {
     m_recording.reset();
-    m_range.reset();
+    m_coloured.forget();
     m_at_end = true;
     m_seen_selection.reset();
     m_was_live = true;
     m_origins.reset();
     m_gone.reset();
-    m_read = {};
 }
 
 void TextPanel::lay_out_anew(const UiContext& ctx, float width, float font_size) {
@@ -71,27 +66,12 @@ void TextPanel::update_layout(UiContext& ctx, float width, const Metrics& m) {
     }
 }
 
-float TextPanel::value_of(const UiContext& ctx, int64_t token) const {
-    if (by_gain(ctx)) { // a refresh at boundary t comes before y_{t+1} is read
-        const auto step = static_cast<size_t>(token - 1);
-        return token >= 2 && step <= ctx.refresh_gains.size() ? ctx.refresh_gains[step - 1] : absent();
-    }
-    if (by_attention(ctx)) {
-        const auto position = static_cast<size_t>(ctx.recording->prompt_length() + token - 1);
-        return position < m_read.weights().size() ? m_read.weights()[position] : absent();
-    }
-    const auto id = ctx.signal_id(ctx.coloured_signal);
-    if (!id) return absent();
-    return m_series.value(ctx.signals()[*id].about == SignalAbout::token ? token : token - 1, *id);
-}
-
 Producer TextPanel::producer_of(const UiContext& ctx, int64_t token) const {
     if (token == 1) return ctx.recording->info().first_producer;
     return ctx.recording->step(token - 1).next_producer;
 }
 
 void TextPanel::draw(UiContext& ctx) {
-    m_series.begin_frame(ctx.recording, ctx.steps);
     draw_toolbar(ctx);
     if (!ctx.recording) {
         offer_run(ctx, "The text of a run appears here, every token coloured by a signal.");
@@ -155,7 +135,7 @@ void TextPanel::draw_compared(UiContext& ctx, const Metrics& m, float height, bo
         list->AddLine({at.x - gap / 2, at.y}, {at.x - gap / 2, at.y + height}, m_compared.colour(), 2);
     }
     if (ImGui::BeginChild("##compared", {0, height}, ImGuiChildFlags_None))
-        m_compared.draw(ctx, {m.font, m.flag, m.pitch, m_colours, m_scale, m_verdicts, m_verdict_colours});
+        m_compared.draw(ctx, {m.font, m.flag, m.pitch, m_coloured, m_paint});
     ImGui::EndChild();
 }
 
@@ -209,7 +189,7 @@ void TextPanel::draw_legend(UiContext& ctx) {
             list->AddRectFilled({a.x, b.y - 3}, {b.x, b.y}, colour);
         };
     };
-    if (m_show_origin) {
+    if (ctx.views.text.origins) {
         entry("student's entry", swatch(ctx.theme.origin_student));
         entry("refreshed", swatch(ctx.theme.origin_refresh));
         entry("skipped", swatch(ctx.theme.origin_skipped));

@@ -3,11 +3,8 @@
 #include "ui/base/colour.h"
 #include "ui/base/value_format.h"
 #include "ui/panels/text/text_panel.h"
-#include "ui/scene/maps/colour_maps.h"
 #include "ui/scene/marks/refresh_marks.h"
-#include "ui/scene/series/series_set.h"
 #include "ui/scene/text/text_layout.h"
-#include "ui/scene/text/token_colours.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/theme/run_colours.h"
 
@@ -58,13 +55,11 @@ void TextPanel::draw_prompt_tokens(UiContext& ctx, const Metrics& m, float clip_
             const auto& fragment = m_prompt.fragments()[f];
             const std::string_view text = m_prompt.text(fragment);
             const bool mark = fragment.kind != TextLayout::Kind::text;
-            const auto position = static_cast<size_t>(fragment.token);
-            if (by_attention(ctx) && position < m_read.weights().size()) {
-                const auto& colour =
-                    m_colours.at(m_scale.fraction(static_cast<double>(m_read.weights()[position])));
+            if (const TokenLook look = m_coloured.look(m_paint, m_coloured.prompt_value(fragment.token));
+                look.background) {
                 const float x = std::floor(origin.x + fragment.x), end = std::floor(x + fragment.width);
-                list->AddRectFilled({x, y}, {end, y + m.font}, colour.background, 2);
-                list->AddText({x, y}, mark ? ctx.theme.text_muted : colour.text, text.data(),
+                list->AddRectFilled({x, y}, {end, y + m.font}, look.background, 2);
+                list->AddText({x, y}, mark ? ctx.theme.text_muted : look.ink, text.data(),
                               text.data() + text.size());
                 if (m_gone.gone_at(fragment.token)) dim({x, y}, {end, y + m.font});
                 continue;
@@ -103,7 +98,8 @@ void TextPanel::draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, fl
         std::clamp<int64_t>(static_cast<int64_t>((clip_top - origin.y) / m.pitch) - 1, 0, lines);
     const auto last =
         std::clamp<int64_t>(static_cast<int64_t>((clip_bottom - origin.y) / m.pitch) + 1, 0, lines);
-    if (m_show_origin) m_origins.update(*ctx.recording, std::clamp<int64_t>(ctx.shown_step(), 0, ctx.steps));
+    if (ctx.views.text.origins)
+        m_origins.update(*ctx.recording, std::clamp<int64_t>(ctx.shown_step(), 0, ctx.steps));
     const size_t end = last > first ? m_text.line(static_cast<size_t>(last - 1)).last : 0;
     const size_t begin = last > first ? m_text.line(static_cast<size_t>(first)).first : 0;
     for (size_t i = begin; i < end; ++i)
@@ -182,35 +178,21 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
                       words.data() + words.size());
         return;
     }
-    const float value = value_of(ctx, token);
-    ImU32 ink = mark ? ctx.theme.text_muted : ctx.theme.text;
-    ImU32 underline = 0;
-    bool strike = false;
-    if (is_pending(ctx, token)) {
+    TokenLook look;
+    if (is_pending(ctx, token))
         list->AddRect({min.x - 0.5F, min.y}, {max.x + 0.5F, max.y}, ctx.theme.accent_ink, 2, 1.0F, rounding);
-    } else if (!is_absent(value)) {
-        if (std::isnan(value)) {
-            underline = nan_colour;
-        } else if (m_verdicts) {
-            const auto& colour = m_verdict_colours[value >= 0.5F ? 1 : 0];
-            list->AddRectFilled(min, max, colour.background, 2, rounding);
-            if (!mark) ink = colour.text;
-            underline = colour.underline;
-            strike = value < 0.5F;
-        } else {
-            const auto& colour = m_colours.at(m_scale.fraction(static_cast<double>(value)));
-            list->AddRectFilled(min, max, colour.background, 2, rounding);
-            if (!mark) ink = colour.text;
-            underline = colour.underline;
-        }
-    }
-    if (m_show_origin) underline = origin_colour(ctx.theme, m_origins.of(token));
+    else
+        look = m_coloured.look(m_paint, m_coloured.value(token));
+    if (look.background) list->AddRectFilled(min, max, look.background, 2, rounding);
+    const ImU32 ink = mark ? ctx.theme.text_muted : look.background ? look.ink : ctx.theme.text;
+    const ImU32 underline =
+        ctx.views.text.origins ? origin_colour(ctx.theme, m_origins.of(token)) : look.underline;
     if (underline) list->AddRectFilled({min.x, max.y}, {max.x, max.y + token_underline}, underline);
     const std::string_view text = m_text.text(f);
     list->AddText({min.x, line_y + m.flag}, ink, text.data(), text.data() + text.size());
-    if (strike) { // wrong is wrong without colours too
+    if (look.struck) {
         const float y = std::round(line_y + m.flag + m.font * 0.56F);
-        list->AddRectFilled({min.x, y}, {max.x, y + std::max(1.0F, m.font * 0.07F)}, underline);
+        list->AddRectFilled({min.x, y}, {max.x, y + std::max(1.0F, m.font * 0.07F)}, look.underline);
     }
 
     if (m_gone.gone_at(ctx.recording->prompt_length() + token - 1))

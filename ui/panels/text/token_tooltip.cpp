@@ -36,7 +36,8 @@ void TextPanel::token_tooltip(UiContext& ctx, int64_t token) {
         draw_candidates(ctx, step, id);
         ImGui::Spacing();
         signal_rows(ctx, step, SignalRows::plotted, token);
-        if (const float gain = by_gain(ctx) ? value_of(ctx, token) : absent(); !is_absent(gain))
+        if (const float gain = m_coloured.by() == ColouredText::By::gain ? m_coloured.value(token) : absent();
+            !is_absent(gain))
             ImGui::TextDisabled("a refresh before it would gain %s", format_signal(gain, "nats").c_str());
         if (const RefreshEvent* event = recording.refresh_at(step)) {
             ImGui::Separator();

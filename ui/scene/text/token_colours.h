@@ -28,6 +28,7 @@ public:
     [[nodiscard]] static Entry entry(uint32_t colour, uint32_t background, uint32_t text);
     /// \param fraction  0..1, clamped
     [[nodiscard]] const Entry& at(double fraction) const;
+    [[nodiscard]] uint32_t ink() const { return m_text; } ///< of text on no colour
     [[nodiscard]] bool matches(uint32_t colour, uint32_t background, uint32_t text) const {
         return m_colour == colour && m_background == background && m_text == text;
     }

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "ui/scene/landscape/landscape_view.h"
+#include "ui/scene/series/distribution_view.h"
+#include "ui/scene/text/text_view.h"
+
+namespace refreshlab::ui {
+
+/// What a person has chosen to see, a view for each kind of panel: the context has them, the settings file keeps them, and a figure's
+/// request is made with them. Plain data, compared as a whole.
+struct Views {
+    TextView text;
+    DistributionView distribution;
+    LandscapeView landscape;
+    friend bool operator==(const Views&, const Views&) = default;
+};
+
+} // namespace refreshlab::ui
