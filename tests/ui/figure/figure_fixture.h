@@ -30,7 +30,7 @@ inline const ui::FigureFonts& fonts() {
 
 /// Entropy at step t is value(t); a refresh by entropy at each of the given steps.
 inline std::shared_ptr<Recording> run_of(int64_t steps, const std::function<float(int64_t)>& value,
-                                  const std::vector<int64_t>& refreshes = {}) {
+                                         const std::vector<int64_t>& refreshes = {}) {
     RunInfo info;
     info.id = "00000000000000aa";
     info.config.seed = 7;
@@ -71,7 +71,8 @@ inline std::shared_ptr<Recording> run_of(int64_t steps, const std::function<floa
     return recording;
 }
 
-inline ui::FigureRequest request_of(std::shared_ptr<const Recording> run, const std::string& panel = "signals") {
+inline ui::FigureRequest request_of(std::shared_ptr<const Recording> run,
+                                    const std::string& panel = "signals") {
     ui::FigureRequest request;
     request.panel = panel;
     request.runs.push_back({std::move(run), "the run"});
@@ -83,9 +84,10 @@ inline ui::FigureStyle paper() {
     return ui::load_figure_style(assets, "paper");
 }
 
-inline std::string file_of(const ui::FigureRequest& request, ui::FigureFormat format, const ui::FigureSize& size = {}) {
+inline std::string file_of(const ui::FigureRequest& request, ui::FigureFormat format,
+                           const ui::FigureSize& size = {}) {
     return ui::render_figure(*ui::make_figure(request), paper(), size, format,
-                         ui::figure_origin(request, "refreshlab figure"), fonts());
+                             ui::figure_origin(request, "refreshlab figure"), fonts());
 }
 
 inline std::vector<std::string> all_matches(const std::string& text, const std::string& pattern) {
@@ -119,13 +121,14 @@ struct SvgBox {
     std::string fill;
 };
 inline std::vector<SvgBox> boxes_of(const std::string& svg) {
-    const std::regex expression(
-        "<rect x=\"([-0-9.]+)\" y=\"([-0-9.]+)\" width=\"([0-9.]+)\" height=\"([0-9.]+)\" fill=\"(#[0-9a-fA-F]+)\"");
+    const std::regex expression("<rect x=\"([-0-9.]+)\" y=\"([-0-9.]+)\" width=\"([0-9.]+)\" "
+                                "height=\"([0-9.]+)\" fill=\"(#[0-9a-fA-F]+)\"");
     std::vector<SvgBox> found;
     for (std::sregex_iterator it(svg.begin(), svg.end(), expression), end; it != end; ++it) {
         std::string fill = (*it)[5];
         std::ranges::transform(fill, fill.begin(), [](unsigned char c) { return std::tolower(c); });
-        found.push_back({std::stod((*it)[1]), std::stod((*it)[2]), std::stod((*it)[3]), std::stod((*it)[4]), fill});
+        found.push_back(
+            {std::stod((*it)[1]), std::stod((*it)[2]), std::stod((*it)[3]), std::stod((*it)[4]), fill});
     }
     return found;
 }

@@ -17,8 +17,8 @@ namespace refreshlab::ui {
 
 /// What colours a text beside its run: the selection, and what the landscape says.
 struct ColourSources {
-    std::span<const float> gains;        ///< by step, nats (gains_along()); empty: not known
-    int64_t step = 0;                    ///< the shown one, whose reading of the tokens before it colours
+    std::span<const float> gains;           ///< by step, nats (gains_along()); empty: not known
+    int64_t step = 0;                       ///< the shown one, whose reading of the tokens before it colours
     std::pair<int32_t, int32_t> head{0, 0}; ///< the chosen layer and head
 };
 
@@ -62,8 +62,10 @@ public:
                 const ColourSources& sources);
 
     [[nodiscard]] By by() const { return m_by; }
-    [[nodiscard]] const Signal* signal() const { return m_signal; }        ///< null unless By::signal
-    [[nodiscard]] const Verdicts* verdicts() const { return m_verdicts; } ///< of a signal that says yes or no; else null
+    [[nodiscard]] const Signal* signal() const { return m_signal; } ///< null unless By::signal
+    [[nodiscard]] const Verdicts* verdicts() const {
+        return m_verdicts;
+    } ///< of a signal that says yes or no; else null
     /// From 0, where a refresh is worth nothing, to the largest gain; from 0 to the most that one position was given, the first
     /// left out, on which many heads rest; of a signal all values of the run, rounded outward.
     [[nodiscard]] ValueRange range() const { return m_range; }
