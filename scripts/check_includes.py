@@ -51,7 +51,7 @@ def engine_fault(name, target):
 # window shows and what a paper prints, are compiled without Dear ImGui (rl_scene, rl_figure). Rooms within scene/ stand in an order of their own.
 ui_rooms = ["base", "scene", "theme", "figure", "context", "widgets", "draw", "panels", "state", "dialogs", "shell"]
 ui_plain = {"base", "scene", "theme", "figure"}
-scene_rooms = ["series", "axes", "text", "maps", "attention", "marks", "policy", "runs", "landscape", "views"]
+scene_rooms = ["series", "axes", "text", "maps", "attention", "policy", "marks", "runs", "landscape", "views"]
 
 
 def ui_fault(name, target):

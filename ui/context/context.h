@@ -12,8 +12,8 @@
 #include "ui/scene/axes/playback.h"
 #include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/policy/drafts.h"
-#include "ui/scene/policy/live_changes.h"
 #include "ui/scene/views/views.h"
 #include "ui/theme/theme.h"
 
@@ -60,7 +60,7 @@ struct UiContext {
     SignalPlots plots;
     Views views; ///< what is shown of each kind
     Drafts drafts;
-    LiveChanges changes; ///< of the shown recording
+    StepMarks marks; ///< of the shown recording
     PathMemory paths;
     Theme theme;
     Toasts toasts;

@@ -1,7 +1,6 @@
 #include "ui/draw/badge.h"
 
 #include "ui/base/colour.h"
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/marks/rug.h"
 #include "ui/theme/run_colours.h"
 
@@ -19,7 +18,7 @@ float badge_width(float height, const std::string& text) {
     return std::max(height, ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str()).x + height * 0.5F);
 }
 
-std::vector<MarkerGroup> badge_groups(const RefreshMarks& marks, float badge_height) {
+std::vector<MarkerGroup> badge_groups(const LaneMarks& marks, float badge_height) {
     // The last group of a crowd may be one marker: half its badge and half of a wide one must fit between their middles.
     const double height = static_cast<double>(badge_height),
                  wide = static_cast<double>(badge_width(badge_height, "M 000"));
@@ -37,15 +36,30 @@ Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, f
     return {min.x, min.y, width, height};
 }
 
+void draw_reason_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, MarkLane lane,
+                       std::span<const TriggerHit> hits) {
+    const Colour colour = marker_colour(theme, hits);
+    const std::string text(1, reason_letter(hits));
+    if (lane != MarkLane::blocked) {
+        draw_badge(list, theme, centre, height, colour, text);
+        return;
+    }
+    const float width = badge_width(height, text), size = height * 0.82F;
+    const ImVec2 min(std::round(centre.x - width / 2), std::round(centre.y - height / 2));
+    list->AddRect(min, {min.x + width, min.y + height}, with_alpha(colour, held_back_alpha), height * 0.22F);
+    const ImVec2 extent = ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str());
+    list->AddText(ImGui::GetFont(), size, {min.x + (width - extent.x) / 2, min.y + (height - extent.y) / 2},
+                  theme.text_muted, text.c_str());
+}
+
 Landmarks::Box draw_group_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height,
-                                const RefreshMarks& marks, const MarkerGroup& group) {
-    const auto& refreshes = ctx.recording->refreshes();
-    const char letter =
-        group_letter(group, [&](size_t i) { return marker_letter(refreshes[marks.events[i]]); });
+                                const LaneMarks& marks, const MarkerGroup& group) {
+    const auto hits = [&](size_t index) { return ctx.marks.hits(marks.lane, index); };
+    const char letter = group_letter(group, [&](size_t i) { return reason_letter(hits(marks.index[i])); });
     const std::string text =
         group.count() == 1 ? std::string(1, letter) : fmt::format("{} {}", letter, group.count());
-    const std::vector<ReasonShare> shares = reason_shares(*ctx.recording, marks, group);
-    const Colour first = marker_colour(ctx.theme, refreshes[shares.front().event]);
+    const std::vector<ReasonShare> shares = reason_shares(ctx.marks, marks, group);
+    const Colour first = marker_colour(ctx.theme, hits(shares.front().index));
     if (shares.size() == 1) return draw_badge(list, ctx.theme, centre, height, first, text);
     const float width = badge_width(height, text), size = height * 0.7F, round = height * 0.22F;
     const ImVec2 min(std::round(centre.x - width / 2), std::round(centre.y - height / 2)),
@@ -59,7 +73,7 @@ Landmarks::Box draw_group_badge(ImDrawList* list, const UiContext& ctx, ImVec2 c
         const float end =
             std::round(min.x + width * static_cast<float>(before) / static_cast<float>(group.count()));
         list->AddRectFilled({x, foot}, {std::max(end, x + 1), max.y},
-                            marker_colour(ctx.theme, refreshes[share.event]));
+                            marker_colour(ctx.theme, hits(share.index)));
         x = end;
     }
     list->AddRect(min, max, ctx.theme.plot_border, round);

@@ -3,22 +3,25 @@
 #include "ui/base/value_format.h"
 #include "ui/draw/tooltips.h"
 #include "ui/scene/marks/markers.h"
+#include "ui/scene/marks/step_marks.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace refreshlab::ui {
 namespace {
 
-void tell(std::span<const LiveChanges::Change> changes, const TipBox& plot) {
+void tell(const StepMarks& all, const LaneMarks& marks, const MarkerGroup& group, const TipBox& plot) {
     if (!begin_plot_tip(plot)) return;
     constexpr size_t most = 6;
-    for (size_t i = 0; i < std::min(most, changes.size()); ++i)
+    for (size_t i = group.first; i < group.first + std::min(most, group.count()); ++i) {
+        const LiveChanges::Change& change = all.change(marks.index[i]);
         ImGui::TextUnformatted(
-            fmt::format("From step {}: {}", format_thousands(changes[i].step), changes[i].words).c_str());
-    if (changes.size() > most) ImGui::TextDisabled("and %zu more here", changes.size() - most);
+            fmt::format("From step {}: {}", format_thousands(change.step), change.words).c_str());
+    }
+    if (group.count() > most) ImGui::TextDisabled("and %zu more here", group.count() - most);
     end_plot_tip();
 }
 
@@ -26,22 +29,14 @@ void tell(std::span<const LiveChanges::Change> changes, const TipBox& plot) {
 
 bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const TipBox& plot,
                        const char* name) {
-    const auto changes = ctx.changes.all();
-    if (changes.empty()) return false;
-    std::vector<double> x_px;
-    std::vector<size_t> which;
-    for (size_t i = 0; i < changes.size(); ++i) {
-        // Between the step before and the first one that felt it.
-        const double at = static_cast<double>(changes[i].step) - 0.5;
-        if (at < row.x_min || at > row.x_max) continue;
-        x_px.push_back(static_cast<double>(row.x(at)));
-        which.push_back(i);
-    }
+    const LaneMarks marks =
+        ctx.marks.in_sight(MarkLane::change, row.x_min, row.x_max, static_cast<double>(row.left),
+                           static_cast<double>(row.right - row.left));
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float size = std::round(ImGui::GetFontSize() * 0.28F), d = row.upward ? 1.0F : -1.0F;
     const ImVec2 mouse = ImGui::GetMousePos();
     bool told = false;
-    for (const MarkerGroup& group : merge_markers(x_px, static_cast<double>(size))) {
+    for (const MarkerGroup& group : merge_markers(marks.x_px, static_cast<double>(size))) {
         const auto left = std::round(static_cast<float>(group.x_min)),
                    right = std::round(static_cast<float>(group.x_max));
         const ImVec2 shape[] = {{left, row.y},
@@ -52,11 +47,11 @@ bool draw_change_ticks(UiContext& ctx, const TickRow& row, bool hovered, const T
         const ImVec2 low(left - size, std::min(row.y, row.y + d * size * 1.3F)),
             high(right + size, std::max(row.y, row.y + d * size * 1.3F));
         ctx.landmarks.set({low.x, low.y, high.x - low.x, high.y - low.y}, "{}/change/{}", name,
-                          which[group.first]);
+                          marks.index[group.first]);
         if (!hovered || told || mouse.x < low.x || mouse.x > high.x || mouse.y < low.y - 2 ||
             mouse.y > high.y + 2)
             continue;
-        tell(changes.subspan(which[group.first], which[group.last] - which[group.first] + 1), plot);
+        tell(ctx.marks, marks, group, plot);
         told = true;
     }
     return told;

@@ -13,12 +13,9 @@ struct TickRow {
     float y = 0;                 ///< where the tips of the ticks stand
     double x_min = 0, x_max = 1; ///< steps at both ends
     bool upward = false;         ///< the ticks point up
-    [[nodiscard]] float x(double step) const {
-        return left + static_cast<float>((step - x_min) / (x_max - x_min)) * (right - left);
-    }
 };
 
-/// Small ticks where a person changed something while the run went on (threshold, policy, sampling, a refresh by hand).
+/// Small ticks where a person changed something while the run went on (threshold, policy, sampling).
 /// Ticks that would touch become one.
 /// \param hovered  the mouse may ask: a tick under it tells what was changed, at most six changes
 /// \param plot     that the tooltip keeps off the middle of

@@ -1,5 +1,6 @@
 #include "ui/draw/rug.h"
 
+#include "ui/base/colour.h"
 #include "ui/scene/marks/rug.h"
 #include "ui/theme/run_colours.h"
 
@@ -10,7 +11,7 @@
 namespace refreshlab::ui {
 namespace {
 
-std::vector<MarkerGroup> columns_of(const RefreshMarks& marks, const RugRow& row) {
+std::vector<MarkerGroup> columns_of(const LaneMarks& marks, const RugRow& row) {
     const double width = static_cast<double>(row.right - row.left);
     const double zero = static_cast<double>(row.left) - row.x_min / (row.x_max - row.x_min) * width;
     return rug_columns(marks, zero,
@@ -19,7 +20,7 @@ std::vector<MarkerGroup> columns_of(const RefreshMarks& marks, const RugRow& row
 
 } // namespace
 
-void draw_rug(ImDrawList* list, const UiContext& ctx, const RefreshMarks& marks, const RugRow& row) {
+void draw_rug(ImDrawList* list, const UiContext& ctx, const LaneMarks& marks, const RugRow& row) {
     const std::vector<MarkerGroup> columns = columns_of(marks, row);
     size_t most = 1;
     for (const MarkerGroup& column : columns)
@@ -36,20 +37,22 @@ void draw_rug(ImDrawList* list, const UiContext& ctx, const RefreshMarks& marks,
                     right = most == 1 ? alone + std::max(1.0F, std::round(ImGui::GetFontSize() * 0.08F))
                                       : std::round(static_cast<float>(column.x_max)) - 1;
         int64_t below = 0;
-        for (const ReasonShare& reason : reason_shares(*ctx.recording, marks, column)) {
+        for (const ReasonShare& reason : reason_shares(ctx.marks, marks, column)) {
             const auto part = [&](int64_t count) {
                 return row.bottom - height * static_cast<float>(count) / static_cast<float>(column.count());
             };
             const float foot = part(below), top = part(below + reason.count);
+            const Colour colour = marker_colour(ctx.theme, ctx.marks.hits(marks.lane, reason.index));
             list->AddRectFilled({left, top}, {right, foot},
-                                marker_colour(ctx.theme, ctx.recording->refreshes()[reason.event]));
+                                marks.lane == MarkLane::blocked ? with_alpha(colour, held_back_alpha)
+                                                                : colour);
             below += reason.count;
         }
     }
     list->PopClipRect();
 }
 
-std::optional<MarkerGroup> rug_under(const RefreshMarks& marks, const RugRow& row, ImVec2 mouse) {
+std::optional<MarkerGroup> rug_under(const LaneMarks& marks, const RugRow& row, ImVec2 mouse) {
     if (mouse.y < row.top || mouse.y >= row.bottom || mouse.x < row.left || mouse.x >= row.right)
         return std::nullopt;
     constexpr double slack = 2; // pixels

@@ -3,7 +3,6 @@
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/badge.h"
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/marks/rug.h"
 #include "ui/scene/series/series_set.h"
 #include "ui/scene/text/token_colours.h"
@@ -12,7 +11,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,33 +46,53 @@ std::string comparison_words(const RefreshPolicy& policy, const TriggerHit& hit)
 }
 
 /// "Entropy", "by hand", "Entropy and more".
-std::string why(const UiContext& ctx, const RefreshEvent& event) {
-    std::string label = "by hand";
-    for (const TriggerHit& hit : event.hits) {
-        if (hit.signal == scheduled_hit) label = "scheduled";
-        if (hit.trigger < 0 || hit.signal.empty()) continue;
-        const Signal* signal = ctx.find_signal_info(hit.signal);
-        label = signal ? std::string(signal->label) : hit.signal;
-        break;
-    }
-    return event.hits.size() > 1 ? label + " and more" : label;
+std::string why(const UiContext& ctx, std::span<const TriggerHit> hits) {
+    if (hits.size() < 2) return reason_label(ctx.signals(), hits);
+    // A trigger says more than a hand or a schedule beside it.
+    const auto trigger = std::ranges::find_if(
+        hits, [](const TriggerHit& hit) { return hit.trigger >= 0 && !hit.signal.empty(); });
+    const TriggerHit& first = trigger == hits.end() ? hits.front() : *trigger;
+    return reason_label(ctx.signals(), std::span(&first, 1)) + " and more";
 }
 
 /// "Refresh E: Entropy, 40 entries spliced".
 std::string refresh_in_a_line(const UiContext& ctx, const RefreshEvent& event) {
-    return fmt::format("Refresh {}: {}, {} entries spliced", marker_letter(event), why(ctx, event),
+    return fmt::format("Refresh {}: {}, {} entries spliced", reason_letter(event.hits), why(ctx, event.hits),
                        format_thousands(event.spliced));
 }
 
 /// "[E] words", the letter as it stands above the plots.
-void badge_row(const UiContext& ctx, const RefreshEvent& event, const std::string& words) {
+void badge_row(const UiContext& ctx, MarkLane lane, std::span<const TriggerHit> hits,
+               const std::string& words) {
     const float line = ImGui::GetTextLineHeight();
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    draw_badge(ImGui::GetWindowDrawList(), ctx.theme, {at.x + line / 2, at.y + line / 2}, line,
-               marker_colour(ctx.theme, event), std::string(1, marker_letter(event)));
+    draw_reason_badge(ImGui::GetWindowDrawList(), ctx.theme, {at.x + line / 2, at.y + line / 2}, line, lane,
+                      hits);
     ImGui::Dummy({line, line});
     ImGui::SameLine();
     ImGui::TextUnformatted(words.c_str());
+}
+
+/// A row a trigger: what it saw and its threshold, which may be another one by now.
+void hit_rows(const UiContext& ctx, std::span<const TriggerHit> hits, int64_t fired_step, size_t reasons) {
+    const RefreshPolicy& policy = ctx.marks.changes().policy_at(fired_step);
+    size_t told = 0;
+    for (const TriggerHit& hit : hits) {
+        if (++told == reasons && hits.size() > reasons)
+            return label_row(ctx, "Reason", fmt::format("and {} more", hits.size() - reasons + 1));
+        if (hit.trigger < 0 || hit.signal.empty()) {
+            label_row(ctx, "Reason", hit.signal == scheduled_hit ? "scheduled at this step" : "by hand");
+            continue;
+        }
+        const Signal* signal = ctx.find_signal_info(hit.signal);
+        const std::string unit(signal ? signal->unit : "");
+        std::string label = signal ? std::string(signal->label) : hit.signal;
+        if (hit.reduce != Reduction::mean)
+            label += ", " + to_string(LayerPick{.reduction = hit.reduce, .layer = hit.layer});
+        label_row(ctx, label.c_str(),
+                  fmt::format("{}, {} {}", format_value(hit.value, unit), comparison_words(policy, hit),
+                              format_number(hit.threshold)));
+    }
 }
 
 constexpr const char* tip_width = "##plot tip width";
@@ -106,28 +127,10 @@ void end_plot_tip() {
 
 void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t reasons) {
     const Recording& recording = *ctx.recording;
-    badge_row(ctx, event, fmt::format("Refresh at step {}", format_thousands(event.step)));
+    badge_row(ctx, MarkLane::refresh, event.hits,
+              fmt::format("Refresh at step {}", format_thousands(event.step)));
     if (!ImGui::BeginTable("##refresh", 2, ImGuiTableFlags_SizingFixedFit)) return;
-    const RefreshPolicy& policy = ctx.changes.policy_at(event.fired_step); // thresholds may be others by now
-    size_t told = 0;
-    for (const TriggerHit& hit : event.hits) {
-        if (++told == reasons && event.hits.size() > reasons) {
-            label_row(ctx, "Reason", fmt::format("and {} more", event.hits.size() - reasons + 1));
-            break;
-        }
-        if (hit.trigger < 0 || hit.signal.empty()) {
-            label_row(ctx, "Reason", hit.signal == scheduled_hit ? "scheduled at this step" : "by hand");
-            continue;
-        }
-        const Signal* signal = ctx.find_signal_info(hit.signal);
-        const std::string unit(signal ? signal->unit : "");
-        std::string label = signal ? std::string(signal->label) : hit.signal;
-        if (hit.reduce != Reduction::mean)
-            label += ", " + to_string(LayerPick{.reduction = hit.reduce, .layer = hit.layer});
-        label_row(ctx, label.c_str(),
-                  fmt::format("{}, {} {}", format_value(hit.value, unit), comparison_words(policy, hit),
-                              format_number(hit.threshold)));
-    }
+    hit_rows(ctx, event.hits, event.fired_step, reasons);
     if (event.fired_step != event.step) {
         label_row(ctx, "Fired at",
                   fmt::format("step {}, lag {} tokens", format_thousands(event.fired_step),
@@ -160,26 +163,23 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t re
     ImGui::EndTable();
 }
 
+void describe_blocked(const UiContext& ctx, const BlockedFire& fire, size_t reasons) {
+    badge_row(ctx, MarkLane::blocked, fire.hits,
+              fmt::format("No refresh at step {}", format_thousands(fire.step)));
+    if (!ImGui::BeginTable("##blocked", 2, ImGuiTableFlags_SizingFixedFit)) return;
+    hit_rows(ctx, fire.hits, fire.step, reasons);
+    label_row(ctx, "Held back", fmt::format("by {}", limit_words(fire)));
+    ImGui::EndTable();
+}
+
 namespace {
 
-/// A crowd in at most seven rows: its reasons, then all that was done together.
-void describe_crowd(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group) {
-    const auto& refreshes = ctx.recording->refreshes();
-    constexpr size_t most = 4;
-    const std::vector<ReasonShare> shares = reason_shares(*ctx.recording, marks, group);
-    int64_t others = 0;
-    for (size_t i = 0; i < shares.size(); ++i) {
-        const RefreshEvent& event = refreshes[shares[i].event];
-        if (i < most)
-            badge_row(ctx, event, fmt::format("{}: {}", why(ctx, event), format_thousands(shares[i].count)));
-        else
-            others += shares[i].count;
-    }
-    if (others > 0) ImGui::TextDisabled("others: %s", format_thousands(others).c_str());
+/// What a crowd of refreshes did together.
+void describe_work(const UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group) {
     int64_t spliced = 0;
     double ms = 0;
     for (size_t i = group.first; i <= group.last; ++i) {
-        const RefreshEvent& event = refreshes[marks.events[i]];
+        const RefreshEvent& event = ctx.marks.refresh(marks.index[i]);
         spliced += event.spliced;
         ms += event.teacher_ms + event.splice_ms + event.redraw_ms;
     }
@@ -187,30 +187,58 @@ void describe_crowd(const UiContext& ctx, const RefreshMarks& marks, const Marke
     ImGui::TextDisabled("%s ms together", format_number(ms).c_str());
 }
 
+/// A crowd in at most seven rows: its reasons, then all that was done together.
+void describe_crowd(const UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group) {
+    constexpr size_t most = 4;
+    const std::vector<ReasonShare> shares = reason_shares(ctx.marks, marks, group);
+    int64_t others = 0;
+    for (size_t i = 0; i < shares.size(); ++i) {
+        const auto hits = ctx.marks.hits(marks.lane, shares[i].index);
+        if (i < most)
+            badge_row(ctx, marks.lane, hits,
+                      fmt::format("{}: {}", why(ctx, hits), format_thousands(shares[i].count)));
+        else
+            others += shares[i].count;
+    }
+    if (others > 0) ImGui::TextDisabled("others: %s", format_thousands(others).c_str());
+    if (marks.lane == MarkLane::refresh) describe_work(ctx, marks, group);
+}
+
+/// "Entropy, 40 entries", "Entropy, held back by the budget".
+std::string in_short(const UiContext& ctx, MarkLane lane, size_t index) {
+    const std::string reason = why(ctx, ctx.marks.hits(lane, index));
+    if (lane == MarkLane::blocked)
+        return fmt::format("{}, held back by {}", reason, limit_words(ctx.marks.blocked(index)));
+    return fmt::format("{}, {} entries", reason, format_thousands(ctx.marks.refresh(index).spliced));
+}
+
 } // namespace
 
-void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group,
-                     const TipBox& plot) {
+void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group,
+                   const TipBox& plot) {
     if (!begin_plot_tip(plot)) return;
     constexpr size_t lines = 6;
-    const auto& refreshes = ctx.recording->refreshes();
-    const auto event = [&](size_t i) -> const RefreshEvent& { return refreshes[marks.events[i]]; };
+    const bool blocked = marks.lane == MarkLane::blocked;
     if (group.count() == 1) {
-        describe_refresh(ctx, event(group.first), 2);
+        const size_t index = marks.index[group.first];
+        if (blocked)
+            describe_blocked(ctx, ctx.marks.blocked(index), 2);
+        else
+            describe_refresh(ctx, ctx.marks.refresh(index), 2);
         return end_plot_tip();
     }
-    ImGui::TextUnformatted(
-        fmt::format("{} refreshes, steps {} to {}", format_thousands(static_cast<int64_t>(group.count())),
-                    format_thousands(event(group.first).step), format_thousands(event(group.last).step))
-            .c_str());
+    const auto step = [&](size_t i) { return format_thousands(ctx.marks.step(marks.lane, marks.index[i])); };
+    ImGui::TextUnformatted(fmt::format("{} refreshes{}, steps {} to {}",
+                                       format_thousands(static_cast<int64_t>(group.count())),
+                                       blocked ? " held back" : "", step(group.first), step(group.last))
+                               .c_str());
     if (group.count() > lines) {
         describe_crowd(ctx, marks, group);
         return end_plot_tip();
     }
     for (size_t i = group.first; i <= group.last; ++i)
-        badge_row(ctx, event(i),
-                  fmt::format("step {}: {}, {} entries", format_thousands(event(i).step), why(ctx, event(i)),
-                              format_thousands(event(i).spliced)));
+        badge_row(ctx, marks.lane, ctx.marks.hits(marks.lane, marks.index[i]),
+                  fmt::format("step {}: {}", step(i), in_short(ctx, marks.lane, marks.index[i])));
     end_plot_tip();
 }
 
@@ -277,6 +305,8 @@ void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot) {
     signal_rows(ctx, step, SignalRows::plotted);
     if (const RefreshEvent* event = ctx.recording->refresh_at(step))
         ImGui::TextDisabled("%s", refresh_in_a_line(ctx, *event).c_str());
+    if (const auto blocked = ctx.marks.at(MarkLane::blocked, step))
+        ImGui::TextDisabled("No refresh: %s", in_short(ctx, MarkLane::blocked, *blocked).c_str());
     end_plot_tip();
 }
 

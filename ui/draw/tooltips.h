@@ -2,7 +2,7 @@
 
 #include "ui/context/context.h"
 #include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/marks/tip_place.h"
 
 #include <cstddef>
@@ -23,11 +23,16 @@ void end_plot_tip();
 /// token.
 /// \param reasons  rows for triggers that held, at most
 void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t reasons = SIZE_MAX);
-/// A tooltip of one refresh; of a few, a line each; of a crowd, how many each reason has, and their entries and time together.
-void refresh_tooltip(const UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group,
-                     const TipBox& plot);
+/// Rows of a refresh that a limit held back: reasons with values and thresholds, and the limit.
+/// \param reasons  as above
+void describe_blocked(const UiContext& ctx, const BlockedFire& fire, size_t reasons = SIZE_MAX);
+/// A tooltip of one refresh, or of one that was held back; of a few, a line each; of a crowd, how many each reason has, and of
+/// refreshes their entries and time together.
+void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group,
+                   const TipBox& plot);
 
-/// A tooltip about step t: token read, token chosen, the raw values of the plotted signals, the reason of a refresh there.
+/// A tooltip about step t: token read, token chosen, the raw values of the plotted signals, the reason of a refresh there, or
+/// of one that was held back.
 void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot);
 
 enum class SignalRows : uint8_t {

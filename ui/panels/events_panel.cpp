@@ -3,66 +3,112 @@
 #include "ui/draw/badge.h"
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/time_view.h"
+#include "ui/scene/marks/event_choice.h"
 #include "ui/scene/marks/event_table.h"
-#include "ui/scene/marks/refresh_marks.h"
-#include "ui/theme/run_colours.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/widgets/offer_run.h"
 
 #include <fmt/format.h>
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace refreshlab::ui {
 namespace {
 
-/// Every refresh of the run as a row: sorted by any column, a click goes to its step.
+/// What happened in the run as rows: sorted by any column, a click goes to its step.
 class EventsPanel final : public Panel {
 public:
     [[nodiscard]] std::string_view title() const override { return "Events"; }
     [[nodiscard]] std::pair<float, float> size_in_ems() const override { return {46.0F, 20.0F}; }
-    void recording_changed(UiContext&) override { m_rows.clear(); }
+    void recording_changed(UiContext&) override { forget(); }
     void draw(UiContext& ctx) override;
 
 private:
+    void forget() {
+        m_rows.clear();
+        m_taken = {};
+        m_waiting_at.reset();
+    }
     void update(const UiContext& ctx);
+    void draw_choice(UiContext& ctx);
     void draw_toolbar(UiContext& ctx);
     void draw_table(UiContext& ctx);
     void draw_row(UiContext& ctx, const EventRow& row);
+    static void draw_reason(UiContext& ctx, const EventRow& row, float line);
 
-    std::vector<EventRow> m_rows; ///< as they are sorted
+    std::vector<EventRow> m_rows;                    ///< as they are sorted
+    std::array<size_t, mark_lanes.size()> m_taken{}; ///< marks of each lane that have a row
+    EventChoice m_choice;                            ///< that the rows are of
+    std::optional<int64_t> m_waiting_at; ///< a row's step was not made yet when there were so many
     EventColumn m_column = EventColumn::step;
     bool m_descending = false, m_sort = false;
 };
 
-/// What came since the last frame.
+/// What came since the last frame. A change is told before the step that feels it is made; its tokens come with it.
 void EventsPanel::update(const UiContext& ctx) {
-    const auto& refreshes = ctx.recording->refreshes();
+    if (m_choice != ctx.views.events || (m_waiting_at && *m_waiting_at != ctx.steps)) forget();
+    m_choice = ctx.views.events;
     const size_t before = m_rows.size();
-    for (size_t i = before, n = refreshes.size(); i < n && refreshes[i].step <= ctx.steps; ++i)
-        m_rows.push_back(event_row(*ctx.recording, ctx.signals(), i));
+    for (const MarkLane lane : mark_lanes) {
+        size_t& taken = m_taken[static_cast<size_t>(lane)];
+        for (; m_choice.shows(lane) && taken < ctx.marks.count(lane); ++taken) {
+            m_rows.push_back(event_row(*ctx.recording, ctx.steps, ctx.marks, lane, taken));
+            if (m_rows.back().step > ctx.steps) m_waiting_at = ctx.steps;
+        }
+    }
     if (m_rows.size() != before || m_sort) sort_events(m_rows, m_column, m_descending);
     m_sort = false;
 }
 
 void EventsPanel::draw(UiContext& ctx) {
     if (!ctx.recording || ctx.steps == 0)
-        return offer_run(ctx, "The refreshes of a run appear here, one row each.");
+        return offer_run(
+            ctx, "Refreshes, those that a limit held back, and changes by hand appear here, one row each.");
     update(ctx);
+    draw_choice(ctx);
     if (m_rows.empty()) {
-        ImGui::TextDisabled("No refresh has been made in this run.");
+        const bool any =
+            std::ranges::any_of(mark_lanes, [&](MarkLane lane) { return ctx.marks.count(lane) > 0; });
+        ImGui::TextDisabled("%s", any ? "Nothing of what is chosen has happened in this run."
+                                      : "No refresh has been made in this run.");
         return;
     }
     draw_toolbar(ctx);
     draw_table(ctx);
 }
 
+/// A box a lane that the run has, with its count.
+void EventsPanel::draw_choice(UiContext& ctx) {
+    constexpr std::array<std::array<const char*, 2>, mark_lanes.size()> words = {
+        {{"refresh", "refreshes"}, {"held back", "held back"}, {"change", "changes"}}};
+    constexpr std::array tips = {"Refreshes that were made",
+                                 "Refreshes that a budget or a cool-down held back",
+                                 "What was changed by hand while the run went on"};
+    for (const MarkLane lane : mark_lanes) {
+        const auto i = static_cast<size_t>(lane);
+        const auto count = static_cast<int64_t>(ctx.marks.count(lane));
+        bool shown = ctx.views.events.shows(lane);
+        const std::string label =
+            fmt::format("{} {}###{}", format_thousands(count), words[i][count == 1 ? 0 : 1], lane_key(lane));
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        if (ImGui::Checkbox(label.c_str(), &shown)) ctx.views.events.hidden[i] = !shown;
+        ImGui::SetItemTooltip("%s", tips[i]);
+        ctx.landmarks.set({at.x, at.y, ImGui::GetFrameHeight(), ImGui::GetFrameHeight()}, "events/choice/{}",
+                          lane_key(lane));
+        ImGui::SameLine();
+    }
+    ImGui::NewLine();
+}
+
 void EventsPanel::draw_toolbar(UiContext& ctx) {
-    ImGui::AlignTextToFramePadding();
     const auto count = static_cast<int64_t>(m_rows.size());
-    ImGui::Text("%s %s", format_thousands(count).c_str(), count == 1 ? "refresh" : "refreshes");
     ImGui::SameLine();
     if (ImGui::Button("Copy table")) {
         ImGui::SetClipboardText(events_csv(m_rows).c_str());
@@ -75,7 +121,8 @@ void EventsPanel::draw_toolbar(UiContext& ctx) {
     ImGui::SameLine();
     if (ImGui::Button("Export CSV...")) ctx.run_action("export.csv");
     ImGui::SetItemTooltip(
-        "Tables of the whole run; events.csv has these refreshes with all that is known of them");
+        "Tables of the whole run; events.csv and blocked.csv have these rows with all that is "
+        "known of them");
 }
 
 void EventsPanel::draw_table(UiContext& ctx) {
@@ -104,36 +151,52 @@ void EventsPanel::draw_table(UiContext& ctx) {
     ImGui::EndTable();
 }
 
-void EventsPanel::draw_row(UiContext& ctx, const EventRow& row) {
-    const RefreshEvent& event = ctx.recording->refreshes()[row.event];
-    const float line = ImGui::GetTextLineHeight();
-    ImGui::TableNextRow();
-    ImGui::TableNextColumn();
-    ImGui::PushID(static_cast<int>(row.event));
+/// The badge of its reason, and the words.
+void EventsPanel::draw_reason(UiContext& ctx, const EventRow& row, float line) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    if (ImGui::Selectable(format_thousands(row.step).c_str(), ctx.selection.step == row.step,
-                          ImGuiSelectableFlags_SpanAllColumns)) {
-        ctx.select_step(row.step);
-        reveal_step(ctx.time, row.step, ctx.steps);
-    }
-    if (ImGui::IsItemHovered()) ctx.next_hovered_step = row.step;
-    ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}", row.event);
-    ImGui::PopID();
-    ImGui::TableNextColumn();
-    const ImVec2 badge = ImGui::GetCursorScreenPos();
-    draw_badge(ImGui::GetWindowDrawList(), ctx.theme, {badge.x + line / 2, badge.y + line / 2}, line * 0.95F,
-               marker_colour(ctx.theme, event), std::string(1, marker_letter(event)));
+    if (row.lane != MarkLane::change)
+        draw_reason_badge(ImGui::GetWindowDrawList(), ctx.theme, {at.x + line / 2, at.y + line / 2},
+                          line * 0.95F, row.lane, ctx.marks.hits(row.lane, row.index));
     ImGui::Dummy({line, line});
     ImGui::SameLine(0, line * 0.35F);
     ImGui::TextUnformatted(row.reason.c_str());
-    for (const std::string& text : {row.value_text, row.threshold_text, format_thousands(row.spliced),
-                                    format_number(row.ms), row.token_read, row.chosen_before}) {
+}
+
+void EventsPanel::draw_row(UiContext& ctx, const EventRow& row) {
+    const float line = ImGui::GetTextLineHeight();
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    ImGui::PushID(static_cast<int>(row.lane));
+    ImGui::PushID(static_cast<int>(row.index));
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const int64_t step = std::min(row.step, ctx.steps); // of a change for a step that is not made yet
+    if (ImGui::Selectable(format_thousands(row.step).c_str(), ctx.selection.step == row.step,
+                          ImGuiSelectableFlags_SpanAllColumns)) {
+        ctx.select_step(step);
+        reveal_step(ctx.time, step, ctx.steps);
+    }
+    if (ImGui::IsItemHovered()) ctx.next_hovered_step = step;
+    if (row.lane == MarkLane::refresh)
+        ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}", row.index);
+    else
+        ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}/{}", lane_key(row.lane), row.index);
+    ImGui::PopID();
+    ImGui::PopID();
+    ImGui::TableNextColumn();
+    draw_reason(ctx, row, line);
+    const auto number = [](double value, auto&& text) {
+        return std::isnan(value) ? std::string("-") : text();
+    };
+    for (const std::string& text :
+         {row.value_text, row.threshold_text,
+          number(row.spliced, [&] { return format_thousands(static_cast<int64_t>(row.spliced)); }),
+          number(row.ms, [&] { return format_number(row.ms); }), row.token_read, row.chosen_before}) {
         ImGui::TableNextColumn();
         ImGui::TextUnformatted(text.c_str());
     }
     ImGui::TableNextColumn();
     // What a refresh changed stands out.
-    const bool changed = event.token_after != event.token_before;
+    const bool changed = row.chosen_after != row.chosen_before;
     ImGui::PushStyleColor(ImGuiCol_Text, changed ? ctx.theme.accent_ink : ctx.theme.text);
     ImGui::TextUnformatted(row.chosen_after.c_str());
     ImGui::PopStyleColor();

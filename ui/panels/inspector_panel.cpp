@@ -3,7 +3,7 @@
 #include "ui/draw/candidates.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
-#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/widgets/offer_run.h"
@@ -104,6 +104,11 @@ void InspectorPanel::draw(UiContext& ctx) {
         ImGui::Spacing();
         ImGui::Separator();
         describe_refresh(ctx, *event);
+    }
+    if (const auto blocked = ctx.marks.at(MarkLane::blocked, step)) {
+        ImGui::Spacing();
+        ImGui::Separator();
+        describe_blocked(ctx, ctx.marks.blocked(*blocked));
     }
 }
 

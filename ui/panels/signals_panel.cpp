@@ -12,8 +12,9 @@
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/plot_stack.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/marks/rug.h"
+#include "ui/scene/marks/step_marks.h"
+#include "ui/scene/text/token_label.h"
 #include "ui/theme/run_colours.h"
 #include "ui/widgets/offer_run.h"
 
@@ -56,10 +57,17 @@ private:
     void draw_stack(UiContext& ctx, PlotStack& stack, const std::vector<SignalPlot*>& plots, float left);
     [[nodiscard]] static float place_x_name(const UiContext& ctx, PlotStack& stack, float left);
     static void draw_to_come(UiContext& ctx, const PlotStack& stack);
-    void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float badges, float rug);
-    void draw_badges(UiContext& ctx, const PlotStack& stack, const RefreshMarks& marks, ImVec2 at,
-                     float height, bool over);
-    void ask_marks(UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group) const;
+    /// Rows of the lane above the plots, pixels; 0 where a run has none.
+    struct LaneRows {
+        float badges = 0, rug = 0, blocked = 0;
+        [[nodiscard]] float height() const { return badges + rug + blocked; }
+    };
+    void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows);
+    void draw_rug_row(UiContext& ctx, const PlotStack& stack, const LaneMarks& marks, float top, float height,
+                      const char* name) const;
+    void draw_badges(UiContext& ctx, const PlotStack& stack, const LaneMarks& marks, ImVec2 at, float height,
+                     bool over);
+    void ask_marks(UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group) const;
 
     std::map<std::string, SignalPlot, std::less<>> m_plots; ///< by the signal's name
     SeriesSet m_series;
@@ -240,11 +248,13 @@ void SignalsPanel::draw(UiContext& ctx) {
     }
     ask_what_if(ctx, plots);
     m_overlays.draw_legend(ctx);
-    const float badges = std::round(ImGui::GetFontSize() * 1.25F);
-    const bool many = ctx.recording && ctx.recording->refreshes().size() >= many_refreshes;
-    const float rug = many ? std::round(ImGui::GetFontSize() * 0.75F) : 0;
+    const float em = ImGui::GetFontSize();
+    const LaneRows rows{.badges = std::round(em * 1.25F),
+                        .rug =
+                            ctx.marks.count(MarkLane::refresh) >= many_refreshes ? std::round(em * 0.75F) : 0,
+                        .blocked = ctx.marks.count(MarkLane::blocked) > 0 ? std::round(em * 0.5F) : 0};
     const ImVec2 lane = ImGui::GetCursorScreenPos();
-    ImGui::SetCursorScreenPos({lane.x, lane.y + badges + rug});
+    ImGui::SetCursorScreenPos({lane.x, lane.y + rows.height()});
     stack.tips = m_tips;
     if (ImGui::BeginChild("##stack", {0, 0}, ImGuiChildFlags_None, ImGuiWindowFlags_NoBackground))
         draw_stack(ctx, stack, plots, lane.x);
@@ -254,7 +264,7 @@ void SignalsPanel::draw(UiContext& ctx) {
     m_gutter = stack.gutter;
     m_right_gutter = stack.right_gutter;
     m_tips = {stack.left, lane.y, stack.width, stack.bottom - lane.y};
-    draw_lane(ctx, stack, lane, badges, rug);
+    draw_lane(ctx, stack, lane, rows);
     m_drag.end_frame(ctx);
 }
 
@@ -324,33 +334,42 @@ void SignalsPanel::draw_to_come(UiContext& ctx, const PlotStack& stack) {
     ctx.landmarks.set("signals/to_come", {x, top, right - x, stack.bottom - top});
 }
 
-/// Letters of the refreshes, and of many of them a rug below.
-void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, float badges, float rug) {
+/// Letters of the refreshes, of many of them a rug below, and a paler rug of those that a limit held back.
+void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows) {
     if (stack.width <= 0 || !ctx.recording) return;
     const float left = stack.left, right = stack.left + stack.width;
-    const RefreshMarks marks =
-        refreshes_in_sight(*ctx.recording, ctx.steps, ctx.time.x_min, ctx.time.x_max,
-                           static_cast<double>(left), static_cast<double>(stack.width));
+    const auto in_sight = [&](MarkLane lane) {
+        return ctx.marks.in_sight(lane, ctx.time.x_min, ctx.time.x_max, static_cast<double>(left),
+                                  static_cast<double>(stack.width));
+    };
+    const LaneMarks marks = in_sight(MarkLane::refresh);
     const bool over = ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows);
-    draw_badges(ctx, stack, marks, at, badges, over);
-    const float foot = at.y + badges + rug;
-    if (rug > 0) {
-        const RugRow row{left, right, at.y + badges, foot, ctx.time.x_min, ctx.time.x_max};
-        draw_rug(ImGui::GetWindowDrawList(), ctx, marks, row);
-        ctx.landmarks.set("signals/rug", {left, row.top, right - left, rug});
-        if (const auto column = rug_under(marks, row, ImGui::GetMousePos()); column && over)
-            ask_marks(ctx, marks, *column);
-    }
+    draw_badges(ctx, stack, marks, at, rows.badges, over);
+    draw_rug_row(ctx, stack, marks, at.y + rows.badges, rows.rug, "signals/rug");
+    draw_rug_row(ctx, stack, in_sight(MarkLane::blocked), at.y + rows.badges + rows.rug, rows.blocked,
+                 "signals/blocked");
+    const float foot = at.y + rows.height();
     draw_change_ticks(ctx, {left, right, foot, ctx.time.x_min, ctx.time.x_max}, over, m_tips, "signals");
     if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;
     if (stack.hovered_marks->count() == 1) {
-        step_tooltip(ctx, ctx.recording->refreshes()[marks.events[stack.hovered_marks->first]].step, m_tips);
+        step_tooltip(ctx, ctx.marks.step(marks.lane, marks.index[stack.hovered_marks->first]), m_tips);
     } else {
-        refresh_tooltip(ctx, marks, *stack.hovered_marks, m_tips);
+        marks_tooltip(ctx, marks, *stack.hovered_marks, m_tips);
     }
 }
 
-void SignalsPanel::draw_badges(UiContext& ctx, const PlotStack& stack, const RefreshMarks& marks, ImVec2 at,
+void SignalsPanel::draw_rug_row(UiContext& ctx, const PlotStack& stack, const LaneMarks& marks, float top,
+                                float height, const char* name) const {
+    if (height <= 0) return;
+    const RugRow row{stack.left,       stack.left + stack.width, top,
+                     top + height - 1, ctx.time.x_min,           ctx.time.x_max};
+    draw_rug(ImGui::GetWindowDrawList(), ctx, marks, row);
+    ctx.landmarks.set(name, {row.left, row.top, stack.width, row.bottom - row.top});
+    const auto column = rug_under(marks, row, ImGui::GetMousePos());
+    if (column && ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows)) ask_marks(ctx, marks, *column);
+}
+
+void SignalsPanel::draw_badges(UiContext& ctx, const PlotStack& stack, const LaneMarks& marks, ImVec2 at,
                                float height, bool over) {
     ImDrawList* list = ImGui::GetWindowDrawList();
     const float left = stack.left, right = stack.left + stack.width, middle = at.y + height / 2;
@@ -367,7 +386,7 @@ void SignalsPanel::draw_badges(UiContext& ctx, const PlotStack& stack, const Ref
         const auto box =
             draw_group_badge(list, ctx, {static_cast<float>(group.x()), middle}, badge, marks, group);
         for (size_t i = group.first; i <= group.last; ++i)
-            ctx.landmarks.set(box, "signals/marker/{}", marks.events[i]);
+            ctx.landmarks.set(box, "signals/marker/{}", marks.index[i]);
         const bool on_badge = over && mouse.x >= box.x && mouse.x < box.x + box.width && mouse.y >= at.y &&
                               mouse.y < at.y + height;
         if (on_badge) ask_marks(ctx, marks, group);
@@ -376,9 +395,9 @@ void SignalsPanel::draw_badges(UiContext& ctx, const PlotStack& stack, const Ref
 }
 
 /// The mouse is on these marks: their story, and a click goes to the first.
-void SignalsPanel::ask_marks(UiContext& ctx, const RefreshMarks& marks, const MarkerGroup& group) const {
-    refresh_tooltip(ctx, marks, group, m_tips);
-    const int64_t step = ctx.recording->refreshes()[marks.events[group.first]].step;
+void SignalsPanel::ask_marks(UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group) const {
+    marks_tooltip(ctx, marks, group, m_tips);
+    const int64_t step = ctx.marks.step(marks.lane, marks.index[group.first]);
     ctx.next_hovered_step = step;
     if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) ctx.select_step(step);
 }

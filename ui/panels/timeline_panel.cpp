@@ -9,8 +9,8 @@
 #include "ui/panels/panel.h"
 #include "ui/scene/axes/auto_range.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/marks/rug.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/marks/tip_place.h"
 #include "ui/scene/policy/command_words.h"
 #include "ui/scene/series/series_set.h"
@@ -49,6 +49,7 @@ private:
     /// Where things are in this frame, pixels.
     struct Strip {
         float left, right, marks, chart, axis, bottom; ///< tops of the three rows
+        float chart_end;                               ///< of the chart: above the row of what was held back
         double x_max;                                  ///< step at the right end; the left end is step 0
         [[nodiscard]] float x(double step) const {
             return left + static_cast<float>(step / x_max) * (right - left);
@@ -69,9 +70,11 @@ private:
     void draw_value_labels(UiContext& ctx, const Strip& strip) const;
     void draw_axis(UiContext& ctx, const Strip& strip);
     void draw_marks(UiContext& ctx, const Strip& strip, bool hovered);
-    static void draw_mark_lines(const UiContext& ctx, const Strip& strip, const RefreshMarks& marks);
-    void draw_mark_rug(UiContext& ctx, const Strip& strip, const RefreshMarks& marks, bool hovered);
-    void draw_mark_letters(UiContext& ctx, const Strip& strip, const RefreshMarks& marks, bool hovered);
+    static void draw_mark_lines(const UiContext& ctx, const Strip& strip, const LaneMarks& marks);
+    void draw_mark_rug(UiContext& ctx, const Strip& strip, const LaneMarks& marks, bool hovered);
+    void draw_rug_row(UiContext& ctx, const Strip& strip, const LaneMarks& marks, const RugRow& row,
+                      bool hovered, const char* name);
+    void draw_mark_letters(UiContext& ctx, const Strip& strip, const LaneMarks& marks, bool hovered);
     void draw_cursor(UiContext& ctx, const Strip& strip);
     [[nodiscard]] std::vector<CopyItem> copy_items(const UiContext& ctx, const Strip& strip) const;
     void scrub(UiContext& ctx, const Strip& strip);
@@ -111,6 +114,8 @@ void TimelinePanel::draw(UiContext& ctx) {
     strip.axis = height > font * 2.2F ? strip.bottom - line - 2 : strip.bottom;
     strip.marks = at.y;
     strip.chart = height > font * 3.3F ? at.y + std::round(font * 1.05F) : at.y;
+    const bool held_back = ctx.marks.count(MarkLane::blocked) > 0 && strip.axis - strip.chart > font * 1.1F;
+    strip.chart_end = held_back ? strip.axis - std::round(font * 0.3F) : strip.axis;
     strip.x_max = fitted_max(ctx.steps);
     draw_caption(rows, at, height);
     draw_buttons(ctx, {strip.right + font * 0.75F, at.y}, button, height);
@@ -250,18 +255,19 @@ void TimelinePanel::draw_chart(UiContext& ctx, const Strip& strip) {
                  m_high);
         const double half = m_x.size() > 1 ? 0.5 * (m_x[1] - m_x[0]) : 0.5;
         const ImU32 colour = ctx.theme.signal("entropy_bits");
-        const float height = strip.axis - strip.chart - 2;
+        const float height = strip.chart_end - strip.chart - 2;
         const auto y = [&](double v) {
-            return strip.axis - std::max(1.0F, static_cast<float>(std::clamp(v / top, 0.0, 1.0)) * height);
+            return strip.chart_end -
+                   std::max(1.0F, static_cast<float>(std::clamp(v / top, 0.0, 1.0)) * height);
         };
         for (size_t i = 0; i < m_x.size(); ++i) {
             if (!std::isfinite(m_high[i])) continue;
             const float x0 = std::max(strip.left, strip.x(m_x[i] - half));
             const float x1 = std::max(x0 + 0.75F, strip.x(m_x[i] + half));
             // Light up to the column's largest value, full up to its smallest: both extremes of each column show.
-            list->AddRectFilled({x0, y(m_high[i])}, {x1, strip.axis}, with_alpha(colour, 0.45F));
+            list->AddRectFilled({x0, y(m_high[i])}, {x1, strip.chart_end}, with_alpha(colour, 0.45F));
             if (m_low[i] < m_high[i])
-                list->AddRectFilled({x0, y(m_low[i])}, {x1, strip.axis}, with_alpha(colour, 0.55F));
+                list->AddRectFilled({x0, y(m_low[i])}, {x1, strip.chart_end}, with_alpha(colour, 0.55F));
         }
     }
     // What the other time plots do not show is dimmed.
@@ -284,14 +290,14 @@ void TimelinePanel::draw_chart(UiContext& ctx, const Strip& strip) {
 /// The chart's top and bottom, left of it, where its height has room for two lines.
 void TimelinePanel::draw_value_labels(UiContext& ctx, const Strip& strip) const {
     const float line = ImGui::GetTextLineHeight();
-    if (ctx.steps == 0 || strip.axis - strip.chart < line * 1.2F) return;
+    if (ctx.steps == 0 || strip.chart_end - strip.chart < line * 1.2F) return;
     const float right = strip.left - ImGui::GetFontSize() * 0.3F;
     const auto label = [&](float y, double value) {
         const std::string text = format_number(value);
         text_at(ImGui::GetWindowDrawList(), {right - text_width(text), y}, ctx.theme.text_muted, text);
     };
     label(strip.chart - line * 0.15F, m_colour_range.range().max);
-    if (strip.axis - strip.chart >= line * 1.9F) label(strip.axis - line, 0);
+    if (strip.chart_end - strip.chart >= line * 1.9F) label(strip.chart_end - line, 0);
     ctx.landmarks.set_text([&] { return format_number(m_colour_range.range().max); }, "timeline/top");
 }
 
@@ -313,9 +319,11 @@ void TimelinePanel::draw_axis(UiContext& ctx, const Strip& strip) {
 }
 
 void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered) {
-    const RefreshMarks marks =
-        refreshes_in_sight(*ctx.recording, ctx.steps, 0, strip.x_max, static_cast<double>(strip.left),
-                           static_cast<double>(strip.right - strip.left));
+    const auto in_sight = [&](MarkLane lane) {
+        return ctx.marks.in_sight(lane, 0, strip.x_max, static_cast<double>(strip.left),
+                                  static_cast<double>(strip.right - strip.left));
+    };
+    const LaneMarks marks = in_sight(MarkLane::refresh);
     // A crowd is a rug in the row of letters: lines would hide the chart, and letters would only be numbers.
     const bool crowd = crowded(marks, static_cast<double>(strip.right - strip.left),
                                static_cast<double>(ImGui::GetFontSize()));
@@ -328,34 +336,42 @@ void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered)
         draw_mark_rug(ctx, strip, marks, hovered);
     else
         draw_mark_letters(ctx, strip, marks, hovered);
+    if (strip.chart_end < strip.axis) // under the chart: what a limit held back
+        draw_rug_row(ctx, strip, in_sight(MarkLane::blocked),
+                     {strip.left, strip.right, strip.chart_end, strip.axis, 0, strip.x_max}, hovered,
+                     "timeline/blocked");
 }
 
-void TimelinePanel::draw_mark_lines(const UiContext& ctx, const Strip& strip, const RefreshMarks& marks) {
+void TimelinePanel::draw_mark_lines(const UiContext& ctx, const Strip& strip, const LaneMarks& marks) {
     for (const MarkerGroup& group : merge_markers(marks.x_px, 3)) {
-        const ImU32 colour = group_colour(ctx.theme, *ctx.recording, marks, group);
+        const ImU32 colour = group_colour(ctx.theme, ctx.marks, marks, group);
         const float x0 = std::round(static_cast<float>(group.x_min)),
                     x1 = std::round(static_cast<float>(group.x_max));
-        ImGui::GetWindowDrawList()->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.axis},
+        ImGui::GetWindowDrawList()->AddRectFilled({x0, strip.chart}, {x1 + 1, strip.chart_end},
                                                   with_alpha(colour, 0.85F));
     }
 }
 
-void TimelinePanel::draw_mark_rug(UiContext& ctx, const Strip& strip, const RefreshMarks& marks,
-                                  bool hovered) {
+void TimelinePanel::draw_mark_rug(UiContext& ctx, const Strip& strip, const LaneMarks& marks, bool hovered) {
     // A low strip has no row of letters: along the upper edge of its chart.
     const float foot = strip.chart > strip.marks
                            ? strip.chart - 1
                            : strip.chart + std::round((strip.axis - strip.chart) * 0.3F);
-    const RugRow row{strip.left, strip.right, strip.marks, foot, 0, strip.x_max};
+    draw_rug_row(ctx, strip, marks, {strip.left, strip.right, strip.marks, foot, 0, strip.x_max}, hovered,
+                 "timeline/rug");
+}
+
+void TimelinePanel::draw_rug_row(UiContext& ctx, const Strip& strip, const LaneMarks& marks,
+                                 const RugRow& row, bool hovered, const char* name) {
     draw_rug(ImGui::GetWindowDrawList(), ctx, marks, row);
-    ctx.landmarks.set("timeline/rug", {row.left, row.top, row.right - row.left, row.bottom - row.top});
+    ctx.landmarks.set(name, {row.left, row.top, row.right - row.left, row.bottom - row.top});
     const auto column = rug_under(marks, row, ImGui::GetMousePos());
     if (!hovered || !column) return;
     m_on_mark = true;
-    refresh_tooltip(ctx, marks, *column, strip.tips());
+    marks_tooltip(ctx, marks, *column, strip.tips());
 }
 
-void TimelinePanel::draw_mark_letters(UiContext& ctx, const Strip& strip, const RefreshMarks& marks,
+void TimelinePanel::draw_mark_letters(UiContext& ctx, const Strip& strip, const LaneMarks& marks,
                                       bool hovered) {
     const float badge = std::round(ImGui::GetFontSize() * 0.9F);
     const bool letters = strip.chart > strip.marks;
@@ -369,12 +385,12 @@ void TimelinePanel::draw_mark_letters(UiContext& ctx, const Strip& strip, const 
             left = std::min(left, box.x);
             right = std::max(right, box.x + box.width);
             for (size_t i = group.first; i <= group.last; ++i)
-                ctx.landmarks.set(box, "timeline/marker/{}", marks.events[i]);
+                ctx.landmarks.set(box, "timeline/marker/{}", marks.index[i]);
         }
         const bool over_row = !letters || mouse.y < strip.chart;
         if (hovered && over_row && mouse.x >= left && mouse.x < right) {
             m_on_mark = true;
-            refresh_tooltip(ctx, marks, group, strip.tips());
+            marks_tooltip(ctx, marks, group, strip.tips());
         }
     }
 }

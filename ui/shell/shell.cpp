@@ -74,6 +74,7 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     set_sides(state.ctx.plots, state.settings.right_axes);
     state.ctx.views.text = state.settings.text;
     state.ctx.views.distribution = state.settings.distribution;
+    state.ctx.views.events = state.settings.events;
     state.ctx.views.landscape = landscape_view(state.settings.landscape);
     if (state.options.paced)
         state.set_pace(state.options.pace.value_or(state.settings.pace));

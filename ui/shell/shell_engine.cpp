@@ -33,7 +33,7 @@ void Shell::Impl::begin_frame() {
         ctx.steps_jumped += std::max<int64_t>(0, ctx.steps - steps_before - 1);
     else
         begin_recording();
-    if (ctx.recording) ctx.changes.update(*ctx.recording);
+    if (ctx.recording) ctx.marks.update(ctx.recording, ctx.steps);
 }
 
 /// Another recording is shown than in the last frame: another run, a branch, a file.
@@ -51,7 +51,7 @@ void Shell::Impl::begin_recording() {
         ctx.selection.step.reset();
     ctx.hovered_step.reset();
     ctx.playback.stop();
-    ctx.changes.clear();
+    ctx.marks.clear();
     if (!flipped) {
         ctx.time.follow = true;
         ctx.time.seen_steps = 0;

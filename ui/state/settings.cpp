@@ -57,6 +57,9 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         read(json, "landscape_value", settings.landscape.value);
         read(json, "landscape_ranges", settings.landscape.ranges);
         read(json, "landscape_hidden", settings.landscape.hidden);
+        std::vector<std::string> events_hidden;
+        read(json, "events_hidden", events_hidden);
+        settings.events = without_lanes(events_hidden);
         read(json, "recent_pairs", settings.recent_pairs);
         if (settings.recent_pairs.size() > kept_pairs) settings.recent_pairs.resize(kept_pairs);
         if (const auto found = json.find("signals"); found != json.end())
@@ -101,6 +104,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
         {"landscape_value", settings.landscape.value},
         {"landscape_ranges", settings.landscape.ranges},
         {"landscape_hidden", settings.landscape.hidden},
+        {"events_hidden", hidden_lanes(settings.events)},
         {"recent_pairs", settings.recent_pairs}};
     if (settings.signals) json["signals"] = *settings.signals;
     write_file(file_of(folder), json_text(json, 2) + "\n");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/scene/landscape/landscape_view.h"
+#include "ui/scene/marks/event_choice.h"
 #include "ui/scene/series/distribution_view.h"
 #include "ui/scene/text/text_view.h"
 
@@ -39,6 +40,7 @@ struct Settings {
     DistributionView distribution;
     /// What is shown of a landscape: the value of its cells, colour ranges of one's own, staircases that are hidden.
     StoredLandscapeView landscape;
+    EventChoice events;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so

@@ -30,7 +30,7 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .plots = first_signal_plots(),
           .views = {},
           .drafts = {},
-          .changes = {},
+          .marks = {},
           .paths = {},
           .theme = {},
           .toasts = {},
@@ -167,6 +167,7 @@ void ShellState::save_all() {
         settings.folders = ctx.paths.folders;
         settings.text = ctx.views.text;
         settings.distribution = ctx.views.distribution;
+        settings.events = ctx.views.events;
         settings.landscape = stored(ctx.views.landscape);
         store_settings(folder, settings);
         store_layout();

@@ -1,7 +1,5 @@
 #include "ui/theme/run_colours.h"
 
-#include "ui/scene/marks/refresh_marks.h"
-
 #include <array>
 
 namespace refreshlab::ui {
@@ -37,16 +35,17 @@ Colour run_colour(const Theme& theme, uint32_t colour) {
     return colours[colour % run_colours];
 }
 
-Colour marker_colour(const Theme& theme, const RefreshEvent& event) {
-    const std::string first = event.hits.empty() ? std::string() : event.hits.front().signal;
-    return theme.marker(first, marker_letter(event));
+Colour marker_colour(const Theme& theme, std::span<const TriggerHit> hits) {
+    const std::string_view first = hits.empty() ? std::string_view() : hits.front().signal;
+    return theme.marker(first, reason_letter(hits));
 }
 
-Colour group_colour(const Theme& theme, const Recording& recording, const RefreshMarks& marks,
+Colour group_colour(const Theme& theme, const StepMarks& all, const LaneMarks& marks,
                     const MarkerGroup& group) {
-    const Colour first = marker_colour(theme, recording.refreshes()[marks.events[group.first]]);
+    const auto colour = [&](size_t i) { return marker_colour(theme, all.hits(marks.lane, marks.index[i])); };
+    const Colour first = colour(group.first);
     for (size_t i = group.first + 1; i <= group.last; ++i)
-        if (marker_colour(theme, recording.refreshes()[marks.events[i]]) != first) return theme.several;
+        if (colour(i) != first) return theme.several;
     return first;
 }
 

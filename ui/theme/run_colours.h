@@ -4,8 +4,10 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/runs/run_tree.h"
 #include "ui/scene/marks/markers.h"
-#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/theme/theme.h"
+
+#include <span>
 
 namespace refreshlab::ui {
 
@@ -16,9 +18,13 @@ namespace refreshlab::ui {
 /// Of a run that is compared with others, by RunNode::colour.
 [[nodiscard]] Colour run_colour(const Theme& theme, uint32_t colour);
 
-[[nodiscard]] Colour marker_colour(const Theme& theme, const RefreshEvent& event);
+/// So much of its colour has a mark where a limit held the refresh back.
+inline constexpr float held_back_alpha = 0.5F;
+
+/// Of a refresh, or one that was held back, by its reasons.
+[[nodiscard]] Colour marker_colour(const Theme& theme, std::span<const TriggerHit> hits);
 /// Colour of merged markers: the common one, or that of several reasons.
-[[nodiscard]] Colour group_colour(const Theme& theme, const Recording& recording, const RefreshMarks& marks,
+[[nodiscard]] Colour group_colour(const Theme& theme, const StepMarks& all, const LaneMarks& marks,
                                   const MarkerGroup& group);
 
 } // namespace refreshlab::ui

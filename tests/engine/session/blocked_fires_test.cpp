@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -165,6 +166,44 @@ TEST_CASE("blocked fires follow the policy of their step and are exported", "[se
     export_csv(*whole_run(config), folder); // an earlier export's table goes
     CHECK_FALSE(std::filesystem::exists(folder / "blocked.csv"));
     std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("blocked fires of a run that goes on are known a step later, and never taken back", "[session]") {
+    const int32_t lag = GENERATE(0, 4);
+    RunConfig config = tiny_run(70);
+    const double typical = median(*whole_run(config), "entropy_bits");
+    config.policy = policy_of({trigger("entropy_bits", Comparison::above, typical, 2, 7)});
+    config.policy.budget = {2, 25};
+    config.policy.lag = lag;
+    DecodeSession session(tiny_pair(80, 81), config);
+    const auto recording = session.recording();
+    BlockedFires live;
+    std::vector<int64_t> before;
+    const auto steps_of = [](std::span<const BlockedFire> fires) {
+        std::vector<int64_t> steps;
+        for (const BlockedFire& fire : fires)
+            steps.push_back(fire.step);
+        return steps;
+    };
+    bool more = true;
+    while (more) {
+        more = session.step();
+        live.update(*recording);
+        const auto now = steps_of(live.all());
+        REQUIRE(now.size() >= before.size());
+        REQUIRE(std::equal(before.begin(), before.end(), now.begin()));
+        before = now;
+        // Where no refresh is under way, everything but the newest boundary has been judged.
+        const auto due = steps_of(blocked_fires(*recording));
+        REQUIRE(now == due);
+    }
+    const auto whole = steps_of(blocked_fires(*recording));
+    CHECK(before == whole);
+    CHECK(whole.size() > 3);
+
+    const auto other = whole_run(tiny_run(20)); // another recording begins anew
+    live.update(*other);
+    CHECK(live.all().empty());
 }
 
 } // namespace blocked_fires_test

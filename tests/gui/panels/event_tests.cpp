@@ -2,10 +2,12 @@
 #include "engine/record/recording/recording.h"
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
+#include "ui/scene/marks/step_marks.h"
 
 #include <imgui_internal.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -139,12 +141,87 @@ void table_of_events(Robot& r) {
     r.frames(2);
 }
 
+/// A gate that holds at nearly every step and may fire once in a thousand tokens.
+void held_back_is_seen(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("entropy");
+    set_parameter(run, "entropy.threshold", "0");
+    set_parameter(run, "entropy.every", "1");
+    set_parameter(run, "entropy.cooldown", "0");
+    set_parameter(run, "budget.refreshes", "1");
+    set_parameter(run, "budget.per_tokens", "1000");
+    r.start(run, 30);
+    r.engine().send(command::SetParameter{"entropy.threshold", "1000"}); // no step beyond here
+    r.step(20);
+    r.frames(3);
+    const ui::StepMarks& marks = r.ctx().marks;
+    GUI_CHECK(marks.count(ui::MarkLane::refresh) == 1);
+    GUI_CHECK(marks.count(ui::MarkLane::blocked) > 20);
+    GUI_CHECK(marks.step(ui::MarkLane::blocked, marks.count(ui::MarkLane::blocked) - 1) <= 30);
+    // Paler than a refresh, in rows of their own; beyond step 30 there is nothing.
+    const auto row = r.box("signals/blocked"), plot = r.box(plot_mark);
+    GUI_CHECK(row.y + row.height <= plot.y && row.height > 3);
+    GUI_CHECK(r.find("timeline/blocked"));
+    r.move_away();
+    r.frames(2);
+    const Image seen = r.look();
+    const double middle = static_cast<double>(row.y + row.height / 2);
+    const uint32_t full = r.ctx().theme.signal("entropy_bits"),
+                   ground = seen.at(static_cast<double>(row.x + row.width - 3), middle);
+    const auto ticks = [&](float from, float to) {
+        int found = 0;
+        for (float x = from; x < to; x += 1) {
+            const uint32_t at = seen.at(static_cast<double>(x), middle);
+            found += colour_distance(at, ground) > 30 && colour_distance(at, full) > 30 ? 1 : 0;
+        }
+        return found;
+    };
+    const auto x_of = [&](double step) {
+        const auto& time = r.ctx().time;
+        return row.x + row.width * static_cast<float>((step - time.x_min) / (time.x_max - time.x_min));
+    };
+    GUI_CHECK(ticks(x_of(1), x_of(30.5)) > 20);
+    GUI_CHECK(ticks(x_of(31), row.x + row.width) == 0);
+    // The mouse asks, a click goes there, and the Inspector tells it at length.
+    const int64_t step = marks.step(ui::MarkLane::blocked, 10);
+    r.move(x_of(static_cast<double>(step)), row.y + row.height / 2);
+    r.frames(3);
+    GUI_CHECK(r.shows("No refresh at step " + std::to_string(step)));
+    GUI_CHECK(r.shows("by the budget"));
+    r.te->MouseClick(0);
+    r.frames(2);
+    GUI_CHECK(r.ctx().selection.step == step);
+    r.move_away();
+    r.te->WindowFocus("//Inspector");
+    r.frames(3);
+    GUI_CHECK(r.shows("No refresh at step " + std::to_string(step)));
+    // In the table each kind can be left out, which the settings keep.
+    r.te->WindowFocus("//Events");
+    r.frames(3);
+    GUI_CHECK(r.find("events/row/0") && r.find("events/row/held_back/0"));
+    GUI_CHECK(r.shows("held back by the budget"));
+    r.click(r.box("events/choice/refreshes"));
+    r.frames(2);
+    GUI_CHECK(!r.find("events/row/0") && r.find("events/row/held_back/0"));
+    r.click(r.box("events/choice/held_back"));
+    r.frames(2);
+    GUI_CHECK(!r.find("events/row/held_back/0") && r.find("events/row/changes/0"));
+    GUI_CHECK(r.ctx().views.events.hidden == (std::array{true, true, false}));
+    r.click(r.box("events/row/changes/0"));
+    GUI_CHECK(r.ctx().selection.step == marks.step(ui::MarkLane::change, 0));
+    r.ctx().views.events = {};
+    r.ctx().select_step(std::nullopt);
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
 } // namespace
 
 std::vector<Case> event_cases() {
     return {
         {"events", "SG4 many refreshes are a rug above the plots, and no band over the curves",
          crowds_are_a_rug},
+        {"events", "SG4 refreshes that a limit held back are marks of their own", held_back_is_seen},
         {"events", "SG17 tooltips of a crowd have eight rows and keep off the middle",
          crowd_tooltips_are_short},
         {"events", "SG18 the table of events sorts, jumps, and goes out as CSV", table_of_events},

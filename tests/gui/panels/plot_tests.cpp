@@ -3,7 +3,6 @@
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/base/format.h"
-#include "ui/scene/marks/refresh_marks.h"
 
 #include <imgui_internal.h>
 
@@ -24,7 +23,7 @@ void markers_stand_at_their_steps(Robot& r) {
     const auto plot = r.box(plot_mark);
     const auto& view = r.ctx().time;
     for (size_t i = 0; i < refreshes.size(); ++i) {
-        GUI_CHECK(ui::marker_letter(refreshes[i]) == 'P');
+        GUI_CHECK(reason_letter(refreshes[i].hits) == 'P');
         const auto badge = r.box("signals/marker/" + std::to_string(i));
         const double share =
             (static_cast<double>(refreshes[i].step) - view.x_min) / (view.x_max - view.x_min);

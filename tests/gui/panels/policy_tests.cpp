@@ -3,7 +3,6 @@
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/base/format.h"
-#include "ui/scene/marks/refresh_marks.h"
 
 #include <imgui_internal.h>
 

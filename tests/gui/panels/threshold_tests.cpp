@@ -5,7 +5,6 @@
 #include "tests/gui/panels/plot_marks.h"
 #include "tests/gui/robot.h"
 #include "ui/base/format.h"
-#include "ui/scene/marks/refresh_marks.h"
 
 #include <nlohmann/json.hpp>
 
@@ -46,7 +45,7 @@ void drag_the_entropy_line(Robot& r) {
     const size_t entropy = signal_id("entropy_bits").value();
     for (size_t i = 0; i < refreshes.size(); ++i) {
         GUI_CHECK(refreshes[i].automatic && refreshes[i].step > 40);
-        GUI_CHECK(ui::marker_letter(refreshes[i]) == 'E');
+        GUI_CHECK(reason_letter(refreshes[i].hits) == 'E');
         GUI_CHECK(static_cast<double>(r.recording()->signal(refreshes[i].step, entropy)) > draft);
     }
     // The card in Policy has the same number.

@@ -1,7 +1,6 @@
 #include "engine/control/command.h"
 #include "engine/record/recording/recording.h"
 #include "tests/gui/robot.h"
-#include "ui/scene/marks/refresh_marks.h"
 
 #include <nlohmann/json.hpp>
 
@@ -127,7 +126,7 @@ void refresh_now_while_decoding(Robot& r) {
     const RefreshEvent& event = r.recording()->refreshes()[0];
     GUI_CHECK(event.step >= asked);
     GUI_CHECK(!event.automatic);
-    GUI_CHECK(ui::marker_letter(event) == 'H');
+    GUI_CHECK(reason_letter(event.hits) == 'H');
     GUI_CHECK(event.spliced == event.delta && event.delta > 0);
     r.engine().send(command::Pause{});
     GUI_CHECK(r.until([&] { return r.status()->state == EngineState::paused; }));

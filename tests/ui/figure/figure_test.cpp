@@ -219,9 +219,9 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
     for (size_t i = 2; i < right.size(); ++i)
         REQUIRE(right[i].second - right[i - 1].second ==
                 Approx(right[1].second - right[0].second).margin(0.02));
-    CHECK(make_figure(request)->table().columns == std::vector<std::string>{"step", "entropy_bits", "logprob",
-                                                                            "top1_prob", "refreshed",
-                                                                            "reason", "changes"});
+    CHECK(make_figure(request)->table().columns ==
+          std::vector<std::string>{"step", "entropy_bits", "logprob", "top1_prob", "refreshed", "reason",
+                                   "held_back", "changes"});
     // The same by --right, which names the first plot's partner.
     FigureRequest by_option = request_of(run);
     by_option.plots = parse_plots("entropy_bits,logprob", "--signals");
@@ -285,8 +285,33 @@ TEST_CASE("crowded refreshes are a rug, and live changes are marked", "[figure][
     CHECK(marked.find("<g id=\"changes\">") != std::string::npos);
     CHECK_THAT(marked, ContainsSubstring("changed by hand"));
     const DataTable table = make_figure(request_of(few))->table();
-    CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", ""});
+    CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", "", ""});
     CHECK_THAT(table.rows[59].back(), ContainsSubstring("4"));
+}
+
+TEST_CASE("a figure marks where a limit held a refresh back, as the window does", "[figure][SG4]") {
+    const auto plain = run_of(60, [](int64_t t) { return t % 10 == 0 ? 7.0F : 1.0F; });
+    RunInfo info = plain->info();
+    info.config.policy = preset_policy("entropy");
+    info.config.policy.triggers.at(0).threshold = 6;
+    info.config.policy.triggers.at(0).every = 1;
+    info.config.policy.triggers.at(0).cooldown = 0;
+    info.config.policy.budget = {0, 100};
+    const auto run = std::make_shared<Recording>(info, plain->token_table());
+    for (int64_t t = 1; t <= plain->steps(); ++t)
+        run->append(plain->step(t));
+    FigureRequest request = request_of(run);
+    const std::string svg = file_of(request, FigureFormat::svg);
+    const size_t at = svg.find("<g id=\"held_back\">");
+    REQUIRE(at != std::string::npos);
+    const std::string ticks = svg.substr(at, svg.find("</g>", at) - at);
+    // At 10, 20, ... 50; the last step's choice is one that nothing follows.
+    CHECK(all_matches(ticks, "<(path|line) ").size() == 5);
+    CHECK_THAT(svg, ContainsSubstring("held back by a limit"));
+    const DataTable table = make_figure(request)->table();
+    CHECK(table.rows[9] == std::vector<std::string>{"10", "7", "0", "", "the budget", ""});
+    CHECK(table.rows[10] == std::vector<std::string>{"11", "1", "0", "", "", ""});
+    CHECK(file_of(request_of(plain), FigureFormat::svg).find("held_back") == std::string::npos);
 }
 
 TEST_CASE("all layers of a signal are a strip of a figure", "[figure][SG15]") {

@@ -1,11 +1,16 @@
 // Many refreshes: the rug, their reasons, the table of events, and where tooltips stand.
+#include "engine/control/command.h"
+#include "engine/refresh/policy.h"
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
+#include "ui/scene/marks/event_choice.h"
 #include "ui/scene/marks/event_table.h"
 #include "ui/scene/marks/rug.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/marks/tip_place.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -58,8 +63,8 @@ run_with(int64_t steps, const std::vector<std::pair<int64_t, std::vector<Trigger
     return recording;
 }
 
-RefreshMarks all_marks(const Recording& recording) {
-    return refreshes_in_sight(recording, recording.steps(), 0, 100, 50, 300);
+LaneMarks all_marks(const StepMarks& marks, MarkLane lane = MarkLane::refresh) {
+    return marks.in_sight(lane, 0, 100, 50, 300);
 }
 
 } // namespace
@@ -69,11 +74,11 @@ TEST_CASE(
     "[plot][SG4]") {
     std::mt19937 random(test::seed(61));
     for (int round = 0; round < 100; ++round) {
-        RefreshMarks marks;
+        LaneMarks marks;
         double x = 10;
         for (size_t i = 0, n = 1 + random() % 60; i < n; ++i) {
             x += std::uniform_real_distribution<double>(0, 8)(random);
-            marks.events.push_back(i);
+            marks.index.push_back(i);
             marks.x_px.push_back(x);
         }
         const double zero = std::uniform_real_distribution<double>(-500, 10)(random), width = 4;
@@ -88,7 +93,7 @@ TEST_CASE(
         }
         REQUIRE(next == marks.x_px.size());
         // The whole view moved by some pixels: the same marks share the same columns.
-        RefreshMarks moved = marks;
+        LaneMarks moved = marks;
         for (double& at : moved.x_px)
             at += 64;
         const auto again = rug_columns(moved, zero + 64, width);
@@ -105,12 +110,13 @@ TEST_CASE("the reasons of a group are counted, and in the same order in every gr
                                          {16, {by_hand}},
                                          {20, {entropy, periodic}},
                                          {24, {entropy}}});
-    const RefreshMarks marks = all_marks(*recording);
-    REQUIRE(marks.events.size() == 6);
+    const StepMarks all(recording);
+    const LaneMarks marks = all_marks(all);
+    REQUIRE(marks.index.size() == 6);
     const auto letters = [&](size_t first, size_t last) {
         std::string text;
-        for (const ReasonShare& share : reason_shares(*recording, marks, {first, last, 0, 0}))
-            text += marker_letter(recording->refreshes()[share.event]) + std::to_string(share.count);
+        for (const ReasonShare& share : reason_shares(all, marks, {first, last, 0, 0}))
+            text += reason_letter(all.hits(marks.lane, share.index)) + std::to_string(share.count);
         return text;
     };
     CHECK(letters(0, 0) == "P1");
@@ -119,13 +125,113 @@ TEST_CASE("the reasons of a group are counted, and in the same order in every gr
     CHECK(letters(0, 5) == "+1E2H1P2"); // several reasons at once are one of their own
 }
 
+namespace {
+
+/// A run whose entropy is 7 at every third step, with a threshold of 6 and a budget of no refreshes; at step 11 a person moves the
+/// threshold beyond reach, looks at attention and refreshes.
+std::shared_ptr<Recording> held_back_run(int64_t steps) {
+    RunInfo info = empty_recording(Mode::overfill, 4)->info();
+    info.config.policy = preset_policy("entropy");
+    info.config.policy.triggers.at(0).threshold = 6;
+    info.config.policy.triggers.at(0).every = 1;
+    info.config.policy.triggers.at(0).cooldown = 0;
+    info.config.policy.budget = {0, 100};
+    auto recording = std::make_shared<Recording>(info, std::make_shared<LetterTokens>());
+    for (const Command& command : {Command(command::SetParameter{"entropy.threshold", "8"}),
+                                   Command(command::RequestAttention{}), Command(command::RefreshNow{})})
+        recording->add_command({11, to_json(command).dump()});
+    const size_t entropy_bits = *signal_id("entropy_bits");
+    for (int64_t t = 1; t <= steps; ++t) {
+        StepRecord record;
+        record.step = t;
+        record.position = recording->prompt_length() + t - 1;
+        record.token_id = 3;
+        record.next_token_id = 4;
+        record.fed = true;
+        record.signals.fill(absent());
+        record.signals[entropy_bits] = t % 3 == 0 ? 7.0F : 1.0F;
+        recording->append(record);
+    }
+    return recording;
+}
+
+} // namespace
+
+TEST_CASE("marks stand in lanes by step and place, as far as steps are shown", "[plot][SG4]") {
+    const auto recording = held_back_run(20);
+    StepMarks marks(recording);
+    CHECK(marks.count(MarkLane::refresh) == 0);
+    REQUIRE(marks.count(MarkLane::blocked) == 3); // 3, 6, 9; from 11 on the threshold is out of reach
+    for (size_t i = 0; i < 3; ++i)
+        CHECK(marks.step(MarkLane::blocked, i) == static_cast<int64_t>(3 * i + 3));
+    CHECK(marks.hits(MarkLane::blocked, 1).size() == 1);
+    CHECK(reason_label(recording->signals(), marks.hits(MarkLane::blocked, 1)) == "Entropy");
+    CHECK(limit_words(marks.blocked(1)) == "the budget");
+    // A look at attention changes nothing, and a refresh by hand is no change of a setting.
+    REQUIRE(marks.count(MarkLane::change) == 1);
+    CHECK(marks.change(0).words == "Entropy threshold: 8 bits");
+    CHECK(marks.hits(MarkLane::change, 0).empty());
+
+    CHECK(marks.at(MarkLane::blocked, 6) == 1);
+    CHECK_FALSE(marks.at(MarkLane::blocked, 7));
+    CHECK(marks.first_from(MarkLane::blocked, 7) == 2);
+    CHECK(marks.first_from(MarkLane::blocked, 10) == 3);
+    const LaneMarks seen = marks.in_sight(MarkLane::blocked, 4, 9, 100, 50);
+    CHECK(seen.index == std::vector<size_t>{1, 2});
+    CHECK(seen.x_px == std::vector<double>{120, 150});
+    const LaneMarks change = marks.in_sight(MarkLane::change, 10, 11, 0, 10); // between the steps
+    REQUIRE(change.x_px.size() == 1);
+    CHECK(change.x_px[0] == 5);
+    CHECK(marks.in_sight(MarkLane::change, 11, 12, 0, 10).index.empty());
+
+    marks.update(recording, 7);
+    CHECK(marks.count(MarkLane::blocked) == 2);
+    CHECK_FALSE(marks.at(MarkLane::blocked, 9));
+    marks.update(run_with(10, {{5, {periodic}}}), 10);
+    CHECK(marks.count(MarkLane::blocked) == 0);
+    CHECK(marks.count(MarkLane::change) == 0);
+    REQUIRE(marks.count(MarkLane::refresh) == 1);
+    CHECK(marks.hits(MarkLane::refresh, 0).front().letter == 'P');
+    marks.clear();
+    CHECK(marks.count(MarkLane::refresh) == 0);
+}
+
+TEST_CASE("rows of events say what held a refresh back and what was changed", "[ui][SG18]") {
+    const auto recording = held_back_run(20);
+    const StepMarks marks(recording);
+    const EventRow held = event_row(*recording, 20, marks, MarkLane::blocked, 2);
+    CHECK(held.step == 9);
+    CHECK(held.reason == "Entropy, held back by the budget");
+    CHECK(held.value_text == "7 bits");
+    CHECK(held.threshold_text == "6 bits");
+    CHECK(std::isnan(held.spliced));
+    CHECK(held.chosen_before == held.chosen_after);
+    const EventRow change = event_row(*recording, 20, marks, MarkLane::change, 0);
+    CHECK(change.step == 11);
+    CHECK(change.reason == "changed by hand: Entropy threshold: 8 bits");
+    CHECK(change.value_text == "-");
+    CHECK(event_row(*recording, 10, marks, MarkLane::change, 0).token_read ==
+          "-"); // its step is not made yet
+    const std::string csv = events_csv(std::vector{held, change});
+    CHECK(csv.find("9,\"Entropy, held back by the budget\",7,6,,,") != std::string::npos);
+}
+
+TEST_CASE("the lanes that the table of events hides are kept by name", "[ui][SG18]") {
+    CHECK(hidden_lanes({}).empty());
+    EventChoice choice;
+    choice.hidden = {false, true, true};
+    CHECK(hidden_lanes(choice) == std::vector<std::string>{"held_back", "changes"});
+    CHECK(without_lanes(hidden_lanes(choice)) == choice);
+    CHECK(without_lanes({"of tomorrow"}) == EventChoice{});
+}
+
 TEST_CASE("refreshes are a crowd where they stand nearer to each other than a badge", "[plot][SG4]") {
-    RefreshMarks marks;
+    LaneMarks marks;
     CHECK(!crowded(marks, 400, 16));
-    marks.events.resize(25);
+    marks.index.resize(25);
     marks.x_px.resize(25);
     CHECK(!crowded(marks, 400, 16));
-    marks.events.resize(26);
+    marks.index.resize(26);
     CHECK(crowded(marks, 400, 16));
     CHECK(!crowded(marks, 800, 16));
 }
@@ -166,7 +272,10 @@ TEST_CASE("a tooltip keeps off the middle of its plot and off the mouse, inside 
 
 TEST_CASE("the table of events tells names, units and tokens, and by hand has no threshold", "[ui][SG18]") {
     const auto recording = run_with(30, {{5, {entropy}}, {9, {by_hand}}, {20, {entropy, periodic}}});
-    const auto row = [&](size_t i) { return event_row(*recording, recording->signals(), i); };
+    const StepMarks all(recording);
+    const auto row = [&](size_t i) {
+        return event_row(*recording, recording->steps(), all, MarkLane::refresh, i);
+    };
     CHECK(row(0).step == 5);
     CHECK(row(0).reason == "Entropy");
     CHECK(row(0).value_text == "6.5 bits");
@@ -186,11 +295,11 @@ TEST_CASE("events sort by every column, in both directions, those without a valu
     std::mt19937 random(test::seed(63));
     std::vector<EventRow> rows(60);
     for (size_t i = 0; i < rows.size(); ++i) {
-        rows[i].event = i;
+        rows[i].index = i;
         rows[i].step = static_cast<int64_t>(i);
         rows[i].value = random() % 4 == 0 ? std::nan("") : static_cast<double>(random() % 9);
         rows[i].threshold = static_cast<double>(random() % 3);
-        rows[i].spliced = static_cast<int64_t>(random() % 5);
+        rows[i].spliced = static_cast<double>(random() % 5);
         rows[i].ms = static_cast<double>(random() % 7);
         rows[i].reason = std::string(1, static_cast<char>('a' + random() % 3));
         rows[i].token_read = rows[i].chosen_before = rows[i].chosen_after = std::to_string(random() % 10);

@@ -1,7 +1,6 @@
 // What a plot of the Signals panel shows of a recording: curve, band, refreshes, the steps that are looked at.
 #include "ui/base/colour.h"
 #include "ui/draw/plot/signal_plot.h"
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/marks/rug.h"
 #include "ui/theme/run_colours.h"
 
@@ -94,9 +93,9 @@ void SignalPlot::draw_placeless(UiContext& ctx, Colour colour) {
 
 void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
     if (!ctx.recording) return;
-    const RefreshMarks marks =
-        refreshes_in_sight(*ctx.recording, ctx.steps, ctx.time.x_min, ctx.time.x_max,
-                           static_cast<double>(m_box.x), static_cast<double>(m_box.width));
+    const LaneMarks marks =
+        ctx.marks.in_sight(MarkLane::refresh, ctx.time.x_min, ctx.time.x_max, static_cast<double>(m_box.x),
+                           static_cast<double>(m_box.width));
     // A crowd stands in the rug above the plots alone: the curves are what one looks at here.
     if (crowded(marks, static_cast<double>(m_box.width), static_cast<double>(ImGui::GetFontSize()))) return;
     ImPlot::PushPlotClipRect();
@@ -105,7 +104,7 @@ void SignalPlot::draw_refresh_lines(UiContext& ctx, PlotStack& stack) {
     const ImVec2 mouse = ImGui::GetMousePos();
     const bool hovered = ImPlot::IsPlotHovered();
     for (const MarkerGroup& group : merge_markers(marks.x_px, 3, 6)) {
-        const Colour colour = group_colour(ctx.theme, *ctx.recording, marks, group);
+        const Colour colour = group_colour(ctx.theme, ctx.marks, marks, group);
         const auto left = static_cast<float>(group.x_min), right = static_cast<float>(group.x_max);
         const bool near = hovered && mouse.x > left - 3 && mouse.x < right + 3;
         if (near) stack.hovered_marks = group;

@@ -82,7 +82,7 @@ bool SignalPlot::asks_what_if(const UiContext& ctx, const ThresholdLine& line) c
     if (line.key == ctx.drafts.edited_key()) return true;
     const bool ended = ctx.status->state == EngineState::finished && ctx.of_engine();
     return ended && line.enabled && ctx.steps > 0 && ctx.drafts.edited_key().empty() &&
-           moved_since_run(ctx.changes, ctx.steps, info().name, m_pick, line.value);
+           moved_since_run(ctx.marks.changes(), ctx.steps, info().name, m_pick, line.value);
 }
 
 /// \return where the button begins

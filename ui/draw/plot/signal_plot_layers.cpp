@@ -6,7 +6,7 @@
 #include "ui/draw/plot/signal_plot.h"
 #include "ui/draw/text.h"
 #include "ui/draw/tooltips.h"
-#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/text/token_label.h"
 
 #include <fmt/format.h>
 #include <implot.h>

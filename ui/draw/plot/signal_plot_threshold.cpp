@@ -129,7 +129,7 @@ void SignalPlot::draw_thresholds(UiContext& ctx, PlotStack& stack, const Lines& 
 /// \return false where it has always been what it is now
 bool SignalPlot::draw_stair(UiContext& ctx, const ThresholdLine& line, Colour colour) {
     if (!ctx.recording || ctx.steps == 0) return false;
-    const auto stair = m_stair.of(ctx.changes, ctx.steps, info().name, m_pick);
+    const auto stair = m_stair.of(ctx.marks.changes(), ctx.steps, info().name, m_pick);
     const bool same = stair.size() == 1 && stair[0].first == 1 && stair[0].value == line.value;
     if (stair.empty() || same) return false;
     ImPlot::PushPlotClipRect();

@@ -7,7 +7,6 @@
 #include "ui/figure/kinds/kinds.h"
 #include "ui/scene/landscape/staircases.h"
 #include "ui/scene/maps/cache_map.h"
-#include "ui/scene/marks/refresh_marks.h"
 #include "ui/scene/marks/token_origins.h"
 #include "ui/scene/text/text_finder.h"
 #include "ui/scene/text/text_layout.h"
@@ -61,7 +60,7 @@ public:
         for (int64_t t = m_range.first; t <= m_range.last; ++t) {
             const RefreshEvent* event = t > 1 ? m_recording->refresh_at(t - 1) : nullptr;
             m_tokens.push_back({generated_token(*m_recording, t), m_text.value(t),
-                                event ? marker_letter(*event) : '\0',
+                                event ? reason_letter(event->hits) : '\0',
                                 m_origins_shown ? m_origins.of(t) : Origin::none});
         }
     }
@@ -210,7 +209,7 @@ private:
 
     [[nodiscard]] Colour flag_colour(const FigurePen& pen, int64_t step) const {
         const RefreshEvent* event = m_recording->refresh_at(step);
-        return event ? marker_colour(pen.style.theme, *event) : pen.style.theme.text;
+        return event ? marker_colour(pen.style.theme, event->hits) : pen.style.theme.text;
     }
 
     std::shared_ptr<const Recording> m_recording;

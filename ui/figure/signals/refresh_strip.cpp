@@ -17,25 +17,34 @@ using Align = TextStyle::Align;
 
 constexpr double tick_row = 4; ///< points, with the gap below it
 
-/// Below the letters: a tick of every refresh where they are many, and of every live change.
+/// A tick of every mark of a lane, in the colour of its reasons.
+void draw_tick_row(const FigurePen& pen, const SignalsModel& model, MarkLane lane, const FigureRect& marks,
+                   double y) {
+    const LaneMarks seen = model.marks_of(0, lane, marks);
+    for (size_t i = 0; i < seen.x_px.size(); ++i) {
+        Colour colour = marker_colour(pen.style.theme, model.marks.front().hits(lane, seen.index[i]));
+        if (lane == MarkLane::blocked) colour = with_alpha(colour, held_back_alpha);
+        pen.canvas.line({seen.x_px[i], y}, {seen.x_px[i], y + tick_row - 1}, {colour, pen.style.line_pt});
+    }
+}
+
+/// Below the letters: a tick of every refresh where they are many, of every one that a limit held back, and of every live change.
 void draw_ticks(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
     double y = marks.y + pen.style.small_pt * 1.5;
-    const Recording& recording = *model.runs.front().recording;
     if (model.rug) {
         const FigureGroup group(pen.canvas, "rug");
-        const RefreshMarks seen = model.refreshes_of(0, marks);
-        for (size_t i = 0; i < seen.x_px.size(); ++i)
-            pen.canvas.line(
-                {seen.x_px[i], y}, {seen.x_px[i], y + tick_row - 1},
-                {marker_colour(pen.style.theme, recording.refreshes()[seen.events[i]]), pen.style.line_pt});
+        draw_tick_row(pen, model, MarkLane::refresh, marks, y);
         y += tick_row;
     }
-    if (model.changes.empty()) return;
+    if (model.has(MarkLane::blocked)) {
+        const FigureGroup group(pen.canvas, "held_back");
+        draw_tick_row(pen, model, MarkLane::blocked, marks, y);
+        y += tick_row;
+    }
+    if (!model.has(MarkLane::change)) return;
     const FigureGroup group(pen.canvas, "changes");
-    const double per_step = marks.width / static_cast<double>(model.range.count());
-    for (const auto& [step, words] : model.changes) {
-        const double x = marks.x + (static_cast<double>(step - model.range.first) + 0.5) * per_step,
-                     r = tick_row / 2;
+    for (const double x : model.marks_of(0, MarkLane::change, marks).x_px) {
+        const double r = tick_row / 2;
         const FigurePoint triangle[] = {{x - r, y}, {x + r, y}, {x, y + tick_row - 0.5}};
         pen.canvas.polygon(triangle, pen.style.theme.accent);
     }
@@ -49,26 +58,28 @@ Colour colour_of_run(const FigurePen& pen, const SignalsModel& model, size_t run
 
 double refresh_strip_height(const FigurePen& pen, const SignalsModel& model) {
     if (model.runs.size() > 1) return tick_row * static_cast<double>(model.runs.size()) + 2;
-    return pen.style.small_pt * 1.5 + tick_row * ((model.rug ? 1 : 0) + (model.changes.empty() ? 0 : 1));
+    const int rows =
+        (model.rug ? 1 : 0) + (model.has(MarkLane::blocked) ? 1 : 0) + (model.has(MarkLane::change) ? 1 : 0);
+    return pen.style.small_pt * 1.5 + tick_row * rows;
 }
 
 void draw_refresh_strip(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
     const FigureGroup group(pen.canvas, "refreshes");
     for (size_t run = 0; model.runs.size() > 1 && run < model.runs.size(); ++run) {
         const double y = marks.y + tick_row * static_cast<double>(run);
-        for (const double x : model.refreshes_of(run, marks).x_px)
+        for (const double x : model.marks_of(run, MarkLane::refresh, marks).x_px)
             pen.canvas.line({x, y}, {x, y + tick_row - 1},
                             {colour_of_run(pen, model, run), pen.style.line_pt});
     }
     if (model.runs.size() > 1) return;
-    const Recording& recording = *model.runs.front().recording;
-    const RefreshMarks seen = model.refreshes_of(0, marks);
+    const StepMarks& all = model.marks.front();
+    const LaneMarks seen = model.marks_of(0, MarkLane::refresh, marks);
     for (const MarkerGroup& merged : merge_markers(seen.x_px, pen.style.small_pt, pen.style.small_pt * 4)) {
-        const char letter = group_letter(
-            merged, [&](size_t i) { return marker_letter(recording.refreshes()[seen.events[i]]); });
+        const char letter =
+            group_letter(merged, [&](size_t i) { return reason_letter(all.hits(seen.lane, seen.index[i])); });
         TextStyle text = pen.small(Align::centre);
         text.bold = true;
-        text.colour = group_colour(pen.style.theme, recording, seen, merged);
+        text.colour = group_colour(pen.style.theme, all, seen, merged);
         const std::string words =
             merged.count() > 1 ? fmt::format("{}{}", merged.count(), letter) : std::string(1, letter);
         pen.canvas.text({merged.x(), marks.y + pen.style.small_pt * 1.2}, words, text);
@@ -78,14 +89,13 @@ void draw_refresh_strip(const FigurePen& pen, const SignalsModel& model, const F
 
 void draw_refresh_lines(const FigurePen& pen, const SignalsModel& model, const FigureRect& plot) {
     if (model.runs.size() > 1) return;
-    const RefreshMarks seen = model.refreshes_of(0, plot);
+    const LaneMarks seen = model.marks_of(0, MarkLane::refresh, plot);
     // A crowd stands in the rug above the plots alone, as on the screen: the curves are what one looks at here.
     if (crowded(seen, plot.width, pen.style.small_pt)) return;
     for (const MarkerGroup& merged : merge_markers(seen.x_px, 1.0))
-        pen.canvas.line(
-            {merged.x(), plot.y}, {merged.x(), plot.bottom()},
-            {with_alpha(group_colour(pen.style.theme, *model.runs.front().recording, seen, merged), 0.55F),
-             pen.style.axis_pt});
+        pen.canvas.line({merged.x(), plot.y}, {merged.x(), plot.bottom()},
+                        {with_alpha(group_colour(pen.style.theme, model.marks.front(), seen, merged), 0.55F),
+                         pen.style.axis_pt});
 }
 
 } // namespace refreshlab::ui

@@ -63,7 +63,10 @@ std::vector<LegendEntry> SignalsFigure::legend(const FigurePen& pen) const {
             for (const Plot* side : {&plot, &m_model.plots[*plot.right]})
                 entries.push_back({side->title, colour_of(pen, *side, 0)});
     if (thresholds) entries.push_back({"threshold", pen.style.theme.text_muted, LegendEntry::Mark::dashed});
-    if (!m_model.changes.empty())
+    if (m_model.has(MarkLane::blocked))
+        entries.push_back({"held back by a limit", with_alpha(pen.style.theme.text_muted, held_back_alpha),
+                           LegendEntry::Mark::box});
+    if (m_model.has(MarkLane::change))
         entries.push_back({"changed by hand", pen.style.theme.accent, LegendEntry::Mark::box});
     // What the letters of the refreshes mean.
     const Recording& recording = *m_model.runs.front().recording;
@@ -73,9 +76,9 @@ std::vector<LegendEntry> SignalsFigure::legend(const FigurePen& pen) const {
     for (size_t i = 0; i < refreshes.size(); ++i) {
         const RefreshEvent& event = refreshes[i];
         if (event.step < m_model.range.first || event.step > m_model.range.last) continue;
-        std::string& words = letters[marker_letter(event)];
+        std::string& words = letters[reason_letter(event.hits)];
         if (!words.empty()) continue;
-        letters_colour[marker_letter(event)] = marker_colour(pen.style.theme, event);
+        letters_colour[reason_letter(event.hits)] = marker_colour(pen.style.theme, event.hits);
         words = !event.automatic ? "by hand" : event.hits.size() > 1 ? "several triggers" : "";
         if (words.empty() && !event.hits.empty()) {
             const auto id = recording.signal_id(event.hits.front().signal);

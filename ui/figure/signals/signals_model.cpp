@@ -35,11 +35,8 @@ SignalsModel::Plot SignalsModel::plot_of(const SignalPlots& wanted, std::string_
             curve.band_low = band->low;
             curve.band_high = band->high;
         }
-        if (runs.size() == 1 && !plot.strip) {
-            LiveChanges log;
-            log.update(recording);
-            plot.thresholds = threshold_stair(log, steps[run], name, plot.pick);
-        }
+        if (runs.size() == 1 && !plot.strip)
+            plot.thresholds = threshold_stair(marks[run].changes(), steps[run], name, plot.pick);
         plot.curves.push_back(std::move(curve));
     }
     plot.scale = choice.scale;
@@ -55,6 +52,7 @@ SignalsModel::SignalsModel(const FigureRequest& request, bool differences)
     int64_t longest = 0;
     for (size_t run = 0; run < runs.size(); ++run) {
         steps.push_back(runs[run].recording->steps());
+        marks.emplace_back().update(runs[run].recording, steps[run]);
         if (steps[run] > steps[static_cast<size_t>(longest)]) longest = static_cast<int64_t>(run);
     }
     const Recording& first = *runs[static_cast<size_t>(longest)].recording;
@@ -94,7 +92,7 @@ SignalsModel::SignalsModel(const FigureRequest& request, bool differences)
     else
         pair_axes(wanted);
     if (drawn == 0) drawn = plots.size();
-    if (runs.size() == 1) find_marks();
+    if (runs.size() == 1) rug = marks_of(0, MarkLane::refresh, {0, 0, 1, 1}).index.size() >= many_refreshes;
 }
 
 /// Signals with an axis on the right go to the end, and their hosts know them.
@@ -114,21 +112,6 @@ void SignalsModel::pair_axes(const SignalPlots& wanted) {
         if (plot.right) *plot.right += drawn;
     plots = std::move(left);
     std::ranges::move(right, std::back_inserter(plots));
-}
-
-/// What stands above the plots of one run beside the letters.
-void SignalsModel::find_marks() {
-    const Recording& recording = *runs.front().recording;
-    int64_t seen = 0;
-    const auto& refreshes = recording.refreshes();
-    for (size_t i = 0; i < refreshes.size(); ++i)
-        seen += refreshes[i].step >= range.first && refreshes[i].step <= range.last ? 1 : 0;
-    rug = seen >= static_cast<int64_t>(many_refreshes);
-    LiveChanges log;
-    log.update(recording);
-    for (const LiveChanges::Change& change : log.all())
-        if (change.step >= range.first && change.step <= range.last)
-            changes.emplace_back(change.step, change.words);
 }
 
 /// After each plot one of the other runs minus the first, where both have a value.
@@ -177,15 +160,28 @@ ValueAxis SignalsModel::axis_of(const Plot& plot, double height) const {
     return axis;
 }
 
-RefreshMarks SignalsModel::refreshes_of(size_t run, const FigureRect& plot) const {
-    return refreshes_in_sight(*runs[run].recording, steps[run], static_cast<double>(range.first) - 0.5,
-                              static_cast<double>(range.last) + 0.5, plot.x, plot.width);
+LaneMarks SignalsModel::marks_of(size_t run, MarkLane lane, const FigureRect& plot) const {
+    LaneMarks seen = marks[run].in_sight(lane, static_cast<double>(range.first) - 0.5,
+                                         static_cast<double>(range.last) + 0.5, plot.x, plot.width);
+    // A change at the right edge is felt by a step that is not shown.
+    while (!seen.index.empty() && marks[run].step(lane, seen.index.back()) > range.last) {
+        seen.index.pop_back();
+        seen.x_px.pop_back();
+    }
+    return seen;
+}
+
+bool SignalsModel::has(MarkLane lane) const {
+    return runs.size() == 1 && !marks_of(0, lane, {0, 0, 1, 1}).index.empty();
 }
 
 std::string SignalsModel::changes_at(int64_t step) const {
     std::string all;
-    for (const auto& [at, words] : changes)
-        if (at == step) all += (all.empty() ? "" : "; ") + words;
+    const StepMarks& of = marks.front();
+    for (size_t i = of.first_from(MarkLane::change, step); i < of.count(MarkLane::change); ++i) {
+        if (of.change(i).step != step) break;
+        all += (all.empty() ? "" : "; ") + of.change(i).words;
+    }
     return all;
 }
 
@@ -204,7 +200,7 @@ DataTable SignalsModel::table() const {
     }
     const bool one = runs.size() == 1;
     const Recording& first = *runs.front().recording;
-    if (one) table.columns.insert(table.columns.end(), {"refreshed", "reason", "changes"});
+    if (one) table.columns.insert(table.columns.end(), {"refreshed", "reason", "held_back", "changes"});
     std::vector<size_t> strips; // ids
     for (const Plot& plot : plots)
         if (plot.strip) strips.push_back(*first.signal_id(plot.signal.name));
@@ -218,7 +214,9 @@ DataTable SignalsModel::table() const {
         if (one) {
             const RefreshEvent* event = first.refresh_at(t);
             row.emplace_back(event ? "1" : "0");
-            row.emplace_back(event ? std::string(1, marker_letter(*event)) : std::string());
+            row.emplace_back(event ? std::string(1, reason_letter(event->hits)) : std::string());
+            const auto blocked = marks.front().at(MarkLane::blocked, t);
+            row.emplace_back(blocked ? limit_words(marks.front().blocked(*blocked)) : std::string_view());
             row.push_back(changes_at(t));
         }
         for (const size_t id : strips) {

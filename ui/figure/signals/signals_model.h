@@ -2,8 +2,7 @@
 
 #include "ui/figure/figure.h"
 #include "ui/scene/axes/time_view.h"
-#include "ui/scene/marks/refresh_marks.h"
-#include "ui/scene/policy/live_changes.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/series/series_set.h"
 
 #include <optional>
@@ -39,23 +38,24 @@ struct SignalsModel {
     SignalsModel(const FigureRequest& request, bool differences);
     /// The y axis of a plot that is so many points high.
     [[nodiscard]] ValueAxis axis_of(const Plot& plot, double height) const;
-    /// Refreshes of a run within the range, placed along a plot's width.
-    [[nodiscard]] RefreshMarks refreshes_of(size_t run, const FigureRect& plot) const;
+    /// Marks of a run within the range, placed along a plot's width.
+    [[nodiscard]] LaneMarks marks_of(size_t run, MarkLane lane, const FigureRect& plot) const;
+    /// The one run has marks of this lane within the range; never where there are several runs.
+    [[nodiscard]] bool has(MarkLane lane) const;
     [[nodiscard]] DataTable table() const;
 
     std::vector<FigureRun> runs;
-    std::vector<int64_t> steps; ///< of each run, when the figure was made
+    std::vector<int64_t> steps;   ///< of each run, when the figure was made
+    std::vector<StepMarks> marks; ///< of each run
     StepRange range;
     std::vector<Plot> plots; ///< those with an axis on the right are at the end, and not drawn by themselves
     size_t drawn = 0;        ///< plots that have a place
     int64_t vocab = 0;
     bool rug = false; ///< refreshes of the one run stand so close that each has a tick below the letters
-    std::vector<std::pair<int64_t, std::string>> changes; ///< live changes of the one run: step, words
 
 private:
     [[nodiscard]] Plot plot_of(const SignalPlots& wanted, std::string_view name) const;
     void pair_axes(const SignalPlots& wanted);
-    void find_marks();
     void add_differences();
     [[nodiscard]] std::string changes_at(int64_t step) const;
 };

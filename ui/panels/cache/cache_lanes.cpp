@@ -4,7 +4,7 @@
 #include "ui/panels/cache/cache_frame.h"
 #include "ui/panels/cache/cache_panel.h"
 #include "ui/scene/maps/heatmap.h"
-#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/step_marks.h"
 
 #include <fmt/format.h>
 
@@ -145,13 +145,13 @@ void CachePanel::draw_lines(UiContext& ctx, Frame& f) {
     };
     const int64_t prompt = f.recording->prompt_length();
     vertical(static_cast<double>(prompt), ctx.theme.text_muted, 1);
-    const auto& refreshes = f.recording->refreshes();
     // Many lines would hide the map: then they are ticks at its foot.
-    const size_t shown = first_refresh_from(*f.recording, m_state.columns().step + 1);
+    const size_t shown = ctx.marks.first_from(MarkLane::refresh, m_state.columns().step + 1);
     const bool ticks = static_cast<float>(shown) * f.em > f.x1 - f.x0;
     float last_x = -1e9F;
     for (size_t i = 0; i < shown; ++i) {
-        const double end = static_cast<double>(refreshes[i].first_pos + refreshes[i].spliced);
+        const RefreshEvent& refresh = ctx.marks.refresh(i);
+        const double end = static_cast<double>(refresh.first_pos + refresh.spliced);
         if (f.x_of(end) - last_x < 3) continue;
         last_x = f.x_of(end);
         const float x = std::round(last_x) + 0.5F;

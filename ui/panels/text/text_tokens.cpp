@@ -3,7 +3,7 @@
 #include "ui/base/colour.h"
 #include "ui/base/value_format.h"
 #include "ui/panels/text/text_panel.h"
-#include "ui/scene/marks/refresh_marks.h"
+#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/text/text_layout.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/theme/run_colours.h"
@@ -124,18 +124,16 @@ void TextPanel::draw_tokens(UiContext& ctx, const Metrics& m, float clip_top, fl
 void TextPanel::draw_flags(UiContext& ctx, const Metrics& m, size_t begin, size_t end, ImVec2 origin) {
     const int64_t first_token = m_text.fragments()[begin].token + 1,
                   last_token = m_text.fragments()[end - 1].token + 1;
-    const auto& refreshes = ctx.recording->refreshes();
+    const size_t first = ctx.marks.first_from(MarkLane::refresh, first_token - 1),
+                 last = ctx.marks.first_from(MarkLane::refresh, last_token);
     // Letters over every other word say nothing: in a crowd the colour alone stays.
-    const size_t in_sight =
-        first_refresh_from(*ctx.recording, last_token) - first_refresh_from(*ctx.recording, first_token - 1);
-    const bool crowd = static_cast<int64_t>(in_sight) * 6 > last_token - first_token;
-    for (size_t i = first_refresh_from(*ctx.recording, first_token - 1), n = refreshes.size(); i < n; ++i) {
-        const int64_t token = refreshes[i].step + 1;
-        if (token > last_token || refreshes[i].step > ctx.steps) break;
+    const bool crowd = static_cast<int64_t>(last - first) * 6 > last_token - first_token;
+    for (size_t i = first; i < last; ++i) {
+        const RefreshEvent& refresh = ctx.marks.refresh(i);
+        const int64_t token = refresh.step + 1;
         if (token > static_cast<int64_t>(m_text.num_tokens())) break;
         const auto& f = m_text.fragments()[m_text.token(static_cast<size_t>(token - 1)).first];
-        draw_flag(ctx, m, refreshes[i], crowd,
-                  {origin.x + f.x, origin.y + static_cast<float>(f.line) * m.pitch});
+        draw_flag(ctx, m, refresh, crowd, {origin.x + f.x, origin.y + static_cast<float>(f.line) * m.pitch});
     }
 }
 
@@ -213,7 +211,7 @@ void TextPanel::draw_fragment(UiContext& ctx, const Metrics& m, size_t index, Im
 void TextPanel::draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& event, bool crowd,
                           ImVec2 at) {
     ImDrawList* list = ImGui::GetWindowDrawList();
-    const ImU32 colour = marker_colour(ctx.theme, event);
+    const ImU32 colour = marker_colour(ctx.theme, event.hits);
     // Between the lines: over the room above its own token, never over the line before.
     const float x = std::floor(at.x) - 2, size = m.flag - 1;
     if (!crowd) list->AddRectFilled({x, at.y}, {x + 1.5F, at.y + m.flag + m.font + 2}, colour);
@@ -222,7 +220,7 @@ void TextPanel::draw_flag(UiContext& ctx, const Metrics& m, const RefreshEvent& 
         list->AddRectFilled({x, at.y + m.flag - tick}, {x + tick, at.y + m.flag}, colour);
         return;
     }
-    const std::string letter(1, marker_letter(event));
+    const std::string letter(1, reason_letter(event.hits));
     ImFont* font = ImGui::GetFont();
     const ImVec2 extent = font->CalcTextSizeA(size, 1e6F, 0, letter.c_str());
     const float width = std::max(size, extent.x + 4);

@@ -43,6 +43,10 @@ void TextPanel::token_tooltip(UiContext& ctx, int64_t token) {
             ImGui::Separator();
             describe_refresh(ctx, *event);
         }
+        if (const auto blocked = ctx.marks.at(MarkLane::blocked, step)) {
+            ImGui::Separator();
+            describe_blocked(ctx, ctx.marks.blocked(*blocked));
+        }
     } else {
         ImGui::TextDisabled("ln p %s", format_number(recording.info().first_logprob).c_str());
     }

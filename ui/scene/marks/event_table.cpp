@@ -30,7 +30,7 @@ double number_of(const EventRow& row, EventColumn column) {
     case EventColumn::threshold:
         return row.threshold;
     case EventColumn::spliced:
-        return static_cast<double>(row.spliced);
+        return row.spliced;
     case EventColumn::ms:
         return row.ms;
     default:
@@ -59,38 +59,52 @@ std::string_view event_column_name(EventColumn column) {
     return names[static_cast<size_t>(column)];
 }
 
-EventRow event_row(const Recording& recording, std::span<const Signal> signals, size_t event) {
-    const RefreshEvent& refresh = recording.refreshes()[event];
+EventRow event_row(const Recording& recording, int64_t steps, const StepMarks& marks, MarkLane lane,
+                   size_t index) {
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
     EventRow row;
-    row.event = event;
-    row.step = refresh.step;
-    row.value = row.threshold = std::numeric_limits<double>::quiet_NaN();
+    row.lane = lane;
+    row.index = index;
+    row.step = marks.step(lane, index);
+    row.value = row.threshold = row.spliced = row.ms = none;
     row.value_text = row.threshold_text = "-";
-    for (const TriggerHit& hit : refresh.hits) {
-        if (!row.reason.empty()) row.reason += ", ";
-        if (hit.trigger < 0 || hit.signal.empty()) {
-            row.reason += "by hand";
-            continue;
-        }
+    const auto signals = recording.signals();
+    for (const TriggerHit& hit : marks.hits(lane, index)) {
+        if (hit.trigger < 0 || hit.signal.empty()) continue;
         const auto id = find_signal(signals, hit.signal);
-        row.reason += id ? std::string(signals[*id].label) : hit.signal;
-        if (!std::isnan(row.value)) continue;
         const std::string_view unit = id ? signals[*id].unit : std::string_view();
         row.value = hit.value;
         row.threshold = hit.threshold;
         row.value_text = format_value(hit.value, unit);
         row.threshold_text = format_value(hit.threshold, unit);
+        break;
     }
-    if (row.reason.empty()) row.reason = "by hand";
-    row.spliced = refresh.spliced;
-    row.ms = refresh.teacher_ms + refresh.splice_ms + refresh.redraw_ms;
     const TokenTable& tokens = recording.tokens();
     const auto label = [&](int32_t id) {
         return id >= 0 ? token_label(tokens, id, token_chars) : std::string("-");
     };
-    row.token_read = label(token_read(recording, recording.steps(), refresh.step));
-    row.chosen_before = label(refresh.token_before);
-    row.chosen_after = label(refresh.token_after);
+    const bool made = row.step <= steps;
+    row.token_read = label(made ? token_read(recording, steps, row.step) : -1);
+    row.chosen_before = row.chosen_after = label(made ? token_chosen(recording, steps, row.step) : -1);
+    switch (lane) {
+    case MarkLane::refresh: {
+        const RefreshEvent& refresh = marks.refresh(index);
+        row.reason = reason_label(signals, refresh.hits);
+        row.spliced = static_cast<double>(refresh.spliced);
+        row.ms = refresh.teacher_ms + refresh.splice_ms + refresh.redraw_ms;
+        row.chosen_before = label(refresh.token_before);
+        row.chosen_after = label(refresh.token_after);
+        break;
+    }
+    case MarkLane::blocked: {
+        const BlockedFire& fire = marks.blocked(index);
+        row.reason = fmt::format("{}, held back by {}", reason_label(signals, fire.hits), limit_words(fire));
+        break;
+    }
+    case MarkLane::change:
+        row.reason = "changed by hand: " + marks.change(index).words;
+        break;
+    }
     return row;
 }
 
@@ -111,9 +125,10 @@ std::string events_csv(std::span<const EventRow> rows) {
     csv += '\n';
     const auto number = [](double value) { return std::isnan(value) ? std::string() : exact_number(value); };
     for (const EventRow& row : rows)
-        csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.step, csv_field(row.reason), number(row.value),
-                           number(row.threshold), row.spliced, number(row.ms), csv_field(row.token_read),
-                           csv_field(row.chosen_before), csv_field(row.chosen_after));
+        csv +=
+            fmt::format("{},{},{},{},{},{},{},{},{}\n", row.step, csv_field(row.reason), number(row.value),
+                        number(row.threshold), number(row.spliced), number(row.ms), csv_field(row.token_read),
+                        csv_field(row.chosen_before), csv_field(row.chosen_after));
     return csv;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/record/recording/recording.h"
+#include "ui/scene/marks/step_marks.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,25 +11,29 @@
 
 namespace refreshlab::ui {
 
-/// One refresh as a row of a table.
+/// One mark of a run as a row of a table.
 struct EventRow {
-    size_t event = 0; ///< index into Recording::refreshes()
+    MarkLane lane = MarkLane::refresh;
+    size_t index = 0; ///< in its lane
     int64_t step = 0;
-    std::string reason;                      ///< labels of the signals that fired, "by hand"
-    double value = 0, threshold = 0;         ///< of the first trigger; NaN by hand
-    std::string value_text, threshold_text;  ///< with their unit; "-" by hand
-    int64_t spliced = 0;                     ///< cache entries
-    double ms = 0;                           ///< teacher's pass, splice and redraw together
-    std::string token_read;                  ///< at that step
-    std::string chosen_before, chosen_after; ///< the token chosen next, before and after the refresh
+    /// Labels of the signals that fired, "by hand"; "Entropy, held back by the budget"; "changed by hand: Entropy threshold: 5 bits".
+    std::string reason;
+    double value = 0, threshold = 0;        ///< of the first trigger; NaN where there is none
+    std::string value_text, threshold_text; ///< with their unit; "-" where there is none
+    double spliced = 0;                     ///< cache entries; NaN where it is no refresh
+    double ms = 0;                          ///< teacher's pass, splice and redraw together; NaN as above
+    std::string token_read;                 ///< at that step; "-" of a change for a step that is not made yet
+    std::string chosen_before,
+        chosen_after; ///< the token chosen next, before and after a refresh; the same where there was none
 };
 
 enum class EventColumn : uint8_t { step, reason, value, threshold, spliced, ms, token_read, before, after };
 inline constexpr size_t num_event_columns = 9;
 [[nodiscard]] std::string_view event_column_name(EventColumn column); ///< "Time (ms)"
 
-/// \param signals  the run's table: labels and units come from it
-[[nodiscard]] EventRow event_row(const Recording& recording, std::span<const Signal> signals, size_t event);
+/// \param steps  of the recording that are shown
+[[nodiscard]] EventRow event_row(const Recording& recording, int64_t steps, const StepMarks& marks,
+                                 MarkLane lane, size_t index);
 /// Rows in another order; equal ones stay as they are, and what has no value comes last in either direction.
 void sort_events(std::vector<EventRow>& rows, EventColumn column, bool descending);
 /// The rows as CSV, in their order, with a header: numbers as exact as they are, texts in quotes where they need them.

@@ -7,16 +7,23 @@
 
 #include <algorithm>
 #include <optional>
+#include <variant>
 
 namespace refreshlab::ui {
 namespace {
 
-void apply(RunConfig& config, const CommandEvent& event) {
+void apply(RunConfig& config, const std::optional<Command>& command) {
     try {
-        if (const auto command = logged_command(event)) apply_to(config, *command);
+        if (command) apply_to(config, *command);
     } catch (const Error&) {
         // A value that this version refuses: what it changed is not known here, and its words are shown all the same.
     }
+}
+
+/// A look at attention changes nothing, and a refresh by hand is a refresh's mark.
+bool is_change(const std::optional<Command>& command) {
+    return !command || !(std::holds_alternative<command::RequestAttention>(*command) ||
+                         std::holds_alternative<command::RefreshNow>(*command));
 }
 
 std::optional<double> threshold_of(const RefreshPolicy& policy, std::string_view signal, LayerPick layers) {
@@ -47,7 +54,9 @@ void LiveChanges::update(const Recording& recording) {
     }
     const auto& log = recording.commands();
     for (const size_t n = log.size(); m_commands < n; ++m_commands) {
-        apply(m_config, log[m_commands]);
+        const auto command = logged_command(log[m_commands]);
+        apply(m_config, command);
+        if (!is_change(command)) continue;
         m_changes.push_back({log[m_commands].step, command_words(log[m_commands]), m_config.policy,
                              deciding_cache(m_config)});
     }

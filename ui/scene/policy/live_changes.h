@@ -13,7 +13,7 @@
 namespace refreshlab::ui {
 
 /// What a person changed while a run went on, from the recording's commands: the step, the words, and the policy from
-/// then on.
+/// then on. Looks at attention and refreshes by hand are none.
 /// Cost of update(): the new commands.
 /// Threads  one (the UI thread).
 class LiveChanges {

@@ -1,6 +1,7 @@
 #include "ui/scene/text/token_label.h"
 
 #include "engine/text/utf8.h"
+#include "ui/base/value_format.h"
 
 #include <fmt/format.h>
 
@@ -40,6 +41,16 @@ int32_t token_read(const Recording& recording, int64_t steps, int64_t step) {
 int32_t token_chosen(const Recording& recording, int64_t steps, int64_t step) {
     if (step == 0) return recording.info().first_token;
     return step >= 1 && step <= steps ? recording.step(step).next_token_id : -1;
+}
+
+std::string step_caption(const Recording& recording, int64_t steps, int64_t step) {
+    const TokenTable& tokens = recording.tokens();
+    const int32_t chosen = token_chosen(recording, steps, step);
+    const std::string next =
+        chosen >= 0 ? ", chose " + token_label(tokens, chosen, 20) : std::string(", the last");
+    if (step == 0) return "prefill" + next;
+    return fmt::format("step {}: read {}{}", format_thousands(step),
+                       token_label(tokens, token_read(recording, steps, step), 20), next);
 }
 
 } // namespace refreshlab::ui

@@ -23,4 +23,7 @@ namespace refreshlab::ui {
 [[nodiscard]] int32_t token_read(const Recording& recording, int64_t steps, int64_t step);
 [[nodiscard]] int32_t token_chosen(const Recording& recording, int64_t steps, int64_t step);
 
+/// "step 171: read " slate", chose " red"".
+[[nodiscard]] std::string step_caption(const Recording& recording, int64_t steps, int64_t step);
+
 } // namespace refreshlab::ui

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/scene/landscape/landscape_view.h"
+#include "ui/scene/marks/event_choice.h"
 #include "ui/scene/series/distribution_view.h"
 #include "ui/scene/text/text_view.h"
 
@@ -12,6 +13,7 @@ struct Views {
     TextView text;
     DistributionView distribution;
     LandscapeView landscape;
+    EventChoice events;
     friend bool operator==(const Views&, const Views&) = default;
 };
 

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "ui/scene/marks/step_marks.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refreshlab::ui {
+
+/// Which lanes the table of events shows.
+struct EventChoice {
+    std::array<bool, mark_lanes.size()> hidden{};
+    [[nodiscard]] bool shows(MarkLane lane) const { return !hidden[static_cast<size_t>(lane)]; }
+    friend bool operator==(const EventChoice&, const EventChoice&) = default;
+};
+
+/// "refreshes", "held_back", "changes": in the settings file.
+[[nodiscard]] std::string_view lane_key(MarkLane lane);
+[[nodiscard]] std::vector<std::string> hidden_lanes(const EventChoice& choice);
+/// Names that this version does not know are passed over.
+[[nodiscard]] EventChoice without_lanes(const std::vector<std::string>& keys);
+
+} // namespace refreshlab::ui

@@ -1,0 +1,111 @@
+#include "ui/scene/marks/step_marks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace refreshlab::ui {
+
+StepMarks::StepMarks(std::shared_ptr<const Recording> recording) {
+    const int64_t steps = recording->steps();
+    update(std::move(recording), steps);
+}
+
+void StepMarks::clear() {
+    m_recording.reset();
+    m_changes.clear();
+    m_blocked.clear();
+    m_counts = {};
+}
+
+void StepMarks::update(std::shared_ptr<const Recording> recording, int64_t steps) {
+    if (recording != m_recording) {
+        clear();
+        m_recording = std::move(recording);
+    }
+    m_changes.update(*m_recording);
+    m_blocked.update(*m_recording);
+    m_counts = {m_recording->refreshes().size(), m_blocked.all().size(), m_changes.all().size()};
+    // Changes wait for the step that will feel them, and are told at once all the same.
+    for (const MarkLane lane : {MarkLane::refresh, MarkLane::blocked})
+        m_counts[static_cast<size_t>(lane)] = first_from(lane, steps + 1);
+}
+
+int64_t StepMarks::step(MarkLane lane, size_t i) const {
+    switch (lane) {
+    case MarkLane::refresh:
+        return refresh(i).step;
+    case MarkLane::blocked:
+        return blocked(i).step;
+    case MarkLane::change:
+        break;
+    }
+    return change(i).step;
+}
+
+size_t StepMarks::first_from(MarkLane lane, int64_t at) const {
+    size_t low = 0, high = count(lane);
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (step(lane, middle) < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+std::optional<size_t> StepMarks::at(MarkLane lane, int64_t step_asked) const {
+    const size_t i = first_from(lane, step_asked);
+    return i < count(lane) && step(lane, i) == step_asked ? std::optional(i) : std::nullopt;
+}
+
+std::span<const TriggerHit> StepMarks::hits(MarkLane lane, size_t i) const {
+    switch (lane) {
+    case MarkLane::refresh:
+        return refresh(i).hits;
+    case MarkLane::blocked:
+        return blocked(i).hits;
+    case MarkLane::change:
+        break;
+    }
+    return {};
+}
+
+LaneMarks StepMarks::in_sight(MarkLane lane, double x_min, double x_max, double left_px,
+                              double width_px) const {
+    LaneMarks marks{.lane = lane, .index = {}, .x_px = {}};
+    if (!(x_max > x_min)) return marks;
+    const auto from = static_cast<int64_t>(std::floor(std::clamp(x_min, 0.0, 1e15)));
+    for (size_t i = first_from(lane, from), n = count(lane); i < n; ++i) {
+        const double x = static_cast<double>(step(lane, i)) - (lane == MarkLane::change ? 0.5 : 0);
+        if (x > x_max) break;
+        if (x < x_min) continue;
+        marks.index.push_back(i);
+        marks.x_px.push_back(left_px + (x - x_min) / (x_max - x_min) * width_px);
+    }
+    return marks;
+}
+
+std::string reason_label(std::span<const Signal> signals, std::span<const TriggerHit> hits) {
+    std::string all;
+    for (const TriggerHit& hit : hits) {
+        if (!all.empty()) all += ", ";
+        if (hit.signal == scheduled_hit) {
+            all += "scheduled";
+        } else if (hit.trigger < 0 || hit.signal.empty()) {
+            all += "by hand";
+        } else {
+            const auto id = find_signal(signals, hit.signal);
+            all += id ? std::string(signals[*id].label) : hit.signal;
+        }
+    }
+    return all.empty() ? "by hand" : all;
+}
+
+std::string_view limit_words(const BlockedFire& fire) {
+    if (fire.budget && fire.cooldown) return "the budget and a cool-down";
+    return fire.budget ? "the budget" : "a cool-down";
+}
+
+} // namespace refreshlab::ui
