@@ -109,10 +109,11 @@ ui::FigureRequest request_of(const Options& options) {
     request.panel = options.panel;
     request.head = parse_head(options.head);
     if (!options.of.empty())
-        request.attention = parse_name<ui::AttentionOf>("--of", options.of,
-                                                        {{"student", ui::AttentionOf::student},
-                                                         {"teacher", ui::AttentionOf::teacher},
-                                                         {"difference", ui::AttentionOf::difference}});
+        request.views.attention.of =
+            parse_name<ui::AttentionOf>("--of", options.of,
+                                        {{"student", ui::AttentionOf::student},
+                                         {"teacher", ui::AttentionOf::teacher},
+                                         {"difference", ui::AttentionOf::difference}});
     if (!options.drift.empty())
         request.drift = parse_name<ui::DriftQuantity>("--drift", options.drift,
                                                       {{"mean", ui::DriftQuantity::mean},

@@ -39,7 +39,7 @@ constexpr std::array kinds = {
     Kind{"", "compare", "Two runs: signals and their difference", Needs::other_runs},
     Kind{"Text", "text", "Text, coloured by a signal", Needs::head},
     Kind{"Attention", "attention", "Attention of the shown head", Needs::head},
-    Kind{"", "attention", "Attention of all heads"},
+    Kind{"", "attention", "Attention of all heads, or the best of a ranking"},
     Kind{"Cache", "cache", "Cache: origins, ages, drift"},
     Kind{"", "drift", "Drift alone"},
     Kind{"Distribution", "distribution", "Distribution of a signal"},
@@ -126,12 +126,6 @@ private:
             ImGui::SameLine(0, em);
             ImGui::Checkbox("the steps in sight alone", &m_in_sight);
         }
-        if (std::string_view(kinds[m_kind].figure) == "attention") {
-            ImGui::SameLine(0, em);
-            constexpr const char* whose[] = {"student", "teacher", "teacher - student"};
-            ImGui::SetNextItemWidth(em * 9);
-            ImGui::Combo("##whose", &m_whose, whose, 3);
-        }
         name("Width");
         ImGui::SetNextItemWidth(em * 12);
         if (ImGui::BeginCombo("##width", widths[m_width].words)) {
@@ -206,9 +200,6 @@ private:
             }
         }
         request->step = ctx.shown_step();
-        request->attention = m_whose == 0   ? AttentionOf::student
-                             : m_whose == 1 ? AttentionOf::teacher
-                                            : AttentionOf::difference;
         if (kinds[m_kind].needs == Needs::head)
             request->head = std::pair(ctx.selection.layer, ctx.selection.head);
         return request;
@@ -237,8 +228,8 @@ private:
         if (r.landscape) runs += fmt::format("{} rows ", r.landscape->rows().size());
         runs += policy_to_json(*r.policy).dump();
         // A run that goes on is drawn anew once in a while, not at every step.
-        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_whose,
-                            m_in_sight, pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps, picks,
+        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_in_sight,
+                            pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps, picks,
                             growing ? 0 : r.from.value_or(0), growing ? 0 : r.to.value_or(0),
                             growing ? 0 : r.step.value_or(0),
                             r.head ? fmt::format("{}.{}", r.head->first, r.head->second) : "");
@@ -305,7 +296,6 @@ private:
 
     size_t m_kind = 0, m_width = 0;
     std::string m_theme = "paper", m_problem;
-    int m_whose = 0;
     bool m_in_sight = true;
     std::shared_ptr<std::unique_ptr<FigureFonts>> m_fonts = std::make_shared<std::unique_ptr<FigureFonts>>();
     LatestAnswer<Question, Preview> m_previews{&draw_preview};

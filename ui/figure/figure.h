@@ -45,7 +45,6 @@ struct FigureRequest {
     Views views = figure_views();    ///< what is shown of each kind
     std::optional<int64_t> from, to; ///< steps; nothing: the whole run
     std::optional<int64_t> step;     ///< the shown one; nothing: the last
-    AttentionOf attention = AttentionOf::student;
     std::optional<std::pair<int32_t, int32_t>>
         head; ///< the chosen layer and head; nothing: all heads as a grid
     DriftQuantity drift = DriftQuantity::mean;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -37,7 +38,8 @@ private:
         m_waiting_at.reset();
     }
     void update(const UiContext& ctx);
-    void draw_choice(UiContext& ctx);
+    static void next_in_line(float width);
+    static void draw_choice(UiContext& ctx);
     void draw_toolbar(UiContext& ctx);
     void draw_table(UiContext& ctx);
     void draw_row(UiContext& ctx, const EventRow& row);
@@ -84,32 +86,41 @@ void EventsPanel::draw(UiContext& ctx) {
     draw_table(ctx);
 }
 
-/// A box a lane that the run has, with its count.
+/// Goes on in the line where what comes has room there.
+void EventsPanel::next_in_line(float width) {
+    ImGui::SameLine();
+    if (ImGui::GetContentRegionAvail().x < width) ImGui::NewLine();
+}
+
+/// A box for each lane that the run has, with its count.
 void EventsPanel::draw_choice(UiContext& ctx) {
     constexpr std::array<std::array<const char*, 2>, mark_lanes.size()> words = {
         {{"refresh", "refreshes"}, {"held back", "held back"}, {"change", "changes"}}};
     constexpr std::array tips = {"Refreshes that were made",
                                  "Refreshes that a budget or a cool-down held back",
                                  "What was changed by hand while the run went on"};
+    const float box = ImGui::GetFrameHeight();
+    bool first = true;
     for (const MarkLane lane : mark_lanes) {
         const auto i = static_cast<size_t>(lane);
         const auto count = static_cast<int64_t>(ctx.marks.count(lane));
         bool shown = ctx.views.events.shows(lane);
-        const std::string label =
-            fmt::format("{} {}###{}", format_thousands(count), words[i][count == 1 ? 0 : 1], lane_key(lane));
+        if (count == 0 && lane != MarkLane::refresh) continue;
+        const std::string label = fmt::format("{} {}", format_thousands(count), words[i][count == 1 ? 0 : 1]);
+        if (!std::exchange(first, false))
+            next_in_line(box + ImGui::GetStyle().ItemInnerSpacing.x + ImGui::CalcTextSize(label.c_str()).x);
         const ImVec2 at = ImGui::GetCursorScreenPos();
-        if (ImGui::Checkbox(label.c_str(), &shown)) ctx.views.events.hidden[i] = !shown;
+        if (ImGui::Checkbox(fmt::format("{}###{}", label, lane_key(lane)).c_str(), &shown))
+            ctx.views.events.hidden[i] = !shown;
         ImGui::SetItemTooltip("%s", tips[i]);
-        ctx.landmarks.set({at.x, at.y, ImGui::GetFrameHeight(), ImGui::GetFrameHeight()}, "events/choice/{}",
-                          lane_key(lane));
-        ImGui::SameLine();
+        ctx.landmarks.set({at.x, at.y, box, box}, "events/choice/{}", lane_key(lane));
     }
-    ImGui::NewLine();
 }
 
 void EventsPanel::draw_toolbar(UiContext& ctx) {
     const auto count = static_cast<int64_t>(m_rows.size());
-    ImGui::SameLine();
+    const float padding = 2 * ImGui::GetStyle().FramePadding.x;
+    next_in_line(ImGui::CalcTextSize("Copy table").x + padding);
     if (ImGui::Button("Copy table")) {
         ImGui::SetClipboardText(events_csv(m_rows).c_str());
         ctx.toasts.add(
@@ -118,7 +129,7 @@ void EventsPanel::draw_toolbar(UiContext& ctx) {
             ImGui::GetTime());
     }
     ImGui::SetItemTooltip("These rows as CSV, in this order");
-    ImGui::SameLine();
+    next_in_line(ImGui::CalcTextSize("Export CSV...").x + padding);
     if (ImGui::Button("Export CSV...")) ctx.run_action("export.csv");
     ImGui::SetItemTooltip(
         "Tables of the whole run; events.csv and blocked.csv have these rows with all that is "

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 namespace refreshlab::ui {
 
@@ -21,6 +23,49 @@ template <class T>
 void read(const nlohmann::json& json, const char* key, T& target) {
     const auto found = json.find(key);
     if (found != json.end()) target = found->get<T>();
+}
+
+/// A value by its name; one that this version does not know leaves the default.
+template <class T, size_t n>
+void read_name(const nlohmann::json& json, const char* key, T& target, const std::array<T, n>& values) {
+    std::string name;
+    read(json, key, name);
+    for (const T value : values)
+        if (to_string(value) == name) target = value;
+}
+
+AttentionView attention_of(const nlohmann::json& json) {
+    AttentionView view;
+    read_name(json, "of", view.of,
+              std::array{AttentionOf::student, AttentionOf::teacher, AttentionOf::difference});
+    read_name(json, "range", view.range,
+              std::array{AttentionRange::unit, AttentionRange::shared, AttentionRange::per_head});
+    read_name(json, "order", view.order,
+              std::array{HeadOrder::place, HeadOrder::focused, HeadOrder::spread, HeadOrder::off_sink,
+                         HeadOrder::differing});
+    read(json, "log", view.log);
+    read(json, "without_first", view.without_first);
+    read(json, "map", view.map);
+    read(json, "queries", view.rows);
+    read(json, "best", view.best);
+    read(json, "read_missing", view.read_missing);
+    read(json, "hidden_layers", view.hidden_layers);
+    read(json, "hidden_heads", view.hidden_heads);
+    return sane(std::move(view));
+}
+
+nlohmann::json json_of(const AttentionView& view) {
+    return {{"of", to_string(view.of)},
+            {"range", to_string(view.range)},
+            {"order", to_string(view.order)},
+            {"log", view.log},
+            {"without_first", view.without_first},
+            {"map", view.map},
+            {"queries", view.rows},
+            {"best", view.best},
+            {"read_missing", view.read_missing},
+            {"hidden_layers", view.hidden_layers},
+            {"hidden_heads", view.hidden_heads}};
 }
 
 constexpr float scales[] = {0.75F, 0.9F, 1.0F, 1.1F, 1.25F, 1.5F, 1.75F, 2.0F, 2.5F, 3.0F};
@@ -48,6 +93,8 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
             read(*found, "coloured_by", settings.text.coloured_by);
             read(*found, "origins", settings.text.origins);
         }
+        if (const auto found = json.find("attention"); found != json.end())
+            settings.attention = attention_of(*found);
         if (const auto found = json.find("distribution"); found != json.end()) {
             read(*found, "signal", settings.distribution.signal);
             read(*found, "other", settings.distribution.other);
@@ -96,6 +143,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
         {"right_axes", settings.right_axes},
         {"folders", settings.folders},
         {"text", {{"coloured_by", settings.text.coloured_by}, {"origins", settings.text.origins}}},
+        {"attention", json_of(settings.attention)},
         {"distribution",
          {{"signal", settings.distribution.signal},
           {"other", settings.distribution.other},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/scene/attention/attention_view.h"
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/marks/event_choice.h"
 #include "ui/scene/series/distribution_view.h"
@@ -37,6 +38,7 @@ struct Settings {
     /// Signals whose axis is on the right of another one's plot: name of the signal, name of that one.
     std::map<std::string, std::string> right_axes;
     TextView text;
+    AttentionView attention;
     DistributionView distribution;
     /// What is shown of a landscape: the value of its cells, colour ranges of one's own, staircases that are hidden.
     StoredLandscapeView landscape;

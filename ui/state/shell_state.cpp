@@ -167,6 +167,7 @@ void ShellState::save_all() {
         settings.folders = ctx.paths.folders;
         settings.text = ctx.views.text;
         settings.distribution = ctx.views.distribution;
+        settings.attention = ctx.views.attention;
         settings.events = ctx.views.events;
         settings.landscape = stored(ctx.views.landscape);
         store_settings(folder, settings);

@@ -1,5 +1,7 @@
 #include "ui/theme/run_colours.h"
 
+#include "ui/base/colour.h"
+
 #include <array>
 
 namespace refreshlab::ui {
@@ -20,6 +22,10 @@ Colour origin_colour(const Theme& theme, Origin origin) {
         break;
     }
     return 0;
+}
+
+Colour unread_colour(const Theme& theme) {
+    return mix(theme.absent_b, theme.absent_a, 0.35F);
 }
 
 Colour run_colour(const Theme& theme, uint32_t colour) {

@@ -15,6 +15,9 @@ namespace refreshlab::ui {
 
 [[nodiscard]] Colour origin_colour(const Theme& theme, Origin origin); ///< 0 for none
 
+/// Of keys that the shown model did not read: on no colour map.
+[[nodiscard]] Colour unread_colour(const Theme& theme);
+
 /// Of a run that is compared with others, by RunNode::colour.
 [[nodiscard]] Colour run_colour(const Theme& theme, uint32_t colour);
 

@@ -124,6 +124,17 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.layers = {{"attention_entropy_bits", "layer 3"}};
     settings.signals = {"entropy_bits", "kept_positions"};
     settings.text = {.coloured_by = "attention:head", .origins = true};
+    settings.attention = {.of = AttentionOf::difference,
+                          .range = AttentionRange::per_head,
+                          .log = false,
+                          .without_first = false,
+                          .map = "cividis",
+                          .rows = 128,
+                          .order = HeadOrder::off_sink,
+                          .best = 24,
+                          .read_missing = false,
+                          .hidden_layers = {1, 4},
+                          .hidden_heads = {0}};
     settings.events.hidden = {false, true, true};
     settings.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
     settings.landscape = {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
@@ -142,6 +153,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.layers == settings.layers);
     CHECK(back.text == settings.text);
     CHECK(back.distribution == settings.distribution);
+    CHECK(back.attention == settings.attention);
     CHECK(back.events == settings.events);
     CHECK(back.landscape == settings.landscape);
     const LandscapeView view = landscape_view(back.landscape);

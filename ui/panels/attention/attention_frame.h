@@ -13,6 +13,7 @@ namespace refreshlab::ui {
 /// What one frame of the panel works with.
 struct AttentionPanel::Frame {
     const Recording* recording = nullptr;
+    AttentionView* view = nullptr;      ///< what the person has chosen to see
     int64_t prompt = 0;                 ///< its length
     int64_t query = 0;                  ///< position of the shown query
     std::vector<int32_t> layers, heads; ///< the visible ones
@@ -22,11 +23,6 @@ struct AttentionPanel::Frame {
     KeyAxis axis;                          ///< of strip and map
     float step_tokens = 0, key_tokens = 0; ///< room for tokens left of the map and below it, pixels; 0 = none
 };
-
-/// Of keys that the shown model did not read: on no colour map.
-[[nodiscard]] inline Colour unread_colour(const Theme& theme) {
-    return mix(theme.absent_b, theme.absent_a, 0.35F);
-}
 
 /// Characters of a token in tooltips and titles.
 inline constexpr size_t attention_label_chars = 24;

@@ -66,10 +66,10 @@ bool AttentionPanel::head_button(UiContext& ctx, const Frame& f, PixelBox cell, 
     const bool hovered = ImGui::IsItemHovered();
     ImGui::PopID();
     if (hovered) {
-        const auto top = m_grid.largest_weight(l, h, m_colours.without_first);
+        const auto top = m_grid.largest_weight(l, h, f.view->without_first);
         ImGui::SetTooltip("Layer %d, head %d\nLargest %s%s %s", f.layers[l], f.heads[h],
                           m_colours.differences() ? "difference" : "weight",
-                          m_colours.without_first ? " after position 0" : "",
+                          f.view->without_first ? " after position 0" : "",
                           top ? format_number(*top).c_str() : "-");
     }
     return hovered;
@@ -110,14 +110,15 @@ void AttentionPanel::draw_head_cell(UiContext& ctx, const Frame& f, CellSheet& s
 /// The best heads of a ranking instead of all, each with its name and number.
 void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
     constexpr int64_t rows_a_frame = 6;
-    const HeadRanking::Question question{m_order, m_colours.of() == AttentionOf::teacher, f.layers, f.heads};
+    const HeadRanking::Question question{f.view->order, m_colours.of() == AttentionOf::teacher, f.layers,
+                                         f.heads};
     if (m_ranking.update(*f.recording, question, m_window, rows_a_frame)) ctx.wait_for_jobs();
     const auto& ranked = m_ranking.ranked();
-    const auto count = std::min<int64_t>(m_best, static_cast<int64_t>(ranked.size()));
+    const auto count = std::min<int64_t>(f.view->best, static_cast<int64_t>(ranked.size()));
     if (count == 0) {
         ImGui::SetCursorScreenPos({place.x, place.y});
         ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + place.width);
-        ImGui::TextDisabled("%s", m_order == HeadOrder::differing
+        ImGui::TextDisabled("%s", f.view->order == HeadOrder::differing
                                       ? "No query here has the rows of both models yet"
                                       : "No row of these queries is recorded");
         ImGui::PopTextWrapPos();
@@ -128,8 +129,9 @@ void AttentionPanel::draw_ranked(UiContext& ctx, Frame& f, PixelBox place) {
         ranked_grid({place.x, place.y + note, place.width, place.height - note}, count, f.em);
     if (!update_grid(f, grid.cell_x, grid.cell_y)) return;
     ImDrawList* list = ImGui::GetWindowDrawList();
-    std::string head_note(head_order_label(m_order));
-    if (!head_order_unit(m_order).empty()) head_note += fmt::format(" ({})", head_order_unit(m_order));
+    std::string head_note(head_order_label(f.view->order));
+    if (!head_order_unit(f.view->order).empty())
+        head_note += fmt::format(" ({})", head_order_unit(f.view->order));
     text_at(list, {place.x, place.y}, ctx.theme.text_muted, head_note);
     ctx.landmarks.set_text("attention/order", head_note);
     CellSheet sheet(list);

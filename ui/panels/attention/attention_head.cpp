@@ -185,11 +185,11 @@ void AttentionPanel::draw_missing(UiContext& ctx, Frame& f) {
 /// a few at a time, so that play or a refresh never waits for long. Each once: what was refused or dropped stays a click away.
 void AttentionPanel::read_what_is_missing(UiContext& ctx, const Frame& f) {
     constexpr int64_t at_once = 4;
-    const bool wanted = m_colours.of() != AttentionOf::student || m_order == HeadOrder::differing;
-    if (!m_read_missing || !wanted || !f.live_engine || ctx.decoding() ||
+    const bool wanted = m_colours.of() != AttentionOf::student || f.view->order == HeadOrder::differing;
+    if (!f.view->read_missing || !wanted || !f.live_engine || ctx.decoding() ||
         f.recording->info().config.mode != Mode::overfill)
         return;
-    const bool both = m_colours.differences() || m_order == HeadOrder::differing;
+    const bool both = m_colours.differences() || f.view->order == HeadOrder::differing;
     const int64_t held = std::min(teacher_length(*f.recording, ctx.steps), m_window.last_query + 1);
     const auto is_here = [&](const std::pair<int64_t, bool>& row) {
         return f.recording->attention(row.first, row.second) != nullptr;

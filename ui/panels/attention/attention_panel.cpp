@@ -1,20 +1,12 @@
 #include "ui/panels/attention/attention_panel.h"
 
 #include "ui/panels/attention/attention_frame.h"
+#include "ui/theme/run_colours.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace refreshlab::ui {
-namespace {
-
-std::vector<int32_t> chosen(const std::vector<uint8_t>& shown) {
-    std::vector<int32_t> indices;
-    for (size_t i = 0; i < shown.size(); ++i)
-        if (shown[i] != 0) indices.push_back(static_cast<int32_t>(i));
-    return indices;
-}
-
-} // namespace
 
 std::unique_ptr<Panel> make_attention_panel() {
     return std::make_unique<AttentionPanel>();
@@ -35,30 +27,21 @@ void AttentionPanel::recording_changed(UiContext&) {
 /// What the frame looks at: query, layers, heads.
 void AttentionPanel::choose_shown(UiContext& ctx, Frame& f) {
     const RunInfo& info = f.recording->info();
-    m_layer_shown.resize(static_cast<size_t>(std::max<int64_t>(info.layers, 1)), 1);
-    m_head_shown.resize(static_cast<size_t>(std::max<int64_t>(info.heads, 1)), 1);
     f.prompt = f.recording->prompt_length();
-    f.layers = chosen(m_layer_shown);
-    f.heads = chosen(m_head_shown);
+    f.layers = not_hidden(std::max<int64_t>(info.layers, 1), f.view->hidden_layers);
+    f.heads = not_hidden(std::max<int64_t>(info.heads, 1), f.view->hidden_heads);
     f.em = ImGui::GetFontSize();
     f.unread = unread_colour(ctx.theme);
     f.live_engine = ctx.engine.recording().get() == f.recording;
     // The last record of a finished run holds a token that was never fed: the query before it is the newest.
     const int64_t shown = ctx.shown_step();
     f.query = std::max(f.prompt + shown - 1 - (f.recording->step(shown).fed ? 0 : 1), f.prompt);
-    if (info.config.mode == Mode::teacher) m_colours.show(AttentionOf::teacher);
-    if (info.config.mode == Mode::student) m_colours.show(AttentionOf::student);
 }
 
 /// A head of another model, or one that was hidden, cannot stay selected.
 void AttentionPanel::select_visible(UiContext& ctx, const Frame& f) {
-    const RunInfo& info = f.recording->info();
-    const auto keep = [](int32_t& selected, int64_t count, const std::vector<int32_t>& visible) {
-        selected = std::clamp<int32_t>(selected, 0, static_cast<int32_t>(count) - 1);
-        if (std::ranges::find(visible, selected) == visible.end()) selected = visible.front();
-    };
-    keep(ctx.selection.layer, info.layers, f.layers);
-    keep(ctx.selection.head, info.heads, f.heads);
+    std::tie(ctx.selection.layer, ctx.selection.head) =
+        visible_head({ctx.selection.layer, ctx.selection.head}, f.layers, f.heads);
 }
 
 void AttentionPanel::draw(UiContext& ctx) {
@@ -68,17 +51,19 @@ void AttentionPanel::draw(UiContext& ctx) {
         ImGui::TextDisabled("Attention appears here with the first step of a run.");
         return;
     }
+    f.view = &ctx.views.attention;
     choose_shown(ctx, f);
     m_history.update(*f.recording);
     m_colours.theme_map = ctx.theme.map_amounts;
     m_colours.signed_map = ctx.theme.map_signed;
+    m_colours.show(*f.view, shown_attention(*f.view, f.recording->info().config.mode));
     draw_toolbar(ctx, f);
     if (f.layers.empty() || f.heads.empty()) {
         ImGui::TextDisabled("All layers or all heads are hidden; choose some in Options.");
         return;
     }
     select_visible(ctx, f);
-    m_window = next_window(m_window, f.prompt, f.query, m_rows, ctx.live());
+    m_window = next_window(m_window, f.prompt, f.query, f.view->rows, ctx.live());
     read_what_is_missing(ctx, f);
     const ImVec2 at = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     if (room.x < 6 * f.em || room.y < 4 * f.em) {
@@ -88,7 +73,7 @@ void AttentionPanel::draw(UiContext& ctx) {
     const AttentionPlaces places =
         attention_places({at.x, at.y, room.x, room.y}, static_cast<int64_t>(f.layers.size()),
                          static_cast<int64_t>(f.heads.size()), f.em);
-    if (m_order == HeadOrder::place)
+    if (f.view->order == HeadOrder::place)
         draw_grid(ctx, f, places.grid);
     else
         draw_ranked(ctx, f, places.grid);

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "ui/panels/panel.h"
+#include "ui/scene/attention/attention_colours.h"
 #include "ui/scene/attention/attention_geometry.h"
 #include "ui/scene/attention/attention_map.h"
-#include "ui/scene/attention/attention_view.h"
 #include "ui/scene/attention/head_ranking.h"
 #include "ui/widgets/copy_menu.h"
 
@@ -34,11 +34,11 @@ private:
     void select_visible(UiContext& ctx, const Frame& f);
     // attention_toolbar.cpp
     void draw_toolbar(UiContext& ctx, Frame& f);
-    void draw_model_choice(Mode mode, float em);
+    static void draw_model_choice(const Frame& f);
     void draw_scale(UiContext& ctx, const Frame& f);
     void draw_options(const Frame& f);
-    void draw_range_options();
-    void draw_order_choice(const Frame& f);
+    void draw_range_options(const Frame& f);
+    static void draw_order_choice(const Frame& f);
     // attention_grid.cpp
     void draw_grid(UiContext& ctx, Frame& f, PixelBox place);
     [[nodiscard]] bool update_grid(const Frame& f, float cell_x, float cell_y);
@@ -78,14 +78,9 @@ private:
     AttentionColours m_colours;
     ReadHistory m_history; ///< of the shown recording
     CopyMenu m_menu;       ///< of the enlarged head's map
-    int m_rows = 64;       ///< queries shown
-    HeadOrder m_order = HeadOrder::place;
-    int m_best = 12;            ///< heads that a ranking shows
-    bool m_read_missing = true; ///< rows of the teacher are asked for by themselves while nothing runs
     HeadRanking m_ranking;
     std::set<std::pair<int64_t, bool>>
         m_sent; ///< rows asked for by themselves: query position and model; once each
-    std::vector<uint8_t> m_layer_shown, m_head_shown;
 
     AttentionMap m_grid, m_head;
     QueryWindow m_window;

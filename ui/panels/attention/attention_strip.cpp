@@ -72,7 +72,7 @@ void AttentionPanel::draw_strip(UiContext& ctx, Frame& f, ImVec2 min, ImVec2 max
     const bool both = m_colours.differences();
     const std::vector<float>& upward = both ? m_row.teacher : m_row.weights;
     // Position 0 would often squeeze all others; then it is cut off and marked.
-    const size_t from = m_colours.without_first && m_row.weights.size() > 1 ? 1 : 0;
+    const size_t from = f.view->without_first && m_row.weights.size() > 1 ? 1 : 0;
     const float top = strip_top(upward, m_row.student, from);
     const float height = both ? std::floor((max.y - min.y - 2) / 2) : max.y - min.y - 2;
     const float foot = both ? min.y + 1 + height : max.y - 1;

@@ -13,17 +13,18 @@
 namespace refreshlab::ui {
 namespace {
 
-void draw_chooser(const char* label, std::vector<uint8_t>& shown) {
+void draw_chooser(const char* label, int64_t count, std::vector<int32_t>& hidden) {
     ImGui::PushID(label);
     ImGui::TextUnformatted(label);
     ImGui::SameLine(5 * ImGui::GetFontSize());
-    if (ImGui::SmallButton("All")) std::ranges::fill(shown, uint8_t{1});
+    if (ImGui::SmallButton("All")) hidden.clear();
     ImGui::SameLine();
-    if (ImGui::SmallButton("None")) std::ranges::fill(shown, uint8_t{0});
-    for (size_t i = 0; i < shown.size(); ++i) {
+    const bool none = ImGui::SmallButton("None");
+    for (int32_t i = 0; i < count; ++i) {
+        if (none) set_hidden(hidden, i, true);
         if (i % 8 != 0) ImGui::SameLine();
-        bool on = shown[i] != 0;
-        if (ImGui::Checkbox(fmt::format("{}", i).c_str(), &on)) shown[i] = on ? 1 : 0;
+        bool on = !std::ranges::binary_search(hidden, i);
+        if (ImGui::Checkbox(fmt::format("{}", i).c_str(), &on)) set_hidden(hidden, i, !on);
     }
     ImGui::PopID();
 }
@@ -36,13 +37,15 @@ size_t place_of(const std::vector<int32_t>& all, int32_t one) {
 
 } // namespace
 
-void AttentionPanel::draw_model_choice(Mode mode, float em) {
+void AttentionPanel::draw_model_choice(const Frame& f) {
+    const Mode mode = f.recording->info().config.mode;
+    const AttentionOf shown = shown_attention(*f.view, mode);
     ImGui::BeginDisabled(mode != Mode::overfill);
-    ImGui::SetNextItemWidth(6.8F * em);
+    ImGui::SetNextItemWidth(6.8F * f.em);
     constexpr std::array names{"Student", "Teacher", "Difference"};
-    if (ImGui::BeginCombo("##model", names[static_cast<size_t>(m_colours.of())])) {
+    if (ImGui::BeginCombo("##model", names[static_cast<size_t>(shown)])) {
         for (const AttentionOf of : {AttentionOf::student, AttentionOf::teacher, AttentionOf::difference})
-            if (ImGui::Selectable(names[static_cast<size_t>(of)], of == m_colours.of())) m_colours.show(of);
+            if (ImGui::Selectable(names[static_cast<size_t>(of)], of == shown)) f.view->of = of;
         ImGui::EndCombo();
     }
     ImGui::EndDisabled();
@@ -54,9 +57,9 @@ void AttentionPanel::draw_model_choice(Mode mode, float em) {
 }
 
 void AttentionPanel::draw_toolbar(UiContext& ctx, Frame& f) {
-    draw_model_choice(f.recording->info().config.mode, f.em);
+    draw_model_choice(f);
     ImGui::SameLine();
-    ImGui::Checkbox("Log", &m_colours.log);
+    ImGui::Checkbox("Log", &f.view->log);
     ImGui::SetItemTooltip(
         "%s",
         m_colours.differences()
@@ -76,22 +79,22 @@ void AttentionPanel::draw_toolbar(UiContext& ctx, Frame& f) {
 /// In which order heads stand, and how many of a ranking.
 void AttentionPanel::draw_order_choice(const Frame& f) {
     ImGui::SetNextItemWidth(10 * f.em);
-    if (ImGui::BeginCombo("##order", std::string(head_order_label(m_order)).c_str())) {
+    if (ImGui::BeginCombo("##order", std::string(head_order_label(f.view->order)).c_str())) {
         for (size_t i = 0; i < num_head_orders; ++i) {
             const auto order = static_cast<HeadOrder>(i);
-            if (ImGui::Selectable(std::string(head_order_label(order)).c_str(), order == m_order))
-                m_order = order;
+            if (ImGui::Selectable(std::string(head_order_label(order)).c_str(), order == f.view->order))
+                f.view->order = order;
         }
         ImGui::EndCombo();
     }
     ImGui::SetItemTooltip("All heads by layer, or the first of a ranking over the shown queries.\n"
                           "The sink is position 0; differences need the rows of both models.");
-    if (m_order == HeadOrder::place) return;
+    if (f.view->order == HeadOrder::place) return;
     ImGui::SameLine();
     ImGui::SetNextItemWidth(4 * f.em);
-    if (ImGui::BeginCombo("##best", fmt::format("{}", m_best).c_str())) {
-        for (const int best : {4, 8, 12, 16, 24, 48})
-            if (ImGui::Selectable(fmt::format("{}", best).c_str(), best == m_best)) m_best = best;
+    if (ImGui::BeginCombo("##best", fmt::format("{}", f.view->best).c_str())) {
+        for (const int best : ranked_counts)
+            if (ImGui::Selectable(fmt::format("{}", best).c_str(), best == f.view->best)) f.view->best = best;
         ImGui::EndCombo();
     }
     ImGui::SetItemTooltip("Heads that are shown");
@@ -99,14 +102,14 @@ void AttentionPanel::draw_order_choice(const Frame& f) {
 
 /// The scale of what is enlarged; in the default, shared range it is everybody's.
 void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
-    using Range = AttentionColours::Range;
+    using Range = AttentionRange;
     const ColourScale scale =
         m_colours.scale(place_of(f.layers, ctx.selection.layer), place_of(f.heads, ctx.selection.head));
     draw_fitting_colour_bar("weight", scale, 7 * f.em);
-    const Range range = m_colours.range;
+    const Range range = f.view->range;
     std::string note = range == Range::unit ? "fixed" : range == Range::shared ? "shared" : "this head";
-    if (m_colours.log && m_colours.differences()) note += ", symlog";
-    if (range != Range::unit && m_colours.without_first) note += ", without position 0";
+    if (f.view->log && m_colours.differences()) note += ", symlog";
+    if (range != Range::unit && f.view->without_first) note += ", without position 0";
     ctx.landmarks.set_text([&] { return fmt::format("{}, up to {}", note, format_number(scale.max)); },
                            "attention/range");
     ImGui::SameLine();
@@ -118,18 +121,18 @@ void AttentionPanel::draw_scale(UiContext& ctx, const Frame& f) {
     }
 }
 
-void AttentionPanel::draw_range_options() {
-    using Range = AttentionColours::Range;
+void AttentionPanel::draw_range_options(const Frame& f) {
+    using Range = AttentionRange;
     ImGui::SeparatorText("Colour range");
-    const auto choice = [this](const char* label, Range range, const char* help) {
-        if (ImGui::RadioButton(label, m_colours.range == range)) m_colours.range = range;
+    const auto choice = [&f](const char* label, Range range, const char* help) {
+        if (ImGui::RadioButton(label, f.view->range == range)) f.view->range = range;
         ImGui::SetItemTooltip("%s", help);
     };
     choice("0 to 1", Range::unit, "The same for every run.");
     choice("Largest weight of all heads", Range::shared, "One scale for the whole grid.");
     choice("Largest weight of each head", Range::per_head, "Heads cannot be compared by colour.");
-    ImGui::BeginDisabled(m_colours.range == Range::unit);
-    if (ImGui::Checkbox("Range without position 0", &m_colours.without_first)) m_colours.reset_range();
+    ImGui::BeginDisabled(f.view->range == Range::unit);
+    ImGui::Checkbox("Range without position 0", &f.view->without_first);
     ImGui::SetItemTooltip("Many heads put most of their weight there.");
     if (ImGui::Button("Fit range")) m_colours.reset_range();
     ImGui::SetItemTooltip(
@@ -139,33 +142,32 @@ void AttentionPanel::draw_range_options() {
 
 void AttentionPanel::draw_options(const Frame& f) {
     if (!ImGui::BeginPopup("attention options")) return;
-    draw_range_options();
+    draw_range_options(f);
     ImGui::SeparatorText("Heads");
     draw_order_choice(f);
     ImGui::SeparatorText("Shown");
-    ImGui::Checkbox("Read missing rows of the teacher", &m_read_missing);
+    ImGui::Checkbox("Read missing rows of the teacher", &f.view->read_missing);
     ImGui::SetItemTooltip("One pass of the teacher for each row of the map, while nothing runs");
     ImGui::SetNextItemWidth(7 * f.em);
-    if (ImGui::BeginCombo("Queries", fmt::format("{}", m_rows).c_str())) {
-        for (const int rows : {16, 32, 64, 128, 256})
-            if (ImGui::Selectable(fmt::format("{}", rows).c_str(), rows == m_rows)) m_rows = rows;
+    if (ImGui::BeginCombo("Queries", fmt::format("{}", f.view->rows).c_str())) {
+        for (const int rows : query_counts)
+            if (ImGui::Selectable(fmt::format("{}", rows).c_str(), rows == f.view->rows)) f.view->rows = rows;
         ImGui::EndCombo();
     }
     ImGui::SetNextItemWidth(7 * f.em);
     const bool differences = m_colours.differences();
     ImGui::BeginDisabled(differences);
-    const bool by_theme = differences || m_colours.map.empty();
-    if (ImGui::BeginCombo("Colours", by_theme ? "of the theme" : m_colours.map.c_str())) {
-        if (ImGui::Selectable("of the theme", m_colours.map.empty())) m_colours.map.clear();
+    const bool by_theme = differences || f.view->map.empty();
+    if (ImGui::BeginCombo("Colours", by_theme ? "of the theme" : f.view->map.c_str())) {
+        if (ImGui::Selectable("of the theme", f.view->map.empty())) f.view->map.clear();
         for (const std::string_view name : colour_map_names())
-            if (!name.starts_with("rdbu") &&
-                ImGui::Selectable(std::string(name).c_str(), name == m_colours.map))
-                m_colours.map = name;
+            if (!is_signed_map(name) && ImGui::Selectable(std::string(name).c_str(), name == f.view->map))
+                f.view->map = name;
         ImGui::EndCombo();
     }
     ImGui::EndDisabled();
-    draw_chooser("Layers", m_layer_shown);
-    draw_chooser("Heads", m_head_shown);
+    draw_chooser("Layers", f.recording->info().layers, f.view->hidden_layers);
+    draw_chooser("Heads", f.recording->info().heads, f.view->hidden_heads);
     ImGui::EndPopup();
 }
 

@@ -1,146 +1,89 @@
 #include "ui/scene/attention/attention_view.h"
 
-#include "ui/base/value_format.h"
-#include "ui/scene/maps/cache_map.h"
-
-#include <fmt/format.h>
+#include "ui/scene/maps/colour_maps.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <cstdlib>
+#include <iterator>
+#include <span>
 
 namespace refreshlab::ui {
+namespace {
 
-void AttentionColours::show(AttentionOf of) {
-    if (differences() != (of == AttentionOf::difference)) reset_range();
-    m_of = of;
+int nearest_of(std::span<const int> offered, int wanted) {
+    return *std::ranges::min_element(offered, {},
+                                     [&](int one) { return std::abs(static_cast<int64_t>(one) - wanted); });
 }
 
-void AttentionColours::reset_range() {
-    m_head_max.clear();
-    m_shared_max = 0;
+int32_t nearest_in(const std::vector<int32_t>& visible, int32_t chosen) {
+    const auto after = std::ranges::upper_bound(visible, chosen);
+    return after == visible.begin() ? visible.front() : *std::prev(after);
 }
 
-void AttentionColours::follow(const AttentionMap& heads) {
-    const AttentionMap::Shape& shape = heads.shape();
-    m_heads = shape.heads.size();
-    m_head_max.resize(shape.layers.size() * m_heads, 0.0);
-    size_t at = 0;
-    for (size_t l = 0; l < shape.layers.size(); ++l) {
-        for (size_t h = 0; h < m_heads; ++h, ++at) {
-            const double top = std::abs(heads.largest_weight(l, h, without_first).value_or(0.0));
-            m_head_max[at] = std::max(m_head_max[at], top);
-            m_shared_max = std::max(m_shared_max, top);
-        }
-    }
+/// Ascending, each once, none below 0.
+void tidy(std::vector<int32_t>& numbers) {
+    std::erase_if(numbers, [](int32_t number) { return number < 0; });
+    std::ranges::sort(numbers);
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-ColourScale AttentionColours::scale(size_t layer_index, size_t head_index) const {
-    ColourScale scale{colour_map(map_name()), 0, 1, log};
-    if (range == Range::shared && m_shared_max > 0) scale.max = m_shared_max;
-    const size_t at = layer_index * m_heads + head_index;
-    if (range == Range::per_head && at < m_head_max.size() && m_head_max[at] > 0) scale.max = m_head_max[at];
-    if (scale.log && !differences()) scale.min = scale.max * std::pow(10.0, -log_decades);
-    if (differences()) scale.min = -scale.max;
-    return scale;
+} // namespace
+
+bool is_signed_map(std::string_view map) {
+    return map.starts_with("rdbu");
 }
 
-void AttentionColours::colour(std::span<const HalfCell> cells, const ColourScale& scale,
-                              std::span<uint32_t> rgba) const {
-    (differences() ? colour_differences : colour_cells)(cells, scale, rgba);
+AttentionOf shown_attention(const AttentionView& view, Mode mode) {
+    if (mode == Mode::teacher) return AttentionOf::teacher;
+    if (mode == Mode::student) return AttentionOf::student;
+    return view.of;
 }
 
-std::string AttentionColours::key() const {
-    std::string key = fmt::format("{} {} {} {} {}", map_name(), static_cast<int>(m_of), log,
-                                  static_cast<int>(range), m_shared_max);
-    if (range == Range::per_head)
-        for (const double top : m_head_max)
-            key += fmt::format(" {}", top);
-    return key;
+std::vector<int32_t> not_hidden(int64_t count, const std::vector<int32_t>& hidden) {
+    std::vector<int32_t> shown;
+    for (int32_t i = 0; i < count; ++i)
+        if (!std::ranges::binary_search(hidden, i)) shown.push_back(i);
+    return shown;
 }
 
-std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours,
-                                  const UnreadMark* unread) {
-    const auto layers = static_cast<int64_t>(heads.shape().layers.size());
-    const auto columns_of_heads = static_cast<int64_t>(heads.shape().heads.size());
-    const int64_t rows = heads.rows(), columns = heads.columns(), width = columns * columns_of_heads;
-    std::vector<uint32_t> image(static_cast<size_t>(rows * layers * width), 0U);
-    std::vector<uint32_t> cell(static_cast<size_t>(rows * columns));
-    for (int64_t l = 0; l < layers; ++l) {
-        for (int64_t h = 0; h < columns_of_heads; ++h) {
-            const auto layer = static_cast<size_t>(l), head = static_cast<size_t>(h);
-            colours.colour(heads.cells(layer, head), colours.scale(layer, head), cell);
-            if (unread != nullptr)
-                mark_unread(unread->history, heads, layer, head, unread->prompt_length, unread->colour, cell);
-            for (int64_t row = 0; row < rows; ++row)
-                std::copy_n(cell.begin() + row * columns, columns,
-                            image.begin() + (l * rows + row) * width + h * columns);
-        }
-    }
-    return image;
+void set_hidden(std::vector<int32_t>& hidden, int32_t one, bool hide) {
+    const auto at = std::ranges::lower_bound(hidden, one);
+    const bool there = at != hidden.end() && *at == one;
+    if (hide && !there) hidden.insert(at, one);
+    if (!hide && there) hidden.erase(at);
 }
 
-CellWindow cell_window(const AttentionMap& map) {
-    const QueryWindow& window = map.shape().window;
-    const auto share = [](int64_t part, int64_t whole) {
-        return static_cast<float>(static_cast<double>(part) / static_cast<double>(whole));
-    };
-    const int64_t block = map.rows() * map.query_factor();
-    return {share(window.keys(), map.columns() * map.key_factor()),
-            share(window.first_query - map.first_aligned(), block),
-            share(window.last_query + 1 - map.first_aligned(), block)};
+std::pair<int32_t, int32_t> visible_head(std::pair<int32_t, int32_t> chosen,
+                                         const std::vector<int32_t>& layers,
+                                         const std::vector<int32_t>& heads) {
+    return {nearest_in(layers, chosen.first), nearest_in(heads, chosen.second)};
 }
 
-void ShownRow::read(const Recording& recording, int64_t query, AttentionOf of, int32_t layer, int32_t head) {
-    constexpr size_t strongest = 6;
-    if (m_query == query && m_layer == layer && m_head == head && m_of == of && !weights.empty()) return;
-    weights = attention_row(recording, query, of, layer, head);
-    top = top_keys(weights, strongest);
-    m_query = query;
-    m_layer = layer;
-    m_head = head;
-    m_of = of;
-    teacher.clear();
-    student.clear();
-    if (weights.empty() || of != AttentionOf::difference) return;
-    teacher = attention_row(recording, query, AttentionOf::teacher, layer, head);
-    student = attention_row(recording, query, AttentionOf::student, layer, head);
+AttentionView sane(AttentionView view) {
+    view.rows = nearest_of(query_counts, view.rows);
+    view.best = nearest_of(ranked_counts, view.best);
+    const auto names = colour_map_names();
+    if (std::ranges::find(names, view.map) == names.end() || is_signed_map(view.map)) view.map.clear();
+    tidy(view.hidden_layers);
+    tidy(view.hidden_heads);
+    return view;
 }
 
-void ShownRow::clear() {
-    m_query = -1;
-    weights.clear();
-    top.clear();
+std::string_view to_string(AttentionOf of) {
+    constexpr std::array<std::string_view, 3> words = {"student", "teacher", "difference"};
+    return words[static_cast<size_t>(of)];
 }
 
-MissingRow missing_row(const Recording& recording, int64_t steps, int64_t query, AttentionOf of) {
-    const RunInfo& info = recording.info();
-    const int64_t prompt = recording.prompt_length();
-    const bool difference = of == AttentionOf::difference;
-    MissingRow missing;
-    // Of a difference the student's row is asked for first: it is the one that most runs keep by themselves.
-    missing.teacher = of == AttentionOf::teacher || (difference && recording.attention(query, false));
-    if (difference && missing.teacher && recording.attention(query, true)) {
-        missing.why = "Only one of the two models has this head";
-        return missing;
-    }
-    // The teacher has read the text up to its last pass only.
-    const bool follows = missing.teacher && info.config.mode == Mode::overfill;
-    missing.held = follows ? teacher_length(recording, steps) : query + 1;
-    const bool unread = missing.teacher && query >= missing.held;
-    if (recording.end() && recording.steps() == 1) {
-        missing.why = "Nothing was read in this run";
-        return missing;
-    }
-    missing.why = "Not kept at this step";
-    if (!missing.teacher && !info.config.capture.attention) missing.why = "Attention is not kept in this run";
-    if (unread && missing.held > prompt) {
-        missing.go_step = missing.held - prompt;
-        missing.why = fmt::format("The teacher has read up to step {}", format_thousands(*missing.go_step));
-    } else if (unread) {
-        missing.why = "The teacher has read the prompt only";
-    }
-    missing.can_read = !unread;
-    return missing;
+std::string_view to_string(AttentionRange range) {
+    constexpr std::array<std::string_view, 3> words = {"unit", "shared", "per_head"};
+    return words[static_cast<size_t>(range)];
+}
+
+std::string_view to_string(HeadOrder order) {
+    constexpr std::array<std::string_view, num_head_orders> words = {"place", "focused", "spread", "off_sink",
+                                                                     "differing"};
+    return words[static_cast<size_t>(order)];
 }
 
 } // namespace refreshlab::ui

@@ -1,105 +1,65 @@
 #pragma once
 
-#include "engine/record/recording/recording.h"
+#include "engine/control/run_config.h"
 #include "ui/scene/attention/attention_map.h"
-#include "ui/scene/attention/read_history.h"
-#include "ui/scene/maps/colour_maps.h"
+#include "ui/scene/attention/head_ranking.h"
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
 
-/// How the heads of an attention map become colours. A range widens at once and narrows only on request, so that colours
-/// do not flicker.
-class AttentionColours {
-public:
-    enum class Range : uint8_t {
-        unit,     ///< 0 to 1
-        shared,   ///< the largest weight of all heads
-        per_head, ///< the largest weight of each head
-    };
-    static constexpr int log_decades = 3; ///< a logarithmic scale shows this many below its maximum
-    std::string_view signed_map = "rdbu"; ///< of differences: blue below zero, red above; like theme_map
-
-    Range range = Range::shared;
-    bool log = true;                        ///< of weights; of differences, which have signs: symlog
-    bool without_first = true;              ///< position 0 takes most mass in many heads
-    std::string map;                        ///< of weights; empty = theme_map
-    std::string_view theme_map = "viridis"; ///< outlives this: a map's name of the theme
-
-    [[nodiscard]] AttentionOf of() const { return m_of; }
-    /// Name of the map in use.
-    [[nodiscard]] std::string_view map_name() const {
-        return differences() ? signed_map : map.empty() ? theme_map : std::string_view(map);
-    }
-    [[nodiscard]] bool differences() const { return m_of == AttentionOf::difference; }
-    /// The ranges start anew when the view changes between weights and differences: one says nothing about the other.
-    void show(AttentionOf of);
-    void reset_range();
-    /// Widens the ranges to what a map of heads holds.
-    void follow(const AttentionMap& heads);
-
-    /// Of one head, by its place among the layers and heads of the map that was followed last.
-    [[nodiscard]] ColourScale scale(size_t layer_index, size_t head_index) const;
-    /// RGBA of cells under a scale; same sizes (asserted).
-    void colour(std::span<const HalfCell> cells, const ColourScale& scale, std::span<uint32_t> rgba) const;
-    /// A text that changes with whatever changes a colour.
-    [[nodiscard]] std::string key() const;
-
-private:
-    AttentionOf m_of = AttentionOf::student;
-    size_t m_heads = 0; ///< of a layer
-    std::vector<double> m_head_max;
-    double m_shared_max = 0;
+/// What one weight of full colour is.
+enum class AttentionRange : uint8_t {
+    unit,     ///< 0 to 1
+    shared,   ///< the largest weight of all heads
+    per_head, ///< the largest weight of each head
 };
 
-/// All heads of a map as one image, [layers * rows][heads * columns] of cells, RGBA.
-/// \param unread  null, or what was read: then cells of nothing but unread keys have this colour
-struct UnreadMark {
-    const ReadHistory& history;
-    int64_t prompt_length = 0;
-    uint32_t colour = 0;
-};
-[[nodiscard]] std::vector<uint32_t> heads_image(const AttentionMap& heads, const AttentionColours& colours,
-                                                const UnreadMark* unread = nullptr);
-
-/// Which part of a head's cells is the window itself: the recorded part ends inside the last block of queries and keys.
-/// Shares of the image's width and height.
-struct CellWindow {
-    float u_end = 1, v_begin = 0, v_end = 1;
-};
-[[nodiscard]] CellWindow cell_window(const AttentionMap& map);
-
-/// The weights of one query in one head, read again only where query, head or model change.
-struct ShownRow {
-    std::vector<float> weights;          ///< [keys]; empty = not recorded
-    std::vector<float> teacher, student; ///< of a difference: what it is made of
-    std::vector<TopKey> top;             ///< the strongest keys
-
-    void read(const Recording& recording, int64_t query, AttentionOf of, int32_t layer, int32_t head);
-    void clear();
-
-private:
-    int64_t m_query = -1;
-    int32_t m_layer = -1, m_head = -1;
-    AttentionOf m_of = AttentionOf::student;
+/// What a person has chosen to see of attention.
+struct AttentionView {
+    AttentionOf of = AttentionOf::student; ///< where a run has both models
+    AttentionRange range = AttentionRange::shared;
+    bool log = true;           ///< of weights; of differences, which have signs: symlog
+    bool without_first = true; ///< the range leaves position 0 out, which takes most mass in many heads
+    std::string map = {};      ///< name of a colour map for weights; empty: the theme's
+    int rows = 64;             ///< queries
+    HeadOrder order = HeadOrder::place;
+    int best = 12;            ///< heads that a ranking shows
+    bool read_missing = true; ///< rows of the teacher are asked for by themselves while nothing runs
+    std::vector<int32_t> hidden_layers = {}, hidden_heads = {}; ///< ascending
+    friend bool operator==(const AttentionView&, const AttentionView&) = default;
 };
 
-/// Why the row of a query is not there, and what would bring it.
-struct MissingRow {
-    std::string why;
-    bool teacher = false;           ///< whose row is missing; of a difference the student's counts first
-    int64_t held = 0;               ///< positions that this model has read
-    std::optional<int64_t> go_step; ///< the newest step whose row it could read
-    bool can_read = false;          ///< a pass over the token would bring it
-};
-/// \param steps  of the recording, at the start of the frame
-[[nodiscard]] MissingRow missing_row(const Recording& recording, int64_t steps, int64_t query,
-                                     AttentionOf of);
+/// Whose attention a run of this mode shows: of one model there is one.
+[[nodiscard]] AttentionOf shown_attention(const AttentionView& view, Mode mode);
+
+/// Of `count` layers or heads those that are not hidden, ascending.
+[[nodiscard]] std::vector<int32_t> not_hidden(int64_t count, const std::vector<int32_t>& hidden);
+void set_hidden(std::vector<int32_t>& hidden, int32_t one, bool hide);
+
+/// The chosen layer and head, or the nearest below that there are and are not hidden; the first where there is none below.
+/// \param layers, heads  ascending, not empty
+[[nodiscard]] std::pair<int32_t, int32_t> visible_head(std::pair<int32_t, int32_t> chosen,
+                                                       const std::vector<int32_t>& layers,
+                                                       const std::vector<int32_t>& heads);
+
+/// A view as a person may have left it in a file: numbers that no control offers become the nearest that one does, and a colour map
+/// that this version does not have becomes the theme's.
+[[nodiscard]] AttentionView sane(AttentionView view);
+
+/// A map about a middle: of differences, not of weights.
+[[nodiscard]] bool is_signed_map(std::string_view map);
+
+inline constexpr int query_counts[] = {16, 32, 64, 128, 256};
+inline constexpr int ranked_counts[] = {4, 8, 12, 16, 24, 48};
+
+/// "student", "teacher", "difference"; "unit", "shared", "per_head"; "place", "focused", ...: on command lines and in the settings file.
+[[nodiscard]] std::string_view to_string(AttentionOf of);
+[[nodiscard]] std::string_view to_string(AttentionRange range);
+[[nodiscard]] std::string_view to_string(HeadOrder order);
 
 } // namespace refreshlab::ui

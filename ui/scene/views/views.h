@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ui/scene/attention/attention_view.h"
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/marks/event_choice.h"
 #include "ui/scene/series/distribution_view.h"
@@ -11,6 +12,7 @@ namespace refreshlab::ui {
 /// request is made with them. Plain data, compared as a whole.
 struct Views {
     TextView text;
+    AttentionView attention;
     DistributionView distribution;
     LandscapeView landscape;
     EventChoice events;

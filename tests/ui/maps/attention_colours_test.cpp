@@ -1,7 +1,7 @@
 #include "engine/record/recording/older_cache_events.h"
 #include "tests/ui/maps/heatmap_recording.h"
+#include "ui/scene/attention/attention_colours.h"
 #include "ui/scene/attention/attention_geometry.h"
-#include "ui/scene/attention/attention_view.h"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <limits>
 
-namespace attention_view_test {
+namespace attention_colours_test {
 
 using namespace refreshlab;
 using namespace refreshlab::ui;
@@ -50,30 +50,38 @@ TEST_CASE("attention colours take the range that is asked for, and a range only 
         add_rows(*recording, position);
     }
     const AttentionMap map = map_of(*recording, AttentionOf::student);
+    AttentionView view;
     AttentionColours colours;
+    const auto shown = [&] {
+        colours.show(view, AttentionOf::student);
+        colours.follow(map);
+        return colours.scale(0, 0);
+    };
     CHECK(colours.scale(0, 0).max == 1); // nothing known yet
-    colours.follow(map);
 
     // Without position 0 the largest weight is 0.6, in the last head.
-    CHECK(colours.scale(0, 0).max == Approx(0.6).margin(1e-3));
-    CHECK(colours.scale(0, 0).log);
-    CHECK(colours.scale(0, 0).min == Approx(0.6e-3).margin(1e-6)); // three decades below
-    colours.range = AttentionColours::Range::per_head;
+    CHECK(shown().max == Approx(0.6).margin(1e-3));
+    CHECK(shown().log);
+    CHECK(shown().min == Approx(0.6e-3).margin(1e-6)); // three decades below
+    view.range = AttentionRange::per_head;
+    static_cast<void>(shown());
     CHECK(colours.scale(0, 1).max == Approx(0.2).margin(1e-3));
     CHECK(colours.scale(1, 0).max == Approx(0.4).margin(1e-3));
-    colours.range = AttentionColours::Range::unit;
+    view.range = AttentionRange::unit;
+    static_cast<void>(shown());
     CHECK(colours.scale(1, 2).max == 1);
 
-    colours.range = AttentionColours::Range::shared;
-    colours.without_first = false;
-    colours.follow(map);
-    CHECK(colours.scale(0, 0).max == Approx(0.9).margin(1e-3)); // position 0 of the first head
-    colours.without_first = true;
-    colours.follow(map);
+    view.range = AttentionRange::shared;
+    view.without_first = false;
+    CHECK(shown().max == Approx(0.9).margin(1e-3)); // position 0 of the first head
+    AttentionMap smaller;
+    smaller.update(*recording, {AttentionOf::student, {4, 6}, {1}, {2}, 64, 64});
+    colours.follow(smaller);
     CHECK(colours.scale(0, 0).max == Approx(0.9).margin(1e-3)); // narrows only on request
+    view.without_first = true;                                  // another question: its range is its own
+    CHECK(shown().max == Approx(0.6).margin(1e-3));
     colours.reset_range();
-    colours.follow(map);
-    CHECK(colours.scale(0, 0).max == Approx(0.6).margin(1e-3));
+    CHECK(colours.scale(0, 0).max == 1);
 }
 
 TEST_CASE(
@@ -88,9 +96,10 @@ TEST_CASE(
     AttentionColours colours;
     colours.follow(map_of(*recording, AttentionOf::student));
     const std::string weights = colours.key();
-    colours.show(AttentionOf::teacher);
+    AttentionView view;
+    colours.show(view, AttentionOf::teacher);
     CHECK(colours.scale(0, 0).max == Approx(0.6).margin(1e-3)); // the range of weights stays
-    colours.show(AttentionOf::difference);
+    colours.show(view, AttentionOf::difference);
     colours.follow(map_of(*recording, AttentionOf::difference));
     const ColourScale scale = colours.scale(0, 0);
     CHECK(scale.max == Approx(0.05).margin(2e-3));
@@ -98,9 +107,9 @@ TEST_CASE(
     CHECK(scale.log); // symlog: about 0 in the middle
     CHECK(scale.fraction(0) == 0.5);
     CHECK(scale.fraction(0.1 * scale.max) > 0.65);
-    colours.log = false;
+    view.log = false;
+    colours.show(view, AttentionOf::difference);
     CHECK(colours.scale(0, 0).fraction(0.1 * scale.max) == Approx(0.55));
-    colours.log = true;
     CHECK(scale.map.data() == colour_map("rdbu").data());
     CHECK(colours.key() != weights);
 }
@@ -309,4 +318,4 @@ TEST_CASE("labels of an axis keep apart, and the wanted ones come first", "[ui][
     CHECK(spaced_labels(wanted, 0, 0, 3, 14).empty());
 }
 
-} // namespace attention_view_test
+} // namespace attention_colours_test
