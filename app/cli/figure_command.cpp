@@ -19,6 +19,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #endif
@@ -31,7 +32,9 @@ namespace {
 
 struct Options {
     std::vector<std::string> traces, runs, names;
-    std::string panel, out, size = "84mm", theme = "paper", style, signals, right, signal, of, head, drift;
+    std::string panel, out, size = "84mm", theme = "paper", style, signals, right, signal, of, head, drift,
+                            map;
+    std::optional<int64_t> layer;
     std::string format = "svg"; ///< of --all
     bool all = false;
     std::optional<int64_t> from, to, step;
@@ -92,16 +95,20 @@ std::optional<std::pair<int32_t, int32_t>> parse_head(const std::string& text) {
     return head;
 }
 
-template <typename T>
-T parse_name(const char* option, const std::string& text,
-             std::initializer_list<std::pair<std::string_view, T>> names) {
-    std::vector<std::string_view> known;
-    for (const auto& [name, value] : names) {
-        if (text == name) return value;
-        known.push_back(name);
-    }
+/// Which of the names the text is.
+size_t place_of(const char* option, const std::string& text, const std::vector<std::string_view>& names) {
+    const auto found = std::ranges::find(names, text);
+    if (found != names.end()) return static_cast<size_t>(found - names.begin());
     throw Error("reading", option,
-                fmt::format("'{}' is none of {}", visible_text(text, 60), fmt::join(known, ", ")));
+                fmt::format("'{}' is none of {}", visible_text(text, 60), fmt::join(names, ", ")));
+}
+
+template <typename T, size_t n>
+T parse_name(const char* option, const std::string& text, const std::array<T, n>& values) {
+    std::vector<std::string_view> names;
+    for (const T value : values)
+        names.push_back(to_string(value));
+    return values[place_of(option, text, names)];
 }
 
 ui::FigureRequest request_of(const Options& options) {
@@ -109,18 +116,18 @@ ui::FigureRequest request_of(const Options& options) {
     request.panel = options.panel;
     request.head = parse_head(options.head);
     if (!options.of.empty())
-        request.views.attention.of =
-            parse_name<ui::AttentionOf>("--of", options.of,
-                                        {{"student", ui::AttentionOf::student},
-                                         {"teacher", ui::AttentionOf::teacher},
-                                         {"difference", ui::AttentionOf::difference}});
+        request.views.attention.of = parse_name(
+            "--of", options.of,
+            std::array{ui::AttentionOf::student, ui::AttentionOf::teacher, ui::AttentionOf::difference});
     if (!options.drift.empty())
-        request.drift = parse_name<ui::DriftQuantity>("--drift", options.drift,
-                                                      {{"mean", ui::DriftQuantity::mean},
-                                                       {"k", ui::DriftQuantity::keys},
-                                                       {"v", ui::DriftQuantity::values},
-                                                       {"k_max", ui::DriftQuantity::keys_max},
-                                                       {"v_max", ui::DriftQuantity::values_max}});
+        request.views.cache.quantity =
+            parse_name("--drift", options.drift,
+                       std::array{ui::DriftQuantity::mean, ui::DriftQuantity::keys, ui::DriftQuantity::values,
+                                  ui::DriftQuantity::keys_max, ui::DriftQuantity::values_max});
+    if (!options.map.empty())
+        request.views.cache.map =
+            parse_name("--map", options.map, std::array{ui::CacheMap::entries, ui::CacheMap::drift});
+    request.views.cache.rows.layer = options.layer;
     if (!options.signals.empty()) {
         request.plots = ui::parse_plots(options.signals, "--signals");
         request.all_signals = true;
@@ -184,7 +191,8 @@ void refuse_run_options(const Options& options, const std::string& input) {
         {"--signal", !options.signal.empty()},   {"--of", !options.of.empty()},
         {"--head", !options.head.empty()},       {"--drift", !options.drift.empty()},
         {"--from", options.from.has_value()},    {"--to", options.to.has_value()},
-        {"--step", options.step.has_value()}};
+        {"--step", options.step.has_value()},    {"--map", !options.map.empty()},
+        {"--layer", options.layer.has_value()}};
     for (const auto& [option, is_given] : given)
         if (is_given)
             throw Error("drawing a figure", option,
@@ -215,7 +223,7 @@ void draw_tables(Options& options, const ui::FigureStyle& style, const ui::Figur
 int figure(Options options) {
     const auto size = ui::parse_figure_size(options.size);
     if (options.all)
-        static_cast<void>(parse_name<int>("--format", options.format, {{"svg", 0}, {"pdf", 1}, {"png", 2}}));
+        static_cast<void>(place_of("--format", options.format, {"svg", "pdf", "png"}));
     else
         static_cast<void>(ui::figure_format(options.out));
     if (options.all && !options.panel.empty())
@@ -299,6 +307,14 @@ Command add_figure_command(CLI::App& app) {
                      "attention: one head, counted from 0 (default: all); text: whose reading colours")
         ->type_name("LAYER.HEAD");
     command->add_option("--of", options->of, "attention: student, teacher or difference")->type_name("WHO");
+    command
+        ->add_option("--map", options->map,
+                     "cache: entries or drift (default: entries where a cache policy was at work)")
+        ->type_name("NAME");
+    command
+        ->add_option("--layer", options->layer,
+                     "cache: entries of this layer's KV heads (default: all layers)")
+        ->type_name("LAYER");
     command->add_option("--drift", options->drift, "cache, drift: mean, k, v, k_max or v_max")
         ->type_name("WHAT");
     return [options] { return figure(*options); };

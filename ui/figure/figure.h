@@ -4,9 +4,7 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/tables/data_table.h"
 #include "ui/figure/pen.h"
-#include "ui/scene/attention/attention_map.h"
 #include "ui/scene/axes/signal_choice.h"
-#include "ui/scene/maps/cache_view.h"
 #include "ui/scene/views/views.h"
 
 #include <atomic>
@@ -47,7 +45,6 @@ struct FigureRequest {
     std::optional<int64_t> step;     ///< the shown one; nothing: the last
     std::optional<std::pair<int32_t, int32_t>>
         head; ///< the chosen layer and head; nothing: all heads as a grid
-    DriftQuantity drift = DriftQuantity::mean;
     std::optional<RefreshPolicy>
         policy; ///< as it is drafted: thresholds of a distribution, staircases; nothing: what
                 ///< the run went by

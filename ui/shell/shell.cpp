@@ -75,6 +75,7 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     state.ctx.views.text = state.settings.text;
     state.ctx.views.distribution = state.settings.distribution;
     state.ctx.views.attention = state.settings.attention;
+    state.ctx.views.cache = state.settings.cache;
     state.ctx.views.events = state.settings.events;
     state.ctx.views.landscape = landscape_view(state.settings.landscape);
     if (state.options.paced)

@@ -68,6 +68,27 @@ nlohmann::json json_of(const AttentionView& view) {
             {"hidden_heads", view.hidden_heads}};
 }
 
+CacheView cache_of(const nlohmann::json& json) {
+    CacheView view;
+    if (json.contains("map")) {
+        view.map = CacheMap::entries;
+        read_name(json, "map", *view.map, std::array{CacheMap::entries, CacheMap::drift});
+    }
+    if (const auto layer = json.find("layer"); layer != json.end()) view.rows.layer = layer->get<int64_t>();
+    read_name(json, "quantity", view.quantity,
+              std::array{DriftQuantity::mean, DriftQuantity::keys, DriftQuantity::values,
+                         DriftQuantity::keys_max, DriftQuantity::values_max});
+    read(json, "log", view.log);
+    return view;
+}
+
+nlohmann::json json_of(const CacheView& view) {
+    nlohmann::json json = {{"quantity", to_string(view.quantity)}, {"log", view.log}};
+    if (view.map) json["map"] = to_string(*view.map);
+    if (view.rows.layer) json["layer"] = *view.rows.layer;
+    return json;
+}
+
 constexpr float scales[] = {0.75F, 0.9F, 1.0F, 1.1F, 1.25F, 1.5F, 1.75F, 2.0F, 2.5F, 3.0F};
 
 } // namespace
@@ -95,6 +116,7 @@ Settings load_settings(const std::filesystem::path& folder, std::string& problem
         }
         if (const auto found = json.find("attention"); found != json.end())
             settings.attention = attention_of(*found);
+        if (const auto found = json.find("cache"); found != json.end()) settings.cache = cache_of(*found);
         if (const auto found = json.find("distribution"); found != json.end()) {
             read(*found, "signal", settings.distribution.signal);
             read(*found, "other", settings.distribution.other);
@@ -144,6 +166,7 @@ void store_settings(const std::filesystem::path& folder, const Settings& setting
         {"folders", settings.folders},
         {"text", {{"coloured_by", settings.text.coloured_by}, {"origins", settings.text.origins}}},
         {"attention", json_of(settings.attention)},
+        {"cache", json_of(settings.cache)},
         {"distribution",
          {{"signal", settings.distribution.signal},
           {"other", settings.distribution.other},

@@ -2,6 +2,7 @@
 
 #include "ui/scene/attention/attention_view.h"
 #include "ui/scene/landscape/landscape_view.h"
+#include "ui/scene/maps/cache_view.h"
 #include "ui/scene/marks/event_choice.h"
 #include "ui/scene/series/distribution_view.h"
 #include "ui/scene/text/text_view.h"
@@ -39,6 +40,7 @@ struct Settings {
     std::map<std::string, std::string> right_axes;
     TextView text;
     AttentionView attention;
+    CacheView cache;
     DistributionView distribution;
     /// What is shown of a landscape: the value of its cells, colour ranges of one's own, staircases that are hidden.
     StoredLandscapeView landscape;

@@ -168,6 +168,7 @@ void ShellState::save_all() {
         settings.text = ctx.views.text;
         settings.distribution = ctx.views.distribution;
         settings.attention = ctx.views.attention;
+        settings.cache = ctx.views.cache;
         settings.events = ctx.views.events;
         settings.landscape = stored(ctx.views.landscape);
         store_settings(folder, settings);

@@ -24,6 +24,38 @@ Colour origin_colour(const Theme& theme, Origin origin) {
     return 0;
 }
 
+Colour column_colour(const Theme& theme, Origin origin) {
+    switch (origin) {
+    case Origin::teacher_prefill:
+    case Origin::student_prefill:
+        return theme.origin_prefill;
+    case Origin::teacher_refresh:
+        return theme.origin_refresh;
+    case Origin::student:
+    case Origin::teacher_decode:
+        return theme.origin_student;
+    case Origin::skipped:
+        return theme.origin_skipped;
+    case Origin::none:
+        break;
+    }
+    return theme.absent_a;
+}
+
+CellPalette cell_palette(const Theme& theme) {
+    // How alive an entry is, is how dark its ink is: hues are those of who wrote it. What is special has one from Okabe-Ito.
+    const auto ink = [&](float share) { return mix(theme.plot_background, theme.text, share); };
+    CellPalette palette{};
+    palette[static_cast<size_t>(CacheCell::attended)] = ink(0.82F);
+    palette[static_cast<size_t>(CacheCell::held)] = ink(0.4F);
+    palette[static_cast<size_t>(CacheCell::encoded)] = rgba(0xCC, 0x79, 0xA7);
+    palette[static_cast<size_t>(CacheCell::merged)] =
+        theme.dark ? rgba(0xF0, 0xE4, 0x42) : rgba(0xD5, 0x5E, 0x00);
+    palette[static_cast<size_t>(CacheCell::evicted)] = ink(0.1F);
+    palette[static_cast<size_t>(CacheCell::none)] = 0;
+    return palette;
+}
+
 Colour unread_colour(const Theme& theme) {
     return mix(theme.absent_b, theme.absent_a, 0.35F);
 }

@@ -3,6 +3,7 @@
 #include "engine/base/origin.h"
 #include "engine/record/recording/recording.h"
 #include "engine/record/runs/run_tree.h"
+#include "ui/scene/maps/cache_cells.h"
 #include "ui/scene/marks/markers.h"
 #include "ui/scene/marks/step_marks.h"
 #include "ui/theme/theme.h"
@@ -14,6 +15,11 @@ namespace refreshlab::ui {
 // What happened in a run, as colours of a theme.
 
 [[nodiscard]] Colour origin_colour(const Theme& theme, Origin origin); ///< 0 for none
+
+/// Of a column of the cache: here who decodes has one colour, the student or the teacher.
+[[nodiscard]] Colour column_colour(const Theme& theme, Origin origin);
+/// Of what became of an entry.
+[[nodiscard]] CellPalette cell_palette(const Theme& theme);
 
 /// Of keys that the shown model did not read: on no colour map.
 [[nodiscard]] Colour unread_colour(const Theme& theme);

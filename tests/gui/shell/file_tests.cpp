@@ -247,7 +247,8 @@ void a_figure(Robot& r) {
     r.te->SetRef("//Export figure");
     r.te->ComboClick("##of/What refreshes cost");
     GUI_CHECK(r.until([&] { return r.find("figure/preview").has_value(); }, 2000));
-    r.ctx().views.attention.of = ui::AttentionOf::teacher; // as the panel shows it
+    r.ctx().views.attention.read_missing = false; // nothing but what is recorded
+    r.ctx().views.attention.of = ui::AttentionOf::teacher;
     r.te->ComboClick("##of/Attention of the shown head");
     GUI_CHECK(r.until([&] { return r.shows("no attention of the teacher"); }, 2000));
     r.ctx().views.attention = {};

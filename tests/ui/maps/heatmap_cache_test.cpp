@@ -2,7 +2,7 @@
 #include "tests/support/seed.h"
 #include "tests/ui/maps/heatmap_recording.h"
 #include "ui/scene/maps/cache_map.h"
-#include "ui/scene/maps/cache_view.h"
+#include "ui/scene/maps/cache_model.h"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -121,7 +121,7 @@ TEST_CASE("a view that follows a run shows what one made at once shows", "[ui]")
     for (int round = 0; round < 25; ++round) {
         const Replay run = random_run(random, 40);
         const Recording& recording = *run.recording;
-        CacheView view; // with jumps forward and back
+        CacheModel view; // with jumps forward and back
         for (int64_t step = 0, moves = 0; moves < 60; ++moves) {
             view.update(recording, step);
             const CacheColumns columns = cache_columns(recording, step);

@@ -135,6 +135,8 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
                           .read_missing = false,
                           .hidden_layers = {1, 4},
                           .hidden_heads = {0}};
+    settings.cache = {
+        .map = CacheMap::entries, .rows = {3}, .quantity = DriftQuantity::values_max, .log = true};
     settings.events.hidden = {false, true, true};
     settings.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
     settings.landscape = {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
@@ -154,6 +156,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.text == settings.text);
     CHECK(back.distribution == settings.distribution);
     CHECK(back.attention == settings.attention);
+    CHECK(back.cache == settings.cache);
     CHECK(back.events == settings.events);
     CHECK(back.landscape == settings.landscape);
     const LandscapeView view = landscape_view(back.landscape);

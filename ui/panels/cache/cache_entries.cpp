@@ -1,6 +1,4 @@
 // The map of the Cache panel that shows what became of the entries, with a bar for each row and the meter below.
-#include "engine/control/cache_choice.h"
-#include "ui/base/colour.h"
 #include "ui/base/format.h"
 #include "ui/base/value_format.h"
 #include "ui/draw/cells.h"
@@ -8,6 +6,7 @@
 #include "ui/panels/cache/cache_frame.h"
 #include "ui/panels/cache/cache_panel.h"
 #include "ui/scene/attention/attention_map.h"
+#include "ui/theme/run_colours.h"
 
 #include <fmt/format.h>
 
@@ -15,31 +14,6 @@
 #include <cmath>
 
 namespace refreshlab::ui {
-namespace {
-
-/// Entries that the method may keep in a row: its budget; 0 where it has none.
-double budget_of(const RunConfig& config) {
-    const CachePolicyConfig& policy = deciding_cache(config);
-    for (const char* key : {"budget", "partial"})
-        if (const auto value = policy.values.find(key); value != policy.values.end()) return value->second;
-    return 0;
-}
-
-} // namespace
-
-CellPalette cell_palette(const Theme& theme) {
-    // How alive an entry is, is how dark its ink is: hues are those of who wrote it. What is special has one from Okabe-Ito.
-    const auto ink = [&](float share) { return mix(theme.plot_background, theme.text, share); };
-    CellPalette palette{};
-    palette[static_cast<size_t>(CacheCell::attended)] = ink(0.82F);
-    palette[static_cast<size_t>(CacheCell::held)] = ink(0.4F);
-    palette[static_cast<size_t>(CacheCell::encoded)] = rgba(0xCC, 0x79, 0xA7);
-    palette[static_cast<size_t>(CacheCell::merged)] =
-        theme.dark ? rgba(0xF0, 0xE4, 0x42) : rgba(0xD5, 0x5E, 0x00);
-    palette[static_cast<size_t>(CacheCell::evicted)] = ink(0.1F);
-    palette[static_cast<size_t>(CacheCell::none)] = 0;
-    return palette;
-}
 
 void CachePanel::colour_entries(const Theme& theme) {
     std::string look =
@@ -82,9 +56,9 @@ void CachePanel::draw_entries(UiContext& ctx, Frame& f) {
     if (ImGui::InvisibleButton("row names", ImVec2(f.x0 - f.lanes_min.x, max.y - min.y))) {
         const auto at = static_cast<int64_t>((ImGui::GetIO().MousePos.y - min.y) / row);
         if (m_rows.layer)
-            m_rows.layer.reset();
+            f.view->rows.layer.reset();
         else
-            m_rows.layer = std::clamp<int64_t>(at, 0, f.rows - 1);
+            f.view->rows.layer = std::clamp<int64_t>(at, 0, f.rows - 1);
     }
     ImGui::SetItemTooltip("%s", m_rows.layer ? "Back to all layers" : "Show the KV heads of this layer");
     ctx.landmarks.set("cache/rows", {f.lanes_min.x, min.y, f.x0 - f.lanes_min.x, max.y - min.y});
@@ -127,7 +101,7 @@ void CachePanel::draw_budget_bars(UiContext& ctx, const Frame& f) const {
         list->AddRectFilled(ImVec2(x0, top), ImVec2(x_of(count.attended), bottom),
                             palette[static_cast<size_t>(CacheCell::attended)]);
     }
-    if (const double budget = budget_of(f.recording->info().config); budget > 0 && budget < all)
+    if (const double budget = entry_budget(f.recording->info().config); budget > 0 && budget < all)
         draw_marked_line(list, ctx.theme, ImVec2(x_of(budget), f.drift_y0), ImVec2(x_of(budget), f.drift_y1),
                          ctx.theme.accent);
     ImGui::SetCursorScreenPos(ImVec2(x0, f.drift_y0));
@@ -136,7 +110,7 @@ void CachePanel::draw_budget_bars(UiContext& ctx, const Frame& f) const {
     const auto i = std::clamp<int64_t>(static_cast<int64_t>((ImGui::GetIO().MousePos.y - f.drift_y0) / row),
                                        0, std::ssize(m_counts) - 1);
     const RowCount& count = m_counts[static_cast<size_t>(i)];
-    const double budget = budget_of(f.recording->info().config);
+    const double budget = entry_budget(f.recording->info().config);
     const std::string limit =
         budget > 0 ? fmt::format("\nBudget {} (the line)", format_number(budget)) : std::string();
     ImGui::SetTooltip("%s", fmt::format("{} {}: {} of {} entries held, {} read{}{}",

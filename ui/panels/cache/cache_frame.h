@@ -11,6 +11,8 @@ namespace refreshlab::ui {
 /// What one frame of the panel works with: places in pixels.
 struct CachePanel::Frame {
     const Recording* recording = nullptr;
+    CacheView* view = nullptr; ///< what the person has chosen to see
+    CacheMap map = CacheMap::drift;
     float em = 0;
     ImVec2 lanes_min; ///< top left of the first lane
     float x0 = 0, x1 = 0;
@@ -28,11 +30,5 @@ struct CachePanel::Frame {
     /// Lanes of origin and age above, the drift map below them, then axis and bytes.
     void place(ImVec2 at, ImVec2 room, bool bars);
 };
-
-/// Of what became of an entry.
-[[nodiscard]] CellPalette cell_palette(const Theme& theme);
-
-/// Of a column of the cache: here who decodes has one colour, the student or the teacher.
-[[nodiscard]] Colour column_colour(const Theme& theme, Origin origin);
 
 } // namespace refreshlab::ui

@@ -5,6 +5,7 @@
 #include "ui/panels/cache/cache_panel.h"
 #include "ui/scene/maps/heatmap.h"
 #include "ui/scene/marks/step_marks.h"
+#include "ui/theme/run_colours.h"
 
 #include <fmt/format.h>
 
@@ -13,27 +14,9 @@
 
 namespace refreshlab::ui {
 
-Colour column_colour(const Theme& theme, Origin origin) {
-    switch (origin) {
-    case Origin::teacher_prefill:
-    case Origin::student_prefill:
-        return theme.origin_prefill;
-    case Origin::teacher_refresh:
-        return theme.origin_refresh;
-    case Origin::student:
-    case Origin::teacher_decode:
-        return theme.origin_student;
-    case Origin::skipped:
-        return theme.origin_skipped;
-    case Origin::none:
-        break;
-    }
-    return theme.absent_a;
-}
-
 ColourScale CachePanel::drift_scale(const Theme& theme) const {
     ColourScale scale{colour_map(theme.map_amounts), 0, m_top > 0 ? m_top : 1, m_log};
-    if (m_log) scale.min = scale.max * 1e-3;
+    if (m_log) scale.min = scale.max * drift_log_share;
     return scale;
 }
 

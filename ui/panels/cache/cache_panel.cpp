@@ -8,6 +8,7 @@
 #include "ui/draw/text.h"
 #include "ui/panels/cache/cache_frame.h"
 #include "ui/scene/maps/heatmap.h"
+#include "ui/theme/run_colours.h"
 #include "ui/widgets/widgets.h"
 
 #include <fmt/format.h>
@@ -31,7 +32,6 @@ std::unique_ptr<Panel> make_cache_panel() {
 
 void CachePanel::recording_changed(UiContext&) {
     m_state.clear();
-    m_rows = {};
     m_top = 0;
 }
 
@@ -61,13 +61,18 @@ void CachePanel::draw(UiContext& ctx) {
     Frame f;
     f.recording = ctx.recording.get();
     f.em = ImGui::GetFontSize();
+    f.view = &ctx.views.cache;
+    f.map = shown_map(*f.view, *f.recording);
     m_state.update(*f.recording, ctx.shown_step());
+    if (m_state.quantity() != f.view->quantity) m_top = 0;
+    m_state.show(f.view->quantity);
+    m_log = f.view->log;
     f.length = std::max<int64_t>(1, m_state.columns().length());
     const CachePolicyConfig& policy = deciding_cache(f.recording->info().config);
-    f.has_policy = !policy.is_full() && f.recording->info().has_cache_events;
+    f.has_policy = has_entry_events(*f.recording);
     const CacheMethod* method = find_cache_method(policy.policy);
     f.method = method ? std::string(method->label) : policy.policy;
-    if (m_rows.layer && *m_rows.layer >= m_state.cache().layers()) m_rows = {};
+    m_rows = shown_rows(*f.view, m_state.cache());
     f.rows = m_rows.count(m_state.cache());
 
     draw_toolbar(ctx, f);
@@ -80,7 +85,7 @@ void CachePanel::draw(UiContext& ctx) {
         muted_text(ctx, "Too small for the map: enlarge this panel");
         return;
     }
-    const bool entries = map(f) == Map::entries;
+    const bool entries = f.map == CacheMap::entries;
     f.place(at, room, entries);
     draw_lanes(ctx, f);
     if (entries)
@@ -98,7 +103,8 @@ void CachePanel::draw(UiContext& ctx) {
 }
 
 /// \param others  width of what stands right of the list, pixels
-void CachePanel::draw_quantity_choice(float em, float others) {
+void CachePanel::draw_quantity_choice(const Frame& f, float others) {
+    const float em = f.em;
     if (ImGui::GetContentRegionAvail().x - others > 9 * em + ImGui::CalcTextSize("Drift of ").x) {
         ImGui::AlignTextToFramePadding();
         ImGui::TextUnformatted("Drift of");
@@ -111,8 +117,7 @@ void CachePanel::draw_quantity_choice(float em, float others) {
     if (ImGui::BeginCombo("##quantity", whole ? quantity_names[chosen] : short_names[chosen])) {
         for (size_t i = 0; i < std::size(quantity_names); ++i) {
             if (!ImGui::Selectable(quantity_names[i], i == static_cast<size_t>(m_state.quantity()))) continue;
-            m_state.show(static_cast<DriftQuantity>(i));
-            m_top = 0;
+            f.view->quantity = static_cast<DriftQuantity>(i);
         }
         ImGui::EndCombo();
     }
@@ -121,17 +126,12 @@ void CachePanel::draw_quantity_choice(float em, float others) {
         "relative distance per layer and position, or the largest absolute difference.");
 }
 
-CachePanel::Map CachePanel::map(const Frame& f) const {
-    return m_chosen.value_or(f.has_policy ? Map::entries : Map::drift);
-}
-
 void CachePanel::draw_map_choice(const Frame& f) {
-    const Map now = map(f);
     ImGui::SetNextItemWidth(6 * f.em);
-    if (ImGui::BeginCombo("##map", now == Map::entries ? "Entries" : "Drift")) {
-        for (const Map choice : {Map::entries, Map::drift})
-            if (ImGui::Selectable(choice == Map::entries ? "Entries" : "Drift", choice == now))
-                m_chosen = choice;
+    if (ImGui::BeginCombo("##map", f.map == CacheMap::entries ? "Entries" : "Drift")) {
+        for (const CacheMap choice : {CacheMap::entries, CacheMap::drift})
+            if (ImGui::Selectable(choice == CacheMap::entries ? "Entries" : "Drift", choice == f.map))
+                f.view->map = choice;
         ImGui::EndCombo();
     }
     ImGui::SetItemTooltip(
@@ -146,9 +146,9 @@ void CachePanel::draw_rows_choice(const Frame& f) {
     };
     ImGui::SetNextItemWidth(std::min(11 * f.em, ImGui::GetContentRegionAvail().x));
     if (ImGui::BeginCombo("##rows", name(m_rows.layer).c_str())) {
-        if (ImGui::Selectable("All layers", !m_rows.layer)) m_rows.layer.reset();
+        if (ImGui::Selectable("All layers", !m_rows.layer)) f.view->rows.layer.reset();
         for (int64_t layer = 0; layer < m_state.cache().layers(); ++layer)
-            if (ImGui::Selectable(name(layer).c_str(), m_rows.layer == layer)) m_rows.layer = layer;
+            if (ImGui::Selectable(name(layer).c_str(), m_rows.layer == layer)) f.view->rows.layer = layer;
         ImGui::EndCombo();
     }
     ImGui::SetItemTooltip(
@@ -158,11 +158,11 @@ void CachePanel::draw_rows_choice(const Frame& f) {
 void CachePanel::draw_toolbar(UiContext& ctx, Frame& f) {
     draw_map_choice(f);
     ImGui::SameLine();
-    if (map(f) == Map::entries) return draw_rows_choice(f);
+    if (f.map == CacheMap::entries) return draw_rows_choice(f);
     const float bar = 5.5F * f.em; // the shortest colour bar with its two numbers
-    draw_quantity_choice(f.em, ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em + bar);
+    draw_quantity_choice(f, ImGui::CalcTextSize("Log").x + ImGui::GetFrameHeight() + 2.0F * f.em + bar);
     ImGui::SameLine();
-    ImGui::Checkbox("Log", &m_log);
+    ImGui::Checkbox("Log", &f.view->log);
     ImGui::SameLine();
     m_top = std::max(m_top, m_state.shown_top());
     draw_fitting_colour_bar("drift", drift_scale(ctx.theme), 7 * f.em);
@@ -202,7 +202,7 @@ void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
                                 Origin::student, Origin::teacher_decode, Origin::skipped})
         if (present[static_cast<size_t>(origin)])
             entry(origin_label(origin), column_colour(ctx.theme, origin), false);
-    if (map(f) == Map::drift) {
+    if (f.map == CacheMap::drift) {
         entry("not measured", 0, true);
     } else {
         const CellPalette palette = cell_palette(ctx.theme);
@@ -312,7 +312,7 @@ void CachePanel::hover(UiContext& ctx, Frame& f) {
     const int64_t step = position - f.recording->prompt_length() + 1;
     if (step >= 1) ctx.next_hovered_step = step;
     std::string text = column_text(*f.recording, columns, position);
-    const bool entries = map(f) == Map::entries;
+    const bool entries = f.map == CacheMap::entries;
     if (entries && mouse.y >= f.drift_y0) {
         const auto row =
             std::clamp<int64_t>(static_cast<int64_t>((mouse.y - f.drift_y0) / (f.drift_y1 - f.drift_y0) *

@@ -2,7 +2,7 @@
 
 #include "ui/panels/panel.h"
 #include "ui/scene/maps/cache_cells.h"
-#include "ui/scene/maps/cache_view.h"
+#include "ui/scene/maps/cache_model.h"
 #include "ui/scene/maps/colour_maps.h"
 #include "ui/widgets/copy_menu.h"
 
@@ -26,14 +26,10 @@ public:
 private:
     struct Frame; ///< what one frame works with
 
-    /// Of the map: what became of the entries, or how far they are from the teacher's.
-    enum class Map : uint8_t { entries, drift };
-    [[nodiscard]] Map map(const Frame& f) const;
-
     void draw_toolbar(UiContext& ctx, Frame& f);
-    void draw_map_choice(const Frame& f);
+    static void draw_map_choice(const Frame& f);
     void draw_rows_choice(const Frame& f);
-    void draw_quantity_choice(float em, float others);
+    void draw_quantity_choice(const Frame& f, float others);
     void draw_legend(UiContext& ctx, Frame& f);
     void draw_axis(UiContext& ctx, Frame& f);
     void draw_bytes(UiContext& ctx, Frame& f);
@@ -57,16 +53,15 @@ private:
     [[nodiscard]] ColourScale age_scale(const Theme& theme) const;
     [[nodiscard]] bool has_drift() const { return m_state.drift().layers > 0 && !m_drift_rgba.empty(); }
 
-    CacheView m_state;
-    std::optional<Map> m_chosen; ///< by a person; else as the run has it
-    CacheRows m_rows;
+    CacheModel m_state;
+    CacheRows m_rows; ///< of this frame
     std::vector<uint32_t> m_entries_rgba;
     std::string m_entries_look;
     uint64_t m_entries_image_revision = 0;
     std::vector<RowCount> m_counts;
     std::array<bool, num_cache_cells> m_present{};
-    bool m_log = false;
-    double m_top = 0; ///< of the colour scale: widens at once, narrows with "Fit range"
+    bool m_log = false; ///< of this frame
+    double m_top = 0;   ///< of the colour scale: widens at once, narrows with "Fit range"
 
     std::vector<uint32_t> m_origin_rgba, m_age_rgba, m_drift_rgba;
     int64_t m_factor = 1; ///< positions per texel

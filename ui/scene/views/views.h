@@ -2,6 +2,7 @@
 
 #include "ui/scene/attention/attention_view.h"
 #include "ui/scene/landscape/landscape_view.h"
+#include "ui/scene/maps/cache_view.h"
 #include "ui/scene/marks/event_choice.h"
 #include "ui/scene/series/distribution_view.h"
 #include "ui/scene/text/text_view.h"
@@ -13,6 +14,7 @@ namespace refreshlab::ui {
 struct Views {
     TextView text;
     AttentionView attention;
+    CacheView cache;
     DistributionView distribution;
     LandscapeView landscape;
     EventChoice events;

@@ -1,13 +1,13 @@
 #include "engine/record/recording/older_cache_events.h"
 #include "engine/signals/registry.h"
 #include "tests/ui/maps/heatmap_recording.h"
-#include "ui/scene/maps/cache_view.h"
+#include "ui/scene/maps/cache_model.h"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <limits>
 
-namespace cache_view_test {
+namespace cache_model_test {
 
 using namespace refreshlab;
 using namespace refreshlab::ui;
@@ -37,7 +37,7 @@ std::shared_ptr<Recording> refreshed_run() {
 
 TEST_CASE("cache state follows step and quantity, and is made anew only then", "[ui][cache]") {
     const auto recording = refreshed_run();
-    CacheView state;
+    CacheModel state;
     state.update(*recording, 6);
     const uint64_t revision = state.revision();
     state.update(*recording, 6);
@@ -123,4 +123,4 @@ TEST_CASE("bytes of the caches: each model's columns, the teacher's as far as it
     CHECK(cache_bytes(*empty_recording(Mode::teacher, 4), status, 4, 0).student == 0);
 }
 
-} // namespace cache_view_test
+} // namespace cache_model_test
