@@ -17,7 +17,8 @@ namespace refreshlab {
 namespace {
 
 constexpr std::array<std::string_view, 4> comparison_names = {"above", "at_least", "below", "at_most"};
-constexpr std::array<std::string_view, 3> on_fire_names = {"keep", "teacher_token", "redraw"};
+constexpr std::array<std::string_view, 4> on_fire_names = {"keep", "teacher_token", "redraw", "verify"};
+constexpr std::array<std::string_view, 4> rule_names = {"exact", "greedy", "near_best", "top_k"};
 
 /// \param own  signals that the policy brings along
 Trigger read_trigger(const nlohmann::json& json, const std::string& what, const std::string& path,
@@ -118,6 +119,17 @@ Trigger trigger_of(std::string_view signal, Comparison comparison, double thresh
 
 namespace {
 
+/// {"rule": "exact", "share": 0.3, "rank": 3, "splice": true}
+void read_verification(const nlohmann::json& json, const std::string& what, Verification& verify) {
+    JsonFields fields(json, what, "verify");
+    if (const auto rule = fields.choice("rule", {rule_names.begin(), rule_names.end()}))
+        verify.rule = static_cast<VerifyRule>(*rule);
+    fields.real("share", verify.share, 0, 1);
+    fields.integer("rank", verify.rank, 1, policy_limits::rank);
+    fields.boolean("splice", verify.splice);
+    fields.finish();
+}
+
 /// {"at": [12, 40, 64]}
 void read_schedule(const nlohmann::json& list, const JsonFields& fields, RefreshPolicy& policy) {
     if (!list.is_array() || list.size() > policy_limits::scheduled)
@@ -145,6 +157,7 @@ RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& wh
     if (const auto fire = fields.choice("on_fire", {on_fire_names.begin(), on_fire_names.end()})) {
         policy.on_fire = static_cast<OnFire>(*fire);
     }
+    const nlohmann::json* verify = fields.find("verify");
     const nlohmann::json* at = fields.find("at");
     const nlohmann::json* weighted = fields.find("signals");
     fields.finish();
@@ -152,6 +165,7 @@ RefreshPolicy policy_from_json(const nlohmann::json& json, const std::string& wh
     if (weighted != nullptr) policy.signals = weighted_signals_from_json(*weighted, what);
     if (when != nullptr) read_when(*when, what, policy, thresholds);
     if (action != nullptr) read_action(*action, what, policy);
+    if (verify != nullptr) read_verification(*verify, what, policy.verify);
     if (budget != nullptr) {
         JsonFields limits(*budget, what, "budget");
         limits.optional_integer("refreshes", policy.budget.refreshes, 0, policy_limits::refreshes);
@@ -238,6 +252,17 @@ void check_policy(const RefreshPolicy& policy, const std::string& what) {
     if (policy.window && *policy.window < 0)
         refuse(what, fmt::format("window must not be negative, it is {}", *policy.window));
     if (policy.lag < 0) refuse(what, fmt::format("lag must not be negative, it is {}", policy.lag));
+    if (verifies(policy) && policy.lag > 0) {
+        refuse(what,
+               fmt::format("on_fire verify with a lag of {}: the student would go on from tokens that nobody "
+                           "has judged",
+                           policy.lag),
+               "set refresh.lag to 0, or on_fire to keep, teacher_token or redraw");
+    }
+    if (!(policy.verify.share >= 0 && policy.verify.share <= 1))
+        refuse(what, fmt::format("verify.share must be from 0 to 1, not {}", policy.verify.share));
+    if (policy.verify.rank < 1)
+        refuse(what, fmt::format("verify.rank must be at least 1, not {}", policy.verify.rank));
     if (policy.budget.refreshes && *policy.budget.refreshes < 0) {
         refuse(what,
                fmt::format("budget.refreshes must not be negative, it is {}", *policy.budget.refreshes));
@@ -295,6 +320,13 @@ nlohmann::json policy_to_json(const RefreshPolicy& policy) {
         {"do", {{"refresh", {{"window", std::move(window)}, {"lag", policy.lag}}}}},
         {"on_fire", to_string(policy.on_fire)},
         {"budget", {{"refreshes", std::move(refreshes)}, {"per_tokens", policy.budget.per_tokens}}}};
+    // Left out where it says nothing: earlier programs read such a policy, and ids of sweep runs stay.
+    if (verifies(policy) || !(policy.verify == Verification{})) {
+        json["verify"] = {{"rule", to_string(policy.verify.rule)},
+                          {"share", policy.verify.share},
+                          {"rank", policy.verify.rank},
+                          {"splice", policy.verify.splice}};
+    }
     if (!policy.at.empty()) json["at"] = policy.at;
     if (!policy.signals.empty()) json["signals"] = weighted_signals_to_json(policy.signals);
     return json;
@@ -362,6 +394,13 @@ std::string_view to_string(Comparison c) {
 }
 std::string_view to_string(OnFire f) {
     return on_fire_names[static_cast<size_t>(f)];
+}
+std::string_view to_string(VerifyRule r) {
+    return rule_names[static_cast<size_t>(r)];
+}
+
+bool verifies(const RefreshPolicy& policy) {
+    return policy.on_fire == OnFire::verify;
 }
 
 std::optional<OnFire> on_fire_from_string(std::string_view s) {

@@ -97,6 +97,8 @@ public:
     /// Values of a layered signal at step t, [layers], absent() in layers that were not measured; empty where the step did not
     /// measure it. Its mean over the layers is signal(t, id). Cost: a binary search.
     [[nodiscard]] std::span<const float> layer_values(int64_t t, size_t id) const;
+    /// Of all signals that step t measured per layer.
+    [[nodiscard]] LayerValues layers(int64_t t) const;
     /// Layer values of all steps, by step; for readers that go through all of them.
     struct LayerRow {
         int64_t step = 0;
@@ -181,6 +183,13 @@ public:
     /// Values of one signal for steps first_step, first_step + 1, ...; absent() entries leave what is there.
     /// The steps are appended already (asserted).
     void back_fill(size_t signal, int64_t first_step, std::span<const float> values);
+    /// Goes on by one step as `ahead` did, with what belongs to that step: events, attention rows, layer values, values filled in at its
+    /// boundary.
+    /// \param ahead   has the same steps and events up to here (a fork of this recording, or of one that this is a fork of) and went on
+    /// \param record  of step steps() + 1, as it is to stand here
+    void follow(const Recording& ahead, const StepRecord& record);
+    /// follow() without the record: more may come into the step before append().
+    void take_events(const Recording& ahead);
     void add_refresh(RefreshEvent event); ///< event.step never falls (asserted)
     void add_pass(PassEvent event);
     void add_command(CommandEvent event);

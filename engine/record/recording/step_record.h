@@ -73,6 +73,16 @@ struct PassEvent {
     double ms = 0;
 };
 
+/// A token that the student drafted, as the teacher's pass judged it (reference/refresh.md, section 3). Probabilities are after
+/// temperature and filters; at temperature 0, where these are 0 or 1, those of the raw rows.
+struct DraftToken {
+    int32_t token_id = -1;
+    bool stays = false;
+    float p_teacher = 0, p_student = 0;
+    /// Probability that a token drawn from the student's row stays; absent() of a token given by hand, which stays unjudged.
+    float expected = absent();
+};
+
 /// A command that changed the run, with the first step that felt it (it was applied after boundary step - 1).
 struct CommandEvent {
     int64_t step = 1;

@@ -56,12 +56,16 @@ bool DecodeSession::finished() const {
 }
 
 void DecodeSession::apply(const command::SetParameter& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     Impl& s = *m_impl;
     const CachePolicyConfig before = s.decoder_policy();
     RunConfig next = s.config;
     set_live_parameter(next, c.key, c.value);
     const CachePolicyConfig& after = next.mode == Mode::teacher ? next.teacher_cache : next.student_cache;
     if (!(after == before)) check_cache_policy(after, s.pair->context(), "a cache policy");
+    check_policy(next.policy, "the policy");
+    check_verification(next, "the run");
     s.check_capture(next.capture);
     s.config = std::move(next);
     if (s.cache_policy && !(s.decoder_policy() == before)) s.cache_policy->set_values(s.decoder_policy());
@@ -70,13 +74,20 @@ void DecodeSession::apply(const command::SetParameter& c) {
 }
 
 void DecodeSession::apply(const command::SetPolicy& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     check_policy(c.policy, "the policy");
     check_run_policy(c.policy, m_impl->recording->signals(), m_impl->recording->info().layers, "the policy");
+    RunConfig next = m_impl->config;
+    next.policy = c.policy;
+    check_verification(next, "the run");
     m_impl->config.policy = c.policy;
     m_impl->log_command(c);
 }
 
 void DecodeSession::apply(const command::RefreshNow& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     if (m_impl->finished) throw Error("refreshing", {}, "the run has ended", "rewind it or start a new one");
     require_refreshable(m_impl->config.mode);
     m_impl->refresh_requested = true;
@@ -84,6 +95,8 @@ void DecodeSession::apply(const command::RefreshNow& c) {
 }
 
 void DecodeSession::apply(const command::FullStepNow& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     Impl& s = *m_impl;
     if (s.finished)
         throw Error("asking for a full step", {}, "the run has ended", "rewind it or start a new one");
@@ -94,6 +107,8 @@ void DecodeSession::apply(const command::FullStepNow& c) {
 }
 
 void DecodeSession::apply(const command::GiveTokens& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     Impl& s = *m_impl;
     if (s.finished) throw Error("giving tokens", {}, "the run has ended", "rewind it or start a new one");
     command::GiveTokens given = c;
@@ -120,6 +135,8 @@ void DecodeSession::apply(const command::GiveTokens& c) {
 }
 
 void DecodeSession::stop() {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     if (!m_impl->finished) m_impl->finish("cancelled");
 }
 
@@ -130,6 +147,7 @@ void DecodeSession::rewind(int64_t step, const Recording* as) {
 
 void DecodeSession::capture_attention(int64_t position, bool teacher) {
     const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     m_impl->capture_attention(position, teacher);
 }
 
@@ -141,7 +159,7 @@ const RunConfig& DecodeSession::config() const {
     return m_impl->config;
 }
 std::shared_ptr<Recording> DecodeSession::recording() const {
-    return m_impl->recording;
+    return m_impl->published;
 }
 const KvCache* DecodeSession::student_cache() const {
     return m_impl->student_cache.get();

@@ -77,7 +77,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
 
     RunInfo info = describe(ttft_ms, prefill_ms);
     info.published_signals = publish();
-    recording = std::make_shared<Recording>(std::move(info), pair->tokenizer);
+    recording = published = std::make_shared<Recording>(std::move(info), pair->tokenizer);
     for (CacheEvent& event : prefill_events)
         recording->add_cache_event(std::move(event));
     prefill_events.clear();
@@ -219,6 +219,7 @@ void DecodeSession::Impl::listen(KvCache& cache, bool of_teacher) {
         event.teacher = of_teacher;
         event.step = recording ? t + 1 : 0;
         if (recording) {
+            if (of_teacher && waiting()) draft_reads.push_back(event);
             recording->add_cache_event(std::move(event));
         } else {
             prefill_events.push_back(std::move(event));

@@ -337,7 +337,7 @@ TEST_CASE("numbers out of their range and wrong types are refused with the key",
     CHECK_THAT(error_of_text(R"({"budget": {"per_tokens": 0}})"), ContainsSubstring("budget.per_tokens"));
     CHECK_THAT(error_of_text(R"({"budget": {"per_tokens": null}})"), ContainsSubstring("budget.per_tokens"));
     CHECK_THAT(error_of_text(R"({"on_fire": "kep"})"),
-               ContainsSubstring("on_fire: must be one of keep, teacher_token, redraw, not \"kep\""));
+               ContainsSubstring("on_fire: must be one of keep, teacher_token, redraw, verify, not \"kep\""));
     CHECK_THAT(error_of_text(R"({"name": 3})"), ContainsSubstring("name: must be a text"));
     CHECK_THAT(error_of_text(R"({"name": ""})"), ContainsSubstring("name is empty"));
     CHECK_THAT(error_of_text("[]"), ContainsSubstring("must be an object"));
@@ -376,8 +376,31 @@ TEST_CASE("a policy made in code is checked for what no run could use", "[refres
     CHECK_THAT(check_error(policy), ContainsSubstring("budget.per_tokens"));
 }
 
+TEST_CASE("what verification does is part of the policy, read strictly", "[refresh]") {
+    const RefreshPolicy policy = policy_from_json(
+        nlohmann::json::parse(
+            R"({"on_fire": "verify", "verify": {"rule": "near_best", "share": 0.25, "rank": 7, "splice": false}})"),
+        "gate.json");
+    CHECK(verifies(policy));
+    CHECK(policy.verify ==
+          Verification{.rule = VerifyRule::near_best, .share = 0.25, .rank = 7, .splice = false});
+    CHECK(policy_from_json(policy_to_json(policy), "again") == policy);
+    CHECK(policy_from_json(nlohmann::json::parse(R"({"on_fire": "verify"})"), "gate.json").verify ==
+          Verification{});
+    CHECK_FALSE(policy_to_json(preset_policy("periodic")).contains("verify")); // as earlier programs wrote it
+
+    CHECK_THAT(error_of_text(R"({"verify": {"rule": "strict"}})"),
+               ContainsSubstring("verify.rule: must be one of exact, greedy, near_best, top_k"));
+    CHECK_THAT(error_of_text(R"({"verify": {"share": 1.5}})"), ContainsSubstring("verify.share"));
+    CHECK_THAT(error_of_text(R"({"verify": {"rank": 0}})"), ContainsSubstring("verify.rank"));
+    CHECK_THAT(error_of_text(R"({"verify": {"spice": true}})"),
+               ContainsSubstring("verify.spice: unknown key; did you mean splice?"));
+    CHECK_THAT(error_of_text(R"({"on_fire": "verify", "do": {"refresh": {"lag": 3}}})"),
+               ContainsSubstring("on_fire verify with a lag of 3"));
+}
+
 TEST_CASE("names of on_fire go both ways", "[refresh]") {
-    for (const OnFire fire : {OnFire::keep, OnFire::teacher_token, OnFire::redraw}) {
+    for (const OnFire fire : {OnFire::keep, OnFire::teacher_token, OnFire::redraw, OnFire::verify}) {
         CHECK(on_fire_from_string(to_string(fire)) == fire);
     }
     CHECK_FALSE(on_fire_from_string("Keep"));

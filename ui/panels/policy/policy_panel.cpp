@@ -28,6 +28,8 @@ constexpr FireWording fire_wordings[] = {
     {OnFire::teacher_token, "teacher's token",
      "The token is drawn again from the teacher's last row: costs nothing more"},
     {OnFire::redraw, "redraw", "The token is drawn again over the refreshed cache: costs one student step"},
+    {OnFire::verify, "verify",
+     "Every token since the last refresh is judged: it stays, or the teacher's takes its place"},
 };
 
 /// Of a combo box that shows this text whole.
