@@ -220,6 +220,20 @@ void add_verification(std::vector<ParameterEntry>& table) {
                 "Rule top_k: a token stays where it is among so many of the teacher's first.", 1,
                 policy_limits::rank, 1, 50),
         [](auto& c) -> auto& { return c.policy.verify.rank; }));
+    ParameterEntry target;
+    target.parameter = real(
+        "verify.target", "Share to stay", "",
+        "The threshold of top1_prob follows this share of judged tokens that should stay; none = it stands "
+        "still.",
+        0, 1, 0, 1);
+    target.parameter.optional = true;
+    target.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return c.policy.verify.target ? to_text(*c.policy.verify.target) : "none";
+    };
+    target.set = [](RunConfig& c, const ParameterValue& v) {
+        c.policy.verify.target = v.none ? std::nullopt : std::optional(v.number);
+    };
+    of_policy(std::move(target));
     of_policy(plain(
         boolean("verify.splice", "Splice what stays",
                 "Verification also splices the teacher's entries; off = the student drafts on its own, as in "

@@ -40,8 +40,11 @@ struct Verification {
     VerifyRule rule = VerifyRule::exact;
     double share = 0.3; ///< of VerifyRule::near_best
     int32_t rank = 3;   ///< of VerifyRule::top_k, from 1
-    bool splice =
-        true; ///< false: the student drafts on its own entries, as in speculative decoding; the same as window 0
+    /// false: the student drafts on its own entries, as in speculative decoding; the same as window 0.
+    bool splice = true;
+    /// Share of judged tokens that should stay: a trigger on `top1_prob` is raised after drafts of which less stays, and lowered after
+    /// others (adapt_confidence()). Nothing: thresholds stand still. Source: Zhang et al. 2023, "Draft & Verify".
+    std::optional<double> target = {};
 
     friend bool operator==(const Verification&, const Verification&) = default;
 };
@@ -132,7 +135,8 @@ void check_run_policy(const RefreshPolicy& policy, std::span<const Signal> table
                       const std::string& what);
 [[nodiscard]] nlohmann::json policy_to_json(const RefreshPolicy& policy);
 
-/// The presets: none, periodic, window, entropy, kl, burst, mc, with the defaults of reference/refresh.md, section 5.
+/// The presets: none, periodic, window, entropy, kl, burst, mc, with the defaults of reference/refresh.md, section 5; speculative,
+/// entropy_stop, confidence_stop, verify_when_unsure, which verify (section 3).
 struct Preset {
     std::string_view name, label, description;
 };
@@ -146,6 +150,17 @@ struct Preset {
 [[nodiscard]] std::string_view to_string(OnFire f);
 [[nodiscard]] std::string_view to_string(VerifyRule r);
 [[nodiscard]] bool verifies(const RefreshPolicy& policy);
+
+/// Where the threshold of `top1_prob` has got to, with Verification::target.
+struct ConfidenceShift {
+    double acceptance = -1; ///< of the drafts so far, exponential mean; -1: there was none
+    double shift = 0;       ///< added to the threshold
+};
+/// After a draft of which this share of the judged tokens stays: the mean moves half the way, the threshold by a tenth of 0.01, up where
+/// the mean is at most the target, else down (beta_1 = 0.5, beta_2 = 0.9, epsilon = 0.01 of the source).
+[[nodiscard]] ConfidenceShift adapt_confidence(const ConfidenceShift& so_far, double accepted, double target);
+/// The policy with the threshold of `top1_prob` moved, within [0, 1].
+[[nodiscard]] RefreshPolicy shifted_policy(RefreshPolicy policy, const ConfidenceShift& confidence);
 [[nodiscard]] std::optional<OnFire> on_fire_from_string(std::string_view s);
 
 } // namespace refreshlab

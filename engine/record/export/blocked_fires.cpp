@@ -115,7 +115,7 @@ private:
             }
             m_last_pass = t;
         }
-        if (fired) return;
+        if (fired || policy.verify.target) return; // a threshold that moved is not in the policy
         const auto fires = [&](bool without_budget, bool without_cooldown) {
             RefreshPolicy freed = policy;
             if (without_budget) freed.budget.refreshes.reset();

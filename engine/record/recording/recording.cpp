@@ -159,6 +159,7 @@ void Recording::take_events(const Recording& ahead) {
     const auto of_step = [step](const auto& event) { return event.step == step; };
     take(m_refreshes, ahead.m_refreshes, of_step, [this](const auto& event) { add_refresh(event); });
     take(m_passes, ahead.m_passes, of_step, [this](const auto& event) { add_pass(event); });
+    take(m_drafts, ahead.m_drafts, of_step, [this](const auto& event) { add_draft(event); });
     take(
         m_drifts, ahead.m_drifts, [step](const auto& drift) { return drift->step == step; },
         [this](const auto& drift) { add_drift(drift); });
@@ -237,6 +238,10 @@ void Recording::add_refresh(RefreshEvent event) {
 
 void Recording::add_pass(PassEvent event) {
     m_passes.append(event);
+}
+
+void Recording::add_draft(DraftEvent event) {
+    m_drafts.append(std::move(event));
 }
 
 void Recording::add_command(CommandEvent event) {
@@ -355,7 +360,7 @@ void Recording::set_end(RunEnd end) {
 
 namespace {
 constexpr size_t all = SIZE_MAX;
-constexpr Recording::Inherited all_events{all, all, all, all, all};
+constexpr Recording::Inherited all_events{all, all, all, all, all, all};
 } // namespace
 
 std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id) const {
@@ -398,6 +403,7 @@ void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_m
     auto& inherited = branch.m_inherited;
     inherited.refreshes = take_up_to(m_refreshes, branch.m_refreshes, step, at_most.refreshes, own_step);
     inherited.passes = take_up_to(m_passes, branch.m_passes, step, at_most.passes, own_step);
+    inherited.drafts = take_up_to(m_drafts, branch.m_drafts, step, at_most.drafts, own_step);
     inherited.commands = take_up_to(m_commands, branch.m_commands, step, at_most.commands, own_step);
     inherited.drifts = take_up_to(m_drifts, branch.m_drifts, step, at_most.drifts,
                                   [](const auto& drift) { return drift->step; });
@@ -462,14 +468,16 @@ size_t Recording::own_bytes() const {
                    m_info.config.task.reference.size() + m_info.note.size();
     if (m_table && m_info.fork_step == 0) bytes += m_table->signals.size() * sizeof(Signal);
     bytes += m_steps.own_bytes() + m_fills.own_bytes() + m_last_fill.capacity() * sizeof(int64_t) +
-             m_refreshes.own_bytes() + m_passes.own_bytes() + m_commands.own_bytes() + m_drifts.own_bytes() +
-             m_layer_rows.own_bytes() + m_cache_entries.own_bytes() + m_filled.own_bytes() +
-             m_back_fills.own_bytes() + m_attention_changes.own_bytes();
+             m_refreshes.own_bytes() + m_passes.own_bytes() + m_commands.own_bytes() + m_drafts.own_bytes() +
+             m_drifts.own_bytes() + m_layer_rows.own_bytes() + m_cache_entries.own_bytes() +
+             m_filled.own_bytes() + m_back_fills.own_bytes() + m_attention_changes.own_bytes();
     for (size_t i = m_layer_rows.size(); i > 0 && m_layer_rows[i - 1].step > m_info.fork_step; --i)
         bytes +=
             sizeof(*m_layer_rows[i - 1].values) + m_layer_rows[i - 1].values->size() * sizeof(float) + 16;
     for (size_t i = m_commands.size(); i > m_inherited.commands; --i)
         bytes += m_commands[i - 1].json.size();
+    for (size_t i = m_drafts.size(); i > m_inherited.drafts; --i)
+        bytes += m_drafts[i - 1].tokens.size() * sizeof(DraftToken);
     const std::scoped_lock lock(m_mutex);
     return bytes + m_attention.size() * map_node;
 }

@@ -115,6 +115,7 @@ public:
     [[nodiscard]] const ChunkedLog<PassEvent>& passes() const { return m_passes; }
     [[nodiscard]] const ChunkedLog<CommandEvent>& commands() const { return m_commands; }
     [[nodiscard]] const ChunkedLog<std::shared_ptr<const DriftMap>>& drifts() const { return m_drifts; }
+    [[nodiscard]] const ChunkedLog<DraftEvent>& drafts() const { return m_drafts; }
     /// Ids y_1 .. y_n of all tokens chosen so far, the pending one included (an end token is not among them).
     [[nodiscard]] std::vector<int32_t> token_ids() const;
     /// Token y_t for 1 <= t <= num_tokens(): y_1 = info().first_token, y_{t+1} = step(t).next_token_id.
@@ -169,7 +170,7 @@ public:
     [[nodiscard]] std::vector<std::shared_ptr<const AttentionRows>> attention_rows() const;
     /// How many events at the front of each log came from the recording that this one was forked from.
     struct Inherited {
-        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0;
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0, drafts = 0;
     };
     [[nodiscard]] const Inherited& inherited() const { return m_inherited; }
 
@@ -192,6 +193,7 @@ public:
     void take_events(const Recording& ahead);
     void add_refresh(RefreshEvent event); ///< event.step never falls (asserted)
     void add_pass(PassEvent event);
+    void add_draft(DraftEvent event);
     void add_command(CommandEvent event);
     void add_drift(std::shared_ptr<const DriftMap> drift);
     /// event.step never falls; layer and kv_head are -1 or the model's; positions are ascending, disjoint and not empty; bytes none, one, or one a layer (asserted).
@@ -260,6 +262,7 @@ private:
     ChunkedLog<RefreshEvent> m_refreshes;
     ChunkedLog<PassEvent> m_passes;
     ChunkedLog<CommandEvent> m_commands;
+    ChunkedLog<DraftEvent> m_drafts;
     ChunkedLog<std::shared_ptr<const DriftMap>> m_drifts;
     LayerLog m_layer_rows; ///< by step; appended before the step's record
     CacheLog m_cache_entries;

@@ -83,6 +83,21 @@ struct DraftToken {
     float expected = absent();
 };
 
+/// A draft that the teacher judged at boundary `step` (OnFire::verify): what of it stays is the recording's steps.
+struct DraftEvent {
+    int64_t step = 0; ///< where the draft ended or was cut; token first_pos + i is y_{first_pos + i - L + 1}
+    int32_t refresh_id = 0; ///< RefreshEvent::id of that boundary
+    int64_t first_pos = 0;  ///< of its first token
+    std::vector<DraftToken> tokens;
+    int32_t instead = -1;      ///< in place of the first that does not stay; -1: all stay
+    int64_t rejected_read = 0; ///< tokens that the teacher read and that went
+    double rejected_ms = 0;    ///< steps of the student that went
+    double teacher_ms = 0;     ///< passes that judged it
+
+    /// Tokens that stay: those before the first that does not.
+    [[nodiscard]] int64_t accepted() const;
+};
+
 /// A command that changed the run, with the first step that felt it (it was applied after boundary step - 1).
 struct CommandEvent {
     int64_t step = 1;

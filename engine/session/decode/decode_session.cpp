@@ -57,7 +57,6 @@ bool DecodeSession::finished() const {
 
 void DecodeSession::apply(const command::SetParameter& c) {
     const kernels::ExecutionScope scope(*m_impl->execution);
-    m_impl->drop_waiting();
     Impl& s = *m_impl;
     const CachePolicyConfig before = s.decoder_policy();
     RunConfig next = s.config;
@@ -67,6 +66,7 @@ void DecodeSession::apply(const command::SetParameter& c) {
     check_policy(next.policy, "the policy");
     check_verification(next, "the run");
     s.check_capture(next.capture);
+    s.drop_waiting(); // not before: what is refused must leave no trace
     s.config = std::move(next);
     if (s.cache_policy && !(s.decoder_policy() == before)) s.cache_policy->set_values(s.decoder_policy());
     m_impl->chooser->set_seed(m_impl->config.seed);
@@ -75,32 +75,33 @@ void DecodeSession::apply(const command::SetParameter& c) {
 
 void DecodeSession::apply(const command::SetPolicy& c) {
     const kernels::ExecutionScope scope(*m_impl->execution);
-    m_impl->drop_waiting();
     check_policy(c.policy, "the policy");
     check_run_policy(c.policy, m_impl->recording->signals(), m_impl->recording->info().layers, "the policy");
     RunConfig next = m_impl->config;
     next.policy = c.policy;
     check_verification(next, "the run");
+    m_impl->drop_waiting();
     m_impl->config.policy = c.policy;
     m_impl->log_command(c);
 }
 
 void DecodeSession::apply(const command::RefreshNow& c) {
     const kernels::ExecutionScope scope(*m_impl->execution);
-    m_impl->drop_waiting();
     if (m_impl->finished) throw Error("refreshing", {}, "the run has ended", "rewind it or start a new one");
     require_refreshable(m_impl->config.mode);
+    m_impl->drop_waiting();
     m_impl->refresh_requested = true;
     m_impl->log_command(c);
 }
 
 void DecodeSession::apply(const command::FullStepNow& c) {
     const kernels::ExecutionScope scope(*m_impl->execution);
-    m_impl->drop_waiting();
     Impl& s = *m_impl;
     if (s.finished)
         throw Error("asking for a full step", {}, "the run has ended", "rewind it or start a new one");
-    if (!s.cache_policy || !s.cache_policy->full_step_now())
+    const bool has_them = s.cache_policy && has_full_steps(s.decoder_policy());
+    if (has_them) s.drop_waiting();
+    if (!has_them || !s.cache_policy->full_step_now())
         throw Error("asking for a full step of", fmt::format("cache policy {}", s.decoder_policy().policy),
                     "it has none", "refreshkv has them");
     s.log_command(c);
@@ -108,7 +109,6 @@ void DecodeSession::apply(const command::FullStepNow& c) {
 
 void DecodeSession::apply(const command::GiveTokens& c) {
     const kernels::ExecutionScope scope(*m_impl->execution);
-    m_impl->drop_waiting();
     Impl& s = *m_impl;
     if (s.finished) throw Error("giving tokens", {}, "the run has ended", "rewind it or start a new one");
     command::GiveTokens given = c;
@@ -129,6 +129,7 @@ void DecodeSession::apply(const command::GiveTokens& c) {
                         fmt::format("is no token: ids go from 0 to {}", vocabulary - 1));
     given.text = s.pair->tokenizer->decode(given.ids, false);
     if (first_invalid_utf8(given.text)) given.text.clear(); // bytes of a character: the ids say it
+    s.drop_waiting();
     // The pending token y_{t+1} is chosen already; the next step chooses the one after it.
     s.chooser->give(s.t + 1, s.prompt_length() + s.t + 1, given.ids);
     s.log_command(given);
@@ -147,7 +148,6 @@ void DecodeSession::rewind(int64_t step, const Recording* as) {
 
 void DecodeSession::capture_attention(int64_t position, bool teacher) {
     const kernels::ExecutionScope scope(*m_impl->execution);
-    m_impl->drop_waiting();
     m_impl->capture_attention(position, teacher);
 }
 

@@ -8,6 +8,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace refreshlab {
@@ -32,7 +33,17 @@ void DecodeSession::Impl::make_draft() {
 }
 
 void DecodeSession::Impl::settle(StepInFlight& now, JudgedDraft& draft) {
-    if (draft.step < now.record.step) go_back(now, draft.step);
+    const int64_t drafted = now.record.step;
+    if (draft.step < drafted) {
+        const auto ms_of = [](const StepRecord& record) {
+            return std::accumulate(record.part_ms.begin(), record.part_ms.end(), 0.0) -
+                   static_cast<double>(record.part_ms[static_cast<size_t>(Part::teacher_pass)]);
+        };
+        for (int64_t s = draft.step + 1; s < drafted; ++s)
+            draft.rejected_ms += ms_of(recording->step(s));
+        draft.rejected_ms += ms_of(now.record);
+        go_back(now, draft.step);
+    }
     BoundaryStep step{
         now.record, pending, *recording, now.layers, true, false, [this, &now](int64_t position) {
             return position == now.record.position ? now.record.token_id : token_at(position);

@@ -27,6 +27,7 @@ struct Watermarks {
     double active_ms = 0;
     std::shared_ptr<const CachePolicy> cache_policy; ///< as it stood; null: full
     uint32_t rejections = 0;                         ///< drafts that were cut so far
+    bool in_draft = false;                           ///< the boundary was passed while the draft went on
 };
 
 /// One step while it is made: what its parts hand on to each other.

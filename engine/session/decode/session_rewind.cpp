@@ -28,6 +28,7 @@ void DecodeSession::Impl::rewind(int64_t step, const Recording* as) {
         throw Error("rewinding to step", std::to_string(step),
                     fmt::format("the run has steps 0 to {}", newest));
     }
+    const bool in_draft = history[static_cast<size_t>(step)].in_draft;
     Branch branch = prepare_branch(step, history[static_cast<size_t>(step)], as);
 
     restore(step, history[static_cast<size_t>(step)].teacher_length);
@@ -52,6 +53,11 @@ void DecodeSession::Impl::rewind(int64_t step, const Recording* as) {
     }
     if (ring) remake_ring_rows(branch);
     log_reached_settings();
+    // What stood before this step is settled now, and the next draft begins here. A replay has to break the draft off too, which a
+    // command does.
+    if (in_draft && recording->commands().size() == recording->inherited().commands &&
+        verifies(config.policy))
+        log_command(command::SetParameter{"on_fire", std::string(to_string(OnFire::verify))});
 }
 
 void DecodeSession::Impl::restore(int64_t step, int64_t teacher_length) {
@@ -147,12 +153,13 @@ void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
     const std::string who = of_teacher ? "the teacher" : "the student";
     if (model == nullptr || cache == nullptr)
         throw Error("reading attention", who, "is not part of this run");
+    if (published->attention(position, of_teacher)) return; // what was kept at its own step stays
+    drop_waiting();
     if (position < 0 || position >= cache->length()) {
         throw Error("reading attention", fmt::format("position {}", position),
                     fmt::format("{}'s cache holds positions 0 to {}", who, cache->length() - 1),
                     of_teacher ? "the teacher has read up to the last probe or refresh" : "");
     }
-    if (recording->attention(position, of_teacher)) return; // what was kept at its own step stays
     log_command(command::RequestAttention{position, of_teacher});
     AttentionRowsCapture capture(model->config(), config.capture.layers, position);
     const int32_t token = token_at(position);

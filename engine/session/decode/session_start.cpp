@@ -288,6 +288,8 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.note = overfill() ? pair->note() : policy_note(config);
     if (const std::string idle = idle_cache_note(config); !idle.empty())
         info.note += (info.note.empty() ? "" : "; ") + idle;
+    if (rebuilds() && verifies(config.policy))
+        info.note += "; verification splices nothing: the student drafts on its own entries";
     if (config.mode != Mode::teacher) info.derived = pair->derived;
     return info;
 }

@@ -236,8 +236,8 @@ void DecodeSession::Impl::append(StepInFlight& now) {
 
 void DecodeSession::Impl::remember() {
     history.push_back({boundary ? boundary->state() : RefreshState{}, teacher ? teacher->length() : 0,
-                       pending, active_ms, cache_policy ? cache_policy->mark() : nullptr,
-                       chooser->attempt()});
+                       pending, active_ms, cache_policy ? cache_policy->mark() : nullptr, chooser->attempt(),
+                       waiting() && settled_ms < 0});
 }
 
 void DecodeSession::Impl::finish(std::string reason) {

@@ -153,6 +153,7 @@ void RefreshBoundary::judge_draft(const BoundaryStep& step, Decision decision) {
     // The token at position p is chosen by the step at p - 1, of number p - L.
     draft.step = all_stay ? step.record.step
                           : *step.drafted_from + (first_gone - m_drafted.begin()) - m_parts.prompt_length;
+    draft.first_pos = *step.drafted_from;
     draft.tokens = std::move(m_drafted);
     if (!all_stay) draft.instead = m_draft_instead;
     draft.passes = std::move(m_draft_passes);
@@ -169,8 +170,16 @@ std::optional<JudgedDraft> RefreshBoundary::take_judged() {
 void RefreshBoundary::settle(BoundaryStep& step, JudgedDraft& draft) {
     const int64_t boundary = step.record.step, end = student_length();
     RefreshInFlight refresh;
+    DraftEvent event{.step = boundary,
+                     .refresh_id = m_state.refreshes,
+                     .first_pos = draft.first_pos,
+                     .tokens = std::move(draft.tokens),
+                     .instead = draft.instead ? draft.instead->id : -1,
+                     .rejected_ms = draft.rejected_ms};
     for (TeacherPass& pass : draft.passes) {
         refresh.teacher_ms += pass.event.ms;
+        event.rejected_read += std::max<int64_t>(pass.event.first_pos + pass.event.tokens - end, 0) -
+                               std::max<int64_t>(pass.event.first_pos - end, 0);
         // Boundary b has recorded its own probe or shadow pass, and those before it theirs.
         if (pass.event.step < boundary ||
             (pass.event.step == boundary && (pass.event.probe || pass.event.shadow)))
@@ -192,6 +201,14 @@ void RefreshBoundary::settle(BoundaryStep& step, JudgedDraft& draft) {
     refresh.end = m_state.last_pass = end;
     refresh.window = policy.verify.splice && !m_parts.rebuild ? policy.window : std::optional(0);
     refresh.on_fire = OnFire::verify;
+    event.teacher_ms = refresh.teacher_ms;
+    if (policy.verify.target) {
+        const int64_t judged = event.accepted() + (draft.instead ? 1 : 0);
+        m_state.confidence = adapt_confidence(
+            m_state.confidence, static_cast<double>(event.accepted()) / static_cast<double>(judged),
+            *policy.verify.target);
+    }
+    step.recording.add_draft(std::move(event));
     land(step, refresh, draft.instead);
     if (!draft.instead) judge_pending(step);
 }
@@ -227,7 +244,10 @@ void RefreshBoundary::back_fill(BoundaryStep& step, TeacherReader::Reading readi
 }
 
 void RefreshBoundary::plan(BoundaryStep& step) {
-    const RefreshPolicy& policy = m_parts.config.policy;
+    const bool adapts = step.drafted_from && m_parts.config.policy.verify.target;
+    const RefreshPolicy& policy =
+        adapts ? m_adapted.emplace(shifted_policy(m_parts.config.policy, m_state.confidence))
+               : m_parts.config.policy;
     const int64_t end = student_length();
     // A probe is asked for at its own `every`, also where shadow mode has measured the KL already.
     std::array<float, max_signals> known = step.record.signals;

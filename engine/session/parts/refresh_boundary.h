@@ -39,10 +39,12 @@ struct TeacherPass {
 struct JudgedDraft {
     int64_t step = 0; ///< b: y_{b+1} is the first token that does not stay, or the pending one where all do
     Decision decision;
+    int64_t first_pos = 0; ///< of its first token
     std::vector<DraftToken>
         tokens; ///< all that were drafted, in order; those after the first that does not stay too
     std::optional<PendingToken> instead; ///< y_{b+1} by the teacher's row; nothing: all stay
-    std::vector<TeacherPass> passes;     ///< that boundary b has not recorded
+    std::vector<TeacherPass> passes;     ///< of the draft
+    double rejected_ms = 0;              ///< steps that went; for the session to fill in
 };
 
 /// What a session remembers about its refreshes, as of one boundary. Small and copied once per step, so that a rewind is a
@@ -56,7 +58,8 @@ struct RefreshState {
     std::optional<float> last_kl_nats; ///< of the newest position that a pass has read
     std::optional<float> last_drift;   ///< mean over the delta of the last refresh
     std::optional<RefreshInFlight> in_flight;
-    bool asked = false; ///< a refresh by hand waits for the one in flight
+    bool asked = false;         ///< a refresh by hand waits for the one in flight
+    ConfidenceShift confidence; ///< with Verification::target
 };
 
 /// What a boundary works on: the step that was just made, and where its results go.
@@ -139,6 +142,7 @@ private:
     std::vector<TeacherPass> m_draft_passes;     ///< recorded or not
     std::optional<PendingToken> m_draft_instead; ///< in place of the first that does not stay
     std::optional<JudgedDraft> m_judged;
+    std::optional<RefreshPolicy> m_adapted; ///< the run's, with a threshold moved
 };
 
 } // namespace refreshlab

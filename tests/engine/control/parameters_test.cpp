@@ -81,6 +81,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "verify.share",
                             "verify.rank",
                             "verify.splice",
+                            "verify.target",
                             "at",
                             "combine",
                             "window.size",

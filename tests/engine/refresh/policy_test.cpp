@@ -53,6 +53,8 @@ std::string check_error(const RefreshPolicy& policy) {
 } // namespace
 
 TEST_CASE("the presets have the defaults of the reference", "[refresh]") {
+    constexpr std::string_view judging[] = {"speculative", "entropy_stop", "confidence_stop",
+                                            "verify_when_unsure"};
     std::vector<std::string> names;
     for (const Preset& preset : presets()) {
         names.emplace_back(preset.name);
@@ -61,10 +63,13 @@ TEST_CASE("the presets have the defaults of the reference", "[refresh]") {
         const RefreshPolicy policy = preset_policy(preset.name);
         CHECK(policy.name == preset.name);
         CHECK(check_error(policy).empty());
-        CHECK(policy.on_fire == OnFire::keep);
+        const bool judges = std::ranges::find(judging, preset.name) != std::end(judging);
+        CHECK(policy.on_fire == (judges ? OnFire::verify : OnFire::keep));
         CHECK_FALSE(policy.budget.refreshes);
     }
-    CHECK(names == std::vector<std::string>{"none", "periodic", "window", "entropy", "kl", "burst", "mc"});
+    CHECK(names == std::vector<std::string>{"none", "periodic", "window", "entropy", "kl", "burst", "mc",
+                                            "speculative", "entropy_stop", "confidence_stop",
+                                            "verify_when_unsure"});
 
     CHECK(preset_policy("none") == RefreshPolicy{});
     CHECK(preset_policy("periodic").triggers ==
@@ -397,6 +402,25 @@ TEST_CASE("what verification does is part of the policy, read strictly", "[refre
                ContainsSubstring("verify.spice: unknown key; did you mean splice?"));
     CHECK_THAT(error_of_text(R"({"on_fire": "verify", "do": {"refresh": {"lag": 3}}})"),
                ContainsSubstring("on_fire verify with a lag of 3"));
+}
+
+TEST_CASE("the threshold of confidence follows the share that stays", "[refresh]") {
+    RefreshPolicy policy = preset_policy("confidence_stop");
+    CHECK(policy.verify.target == 0.9);
+    const double before = policy.triggers[0].threshold;
+    ConfidenceShift confidence;
+    for (int i = 0; i < 10; ++i)
+        confidence = adapt_confidence(confidence, 0.5, 0.9);
+    CHECK(std::abs(confidence.shift - 0.01) < 1e-12);
+    CHECK(std::abs(shifted_policy(policy, confidence).triggers[0].threshold - before - 0.01) < 1e-12);
+    CHECK(shifted_policy(policy, confidence).triggers[1] == policy.triggers[1]);
+    for (int i = 0; i < 40; ++i)
+        confidence = adapt_confidence(confidence, 1.0, 0.9);
+    CHECK(confidence.shift < -0.02);
+    CHECK(shifted_policy(policy, {.shift = -5}).triggers[0].threshold == 0);
+    CHECK(shifted_policy(policy, {.shift = 5}).triggers[0].threshold == 1);
+    CHECK(policy_from_json(policy_to_json(policy), "again") == policy);
+    CHECK_THAT(error_of_text(R"({"verify": {"target": 2}})"), ContainsSubstring("verify.target"));
 }
 
 TEST_CASE("names of on_fire go both ways", "[refresh]") {

@@ -227,6 +227,12 @@ void PolicyPanel::draw_action(UiContext& ctx, const RefreshPolicy& policy) {
         ImGui::EndCombo();
     }
     muted_text(ctx, shown->help);
+    if (verifies(policy)) {
+        parameter_row(ctx, "verify.rule", column);
+        if (policy.verify.rule == VerifyRule::near_best) parameter_row(ctx, "verify.share", column);
+        if (policy.verify.rule == VerifyRule::top_k) parameter_row(ctx, "verify.rank", column);
+        parameter_row(ctx, "verify.splice", column);
+    }
     parameter_row(ctx, "window.size", column, "", "Splice at most");
     parameter_row(ctx, "refresh.lag", column, "", "Lands after");
 }
