@@ -194,8 +194,17 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     return config;
 }
 
+void check_verification(const RunConfig& config, const std::string& what) {
+    if (!verifies(config.policy) || !config.reads_given() || config.mode != Mode::overfill) return;
+    throw Error(
+        "checking the configuration of", what,
+        "on_fire verify on a given text: verification needs tokens that were drawn from the student's row",
+        "set on_fire to keep, or let the run draw its tokens");
+}
+
 void check_run_config(const RunConfig& config, const std::string& what) {
     check_policy(config.policy, what);
+    check_verification(config, what);
     check_cache_policy(config.student_cache, no_context, what + ", student_cache");
     check_cache_policy(config.teacher_cache, no_context, what + ", teacher_cache");
     RunConfig copy = config;

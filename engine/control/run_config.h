@@ -114,6 +114,9 @@ struct RunConfig {
 [[nodiscard]] RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what);
 /// Throws Error{bad_input} naming the key of the first value outside its range; for configurations made in code.
 void check_run_config(const RunConfig& config, const std::string& what);
+/// Throws Error{bad_input} where refreshes are to verify a given text: its tokens were not drawn from a row. Part of
+/// check_run_config().
+void check_verification(const RunConfig& config, const std::string& what);
 [[nodiscard]] std::string_view to_string(Mode m);
 [[nodiscard]] std::string_view to_string(Dtype d);
 [[nodiscard]] std::string_view to_string(KernelSet k);

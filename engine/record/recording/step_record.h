@@ -73,6 +73,31 @@ struct PassEvent {
     double ms = 0;
 };
 
+/// A token that the student drafted, as the teacher's pass judged it (reference/refresh.md, section 3). Probabilities are after
+/// temperature and filters; at temperature 0, where these are 0 or 1, those of the raw rows.
+struct DraftToken {
+    int32_t token_id = -1;
+    bool stays = false;
+    float p_teacher = 0, p_student = 0;
+    /// Probability that a token drawn from the student's row stays; absent() of a token given by hand, which stays unjudged.
+    float expected = absent();
+};
+
+/// A draft that the teacher judged at boundary `step` (OnFire::verify): what of it stays is the recording's steps.
+struct DraftEvent {
+    int64_t step = 0; ///< where the draft ended or was cut; token first_pos + i is y_{first_pos + i - L + 1}
+    int32_t refresh_id = 0; ///< RefreshEvent::id of that boundary
+    int64_t first_pos = 0;  ///< of its first token
+    std::vector<DraftToken> tokens;
+    int32_t instead = -1;      ///< in place of the first that does not stay; -1: all stay
+    int64_t rejected_read = 0; ///< tokens that the teacher read and that went
+    double rejected_ms = 0;    ///< steps of the student that went
+    double teacher_ms = 0;     ///< passes that judged it
+
+    /// Tokens that stay: those before the first that does not.
+    [[nodiscard]] int64_t accepted() const;
+};
+
 /// A command that changed the run, with the first step that felt it (it was applied after boundary step - 1).
 struct CommandEvent {
     int64_t step = 1;

@@ -24,6 +24,7 @@ bool has_steps_of(const Recording& parent, const Recording& branch) {
     const auto& inherited = branch.inherited();
     const bool events = inherited.refreshes <= up_to(parent.refreshes(), fork_step) &&
                         inherited.passes <= up_to(parent.passes(), fork_step) &&
+                        inherited.drafts == up_to(parent.drafts(), fork_step) &&
                         inherited.commands <= up_to(parent.commands(), fork_step) &&
                         inherited.cache_entries <= up_to(parent.cache_entries(), fork_step) &&
                         parent.info().has_cache_events == branch.info().has_cache_events;
