@@ -333,6 +333,8 @@ const char* name_of(DecodeKernel kernel) {
         return "rows_embed";
     case DecodeKernel::rows_norm:
         return "rows_norm";
+    case DecodeKernel::rows_product_wide:
+        return "rows_product_wide";
     case DecodeKernel::rows_product:
         return "rows_product";
     case DecodeKernel::rows_product_f32:

@@ -43,8 +43,9 @@ enum class DecodeKernel : uint8_t {
     // of a pass of many rows (kernels/decode/rows_plan.h)
     rows_embed,
     rows_norm,
-    rows_product,     ///< by tensor cores
-    rows_product_f32, ///< by fp32 units
+    rows_product,      ///< by tensor cores
+    rows_product_wide, ///< with blocks of 6 pairs of warps
+    rows_product_f32,  ///< by fp32 units
     rows_attention,
     rows_attention_f32,
     rows_attention_merge,
