@@ -23,6 +23,7 @@ struct DecodeShape {
     int64_t context = 0;                ///< columns that the cache holds; the token's position
     int64_t top_k = -1;                 ///< answers are wanted, with so many of the largest logits; -1: none
     int64_t taps = 0;     ///< layers, from the first on, whose attention rows the host gets as halves
+    int64_t bins = 0;     ///< of those rows (kernels/shared/attention_bins.h); 0: every key
     int64_t capacity = 0; ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
@@ -39,6 +40,7 @@ enum class DecodeKernel : uint8_t {
     head,
     block_product,  ///< what norm_product, product_onto, norm_gate_up and head are with matrices in blocks
     attention_rows, ///< the token's attention in all layers that the host looks at, to its memory
+    attention_bins, ///< the same in bins
     row_answers,    ///< statistics and the largest logits of the token's row
     // of a pass of many rows (kernels/decode/rows_plan.h)
     rows_embed,

@@ -151,7 +151,8 @@ void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
     }
     if (recording->attention(position, of_teacher)) return; // what was kept at its own step stays
     log_command(command::RequestAttention{position, of_teacher});
-    AttentionRowsCapture capture(model->config(), config.capture.layers, position);
+    AttentionRowsCapture capture(model->config(), config.capture.layers, position,
+                                 config.capture.attention_bins);
     const int32_t token = token_at(position);
     LayerHooks* const hooks[] = {&capture};
     StepInputs in;
