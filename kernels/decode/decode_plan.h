@@ -101,9 +101,9 @@ struct PlannedLaunch {
     bool reads_early = false;    ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows, head and answers where they are
-/// wanted. Sizes > 0, heads a multiple of kv_heads and at
-/// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
+/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows,
+/// head and answers where they are wanted. Sizes > 0, heads a multiple of kv_heads and at most most_group times as many, head_dim at most
+/// most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
 
 } // namespace refreshlab::kernels::decode
