@@ -532,6 +532,14 @@ void add_measuring(std::vector<ParameterEntry>& table) {
     megabytes.parameter.live = false;
     table.push_back(std::move(megabytes));
     table.push_back(plain(
+        integer(
+            "capture.attention_bins", "Numbers of an attention row", "numbers",
+            "A head's row of attention is kept as so many numbers at most, sums over neighbouring keys. 0 "
+            "keeps a number for every key, which over a long context is much to bring from a GPU and to "
+            "store.",
+            0, max_attention_bins, 0, 4096),
+        [](auto& c) -> auto& { return c.capture.attention_bins; }));
+    table.push_back(plain(
         boolean("capture.attention_entropy", "Measure attention entropy",
                 "Measures the entropy of every layer's attention at each step, also where no trigger "
                 "looks at it; costs a pass over the attention rows."),

@@ -275,7 +275,8 @@ void compare_attention(Differ& c, const Recording& a, const Recording& b) {
         c.check(where, "position", x.position, y.position).check(where, "teacher", x.teacher, y.teacher);
         c.check(where, "step", x.step, y.step)
             .check(where, "heads", x.heads, y.heads)
-            .check(where, "keys", x.keys, y.keys);
+            .check(where, "keys", x.keys, y.keys)
+            .check(where, "keys of a number", x.bin, y.bin);
         c.sequence(where, "layer", x.layers, y.layers);
         if (c.exact()) {
             c.sequence(where, "weight", x.weights, y.weights);

@@ -119,8 +119,10 @@ struct AttentionRows {
     int64_t step = 0;            ///< t; 0 or less = a prompt token
     bool teacher = false;        ///< whose attention
     int64_t heads = 0, keys = 0; ///< keys = position + 1
+    int64_t bin = 1; ///< keys of which a number is the sum, a power of two (kernels/shared/attention_bins.h)
     std::vector<int32_t> layers; ///< which layers are here
-    RowVector<uint16_t> weights; ///< IEEE half, [layers, heads, keys]
+    RowVector<uint16_t> weights; ///< IEEE half, [layers, heads, numbers()]
+    [[nodiscard]] int64_t numbers() const { return (keys + bin - 1) / bin; } ///< of a head's row
 };
 [[nodiscard]] float half_to_float(uint16_t half);
 [[nodiscard]] uint16_t float_to_half(float value); ///< round to nearest even

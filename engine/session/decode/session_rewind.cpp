@@ -161,7 +161,8 @@ void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
                     of_teacher ? "the teacher has read up to the last probe or refresh" : "");
     }
     log_command(command::RequestAttention{position, of_teacher});
-    AttentionRowsCapture capture(model->config(), config.capture.layers, position);
+    AttentionRowsCapture capture(model->config(), config.capture.layers, position,
+                                 config.capture.attention_bins);
     const int32_t token = token_at(position);
     LayerHooks* const hooks[] = {&capture};
     StepInputs in;

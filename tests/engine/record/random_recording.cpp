@@ -1,5 +1,7 @@
 #include "tests/engine/record/random_recording.h"
 
+#include "kernels/shared/attention_bins.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -183,8 +185,9 @@ void Grower::boundary(Recording& recording, int64_t t) {
         rows->teacher = uniform(0, 3) == 0;
         rows->heads = 4;
         rows->keys = rows->position + 1;
+        rows->bin = kernels::shared::bin_width(rows->keys, uniform(0, 1) * uniform(2, 9));
         rows->layers = {0, 2};
-        for (int64_t i = 0; i < 2 * rows->heads * rows->keys; ++i)
+        for (int64_t i = 0; i < 2 * rows->heads * rows->numbers(); ++i)
             rows->weights.push_back(static_cast<uint16_t>(random()));
         recording.add_attention(std::move(rows));
     }

@@ -277,6 +277,8 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE attention SET step = step + 1000",
         "UPDATE attention SET position = position + 1000, step = step + 1000, keys = keys + 1000",
         "UPDATE attention SET weights = x''",
+        "UPDATE attention SET weights = substr(weights, 3)",
+        "UPDATE attention SET weights = zeroblob(16 * (keys - 1))", // no bins of a power of two are so many
         "UPDATE attention SET layers = x'01020304'",
         "UPDATE tokens SET bytes = 17",
         "UPDATE OR REPLACE tokens SET id = id - 1000",
