@@ -143,8 +143,14 @@ void EventsPanel::draw_table(UiContext& ctx) {
         ImGuiTableFlags_SizingFixedFit | ImGuiTableFlags_Hideable | ImGuiTableFlags_NoSavedSettings;
     if (!ImGui::BeginTable("##events", static_cast<int>(num_event_columns), flags)) return;
     ImGui::TableSetupScrollFreeze(1, 1);
-    for (size_t i = 0; i < num_event_columns; ++i)
-        ImGui::TableSetupColumn(std::string(event_column_name(static_cast<EventColumn>(i))).c_str());
+    for (size_t i = 0; i < num_event_columns; ++i) {
+        // What was changed by hand may be a long text: it is in the tooltip, and the column can be widened.
+        const float width =
+            static_cast<EventColumn>(i) == EventColumn::reason ? ImGui::GetFontSize() * 10 : 0;
+        ImGui::TableSetupColumn(std::string(event_column_name(static_cast<EventColumn>(i))).c_str(),
+                                width > 0 ? ImGuiTableColumnFlags_WidthFixed : ImGuiTableColumnFlags_None,
+                                width);
+    }
     ImGui::TableHeadersRow();
     if (ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs(); specs && specs->SpecsDirty) {
         // Without a column to sort by: as they came.
@@ -187,6 +193,7 @@ void EventsPanel::draw_row(UiContext& ctx, const EventRow& row) {
         reveal_step(ctx.time, step, ctx.steps);
     }
     if (ImGui::IsItemHovered()) ctx.next_hovered_step = step;
+    ImGui::SetItemTooltip("%s", row.reason.c_str());
     if (row.lane == MarkLane::refresh)
         ctx.landmarks.set({at.x, at.y, line * 2, line}, "events/row/{}", row.index);
     else
