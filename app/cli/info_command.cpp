@@ -4,6 +4,7 @@
 #include "engine/base/json_text.h"
 #include "engine/control/derive/derive_spec.h"
 #include "engine/landscape/landscape_store.h"
+#include "engine/record/export/draft_numbers.h"
 #include "engine/record/trace/trace_store.h"
 #include "engine/text/utf8.h"
 
@@ -36,6 +37,12 @@ int64_t attention_bytes(const Recording& run) {
     return bytes;
 }
 
+nlohmann::json draft_counts(const Recording& run) {
+    const auto numbers = draft_numbers(run);
+    if (!numbers) return nullptr;
+    return {{"drafts", numbers->drafts}, {"drafted", numbers->drafted}, {"accepted", numbers->accepted}};
+}
+
 nlohmann::json about(const Recording& run, const RunLabel& label,
                      const std::vector<StoredLandscape>& landscapes) {
     const RunInfo& info = run.info();
@@ -57,6 +64,7 @@ nlohmann::json about(const Recording& run, const RunLabel& label,
         {"steps", run.steps()},
         {"refreshes", run.refreshes().size()},
         {"commands", run.commands().size()},
+        {"drafts", draft_counts(run)},
         {"stop_reason", end ? nlohmann::json(end->stop_reason) : nlohmann::json()},
         {"attention_bytes", attention_bytes(run)},
         {"landscape", nullptr},
@@ -95,6 +103,10 @@ void print_run(const nlohmann::json& run) {
                      run["refreshes"].get<size_t>(), run["commands"].get<size_t>(),
                      run["stop_reason"].is_null() ? "no end"
                                                   : "ended by " + run["stop_reason"].get<std::string>()));
+    if (!run["drafts"].is_null())
+        line("drafts",
+             fmt::format("{}, {} of {} tokens stay", run["drafts"]["drafts"].get<int64_t>(),
+                         run["drafts"]["accepted"].get<int64_t>(), run["drafts"]["drafted"].get<int64_t>()));
     if (const auto bytes = run["attention_bytes"].get<int64_t>(); bytes > 0)
         line("attention", shown_bytes(bytes));
     if (!run["landscape"].is_null())

@@ -108,7 +108,7 @@ std::string range_of(const CacheParameter& parameter) {
 void list_policies() {
     print("Refresh presets (--policy NAME; a file of one's own: docs/policies.md)\n");
     for (const Preset& preset : presets())
-        print("  {:<16} {}\n", preset.name, preset.description);
+        print("  {:<18} {}\n", preset.name, preset.description);
     print("\nSignals (a trigger compares one of them)\n");
     for (const Signal& signal : signals()) {
         print("  {:<28} {}{}. Cost: {}\n", signal.name, signal.description,

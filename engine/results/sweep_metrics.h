@@ -29,19 +29,25 @@ enum class Metric : uint8_t {
     total_s,
     end_to_end_tps,
     overhead_percent, ///< not of a run but of a pair of runs: see sweep_table.h
+    draft_acceptance, ///< of policies that verify, as the next
+    tokens_per_pass,
 };
-inline constexpr size_t num_metrics = 17;
+inline constexpr size_t num_metrics = 19;
 
 enum class Better : uint8_t { lower, higher, neither };
 
 struct MetricInfo {
-    std::string_view name;    ///< column of CSV and database
-    std::string_view label;   ///< for people, with the unit
-    std::string_view summary; ///< key in the summary of a run; empty: not of one run
+    std::string_view name;  ///< column of CSV and database
+    std::string_view label; ///< for people, with the unit
+    std::string_view
+        summary; ///< key in the summary of a run, or a path to it ("/drafts/acceptance"); empty: not of one run
     /// Wall-clock: differs from run to run. All others are the same bits on every run of the same device kind.
     bool measured = false;
     Better better = Better::neither;
     int decimals = 3; ///< in Markdown
+
+    /// A database has a column of it. One with a path came later, and is read from the summary that stands there.
+    [[nodiscard]] constexpr bool has_column() const { return !summary.empty() && summary.front() != '/'; }
 };
 
 inline constexpr std::array<MetricInfo, num_metrics> metric_infos = {{
@@ -62,6 +68,8 @@ inline constexpr std::array<MetricInfo, num_metrics> metric_infos = {{
     {"total_s", "total (s)", "total_s", true, Better::lower, 3},
     {"end_to_end_tps", "end-to-end TPS", "end_to_end_tps", true, Better::higher, 1},
     {"overhead_percent", "overhead (%)", "", true, Better::lower, 1},
+    {"draft_acceptance", "draft acceptance", "/drafts/acceptance", false, Better::higher, 3},
+    {"tokens_per_pass", "tokens a pass", "/drafts/tokens_per_pass", false, Better::higher, 2},
 }};
 
 [[nodiscard]] constexpr const MetricInfo& metric_info(Metric metric) {

@@ -525,6 +525,14 @@ std::string policy_label(const RefreshPolicy& policy) {
         label += fmt::format("{}at steps {}", triggers.empty() ? "" : "; ", fmt::join(policy.at, " "));
     if (policy.window) label += fmt::format("; window {}", *policy.window);
     if (policy.on_fire != OnFire::keep) label += fmt::format("; {}", to_string(policy.on_fire));
+    if (verifies(policy)) {
+        const Verification& verify = policy.verify;
+        label += fmt::format(" {}", to_string(verify.rule));
+        if (verify.rule == VerifyRule::near_best) label += fmt::format(" {}", verify.share);
+        if (verify.rule == VerifyRule::top_k) label += fmt::format(" {}", verify.rank);
+        if (verify.target) label += fmt::format(" target {}", *verify.target);
+        if (!verify.splice) label += " without splice";
+    }
     if (policy.budget.refreshes)
         label += fmt::format("; at most {} per {}", *policy.budget.refreshes, policy.budget.per_tokens);
     return label + ")";

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -76,10 +77,20 @@ std::vector<std::string> split_kernels(std::string_view text) {
     return names;
 }
 
+/// The metrics without a column, where the summary has them.
+void add_pathed(SweepResult& result) {
+    if (result.summary.find("\"drafts\":{") == std::string::npos) return; // a sweep has many results
+    const nlohmann::json summary = nlohmann::json::parse(result.summary, nullptr, false);
+    if (summary.is_discarded()) return;
+    const MetricValues values = metrics_of(summary);
+    for (size_t i = 0; i < num_metrics; ++i)
+        if (!metric_infos[i].has_column()) result.metrics[i] = values[i];
+}
+
 std::string metric_columns(const char* suffix) {
     std::string columns;
     for (const MetricInfo& metric : metric_infos) {
-        if (!metric.summary.empty()) columns += fmt::format(", {}{}", metric.name, suffix);
+        if (metric.has_column()) columns += fmt::format(", {}{}", metric.name, suffix);
     }
     return columns;
 }
@@ -202,7 +213,7 @@ std::unique_ptr<SweepStore> SweepStore::open_existing(const fs::path& path, bool
 void SweepStore::create_tables() {
     std::string metrics;
     for (const MetricInfo& metric : metric_infos) {
-        if (!metric.summary.empty()) metrics += fmt::format(", {} REAL", metric.name);
+        if (metric.has_column()) metrics += fmt::format(", {} REAL", metric.name);
     }
     const std::string tables = fmt::format(
         "PRAGMA application_id = {};"
@@ -402,7 +413,7 @@ void SweepStore::insert(const SweepResult& result, bool over) {
                            over ? "REPLACE" : "IGNORE", metric_columns(""), [] {
                                std::string marks;
                                for (const MetricInfo& metric : metric_infos)
-                                   marks += metric.summary.empty() ? "" : ", ?";
+                                   marks += metric.has_column() ? ", ?" : "";
                                return marks;
                            }()));
     insert.bind(0, std::string_view(result.id));
@@ -411,7 +422,7 @@ void SweepStore::insert(const SweepResult& result, bool over) {
     insert.bind(3, std::string_view(result.digest));
     int column = 4;
     for (size_t i = 0; i < num_metrics; ++i) {
-        if (!metric_infos[i].summary.empty()) insert.bind_number(column++, result.metrics[i]);
+        if (metric_infos[i].has_column()) insert.bind_number(column++, result.metrics[i]);
     }
     insert.run();
     Statement settled(*m_db, "DELETE FROM failures WHERE id = ?");
@@ -480,8 +491,9 @@ std::vector<SweepResult> SweepStore::all_results() {
             SweepResult result{select.text(0), select.text(1), select.text(2), select.text(3), {}};
             int column = 4;
             for (size_t i = 0; i < num_metrics; ++i) {
-                if (!metric_infos[i].summary.empty()) result.metrics[i] = select.number(column++);
+                if (metric_infos[i].has_column()) result.metrics[i] = select.number(column++);
             }
+            add_pathed(result);
             all.push_back(std::move(result));
         }
         return all;

@@ -283,7 +283,10 @@ TEST_CASE("help is complete and doctor finds the bundled pair well", "[cli]") {
     };
     // What a preset of its own sets is said with the preset.
     CHECK(default_of("window.size") == "none (window: 32; burst: 8)");
-    CHECK(default_of("on_fire") == "keep");
+    CHECK(default_of("on_fire") ==
+          "keep (speculative: verify; entropy_stop: verify; confidence_stop: verify; "
+          "verify_when_unsure: verify)");
+    CHECK(default_of("verify.rule") == "exact");
     CHECK(default_of("periodic.every") == "64");
     CHECK(default_of("burst.every") == "8");
     CHECK(default_of("entropy.threshold") == "6");

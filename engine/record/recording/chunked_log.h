@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -138,9 +139,20 @@ public:
         return (*m_chunks.find(number))[i % ChunkSize];
     }
     /// Begins this log, which is empty, with the first n elements of another one, without copying them.
-    void begin_with(const ChunkedLog& other, size_t n) {
-        for (size_t number = 0; number * ChunkSize < n; ++number)
-            m_chunks.put(number, other.m_chunks.shared(number), false);
+    /// \param copied  elements, below n, whose chunks are copied all the same: the other log will change them
+    void begin_with(const ChunkedLog& other, size_t n, std::span<const size_t> copied = {}) {
+        for (size_t number = 0; number * ChunkSize < n; ++number) {
+            const bool copies = std::any_of(copied.begin(), copied.end(),
+                                            [number](size_t i) { return i / ChunkSize == number; });
+            if (copies) {
+                auto copy = std::make_shared<Chunk>();
+                std::copy_n(other.m_chunks.find(number)->begin(), std::min(ChunkSize, n - number * ChunkSize),
+                            copy->begin());
+                m_chunks.put(number, std::move(copy), true);
+            } else {
+                m_chunks.put(number, other.m_chunks.shared(number), false);
+            }
+        }
         m_size.store(n, std::memory_order_release);
     }
     /// What this log holds for itself.

@@ -389,13 +389,22 @@ std::shared_ptr<Recording> Recording::fork_as(int64_t step, RunInfo info,
     return branch;
 }
 
-void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_most) const {
+std::shared_ptr<Recording> Recording::fork_ahead() const {
+    RunInfo info = m_info;
+    info.parent_id = m_info.id;
+    info.fork_step = steps();
+    auto ahead = std::make_shared<Recording>(std::move(info), m_tokens);
+    fork_into(*ahead, steps(), all_events, Sharing::what_stays);
+    return ahead;
+}
+
+void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_most, Sharing sharing) const {
     branch.m_table = m_table; // the same, once
 
     // Records as they were measured, and the values that were filled in by then: so the branch knows after each boundary what
     // this recording knew there.
     branch.m_steps.begin_with(m_steps, static_cast<size_t>(step));
-    fork_fills(branch, step);
+    fork_fills(branch, step, sharing);
     branch.m_layer_rows.begin_with(
         m_layer_rows, first_beyond(m_layer_rows, [&](const LayerRow& row) { return row.step > step; }));
 
@@ -407,7 +416,7 @@ void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_m
     inherited.commands = take_up_to(m_commands, branch.m_commands, step, at_most.commands, own_step);
     inherited.drifts = take_up_to(m_drifts, branch.m_drifts, step, at_most.drifts,
                                   [](const auto& drift) { return drift->step; });
-    fork_cache_entries(branch, step, at_most.cache_entries);
+    fork_cache_entries(branch, step, at_most.cache_entries, sharing);
     m_entry_scores.copy_up_to(step, branch.m_entry_scores);
 
     const std::scoped_lock lock(m_mutex);
@@ -418,7 +427,7 @@ void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_m
     }
 }
 
-void Recording::fork_fills(Recording& branch, int64_t step) const {
+void Recording::fork_fills(Recording& branch, int64_t step, Sharing sharing) const {
     const size_t filled = first_beyond(m_filled, [&](const FilledValue& v) { return v.known > step; });
     branch.m_filled.begin_with(m_filled, filled);
     branch.m_back_fills.begin_with(m_back_fills, first_beyond(m_back_fills, [&](const BackFill& b) {
@@ -433,7 +442,14 @@ void Recording::fork_fills(Recording& branch, int64_t step) const {
             made_again[number] = any = true;
             continue;
         }
-        branch.m_fills.put(number, m_fills.shared(number), false);
+        // A pass that judges a draft fills values of its steps and of few before.
+        const bool copies = sharing == Sharing::what_stays &&
+                            static_cast<int64_t>((number + 1) * steps_per_fill) > step - longest_draft;
+        if (copies) {
+            branch.m_fills.put(number, std::make_shared<FillChunk>(*m_fills.find(number)), true);
+        } else {
+            branch.m_fills.put(number, m_fills.shared(number), false);
+        }
         branch.m_last_fill.resize(number + 1, 0);
         branch.m_last_fill[number] = m_last_fill[number];
     }
@@ -447,11 +463,15 @@ void Recording::fork_fills(Recording& branch, int64_t step) const {
     }
 }
 
-void Recording::fork_cache_entries(Recording& branch, int64_t step, size_t at_most) const {
+void Recording::fork_cache_entries(Recording& branch, int64_t step, size_t at_most, Sharing sharing) const {
     const size_t up_to_step =
         first_beyond(m_cache_entries, [&](const CacheEntry& e) { return e.step > step; });
     const size_t n = std::min(up_to_step, at_most);
-    branch.m_cache_entries.begin_with(m_cache_entries, n);
+    std::vector<size_t> open;
+    for (const CacheTail& tail : m_cache_tails)
+        if (sharing == Sharing::what_stays && tail.open_row && *tail.open_row < n)
+            open.push_back(*tail.open_row);
+    branch.m_cache_entries.begin_with(m_cache_entries, n, open);
     for (size_t i = 0; i < n; ++i) {
         const CacheEntry& entry = m_cache_entries[i];
         if (entry.last_step() > step) branch.m_cache_entries.writable(i).set_steps(step - entry.step + 1);

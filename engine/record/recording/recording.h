@@ -219,6 +219,9 @@ public:
     [[nodiscard]] std::shared_ptr<Recording> fork(int64_t step, std::string new_id) const;
     [[nodiscard]] std::shared_ptr<Recording> fork(int64_t step, std::string new_id,
                                                   const Inherited& at_most) const;
+    /// A fork at the newest step for steps that may not come to stay, while this recording goes on by follow(): what it will change
+    /// (values that a teacher's pass fills in, rows of appends) is copied and not shared, so it need not copy that itself.
+    [[nodiscard]] std::shared_ptr<Recording> fork_ahead() const;
     /// The same for whoever goes on with a recording that is not its own: a trace's, or one that was made again.
     /// \param info    of the branch; its parent and fork step are set here, its prompt is this recording's (asserted)
     /// \param tokens  not null: of the steps to come as well
@@ -233,10 +236,12 @@ private:
     /// Back-filled values of so many steps, absent() where there is none.
     using FillChunk = std::array<std::array<float, max_signals>, steps_per_fill>;
 
-    void fork_into(Recording& branch, int64_t step, const Inherited& at_most) const;
+    enum class Sharing : uint8_t { all, what_stays };
+    void fork_into(Recording& branch, int64_t step, const Inherited& at_most,
+                   Sharing sharing = Sharing::all) const;
     [[nodiscard]] FillChunk& writable_fills(size_t number);
-    void fork_fills(Recording& branch, int64_t step) const;
-    void fork_cache_entries(Recording& branch, int64_t step, size_t at_most) const;
+    void fork_fills(Recording& branch, int64_t step, Sharing sharing) const;
+    void fork_cache_entries(Recording& branch, int64_t step, size_t at_most, Sharing sharing) const;
     void follow_cache_entry(size_t n);                     ///< brings m_cache_tails up to date with it
     void drop_over_limit(std::pair<int64_t, bool> newest); ///< m_mutex held
 

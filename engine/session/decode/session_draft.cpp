@@ -24,9 +24,8 @@ void DecodeSession::Impl::write_to(std::shared_ptr<Recording> next) {
 }
 
 void DecodeSession::Impl::make_draft() {
-    const int64_t out = published->steps();
     draft_reads.clear();
-    write_to(published->fork(out, published->info().id));
+    write_to(published->fork_ahead());
     settled_ms = -1;
     while (settled_ms < 0)
         make_step();
@@ -60,7 +59,7 @@ void DecodeSession::Impl::go_back(StepInFlight& now, int64_t step) {
     restore(step, length); // the teacher has read all that stays
     ring->drop_from(length);
 
-    auto settled = published->fork(out, published->info().id);
+    auto settled = published->fork_ahead();
     for (int64_t s = out + 1; s < step; ++s)
         settled->follow(*draft, draft->step(s));
     settled->take_events(*draft);

@@ -109,6 +109,36 @@ TEST_CASE("attention rows and their entropy come along with the device's steps",
     }
 }
 
+TEST_CASE("drafts that the device's kernels write are judged and cut, and the run replays bit for bit",
+          "[gpu][session][verify]") {
+    const auto cpu = pair_of(false), gpu = pair_of(true);
+    RefreshPolicy drafts =
+        policy_of({trigger("steps_since_refresh", Comparison::at_least, 4)}, {}, OnFire::verify);
+    for (const bool splice : {true, false}) {
+        RunConfig config = tiny_run(9);
+        config.policy = drafts;
+        config.policy.verify.splice = splice;
+        const auto greedy = whole_run(gpu, config);
+        CHECK(difference(*greedy, *whole_run(cpu, config)) == "");
+        config.mode = Mode::teacher;
+        CHECK(greedy->token_ids() == whole_run(cpu, config)->token_ids());
+        config.mode = Mode::overfill;
+
+        config.sampler.temperature = 0.9; // drawn: bits decide which tokens come
+        DecodeSession session(gpu, config);
+        while (session.step()) {
+        }
+        session.score();
+        const auto first = session.recording();
+        REQUIRE(first->drafts().size() >= 2);
+        CHECK(first_difference(*first, *replay(*first, gpu)).value_or("") == "");
+        session.rewind(3);
+        while (session.step()) {
+        }
+        CHECK(session.recording()->token_ids() == first->token_ids());
+    }
+}
+
 TEST_CASE("a run decoded by the device's kernels replays bit for bit, rewound or not", "[gpu][session]") {
     const auto gpu = pair_of(true);
     RunConfig config = tiny_run(14); // drawn: bits decide which tokens come

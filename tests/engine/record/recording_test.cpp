@@ -66,6 +66,32 @@ TEST_CASE("a signal reads as measured until it is back-filled, and absent entrie
     CHECK_THROWS_AS(recording->back_fill(max_signals, 1, fill), InvariantError);
 }
 
+TEST_CASE("a recording follows a fork of it that went ahead, step by step", "[record]") {
+    for (uint64_t round = 0; round < 8; ++round) {
+        const uint64_t seed = test::seed(40 + static_cast<uint32_t>(round));
+        INFO("seed " << seed);
+        Grower grower(seed);
+        grower.attention = false; // rows that are asked for later are the session's to add
+        const auto recording = grower.start();
+        grower.grow(*recording, 30);
+        for (int part = 0; part < 3; ++part) {
+            const auto ahead = recording->fork_ahead();
+            const int64_t before = recording->steps();
+            CHECK(first_difference(*recording, *ahead).value_or("") == "");
+            grower.grow(*ahead, 11);
+            CHECK(recording->steps() == before);
+            for (int64_t step = before + 1; step <= ahead->steps(); ++step) {
+                const auto& commands = ahead->commands(); // no part of what follows
+                for (size_t n = recording->commands().size(); n < commands.size() && commands[n].step == step;
+                     ++n)
+                    recording->add_command(commands[n]);
+                recording->follow(*ahead, ahead->step(step));
+                CHECK(first_difference(*recording, *ahead->fork(step, "so far")).value_or("") == "");
+            }
+        }
+    }
+}
+
 TEST_CASE("a fork knows exactly what was known at its boundary", "[record]") {
     const uint64_t seed = test::seed(1);
     INFO("seed " << seed);

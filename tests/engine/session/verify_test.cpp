@@ -246,6 +246,18 @@ TEST_CASE("a command in the middle of a draft acts from the next step on, and th
     }
 }
 
+TEST_CASE("a verified recording is not much larger than another", "[verify]") {
+    // Steps of drafts are made on forks, which share what is common; nothing of them stays behind.
+    const auto pair = pair_of(11, 12);
+    RunConfig keeps = run_of(every(4), 1.0, 480), verified = keeps;
+    keeps.policy.on_fire = OnFire::keep;
+    for (RunConfig* config : {&keeps, &verified})
+        config->capture.attention = false;
+    const size_t plain = run(pair, keeps)->own_bytes(), drafts = run(pair, verified)->own_bytes();
+    CAPTURE(plain, drafts);
+    CHECK(drafts < 2 * plain);
+}
+
 TEST_CASE("caches of a verified run are those of its text", "[verify]") {
     const auto pair = pair_of(11, 12);
     for (const double temperature : {0.0, 1.0}) {

@@ -67,7 +67,11 @@ inline SweepResult random_result(const std::string& id, std::mt19937_64& random)
     result.id = id;
     result.config = "{}";
     result.metrics = random_metrics(random);
-    result.summary = fmt::format("{{\"ttft_ms\": {}}}", random() % 1000);
+    nlohmann::json summary{{"ttft_ms", random() % 1000}};
+    for (size_t i = 0; i < num_metrics; ++i) // the others have columns
+        if (!metric_infos[i].has_column() && result.metrics[i])
+            summary[nlohmann::json::json_pointer(std::string(metric_infos[i].summary))] = *result.metrics[i];
+    result.summary = summary.dump();
     result.digest = fmt::format("digest of {}", id);
     return result;
 }

@@ -371,7 +371,7 @@ TEST_CASE("the table has the literature's rows and columns", "[study][sweep]") {
     for (const SweepCell& cell : plan.cells) {
         MetricValues values;
         for (size_t m = 0; m < num_metrics; ++m) {
-            if (!metric_infos[m].summary.empty() && m != static_cast<size_t>(Metric::task_score))
+            if (metric_infos[m].has_column() && m != static_cast<size_t>(Metric::task_score))
                 values[m] = x += 0.5;
         }
         results.runs[cell.id] = values;
