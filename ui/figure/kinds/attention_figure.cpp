@@ -63,11 +63,13 @@ std::vector<uint32_t> pixels_of(const AttentionMap& map, const AttentionColours&
     return rgba;
 }
 
-std::string scale_words(const AttentionColours& colours, AttentionOf of) {
-    return fmt::format("attention weight, {}{}", whose(of),
+std::string scale_words(const AttentionColours& colours, AttentionOf of, const AttentionMap& map) {
+    return fmt::format("attention weight, {}{}{}", whose(of),
                        colours.differences() ? ""
                        : colours.log         ? ", logarithmic"
-                                             : "");
+                                             : "",
+                       map.keys_of_weight() > 1 ? fmt::format(", means of {} keys", map.keys_of_weight())
+                                                : "");
 }
 
 /// Where all cells go, so that the window's own part of them fills `inner`.
@@ -107,7 +109,7 @@ public:
         pen.canvas.text({place.x, y - pen.style.text_pt * 0.35},
                         fmt::format("Layer {}, head {}", m_head.first, m_head.second), pen.text());
         y += draw_colour_bar(pen, {place.x, y, place.width, 0}, colours.scale(0, 0),
-                             scale_words(colours, m_of)) +
+                             scale_words(colours, m_of, m_map)) +
              3;
         const double names = query_names_width(pen), labels = pen.canvas.width_of("10,000", pen.small()) + 5;
         PlotArea area;
@@ -220,7 +222,7 @@ public:
         const int64_t before = m_recording->prompt_length() - 1;
         double y = place.y;
         y += draw_colour_bar(pen, {place.x, y, place.width, 0}, colours.scale(0, 0),
-                             scale_words(colours, m_of)) +
+                             scale_words(colours, m_of, m_map)) +
              3;
         const auto names = layer_names(static_cast<int64_t>(layers.size()));
         const double left = place.x + row_names_width(pen, names);
