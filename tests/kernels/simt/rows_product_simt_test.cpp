@@ -140,9 +140,13 @@ TEST_CASE("products of rows of odd lengths", "[simt][rows]") {
     (void)check(Product(random, WeightType::f32, Then::store, 17, 36, 70), 17, {2});
 }
 
-TEST_CASE("groups of 64 rows, and the blocks that long matrices get", "[simt][rows]") {
+TEST_CASE("groups of 128 rows, and the blocks that long matrices get", "[simt][rows]") {
     Random random(1313);
-    (void)check(Product(random, WeightType::bf16, Then::store, 130, 72, 83), 130, {66});
+    (void)check(Product(random, WeightType::bf16, Then::store, 130, 72, 83), 130, {66, 128});
+    // Two tiles of a matrix, and gate and up: then the sums of 128 rows take all registers.
+    REQUIRE(kernels::rows::product_form(kernels::MatrixForm::numbers, 70, 2200, false, 1).tiles == 2);
+    (void)check(Product(random, WeightType::f16, Then::onto, 70, 8, 2200), 70, {9});
+    (void)check(Product(random, WeightType::bf16, Then::silu_mul, 70, 72, 83), 70, {65});
     for (const int64_t outputs : {2200, 4300, 8500}) { // 2 and 4 pairs of warps; two tiles of a matrix
         const WeightType type = random.pick(weight_types);
         CAPTURE(outputs, static_cast<int>(type));
@@ -253,7 +257,7 @@ TEST_CASE("matrices below each other are multiplied as one", "[simt][rows]") {
 TEST_CASE("products of many rows need no more shared memory than the smallest device has", "[simt][rows]") {
     Random random(1316);
     const Architecture smallest(86);
-    for (const int64_t rows : {2, 9, 17, 33}) // the largest blocks of each
+    for (const int64_t rows : {2, 9, 17, 33, 65}) // the largest blocks of each
         (void)Product(random, WeightType::bf16, Then::silu_mul, rows, 8, rows == 33 ? 5700 : 4300)
             .run(0, rows);
     (void)Product(random, WeightType::f32, Then::silu_mul, 17, 8, 3).run(0, 17);
