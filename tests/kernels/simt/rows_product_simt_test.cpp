@@ -1,4 +1,5 @@
 #include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/decode/scratch.h"
 #include "kernels/ops/dense.h"
 #include "tests/kernels/simt/rows_fixture.h"
 
@@ -194,6 +195,27 @@ TEST_CASE("parts of a product are long, and give the multiprocessors blocks", "[
         const int64_t stages = kernels::rows::blocks_for(inputs, kernels::rows::stage_inputs);
         REQUIRE((parts - 1) * kernels::rows::part_stages(inputs, parts) < stages); // none is empty
     }
+}
+
+TEST_CASE("the scratch of a pass has room for the parts of any of its products", "[rows]") {
+    kernels::decode::DecodeShape shape; // Llama-3.2-3B's
+    shape.hidden = 3072;
+    shape.ffn = 8192;
+    shape.layers = 28;
+    shape.heads = 24;
+    shape.kv_heads = 8;
+    shape.head_dim = 128;
+    shape.capacity = 2049;
+    shape.rows = 512;
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{2} * 512 * 5120 * 4); // of q | k | v
+    shape.ffn = 16384;
+    shape.hidden = 4096;
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{3} * 512 * 4096 * 4); // of o and down
+    shape.rows = 2; // then attention takes more: 9 splits of 2 rows and 24 heads
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{2} * 24 * 9 * 132 * 4);
+    shape.type = WeightType::f32;
+    shape.rows = 512;
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{64} * 24 * 9 * 132 * 4);
 }
 
 TEST_CASE("blocks of six pairs of warps make the bits of smaller ones", "[simt][rows]") {
