@@ -13,7 +13,7 @@
 ///         tiles (two tiles: gate and up of the same outputs, or twice as many outputs of one matrix) for all 8 NT rows. The two warps of
 ///         a pair halve every 64 inputs between them. A weight is read once for up to 128 rows; further groups of rows run beside the first
 ///         (grid x) and find it in the second cache.
-/// Memory  stages of 64 inputs stand in shared memory, 4 to 8 of them, filled by cp.async while others are multiplied: [outputs][64] of
+/// Memory  stages of 64 inputs stand in shared memory, 3 to 8 of them, filled by cp.async while others are multiplied: [outputs][64] of
 ///         the matrices and [rows][64] of the activations, 128 bytes each; the halves of every second one are exchanged, so that the
 ///         8 lanes of a read meet in no bank. What lies behind the last output, row or input is 0.
 /// Lanes   lane 4 g + t reads 8 inputs of an output or row in one go, 8t to 8t + 7 of 32, where the tensor core's layout would take four
@@ -262,7 +262,7 @@ __device__ void multiply_rows(const RowsProduct& p) {
 
 /// Of a multiprocessor: the sums of 128 rows of two tiles take all its registers for one.
 template <int MT, int NT>
-constexpr int blocks_at_once = MT* NT > 16 ? 1 : 2;
+constexpr int blocks_at_once = (MT * NT > 16) ? 1 : 2;
 
 template <WeightType type, MatrixForm form, int MT, int NT>
 __global__ void __launch_bounds__(64 * most_pairs, (blocks_at_once<MT, NT>))
