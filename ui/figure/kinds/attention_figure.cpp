@@ -63,13 +63,16 @@ std::vector<uint32_t> pixels_of(const AttentionMap& map, const AttentionColours&
     return rgba;
 }
 
-std::string scale_words(const AttentionColours& colours, AttentionOf of, const AttentionMap& map) {
-    return fmt::format("attention weight, {}{}{}", whose(of),
+std::string scale_words(const AttentionColours& colours, AttentionOf of) {
+    return fmt::format("attention weight, {}{}", whose(of),
                        colours.differences() ? ""
                        : colours.log         ? ", logarithmic"
-                                             : "",
-                       map.keys_of_weight() > 1 ? fmt::format(", means of {} keys", map.keys_of_weight())
-                                                : "");
+                                             : "");
+}
+
+/// Of rows that were recorded in bins: what a weight is.
+std::string bin_words(const AttentionMap& map) {
+    return map.keys_of_weight() > 1 ? fmt::format("means of {} keys", map.keys_of_weight()) : "";
 }
 
 /// Where all cells go, so that the window's own part of them fills `inner`.
@@ -107,9 +110,11 @@ public:
         const int64_t before = m_recording->prompt_length() - 1;
         double y = place.y + pen.text_line();
         pen.canvas.text({place.x, y - pen.style.text_pt * 0.35},
-                        fmt::format("Layer {}, head {}", m_head.first, m_head.second), pen.text());
+                        fmt::format("Layer {}, head {}{}{}", m_head.first, m_head.second,
+                                    bin_words(m_map).empty() ? "" : ", ", bin_words(m_map)),
+                        pen.text());
         y += draw_colour_bar(pen, {place.x, y, place.width, 0}, colours.scale(0, 0),
-                             scale_words(colours, m_of, m_map)) +
+                             scale_words(colours, m_of)) +
              3;
         const double names = query_names_width(pen), labels = pen.canvas.width_of("10,000", pen.small()) + 5;
         PlotArea area;
@@ -222,7 +227,7 @@ public:
         const int64_t before = m_recording->prompt_length() - 1;
         double y = place.y;
         y += draw_colour_bar(pen, {place.x, y, place.width, 0}, colours.scale(0, 0),
-                             scale_words(colours, m_of, m_map)) +
+                             scale_words(colours, m_of)) +
              3;
         const auto names = layer_names(static_cast<int64_t>(layers.size()));
         const double left = place.x + row_names_width(pen, names);
@@ -251,7 +256,8 @@ public:
         }
         pen.canvas.text(
             {place.x, base + pen.small_line()},
-            pen.fitted(fmt::format("each: queries of steps {} to {} downwards, keys 0 to {} to the right",
+            pen.fitted(fmt::format("{}{}each: queries of steps {} to {} downwards, keys 0 to {} to the right",
+                                   bin_words(m_map), bin_words(m_map).empty() ? "" : "; ",
                                    m_window.first_query - before, m_window.last_query - before,
                                    m_window.keys() - 1),
                        pen.muted(), place.width),
