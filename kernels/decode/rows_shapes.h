@@ -56,9 +56,9 @@ inline constexpr int64_t wide_pairs = 6;
     const int64_t pairs = wide ? wide_pairs : most_pairs;
     return std::min<int64_t>(98304 / stage_bytes(matrix, tiles, row_tiles, pairs), 8);
 }
-/// 8, 16, 32 or 64 rows are one group.
+/// 8, 16, 32, 64 or 128 rows are one group.
 [[nodiscard]] constexpr int64_t product_row_tiles(int64_t rows) {
-    return rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
+    return rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : rows <= 64 ? 8 : 16;
 }
 
 inline constexpr int64_t multiprocessors = 132; ///< of an H100 or H200, for which blocks are shaped
@@ -112,7 +112,7 @@ struct ProductForm {
             form.pairs = pairs;
             form.across = 16 * pairs * (gated ? 1 : tiles);
             form.blocks = blocks_for(outputs, form.across);
-            if (form.wide() && (tiles < 2 || form.row_tiles < 8)) continue;
+            if (form.wide() && (tiles < 2 || form.row_tiles != 8)) continue;
             form.stages = product_stages(matrix, tiles, form.row_tiles, form.wide());
             const int64_t all = form.blocks * form.groups * parts, turns = blocks_for(all, multiprocessors);
             const int64_t time = std::max(turns * multiprocessors, all * cache_shortage) *

@@ -11,9 +11,9 @@
 /// Grid    [groups of 8 NT rows, blocks of outputs, parts of the inputs]. The matrix is the operand with 16 rows (outputs), the activations are the one with 8
 ///         columns (rows of the pass), so that few rows waste little. A block has 1, 2, 4 or 6 pairs of warps; a pair makes 16 outputs of MT
 ///         tiles (two tiles: gate and up of the same outputs, or twice as many outputs of one matrix) for all 8 NT rows. The two warps of
-///         a pair halve every 64 inputs between them. A weight is read once for up to 64 rows; further groups of rows run beside the first
+///         a pair halve every 64 inputs between them. A weight is read once for up to 128 rows; further groups of rows run beside the first
 ///         (grid x) and find it in the second cache.
-/// Memory  stages of 64 inputs stand in shared memory, 4 to 8 of them, filled by cp.async while others are multiplied: [outputs][64] of
+/// Memory  stages of 64 inputs stand in shared memory, 3 to 8 of them, filled by cp.async while others are multiplied: [outputs][64] of
 ///         the matrices and [rows][64] of the activations, 128 bytes each; the halves of every second one are exchanged, so that the
 ///         8 lanes of a read meet in no bank. What lies behind the last output, row or input is 0.
 /// Lanes   lane 4 g + t reads 8 inputs of an output or row in one go, 8t to 8t + 7 of 32, where the tensor core's layout would take four
@@ -23,7 +23,7 @@
 /// Order   of a sum: warp 0 of a pair takes the inputs [0, 32) of every 64 in ascending order, warp 1 [32, 64), in steps of 16 that a
 ///         tensor core adds to the accumulator (fp32); then the two are added. Nothing of it hangs on rows, tiles or stages: a row has
 ///         the same bits whatever rows are beside it. Parts of the inputs are sums of their own, which the kernel behind merges (parts.cuh).
-/// Bound   few rows: by reading the matrix. 64 rows: also by the second cache, which brings all activations to each block; so the launch
+/// Bound   few rows: by reading the matrix. 64 rows and more: also by the second cache, which brings all activations to each block; so the launch
 ///         takes the shape of blocks that gives a multiprocessor the least to read. Parts give products with few outputs (o, down, q | k | v)
 ///         blocks of 128 of them, and bytes under way on more multiprocessors.
 /// Source  PTX ISA 9.0, section 9.7.14.5; skinny products: reference/performance.md, 4.
@@ -260,8 +260,13 @@ __device__ void multiply_rows(const RowsProduct& p) {
     }
 }
 
+/// Of a multiprocessor: the sums of 128 rows of two tiles take all its registers for one.
+template <int MT, int NT>
+constexpr int blocks_at_once = (MT * NT > 16) ? 1 : 2;
+
 template <WeightType type, MatrixForm form, int MT, int NT>
-__global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const RowsProduct p) {
+__global__ void __launch_bounds__(64 * most_pairs, (blocks_at_once<MT, NT>))
+    rows_product_kernel(const RowsProduct p) {
     multiply_rows<type, form, MT, NT, false>(p);
 }
 /// Two tiles, and 64 rows.
@@ -330,8 +335,10 @@ void launch_rows_product(const RowsProductInputs& in, void* stream) {
                 return start<type, form, 2>(p, cut, in.dependent, stream);
             case 4:
                 return start<type, form, 4>(p, cut, in.dependent, stream);
-            default:
+            case 8:
                 return start<type, form, 8>(p, cut, in.dependent, stream);
+            default:
+                return start<type, form, 16>(p, cut, in.dependent, stream);
             }
         }
     });

@@ -19,9 +19,11 @@ constexpr double tolerance = 1e-5;
 /// A product with everything but its rows; of matrices below each other, or gate and up.
 class Product {
 public:
+    /// \param parts  of the inputs; more than one are merged as the kernels behind the product do
     Product(Random& random, BlockType type, Then then, int64_t most_rows, int64_t inputs,
-            const std::vector<int64_t>& outputs)
+            const std::vector<int64_t>& outputs, int64_t parts = 1)
         : m_then(then)
+        , m_parts(parts)
         , m_x(random.normal({most_rows, inputs}).to(at::kBFloat16)) {
         for (const int64_t n : outputs)
             m_matrices.emplace_back(random, type, n, inputs, random.between(0, 1) == 1, "matrix");
@@ -69,12 +71,31 @@ public:
         in.inputs = m_x.size(1);
         in.out = to.data();
         in.out_stride = outputs;
+        if (m_parts > 1) return merged(in);
         gpu::launch_rows_product(in, nullptr);
         return tensor_of(to, {rows, outputs}, of_out);
     }
 
 private:
+    [[nodiscard]] at::Tensor merged(gpu::RowsProductInputs in) const {
+        const Array<float> sums(static_cast<size_t>(m_parts * in.rows * in.out_stride), "parts");
+        in.parts = {m_parts, sums.data()};
+        in.out = nullptr;
+        gpu::launch_rows_product(in, nullptr);
+        const at::Tensor parts = tensor_of(sums, {m_parts, in.rows, in.out_stride});
+        at::Tensor sum = parts[0].clone();
+        for (int64_t p = 1; p < m_parts; ++p)
+            sum += parts[p];
+        int64_t first = 0;
+        for (const BlockMatrix& m : m_matrices) {
+            if (m.in_use.bias != nullptr) sum.narrow(1, first, m.in_use.outputs) += m.bias.values;
+            first += m.in_use.outputs;
+        }
+        return sum;
+    }
+
     Then m_then;
+    int64_t m_parts;
     at::Tensor m_x, m_before;
     std::deque<BlockMatrix> m_matrices;
 };
@@ -112,6 +133,8 @@ TEST_CASE("products of many rows with matrices in blocks equal the reference, an
             check(Product(random, type, then, 9, inputs, outputs_of(then, 16)), 9, {2, 8});
         }
         check(Product(random, type, Then::store, 19, 96, {48, 16, 32}), 19, {3}); // q, k and v
+        check(Product(random, type, Then::store, 70, 352, {48, 16, 32}, 3), 70,
+              {3, 66}); // in parts, the last of 3 blocks
     }
 }
 

@@ -72,19 +72,17 @@ TEST_CASE("a pass's launches are those of its plan for every size of heads and m
 }
 
 TEST_CASE("a pass whose products are made in parts is launched as planned", "[simt][rows]") {
-    for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
+    for (const WeightType type : {WeightType::bf16, WeightType::f32}) { // fp32 units cut nothing
         decode::DecodeShape shape = small_model(type, 16);
-        shape.ffn = 2048; // down in two parts, by 16 bits
+        shape.ffn = 2048; // down
         shape.capacity = 300;
         for (const Logits logits : {Logits::none, Logits::last, Logits::all})
             require_plan(shape, {3, 258, logits});
-        shape = small_model(type, 128); // q | k | v, o and down
-        shape.heads = 16;
-        shape.hidden = 2048;
-        shape.ffn = 3072;
-        shape.layers = 2;
-        shape.windows.clear();
-        shape.has_mlp = {false, true};
+    }
+    for (const bool of_hidden : {true, false}) { // q | k | v; or o, in a layer without MLP and in one with it
+        decode::DecodeShape shape = small_model(WeightType::bf16, of_hidden ? 16 : 128);
+        shape.heads = of_hidden ? 2 : 16;
+        shape.hidden = of_hidden ? 2048 : 64;
         shape.vocab = 16;
         shape.capacity = 20;
         require_plan(shape, {2, 0, Logits::none});

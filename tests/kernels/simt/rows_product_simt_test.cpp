@@ -1,4 +1,5 @@
 #include "kernels/cuda/rows/row_kernels.h"
+#include "kernels/decode/scratch.h"
 #include "kernels/ops/dense.h"
 #include "tests/kernels/simt/rows_fixture.h"
 
@@ -140,9 +141,13 @@ TEST_CASE("products of rows of odd lengths", "[simt][rows]") {
     (void)check(Product(random, WeightType::f32, Then::store, 17, 36, 70), 17, {2});
 }
 
-TEST_CASE("groups of 64 rows, and the blocks that long matrices get", "[simt][rows]") {
+TEST_CASE("groups of 128 rows, and the blocks that long matrices get", "[simt][rows]") {
     Random random(1313);
-    (void)check(Product(random, WeightType::bf16, Then::store, 130, 72, 83), 130, {66});
+    (void)check(Product(random, WeightType::bf16, Then::store, 130, 72, 83), 130, {66, 128});
+    // Two tiles of a matrix, and gate and up: then the sums of 128 rows take all registers.
+    REQUIRE(kernels::rows::product_form(kernels::MatrixForm::numbers, 70, 2200, false, 1).tiles == 2);
+    (void)check(Product(random, WeightType::f16, Then::onto, 70, 8, 2200), 70, {9});
+    (void)check(Product(random, WeightType::bf16, Then::silu_mul, 70, 72, 83), 70, {65});
     for (const int64_t outputs : {2200, 4300, 8500}) { // 2 and 4 pairs of warps; two tiles of a matrix
         const WeightType type = random.pick(weight_types);
         CAPTURE(outputs, static_cast<int>(type));
@@ -190,6 +195,27 @@ TEST_CASE("parts of a product are long, and give the multiprocessors blocks", "[
         const int64_t stages = kernels::rows::blocks_for(inputs, kernels::rows::stage_inputs);
         REQUIRE((parts - 1) * kernels::rows::part_stages(inputs, parts) < stages); // none is empty
     }
+}
+
+TEST_CASE("the scratch of a pass has room for the parts of any of its products", "[rows]") {
+    kernels::decode::DecodeShape shape; // Llama-3.2-3B's
+    shape.hidden = 3072;
+    shape.ffn = 8192;
+    shape.layers = 28;
+    shape.heads = 24;
+    shape.kv_heads = 8;
+    shape.head_dim = 128;
+    shape.capacity = 2049;
+    shape.rows = 512;
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{2} * 512 * 5120 * 4); // of q | k | v
+    shape.ffn = 16384;
+    shape.hidden = 4096;
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{3} * 512 * 4096 * 4); // of o and down
+    shape.rows = 2; // then attention takes more: 9 splits of 2 rows and 24 heads
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{2} * 24 * 9 * 132 * 4);
+    shape.type = WeightType::f32;
+    shape.rows = 512;
+    CHECK(kernels::decode::pass_scratch(shape).parts == int64_t{64} * 24 * 9 * 132 * 4);
 }
 
 TEST_CASE("blocks of six pairs of warps make the bits of smaller ones", "[simt][rows]") {
@@ -253,7 +279,7 @@ TEST_CASE("matrices below each other are multiplied as one", "[simt][rows]") {
 TEST_CASE("products of many rows need no more shared memory than the smallest device has", "[simt][rows]") {
     Random random(1316);
     const Architecture smallest(86);
-    for (const int64_t rows : {2, 9, 17, 33}) // the largest blocks of each
+    for (const int64_t rows : {2, 9, 17, 33, 65}) // the largest blocks of each
         (void)Product(random, WeightType::bf16, Then::silu_mul, rows, 8, rows == 33 ? 5700 : 4300)
             .run(0, rows);
     (void)Product(random, WeightType::f32, Then::silu_mul, 17, 8, 3).run(0, 17);

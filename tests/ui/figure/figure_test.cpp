@@ -198,6 +198,29 @@ TEST_CASE("a map of a figure has hard cells of its own colours alone", "[figure]
     CHECK(table.rows[0][4].empty()); // not measured is not 0
 }
 
+TEST_CASE("a figure of attention that is kept in bins says what a weight is", "[figure]") {
+    const auto run = run_of(6, [](int64_t) { return 1.0F; });
+    for (const int64_t bin : {1, 4}) {
+        AttentionRows rows;
+        rows.position = run->prompt_length() + 5 - 1;
+        rows.step = 5;
+        rows.heads = 3;
+        rows.keys = rows.position + 1;
+        rows.bin = bin;
+        rows.layers = {0, 1};
+        rows.weights.assign(static_cast<size_t>(2 * rows.heads * rows.numbers()), float_to_half(0.25F));
+        run->add_attention(std::make_shared<const AttentionRows>(rows)); // in the place of those before
+        FigureRequest request = request_of(run, "attention");
+        request.step = 5;
+        for (const bool one : {false, true}) {
+            if (one) request.head = {1, 2};
+            CAPTURE(bin, one);
+            const std::string svg = file_of(request, FigureFormat::svg);
+            CHECK((svg.find("means of 4 keys") != std::string::npos) == (bin == 4));
+        }
+    }
+}
+
 TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG11]") {
     const auto run = run_of(50, [](int64_t t) { return static_cast<float>(t % 7); }, {10});
     const size_t top1 = signal_id("top1_prob").value(), logprob = signal_id("logprob").value();

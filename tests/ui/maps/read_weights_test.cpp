@@ -69,6 +69,7 @@ TEST_CASE("weights of a step are those of its row, or the mean of all rows", "[a
     CHECK(row[9] == 0.0625F);
     AttentionMap map;
     REQUIRE(map.update(*recording, {AttentionOf::student, {9, 9}, {1}, {0}, 64, 64}));
+    CHECK(map.keys_of_weight() == 4);
     CHECK(map.largest_weight(0, 0, false) == 0.125);
     CHECK(map.largest_weight(0, 0, true) == 0.125); // the sink's neighbours have as much as the sink
     CHECK_FALSE(read.update(*recording, 9, std::pair(2, 0))); // a layer that was left out

@@ -100,6 +100,10 @@ struct Shown {
         const bool may = view.range != AttentionRange::unit && view.without_first;
         return {.low = may && of == AttentionOf::difference, .high = may};
     }
+    /// Of rows that were recorded in bins: what a weight is.
+    [[nodiscard]] std::string bin_words() const {
+        return grid.keys_of_weight() > 1 ? fmt::format("means of {} keys", grid.keys_of_weight()) : "";
+    }
     [[nodiscard]] std::vector<LegendEntry> legend(const FigurePen& pen) const {
         if (!marks_unread()) return {};
         return {{"not read", unread_colour(pen.style.theme), LegendEntry::Mark::box}};
@@ -152,7 +156,9 @@ public:
         const int64_t before = m_shown.recording->prompt_length() - 1;
         double y = place.y + pen.text_line();
         pen.canvas.text({place.x, y - pen.style.text_pt * 0.35},
-                        fmt::format("Layer {}, head {}", m_head.first, m_head.second), pen.text());
+                        fmt::format("Layer {}, head {}{}{}", m_head.first, m_head.second,
+                                    m_shown.bin_words().empty() ? "" : ", ", m_shown.bin_words()),
+                        pen.text());
         y += draw_legend(pen, {place.x, y}, place.width, m_shown.legend(pen));
         y += draw_colour_bar(pen, {place.x, y, place.width, 0}, scale, m_shown.scale_words(true),
                              m_shown.beyond()) +
@@ -305,7 +311,8 @@ public:
         const QueryWindow& window = m_shown.window;
         pen.canvas.text(
             {place.x, map.bottom() + pen.style.small_pt + pen.small_line()},
-            pen.fitted(fmt::format("each: queries of steps {} to {} downwards, keys 0 to {} to the right",
+            pen.fitted(fmt::format("{}{}each: queries of steps {} to {} downwards, keys 0 to {} to the right",
+                                       m_shown.bin_words(), m_shown.bin_words().empty() ? "" : "; ",
                                    window.first_query - before, window.last_query - before,
                                    window.keys() - 1),
                        pen.muted(), place.width),

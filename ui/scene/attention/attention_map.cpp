@@ -51,6 +51,7 @@ void AttentionMap::clear() {
     m_shape = {};
     m_recording = nullptr;
     m_rows = m_columns = m_missing = 0;
+    m_bin = 1;
 }
 
 AttentionMap::Row AttentionMap::empty_row(int64_t keys) const {
@@ -65,8 +66,10 @@ AttentionMap::Row AttentionMap::empty_row(int64_t keys) const {
 
 std::optional<AttentionMap::Row> AttentionMap::read_difference(const Recording& recording,
                                                                int64_t query) const {
-    if (!recording.attention(query, true) || !recording.attention(query, false)) return std::nullopt;
+    const auto teacher = recording.attention(query, true), student = recording.attention(query, false);
+    if (!teacher || !student) return std::nullopt;
     Row row = empty_row(query + 1);
+    row.bin = std::max(teacher->bin, student->bin);
     size_t at = 0;
     for (const int32_t layer : m_shape.layers) {
         for (const int32_t head : m_shape.heads) {
@@ -91,6 +94,7 @@ std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recordi
     const auto rows = recording.attention(query, m_shape.of == AttentionOf::teacher);
     if (!rows) return std::nullopt;
     Row row = empty_row(rows->keys);
+    row.bin = rows->bin;
     std::vector<uint16_t> shares;
     size_t at = 0;
     for (const int32_t layer : m_shape.layers) {
@@ -169,6 +173,7 @@ void AttentionMap::compose() {
     m_cells.assign(heads * per_head, no_cell);
     m_top.assign(heads, no_cell);
     m_top_rest.assign(heads, no_cell);
+    m_bin = 1;
     for (int64_t query = window.first_query; query <= window.last_query; ++query) {
         const auto found = m_row_cache.find(query);
         const auto line = static_cast<size_t>((query - m_first_aligned) / m_query_factor * m_columns);
@@ -181,6 +186,7 @@ void AttentionMap::compose() {
                 continue;
             }
             const Row& row = found->second;
+            m_bin = std::max(m_bin, row.bin);
             const HalfCell* in = row.cells.data() + at * static_cast<size_t>(row.columns);
             for (int64_t c = 0; c < std::min(columns, row.columns); ++c)
                 out[c] = std::max(out[c], in[c]);

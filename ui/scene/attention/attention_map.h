@@ -52,6 +52,8 @@ public:
     [[nodiscard]] int64_t columns() const { return m_columns; }
     [[nodiscard]] int64_t query_factor() const { return m_query_factor; } ///< queries per cell
     [[nodiscard]] int64_t key_factor() const { return m_key_factor; }
+    /// Keys that a weight of the window is the mean of, at most: more than one where rows were recorded in bins.
+    [[nodiscard]] int64_t keys_of_weight() const { return m_bin; }
     /// Query position at the upper edge of the first row of cells: a multiple of query_factor, at most first_query.
     [[nodiscard]] int64_t first_aligned() const { return m_first_aligned; }
     /// Cells of one head, [rows * columns]; indices into shape().layers and shape().heads. Those of a difference are
@@ -68,6 +70,7 @@ private:
         std::vector<HalfCell> cells;         ///< [layers * heads * columns of this row]
         std::vector<HalfCell> top, top_rest; ///< [layers * heads]: over all keys; without position 0
         int64_t columns = 0;
+        int64_t bin = 1; ///< AttentionRows::bin
     };
     [[nodiscard]] std::optional<Row> read_row(const Recording& recording, int64_t query) const;
     [[nodiscard]] std::optional<Row> read_difference(const Recording& recording, int64_t query) const;
@@ -80,7 +83,7 @@ private:
     std::map<int64_t, Row> m_row_cache;     ///< by query position, under the present key factor
     std::vector<HalfCell> m_cells, m_top, m_top_rest;
     int64_t m_rows = 0, m_columns = 0, m_query_factor = 1, m_key_factor = 1, m_first_aligned = 0,
-            m_missing = 0;
+            m_missing = 0, m_bin = 1;
 };
 
 /// Half weights of a row, [keys]. Of rows that are kept in bins each key has its share: the sum over the keys of its bin.
