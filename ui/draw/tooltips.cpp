@@ -289,7 +289,7 @@ void signal_rows(const UiContext& ctx, int64_t step, SignalRows which, std::opti
     int room = which == SignalRows::all ? static_cast<int>(max_signals) : 6;
     for (size_t id = 0; id < ctx.signals().size() && room > 0; ++id) {
         const Signal& signal = ctx.signals()[id];
-        if (which == SignalRows::plotted && !ctx.plots.of(signal.name).shown) continue;
+        if (which == SignalRows::plotted && !ctx.views.signals.of(signal.name).shown) continue;
         if (about && signal.about != *about) continue;
         const float value = shown_value(ctx, id, step, token);
         if (is_absent(value)) continue;

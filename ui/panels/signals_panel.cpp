@@ -41,7 +41,7 @@ public:
         for (auto& [name, plot] : m_plots)
             plot.forget_run();
         m_preview.clear();
-        if (ctx.recording) show_gate_signals(ctx.plots, *ctx.recording);
+        if (ctx.recording) show_gate_signals(ctx.views.signals, *ctx.recording);
         m_gutter = m_right_gutter = 0;
         // A rewound run keeps the view; one that is shorter than the view's start begins again.
         if (ctx.time.follow || ctx.time.x_min > static_cast<double>(ctx.steps)) ctx.time.fit_request = true;
@@ -83,16 +83,16 @@ private:
 
 /// In which plot the signal is drawn: its own, or that of another plotted one, with an axis on the right.
 void SignalsPanel::draw_place(UiContext& ctx, const Signal& signal, float width) {
-    const Signal* host = ctx.find_signal_info(ctx.plots.of(signal.name).beside);
+    const Signal* host = ctx.find_signal_info(ctx.views.signals.of(signal.name).beside);
     ImGui::SetNextItemWidth(width);
     const std::string shown = host ? fmt::format("right of {}", host->label) : std::string("its own");
     if (ImGui::BeginCombo("##place", shown.c_str())) {
-        if (ImGui::Selectable("its own", !host)) ctx.plots.choose(signal.name).beside.clear();
-        for (const PlotPair& pair : plot_pairs(ctx.plots, ctx.signals())) {
+        if (ImGui::Selectable("its own", !host)) ctx.views.signals.choose(signal.name).beside.clear();
+        for (const PlotPair& pair : plot_pairs(ctx.views.signals, ctx.signals())) {
             const Signal& left = ctx.signals()[pair.left];
             if (left.name == signal.name || ctx.layer_pick(left).strip) continue;
             if (ImGui::Selectable(fmt::format("right of {}", left.label).c_str(), host == &left))
-                put_beside(ctx.plots, signal.name, left.name);
+                put_beside(ctx.views.signals, signal.name, left.name);
         }
         ImGui::EndCombo();
     }
@@ -119,7 +119,7 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
     }
     for (size_t id = 0; id < ctx.signals().size(); ++id) {
         const Signal& signal = ctx.signals()[id];
-        PlotChoice& choice = ctx.plots.choose(signal.name);
+        PlotChoice& choice = ctx.views.signals.choose(signal.name);
         const float size = ImGui::GetFontSize() * 0.5F;
         const ImVec2 at = ImGui::GetCursorScreenPos();
         ImGui::GetWindowDrawList()->AddRectFilled(
@@ -197,7 +197,7 @@ std::vector<SignalPlot*> SignalsPanel::chosen_plots(UiContext& ctx) {
         plot.begin_frame(ctx, id);
         return plot;
     };
-    for (const PlotPair& pair : plot_pairs(ctx.plots, ctx.signals())) {
+    for (const PlotPair& pair : plot_pairs(ctx.views.signals, ctx.signals())) {
         SignalPlot& plot = begin(pair.left);
         if (pair.right) plot.set_guest(begin(*pair.right));
         plots.push_back(&plot);
@@ -306,7 +306,7 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
                                                                         : nullptr;
             if (hidden) {
                 const std::string name(hidden->info().name);
-                ctx.plots.choose(name).shown = false;
+                ctx.views.signals.choose(name).shown = false;
                 m_plots.erase(name); // it is not used again
                 break;
             }

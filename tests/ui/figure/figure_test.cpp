@@ -206,7 +206,7 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
         run->back_fill(logprob, t, std::vector<float>{-0.1F * static_cast<float>(t)});
     }
     FigureRequest request = request_of(run);
-    request.plots = parse_plots("entropy_bits+top1_prob,logprob", "--signals");
+    request.views.signals = parse_plots("entropy_bits+top1_prob,logprob", "--signals");
     const std::string svg = file_of(request, FigureFormat::svg);
     // Two plots, three curves; the one on the right lies in the plot of its host, with values of its own at the right.
     CHECK(all_matches(svg, "<g id=\"(plot_[a-z0-9_]+)\"").size() == 2);
@@ -224,10 +224,10 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
                                    "held_back", "changes"});
     // The same by --right, which names the first plot's partner.
     FigureRequest by_option = request_of(run);
-    by_option.plots = parse_plots("entropy_bits,logprob", "--signals");
+    by_option.views.signals = parse_plots("entropy_bits,logprob", "--signals");
     by_option.right_axis = "top1_prob";
     CHECK(points_of(file_of(by_option, FigureFormat::svg), "curve_top1_prob_1") == right);
-    by_option.plots = parse_plots("top1_prob", "--signals");
+    by_option.views.signals = parse_plots("top1_prob", "--signals");
     CHECK_THAT(refused([&] { static_cast<void>(make_figure(by_option)); }),
                ContainsSubstring("no plot of another signal"));
 }
@@ -330,7 +330,7 @@ TEST_CASE("all layers of a signal are a strip of a figure", "[figure][SG15]") {
         run->append(record, layers);
     }
     FigureRequest request = request_of(run);
-    request.plots = parse_plots("attention_entropy_bits.strip", "--signals");
+    request.views.signals = parse_plots("attention_entropy_bits.strip", "--signals");
     const std::string svg = file_of(request, FigureFormat::svg);
     const auto cells = all_matches(svg, "<image [^>]*width=\"([0-9.]+)\"");
     CHECK(cells.size() >= 2); // the strip and its scale of colours
@@ -471,8 +471,9 @@ TEST_CASE("sizes, names and requests that cannot be", "[figure]") {
     CHECK_THAT(no([](auto& r) { r.panel = "landscape"; }), ContainsSubstring("no landscape"));
     CHECK_THAT(no([](auto& r) { r.panel = "text", r.views.text.coloured_by = "entropy"; }),
                ContainsSubstring("entropy_bits"));
-    CHECK_THAT(no([](auto& r) { r.plots = parse_plots("mc_variance", "--signals"), r.all_signals = true; }),
-               ContainsSubstring("was not measured"));
+    CHECK_THAT(
+        no([](auto& r) { r.views.signals = parse_plots("mc_variance", "--signals"), r.all_signals = true; }),
+        ContainsSubstring("was not measured"));
     CHECK_THAT(refused([&] {
                    static_cast<void>(
                        file_of(request_of(run), FigureFormat::svg, parse_figure_size("84x20mm")));

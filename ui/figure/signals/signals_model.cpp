@@ -58,7 +58,7 @@ SignalsModel::SignalsModel(const FigureRequest& request, bool differences)
     const Recording& first = *runs[static_cast<size_t>(longest)].recording;
     range = steps_of(request, first);
     vocab = first.info().vocab_size;
-    SignalPlots wanted = request.plots;
+    SignalPlots wanted = request.views.signals;
     if (!request.right_axis.empty()) {
         if (!first.signal_id(request.right_axis))
             throw Error("drawing a figure", "--right",
