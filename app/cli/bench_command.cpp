@@ -63,16 +63,20 @@ void add_plan(CLI::App& command, BenchCommandOptions& options) {
         {"--context", options.context},
         {"--mc", options.mc},
         {"--refresh", options.refresh},
-        {"--attention-rows", options.attention_rows}};
+        {"--attention-rows", options.attention_rows},
+        {"--attention-bins", options.attention_bins}};
     const char* const help[] = {
         "With --plan: tokens that the cache holds; default 2048",
         "With --plan: MC rows beside the token's; default 0",
         "With --plan: also a refresh, this model's pass over the last so many of "
         "these tokens",
         "With --plan: layers whose attention rows come to the host as halves; default "
-        "0"};
+        "0",
+        "With --attention-rows: most numbers of a head's row, sums over neighbouring keys; 0, the default: "
+        "every "
+        "key"};
     const CLI::Range ranges[] = {CLI::Range(0, (1 << 24) - 1), CLI::Range(0, 1023), CLI::Range(1, 1 << 24),
-                                 CLI::Range(0, 1024)};
+                                 CLI::Range(0, 1024), CLI::Range(0, 1 << 16)};
     for (size_t i = 0; i < std::size(numbers); ++i)
         command.add_option(numbers[i].first, numbers[i].second, help[i])->check(ranges[i])->type_name("N");
     command

@@ -121,6 +121,7 @@ void refuse_plan_options(const BenchCommandOptions& options) {
                                                   {"--context", options.context.has_value()},
                                                   {"--mc", options.mc.has_value()},
                                                   {"--attention-rows", options.attention_rows.has_value()},
+                                                  {"--attention-bins", options.attention_bins.has_value()},
                                                   {"--refresh", options.refresh.has_value()}};
     for (const auto& [option, there] : given)
         if (there) throw Error("reading", option, "needs --plan");
@@ -152,7 +153,10 @@ bench::PlanReport plan_of(const BenchCommandOptions& options) {
             fmt::format("{} are more than the {} layers of {}", taps, shape.layers, report.model.name));
     if (taps > 0)
         report.without_rows_us = bench::predict_step(shape, device, kernels::built_kernels()).predicted_us;
+    if (taps == 0 && options.attention_bins)
+        throw Error("reading", "--attention-bins", "needs --attention-rows, the rows that are kept so");
     shape.taps = taps;
+    shape.bins = options.attention_bins.value_or(0);
     report.step = bench::predict_step(shape, device, kernels::built_kernels());
     report.range = bench::share_range(shape, device, kernels::built_kernels());
     if (options.refresh) add_refresh(report, options, device);

@@ -17,7 +17,7 @@ struct BenchCommandOptions {
     std::string json, figures, ui, ids, folder;
     bool plan = false; ///< predict a step instead of measuring; what follows belongs to it
     std::string device_model, model, shape, student_model, student_shape, refresh_logits;
-    std::optional<int64_t> context, mc, refresh, attention_rows;
+    std::optional<int64_t> context, mc, refresh, attention_rows, attention_bins;
     int64_t began_ns = 0,
             parsed_ns = 0; ///< monotonic: the program's own code began to run; its command line was read
 };

@@ -131,9 +131,12 @@ void RunOptions::add_to(CLI::App& command) {
                     "decodes); default overfill")
         ->type_name("MODE");
     command
-        .add_option("--policy", m_policy,
-                    "When to refresh: none, periodic, window, entropy, kl, burst, mc, or a JSON file "
-                    "(docs/policies.md); default none, in the window entropy")
+        .add_option(
+            "--policy", m_policy,
+            "When to refresh: none, periodic, window, entropy, kl, burst, mc; to verify as well: "
+            "speculative, "
+            "entropy_stop, confidence_stop, verify_when_unsure; or a JSON file (docs/policies.md); default "
+            "none, in the window entropy")
         ->type_name("PRESET|FILE");
     for (auto* const value : {&m_student_cache, &m_teacher_cache}) {
         const bool student = value == &m_student_cache;

@@ -187,13 +187,69 @@ void add_run(std::vector<ParameterEntry>& table) {
     table.push_back(std::move(kernels));
 }
 
+void add_verification(std::vector<ParameterEntry>& table) {
+    const auto of_policy = [&table](ParameterEntry entry) {
+        entry.parameter.of_policy = true;
+        table.push_back(std::move(entry));
+    };
+    ParameterEntry rule;
+    rule.parameter = choice(
+        "verify.rule", "Token stays if",
+        "By what a drafted token stays: exact = with probability min(1, p/q), which gives every token the "
+        "teacher's distribution; greedy = the teacher's first choice; near_best = at least verify.share of "
+        "the "
+        "teacher's best; top_k = among the teacher's verify.rank first.",
+        {to_string(VerifyRule::exact), to_string(VerifyRule::greedy), to_string(VerifyRule::near_best),
+         to_string(VerifyRule::top_k)});
+    rule.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return std::string(to_string(c.policy.verify.rule));
+    };
+    rule.set = [](RunConfig& c, const ParameterValue& v) {
+        c.policy.verify.rule = static_cast<VerifyRule>(v.choice);
+    };
+    of_policy(std::move(rule));
+    of_policy(plain(
+        real("verify.share", "Share of the best", "",
+             "Rule near_best: a token stays where its probability by the teacher's row is at least this "
+             "share of "
+             "the largest.",
+             0, 1, 0, 1),
+        [](auto& c) -> auto& { return c.policy.verify.share; }));
+    of_policy(plain(
+        integer("verify.rank", "Among the first", "tokens",
+                "Rule top_k: a token stays where it is among so many of the teacher's first.", 1,
+                policy_limits::rank, 1, 50),
+        [](auto& c) -> auto& { return c.policy.verify.rank; }));
+    ParameterEntry target;
+    target.parameter = real(
+        "verify.target", "Share to stay", "",
+        "The threshold of top1_prob follows this share of judged tokens that should stay; none = it stands "
+        "still.",
+        0, 1, 0, 1);
+    target.parameter.optional = true;
+    target.get = [](const RunConfig& c) -> std::optional<std::string> {
+        return c.policy.verify.target ? to_text(*c.policy.verify.target) : "none";
+    };
+    target.set = [](RunConfig& c, const ParameterValue& v) {
+        c.policy.verify.target = v.none ? std::nullopt : std::optional(v.number);
+    };
+    of_policy(std::move(target));
+    of_policy(plain(
+        boolean("verify.splice", "Splice what stays",
+                "Verification also splices the teacher's entries; off = the student drafts on its own, as in "
+                "speculative decoding."),
+        [](auto& c) -> auto& { return c.policy.verify.splice; }));
+}
+
 void add_policy(std::vector<ParameterEntry>& table) {
     ParameterEntry on_fire;
-    on_fire.parameter =
-        choice("on_fire", "On fire",
-               "What a refresh does to the token already chosen: keep it, draw it from the teacher's row, "
-               "or draw it again over the refreshed cache.",
-               {to_string(OnFire::keep), to_string(OnFire::teacher_token), to_string(OnFire::redraw)});
+    on_fire.parameter = choice(
+        "on_fire", "On fire",
+        "What a refresh does to the token already chosen: keep it, draw it from the teacher's row, "
+        "draw it again over the refreshed cache; or verify all tokens since the last one: each stays, or "
+        "the draft is cut there and the teacher's takes its place.",
+        {to_string(OnFire::keep), to_string(OnFire::teacher_token), to_string(OnFire::redraw),
+         to_string(OnFire::verify)});
     on_fire.parameter.of_policy = true;
     on_fire.get = [](const RunConfig& c) -> std::optional<std::string> {
         return std::string(to_string(c.policy.on_fire));
@@ -202,6 +258,7 @@ void add_policy(std::vector<ParameterEntry>& table) {
         c.policy.on_fire = static_cast<OnFire>(v.choice);
     };
     table.push_back(std::move(on_fire));
+    add_verification(table);
 
     ParameterEntry combine;
     combine.parameter =
@@ -474,6 +531,14 @@ void add_measuring(std::vector<ParameterEntry>& table) {
         [](auto& c) -> auto& { return c.capture.attention_megabytes; });
     megabytes.parameter.live = false;
     table.push_back(std::move(megabytes));
+    table.push_back(plain(
+        integer(
+            "capture.attention_bins", "Numbers of an attention row", "numbers",
+            "A head's row of attention is kept as so many numbers at most, sums over neighbouring keys. 0 "
+            "keeps a number for every key, which over a long context is much to bring from a GPU and to "
+            "store.",
+            0, max_attention_bins, 0, 4096),
+        [](auto& c) -> auto& { return c.capture.attention_bins; }));
     table.push_back(plain(
         boolean("capture.attention_entropy", "Measure attention entropy",
                 "Measures the entropy of every layer's attention at each step, also where no trigger "

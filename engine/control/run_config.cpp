@@ -64,6 +64,7 @@ void read_capture(const nlohmann::json& json, const std::string& what, CaptureCo
     fields.boolean("attention", capture.attention);
     fields.integer("attention_megabytes", capture.attention_megabytes, 0, max_attention_megabytes);
     read_whole(fields, "top_k", "capture.top_k", capture.top_k);
+    read_whole(fields, "attention_bins", "capture.attention_bins", capture.attention_bins);
     fields.boolean("attention_entropy", capture.attention_entropy);
     if (const nlohmann::json* layers = fields.find("layers")) {
         if (!layers->is_array())
@@ -138,6 +139,7 @@ nlohmann::json to_json(const RunConfig& config) {
                              {"top_k", config.capture.top_k},
                              {"attention_entropy", config.capture.attention_entropy}}}};
     // Left out where nothing is chosen: earlier programs read such a configuration, and ids of sweep runs stay.
+    if (config.capture.attention_bins > 0) json["capture"]["attention_bins"] = config.capture.attention_bins;
     if (!config.student_cache.is_full()) json["student_cache"] = to_json(config.student_cache);
     if (!config.teacher_cache.is_full()) json["teacher_cache"] = to_json(config.teacher_cache);
     if (!config.given_ids.empty()) json["given_ids"] = config.given_ids; // earlier programs know no such key
@@ -194,8 +196,17 @@ RunConfig run_config_from_json(const nlohmann::json& json, const std::string& wh
     return config;
 }
 
+void check_verification(const RunConfig& config, const std::string& what) {
+    if (!verifies(config.policy) || !config.reads_given() || config.mode != Mode::overfill) return;
+    throw Error(
+        "checking the configuration of", what,
+        "on_fire verify on a given text: verification needs tokens that were drawn from the student's row",
+        "set on_fire to keep, or let the run draw its tokens");
+}
+
 void check_run_config(const RunConfig& config, const std::string& what) {
     check_policy(config.policy, what);
+    check_verification(config, what);
     check_cache_policy(config.student_cache, no_context, what + ", student_cache");
     check_cache_policy(config.teacher_cache, no_context, what + ", teacher_cache");
     RunConfig copy = config;

@@ -21,6 +21,7 @@ enum class Mode : uint8_t {
 };
 inline constexpr int64_t max_capture_layers = 4096;         ///< of CaptureConfig
 inline constexpr int64_t max_attention_megabytes = 1 << 20; ///< of CaptureConfig
+inline constexpr int32_t max_attention_bins = 1 << 16;
 inline constexpr size_t max_top_k = 16; ///< candidates of a step that a recording keeps at most
 
 enum class Dtype : uint8_t {
@@ -59,7 +60,9 @@ struct CaptureConfig {
     bool attention = true;             ///< keep the decoding model's attention rows
     std::vector<int32_t> layers;       ///< of attention rows; empty = all
     int64_t attention_megabytes = 256; ///< in memory and in the trace; the oldest rows go first
-    int32_t top_k = 8;                 ///< candidates kept per step
+    int32_t attention_bins =
+        0; ///< most numbers that a head's row is kept as, sums over neighbouring keys; 0: every key
+    int32_t top_k = 8;              ///< candidates kept per step
     bool attention_entropy = false; ///< measure signal attention_entropy_bits at every step, trigger or not
     friend bool operator==(const CaptureConfig&, const CaptureConfig&) = default;
 };
@@ -114,6 +117,9 @@ struct RunConfig {
 [[nodiscard]] RunConfig run_config_from_json(const nlohmann::json& json, const std::string& what);
 /// Throws Error{bad_input} naming the key of the first value outside its range; for configurations made in code.
 void check_run_config(const RunConfig& config, const std::string& what);
+/// Throws Error{bad_input} where refreshes are to verify a given text: its tokens were not drawn from a row. Part of
+/// check_run_config().
+void check_verification(const RunConfig& config, const std::string& what);
 [[nodiscard]] std::string_view to_string(Mode m);
 [[nodiscard]] std::string_view to_string(Dtype d);
 [[nodiscard]] std::string_view to_string(KernelSet k);

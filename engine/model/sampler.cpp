@@ -20,21 +20,6 @@ namespace refreshlab {
 
 namespace {
 
-/// Site of the sampler in Philox's counter (kernels/shared/philox.h); the dropout sites count from 0.
-constexpr uint32_t sampler_site = 15;
-
-/// One number of [0, 1) per (seed, position), 53 bits.
-double uniform(uint64_t seed, int64_t position) {
-    const auto place = static_cast<uint64_t>(position);
-    const kernels::shared::Philox4 bits =
-        kernels::shared::philox4x32({{0, static_cast<uint32_t>(place >> 32), static_cast<uint32_t>(place),
-                                      kernels::shared::mask_tag(sampler_site, 0, 0)}},
-                                    static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-    const uint64_t word = (static_cast<uint64_t>(bits.word[1]) << 32) | bits.word[0];
-    constexpr double step = 1.0 / 9007199254740992.0; // 2^-53
-    return static_cast<double>(word >> 11) * step;
-}
-
 /// A token that may be drawn and its weight, exp((z - max z) / temperature).
 struct Candidate {
     double weight;
@@ -101,6 +86,14 @@ public:
         std::vector<int32_t> ids;
         kernels::ids_from(logits(), static_cast<float>(std::max(floor, lowest)), ids);
         return weighed(ids, temperature);
+    }
+    /// Of all tokens by id. \param weights  [vocab]
+    void weights(double temperature, std::span<double> weights) const {
+        for (size_t begin = 0; begin < logits().size(); begin += block) {
+            const size_t n = std::min(block, logits().size() - begin);
+            kernels::sampling_weights(logits().subspan(begin, n), m_top, temperature,
+                                      weights.subspan(begin, n));
+        }
     }
     /// Walks over all tokens by id, to where the weights passed reach this share of their sum.
     [[nodiscard]] int32_t at_share(double share, double temperature) const {
@@ -184,13 +177,18 @@ std::optional<std::vector<Candidate>> most_likely(std::vector<Candidate> candida
     return std::nullopt;
 }
 
+/// Some filter takes tokens away.
+bool cuts(const Row& row, const SamplerConfig& sampler) {
+    return (sampler.top_k > 0 && sampler.top_k < row.vocab()) || sampler.top_p < 1.0 || sampler.min_p > 0.0;
+}
+
 /// Keeps what the filters let through, in the order of transformers: top-k, top-p over what is left, min-p.
 std::vector<Candidate> filtered(const Row& row, const SamplerConfig& sampler) {
     const double temperature = sampler.temperature;
-    const bool cuts = sampler.top_p < 1.0 || sampler.min_p > 0.0;
+    const bool cuts_further = sampler.top_p < 1.0 || sampler.min_p > 0.0;
     if (sampler.top_k > 0 && sampler.top_k < row.vocab()) {
         std::vector<Candidate> first = row.first(sampler.top_k, temperature);
-        if (!cuts) return first;
+        if (!cuts_further) return first;
         double total = 0;
         for (const Candidate& c : first)
             total += c.weight;
@@ -211,6 +209,40 @@ std::vector<Candidate> filtered(const Row& row, const SamplerConfig& sampler) {
 
 } // namespace
 
+double uniform_number(uint64_t seed, int64_t position, uint32_t attempt, Draw draw) {
+    const auto place = static_cast<uint64_t>(position);
+    // The dropout sites count from 0, those of draws end at 15.
+    const uint32_t tag = kernels::shared::mask_tag(static_cast<uint32_t>(draw), 0, 0);
+    const kernels::shared::Philox4 bits = kernels::shared::philox4x32(
+        {{attempt, static_cast<uint32_t>(place >> 32), static_cast<uint32_t>(place), tag}},
+        static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+    const uint64_t word = (static_cast<uint64_t>(bits.word[1]) << 32) | bits.word[0];
+    constexpr double step = 1.0 / 9007199254740992.0; // 2^-53
+    return static_cast<double>(word >> 11) * step;
+}
+
+std::vector<double> token_probabilities(const at::Tensor& logits, const SamplerConfig& sampler,
+                                        const kernels::RowStatistics* statistics) {
+    const Row row(logits, statistics);
+    std::vector<double> p(static_cast<size_t>(row.vocab()), 0.0);
+    if (sampler.temperature <= 0.0) {
+        p[static_cast<size_t>(row.best())] = 1.0;
+        return p;
+    }
+    if (cuts(row, sampler)) {
+        for (const Candidate& c : filtered(row, sampler))
+            p[static_cast<size_t>(c.id)] = c.weight;
+    } else {
+        row.weights(sampler.temperature, p);
+    }
+    double total = 0;
+    for (const double weight : p)
+        total += weight;
+    for (double& weight : p)
+        weight /= total;
+    return p;
+}
+
 Choice given_token(const at::Tensor& logits, int32_t token, const kernels::RowStatistics* statistics) {
     RL_ASSERT(logits.dim() == 1 && token >= 0 && token < logits.size(0));
     if (const auto choice = settled(logits, token, statistics)) return *choice;
@@ -218,17 +250,15 @@ Choice given_token(const at::Tensor& logits, int32_t token, const kernels::RowSt
 }
 
 Choice choose_token(const at::Tensor& logits, const SamplerConfig& sampler, uint64_t seed, int64_t position,
-                    const kernels::RowStatistics* statistics) {
+                    const kernels::RowStatistics* statistics, uint32_t attempt) {
     RL_ASSERT(position >= 0);
     if (sampler.temperature <= 0.0 && statistics != nullptr) {
         if (const auto choice = settled(logits, statistics->top1_id, statistics)) return *choice;
     }
     const Row row(logits, statistics);
     if (sampler.temperature <= 0.0) return row.choice(row.best());
-    const double share = uniform(seed, position);
-    const bool cuts =
-        (sampler.top_k > 0 && sampler.top_k < row.vocab()) || sampler.top_p < 1.0 || sampler.min_p > 0.0;
-    if (!cuts) return row.choice(row.at_share(share, sampler.temperature));
+    const double share = uniform_number(seed, position, attempt, Draw::token);
+    if (!cuts(row, sampler)) return row.choice(row.at_share(share, sampler.temperature));
 
     std::vector<Candidate> candidates = filtered(row, sampler);
     // Ids ascending, as where nothing is filtered.

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace refreshlab {
 
@@ -18,12 +19,30 @@ struct Choice {
 /// Draws the token of `position` from one row of logits. temperature 0 = arg max (ties to the lower id). Otherwise, in
 /// the order of transformers 5: divide by the temperature, keep the top k, keep top-p (the smallest set of most likely
 /// tokens whose probability reaches top_p), keep min-p (p >= min_p * max p), renormalise, and draw by one Philox number
-/// keyed by (seed, position): earlier draws have no influence.
+/// keyed by (seed, position, attempt): earlier draws have no influence.
+/// \param attempt     how many drafts were rejected before (reference/refresh.md, section 3); 0 in runs that verify nothing
 /// \param statistics  of this row, where they exist already: saves the search for its arg max, and at temperature 0 all of the row but one
 ///                    number, so that a device's row stays there
 /// Sources: top-p Holtzman et al. 2020; min-p Nguyen et al. 2024.
 [[nodiscard]] Choice choose_token(const at::Tensor& row, const SamplerConfig& sampler, uint64_t seed,
-                                  int64_t position, const kernels::RowStatistics* statistics = nullptr);
+                                  int64_t position, const kernels::RowStatistics* statistics = nullptr,
+                                  uint32_t attempt = 0);
+
+/// What a random number of a position is for. Draws for different purposes are independent.
+enum class Draw : uint32_t {
+    residual = 13,   ///< the token in place of one that was rejected
+    acceptance = 14, ///< whether a drafted token stays
+    token = 15,      ///< choose_token()
+};
+/// One number of [0, 1), 53 bits, a function of its arguments alone (Philox, kernels/shared/philox.h).
+[[nodiscard]] double uniform_number(uint64_t seed, int64_t position, uint32_t attempt, Draw draw);
+
+/// The distribution that choose_token() draws from: after temperature and filters, renormalised; temperature 0 has all of it on
+/// the arg max.
+/// \param row  [vocab], any device
+/// \return [vocab], on the host
+[[nodiscard]] std::vector<double> token_probabilities(const at::Tensor& row, const SamplerConfig& sampler,
+                                                      const kernels::RowStatistics* statistics = nullptr);
 
 /// What choose_token() would give for a token that was not drawn but given (teacher forcing).
 /// \param token  inside the row (asserted)

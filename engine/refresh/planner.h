@@ -49,6 +49,9 @@ struct TriggerHit {
 /// TriggerHit::signal of a refresh that the policy's schedule asked for; no signal has this name.
 inline constexpr std::string_view scheduled_hit = "at";
 
+/// TriggerHit::signal of a refresh that judges a draft because it ends: at the end of the text, or at longest_draft.
+inline constexpr std::string_view draft_end_hit = "draft_end";
+
 struct Decision {
     enum class Kind : uint8_t {
         none,

@@ -22,7 +22,34 @@ enum class OnFire : uint8_t {
     keep,          ///< nothing; it was emitted already
     teacher_token, ///< drawn again from the teacher's last row
     redraw,        ///< y_t is run again over the refreshed columns; drawn from that row
+    verify,        ///< the tokens that nobody has judged stay or are replaced by the teacher's (Verification)
 };
+
+/// By what a drafted token y stays; p is the teacher's row, q the student's.
+enum class VerifyRule : uint8_t {
+    /// With probability min(1, p(y) / q(y)), both after temperature and filters; the first that does not is drawn again from
+    /// norm(max(p - q, 0)). So every token has the teacher's distribution. Sources: Leviathan et al. 2023, Chen et al. 2023.
+    exact,
+    greedy, ///< where it is the arg max of p, which replaces it otherwise; at temperature 0 that is what exact does
+    near_best, ///< p(y) >= share * max p, raw row. Source: the tolerance of Xia et al. 2023, ln share = -tau
+    top_k,     ///< it is among the teacher's `rank` first, raw row. Source: Stern et al. 2018, section 5.1
+};
+
+/// What on_fire = verify does to the tokens of delta and to the pending one (reference/refresh.md, section 3).
+struct Verification {
+    VerifyRule rule = VerifyRule::exact;
+    double share = 0.3; ///< of VerifyRule::near_best
+    int32_t rank = 3;   ///< of VerifyRule::top_k, from 1
+    /// false: the student drafts on its own entries, as in speculative decoding; the same as window 0.
+    bool splice = true;
+    /// Share of judged tokens that should stay: a trigger on `top1_prob` is raised after drafts of which less stays, and lowered after
+    /// others (adapt_confidence()). Nothing: thresholds stand still. Source: Zhang et al. 2023, "Draft & Verify".
+    std::optional<double> target = {};
+
+    friend bool operator==(const Verification&, const Verification&) = default;
+};
+/// Tokens that the student drafts at most before a teacher's pass judges them: their rows have to be at hand.
+inline constexpr int64_t longest_draft = 256;
 
 /// signal + comparison + threshold + every + cool-down.
 struct Trigger {
@@ -68,6 +95,7 @@ struct RefreshPolicy {
     /// (reference/refresh.md, section 3).
     int32_t lag = 0;
     OnFire on_fire = OnFire::keep;
+    Verification verify = {}; ///< of OnFire::verify
     Budget budget;
     /// A schedule: boundaries at which a refresh is made whatever the triggers say, ascending. The budget bounds it as well.
     std::vector<int64_t> at = {};
@@ -80,7 +108,8 @@ struct RefreshPolicy {
 /// Largest numbers that a policy file and the parameters accept.
 namespace policy_limits {
 inline constexpr int32_t every = 1'000'000, cooldown = 1'000'000, window = 1'000'000, lag = 1000,
-                         step = 1'000'000, refreshes = 1'000'000, per_tokens = 1'000'000, layer = 65'535;
+                         step = 1'000'000, rank = 1'000'000, refreshes = 1'000'000, per_tokens = 1'000'000,
+                         layer = 65'535;
 inline constexpr double threshold = 1e6;
 inline constexpr size_t scheduled = 100'000; ///< steps of a schedule
 } // namespace policy_limits
@@ -90,7 +119,7 @@ inline constexpr size_t scheduled = 100'000; ///< steps of a schedule
 enum class Thresholds : uint8_t { not_negative, any_finite };
 
 /// Both throw Error{bad_input}, naming `what` and the field: unknown keys, unknown signal (with the nearest names), a
-/// signal that cannot trigger, two triggers on one signal, a reduction of a signal that is not layered, a threshold that is
+/// signal that cannot trigger, two triggers on one signal, verification with a lag, a reduction of a signal that is not layered, a threshold that is
 /// NaN or infinite, `every` below 1, negative cool-down, window, lag, layer or budget, a schedule that does not ascend.
 /// policy_from_json also refuses negative
 /// thresholds unless told otherwise. Of a published signal only the form of its name is checked here.
@@ -106,7 +135,8 @@ void check_run_policy(const RefreshPolicy& policy, std::span<const Signal> table
                       const std::string& what);
 [[nodiscard]] nlohmann::json policy_to_json(const RefreshPolicy& policy);
 
-/// The presets: none, periodic, window, entropy, kl, burst, mc, with the defaults of reference/refresh.md, section 5.
+/// The presets: none, periodic, window, entropy, kl, burst, mc, with the defaults of reference/refresh.md, section 5; speculative,
+/// entropy_stop, confidence_stop, verify_when_unsure, which verify (section 3).
 struct Preset {
     std::string_view name, label, description;
 };
@@ -118,6 +148,19 @@ struct Preset {
 
 [[nodiscard]] std::string_view to_string(Comparison c);
 [[nodiscard]] std::string_view to_string(OnFire f);
+[[nodiscard]] std::string_view to_string(VerifyRule r);
+[[nodiscard]] bool verifies(const RefreshPolicy& policy);
+
+/// Where the threshold of `top1_prob` has got to, with Verification::target.
+struct ConfidenceShift {
+    double acceptance = -1; ///< of the drafts so far, exponential mean; -1: there was none
+    double shift = 0;       ///< added to the threshold
+};
+/// After a draft of which this share of the judged tokens stays: the mean moves half the way, the threshold by a tenth of 0.01, up where
+/// the mean is at most the target, else down (beta_1 = 0.5, beta_2 = 0.9, epsilon = 0.01 of the source).
+[[nodiscard]] ConfidenceShift adapt_confidence(const ConfidenceShift& so_far, double accepted, double target);
+/// The policy with the threshold of `top1_prob` moved, within [0, 1].
+[[nodiscard]] RefreshPolicy shifted_policy(RefreshPolicy policy, const ConfidenceShift& confidence);
 [[nodiscard]] std::optional<OnFire> on_fire_from_string(std::string_view s);
 
 } // namespace refreshlab

@@ -262,9 +262,11 @@ private:
     void keep_halves(int64_t h, const float* s) const {
         const std::span<uint16_t> all = m_p.in.halves;
         const size_t n = all.size() / static_cast<size_t>(m_p.heads);
-        const auto to = all.subspan(static_cast<size_t>(m_first + h) * n, n),
-                   read = to.subspan(static_cast<size_t>(m_begins[0]),
-                                     static_cast<size_t>(m_ends[0] - m_begins[0]));
+        const auto to = all.subspan(static_cast<size_t>(m_first + h) * n, n);
+        const auto seen = static_cast<size_t>(m_ends[0] - m_begins[0]);
+        if (m_p.in.bin > 1)
+            return kernels::to_half_bins({s + m_begins[0], seen}, m_begins[0], m_p.in.bin, to);
+        const auto read = to.subspan(static_cast<size_t>(m_begins[0]), seen);
         std::fill(to.begin(), read.begin(), uint16_t{0});
         kernels::to_half({s + m_begins[0], read.size()}, read);
     }

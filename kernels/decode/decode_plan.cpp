@@ -1,6 +1,7 @@
 #include "kernels/decode/decode_plan.h"
 
 #include "kernels/decode/rows_shapes.h"
+#include "kernels/shared/attention_bins.h"
 #include "kernels/shared/check.h"
 
 #include <algorithm>
@@ -270,13 +271,19 @@ private:
     }
 
     void attention_rows() {
-        PlannedLaunch& launch = add(DecodeKernel::attention_rows, "rows", -1,
-                                    decode::attention_rows(m_s.heads, m_s.taps, m_s.capacity));
-        const int64_t rows = m_s.taps * m_s.heads, numbers = rows * (m_s.context + 1);
-        launch.busy_blocks = rows * splits(m_s.context + 1);
-        launch.traffic.activations = (numbers + launch.busy_blocks * 2) * 4; // scores, and their sums
-        launch.traffic.host_written = numbers * 2;
-        launch.chain = 2; // the position; scores
+        const bool whole = m_s.bins == 0;
+        PlannedLaunch& launch =
+            whole ? add(DecodeKernel::attention_rows, "rows", -1,
+                        decode::attention_rows(m_s.heads, m_s.taps, m_s.capacity))
+                  : add(DecodeKernel::attention_bins, "rows", -1,
+                        decode::attention_bins(m_s.heads, m_s.taps, m_s.capacity, m_s.bins));
+        const int64_t rows = m_s.taps * m_s.heads, keys = m_s.context + 1;
+        const int64_t width = shared::bin_width(keys, m_s.bins), kept = shared::num_bins(keys, width);
+        launch.busy_blocks = rows * (whole ? splits(keys) : rows::blocks_for(kept, attention_bin_threads));
+        launch.traffic.activations = (rows * keys + launch.busy_blocks * 2) * 4; // scores, and their sums
+        launch.traffic.host_written = rows * kept * 2;
+        launch.chain =
+            1 + rows::blocks_for(width * 4, 128); // the position; lines of scores that a thread reads
     }
 
     /// The token's column, of a layer whose attention is left out.
@@ -325,6 +332,8 @@ const char* name_of(DecodeKernel kernel) {
         return "head";
     case DecodeKernel::attention_rows:
         return "attention_rows";
+    case DecodeKernel::attention_bins:
+        return "attention_bins";
     case DecodeKernel::block_product:
         return "block_product";
     case DecodeKernel::row_answers:
@@ -333,6 +342,8 @@ const char* name_of(DecodeKernel kernel) {
         return "rows_embed";
     case DecodeKernel::rows_norm:
         return "rows_norm";
+    case DecodeKernel::rows_product_wide:
+        return "rows_product_wide";
     case DecodeKernel::rows_product:
         return "rows_product";
     case DecodeKernel::rows_product_f32:
@@ -363,7 +374,7 @@ std::vector<PlannedLaunch> plan_step(const DecodeShape& s) {
     RL_ASSERT(s.attends.empty() || static_cast<int64_t>(s.attends.size()) == s.layers);
     RL_ASSERT(s.has_mlp.empty() || static_cast<int64_t>(s.has_mlp.size()) == s.layers);
     RL_ASSERT(s.context >= 0 && s.context < s.capacity && s.rows >= 1 && s.rows <= 1024);
-    RL_ASSERT(s.taps >= 0 && s.taps <= s.layers);
+    RL_ASSERT(s.taps >= 0 && s.taps <= s.layers && s.bins >= 0);
     RL_ASSERT(s.windows.empty() || static_cast<int64_t>(s.windows.size()) == s.layers);
     return Planner(s).all();
 }

@@ -23,6 +23,7 @@ struct DecodeShape {
     int64_t context = 0;                ///< columns that the cache holds; the token's position
     int64_t top_k = -1;                 ///< answers are wanted, with so many of the largest logits; -1: none
     int64_t taps = 0;     ///< layers, from the first on, whose attention rows the host gets as halves
+    int64_t bins = 0;     ///< of those rows (kernels/shared/attention_bins.h); 0: every key
     int64_t capacity = 0; ///< columns that it has room for, more than `context`
     bool dependent =
         true; ///< launches may begin before the one in front has ended (programmatic dependent launch, sm_90)
@@ -39,12 +40,14 @@ enum class DecodeKernel : uint8_t {
     head,
     block_product,  ///< what norm_product, product_onto, norm_gate_up and head are with matrices in blocks
     attention_rows, ///< the token's attention in all layers that the host looks at, to its memory
+    attention_bins, ///< the same in bins
     row_answers,    ///< statistics and the largest logits of the token's row
     // of a pass of many rows (kernels/decode/rows_plan.h)
     rows_embed,
     rows_norm,
-    rows_product,     ///< by tensor cores
-    rows_product_f32, ///< by fp32 units
+    rows_product,      ///< by tensor cores
+    rows_product_wide, ///< with blocks of 6 pairs of warps
+    rows_product_f32,  ///< by fp32 units
     rows_attention,
     rows_attention_f32,
     rows_attention_merge,
@@ -98,9 +101,9 @@ struct PlannedLaunch {
     bool reads_early = false;    ///< asks for them before it waits for the launch in front
 };
 
-/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows, head and answers where they are
-/// wanted. Sizes > 0, heads a multiple of kv_heads and at
-/// most most_group times as many, head_dim at most most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
+/// The launches of one step: embedding; for each layer q|k|v, attention, that of MC rows where it is apart, o, gate|up, down; attention rows,
+/// head and answers where they are wanted. Sizes > 0, heads a multiple of kv_heads and at most most_group times as many, head_dim at most
+/// most_head_dim, context < capacity, 1 <= rows <= 1024, 0 <= taps <= layers (asserted).
 [[nodiscard]] std::vector<PlannedLaunch> plan_step(const DecodeShape& shape);
 
 } // namespace refreshlab::kernels::decode

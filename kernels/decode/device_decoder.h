@@ -108,10 +108,13 @@ struct DeviceAnswers {
 
 /// Attention of a step's row 0 in one layer that the host wants to see, after the softmax and before dropout: [heads, position + 1] by
 /// position, 0 at what it does not read. Through lists, as fp32 alone (asserted): [heads, list_capacity], number i of a head belongs to entry i of
-/// its KV head's list; what stands behind the list is not written.
+/// its KV head's list; what stands behind the list is not written. In bins (kernels/shared/attention_bins.h) halves are their sums by position,
+/// [heads, bins of position + 1], through lists too.
 struct AttentionTap {
     int64_t layer = 0;
     bool halves = false, floats = false; ///< as IEEE halves, as fp32
+    int64_t bins =
+        0; ///< most numbers of a head's row of halves; 0: every key. The same in all taps of halves (asserted)
     bool operator==(const AttentionTap&) const = default;
 };
 

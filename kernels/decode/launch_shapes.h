@@ -165,6 +165,16 @@ inline constexpr int64_t most_head_dim = 256; ///< a multiple of 8
         {static_cast<uint32_t>(split_positions), 1, 1},
         0};
 }
+inline constexpr int64_t attention_bin_threads = 128;
+/// A thread for each bin that a row may have.
+[[nodiscard]] constexpr LaunchShape attention_bins(int64_t heads, int64_t taps, int64_t capacity,
+                                                   int64_t bins) {
+    const int64_t most = std::min(bins, capacity);
+    return {{static_cast<uint32_t>((most + attention_bin_threads - 1) / attention_bin_threads),
+             static_cast<uint32_t>(heads), static_cast<uint32_t>(taps)},
+            {static_cast<uint32_t>(attention_bin_threads), 1, 1},
+            0};
+}
 
 // --- edits of the lists that attention reads, and rows that leave ---------------------------------------------------------------
 inline constexpr int64_t list_threads = 256;

@@ -62,19 +62,22 @@ private:
         const bool last = l + 1 == m_s.layers, ends = last && m_p.logits == Logits::none;
         const bool with_q = !ends && (m_s.attends.empty() || m_s.attends[static_cast<size_t>(l)]);
         norm(l, m_p.rows);
+        const int64_t qkv_parts = parts_of(m_s.hidden, q + 2 * kv); // of keys and values alone, too
         product(with_q ? "q|k|v" : "k|v", l, m_p.rows, (with_q ? q : 0) + 2 * kv, m_s.hidden, m_s.qkv_bias,
-                Then::store, m_s.form);
-        append(l, with_q ? m_s.heads : 0);
+                Then::store, m_s.form, qkv_parts);
+        append(l, with_q ? m_s.heads : 0, qkv_parts);
         if (ends) return false;
         const int64_t rows = last && m_p.logits == Logits::last ? 1 : m_p.rows;
         if (with_q) {
             attention(l, m_p.first + m_p.rows - rows, rows);
-            product("o", l, rows, m_s.hidden, q, m_s.output_bias, Then::onto, m_s.form);
+            product("o", l, rows, m_s.hidden, q, m_s.output_bias, Then::onto, m_s.form,
+                    parts_of(q, m_s.hidden));
         }
         if (!m_s.has_mlp.empty() && !m_s.has_mlp[static_cast<size_t>(l)]) return true;
         norm(l, rows);
         product("gate|up", l, rows, m_s.ffn, m_s.hidden, m_s.mlp_bias, Then::silu_mul, m_s.form);
-        product("down", l, rows, m_s.hidden, m_s.ffn, m_s.mlp_bias, Then::onto, m_s.form);
+        product("down", l, rows, m_s.hidden, m_s.ffn, m_s.mlp_bias, Then::onto, m_s.form,
+                parts_of(m_s.ffn, m_s.hidden));
         return true;
     }
 
@@ -86,35 +89,45 @@ private:
             rows * (row_bytes + m_s.hidden * m_element); // again from the first cache
         launch.traffic.activations_written = rows * m_s.hidden * m_element;
         launch.multiply_adds = rows * m_s.hidden * 3;
+        if (m_onto.parts > 1) { // joins x, which is written for whoever adds to it next
+            launch.traffic.activations += m_onto.parts * rows * row_bytes;
+            launch.traffic.activations_written += rows * row_bytes;
+            if (m_onto.bias) launch.traffic.small_weights += m_s.hidden * m_element;
+            m_onto = {};
+        }
         launch.bytes_in_flight = m_s.hidden * m_element;
         launch.reads_early = true;
         launch.chain = 1; // the row
     }
 
+    /// \param parts  of its inputs
     void product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs, bool bias,
-                 Then then, MatrixForm matrix) {
+                 Then then, MatrixForm matrix, int64_t parts = 1) {
         const bool gated = then == Then::silu_mul;
         PlannedLaunch& launch = m_s.type == WeightType::f32
                                     ? product_f32(part, l, rows, outputs, inputs, gated)
-                                    : tensor_product(part, l, rows, outputs, inputs, gated, matrix);
+                                    : tensor_product(part, l, rows, outputs, inputs, gated, matrix, parts);
         LaunchTraffic& t = launch.traffic;
         const int64_t groups = launch.shape.grid[0], matrices = gated ? 2 : 1;
         t.matrices = matrices * matrix_bytes(m_s.type, matrix, outputs, inputs);
         t.again = (groups - 1) * t.matrices;
-        if (bias) t.small_weights = matrices * outputs * m_element;
+        if (bias && parts == 1) t.small_weights = matrices * outputs * m_element;
         t.activations = rows * inputs * m_element * launch.shape.grid[1]; // every block takes its group's
-        t.activations_written = rows * outputs * (gated ? m_element : 4);
+        t.activations_written = parts * rows * outputs * (gated ? m_element : 4);
         launch.chain = 1; // the rows
-        if (then == Then::onto) {
+        if (then == Then::onto && parts == 1) {
             t.activations += rows * outputs * 4; // the residual that it is added to
             ++launch.chain;
         }
+        if (then == Then::onto) m_onto = {parts, bias};
     }
 
     PlannedLaunch& tensor_product(const char* part, int64_t l, int64_t rows, int64_t outputs, int64_t inputs,
-                                  bool gated, MatrixForm matrix) {
-        const rows::ProductForm form = rows::product_form(matrix, rows, outputs, gated);
-        PlannedLaunch& launch = add(DecodeKernel::rows_product, part, l, rows::product(form));
+                                  bool gated, MatrixForm matrix, int64_t parts) {
+        const rows::ProductForm form = rows::product_form(matrix, rows, outputs, gated, parts);
+        PlannedLaunch& launch =
+            add(form.wide() ? DecodeKernel::rows_product_wide : DecodeKernel::rows_product, part, l,
+                rows::product(form));
         const int64_t whole = form.row_tiles * 8, stages = rows::blocks_for(inputs, rows::stage_inputs);
         // Tiles of 8 rows that have none are left out, in a last group.
         const int64_t row_tiles = (rows / whole) * form.row_tiles + rows::blocks_for(rows % whole, 8);
@@ -126,7 +139,8 @@ private:
         const int64_t brought =
             form.groups * form.blocks * rows::stage_bytes(matrix, form.tiles, form.row_tiles, form.pairs);
         launch.shared_bytes_read = (read + brought) * stages;
-        launch.bytes_in_flight = std::min(form.stages - 1, stages) * form.tiles * form.pairs * of_tile;
+        launch.bytes_in_flight =
+            std::min(form.stages - 1, rows::part_stages(inputs, parts)) * form.tiles * form.pairs * of_tile;
         if (matrix != MatrixForm::numbers)
             launch.elements = form.groups * pair_tiles * 16 * stages * rows::stage_inputs;
         launch.form = matrix;
@@ -150,18 +164,20 @@ private:
         return launch;
     }
 
-    void append(int64_t l, int64_t heads) {
+    /// \param parts  of q, k and v
+    void append(int64_t l, int64_t heads, int64_t parts) {
         const int64_t all = heads + 2 * m_s.kv_heads;
         PlannedLaunch& launch = add(DecodeKernel::rows_append, "append", l, rows::append(m_p.rows, all));
         LaunchTraffic& t = launch.traffic;
         t.small_weights = m_p.rows * m_s.head_dim * 4 + (m_s.qk_norm ? 2 * m_s.head_dim * m_element : 0);
-        t.activations = m_p.rows * all * m_s.head_dim * 4 +
+        if (parts > 1 && m_s.qkv_bias) t.small_weights += all * m_s.head_dim * m_element;
+        t.activations = parts * m_p.rows * all * m_s.head_dim * 4 +
                         m_p.rows * (heads + m_s.kv_heads - 1) * m_s.head_dim * 4; // rotations of each head
         t.activations_written = m_p.rows * heads * m_s.head_dim * 4;
         t.cache_written = m_p.rows * 2 * m_s.kv_heads * m_s.head_dim * m_element;
         launch.multiply_adds = m_p.rows * all * m_s.head_dim * 2;
         launch.bytes_in_flight = rows::append_warps * m_s.head_dim * 4;
-        launch.reads_early = !m_s.qk_norm;
+        launch.reads_early = !m_s.qk_norm && !(parts > 1 && m_s.qkv_bias);
         launch.chain = 1; // q | k | v
     }
 
@@ -237,8 +253,17 @@ private:
         launch.instance = rows::attention_quads(m_s.head_dim);
     }
 
+    [[nodiscard]] int64_t parts_of(int64_t inputs, int64_t outputs) const {
+        return rows::product_parts(m_s.type, inputs, outputs);
+    }
+
     const DecodeShape& m_s;
     const PassShape& m_p;
+    /// What the norm that comes next adds to x.
+    struct Onto {
+        int64_t parts = 1;
+        bool bias = false;
+    } m_onto;
     int64_t m_element;
     std::vector<PlannedLaunch> m_launches;
 };

@@ -37,6 +37,8 @@ inline constexpr int64_t embed_threads = 128, norm_threads = 256, append_warps =
 // --- products by tensor cores ----------------------------------------------------------------------------------------------------
 inline constexpr int64_t stage_inputs = 64, stage_row_bytes = stage_inputs * 2; ///< of an output, or a row
 inline constexpr int64_t most_pairs = 4;                                        ///< of warps, of a block
+/// And of a block with two tiles and 64 rows, where the second cache would be the limit. An SM holds one such block.
+inline constexpr int64_t wide_pairs = 6;
 
 /// Bytes of 16 outputs in a stage.
 [[nodiscard]] constexpr int64_t tile_stage_bytes(MatrixForm matrix) {
@@ -49,46 +51,70 @@ inline constexpr int64_t most_pairs = 4;                                        
     return tiles * pairs * tile_stage_bytes(matrix) + row_tiles * 8 * stage_row_bytes;
 }
 /// As many as 96 KB hold (a block of sm_86, 89 and 120 has 99), at most 8.
-[[nodiscard]] constexpr int64_t product_stages(MatrixForm matrix, int64_t tiles, int64_t row_tiles) {
-    return std::min<int64_t>(98304 / stage_bytes(matrix, tiles, row_tiles, most_pairs), 8);
+[[nodiscard]] constexpr int64_t product_stages(MatrixForm matrix, int64_t tiles, int64_t row_tiles,
+                                               bool wide) {
+    const int64_t pairs = wide ? wide_pairs : most_pairs;
+    return std::min<int64_t>(98304 / stage_bytes(matrix, tiles, row_tiles, pairs), 8);
 }
 /// 8, 16, 32 or 64 rows are one group.
 [[nodiscard]] constexpr int64_t product_row_tiles(int64_t rows) {
     return rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
 }
 
+inline constexpr int64_t multiprocessors = 132; ///< of an H100 or H200, for which blocks are shaped
+/// What all multiprocessors together could take, over what the second cache gives them: 64 bytes a clock each are 2.7 times 5.5 TB/s. Less
+/// here, as few blocks also have few bytes under way.
+inline constexpr int64_t cache_shortage = 2;
+
+/// A sum over many inputs that has few outputs is made in parts of the inputs, by blocks side by side: so there are enough blocks, and they are
+/// large, each of which brings all activations. As few parts as keep the second cache busy with blocks of 128 outputs, as each part is written
+/// and read for all rows and outputs; none shorter than `least_part`. It is no matter of rows, so a row keeps its bits (kernels/cuda/rows/parts.cuh).
+inline constexpr int64_t least_part = 1024, most_parts = 8;
+/// \return 1: the sum is whole, as by fp32 units
+[[nodiscard]] constexpr int64_t product_parts(WeightType type, int64_t inputs, int64_t outputs) {
+    const int64_t blocks = blocks_for(outputs, 2 * 16 * most_pairs);
+    const int64_t parts = blocks_for(multiprocessors / cache_shortage, blocks);
+    return type == WeightType::f32 ? 1
+                                   : std::clamp<int64_t>(std::min(parts, inputs / least_part), 1, most_parts);
+}
+/// Stages of each part; the last may have fewer.
+[[nodiscard]] constexpr int64_t part_stages(int64_t inputs, int64_t parts) {
+    return blocks_for(blocks_for(inputs, stage_inputs), parts);
+}
+
 /// How a product is cut into blocks.
 struct ProductForm {
     MatrixForm matrix = MatrixForm::numbers;
+    int64_t parts = 1;                 ///< of the inputs
     int64_t row_tiles = 1, groups = 1; ///< of 8 rows; groups of so many tiles
     int64_t tiles = 1, pairs = 1;      ///< of 16 outputs for a pair of warps; pairs of a block
     int64_t across = 1;                ///< outputs of a block
     int64_t blocks = 1;                ///< of a group
     int64_t stages = 1;
+    [[nodiscard]] constexpr bool wide() const { return pairs > most_pairs; }
 };
-inline constexpr int64_t multiprocessors = 132; ///< of an H100 or H200, for which blocks are shaped
-/// What all multiprocessors together could take, over what the second cache gives them: 64 bytes a clock each are 2.7 times 5.5 TB/s. Less
-/// here, as few blocks also have few bytes under way.
-inline constexpr int64_t cache_shortage = 2;
 /// The shape of blocks whose reading takes least: a block reads weights and activations, the blocks of a multiprocessor read one after the
 /// other, and all together from the second cache. Few large blocks leave multiprocessors idle, many small ones bring the activations often.
 /// \param gated  two matrices with the same outputs, which are the two tiles of a pair
-[[nodiscard]] constexpr ProductForm product_form(MatrixForm matrix, int64_t rows, int64_t outputs,
-                                                 bool gated) {
+/// \param parts  of the inputs: product_parts(), or 1
+[[nodiscard]] constexpr ProductForm product_form(MatrixForm matrix, int64_t rows, int64_t outputs, bool gated,
+                                                 int64_t parts) {
     ProductForm best;
     int64_t least = 0;
     for (int64_t tiles = 2; tiles >= (gated ? 2 : 1); --tiles) {
-        for (int64_t pairs = most_pairs; pairs > 0; pairs /= 2) {
+        for (const int64_t pairs : {wide_pairs, most_pairs, most_pairs / 2, most_pairs / 4}) {
             ProductForm form;
             form.matrix = matrix;
+            form.parts = parts;
             form.row_tiles = product_row_tiles(rows);
             form.groups = blocks_for(rows, form.row_tiles * 8);
             form.tiles = tiles;
             form.pairs = pairs;
             form.across = 16 * pairs * (gated ? 1 : tiles);
             form.blocks = blocks_for(outputs, form.across);
-            form.stages = product_stages(matrix, tiles, form.row_tiles);
-            const int64_t all = form.blocks * form.groups, turns = blocks_for(all, multiprocessors);
+            if (form.wide() && (tiles < 2 || form.row_tiles < 8)) continue;
+            form.stages = product_stages(matrix, tiles, form.row_tiles, form.wide());
+            const int64_t all = form.blocks * form.groups * parts, turns = blocks_for(all, multiprocessors);
             const int64_t time = std::max(turns * multiprocessors, all * cache_shortage) *
                                  (16 * pairs * tiles + form.row_tiles * 8);
             if (least != 0 && time >= least) continue; // the larger block where others are no better
@@ -99,7 +125,7 @@ inline constexpr int64_t cache_shortage = 2;
     return best;
 }
 [[nodiscard]] constexpr LaunchShape product(const ProductForm& form) {
-    return shape_of(form.groups, form.blocks, 1, 64 * form.pairs,
+    return shape_of(form.groups, form.blocks, form.parts, 64 * form.pairs,
                     form.stages * stage_bytes(form.matrix, form.tiles, form.row_tiles, form.pairs));
 }
 
@@ -179,10 +205,10 @@ struct AttentionForm {
         form.warps = attention_warps_f32;
         form.warp_queries = form.quads == 1 ? 8 : 4;
     } else {
-        form.warps = head_dim <= 128 ? 4 : 2;
+        form.warps = head_dim <= 128 ? 6 : 2;
         form.warp_queries = 16;
         form.channel_tiles = head_dim <= 64 ? 8 : head_dim <= 128 ? 16 : 32;
-        form.stages = head_dim <= 128 ? 3 : 2;
+        form.stages = head_dim <= 64 ? 3 : 2;
     }
     form.tile_rows = std::max<int64_t>(form.queries() / group, 1);
     return form;

@@ -50,7 +50,15 @@ struct PassScratch {
     scratch.qkv = s.rows * (s.heads + 2 * s.kv_heads) * s.head_dim * 4;
     scratch.attended = s.rows * s.heads * s.head_dim * stored;
     scratch.inner = s.rows * s.ffn * stored;
-    scratch.parts = rows::attention_parts(s.rows, s.heads, s.head_dim, s.capacity) * 4;
+    // Of attention, or of a product: neither is there any more when the other begins.
+    const auto of_product = [&](int64_t inputs, int64_t outputs) {
+        const int64_t parts = rows::product_parts(s.type, inputs, outputs);
+        return parts > 1 ? parts * s.rows * outputs : 0;
+    };
+    const int64_t q = s.heads * s.head_dim;
+    scratch.parts = 4 * std::max({rows::attention_parts(s.rows, s.heads, s.head_dim, s.capacity),
+                                  of_product(s.hidden, q + 2 * s.kv_heads * s.head_dim),
+                                  of_product(q, s.hidden), of_product(s.ffn, s.hidden)});
     return scratch;
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/cpu/attention_cpu.h"
 #include "kernels/execution/isa.h"
 #include "kernels/ops/probabilities.h"
+#include "kernels/shared/attention_bins.h"
 #include "kernels/shared/check.h"
 
 #include <ATen/ATen.h>
@@ -45,7 +46,8 @@ void check(const AttentionInputs& in) {
     }
     if (!in.halves.empty()) {
         RL_ASSERT(rows > 0 && in.lists.empty() && !in.tails.defined());
-        RL_ASSERT(static_cast<int64_t>(in.halves.size()) == in.q.size(1) * columns_of_first_row(in));
+        RL_ASSERT(in.bin > 0 && static_cast<int64_t>(in.halves.size()) ==
+                                    in.q.size(1) * shared::num_bins(columns_of_first_row(in), in.bin));
     }
     RL_ASSERT(in.passes.empty() || static_cast<int64_t>(in.passes.size()) == rows);
     RL_ASSERT(in.dropout_p >= 0.0F && in.dropout_p < 1.0F);
@@ -63,7 +65,8 @@ at::Tensor attention(const AttentionInputs& in, at::Tensor* probabilities) {
     const at::Tensor out = reference::attention(in, probabilities);
     if (!in.halves.empty()) {
         const at::Tensor row = (*probabilities)[0].narrow(1, 0, columns_of_first_row(in)).cpu().contiguous();
-        to_half({row.const_data_ptr<float>(), static_cast<size_t>(row.numel())}, in.halves);
+        rows_to_half({row.const_data_ptr<float>(), static_cast<size_t>(row.numel())}, row.size(0), in.bin,
+                     in.halves);
     }
     return in.out.defined() ? in.out.copy_(out) : out;
 }

@@ -56,6 +56,8 @@ struct AttentionInputs {
     /// [heads, num_visible[0] (+1 with own columns)], on the host. The thread that has made a head's numbers writes them. Not beside
     /// lists or tails (asserted).
     std::span<uint16_t> halves;
+    int64_t bin =
+        1; ///< of `halves`: positions that a number is the sum of (kernels/shared/attention_bins.h); each head has so many fewer
 
     /// Attention dropout of row r: pass = passes[r] (0 = none). Probabilities are masked and scaled by 1/(1-p) after
     /// the softmax. Empty = no dropout anywhere.

@@ -2,6 +2,8 @@
 #include "kernels/execution/execution_context.h"
 #include "kernels/ops/probabilities.h"
 #include "kernels/ops/sampling_weights.h"
+#include "kernels/shared/attention_bins.h"
+#include "kernels/shared/half_types.h"
 #include "tests/support/seed.h"
 
 #include <ATen/ATen.h>
@@ -9,6 +11,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -76,6 +79,63 @@ TEST_CASE("halves are rounded as IEEE 754 says, by every kernel set", "[kernels]
     kernels::to_half(values, halves);
     const at::Tensor expected = at::tensor(values).to(at::kHalf);
     CHECK(std::memcmp(expected.const_data_ptr(), halves.data(), 2 * halves.size()) == 0);
+}
+
+TEST_CASE("bins of an attention row are as few keys each as their number allows, and stay where they are",
+          "[kernels]") {
+    using kernels::shared::bin_width, kernels::shared::num_bins, kernels::shared::width_of_bins;
+    CHECK(bin_width(2049, 0) == 1); // every key
+    CHECK(bin_width(2048, 256) == 8);
+    CHECK(bin_width(2049, 256) == 16);
+    CHECK(bin_width(1, 1) == 1);
+    CHECK(width_of_bins(2049, 257) == 8);  // 256 whole ones and one of a key
+    CHECK(width_of_bins(2049, 1000) == 0); // no power of two makes so many
+    for (const int64_t bins : {1, 2, 3, 7, 64, 256}) {
+        int64_t before = 1;
+        for (int64_t keys = 1; keys < 1100; ++keys) {
+            CAPTURE(bins, keys);
+            const int64_t width = bin_width(keys, bins), n = num_bins(keys, width);
+            REQUIRE(n <= bins);
+            REQUIRE((width == 1 || num_bins(keys, width / 2) > bins));
+            REQUIRE((width == before || width == 2 * before));    // two become one
+            REQUIRE((n == 1 || width_of_bins(keys, n) == width)); // a recording's size says it
+            before = width;
+        }
+    }
+}
+
+TEST_CASE("a row in bins is the sums of their keys, rounded", "[kernels]") {
+    const auto isa = GENERATE(from_range(kernels::available_isas()));
+    CAPTURE(kernels::to_string(isa));
+    const ExecutionContext context(2, isa);
+    const ExecutionScope scope(context);
+    constexpr size_t keys = 37, rows = 3;
+    std::vector<float> weights = normals(rows * keys, 1.0, test::seed(66));
+    for (float& weight : weights)
+        weight = std::exp(weight) / 100;
+    for (const size_t width : {1U, 2U, 8U, 64U}) {
+        const size_t bins = (keys + width - 1) / width;
+        std::vector<uint16_t> got(rows * bins), part(bins);
+        kernels::rows_to_half(weights, rows, static_cast<int64_t>(width), got);
+        for (size_t row = 0; row < rows; ++row) {
+            for (size_t bin = 0; bin < bins; ++bin) {
+                double sum = 0;
+                for (size_t key = bin * width; key < std::min(keys, (bin + 1) * width); ++key)
+                    sum += static_cast<double>(weights[row * keys + key]);
+                CAPTURE(width, row, bin);
+                const auto half = static_cast<double>(kernels::shared::half_to_float(got[row * bins + bin]));
+                REQUIRE(std::abs(half - sum) <= sum * 0x1p-11 * 1.001);
+            }
+        }
+        // Keys before a window, and behind the last one that is read, are nothing.
+        const std::vector<float> all(weights.begin(), weights.begin() + keys);
+        std::vector<float> seen(keys);
+        std::copy(all.begin() + 11, all.begin() + 30, seen.begin() + 11);
+        std::vector<uint16_t> expected(bins);
+        kernels::rows_to_half(seen, 1, static_cast<int64_t>(width), expected);
+        kernels::to_half_bins(std::span(all).subspan(11, 19), 11, static_cast<int64_t>(width), part);
+        REQUIRE(part == expected);
+    }
 }
 
 TEST_CASE("sampling weights are exponentials, and their sum theirs", "[kernels]") {

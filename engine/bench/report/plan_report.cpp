@@ -263,10 +263,11 @@ std::string totals(const PlanReport& r) {
     text += beyond_floor(step);
     if (r.without_rows_us) {
         const AddedByRows added = added_by_rows(r);
-        text +=
-            fmt::format("attention rows of {} layers, {:.3f} MB over the bus to the host: {:.1f} us, {:.1f} "
-                        "% of the step without them predicted\n",
-                        step.shape.taps, mega(added.host_bytes), added.us, added.share * 100);
+        text += fmt::format(
+            "attention rows of {} layers{}, {:.3f} MB over the bus to the host: {:.1f} us, {:.1f} "
+            "% of the step without them predicted\n",
+            step.shape.taps, step.shape.bins > 0 ? fmt::format(" in {} bins at most", step.shape.bins) : "",
+            mega(added.host_bytes), added.us, added.share * 100);
     }
     return text;
 }
@@ -351,6 +352,7 @@ nlohmann::json to_json(const PlanReport& r) {
     if (r.without_rows_us) {
         const AddedByRows added = added_by_rows(r);
         out["attention_rows"] = {{"layers", step.shape.taps},
+                                 {"bins", step.shape.bins},
                                  {"host_bytes", added.host_bytes},
                                  {"added_us", added.us},
                                  {"share_of_step", added.share}};

@@ -92,7 +92,7 @@ LayerTaps AttentionCapture::taps(int64_t layer) const {
     if (index == m_layers.size()) return taps;
     uint16_t* const halves = halves_of(index);
     if (halves != nullptr) {
-        taps.half_row = {m_position, halves};
+        taps.half_row = {m_position, halves, bins()};
     } else {
         taps.attention_from = m_position;
     }

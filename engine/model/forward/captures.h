@@ -32,11 +32,12 @@ protected:
     /// \param index  of the layer in layers()
     /// \param row    [heads, position + 1]; gone after the call
     virtual void keep(size_t index, std::span<const float> row) = 0;
-    /// Where the forward may write such a row itself, as IEEE halves; then keep() is not called. Null: nowhere.
+    /// Where the forward may write such a row itself, as IEEE halves in bins(); then keep() is not called. Null: nowhere.
     [[nodiscard]] virtual uint16_t* halves_of(size_t index) const {
         (void)index;
         return nullptr;
     }
+    [[nodiscard]] virtual int64_t bins() const { return 0; } ///< as HalfRow
 
 private:
     /// Of the layer in layers(); its size: not asked for.

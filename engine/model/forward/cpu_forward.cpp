@@ -334,7 +334,8 @@ private:
         const bool halved = taps.half_row.position == m_position && in.lists.empty() &&
                             m.num_visible[0] + (with_mc() ? 1 : 0) == m_position + 1; // no fault shifts it
         if (halved) {
-            in.halves = {taps.half_row.to, static_cast<size_t>(m_config.num_heads * (m_position + 1))};
+            in.halves = {taps.half_row.to, static_cast<size_t>(m_config.num_heads * taps.half_row.numbers())};
+            in.bin = taps.half_row.bin();
             view.half_row = true;
         }
         const bool shown = (halved ? taps.attention_from : taps.shown_from()) <= m_position;

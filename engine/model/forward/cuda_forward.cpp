@@ -189,7 +189,8 @@ void CudaForward::show(const kernels::DeviceDecoder& decoder, const kernels::Dev
     if (step.lists != nullptr) view.lists = cache.lists(layer);
     const auto index = static_cast<size_t>(tap == nullptr ? 0 : tap - step.taps.data());
     if (tap != nullptr && tap->halves) {
-        std::copy_n(decoder.halves(index), heads * length, hooks.taps(layer).half_row.to);
+        const HalfRow row = hooks.taps(layer).half_row;
+        std::copy_n(decoder.halves(index), heads * row.numbers(), row.to);
         view.half_row = true;
     }
     if (tap != nullptr && tap->floats)
@@ -279,8 +280,10 @@ std::optional<std::vector<kernels::AttentionTap>> CudaForward::find_taps(const H
         if (wanted.sums.defined() || wanted.raw_queries || wanted.all_rows) return std::nullopt;
         if (!attends(layer)) continue;
         const bool halves = wanted.half_row.position == position, floats = wanted.attention_from <= position;
-        // Through lists numbers belong to entries, and who wants halves by position makes them.
-        if (halves || floats) taps.push_back({layer, halves && !listed, floats || (halves && listed)});
+        // Through lists numbers belong to entries, and who wants halves of every position makes them; bins are made by position.
+        const int64_t bins = halves ? wanted.half_row.bins : 0;
+        const bool by_device = halves && (!listed || bins > 0);
+        if (halves || floats) taps.push_back({layer, by_device, floats || (halves && !by_device), bins});
     }
     return taps;
 }

@@ -2,6 +2,7 @@
 
 #include "engine/base/head_positions.h"
 #include "kernels/ops/attention.h"
+#include "kernels/shared/attention_bins.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -22,10 +23,16 @@ struct RowPlace {
         0; ///< it sees the cache's columns [0, num_visible), less those before a sliding window
 };
 
-/// Where a decode step may write the attention of its query as IEEE halves, by position.
+/// Where a decode step may write the attention of its query as IEEE halves, by position: a number a key, or the sums of bins of keys
+/// (kernels/shared/attention_bins.h).
 struct HalfRow {
     int64_t position = std::numeric_limits<int64_t>::max(); ///< of the query
-    uint16_t* to = nullptr;                                 ///< [heads, position + 1]; null: not wanted
+    uint16_t* to = nullptr;                                 ///< [heads, numbers()]; null: not wanted
+    int64_t bins = 0;                                       ///< most numbers of a head; 0: every key
+    [[nodiscard]] int64_t bin() const {
+        return kernels::shared::bin_width(position + 1, bins);
+    } ///< keys of a number
+    [[nodiscard]] int64_t numbers() const { return kernels::shared::num_bins(position + 1, bin()); }
 };
 
 /// What a hook wants to be shown of one layer. What nobody asks for is not computed.

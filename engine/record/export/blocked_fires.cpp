@@ -133,7 +133,8 @@ bool BlockedFires::ask(const Recording& recording, int64_t t, bool fired) {
         }
         m_last_pass = t;
     }
-    if (fired) return true;
+    // The boundaries of drafts that were rejected are not in the recording, and a threshold may have moved by itself.
+    if (fired || m_policies->limited.on_fire == OnFire::verify) return true;
     Decision free = decide(m_policies->free, boundary);
     if (!free.automatic) return true;
     const bool budget = !decide(m_policies->no_cooldown, boundary).automatic,

@@ -22,7 +22,8 @@ struct BlockedFire {
 
 /// Where a budget or a cool-down kept the policy of a run from firing, also while the run goes on. What was recorded at each
 /// boundary is judged again by the policy of that step, without its limits. A KL trigger is judged where its probe was made. Under
-/// `all` no probe is made while another trigger cools down, so nothing is known there. A boundary is judged when the step after it
+/// `all` no probe is made while another trigger cools down, so nothing is known there; nor is anything of policies that verify. A
+/// boundary is judged when the step after it
 /// is there, or the run has ended: before that its choice might be the last one, which no refresh would change.
 /// Cost of update(): the boundaries that are new, times their triggers.
 /// Threads  one.

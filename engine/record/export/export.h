@@ -11,8 +11,9 @@
 
 namespace refreshlab {
 
-/// Writes steps.csv, topk.csv, events.csv, drift.csv and meta.json into folder (made if missing), and layers.csv, cache.csv and
-/// blocked.csv where the run has layer values, cache events and blocked fires (those of an earlier export go). RFC 4180 quoting; a field that was not measured is empty, never 0; a measured NaN is "nan", infinity "inf" / "-inf"; floats round-trip.
+/// Writes steps.csv, topk.csv, events.csv, drift.csv and meta.json into folder (made if missing), and layers.csv, cache.csv,
+/// drafts.csv and blocked.csv where the run has layer values, cache events, drafts and blocked fires (those of an earlier
+/// export go). RFC 4180 quoting; a field that was not measured is empty, never 0; a measured NaN is "nan", infinity "inf" / "-inf"; floats round-trip.
 ///   steps.csv   step, position, token_id, text, logprob, <every other scalar signal by name>, refreshed, reason: one row
 ///               per record, so the pending token of a run that goes on is none. `refreshed` is 1 when the refresh of
 ///               that boundary spliced at least one column.
@@ -24,6 +25,8 @@ namespace refreshlab {
 ///   layers.csv  step, signal, layer, value: a row for each layer of a layered signal that was measured; steps.csv has the mean.
 ///   cache.csv   step, cache (teacher | student), change, layer, kv_head (empty = all), first_pos, positions, origin, refresh,
 ///               bytes_per_layer (one number, or one a layer with ';'): a row for each cache event and range of positions.
+///   drafts.csv  step, refresh, place (from 1), position, token_id, text, stays, p_teacher, p_student, expected, instead_id,
+///               instead_text: a row for each token of a draft; what took its place stands with the first that went.
 ///   blocked.csv step, limit (budget | cooldown | budget+cooldown), reason, detail (JSON): a row for each boundary at which the
 ///               policy would have refreshed without that limit (blocked_fires()).
 ///   meta.json   prompt and its token ids, full configuration, generated text and ids, commands, versions, ...

@@ -354,6 +354,37 @@ bool write_blocked(const std::vector<BlockedFire>& fires, const std::filesystem:
     return true;
 }
 
+/// A row for each drafted token.
+bool write_drafts(const Recording& r, const std::filesystem::path& path, Stop& stop) {
+    CsvFile file(path,
+                 "step,refresh,place,position,token_id,text,stays,p_teacher,p_student,expected,instead_id,"
+                 "instead_text");
+    CsvRows& csv = file.rows();
+    for (size_t i = 0, n = r.drafts().size(); i < n; ++i) {
+        const DraftEvent& draft = r.drafts()[i];
+        const int64_t accepted = draft.accepted();
+        for (int64_t place = 0; place < std::ssize(draft.tokens); ++place) {
+            if (stop()) return false;
+            const DraftToken& token = draft.tokens[static_cast<size_t>(place)];
+            csv.integer(draft.step)
+                .integer(draft.refresh_id)
+                .integer(place + 1)
+                .integer(draft.first_pos + place);
+            csv.integer(token.token_id).text(token_text(r.tokens(), token.token_id));
+            csv.integer(place < accepted ? 1 : 0).number(token.p_teacher).number(token.p_student);
+            csv.number(token.expected);
+            if (place == accepted) {
+                csv.integer(draft.instead).text(token_text(r.tokens(), draft.instead));
+            } else {
+                csv.empty().empty();
+            }
+            csv.end_row();
+        }
+    }
+    file.close();
+    return true;
+}
+
 void write_meta(const Recording& r, const std::filesystem::path& path) {
     const RunInfo& info = r.info();
     const auto end = r.end();
@@ -415,6 +446,7 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
     }
     Stop stop(cancelled);
     const bool layers = !recording.layer_rows().empty(), cache = !recording.cache_entries().empty();
+    const bool drafts = !recording.drafts().empty();
     const std::vector<BlockedFire> blocked = blocked_fires(recording);
     const bool whole = write_steps(recording, folder / "steps.csv", stop) &&
                        write_candidates(recording, folder / "topk.csv", stop) &&
@@ -422,11 +454,13 @@ bool export_csv(const Recording& recording, const std::filesystem::path& folder,
                        write_drift(recording, folder / "drift.csv", stop) &&
                        (!layers || write_layers(recording, folder / "layers.csv", stop)) &&
                        (!cache || write_cache(recording, folder / "cache.csv", stop)) &&
+                       (!drafts || write_drafts(recording, folder / "drafts.csv", stop)) &&
                        (blocked.empty() || write_blocked(blocked, folder / "blocked.csv", stop));
     // Half a table looks like a short run to whoever reads it later, and that of an earlier export like a part of this one.
     const auto remove = [&](const char* name) { std::filesystem::remove(folder / name, error); };
     if (!layers || !whole) remove("layers.csv");
     if (!cache || !whole) remove("cache.csv");
+    if (!drafts || !whole) remove("drafts.csv");
     if (blocked.empty() || !whole) remove("blocked.csv");
     if (whole) {
         write_meta(recording, folder / "meta.json");

@@ -27,12 +27,12 @@ std::optional<EntryScores::Score> EntryScores::at(int64_t plane, int64_t positio
 }
 
 void EntryScores::copy_up_to(int64_t step, EntryScores& to) const {
-    const std::scoped_lock lock(m_mutex);
+    const std::scoped_lock lock(m_mutex, to.m_mutex);
     to.m_planes = m_planes;
     for (auto& plane : to.m_planes)
         for (Score& score : plane)
             if (score.step > step) score = {};
-    to.m_asked.store(asked(), std::memory_order_relaxed);
+    if (asked()) to.ask();
 }
 
 } // namespace refreshlab

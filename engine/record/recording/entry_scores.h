@@ -28,7 +28,7 @@ public:
     void set(int64_t plane, int64_t step, std::span<const int64_t> positions, std::span<const float> scores);
     /// Nothing where the policy has not chosen in that layer and KV head, or has no score for the entry.
     [[nodiscard]] std::optional<Score> at(int64_t plane, int64_t position) const;
-    /// The scores that were given up to a step. \param to  empty
+    /// The scores that were given up to a step, in place of those that `to` has.
     void copy_up_to(int64_t step, EntryScores& to) const;
 
     /// Somebody looks: from now on scores are told at every step. What is told once, after the prompt, is told in any case.

@@ -203,6 +203,20 @@ void compare_pass(Differ& c, const std::string& where, const PassEvent& x, const
     c.check(where, "shadow", x.shadow, y.shadow).number(where, "kl_nats", x.kl_nats, y.kl_nats);
 }
 
+void compare_draft(Differ& c, const std::string& where, const DraftEvent& x, const DraftEvent& y) {
+    c.check(where, "step", x.step, y.step).check(where, "refresh_id", x.refresh_id, y.refresh_id);
+    c.check(where, "first_pos", x.first_pos, y.first_pos).check(where, "instead", x.instead, y.instead);
+    c.check(where, "rejected_read", x.rejected_read, y.rejected_read)
+        .check(where, "tokens", x.tokens.size(), y.tokens.size());
+    for (size_t i = 0; i < x.tokens.size() && !c.found(); ++i) {
+        const DraftToken &a = x.tokens[i], &b = y.tokens[i];
+        c.check(where, "token", a.token_id, b.token_id).check(where, "stays", a.stays, b.stays);
+        c.number(where, "p_teacher", a.p_teacher, b.p_teacher)
+            .number(where, "p_student", a.p_student, b.p_student);
+        c.number(where, "expected", a.expected, b.expected);
+    }
+}
+
 void compare_command(Differ& c, const std::string& where, const CommandEvent& x, const CommandEvent& y) {
     c.check(where, "step", x.step, y.step).check(where, "json", x.json, y.json);
 }
@@ -261,7 +275,8 @@ void compare_attention(Differ& c, const Recording& a, const Recording& b) {
         c.check(where, "position", x.position, y.position).check(where, "teacher", x.teacher, y.teacher);
         c.check(where, "step", x.step, y.step)
             .check(where, "heads", x.heads, y.heads)
-            .check(where, "keys", x.keys, y.keys);
+            .check(where, "keys", x.keys, y.keys)
+            .check(where, "keys of a number", x.bin, y.bin);
         c.sequence(where, "layer", x.layers, y.layers);
         if (c.exact()) {
             c.sequence(where, "weight", x.weights, y.weights);
@@ -285,6 +300,7 @@ std::optional<std::string> first_difference(const Recording& a, const Recording&
     if (!c.found()) c.check("run", "steps", a.steps(), b.steps());
     compare_logs(c, "refresh", a.refreshes(), b.refreshes(), compare_refresh);
     compare_logs(c, "pass", a.passes(), b.passes(), compare_pass);
+    compare_logs(c, "draft", a.drafts(), b.drafts(), compare_draft);
     compare_logs(c, "command", a.commands(), b.commands(), compare_command);
     compare_logs(c, "drift map", a.drifts(), b.drifts(), compare_drift);
     if (a.info().has_cache_events && b.info().has_cache_events)

@@ -63,6 +63,14 @@ std::span<const float> Recording::layer_values(int64_t t, size_t id) const {
     return {};
 }
 
+LayerValues Recording::layers(int64_t t) const {
+    LayerValues layers;
+    size_t n = first_beyond(m_layer_rows, [&](const LayerRow& row) { return row.step >= t; });
+    for (; n < m_layer_rows.size() && m_layer_rows[n].step == t; ++n)
+        layers.set(m_layer_rows[n].signal, *m_layer_rows[n].values);
+    return layers;
+}
+
 float Recording::signal(int64_t t, size_t id) const {
     const auto i = static_cast<size_t>(t - 1);
     if (FillChunk* fills = m_fills.find(i / steps_per_fill)) {
@@ -137,6 +145,53 @@ void Recording::append(const StepRecord& record, const LayerValues& layers) {
     m_steps.append(record);
 }
 
+void Recording::follow(const Recording& ahead, const StepRecord& record) {
+    take_events(ahead);
+    append(record, ahead.layers(record.step));
+}
+
+void Recording::take_events(const Recording& ahead) {
+    const int64_t step = steps() + 1;
+    const auto take = [](const auto& own, const auto& theirs, auto is_of_step, auto add) {
+        for (size_t n = own.size(); n < theirs.size() && is_of_step(theirs[n]); ++n)
+            add(theirs[n]);
+    };
+    const auto of_step = [step](const auto& event) { return event.step == step; };
+    take(m_refreshes, ahead.m_refreshes, of_step, [this](const auto& event) { add_refresh(event); });
+    take(m_passes, ahead.m_passes, of_step, [this](const auto& event) { add_pass(event); });
+    take(m_drafts, ahead.m_drafts, of_step, [this](const auto& event) { add_draft(event); });
+    take(
+        m_drifts, ahead.m_drifts, [step](const auto& drift) { return drift->step == step; },
+        [this](const auto& drift) { add_drift(drift); });
+
+    // A row of appends that both have may go on; the entries after it are new ones. A row's event is the first of its step.
+    const auto cache_event = [&](size_t n) {
+        const CacheEntry& entry = ahead.m_cache_entries[n];
+        if (entry.step <= step && step <= entry.last_step()) add_cache_event(entry.event(step - entry.step));
+    };
+    const size_t known = m_cache_entries.size();
+    std::optional<size_t> first = m_cache_tails[0].open_row, second = m_cache_tails[1].open_row;
+    if (first && second && *second < *first) std::swap(first, second);
+    if (first) cache_event(*first);
+    if (second) cache_event(*second);
+    for (size_t n = known; n < ahead.m_cache_entries.size() && ahead.m_cache_entries[n].step <= step; ++n)
+        cache_event(n);
+
+    for (size_t n = m_back_fills.size(); n < ahead.m_back_fills.size(); ++n) {
+        const BackFill& fill = ahead.m_back_fills[n];
+        const size_t begin = n == 0 ? 0 : ahead.m_back_fills[n - 1].filled_values;
+        if (ahead.m_filled[begin].known != step) break;
+        std::vector<float> filled(static_cast<size_t>(fill.last_step - fill.first_step + 1), absent());
+        for (size_t i = begin; i < fill.filled_values; ++i)
+            filled[static_cast<size_t>(ahead.m_filled[i].step - fill.first_step)] = ahead.m_filled[i].value;
+        back_fill(fill.signal, fill.first_step, filled);
+    }
+
+    const int64_t position = prompt_length() + step - 1;
+    for (const bool teacher : {false, true})
+        if (auto rows = ahead.attention(position, teacher)) add_attention(std::move(rows));
+}
+
 void Recording::back_fill(size_t signal, int64_t first_step, std::span<const float> values) {
     RL_ASSERT(signal < max_signals);
     const int64_t n = static_cast<int64_t>(values.size());
@@ -183,6 +238,10 @@ void Recording::add_refresh(RefreshEvent event) {
 
 void Recording::add_pass(PassEvent event) {
     m_passes.append(event);
+}
+
+void Recording::add_draft(DraftEvent event) {
+    m_drafts.append(std::move(event));
 }
 
 void Recording::add_command(CommandEvent event) {
@@ -301,7 +360,7 @@ void Recording::set_end(RunEnd end) {
 
 namespace {
 constexpr size_t all = SIZE_MAX;
-constexpr Recording::Inherited all_events{all, all, all, all, all};
+constexpr Recording::Inherited all_events{all, all, all, all, all, all};
 } // namespace
 
 std::shared_ptr<Recording> Recording::fork(int64_t step, std::string new_id) const {
@@ -344,6 +403,7 @@ void Recording::fork_into(Recording& branch, int64_t step, const Inherited& at_m
     auto& inherited = branch.m_inherited;
     inherited.refreshes = take_up_to(m_refreshes, branch.m_refreshes, step, at_most.refreshes, own_step);
     inherited.passes = take_up_to(m_passes, branch.m_passes, step, at_most.passes, own_step);
+    inherited.drafts = take_up_to(m_drafts, branch.m_drafts, step, at_most.drafts, own_step);
     inherited.commands = take_up_to(m_commands, branch.m_commands, step, at_most.commands, own_step);
     inherited.drifts = take_up_to(m_drifts, branch.m_drifts, step, at_most.drifts,
                                   [](const auto& drift) { return drift->step; });
@@ -408,14 +468,16 @@ size_t Recording::own_bytes() const {
                    m_info.config.task.reference.size() + m_info.note.size();
     if (m_table && m_info.fork_step == 0) bytes += m_table->signals.size() * sizeof(Signal);
     bytes += m_steps.own_bytes() + m_fills.own_bytes() + m_last_fill.capacity() * sizeof(int64_t) +
-             m_refreshes.own_bytes() + m_passes.own_bytes() + m_commands.own_bytes() + m_drifts.own_bytes() +
-             m_layer_rows.own_bytes() + m_cache_entries.own_bytes() + m_filled.own_bytes() +
-             m_back_fills.own_bytes() + m_attention_changes.own_bytes();
+             m_refreshes.own_bytes() + m_passes.own_bytes() + m_commands.own_bytes() + m_drafts.own_bytes() +
+             m_drifts.own_bytes() + m_layer_rows.own_bytes() + m_cache_entries.own_bytes() +
+             m_filled.own_bytes() + m_back_fills.own_bytes() + m_attention_changes.own_bytes();
     for (size_t i = m_layer_rows.size(); i > 0 && m_layer_rows[i - 1].step > m_info.fork_step; --i)
         bytes +=
             sizeof(*m_layer_rows[i - 1].values) + m_layer_rows[i - 1].values->size() * sizeof(float) + 16;
     for (size_t i = m_commands.size(); i > m_inherited.commands; --i)
         bytes += m_commands[i - 1].json.size();
+    for (size_t i = m_drafts.size(); i > m_inherited.drafts; --i)
+        bytes += m_drafts[i - 1].tokens.size() * sizeof(DraftToken);
     const std::scoped_lock lock(m_mutex);
     return bytes + m_attention.size() * map_node;
 }

@@ -97,6 +97,8 @@ public:
     /// Values of a layered signal at step t, [layers], absent() in layers that were not measured; empty where the step did not
     /// measure it. Its mean over the layers is signal(t, id). Cost: a binary search.
     [[nodiscard]] std::span<const float> layer_values(int64_t t, size_t id) const;
+    /// Of all signals that step t measured per layer.
+    [[nodiscard]] LayerValues layers(int64_t t) const;
     /// Layer values of all steps, by step; for readers that go through all of them.
     struct LayerRow {
         int64_t step = 0;
@@ -113,6 +115,7 @@ public:
     [[nodiscard]] const ChunkedLog<PassEvent>& passes() const { return m_passes; }
     [[nodiscard]] const ChunkedLog<CommandEvent>& commands() const { return m_commands; }
     [[nodiscard]] const ChunkedLog<std::shared_ptr<const DriftMap>>& drifts() const { return m_drifts; }
+    [[nodiscard]] const ChunkedLog<DraftEvent>& drafts() const { return m_drafts; }
     /// Ids y_1 .. y_n of all tokens chosen so far, the pending one included (an end token is not among them).
     [[nodiscard]] std::vector<int32_t> token_ids() const;
     /// Token y_t for 1 <= t <= num_tokens(): y_1 = info().first_token, y_{t+1} = step(t).next_token_id.
@@ -167,7 +170,7 @@ public:
     [[nodiscard]] std::vector<std::shared_ptr<const AttentionRows>> attention_rows() const;
     /// How many events at the front of each log came from the recording that this one was forked from.
     struct Inherited {
-        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0;
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0, drafts = 0;
     };
     [[nodiscard]] const Inherited& inherited() const { return m_inherited; }
 
@@ -181,8 +184,16 @@ public:
     /// Values of one signal for steps first_step, first_step + 1, ...; absent() entries leave what is there.
     /// The steps are appended already (asserted).
     void back_fill(size_t signal, int64_t first_step, std::span<const float> values);
+    /// Goes on by one step as `ahead` did, with what belongs to that step: events, attention rows, layer values, values filled in at its
+    /// boundary.
+    /// \param ahead   has the same steps and events up to here (a fork of this recording, or of one that this is a fork of) and went on
+    /// \param record  of step steps() + 1, as it is to stand here
+    void follow(const Recording& ahead, const StepRecord& record);
+    /// follow() without the record: more may come into the step before append().
+    void take_events(const Recording& ahead);
     void add_refresh(RefreshEvent event); ///< event.step never falls (asserted)
     void add_pass(PassEvent event);
+    void add_draft(DraftEvent event);
     void add_command(CommandEvent event);
     void add_drift(std::shared_ptr<const DriftMap> drift);
     /// event.step never falls; layer and kv_head are -1 or the model's; positions are ascending, disjoint and not empty; bytes none, one, or one a layer (asserted).
@@ -251,6 +262,7 @@ private:
     ChunkedLog<RefreshEvent> m_refreshes;
     ChunkedLog<PassEvent> m_passes;
     ChunkedLog<CommandEvent> m_commands;
+    ChunkedLog<DraftEvent> m_drafts;
     ChunkedLog<std::shared_ptr<const DriftMap>> m_drifts;
     LayerLog m_layer_rows; ///< by step; appended before the step's record
     CacheLog m_cache_entries;

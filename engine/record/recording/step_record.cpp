@@ -1,8 +1,13 @@
 #include "engine/record/recording/step_record.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace refreshlab {
+
+int64_t DraftEvent::accepted() const {
+    return std::ranges::find(tokens, false, &DraftToken::stays) - tokens.begin();
+}
 
 float half_to_float(uint16_t half) {
     const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16U;

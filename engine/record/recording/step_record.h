@@ -73,6 +73,31 @@ struct PassEvent {
     double ms = 0;
 };
 
+/// A token that the student drafted, as the teacher's pass judged it (reference/refresh.md, section 3). Probabilities are after
+/// temperature and filters; at temperature 0, where these are 0 or 1, those of the raw rows.
+struct DraftToken {
+    int32_t token_id = -1;
+    bool stays = false;
+    float p_teacher = 0, p_student = 0;
+    /// Probability that a token drawn from the student's row stays; absent() of a token given by hand, which stays unjudged.
+    float expected = absent();
+};
+
+/// A draft that the teacher judged at boundary `step` (OnFire::verify): what of it stays is the recording's steps.
+struct DraftEvent {
+    int64_t step = 0; ///< where the draft ended or was cut; token first_pos + i is y_{first_pos + i - L + 1}
+    int32_t refresh_id = 0; ///< RefreshEvent::id of that boundary
+    int64_t first_pos = 0;  ///< of its first token
+    std::vector<DraftToken> tokens;
+    int32_t instead = -1;      ///< in place of the first that does not stay; -1: all stay
+    int64_t rejected_read = 0; ///< tokens that the teacher read and that went
+    double rejected_ms = 0;    ///< steps of the student that went
+    double teacher_ms = 0;     ///< passes that judged it
+
+    /// Tokens that stay: those before the first that does not.
+    [[nodiscard]] int64_t accepted() const;
+};
+
 /// A command that changed the run, with the first step that felt it (it was applied after boundary step - 1).
 struct CommandEvent {
     int64_t step = 1;
@@ -94,8 +119,10 @@ struct AttentionRows {
     int64_t step = 0;            ///< t; 0 or less = a prompt token
     bool teacher = false;        ///< whose attention
     int64_t heads = 0, keys = 0; ///< keys = position + 1
+    int64_t bin = 1; ///< keys of which a number is the sum, a power of two (kernels/shared/attention_bins.h)
     std::vector<int32_t> layers; ///< which layers are here
-    RowVector<uint16_t> weights; ///< IEEE half, [layers, heads, keys]
+    RowVector<uint16_t> weights; ///< IEEE half, [layers, heads, numbers()]
+    [[nodiscard]] int64_t numbers() const { return (keys + bin - 1) / bin; } ///< of a head's row
 };
 [[nodiscard]] float half_to_float(uint16_t half);
 [[nodiscard]] uint16_t float_to_half(float value); ///< round to nearest even

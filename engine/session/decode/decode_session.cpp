@@ -56,13 +56,17 @@ bool DecodeSession::finished() const {
 }
 
 void DecodeSession::apply(const command::SetParameter& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     Impl& s = *m_impl;
     const CachePolicyConfig before = s.decoder_policy();
     RunConfig next = s.config;
     set_live_parameter(next, c.key, c.value);
     const CachePolicyConfig& after = next.mode == Mode::teacher ? next.teacher_cache : next.student_cache;
     if (!(after == before)) check_cache_policy(after, s.pair->context(), "a cache policy");
+    check_policy(next.policy, "the policy");
+    check_verification(next, "the run");
     s.check_capture(next.capture);
+    s.drop_waiting(); // not before: what is refused must leave no trace
     s.config = std::move(next);
     if (s.cache_policy && !(s.decoder_policy() == before)) s.cache_policy->set_values(s.decoder_policy());
     m_impl->chooser->set_seed(m_impl->config.seed);
@@ -70,30 +74,41 @@ void DecodeSession::apply(const command::SetParameter& c) {
 }
 
 void DecodeSession::apply(const command::SetPolicy& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     check_policy(c.policy, "the policy");
     check_run_policy(c.policy, m_impl->recording->signals(), m_impl->recording->info().layers, "the policy");
+    RunConfig next = m_impl->config;
+    next.policy = c.policy;
+    check_verification(next, "the run");
+    m_impl->drop_waiting();
     m_impl->config.policy = c.policy;
     m_impl->log_command(c);
 }
 
 void DecodeSession::apply(const command::RefreshNow& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     if (m_impl->finished) throw Error("refreshing", {}, "the run has ended", "rewind it or start a new one");
     require_refreshable(m_impl->config.mode);
+    m_impl->drop_waiting();
     m_impl->refresh_requested = true;
     m_impl->log_command(c);
 }
 
 void DecodeSession::apply(const command::FullStepNow& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     Impl& s = *m_impl;
     if (s.finished)
         throw Error("asking for a full step", {}, "the run has ended", "rewind it or start a new one");
-    if (!s.cache_policy || !s.cache_policy->full_step_now())
+    const bool has_them = s.cache_policy && has_full_steps(s.decoder_policy());
+    if (has_them) s.drop_waiting();
+    if (!has_them || !s.cache_policy->full_step_now())
         throw Error("asking for a full step of", fmt::format("cache policy {}", s.decoder_policy().policy),
                     "it has none", "refreshkv has them");
     s.log_command(c);
 }
 
 void DecodeSession::apply(const command::GiveTokens& c) {
+    const kernels::ExecutionScope scope(*m_impl->execution);
     Impl& s = *m_impl;
     if (s.finished) throw Error("giving tokens", {}, "the run has ended", "rewind it or start a new one");
     command::GiveTokens given = c;
@@ -114,12 +129,15 @@ void DecodeSession::apply(const command::GiveTokens& c) {
                         fmt::format("is no token: ids go from 0 to {}", vocabulary - 1));
     given.text = s.pair->tokenizer->decode(given.ids, false);
     if (first_invalid_utf8(given.text)) given.text.clear(); // bytes of a character: the ids say it
+    s.drop_waiting();
     // The pending token y_{t+1} is chosen already; the next step chooses the one after it.
     s.chooser->give(s.t + 1, s.prompt_length() + s.t + 1, given.ids);
     s.log_command(given);
 }
 
 void DecodeSession::stop() {
+    const kernels::ExecutionScope scope(*m_impl->execution);
+    m_impl->drop_waiting();
     if (!m_impl->finished) m_impl->finish("cancelled");
 }
 
@@ -141,7 +159,7 @@ const RunConfig& DecodeSession::config() const {
     return m_impl->config;
 }
 std::shared_ptr<Recording> DecodeSession::recording() const {
-    return m_impl->recording;
+    return m_impl->published;
 }
 const KvCache* DecodeSession::student_cache() const {
     return m_impl->student_cache.get();

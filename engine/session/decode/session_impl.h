@@ -26,6 +26,8 @@ struct Watermarks {
     PendingToken pending;
     double active_ms = 0;
     std::shared_ptr<const CachePolicy> cache_policy; ///< as it stood; null: full
+    uint32_t rejections = 0;                         ///< drafts that were cut so far
+    bool in_draft = false;                           ///< the boundary was passed while the draft went on
 };
 
 /// One step while it is made: what its parts hand on to each other.
@@ -46,6 +48,7 @@ struct StepInFlight {
 /// here only connect them.
 ///   session_start.cpp   text, prefill, hand-over, y_1
 ///   session_step.cpp    one step
+///   session_draft.cpp   drafts whose tokens the teacher judges (OnFire::verify)
 ///   session_rewind.cpp  back to an earlier step; attention on request
 ///   session_score.cpp   the closing pass
 struct DecodeSession::Impl {
@@ -73,6 +76,7 @@ struct DecodeSession::Impl {
 
     // --- session_step.cpp: the order of docs/design.md, section 3 ---
     bool step();
+    void make_step();
     [[nodiscard]] StepInFlight begin_step() const;
     /// True for the record of y_N, which is never fed.
     [[nodiscard]] bool is_last_record(const StepRecord& record) const;
@@ -96,7 +100,24 @@ struct DecodeSession::Impl {
     [[nodiscard]] bool is_end(int32_t token) const;
     [[nodiscard]] double elapsed_ms() const; ///< active time since submit: pauses between steps do not count
 
+    // --- session_draft.cpp ---
+    /// Steps of a draft are made on a fork of the recording. What stays waits there, and each step() lets one record out.
+    [[nodiscard]] bool waiting() const { return recording != published; }
+    [[nodiscard]] bool begins_draft() const;
+    void make_draft();
+    /// The step in flight is the last one of the draft; goes back to the boundary where the draft was cut.
+    void settle(StepInFlight& now, JudgedDraft& draft);
+    void go_back(StepInFlight& now, int64_t step);
+    void tell_reads(int64_t step);
+    void release();
+    /// Back to the newest step that is out: whatever is applied there acts from the next one on. Does nothing where nothing waits.
+    void drop_waiting();
+    void write_to(std::shared_ptr<Recording> next);
+
     // --- session_rewind.cpp ---
+    /// Caches, boundary, policy and what is pending as after step `step`; the recording stays.
+    /// \param teacher_length  T.len, at most what the teacher has read
+    void restore(int64_t step, int64_t teacher_length);
     /// What a rewind needs, made before anything changes.
     struct Branch {
         std::shared_ptr<Recording> recording;
@@ -142,7 +163,9 @@ struct DecodeSession::Impl {
     RunText text;
     std::vector<int32_t> end_ids;
     int64_t capacity = 0;
-    std::shared_ptr<Recording> recording;
+    std::shared_ptr<Recording> recording; ///< what steps are written to
+    std::shared_ptr<Recording>
+        published; ///< what readers see; the same one, unless steps of a draft are held back
     std::vector<CacheEvent> prefill_events;    ///< made before there was a recording
     std::optional<EntryScores> prefill_scores; ///< the same
 
@@ -165,7 +188,9 @@ struct DecodeSession::Impl {
     bool finished = false;
     bool refresh_requested = false;
     PendingToken pending;
-    std::vector<Watermarks> history; ///< [0] = after the prefill, [k] = after boundary k
+    std::vector<Watermarks> history;     ///< [0] = after the prefill, [k] = after boundary k
+    std::vector<CacheEvent> draft_reads; ///< of the teacher's cache in the draft under way
+    double settled_ms = 0;               ///< when the tokens that wait were known, since submit
 
     double active_ms = 0; ///< of finished calls
     std::chrono::steady_clock::time_point call_start{};

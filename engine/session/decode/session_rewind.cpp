@@ -22,39 +22,24 @@ namespace refreshlab {
 
 void DecodeSession::Impl::rewind(int64_t step, const Recording* as) {
     const c10::InferenceMode guard;
-    const int64_t newest = finished && t > 0 && !recording->step(t).fed ? t - 1 : t;
+    const int64_t out = published->steps();
+    const int64_t newest = finished && out > 0 && !published->step(out).fed ? out - 1 : out;
     if (step < 0 || step > newest) {
         throw Error("rewinding to step", std::to_string(step),
                     fmt::format("the run has steps 0 to {}", newest));
     }
-    const Watermarks then = history[static_cast<size_t>(step)];
-    Branch branch = prepare_branch(step, then, as);
+    const bool in_draft = history[static_cast<size_t>(step)].in_draft;
+    Branch branch = prepare_branch(step, history[static_cast<size_t>(step)], as);
 
-    const int64_t length = prompt_length() + step;
-    if (student_cache) student_cache->rewind(step, length);
-    if (teacher) {
-        const KvCache::Quiet quiet(teacher->cache()); // the fork forgets what is taken back
-        teacher->cache().rewind(step, std::min(then.teacher_length, teacher->length()));
-    }
-    if (boundary) boundary->restore(then.refresh);
-    if (cache_policy) {
-        cache_policy->restore(*then.cache_policy);
-        cache_policy->set_values(decoder_policy()); // settings stay as they are now
-    }
-
+    restore(step, history[static_cast<size_t>(step)].teacher_length);
     chooser->rewind(step);
-
-    recording = std::move(branch.recording);
-    if (cache_policy) {
+    published = std::move(branch.recording);
+    write_to(published);
+    if (cache_policy)
         cache_policy->continue_telling(cache_state(*recording, step, config.mode == Mode::teacher));
-        cache_policy->set_scores(recording->entry_scores());
-    }
-    pending = then.pending;
-    t = step;
     finished = false;
     refresh_requested = false;
-    history.resize(static_cast<size_t>(step) + 1);
-    active_ms = then.active_ms;
+    active_ms = history.back().active_ms;
     if (as != nullptr) {
         const double known = step > 0 ? as->step(step).arrival_ms : as->info().ttft_ms;
         if (std::isfinite(known)) active_ms = known;
@@ -68,6 +53,30 @@ void DecodeSession::Impl::rewind(int64_t step, const Recording* as) {
     }
     if (ring) remake_ring_rows(branch);
     log_reached_settings();
+    // What stood before this step is settled now, and the next draft begins here. A replay has to break the draft off too, which a
+    // command does.
+    if (in_draft && recording->commands().size() == recording->inherited().commands &&
+        verifies(config.policy))
+        log_command(command::SetParameter{"on_fire", std::string(to_string(OnFire::verify))});
+}
+
+void DecodeSession::Impl::restore(int64_t step, int64_t teacher_length) {
+    const Watermarks& then = history[static_cast<size_t>(step)];
+    const int64_t length = prompt_length() + step;
+    if (student_cache) student_cache->rewind(step, length);
+    if (teacher) {
+        const KvCache::Quiet quiet(teacher->cache()); // the fork forgets what is taken back
+        teacher->cache().rewind(step, std::min(teacher_length, teacher->length()));
+    }
+    if (boundary) boundary->restore(then.refresh);
+    if (cache_policy) {
+        cache_policy->restore(*then.cache_policy);
+        cache_policy->set_values(decoder_policy()); // settings stay as they are now
+    }
+    chooser->set_attempt(then.rejections);
+    pending = then.pending;
+    t = step;
+    history.resize(static_cast<size_t>(step) + 1);
 }
 
 /// The copies that a rewind makes. Nothing of the run has changed when one of them finds no memory.
@@ -102,13 +111,13 @@ DecodeSession::Impl::Branch DecodeSession::Impl::prepare_branch(int64_t step, co
 
 /// The steps are those of `as`, the way on is this session's.
 std::shared_ptr<Recording> DecodeSession::Impl::fork_of(int64_t step, const Recording* as) const {
-    if (as == nullptr) return recording->fork(step, new_run_id());
+    if (as == nullptr) return published->fork(step, new_run_id());
     for (int64_t y = 1; y <= step + 1; ++y)
-        RL_ASSERT(as->token(y) == recording->token(y));
+        RL_ASSERT(as->token(y) == published->token(y));
     RunInfo info = as->info();
     info.id = new_run_id();
-    set_own_info(info, recording->info());
-    return as->fork_as(step, std::move(info), recording->token_table());
+    set_own_info(info, published->info());
+    return as->fork_as(step, std::move(info), published->token_table());
 }
 
 /// Student rows that the next teacher pass will want. Those that fell out are made again: columns of delta were not
@@ -144,14 +153,16 @@ void DecodeSession::Impl::capture_attention(int64_t position, bool of_teacher) {
     const std::string who = of_teacher ? "the teacher" : "the student";
     if (model == nullptr || cache == nullptr)
         throw Error("reading attention", who, "is not part of this run");
+    if (published->attention(position, of_teacher)) return; // what was kept at its own step stays
+    drop_waiting();
     if (position < 0 || position >= cache->length()) {
         throw Error("reading attention", fmt::format("position {}", position),
                     fmt::format("{}'s cache holds positions 0 to {}", who, cache->length() - 1),
                     of_teacher ? "the teacher has read up to the last probe or refresh" : "");
     }
-    if (recording->attention(position, of_teacher)) return; // what was kept at its own step stays
     log_command(command::RequestAttention{position, of_teacher});
-    AttentionRowsCapture capture(model->config(), config.capture.layers, position);
+    AttentionRowsCapture capture(model->config(), config.capture.layers, position,
+                                 config.capture.attention_bins);
     const int32_t token = token_at(position);
     LayerHooks* const hooks[] = {&capture};
     StepInputs in;

@@ -77,7 +77,7 @@ void DecodeSession::Impl::start(const std::function<bool(double)>& progress, con
 
     RunInfo info = describe(ttft_ms, prefill_ms);
     info.published_signals = publish();
-    recording = std::make_shared<Recording>(std::move(info), pair->tokenizer);
+    recording = published = std::make_shared<Recording>(std::move(info), pair->tokenizer);
     for (CacheEvent& event : prefill_events)
         recording->add_cache_event(std::move(event));
     prefill_events.clear();
@@ -219,6 +219,7 @@ void DecodeSession::Impl::listen(KvCache& cache, bool of_teacher) {
         event.teacher = of_teacher;
         event.step = recording ? t + 1 : 0;
         if (recording) {
+            if (of_teacher && waiting()) draft_reads.push_back(event);
             recording->add_cache_event(std::move(event));
         } else {
             prefill_events.push_back(std::move(event));
@@ -287,6 +288,8 @@ RunInfo DecodeSession::Impl::describe(double ttft_ms, double prefill_ms) const {
     info.note = overfill() ? pair->note() : policy_note(config);
     if (const std::string idle = idle_cache_note(config); !idle.empty())
         info.note += (info.note.empty() ? "" : "; ") + idle;
+    if (rebuilds() && verifies(config.policy))
+        info.note += "; verification splices nothing: the student drafts on its own entries";
     if (config.mode != Mode::teacher) info.derived = pair->derived;
     return info;
 }

@@ -17,21 +17,36 @@
 namespace refreshlab {
 
 bool DecodeSession::Impl::step() {
-    if (finished) return false;
     const c10::InferenceMode guard;
+    if (waiting()) {
+        release();
+        return true;
+    }
+    if (finished) return false;
+    if (!begins_draft()) {
+        make_step();
+        return true;
+    }
+    make_draft();
+    release();
+    return true;
+}
+
+void DecodeSession::Impl::make_step() {
     call_start = std::chrono::steady_clock::now();
     StepInFlight now = begin_step();
     if (is_last_record(now.record)) {
         append_last_record(now);
-        return true;
+        return;
     }
     forward(now);
     measure(now);
     choose(now);
     pass_boundary(now);
+    std::optional<JudgedDraft> draft = boundary ? boundary->take_judged() : std::nullopt;
+    if (draft) settle(now, *draft);
     append(now);
-    if (is_end(pending.id)) finish("stop_token");
-    return true;
+    if (!waiting() && is_end(pending.id)) finish("stop_token");
 }
 
 StepInFlight DecodeSession::Impl::begin_step() const {
@@ -74,8 +89,8 @@ void DecodeSession::Impl::forward(StepInFlight& now) {
     now.mc = mc_request(now.record.step);
     std::vector<LayerHooks*> hooks;
     if (config.capture.attention) {
-        now.attention =
-            std::make_unique<AttentionRowsCapture>(model, config.capture.layers, now.record.position);
+        now.attention = std::make_unique<AttentionRowsCapture>(
+            model, config.capture.layers, now.record.position, config.capture.attention_bins);
         hooks.push_back(now.attention.get());
     }
     if (config.capture.attention_entropy || (overfill() && wants_attention(config.policy, now.record.step))) {
@@ -189,13 +204,19 @@ void DecodeSession::Impl::pass_boundary(StepInFlight& now) {
                       record.step + 1 < limit() && !is_end(pending.id),
                       std::exchange(refresh_requested, false),
                       at_position};
+    if (waiting()) {
+        const int64_t out = published->steps(); // y_1 .. y_{out + 1} are settled
+        step.drafted_from = prompt_length() + out + 1;
+        step.draft_ends = !step.runs_on || record.position + 1 >= capacity ||
+                          record.step - out >= std::min(longest_draft, ring->size());
+    }
     boundary->run(step);
     if (config.policy.on_fire != OnFire::keep) record.arrival_ms = elapsed_ms();
 }
 
 void DecodeSession::Impl::append(StepInFlight& now) {
     StepRecord& record = now.record;
-    score_task(record);
+    if (!waiting()) score_task(record); // of a step that waits: when it is let out
     record.next_token_id = pending.id;
     record.next_producer = pending.producer;
     now.ms(Part::other) = 0;
@@ -215,7 +236,8 @@ void DecodeSession::Impl::append(StepInFlight& now) {
 
 void DecodeSession::Impl::remember() {
     history.push_back({boundary ? boundary->state() : RefreshState{}, teacher ? teacher->length() : 0,
-                       pending, active_ms, cache_policy ? cache_policy->mark() : nullptr});
+                       pending, active_ms, cache_policy ? cache_policy->mark() : nullptr, chooser->attempt(),
+                       waiting() && settled_ms < 0});
 }
 
 void DecodeSession::Impl::finish(std::string reason) {
@@ -236,7 +258,7 @@ std::vector<Verdict> DecodeSession::Impl::read_task_token(int32_t token, bool to
 void DecodeSession::Impl::put_verdicts(StepRecord* in_flight, const std::vector<Verdict>& verdicts) {
     static const size_t id = require_signal("task_score", "session");
     for (const Verdict& verdict : verdicts)
-        put_signal(*recording, in_flight, id, verdict.token, verdict.right ? 1 : 0);
+        put_signal(*published, in_flight, id, verdict.token, verdict.right ? 1 : 0);
 }
 
 void DecodeSession::Impl::score_task(StepRecord& record) {

@@ -1,9 +1,11 @@
 #include "engine/session/parts/refresh_boundary.h"
 
 #include "engine/base/check.h"
+#include "engine/model/verification.h"
 #include "engine/session/parts/stopwatch.h"
 #include "engine/session/policies/policy_runner.h"
 #include "engine/signals/kl_mean.h"
+#include "kernels/ops/row_overlap.h"
 
 #include <algorithm>
 #include <utility>
@@ -48,6 +50,10 @@ RefreshBoundary::RefreshBoundary(const Parts& parts)
 void RefreshBoundary::restore(const RefreshState& state) {
     m_state = state;
     m_automatic_steps.resize(state.automatic_refreshes);
+    m_drafted.clear();
+    m_draft_passes.clear();
+    m_draft_instead.reset();
+    m_judged.reset();
 }
 
 void RefreshBoundary::run(BoundaryStep& step) {
@@ -55,27 +61,156 @@ void RefreshBoundary::run(BoundaryStep& step) {
     // With `keep` the token is out already: after the run's last choice a refresh could change nothing.
     const auto acts = [&step](OnFire on_fire) { return step.runs_on || on_fire != OnFire::keep; };
     if (m_state.in_flight && acts(m_state.in_flight->on_fire)) advance(step);
-    if (acts(m_parts.config.policy.on_fire)) plan(step);
+    // A lagged refresh that fired before the policy verified lands first; the draft begins after it.
+    if (verifies(m_parts.config.policy) && !step.drafted_from) {
+        m_state.asked |= step.by_hand;
+    } else if (acts(m_parts.config.policy.on_fire)) {
+        plan(step);
+    }
     judge_pending(step);
 }
 
 PassEvent RefreshBoundary::teacher_pass(BoundaryStep& step, int64_t end, PassFor purpose) {
+    TeacherPass pass = read(step, end, purpose);
+    if (step.drafted_from) m_draft_passes.push_back(pass);
+    record(step, pass);
+    return pass.event;
+}
+
+TeacherPass RefreshBoundary::read(const BoundaryStep& step, int64_t end, PassFor purpose) {
     const Stopwatch watch;
-    PassEvent event;
+    TeacherPass pass;
+    PassEvent& event = pass.event;
     event.step = step.record.step;
     event.first_pos = m_parts.teacher.length();
     event.tokens = std::max<int64_t>(0, end - event.first_pos);
     event.probe = purpose == PassFor::probe;
     event.shadow = purpose == PassFor::shadow;
-    if (event.tokens == 0) return event;
-    TeacherReader::Reading reading = m_parts.teacher.read(end, step.token_at, m_parts.ring, student_length());
-    event.kl_nats = reading.kl_nats.back();
-    if (!is_absent(reading.kl_nats.back())) m_state.last_kl_nats = reading.kl_nats.back();
-    back_fill(step, std::move(reading));
+    if (event.tokens == 0) return pass;
+    TeacherReader::EachRow each;
+    if (step.drafted_from) {
+        each = [&](int64_t position, const at::Tensor& row, const kernels::RowStatistics& statistics) {
+            judge(step, position + 1, row, statistics);
+        };
+    }
+    pass.reading = m_parts.teacher.read(end, step.token_at, m_parts.ring, student_length(), each);
+    event.kl_nats = pass.reading.kl_nats.back();
     event.ms = watch.ms();
+    return pass;
+}
+
+void RefreshBoundary::record(BoundaryStep& step, TeacherPass& pass) {
+    const Stopwatch watch;
+    PassEvent& event = pass.event;
+    if (event.tokens == 0) return;
+    if (!is_absent(event.kl_nats)) m_state.last_kl_nats = event.kl_nats;
+    back_fill(step, std::move(pass.reading));
+    event.ms += watch.ms();
     part_ms(step.record, Part::teacher_pass) += static_cast<float>(event.ms);
     step.recording.add_pass(event);
-    return event;
+}
+
+void RefreshBoundary::judge(const BoundaryStep& step, int64_t position, const at::Tensor& row,
+                            const kernels::RowStatistics& statistics) {
+    const int64_t from = *step.drafted_from;
+    if (position < from) return; // settled
+    RL_ASSERT(position - from == static_cast<int64_t>(m_drafted.size()));
+    const TokenChooser& chooser = m_parts.chooser;
+    const int32_t token = position == student_length() ? step.pending.id : step.token_at(position);
+    DraftToken& judged = m_drafted.emplace_back();
+    judged.token_id = token;
+    judged.stays = true;
+    if (chooser.gives(position)) return; // what a person wants is not judged
+    const at::Tensor drawn_from = m_parts.ring.row(position - 1);
+    const Judgement judgement =
+        judge_token({row, drawn_from, statistics}, token, m_parts.config.policy.verify,
+                    m_parts.config.sampler, chooser.seed(), position, chooser.attempt());
+    judged.stays = judgement.stays;
+    judged.p_teacher = static_cast<float>(judgement.p_teacher);
+    judged.p_student = static_cast<float>(judgement.p_student);
+    judged.expected = static_cast<float>(judgement.expected);
+    if (judged.stays || m_draft_instead) return;
+    const Choice& choice = *judgement.instead;
+    m_draft_instead = PendingToken{
+        choice.token_id,
+        Producer::teacher,
+        choice.logprob,
+        choice.top1_id == choice.token_id,
+        choice.logprob,
+        choice.top1_id == choice.token_id ? 1 : 0,
+        kernels::token_ranks(row.unsqueeze(0), std::span(&choice.token_id, 1))[0],
+    };
+}
+
+void RefreshBoundary::judge_draft(const BoundaryStep& step, Decision decision) {
+    TeacherPass pass = read(step, student_length(), PassFor::refresh);
+    if (pass.event.tokens > 0) m_draft_passes.push_back(std::move(pass));
+    RL_ASSERT(static_cast<int64_t>(m_drafted.size()) == student_length() + 1 - *step.drafted_from);
+    const auto first_gone = std::ranges::find(m_drafted, false, &DraftToken::stays);
+    const bool all_stay = first_gone == m_drafted.end();
+    JudgedDraft draft;
+    draft.decision = std::move(decision);
+    // The token at position p is chosen by the step at p - 1, of number p - L.
+    draft.step = all_stay ? step.record.step
+                          : *step.drafted_from + (first_gone - m_drafted.begin()) - m_parts.prompt_length;
+    draft.first_pos = *step.drafted_from;
+    draft.tokens = std::move(m_drafted);
+    if (!all_stay) draft.instead = m_draft_instead;
+    draft.passes = std::move(m_draft_passes);
+    m_judged = std::move(draft);
+    m_drafted.clear();
+    m_draft_passes.clear();
+    m_draft_instead.reset();
+}
+
+std::optional<JudgedDraft> RefreshBoundary::take_judged() {
+    return std::exchange(m_judged, std::nullopt);
+}
+
+void RefreshBoundary::settle(BoundaryStep& step, JudgedDraft& draft) {
+    const int64_t boundary = step.record.step, end = student_length();
+    RefreshInFlight refresh;
+    DraftEvent event{.step = boundary,
+                     .refresh_id = m_state.refreshes,
+                     .first_pos = draft.first_pos,
+                     .tokens = std::move(draft.tokens),
+                     .instead = draft.instead ? draft.instead->id : -1,
+                     .rejected_ms = draft.rejected_ms};
+    for (TeacherPass& pass : draft.passes) {
+        refresh.teacher_ms += pass.event.ms;
+        event.rejected_read += std::max<int64_t>(pass.event.first_pos + pass.event.tokens - end, 0) -
+                               std::max<int64_t>(pass.event.first_pos - end, 0);
+        // Boundary b has recorded its own probe or shadow pass, and those before it theirs.
+        if (pass.event.step < boundary ||
+            (pass.event.step == boundary && (pass.event.probe || pass.event.shadow)))
+            continue;
+        pass.event.step = boundary;
+        pass.event.tokens = std::clamp<int64_t>(end - pass.event.first_pos, 0, pass.event.tokens);
+        pass.reading.keep_first(pass.event.tokens);
+        if (pass.event.tokens > 0) pass.event.kl_nats = pass.reading.kl_nats.back();
+        record(step, pass);
+        refresh.pass_tokens += pass.event.tokens;
+    }
+    if (draft.decision.automatic) {
+        m_automatic_steps.push_back(boundary);
+        m_state.automatic_refreshes = m_automatic_steps.size();
+    }
+    const RefreshPolicy& policy = m_parts.config.policy;
+    refresh.decision = std::move(draft.decision);
+    refresh.fired_step = refresh.due_step = boundary;
+    refresh.end = m_state.last_pass = end;
+    refresh.window = policy.verify.splice && !m_parts.rebuild ? policy.window : std::optional(0);
+    refresh.on_fire = OnFire::verify;
+    event.teacher_ms = refresh.teacher_ms;
+    if (policy.verify.target) {
+        const int64_t judged = event.accepted() + (draft.instead ? 1 : 0);
+        m_state.confidence = adapt_confidence(
+            m_state.confidence, static_cast<double>(event.accepted()) / static_cast<double>(judged),
+            *policy.verify.target);
+    }
+    step.recording.add_draft(std::move(event));
+    land(step, refresh, draft.instead);
+    if (!draft.instead) judge_pending(step);
 }
 
 void RefreshBoundary::back_fill(BoundaryStep& step, TeacherReader::Reading reading) {
@@ -109,7 +244,10 @@ void RefreshBoundary::back_fill(BoundaryStep& step, TeacherReader::Reading readi
 }
 
 void RefreshBoundary::plan(BoundaryStep& step) {
-    const RefreshPolicy& policy = m_parts.config.policy;
+    const bool adapts = step.drafted_from && m_parts.config.policy.verify.target;
+    const RefreshPolicy& policy =
+        adapts ? m_adapted.emplace(shifted_policy(m_parts.config.policy, m_state.confidence))
+               : m_parts.config.policy;
     const int64_t end = student_length();
     // A probe is asked for at its own `every`, also where shadow mode has measured the KL already.
     std::array<float, max_signals> known = step.record.signals;
@@ -140,6 +278,13 @@ void RefreshBoundary::plan(BoundaryStep& step) {
         decision = decide(policy, boundary);
         RL_ASSERT(decision.kind != Decision::Kind::probe);
     }
+    if (step.drafted_from) {
+        if (decision.kind != Decision::Kind::refresh && !step.draft_ends) return;
+        if (decision.kind != Decision::Kind::refresh)
+            decision = {.kind = Decision::Kind::refresh,
+                        .hits = {{.signal = std::string(draft_end_hit), .letter = '.'}}};
+        return judge_draft(step, std::move(decision));
+    }
     if (decision.kind != Decision::Kind::refresh) return;
     if (decision.automatic) {
         m_automatic_steps.push_back(step.record.step);
@@ -168,11 +313,12 @@ void RefreshBoundary::advance(BoundaryStep& step) {
     refresh.teacher_ms += pass.ms;
     if (boundaries > 1) return;
     m_state.last_pass = end;
-    land(step, refresh);
+    land(step, refresh, {});
     m_state.in_flight.reset();
 }
 
-void RefreshBoundary::land(BoundaryStep& step, const RefreshInFlight& refresh) {
+void RefreshBoundary::land(BoundaryStep& step, const RefreshInFlight& refresh,
+                           const std::optional<PendingToken>& instead) {
     const StepRecord& record = step.record;
     RefreshEvent event;
     event.step = record.step;
@@ -196,7 +342,8 @@ void RefreshBoundary::land(BoundaryStep& step, const RefreshInFlight& refresh) {
     m_state.last_splice_step = record.step;
     ++m_state.refreshes;
 
-    replace_pending(step, event);
+    if (instead) step.pending = *instead;
+    if (event.on_fire != OnFire::verify) replace_pending(step, event);
     event.token_after = step.pending.id;
     step.recording.add_refresh(std::move(event));
 }

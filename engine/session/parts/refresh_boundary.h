@@ -29,6 +29,24 @@ struct RefreshInFlight {
     double teacher_ms = 0;
 };
 
+/// A teacher's pass, before and after it is recorded.
+struct TeacherPass {
+    PassEvent event;
+    TeacherReader::Reading reading; ///< empty once it is recorded
+};
+
+/// A draft that a refresh has judged, at the boundary where it ended. What follows happens at boundary `step`.
+struct JudgedDraft {
+    int64_t step = 0; ///< b: y_{b+1} is the first token that does not stay, or the pending one where all do
+    Decision decision;
+    int64_t first_pos = 0; ///< of its first token
+    std::vector<DraftToken>
+        tokens; ///< all that were drafted, in order; those after the first that does not stay too
+    std::optional<PendingToken> instead; ///< y_{b+1} by the teacher's row; nothing: all stay
+    std::vector<TeacherPass> passes;     ///< of the draft
+    double rejected_ms = 0;              ///< steps that went; for the session to fill in
+};
+
 /// What a session remembers about its refreshes, as of one boundary. Small and copied once per step, so that a rewind is a
 /// look-up.
 struct RefreshState {
@@ -40,7 +58,8 @@ struct RefreshState {
     std::optional<float> last_kl_nats; ///< of the newest position that a pass has read
     std::optional<float> last_drift;   ///< mean over the delta of the last refresh
     std::optional<RefreshInFlight> in_flight;
-    bool asked = false; ///< a refresh by hand waits for the one in flight
+    bool asked = false;         ///< a refresh by hand waits for the one in flight
+    ConfidenceShift confidence; ///< with Verification::target
 };
 
 /// What a boundary works on: the step that was just made, and where its results go.
@@ -53,6 +72,9 @@ struct BoundaryStep {
         true; ///< false after the run's last choice: with on_fire = keep a refresh could change nothing
     bool by_hand = false;
     std::function<int32_t(int64_t)> token_at; ///< by position; the step's own token included
+    /// Of a step of a draft: position of its first token that nobody has judged.
+    std::optional<int64_t> drafted_from = {};
+    bool draft_ends = false; ///< the draft is judged here, whatever the policy says
 };
 
 /// Writes one value of a signal into the step in flight (null: there is none) or, back-filled, into the recording; steps
@@ -79,20 +101,33 @@ public:
 
     void run(BoundaryStep& step);
 
+    /// In place of a refresh (OnFire::verify): the draft that the last boundary has judged. Nothing: it goes on.
+    [[nodiscard]] std::optional<JudgedDraft> take_judged();
+    /// Does what is left of that refresh at boundary b: passes, splice, the token that the teacher chose.
+    /// \param step  that of step b, to which the session went back
+    void settle(BoundaryStep& step, JudgedDraft& draft);
+
     [[nodiscard]] const RefreshState& state() const { return m_state; }
-    /// Back to the state after an earlier boundary of this run.
+    /// Back to the state after an earlier boundary of this run. A draft under way is forgotten.
     void restore(const RefreshState& state);
 
 private:
     enum class PassFor : uint8_t { refresh, probe, shadow };
-    /// Lets the teacher read up to `end` and records the results.
+    /// Lets the teacher read up to `end`. In a draft, judges the tokens that its rows predict.
+    TeacherPass read(const BoundaryStep& step, int64_t end, PassFor purpose);
+    void record(BoundaryStep& step, TeacherPass& pass);
+    /// Both.
     PassEvent teacher_pass(BoundaryStep& step, int64_t end, PassFor purpose);
+    void judge(const BoundaryStep& step, int64_t position, const at::Tensor& row,
+               const kernels::RowStatistics& statistics);
+    void judge_draft(const BoundaryStep& step, Decision decision);
     void back_fill(BoundaryStep& step, TeacherReader::Reading reading);
     /// Asks the planner, with a probe where it wants one; a refresh that it decides is then in flight.
     void plan(BoundaryStep& step);
     /// Reads this boundary's share of delta for the refresh in flight; lands it when it is due.
     void advance(BoundaryStep& step);
-    void land(BoundaryStep& step, const RefreshInFlight& refresh);
+    /// \param instead  the pending token after it, where a draft was judged
+    void land(BoundaryStep& step, const RefreshInFlight& refresh, const std::optional<PendingToken>& instead);
     void splice(BoundaryStep& step, RefreshEvent& event);
     void replace_pending(BoundaryStep& step, RefreshEvent& event);
     /// What the teacher says of the pending token, where its row is there.
@@ -102,6 +137,12 @@ private:
     Parts m_parts;
     RefreshState m_state;
     std::vector<int64_t> m_automatic_steps; ///< of all automatic refreshes, ascending
+    // Of the draft under way.
+    std::vector<DraftToken> m_drafted;           ///< judged so far
+    std::vector<TeacherPass> m_draft_passes;     ///< recorded or not
+    std::optional<PendingToken> m_draft_instead; ///< in place of the first that does not stay
+    std::optional<JudgedDraft> m_judged;
+    std::optional<RefreshPolicy> m_adapted; ///< the run's, with a threshold moved
 };
 
 } // namespace refreshlab

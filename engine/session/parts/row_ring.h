@@ -15,6 +15,7 @@ inline constexpr int64_t ring_rows = 256;
 class RowRing {
 public:
     RowRing(int64_t rows, int64_t vocab, at::Device device);
+    [[nodiscard]] int64_t size() const { return m_rows.size(0); } ///< rows that it keeps
     void put(int64_t position, const at::Tensor& row);
     [[nodiscard]] bool holds(int64_t position) const;
     [[nodiscard]] at::Tensor

@@ -1,5 +1,6 @@
 #include "engine/session/parts/teacher_reader.h"
 
+#include "engine/base/check.h"
 #include "engine/session/parts/row_ring.h"
 #include "engine/session/parts/stopwatch.h"
 #include "engine/signals/registry.h"
@@ -10,7 +11,7 @@
 namespace refreshlab {
 
 TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int32_t(int64_t)>& token_at,
-                                           const RowRing& ring, int64_t known_end) {
+                                           const RowRing& ring, int64_t known_end, const EachRow& each) {
     const Stopwatch watch;
     Reading reading;
     reading.first = length();
@@ -41,11 +42,26 @@ TeacherReader::Reading TeacherReader::read(int64_t end, const std::function<int3
             reading.next_agrees.push_back(row.statistics.top1_id == next[i] ? 1.0F : 0.0F);
             reading.next_rank.push_back(static_cast<float>(row.rank));
         }
+        if (each) {
+            for (int64_t i = 0; i < n; ++i)
+                each(begin + i, out.logits[i], rows[static_cast<size_t>(i)].statistics);
+        }
         m_last_row = out.logits[n - 1].clone();
         m_last_statistics = rows.back().statistics;
     }
     reading.ms = watch.ms();
     return reading;
+}
+
+void TeacherReader::Reading::keep_first(int64_t n) {
+    RL_ASSERT(n >= 0);
+    if (n >= tokens) return;
+    tokens = n;
+    for (auto* of_rows : {&kl_nats, &acceptance, &same_top1})
+        of_rows->resize(static_cast<size_t>(n));
+    const auto settled = static_cast<size_t>(std::max<int64_t>(n - 1, 0));
+    for (auto* of_next : {&next_logprob, &next_agrees, &next_rank})
+        of_next->resize(std::min(of_next->size(), settled));
 }
 
 void TeacherReader::keep_row(const at::Tensor& row) {

@@ -41,12 +41,17 @@ public:
         /// About the token after each position, for the leading positions whose next token is settled.
         std::vector<float> next_logprob, next_agrees, next_rank;
         double ms = 0;
+        /// Forgets what speaks of later positions than the first n; the token after position n - 1 is not settled then.
+        void keep_first(int64_t n);
     };
     /// Extends the cache over [length(), end); nothing where there is nothing to read.
     /// \param token_at    the token of a position
     /// \param known_end   tokens below this position are settled; the one at it may still be replaced (on_fire)
+    /// \param each        gets every row while it is there: the position whose row it is, [vocab], its statistics; may be empty
+    using EachRow =
+        std::function<void(int64_t position, const at::Tensor& row, const kernels::RowStatistics&)>;
     Reading read(int64_t end, const std::function<int32_t(int64_t)>& token_at, const RowRing& ring,
-                 int64_t known_end);
+                 int64_t known_end, const EachRow& each = {});
 
     /// Keeps the row of position length() - 1 that a pass outside read() made (the prefill).
     void keep_row(const at::Tensor& row);

@@ -25,7 +25,7 @@ PendingToken TokenChooser::choose(const at::Tensor& row, int64_t position, Produ
                                   const kernels::RowStatistics* statistics) const {
     const auto given = given_at(position);
     const Choice choice = given ? given_token(row, *given, statistics)
-                                : choose_token(row, sampler, m_seed, position, statistics);
+                                : choose_token(row, sampler, m_seed, position, statistics, m_attempt);
     PendingToken token;
     token.id = choice.token_id;
     token.producer = producer;

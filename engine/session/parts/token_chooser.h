@@ -44,6 +44,12 @@ public:
     void give(int64_t step, int64_t first_position, std::span<const int32_t> ids);
     /// Of the choices from now on.
     void set_seed(uint64_t seed) { m_seed = seed; }
+    /// Rejections so far: choose_token()'s attempt.
+    void set_attempt(uint32_t attempt) { m_attempt = attempt; }
+    [[nodiscard]] uint32_t attempt() const { return m_attempt; }
+    [[nodiscard]] uint64_t seed() const { return m_seed; }
+    /// choose() draws nothing at this position: the token is given.
+    [[nodiscard]] bool gives(int64_t position) const { return given_at(position).has_value(); }
     /// After a rewind to `step`: forgets what was given later.
     void rewind(int64_t step);
 
@@ -58,6 +64,7 @@ private:
     std::vector<int32_t> m_given;
     int64_t m_first_position;
     uint64_t m_seed;
+    uint32_t m_attempt = 0;
 };
 
 } // namespace refreshlab

@@ -236,6 +236,10 @@ std::shared_ptr<const CachePolicy> PolicyRunner::mark() const {
 void PolicyRunner::restore(const CachePolicy& mark) {
     m_policy = mark.clone();
 }
+void PolicyRunner::back_to_step(int64_t step) {
+    m_step = step;
+    m_edits->set_step(step);
+}
 
 std::vector<float> PolicyRunner::entries_held() const {
     std::vector<float> held;

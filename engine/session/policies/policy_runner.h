@@ -68,6 +68,8 @@ public:
     /// The policy's state, for rewinds; and back to it.
     [[nodiscard]] std::shared_ptr<const CachePolicy> mark() const;
     void restore(const CachePolicy& mark);
+    /// What is edited from now on belongs to this step, an earlier one.
+    void back_to_step(int64_t step);
 
     [[nodiscard]] const CachePolicy& policy() const { return *m_policy; }
     /// Entries that the cache holds, mean over the KV heads; [layers].

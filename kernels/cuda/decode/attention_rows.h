@@ -21,6 +21,9 @@ struct AttentionRowsInputs {
                  ///< [heads, position + 1] at its beginning. Null: not wanted
     float* floats = nullptr; ///< the same
     int64_t taps = 0, heads = 0, capacity = 0;
+    /// Not 0: a row of halves is the sums of its bins by position (kernels/shared/attention_bins.h), [heads, bins] at its beginning, dense or
+    /// through lists alike. Rows of fp32 are whole all the same; where both are wanted they are two launches.
+    int64_t bins = 0;
     /// Lists of all layers, [layers, kv_heads, capacity], and their lengths; null: dense. Then a row of a tap is [heads, capacity], number i
     /// of entry i of the head's list.
     const ListEntry* entries = nullptr;

@@ -252,6 +252,12 @@ private:
         }
         for (size_t i = 0; i < key.taps.size(); ++i)
             rows.layers[i] = static_cast<uint16_t>(key.taps[i].layer);
+        for (const AttentionTap& tap : key.taps) {
+            if (!tap.halves) continue;
+            RL_ASSERT(tap.bins >= 0 && (rows.bins == 0 || rows.bins == tap.bins));
+            rows.bins = tap.bins;
+        }
+        RL_ASSERT(rows.bins > 0 || !key.cache.listed() || rows.halves == nullptr);
         rows.dependent = true;
         launch_attention_rows(rows, stream);
     }

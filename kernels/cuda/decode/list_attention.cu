@@ -1,4 +1,5 @@
 #include "kernels/cuda/decode/attention.cuh"
+#include "kernels/cuda/decode/list_search.cuh"
 
 /// decode_attention.cu through a list of each KV head: entry i of the list, positions ascending, says in which row of the layer's pool
 /// its key and value stand. The row's own entry is the list's last.
@@ -31,18 +32,6 @@ struct Listed {
         }
     }
 };
-
-/// Number of the first entry at `position` or behind it.
-__device__ int first_from(const ListEntry* list, int n, int position) {
-    int low = 0;
-    while (n > 0) {
-        const int half = n / 2;
-        const bool before = __ldcg(&list[low + half].position) < position;
-        low = before ? low + half + 1 : low;
-        n = before ? n - half - 1 : half;
-    }
-    return low;
-}
 
 template <WeightType type, int HEADS>
 __global__ void __launch_bounds__(attention_threads, 2) list_attention_kernel(const Parameters p) {

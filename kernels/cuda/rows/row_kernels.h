@@ -18,11 +18,18 @@
 /// memory   all arrays 16 bytes aligned; so hidden, inputs and head_dim are multiples of 8, of 4 in f32 (asserted), head_dim of attention and
 ///          of its cache of 16
 /// rows     row r has the same bits whatever other rows are in the pass: a sum never crosses rows, and its order is fixed.
+/// parts    a product with many inputs and few outputs may leave its sums in parts, which the kernel behind it merges (parts.cuh).
 namespace refreshlab::kernels::RL_GPU {
+
+/// Sums of a product before they are whole: [count, rows, outputs], without bias. count 1: they are whole, and stand where they belong.
+struct ProductParts {
+    int64_t count = 1;
+    float* sums = nullptr; ///< null where count is 1
+};
 
 /// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]), and what is done with it:
 ///   store     to out
-///   onto      added to out (the residual)
+///   onto      added to out (the residual); of both, with more parts than one, neither bias nor out is touched
 ///   silu_mul  of two matrices: out[r, o] = silu(gate) * up
 /// Up to two more matrices of the same inputs may stand below the first, as k and v below q: their outputs follow its own.
 struct RowsProductInputs {
@@ -43,18 +50,21 @@ struct RowsProductInputs {
     };
     Below below[2] = {};                   ///< outputs 0: none; not with silu_mul (asserted)
     MatrixForm form = MatrixForm::numbers; ///< of all matrices
+    ProductParts parts{};                  ///< rows::product_parts(), or 1; in f32 and silu_mul 1 (asserted)
 };
 RL_LAUNCHER void launch_rows_product(const RowsProductInputs& in, void* stream);
 
-/// out[r] = rmsnorm(x[r]) * norm, the mean divided by `width`.
+/// out[r] = rmsnorm(x[r]) * norm, the mean divided by `width`. A product onto x that was left in parts is added to x first.
 struct RowsNormInputs {
     WeightType type{};
-    const float* x = nullptr; ///< [rows, hidden]
+    float* x = nullptr; ///< [rows, hidden]; written where there are parts
     const void* norm = nullptr;
     double eps = 0;
     int64_t rows = 0, hidden = 0, width = 0;
     void* out = nullptr; ///< [rows, hidden], of the type
     bool dependent = false;
+    ProductParts parts{};             ///< [count, rows, hidden]
+    const void* parts_bias = nullptr; ///< of that product
 };
 RL_LAUNCHER void launch_rows_norm(const RowsNormInputs& in, void* stream);
 
@@ -71,7 +81,7 @@ struct RowsEmbedInputs {
 RL_LAUNCHER void launch_rows_embed(const RowsEmbedInputs& in, void* stream);
 
 /// q/k norm over each head (null: none), RoPE at the rows' positions, k and v rounded to the cache's type into columns
-/// [first, first + rows); q is left in place, rotated. heads 0: k and v alone.
+/// [first, first + rows); q is left in place, rotated. heads 0: k and v alone. Where q | k | v was left in parts, qkv gets q alone.
 struct RowsAppendInputs {
     WeightType type{};
     float* qkv = nullptr; ///< [rows, heads + 2 kv_heads, head_dim]
@@ -83,6 +93,8 @@ struct RowsAppendInputs {
     int64_t rows = 0, first = 0;
     bool dependent = false;
     const int64_t* position = nullptr; ///< of the device, in the place of `first`: a step's
+    ProductParts parts{};              ///< as qkv
+    const void *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr; ///< of the parts, or null
 };
 RL_LAUNCHER void launch_rows_append(const RowsAppendInputs& in, void* stream);
 

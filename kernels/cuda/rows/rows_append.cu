@@ -1,7 +1,6 @@
 #include "kernels/cuda/decode/steps.cuh"
-#include "kernels/cuda/decode/weights.cuh"
+#include "kernels/cuda/rows/parts.cuh"
 #include "kernels/cuda/rows/rounded.cuh"
-#include "kernels/cuda/rows/row_kernels.h"
 
 /// What stands between a layer's q | k | v and its attention. For each head of row r, at position p = first + r:
 ///   q, k: h = h / sqrt(mean of h^2 + eps) * norm, where the model has such a norm; then rotated by the angles of p,
@@ -11,8 +10,9 @@
 /// Grid    [blocks of 4 heads, rows], a warp a head: q first, then k, then v.
 /// Memory  a lane holds 4 numbers of a head's first half and the 4 that they are rotated with: 2 reads of 16 bytes. Columns of a KV head
 ///         stand side by side in the cache.
+///         Where the product was left in parts, they are merged as they are read.
 /// Order   of the mean's sum: a lane adds its 8 squares in ascending order, lanes add up as a tree.
-/// Bound   by the launch, and by memory from some hundred rows on.
+/// Bound   by the launch, and by memory from some hundred rows on; with parts by the second cache.
 /// Source: RoPE, Su et al. 2021; pairs as in Hugging Face's Llama; norms of heads as in Qwen3.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -28,6 +28,8 @@ struct Parameters {
     int heads, kv_heads, head_dim;
     int64_t capacity, first;
     const int64_t* position;
+    PartSums parts;
+    const void *q_bias, *k_bias, *v_bias;
 };
 
 /// Four numbers of either half of a head.
@@ -108,7 +110,14 @@ __global__ void __launch_bounds__(32 * append_warps) rows_append_kernel(const Pa
     }
     float* const from = p.qkv + (row * all + head) * p.head_dim + i;
     Halves h{};
-    if (inside) {
+    if (inside && p.parts.count > 1) {
+        const void* const bias = is_v ? p.v_bias : is_q ? p.q_bias : p.k_bias;
+        const int64_t at = (row * all + head) * p.head_dim + i;
+        const int of_first = is_q ? 0 : is_v ? p.heads + p.kv_heads : p.heads; // head of the matrix
+        const int output = (head - of_first) * p.head_dim + i;
+        take(merged_parts<type>(p.parts, at, bias, output), h.a);
+        take(merged_parts<type>(p.parts, at + half, bias, output + half), h.b);
+    } else if (inside) {
         take(*reinterpret_cast<const float4*>(from), h.a);
         take(*reinterpret_cast<const float4*>(from + half), h.b);
     }
@@ -146,7 +155,11 @@ void launch_rows_append(const RowsAppendInputs& in, void* stream) {
                        static_cast<int>(in.head_dim),
                        in.capacity,
                        in.first,
-                       in.position};
+                       in.position,
+                       part_sums(in.parts, in.rows, (in.heads + 2 * in.kv_heads) * in.head_dim),
+                       in.q_bias,
+                       in.k_bias,
+                       in.v_bias};
     const LaunchShape shape = rows::append(in.rows, in.heads + 2 * in.kv_heads);
     with_type(in.type, [&]<WeightType type>() {
         launch_step(in.dependent, rows_append_kernel<type>, shape, stream, p);

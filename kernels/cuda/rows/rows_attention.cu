@@ -5,14 +5,15 @@
 
 /// Attention of many rows (rows_attention.cuh) over a cache of 16-bit numbers, by tensor cores.
 ///
-/// Block   WARPS warps, 16 queries each: 4 warps, or 2 with head_dim above 128, whose sums take twice the registers. A warp multiplies
+/// Block   WARPS warps, 16 queries each: 6 warps, which are 32 rows of a group of 3, or 2 with head_dim above 128, whose queries take
+///         twice the shared memory and whose sums twice the registers. More rows bring the columns less often. A warp multiplies
 ///         its queries [16, head_dim] with the keys of 32 columns, and the weights [16, 32], which stay in its registers, with the
 ///         values.
 /// Numbers keys and values are multiplied as they are stored. A query, and a weight of the softmax, is split into what it rounds to and what
 ///         is left of it, rounded; both are multiplied: 16 (bf16) or 22 (f16) bits, so that a row differs from the fp32 units of a
 ///         decode step by little more than the order of its sums. That costs twice the products, of which there is no want: they are
 ///         16 times as many a second as those of fp32.
-/// Memory  three blocks of keys and values (two with head_dim above 128) stand in shared memory, and so the next two (one) are under way
+/// Memory  three blocks of keys and values (two with head_dim above 64) stand in shared memory, and so the next two (one) are under way
 ///         while one is multiplied. Queries stand in shared memory as their two parts, [queries][head_dim] each, rows 16 bytes apart; ldmatrix brings 8 rows of 16
 ///         bytes, which begin in different banks.
 /// Order   of a score: 16 channels at a time in ascending order, of each first the rounded queries, then the rest. Of a block of 32 columns
@@ -269,9 +270,9 @@ void start(const RowsAttention& p, const LaunchShape& shape, bool dependent, voi
     if constexpr (type == WeightType::f32) {
         launch_rows_attention_f32(p, shape, dependent, stream);
     } else if (p.head_dim <= 64) {
-        launch_step(dependent, rows_attention_kernel<type, 4, 8, 3>, shape, stream, p);
+        launch_step(dependent, rows_attention_kernel<type, 6, 8, 3>, shape, stream, p);
     } else if (p.head_dim <= 128) {
-        launch_step(dependent, rows_attention_kernel<type, 4, 16, 3>, shape, stream, p);
+        launch_step(dependent, rows_attention_kernel<type, 6, 16, 2>, shape, stream, p);
     } else {
         launch_step(dependent, rows_attention_kernel<type, 2, 32, 2>, shape, stream, p);
     }

@@ -18,7 +18,7 @@
 /// Memory  blocks of keys and values in shared memory as they are stored, with 16 bytes between rows, so that neighbouring rows begin in
 ///         different banks; cp.async brings the next ones meanwhile. Columns that no row of the tile sees are not read.
 /// Order   blocks of 32 columns ascend, and begin at multiples of 32. Blocks that a row does not see change nothing of it. Splits begin at
-///         multiples of 512 and are merged in ascending order by a kernel of its own; what one split has seen alone has the same bits
+///         multiples of 256 and are merged in ascending order by a kernel of its own; what one split has seen alone has the same bits
 ///         with and without it. So a row has the same bits whatever rows are in the pass.
 namespace refreshlab::kernels::RL_GPU {
 

@@ -1,6 +1,5 @@
 #include "kernels/cuda/rows/rows_pass.h"
 
-#include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/decode/scratch.h"
 #include "kernels/shared/check.h"
 
@@ -28,6 +27,7 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
     m_pass_rows = std::ssize(pass.tokens);
     RL_ASSERT(m_pass_rows > 0 && m_pass_rows <= most_pass_rows && pass.first + m_pass_rows <= cache.capacity);
     reserve(m_pass_rows, cache.capacity);
+    m_onto = nullptr; // of a pass that failed
     // From the host's own memory: it has been read when the call returns.
     check(cudaMemcpyAsync(m_tokens.data(), pass.tokens.data(), pass.tokens.size_bytes(),
                           cudaMemcpyHostToDevice, stream),
@@ -60,7 +60,12 @@ void RowsPass::run(const DeviceCache& cache, const DevicePass& pass, cudaStream_
     launch_rows_product(head, stream);
 }
 
-void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) const {
+ProductParts RowsPass::parts_of(int64_t inputs, int64_t outputs) const {
+    const int64_t count = rows::product_parts(m_model.type, inputs, outputs);
+    return {count, count == 1 ? nullptr : static_cast<float*>(m_parts.data())};
+}
+
+void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) {
     RowsNormInputs in;
     in.type = m_model.type;
     in.x = x(first);
@@ -71,6 +76,11 @@ void RowsPass::norm(const void* weight, int64_t first, cudaStream_t stream) cons
     in.width = m_model.width;
     in.out = m_h.data();
     in.dependent = true;
+    if (m_onto != nullptr) {
+        in.parts = parts_of(m_onto->inputs, m_onto->outputs);
+        in.parts_bias = m_onto->bias;
+        m_onto = nullptr;
+    }
     launch_rows_norm(in, stream);
 }
 
@@ -90,10 +100,11 @@ void RowsPass::project(const DeviceModel::Layer& layer, bool with_q, cudaStream_
     product.out = qkv(0);
     product.out_stride = columns(with_q);
     product.dependent = true;
+    product.parts = qkv_parts();
     launch_rows_product(product, stream);
 }
 
-void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) const {
+void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) {
     RowsProductInputs product;
     product.type = m_model.type;
     product.then = RowsProductInputs::Then::onto;
@@ -107,10 +118,12 @@ void RowsPass::onto(const DeviceMatrix& matrix, const void* in, int64_t first, c
     product.out = x(first);
     product.out_stride = m_model.hidden;
     product.dependent = true;
+    product.parts = parts_of(matrix.inputs, matrix.outputs);
+    if (product.parts.count > 1) m_onto = &matrix;
     launch_rows_product(product, stream);
 }
 
-void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream) const {
+void RowsPass::run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream) {
     norm(layer.post_norm, first, stream);
     RowsProductInputs gated;
     gated.type = m_model.type;
@@ -155,6 +168,10 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
     append.rows = m_pass_rows;
     append.first = pass.first;
     append.dependent = true;
+    append.parts = qkv_parts();
+    append.q_bias = layer.q.bias;
+    append.k_bias = layer.k.bias;
+    append.v_bias = layer.v.bias;
     launch_rows_append(append, stream);
 
     // After the last layer's keys and values only rows that get logits go on.
@@ -165,7 +182,7 @@ void RowsPass::run_layer(const DeviceCache& cache, const DevicePass& pass, size_
 }
 
 void RowsPass::attend(const DeviceCache& cache, const DevicePass& pass, size_t index, int64_t first,
-                      cudaStream_t stream) const {
+                      cudaStream_t stream) {
     const DeviceModel::Layer& layer = m_model.layers[index];
     RowsAttentionInputs attention;
     attention.type = m_model.type;

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/build.h"
 #include "kernels/cuda/device/runtime.h"
+#include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/decode/device_decoder.h"
 
 #include <cstddef>
@@ -23,7 +24,7 @@ private:
     void reserve(int64_t rows, int64_t capacity);
     void run_layer(const DeviceCache& cache, const DevicePass& pass, size_t index, cudaStream_t stream);
     /// h = norm of the rows from `first` on.
-    void norm(const void* weight, int64_t first, cudaStream_t stream) const;
+    void norm(const void* weight, int64_t first, cudaStream_t stream);
     /// A layer's part of a cache's keys or values.
     [[nodiscard]] std::byte* of_layer(void* of_all, const DeviceCache& cache, size_t index) const {
         return static_cast<std::byte*>(of_all) +
@@ -32,13 +33,17 @@ private:
     }
     /// x += o * attention, rows from `first` on.
     void attend(const DeviceCache& cache, const DevicePass& pass, size_t index, int64_t first,
-                cudaStream_t stream) const;
-    /// q, k and v of h, side by side; or k and v.
+                cudaStream_t stream);
+    /// q, k and v of h, side by side, or in parts; or k and v.
     void project(const DeviceModel::Layer& layer, bool with_q, cudaStream_t stream) const;
-    /// x += matrix * in, rows from `first` on; `in` begins with that row.
-    void onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream) const;
+    /// x += matrix * in, rows from `first` on; `in` begins with that row. Where it is left in parts, the next norm adds them.
+    void onto(const DeviceMatrix& matrix, const void* in, int64_t first, cudaStream_t stream);
     /// x += the MLP, rows from `first` on.
-    void run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream) const;
+    void run_mlp(const DeviceModel::Layer& layer, int64_t first, cudaStream_t stream);
+    /// Of a product with that many inputs and outputs; they stand in m_parts.
+    [[nodiscard]] ProductParts parts_of(int64_t inputs, int64_t outputs) const;
+    /// Of q | k | v. Keys and values alone have as many: their bits are the same.
+    [[nodiscard]] ProductParts qkv_parts() const { return parts_of(m_model.hidden, columns()); }
     [[nodiscard]] float* x(int64_t row) const {
         return static_cast<float*>(m_x.data()) + row * m_model.hidden;
     }
@@ -52,7 +57,9 @@ private:
     const DeviceModel& m_model;
     int64_t m_rows = 0, m_capacity = 0; ///< of the buffers
     int64_t m_pass_rows = 0;            ///< of the pass under way
-    DeviceMemory m_tokens, m_x, m_h, m_qkv, m_attended, m_inner, m_parts;
+    DeviceMemory m_tokens, m_x, m_h, m_qkv, m_attended, m_inner;
+    DeviceMemory m_parts;                 ///< of attention, or of a product: one follows the other
+    const DeviceMatrix* m_onto = nullptr; ///< the product whose parts x has still to get
 };
 
 } // namespace refreshlab::kernels::RL_GPU

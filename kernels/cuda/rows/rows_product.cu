@@ -8,8 +8,8 @@
 /// out[r, o] = sum_i in[r, i] * matrix[o, i] (+ bias[o]) for 2 to some hundred rows, by tensor cores; stored, added to what stands there,
 /// or silu(gate) * up of two matrices. Matrices that stand one below the other (q, k and v) are one.
 ///
-/// Grid    [groups of 8 NT rows, blocks of outputs]. The matrix is the operand with 16 rows (outputs), the activations are the one with 8
-///         columns (rows of the pass), so that few rows waste little. A block has 1, 2 or 4 pairs of warps; a pair makes 16 outputs of MT
+/// Grid    [groups of 8 NT rows, blocks of outputs, parts of the inputs]. The matrix is the operand with 16 rows (outputs), the activations are the one with 8
+///         columns (rows of the pass), so that few rows waste little. A block has 1, 2, 4 or 6 pairs of warps; a pair makes 16 outputs of MT
 ///         tiles (two tiles: gate and up of the same outputs, or twice as many outputs of one matrix) for all 8 NT rows. The two warps of
 ///         a pair halve every 64 inputs between them. A weight is read once for up to 64 rows; further groups of rows run beside the first
 ///         (grid x) and find it in the second cache.
@@ -22,9 +22,10 @@
 ///         inputs that it multiplies, rounded to the type; so a weight is unpacked once for all of a block's rows.
 /// Order   of a sum: warp 0 of a pair takes the inputs [0, 32) of every 64 in ascending order, warp 1 [32, 64), in steps of 16 that a
 ///         tensor core adds to the accumulator (fp32); then the two are added. Nothing of it hangs on rows, tiles or stages: a row has
-///         the same bits whatever rows are beside it.
+///         the same bits whatever rows are beside it. Parts of the inputs are sums of their own, which the kernel behind merges (parts.cuh).
 /// Bound   few rows: by reading the matrix. 64 rows: also by the second cache, which brings all activations to each block; so the launch
-///         takes the shape of blocks that gives a multiprocessor the least to read.
+///         takes the shape of blocks that gives a multiprocessor the least to read. Parts give products with few outputs (o, down, q | k | v)
+///         blocks of 128 of them, and bytes under way on more multiprocessors.
 /// Source  PTX ISA 9.0, section 9.7.14.5; skinny products: reference/performance.md, 4.
 namespace refreshlab::kernels::RL_GPU {
 namespace {
@@ -36,13 +37,14 @@ constexpr int most_pairs = static_cast<int>(rows::most_pairs);
 /// Bytes of 16 outputs in a stage.
 template <MatrixForm form>
 constexpr int tile_stage_bytes = static_cast<int>(rows::tile_stage_bytes(form));
-template <MatrixForm form, int MT, int NT>
-constexpr int num_stages = static_cast<int>(rows::product_stages(form, MT, NT));
+template <MatrixForm form, int MT, int NT, bool WIDE>
+constexpr int num_stages = static_cast<int>(rows::product_stages(form, MT, NT, WIDE));
 
 /// What a block multiplies.
 struct Place {
     int pairs, first_row, first_output;
     int tile_outputs; ///< from one tile's first output to the next one's; 0 where they are of two matrices
+    int begin, end;   ///< stages of the inputs
 };
 template <int MT>
 __device__ Place place_of_block(const RowsProduct& p, int group_rows) {
@@ -52,6 +54,9 @@ __device__ Place place_of_block(const RowsProduct& p, int group_rows) {
     const int across = 16 * place.pairs;
     place.tile_outputs = p.gated ? 0 : across;
     place.first_output = static_cast<int>(blockIdx.y) * (p.gated ? across : MT * across);
+    const int all = (p.inputs + stage_inputs - 1) / stage_inputs;
+    place.begin = static_cast<int>(blockIdx.z) * p.part_stages;
+    place.end = place.begin + p.part_stages < all ? place.begin + p.part_stages : all;
     return place;
 }
 
@@ -194,34 +199,34 @@ __device__ void merge_halves(int pair, int half, float* exchange, Sums<MT, NT>& 
     }
 }
 
-template <WeightType type, MatrixForm form, int MT, int NT>
-__global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const RowsProduct p) {
-    constexpr int stages = num_stages<form, MT, NT>;
+template <WeightType type, MatrixForm form, int MT, int NT, bool WIDE>
+__device__ void multiply_rows(const RowsProduct& p) {
+    constexpr int stages = num_stages<form, MT, NT, WIDE>;
     auto* const shared = dynamic_shared<unsigned char>();
     grid_allow_dependents();
     const Place place = place_of_block<MT>(p, NT * 8);
     const int warp = static_cast<int>(threadIdx.x) / 32, pair = warp / 2, half = warp % 2;
-    const int steps = (p.inputs + stage_inputs - 1) / stage_inputs;
     const int activations_at = MT * place.pairs * tile_stage_bytes<form>;
     const int bytes = activations_at + NT * 8 * row_bytes;
     const int live = p.rows - place.first_row;
     // Weights are there before the kernel in front has ended, activations are not.
-    for (int s = 0; s < stages - 1 && s < steps; ++s)
-        fetch_weights<form, MT>(p, place, s, shared + s * bytes);
+    for (int s = 0; s < stages - 1 && place.begin + s < place.end; ++s)
+        fetch_weights<form, MT>(p, place, place.begin + s, shared + s * bytes);
     grid_dependency_wait();
 #pragma unroll
     for (int s = 0; s < stages - 1; ++s) {
-        if (s < steps) fetch_activations<NT>(p, place, s, shared + s * bytes + activations_at);
+        if (place.begin + s < place.end)
+            fetch_activations<NT>(p, place, place.begin + s, shared + s * bytes + activations_at);
         async_commit();
     }
     Sums<MT, NT> sums = {};
     int at = 0,
         free =
             stages - 1; // the stage that is multiplied, and the one before it, which the next fetch may fill
-    for (int step = 0; step < steps; ++step) {
+    for (int step = place.begin; step < place.end; ++step) {
         async_wait<stages - 2>();
         __syncthreads();
-        if (step + stages - 1 < steps) {
+        if (step + stages - 1 < place.end) {
             unsigned char* const next = shared + free * bytes;
             fetch_weights<form, MT>(p, place, step + stages - 1, next);
             fetch_activations<NT>(p, place, step + stages - 1, next + activations_at);
@@ -237,6 +242,8 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
     merge_halves<MT, NT>(pair, half, reinterpret_cast<float*>(shared), sums);
     if (half == 1) return;
     const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+    const int part_row =
+        static_cast<int>(blockIdx.z) * p.rows + place.first_row; // parts stand below each other
 #pragma unroll
     for (int j = 0; j < MT; ++j) {
         if (p.gated && j > 0) break;
@@ -247,15 +254,30 @@ __global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const 
                 const int row = n * 8 + 2 * t + i % 2;
                 const int output = place.first_output + j * place.tile_outputs + pair * 16 + g + 8 * (i / 2);
                 if (row < live && output < p.outputs)
-                    finish_product<type>(p, place.first_row + row, output, sums[j][n][i], sums[MT - 1][n][i]);
+                    finish_product<type>(p, part_row + row, output, sums[j][n][i], sums[MT - 1][n][i]);
             }
         }
     }
 }
 
+template <WeightType type, MatrixForm form, int MT, int NT>
+__global__ void __launch_bounds__(64 * most_pairs, 2) rows_product_kernel(const RowsProduct p) {
+    multiply_rows<type, form, MT, NT, false>(p);
+}
+/// Two tiles, and 64 rows.
+template <WeightType type, MatrixForm form, int MT, int NT>
+__global__ void __launch_bounds__(64 * static_cast<int>(rows::wide_pairs), 1)
+    rows_product_wide_kernel(const RowsProduct p) {
+    multiply_rows<type, form, MT, NT, true>(p);
+}
+
 template <WeightType type, MatrixForm form, int NT>
 void start(const RowsProduct& p, const rows::ProductForm& cut, bool dependent, void* stream) {
     const LaunchShape shape = rows::product(cut);
+    if constexpr (NT == 8) {
+        if (cut.wide())
+            return launch_step(dependent, rows_product_wide_kernel<type, form, 2, NT>, shape, stream, p);
+    }
     if (cut.tiles == 2) {
         launch_step(dependent, rows_product_kernel<type, form, 2, NT>, shape, stream, p);
     } else {
@@ -267,36 +289,40 @@ void start(const RowsProduct& p, const rows::ProductForm& cut, bool dependent, v
 
 void launch_rows_product(const RowsProductInputs& in, void* stream) {
     const bool gated = in.then == RowsProductInputs::Then::silu_mul;
+    const bool whole = in.parts.count == 1;
     RL_ASSERT(in.rows > 0 && in.outputs > 0 && in.inputs > 0 && gated == (in.up != nullptr));
+    RL_ASSERT(whole || (!gated && in.type != WeightType::f32 && in.parts.sums != nullptr));
     constexpr int none = std::numeric_limits<int>::max();
     RowsProduct p{in.in,
                   {in.matrix, in.up, nullptr},
-                  {in.bias, in.up_bias, nullptr},
+                  {whole ? in.bias : nullptr, in.up_bias, nullptr},
                   {0, none, none},
                   static_cast<int>(in.rows),
                   static_cast<int>(in.inputs),
                   static_cast<int>(in.outputs),
-                  in.out,
+                  whole ? in.out : in.parts.sums,
                   in.out_stride,
-                  in.then,
-                  gated};
+                  whole ? in.then : RowsProductInputs::Then::store,
+                  gated,
+                  static_cast<int>(rows::part_stages(in.inputs, in.parts.count))};
     for (int m = 0; m < 2; ++m) {
         const RowsProductInputs::Below& below = in.below[m];
         if (below.outputs == 0) continue;
         RL_ASSERT(!gated && (m == 0 || in.below[0].outputs > 0));
         p.matrix[m + 1] = below.matrix;
-        p.bias[m + 1] = below.bias;
+        p.bias[m + 1] = whole ? below.bias : nullptr;
         p.first[m + 1] = p.outputs;
         p.outputs += static_cast<int>(below.outputs);
         RL_ASSERT(in.form == MatrixForm::numbers || below.outputs % block_rows == 0);
     }
+    if (!whole) p.out_stride = p.outputs;
     RL_ASSERT(in.form == MatrixForm::numbers || in.outputs % block_rows == 0);
     with_form(in.type, in.form, [&]<WeightType type, MatrixForm form>() {
         RL_ASSERT(in.inputs % (form == MatrixForm::numbers ? per_vector<type> : block_width) == 0);
         if constexpr (type == WeightType::f32) {
             launch_rows_product_f32(p, in.dependent, stream);
         } else {
-            const rows::ProductForm cut = rows::product_form(form, p.rows, p.outputs, gated);
+            const rows::ProductForm cut = rows::product_form(form, p.rows, p.outputs, gated, in.parts.count);
             switch (cut.row_tiles) {
             case 1:
                 return start<type, form, 1>(p, cut, in.dependent, stream);

@@ -19,6 +19,7 @@ struct RowsProduct {
     int64_t out_stride;
     RowsProductInputs::Then then;
     bool gated;
+    int part_stages; ///< of rows::stage_inputs inputs, that a part has at most
 };
 
 /// An output's matrix, bias and row there.
@@ -40,7 +41,7 @@ __device__ inline float with_bias(const MatrixRow& place, float sum) {
     return place.bias == nullptr ? sum : __fadd_rn(sum, weight_at<type>(place.bias, place.row));
 }
 
-/// A finished sum goes where it belongs. \param up  of the second matrix
+/// A finished sum goes where it belongs. \param row  of out, which has the rows of all parts; \param up  of the second matrix
 template <WeightType type>
 __device__ inline void finish_product(const RowsProduct& p, int row, int output, float sum, float up) {
     sum = with_bias<type>(matrix_row_of(p, output), sum);

@@ -104,12 +104,61 @@ TEST_CASE("a product of many rows is counted by hand", "[bench]") {
     CHECK(qkv.traffic.again == 2 * qkv.traffic.matrices);
     CHECK(qkv.traffic.activations == blocks * 130 * 96 * 2);
     CHECK(qkv.traffic.activations_written == 130 * outputs * 4);
-    // Attention: 16 warps of queries hold 32 rows of a group of 2; all columns are the pass's own.
+    // Attention: 6 warps of 16 queries hold 48 rows of a group of 2; all columns are the pass's own.
     const PlannedLaunch& attention = launch_of(launches, "attention");
-    CHECK(attention.shape.grid[0] == 5);
+    CHECK(attention.shape.grid[0] == 3);
     CHECK(attention.traffic.cache == 0);
-    const int64_t seen = 32 + 64 + 96 + 128 + 130; // columns of the five tiles
+    const int64_t seen = 48 + 96 + 130; // columns of the three tiles
     CHECK(attention.traffic.again == 2 * seen * 2 * 16 * 2);
+}
+
+TEST_CASE("a product in parts, and the kernels that merge it, are counted by hand", "[bench]") {
+    // down: 2,048 inputs and one block of outputs, so two parts; q | k | v of 72 inputs is whole.
+    DecodeShape shape = shape_of("72x2048x2x4x2x16x1000", 200);
+    const auto launches =
+        plan_pass(shape, {.rows = 10, .first = 0, .logits = kernels::decode::PassShape::Logits::none});
+    REQUIRE(shape.hidden == 96);
+    const PlannedLaunch& down = launch_of(launches, "down");
+    CHECK(down.shape.grid[2] == 2);
+    CHECK(launch_of(launches, "q|k|v").shape.grid[2] == 1);
+    CHECK(down.traffic.matrices == 96 * 2048 * 2);
+    CHECK(down.traffic.activations ==
+          10 * 2048 * 2 * down.shape.grid[1]); // the residual is the norm's to read
+    CHECK(down.traffic.activations_written == 2 * 10 * 96 * 4);
+    CHECK(down.busy_blocks == 2 * down.shape.grid[1]);
+    const PlannedLaunch &first = launch_of(launches, "norm"), &second = launch_of(launches, "norm", 1);
+    CHECK(second.traffic.activations == first.traffic.activations + 2 * 10 * 96 * 4);
+    CHECK(second.traffic.activations_written == first.traffic.activations_written + 10 * 96 * 4);
+
+    // By fp32 units nothing is cut.
+    shape.type = WeightType::f32;
+    for (const PlannedLaunch& launch : plan_pass(shape, {.rows = 10}))
+        CHECK(launch.shape.grid[2] == 1);
+
+    // Keys and values alone have the parts of q | k | v, so that they have its bits.
+    DecodeShape wide = shape_of("3072x8192x2x24x8x128x1000", 200);
+    const auto of_wide =
+        plan_pass(wide, {.rows = 10, .first = 0, .logits = kernels::decode::PassShape::Logits::none});
+    CHECK(launch_of(of_wide, "k|v", 1).shape.grid[2] == launch_of(of_wide, "q|k|v").shape.grid[2]);
+    CHECK(launch_of(of_wide, "append").traffic.activations ==
+          2 * 10 * 40 * 128 * 4 + 10 * (24 + 8 - 1) * 128 * 4);
+    wide.qkv_bias = true; // whoever merges the parts adds it
+    const auto biased =
+        plan_pass(wide, {.rows = 10, .first = 0, .logits = kernels::decode::PassShape::Logits::none});
+    CHECK(launch_of(biased, "q|k|v").traffic.small_weights == 0);
+    CHECK(launch_of(biased, "append").traffic.small_weights ==
+          launch_of(of_wide, "append").traffic.small_weights + 40 * 128 * 2);
+}
+
+TEST_CASE("a refresh of 64 tokens is predicted to take 2.6 student steps at most", "[bench]") {
+    for (const char* const device : {"h200", "h100"}) {
+        RefreshShape shape;
+        shape.teacher = shape_of("3072x8192x28x24x8x128x128256", 2048);
+        shape.student = shape_of(student_3b, 2048);
+        shape.tokens = 64;
+        CAPTURE(device);
+        CHECK(predict_refresh(shape, device_model(device), {}).steps() <= 2.6);
+    }
 }
 
 TEST_CASE("long deltas are passes one behind the other", "[bench]") {

@@ -320,14 +320,31 @@ TEST_CASE("attention rows cost what they bring over the bus", "[bench]") {
     CHECK(launch_of(plan_step(shape), "attention", 5).traffic.activations_written + scores ==
           with.launches[1 + 5 * 5 + 1].launch.traffic.activations_written);
 
+    // In bins of 16 keys, as 2,049 of 8 are more than 256: the scores are read all the same.
+    shape.taps = 28;
+    shape.bins = 256;
+    const PredictedStep binned = predict_step(shape, h200, {});
+    const PredictedLaunch& bins = binned.launches[binned.launches.size() - 2];
+    REQUIRE(bins.launch.kernel == DecodeKernel::attention_bins);
+    CHECK(bins.launch.traffic.host_written == 28 * 24 * 129 * 2);
+    CHECK(bins.launch.busy_blocks == 28 * 24 * 2);
+    CHECK(bins.launch.traffic.activations == (28 * 24 * 2049 + 28 * 24 * 2 * 2) * 4);
+    shape.taps = 0;
+    const double without_us = predict_step(shape, h200, {}).predicted_us;
+    CHECK(binned.predicted_us <= 1.02 * without_us); // 2 % of a step are what the display may take
+
     PlanReport report = report_of(student_3b, "h200");
     report.without_rows_us = report.step.predicted_us;
     report.step = with;
     const nlohmann::json json = to_json(report)["attention_rows"];
     CHECK(json["layers"] == 28);
+    CHECK(json["bins"] == 0);
     CHECK(json["host_bytes"] == 28 * 24 * 2049 * 2);
     CHECK(json["added_us"].get<double>() == Approx(with.predicted_us - *report.without_rows_us));
-    CHECK_THAT(plan_table(report), ContainsSubstring("attention rows of 28 layers"));
+    CHECK_THAT(plan_table(report), ContainsSubstring("attention rows of 28 layers,"));
+    report.step = binned;
+    CHECK_THAT(plan_table(report), ContainsSubstring("attention rows of 28 layers in 256 bins at most"));
+    CHECK(to_json(report)["attention_rows"]["host_bytes"] == 28 * 24 * 129 * 2);
 }
 
 TEST_CASE("a layer without MLP has three launches", "[bench]") {

@@ -77,6 +77,11 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "ignore_stop",
                             "kernels",
                             "on_fire",
+                            "verify.rule",
+                            "verify.share",
+                            "verify.rank",
+                            "verify.splice",
+                            "verify.target",
                             "at",
                             "combine",
                             "window.size",
@@ -91,6 +96,7 @@ TEST_CASE("the list has the keys of the command line, each once and with its doc
                             "capture.attention",
                             "capture.top_k",
                             "capture.attention_megabytes",
+                            "capture.attention_bins",
                             "capture.attention_entropy",
                             "periodic.every",
                             "burst.every",
@@ -252,6 +258,8 @@ TEST_CASE("what is set is read back, and what is read back can be set", "[contro
                 break;
             }
             if (p.optional && random() % 4 == 0) value = "none";
+            if (p.key == "refresh.lag" && config.policy.on_fire == OnFire::verify)
+                value = "0"; // more is refused
             INFO(p.key << " = " << value);
             set_parameter(config, p.key, value);
             const std::optional<std::string> shown = parameter_value(config, p.key);
@@ -285,6 +293,7 @@ TEST_CASE("each key reaches its field", "[control]") {
                                    "capture.attention=false",
                                    "capture.top_k=5",
                                    "capture.attention_megabytes=12",
+                                   "capture.attention_bins=256",
                                    " entropy.threshold = 5.25 ",
                                    "entropy.every=1",
                                    "entropy.cooldown=4",
@@ -306,6 +315,7 @@ TEST_CASE("each key reaches its field", "[control]") {
     CHECK_FALSE(config.capture.attention);
     CHECK(config.capture.top_k == 5);
     CHECK(config.capture.attention_megabytes == 12);
+    CHECK(config.capture.attention_bins == 256);
     CHECK(config.policy.triggers ==
           std::vector<Trigger>{{"entropy_bits", Comparison::above, 5.25, 1, 4, true}});
     CHECK(config.policy.combine == Combine::all);

@@ -39,8 +39,11 @@ inline RunConfig random_config(std::mt19937& random) {
                  .samples = 2 + up_to(62),
                  .p = flip() ? -1.0 : fraction() * 0.95,
                  .every = 1 + up_to(99)};
-    config.capture = {
-        .attention = flip(), .layers = {}, .attention_megabytes = up_to(4096), .top_k = up_to(16)};
+    config.capture = {.attention = flip(),
+                      .layers = {},
+                      .attention_megabytes = up_to(4096),
+                      .attention_bins = up_to(1) * up_to(4096),
+                      .top_k = up_to(16)};
     while (flip())
         config.capture.layers.push_back(up_to(40));
     return config;

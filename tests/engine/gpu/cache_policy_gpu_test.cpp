@@ -4,6 +4,7 @@
 #include "engine/policies/cache_method.h"
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/driver/replay.h"
+#include "kernels/shared/attention_bins.h"
 #include "kernels/simt/harness.h"
 #include "tests/engine/gpu/simt_decoder.h"
 #include "tests/engine/session/device_runs.h"
@@ -119,12 +120,14 @@ TEST_CASE("cache policies on the device beside refreshes, attention that is reco
           "[gpu][cache_policy]") {
     const auto cpu = pair_of(false), gpu = pair_of(true);
     Share share("cache policies on the device beside refreshes");
+    int share_of_bins = 0;
     for (const std::string_view policy : listed) {
         if (!share.takes()) continue;
         CAPTURE(policy);
         RunConfig config = run_of(policy, Mode::overfill, 16);
         config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 5)});
         config.capture.attention = config.capture.attention_entropy = true;
+        config.capture.attention_bins = share_of_bins++ % 2 == 0 ? 5 : 0; // by position, on the device
         DecodeSession expected(cpu, config), got(gpu, config);
         (void)simt::take_activity();
         while (expected.step())
@@ -136,6 +139,8 @@ TEST_CASE("cache policies on the device beside refreshes, attention that is reco
         REQUIRE(!rows.empty());
         REQUIRE(rows.size() == others.size());
         for (size_t i = 0; i < rows.size(); ++i) {
+            REQUIRE(rows[i]->bin == others[i]->bin);
+            REQUIRE(rows[i]->bin == kernels::shared::bin_width(rows[i]->keys, config.capture.attention_bins));
             REQUIRE(rows[i]->weights.size() == others[i]->weights.size());
             for (size_t w = 0; w < rows[i]->weights.size(); ++w)
                 REQUIRE(std::abs(half_to_float(rows[i]->weights[w]) - half_to_float(others[i]->weights[w])) <=

@@ -1,6 +1,7 @@
 #include "engine/cache/kv_cache.h"
 #include "engine/model/forward/cuda_forward.h"
 #include "engine/model/llama_model.h"
+#include "kernels/decode/rows_shapes.h"
 #include "kernels/simt/harness.h"
 #include "tests/engine/gpu/simt_decoder.h"
 #include "tests/kernels/kernel_fixture.h"
@@ -135,6 +136,31 @@ TEST_CASE("prefills of the device's kernels equal those of the CPU, whole and in
             REQUIRE(twin.cache_error() <= pass_tolerance(dtype));
         }
     }
+}
+
+TEST_CASE("prefills whose products are made in parts equal those of the CPU, and chunks have their bits",
+          "[gpu]") {
+    Random random(1306);
+    ModelConfig config = config_of(2048, 2304, 16, 2, 128);
+    config.qkv_bias = config.output_bias = config.mlp_bias = true;
+    const at::ScalarType dtype = random.pick(std::vector<at::ScalarType>{at::kBFloat16, at::kHalf});
+    for (const int64_t outputs : {int64_t{16 + 2 * 2} * 128, int64_t{2048}}) // q | k | v; o and down
+        REQUIRE(kernels::rows::product_parts(kernels::WeightType::bf16, 2048, outputs) == 2);
+    Twin twin(config, dtype, 16);
+    const auto chunks = twin.gpu->make_cache(16);
+    const std::vector<int32_t> ids = random_ids(random, 11, config.vocab_size);
+    CAPTURE(c10::toString(dtype));
+    const at::Tensor got = extend(*twin.gpu, *twin.gpu_cache, ids, Rows::all, Origin::teacher_prefill);
+    const at::Tensor expected = extend(*twin.cpu, *twin.cpu_cache, ids, Rows::all, Origin::teacher_prefill);
+    REQUIRE(relative_error(got, expected) <= pass_tolerance(dtype));
+    REQUIRE(twin.cache_error() <= pass_tolerance(dtype));
+    // Two rows, and nine, of which nobody wants logits: the last layer makes keys and values alone.
+    const std::span<const int32_t> all(ids);
+    const at::Tensor first = extend(*twin.gpu, *chunks, all.first(2), Rows::last, Origin::teacher_prefill);
+    REQUIRE(same_bits(first[0], got[1]));
+    (void)extend(*twin.gpu, *chunks, all.subspan(2), Rows::none, Origin::teacher_prefill);
+    REQUIRE(same_bits(chunks->keys(0, 11), twin.gpu_cache->keys(0, 11)));
+    REQUIRE(same_bits(chunks->values(0, 11), twin.gpu_cache->values(0, 11)));
 }
 
 TEST_CASE("MC rows ride along and do not change the token's row by a bit", "[gpu]") {

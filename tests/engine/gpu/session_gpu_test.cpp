@@ -1,5 +1,6 @@
 #include "engine/session/decode/decode_session.h"
 #include "engine/session/driver/replay.h"
+#include "kernels/shared/attention_bins.h"
 #include "kernels/simt/harness.h"
 #include "tests/engine/gpu/simt_decoder.h"
 #include "tests/engine/session/device_runs.h"
@@ -7,6 +8,7 @@
 #include "tests/support/share.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -81,6 +83,8 @@ TEST_CASE("attention rows and their entropy come along with the device's steps",
     RunConfig config = short_reading({});
     config.max_tokens = 8;
     config.capture.attention = config.capture.attention_entropy = true;
+    config.capture.attention_bins = GENERATE(0, 6);
+    CAPTURE(config.capture.attention_bins);
     DecodeSession expected(cpu, config), got(gpu, config);
     (void)simt::take_activity();
     while (expected.step())
@@ -96,6 +100,8 @@ TEST_CASE("attention rows and their entropy come along with the device's steps",
         CAPTURE(i, rows[i]->position, rows[i]->teacher);
         REQUIRE(rows[i]->position == others[i]->position);
         REQUIRE(rows[i]->layers == others[i]->layers);
+        REQUIRE(rows[i]->bin == others[i]->bin);
+        REQUIRE(rows[i]->bin == kernels::shared::bin_width(rows[i]->keys, config.capture.attention_bins));
         REQUIRE(rows[i]->weights.size() == others[i]->weights.size());
         for (size_t w = 0; w < rows[i]->weights.size(); ++w)
             REQUIRE(std::abs(half_to_float(rows[i]->weights[w]) - half_to_float(others[i]->weights[w])) <=

@@ -221,20 +221,26 @@ TEST_CASE("attention rows written as halves by the step are those that it would 
     /// Asks for halves, and shows whether they were written or the row was shown.
     class Halves : public AttentionCapture {
     public:
-        Halves(const ModelConfig& config, int64_t position)
+        Halves(const ModelConfig& config, int64_t position, int64_t most)
             : AttentionCapture(config, {}, position)
-            , m_halves(static_cast<size_t>(config.num_layers * config.num_heads * (position + 1)), 0xAAAA) {}
+            , m_bins(most)
+            , m_row(HalfRow{position, nullptr, most})
+            , m_halves(static_cast<size_t>(config.num_layers * config.num_heads * m_row.numbers()), 0xAAAA) {}
         [[nodiscard]] const std::vector<uint16_t>& rows() const { return m_halves; }
         int64_t kept = 0;
 
     private:
         void keep(size_t index, std::span<const float> row) override {
             ++kept;
-            kernels::to_half(row, {halves_of(index), row.size()});
+            kernels::rows_to_half(row, heads(), m_row.bin(),
+                                  {halves_of(index), m_halves.size() / layers().size()});
         }
         [[nodiscard]] uint16_t* halves_of(size_t index) const override {
             return m_halves.data() + index * m_halves.size() / layers().size();
         }
+        [[nodiscard]] int64_t bins() const override { return m_bins; }
+        int64_t m_bins;
+        HalfRow m_row;
         mutable std::vector<uint16_t> m_halves;
     };
     const kernels::Isa isa = GENERATE(from_range(kernels::available_isas()));
@@ -249,9 +255,10 @@ TEST_CASE("attention rows written as halves by the step are those that it would 
         const bool left_out = family.weights == Family::Weights::without_sublayers;
         enum class How : uint8_t { plain, mc, evicted, fault };
         for (const How how : {How::plain, How::mc, How::evicted, How::fault}) {
-            const bool beside = how == How::mc; // both in one step
+            const bool beside = how == How::mc;           // both in one step
+            const int64_t bins = draw++ % 2 == 0 ? 0 : 6; // of 4 keys, 20 in all
             if (how == How::fault && left_out) continue;
-            CAPTURE(family.name, static_cast<int>(how));
+            CAPTURE(family.name, static_cast<int>(how), bins);
             const auto cache =
                 model->make_cache(40, how == How::evicted ? CacheLayout::pooled : CacheLayout::dense);
             StepInputs in;
@@ -263,7 +270,7 @@ TEST_CASE("attention rows written as halves by the step are those that it would 
             if (how == How::mc) in.mc = {.passes = 3, .seed = 5, .p = 0.3F};
             StepFault fault;
             if (how == How::fault) fault.mask_shift = 1;
-            Halves halves(family.config, 19);
+            Halves halves(family.config, 19, bins);
             SeenAttention seen(family.config, {}, 19);
             std::vector<LayerHooks*> hooks{&halves, &fault};
             if (beside) hooks.push_back(&seen);
@@ -281,7 +288,8 @@ TEST_CASE("attention rows written as halves by the step are those that it would 
             }
             std::vector<uint16_t> expected(halves.rows().size());
             const at::Tensor rows = seen.rows().contiguous();
-            kernels::to_half({rows.const_data_ptr<float>(), expected.size()}, expected);
+            kernels::rows_to_half({rows.const_data_ptr<float>(), static_cast<size_t>(rows.numel())},
+                                  rows.numel() / 20, bins == 0 ? 1 : 4, expected);
             CHECK(halves.rows() == expected);
         }
     }

@@ -206,6 +206,29 @@ TEST_CASE("the CSV files say what the recording holds", "[record]") {
     }
     CHECK(line == drift.size());
 
+    const auto drafts = read_csv(folder / "deep/er/drafts.csv");
+    CHECK(drafts[0] == Row{"step", "refresh", "place", "position", "token_id", "text", "stays", "p_teacher",
+                           "p_student", "expected", "instead_id", "instead_text"});
+    line = 1;
+    for (size_t i = 0; i < r.drafts().size(); ++i) {
+        const DraftEvent& draft = r.drafts()[i];
+        for (size_t place = 0; place < draft.tokens.size(); ++place, ++line) {
+            const Row& row = drafts.at(line);
+            const DraftToken& token = draft.tokens[place];
+            const auto accepted = static_cast<size_t>(draft.accepted());
+            REQUIRE(row[0] == std::to_string(draft.step));
+            REQUIRE(row[2] == std::to_string(place + 1));
+            REQUIRE(row[3] == std::to_string(draft.first_pos + static_cast<int64_t>(place)));
+            REQUIRE(row[4] == std::to_string(token.token_id));
+            REQUIRE(row[6] == (place < accepted ? "1" : "0"));
+            REQUIRE(same_bits(number(row[7]), token.p_teacher));
+            REQUIRE(same_bits(number(row[9]), token.expected));
+            REQUIRE(row[10] == (place == accepted ? std::to_string(draft.instead) : ""));
+        }
+    }
+    CHECK(line == drafts.size());
+    CHECK(line > 5);
+
     const auto layers = read_csv(folder / "deep/er/layers.csv");
     CHECK(layers[0] == Row{"step", "signal", "layer", "value"});
     line = 1;

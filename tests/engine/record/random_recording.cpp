@@ -1,5 +1,7 @@
 #include "tests/engine/record/random_recording.h"
 
+#include "kernels/shared/attention_bins.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -140,7 +142,7 @@ void Grower::boundary(Recording& recording, int64_t t) {
         event.first_pos = length;
         event.spliced = uniform(0, event.delta);
         event.pass_tokens = uniform(0, t);
-        event.on_fire = static_cast<OnFire>(uniform(0, 2));
+        event.on_fire = static_cast<OnFire>(uniform(0, 3));
         event.token_before = static_cast<int32_t>(uniform(0, 299));
         event.token_after = static_cast<int32_t>(uniform(0, 299));
         event.kl_nats = uniform(0, 1) == 1 ? any_float() : absent();
@@ -148,6 +150,21 @@ void Grower::boundary(Recording& recording, int64_t t) {
         event.teacher_ms = 1.0 / 3.0;
         event.splice_ms = 0.25;
         recording.add_refresh(event);
+        {
+            DraftEvent draft;
+            draft.step = t;
+            draft.refresh_id = event.id;
+            draft.first_pos = length + uniform(0, t);
+            const int64_t drafted = uniform(1, 6), accepted = uniform(0, drafted);
+            for (int64_t i = 0; i < drafted; ++i)
+                draft.tokens.push_back({static_cast<int32_t>(uniform(0, 299)), i != accepted, any_float(),
+                                        any_float(), uniform(0, 3) == 0 ? absent() : any_float()});
+            draft.instead = accepted < drafted ? static_cast<int32_t>(uniform(0, 299)) : -1;
+            draft.rejected_read = uniform(0, drafted - accepted);
+            draft.rejected_ms = 0.75;
+            draft.teacher_ms = 1.5;
+            recording.add_draft(std::move(draft));
+        }
         auto drift = std::make_shared<DriftMap>();
         drift->step = t;
         drift->refresh_id = event.id;
@@ -168,8 +185,9 @@ void Grower::boundary(Recording& recording, int64_t t) {
         rows->teacher = uniform(0, 3) == 0;
         rows->heads = 4;
         rows->keys = rows->position + 1;
+        rows->bin = kernels::shared::bin_width(rows->keys, uniform(0, 1) * uniform(2, 9));
         rows->layers = {0, 2};
-        for (int64_t i = 0; i < 2 * rows->heads * rows->keys; ++i)
+        for (int64_t i = 0; i < 2 * rows->heads * rows->numbers(); ++i)
             rows->weights.push_back(static_cast<uint16_t>(random()));
         recording.add_attention(std::move(rows));
     }

@@ -95,6 +95,7 @@ TEST_CASE("a fork knows exactly what was known at its boundary", "[record]") {
         const auto step = [](const auto& e) { return e.step; };
         CHECK(branch->refreshes().size() == up_to(recording->refreshes(), step));
         CHECK(branch->passes().size() == up_to(recording->passes(), step));
+        CHECK(branch->drafts().size() == up_to(recording->drafts(), step));
         CHECK(branch->commands().size() == up_to(recording->commands(), step));
         CHECK(branch->drifts().size() == up_to(recording->drifts(), [](const auto& d) { return d->step; }));
         for (const auto& rows : branch->attention_rows()) {

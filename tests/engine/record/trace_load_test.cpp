@@ -106,14 +106,14 @@ TEST_CASE("a newer or impossible schema is refused by its number", "[record]") {
     TemporaryFolder folder;
     const auto file = folder / "version.trace";
     make_trace(file);
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 7");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 8");
     CHECK_THAT(load_error(file),
-               ContainsSubstring("written by a newer version (schema 7, this program reads up to 6)"));
+               ContainsSubstring("written by a newer version (schema 8, this program reads up to 7)"));
     for (const char* pragma : {"PRAGMA user_version = 0", "PRAGMA user_version = -3"}) {
         sqlite::Database(file, sqlite::Open::read_write).exec(pragma);
         CHECK_THAT(load_error(file), ContainsSubstring("damaged"));
     }
-    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 6");
+    sqlite::Database(file, sqlite::Open::read_write).exec("PRAGMA user_version = 7");
     CHECK(load_error(file).empty());
 }
 
@@ -125,7 +125,8 @@ TEST_CASE("a trace of schema 1, which had no lagged refreshes, is read and stays
     {
         sqlite::Database db(file, sqlite::Open::read_write);
         db.exec("ALTER TABLE refreshes DROP COLUMN fired_step; ALTER TABLE runs DROP COLUMN inherited_cache; "
-                "DROP TABLE layers; DROP TABLE cache; DROP TABLE landscapes; DROP TABLE landscape_rows; "
+                "DROP TABLE drafts; DROP TABLE layers; DROP "
+                "TABLE cache; DROP TABLE landscapes; DROP TABLE landscape_rows; "
                 "DROP TABLE labels; PRAGMA user_version = 1");
     }
     const std::string bytes = contents(file);
@@ -194,6 +195,22 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE passes SET first_pos = 100000000",
         "UPDATE passes SET tokens = tokens + 100000",
         "UPDATE passes SET step = 43",
+        "UPDATE drafts SET step = 43",
+        "UPDATE drafts SET n = n + 1000",
+        "UPDATE drafts SET refresh_id = -1",
+        "UPDATE drafts SET first_pos = first_pos + 100000",
+        "UPDATE drafts SET instead = 300",
+        "UPDATE drafts SET instead = CASE WHEN instead < 0 THEN 5 ELSE -1 END",
+        "UPDATE drafts SET rejected_read = 100",
+        "UPDATE drafts SET rejected_ms = 'long'",
+        "UPDATE drafts SET tokens = x''",
+        "UPDATE drafts SET tokens = zeroblob(100000)",
+        "UPDATE drafts SET tokens = replace(tokens, x'00', x'7f')",
+        "UPDATE drafts SET stays = zeroblob(100)",
+        "UPDATE drafts SET stays = replace(hex(stays), '01', '02')",
+        "UPDATE drafts SET p_teacher = NULL",
+        "UPDATE drafts SET p_student = x'00'",
+        "UPDATE drafts SET expected = 0.5",
         "UPDATE commands SET step = 43",
         "UPDATE commands SET json = 'rm -rf'",
         "UPDATE commands SET json = NULL",
@@ -260,6 +277,8 @@ TEST_CASE("impossible contents are damage, not a crash", "[record]") {
         "UPDATE attention SET step = step + 1000",
         "UPDATE attention SET position = position + 1000, step = step + 1000, keys = keys + 1000",
         "UPDATE attention SET weights = x''",
+        "UPDATE attention SET weights = substr(weights, 3)",
+        "UPDATE attention SET weights = zeroblob(16 * (keys - 1))", // no bins of a power of two are so many
         "UPDATE attention SET layers = x'01020304'",
         "UPDATE tokens SET bytes = 17",
         "UPDATE OR REPLACE tokens SET id = id - 1000",

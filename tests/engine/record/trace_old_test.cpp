@@ -2,7 +2,8 @@
 // lagged KL policy, MC dropout every 8 tokens, one refresh by hand, two other commands. schema3.rlt was recorded by the last
 // program of schema 3: 12 tokens of the bundled pair with attention entropies and one refresh by hand. schema4.rlt was recorded by
 // the last program of schema 4: 12 tokens of the bundled pair, the student's older entries in 4 bits (KIVI), one refresh. schema5.rlt
-// was recorded by the last program of schema 5: 12 tokens of the bundled pair with an entropy gate, one refresh.
+// was recorded by the last program of schema 5: 12 tokens of the bundled pair with an entropy gate, one refresh. schema6.rlt was recorded
+// by the last program of schema 6: 12 tokens of the bundled pair, two periodic refreshes with on_fire redraw.
 #include "engine/base/error.h"
 #include "engine/record/export/export.h"
 #include "engine/record/trace/sqlite.h"
@@ -171,6 +172,23 @@ TEST_CASE("a trace that a program of schema 5 wrote is read as it was, its run w
     CHECK_THROWS_AS(load_trace(folder / "older.rlt"), Error);
 }
 
+TEST_CASE("a trace that a program of schema 6 wrote is read as it was, without drafts", "[record]") {
+    const LabelledRuns trace = read_as_it_was(6);
+    REQUIRE(trace.runs.size() == 1);
+    const Recording& r = *trace.runs[0];
+    CHECK(r.steps() == 12);
+    CHECK(r.drafts().empty());
+    REQUIRE(r.refreshes().size() == 2);
+    CHECK(r.refreshes()[0].step == 4);
+    CHECK(r.refreshes()[0].on_fire == OnFire::redraw);
+    TemporaryFolder folder;
+    REQUIRE(save_trace(folder / "now.rlt", trace.runs[0]));
+    CHECK(first_difference(r, *load_trace(folder / "now.rlt").at(0)) == std::nullopt);
+    // Schema 6 had no table of drafts.
+    sqlite::Database(folder / "now.rlt", sqlite::Open::read_write).exec("PRAGMA user_version = 6");
+    CHECK_THROWS_AS(load_trace(folder / "now.rlt"), Error);
+}
+
 TEST_CASE("a trace keeps the first name of mc.every, so that earlier programs read it", "[record]") {
     const TemporaryFolder folder;
     REQUIRE(save_trace(folder / "new.rlt", load_trace(schema2()).at(0)));
@@ -186,7 +204,7 @@ TEST_CASE("an old run that is saved again stays what it was", "[record]") {
     REQUIRE(save_trace(folder / "now.rlt", old));
     {
         sqlite::Database db(folder / "now.rlt", sqlite::Open::read_only);
-        CHECK(db.integer("PRAGMA user_version") == 6);
+        CHECK(db.integer("PRAGMA user_version") == 7);
     }
     const auto now = load_trace(folder / "now.rlt").at(0);
     CHECK(first_difference(*old, *now) == std::nullopt);

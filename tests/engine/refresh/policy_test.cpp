@@ -53,6 +53,8 @@ std::string check_error(const RefreshPolicy& policy) {
 } // namespace
 
 TEST_CASE("the presets have the defaults of the reference", "[refresh]") {
+    constexpr std::string_view judging[] = {"speculative", "entropy_stop", "confidence_stop",
+                                            "verify_when_unsure"};
     std::vector<std::string> names;
     for (const Preset& preset : presets()) {
         names.emplace_back(preset.name);
@@ -61,10 +63,13 @@ TEST_CASE("the presets have the defaults of the reference", "[refresh]") {
         const RefreshPolicy policy = preset_policy(preset.name);
         CHECK(policy.name == preset.name);
         CHECK(check_error(policy).empty());
-        CHECK(policy.on_fire == OnFire::keep);
+        const bool judges = std::ranges::find(judging, preset.name) != std::end(judging);
+        CHECK(policy.on_fire == (judges ? OnFire::verify : OnFire::keep));
         CHECK_FALSE(policy.budget.refreshes);
     }
-    CHECK(names == std::vector<std::string>{"none", "periodic", "window", "entropy", "kl", "burst", "mc"});
+    CHECK(names == std::vector<std::string>{"none", "periodic", "window", "entropy", "kl", "burst", "mc",
+                                            "speculative", "entropy_stop", "confidence_stop",
+                                            "verify_when_unsure"});
 
     CHECK(preset_policy("none") == RefreshPolicy{});
     CHECK(preset_policy("periodic").triggers ==
@@ -337,7 +342,7 @@ TEST_CASE("numbers out of their range and wrong types are refused with the key",
     CHECK_THAT(error_of_text(R"({"budget": {"per_tokens": 0}})"), ContainsSubstring("budget.per_tokens"));
     CHECK_THAT(error_of_text(R"({"budget": {"per_tokens": null}})"), ContainsSubstring("budget.per_tokens"));
     CHECK_THAT(error_of_text(R"({"on_fire": "kep"})"),
-               ContainsSubstring("on_fire: must be one of keep, teacher_token, redraw, not \"kep\""));
+               ContainsSubstring("on_fire: must be one of keep, teacher_token, redraw, verify, not \"kep\""));
     CHECK_THAT(error_of_text(R"({"name": 3})"), ContainsSubstring("name: must be a text"));
     CHECK_THAT(error_of_text(R"({"name": ""})"), ContainsSubstring("name is empty"));
     CHECK_THAT(error_of_text("[]"), ContainsSubstring("must be an object"));
@@ -376,8 +381,50 @@ TEST_CASE("a policy made in code is checked for what no run could use", "[refres
     CHECK_THAT(check_error(policy), ContainsSubstring("budget.per_tokens"));
 }
 
+TEST_CASE("what verification does is part of the policy, read strictly", "[refresh]") {
+    const RefreshPolicy policy = policy_from_json(
+        nlohmann::json::parse(
+            R"({"on_fire": "verify", "verify": {"rule": "near_best", "share": 0.25, "rank": 7, "splice": false}})"),
+        "gate.json");
+    CHECK(verifies(policy));
+    CHECK(policy.verify ==
+          Verification{.rule = VerifyRule::near_best, .share = 0.25, .rank = 7, .splice = false});
+    CHECK(policy_from_json(policy_to_json(policy), "again") == policy);
+    CHECK(policy_from_json(nlohmann::json::parse(R"({"on_fire": "verify"})"), "gate.json").verify ==
+          Verification{});
+    CHECK_FALSE(policy_to_json(preset_policy("periodic")).contains("verify")); // as earlier programs wrote it
+
+    CHECK_THAT(error_of_text(R"({"verify": {"rule": "strict"}})"),
+               ContainsSubstring("verify.rule: must be one of exact, greedy, near_best, top_k"));
+    CHECK_THAT(error_of_text(R"({"verify": {"share": 1.5}})"), ContainsSubstring("verify.share"));
+    CHECK_THAT(error_of_text(R"({"verify": {"rank": 0}})"), ContainsSubstring("verify.rank"));
+    CHECK_THAT(error_of_text(R"({"verify": {"spice": true}})"),
+               ContainsSubstring("verify.spice: unknown key; did you mean splice?"));
+    CHECK_THAT(error_of_text(R"({"on_fire": "verify", "do": {"refresh": {"lag": 3}}})"),
+               ContainsSubstring("on_fire verify with a lag of 3"));
+}
+
+TEST_CASE("the threshold of confidence follows the share that stays", "[refresh]") {
+    RefreshPolicy policy = preset_policy("confidence_stop");
+    CHECK(policy.verify.target == 0.9);
+    const double before = policy.triggers[0].threshold;
+    ConfidenceShift confidence;
+    for (int i = 0; i < 10; ++i)
+        confidence = adapt_confidence(confidence, 0.5, 0.9);
+    CHECK(std::abs(confidence.shift - 0.01) < 1e-12);
+    CHECK(std::abs(shifted_policy(policy, confidence).triggers[0].threshold - before - 0.01) < 1e-12);
+    CHECK(shifted_policy(policy, confidence).triggers[1] == policy.triggers[1]);
+    for (int i = 0; i < 40; ++i)
+        confidence = adapt_confidence(confidence, 1.0, 0.9);
+    CHECK(confidence.shift < -0.02);
+    CHECK(shifted_policy(policy, {.shift = -5}).triggers[0].threshold == 0);
+    CHECK(shifted_policy(policy, {.shift = 5}).triggers[0].threshold == 1);
+    CHECK(policy_from_json(policy_to_json(policy), "again") == policy);
+    CHECK_THAT(error_of_text(R"({"verify": {"target": 2}})"), ContainsSubstring("verify.target"));
+}
+
 TEST_CASE("names of on_fire go both ways", "[refresh]") {
-    for (const OnFire fire : {OnFire::keep, OnFire::teacher_token, OnFire::redraw}) {
+    for (const OnFire fire : {OnFire::keep, OnFire::teacher_token, OnFire::redraw, OnFire::verify}) {
         CHECK(on_fire_from_string(to_string(fire)) == fire);
     }
     CHECK_FALSE(on_fire_from_string("Keep"));

@@ -40,7 +40,12 @@ inline RefreshPolicy random_policy(std::mt19937& random) {
     }
     if (random() % 3 == 0) policy.window = up_to(10);
     if (random() % 4 == 0) policy.lag = 1 + up_to(8);
-    policy.on_fire = static_cast<OnFire>(up_to(2));
+    policy.on_fire = static_cast<OnFire>(up_to(policy.lag > 0 ? 2 : 3)); // verify takes no lag
+    if (random() % 2 == 0)
+        policy.verify = {.rule = static_cast<VerifyRule>(up_to(3)),
+                         .share = static_cast<double>(up_to(10)) / 10,
+                         .rank = 1 + up_to(9),
+                         .splice = random() % 2 == 0};
     for (int64_t step = 0; random() % 3 == 0 && step < 100;)
         policy.at.push_back(step += 1 + up_to(40));
     if (random() % 2 == 0) policy.budget = {.refreshes = up_to(4), .per_tokens = 1 + up_to(60)};

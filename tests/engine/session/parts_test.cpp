@@ -16,7 +16,9 @@
 #include <c10/core/InferenceMode.h>
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 namespace parts_test {
@@ -347,6 +349,54 @@ TEST_CASE("the cache events of a recording lead to the very caches, step by step
             check();
         }
     }
+}
+
+TEST_CASE("attention that is kept in bins is the sums of the rows, and no signal changes",
+          "[session][parts]") {
+    const auto pair = tiny_pair(5, 6);
+    RunConfig config = tiny_run(24);
+    config.capture.attention = config.capture.attention_entropy = true;
+    config.policy = policy_of({trigger("steps_since_refresh", Comparison::at_least, 7)});
+    const auto run = [&](int32_t bins) {
+        config.capture.attention_bins = bins;
+        DecodeSession session(pair, config);
+        while (session.step()) {
+        }
+        session.capture_attention(session.recording()->prompt_length() + 10,
+                                  true); // of the teacher, read once more
+        return session.recording();
+    };
+    const auto whole = run(0), binned = run(8);
+    REQUIRE(whole->token_ids() == binned->token_ids());
+    for (int64_t t = 1; t <= whole->steps(); ++t) {
+        const auto &a = whole->step(t).signals, &b = binned->step(t).signals;
+        REQUIRE(std::memcmp(a.data(), b.data(), sizeof a) == 0);
+    }
+    const auto rows = whole->attention_rows(), sums = binned->attention_rows();
+    REQUIRE(rows.size() == sums.size());
+    bool teacher = false;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const AttentionRows &a = *rows[i], &b = *sums[i];
+        CAPTURE(a.position, a.teacher);
+        teacher |= b.teacher;
+        REQUIRE(a.bin == 1);
+        REQUIRE((b.bin > 1) == (b.keys > 8));
+        REQUIRE(b.keys == a.keys);
+        REQUIRE(b.numbers() <= 8);
+        REQUIRE(b.weights.size() == b.layers.size() * static_cast<size_t>(b.heads * b.numbers()));
+        for (size_t row = 0; row < b.layers.size() * static_cast<size_t>(b.heads); ++row) {
+            for (int64_t n = 0; n < b.numbers(); ++n) {
+                float sum = 0;
+                for (int64_t key = n * b.bin; key < std::min(a.keys, (n + 1) * b.bin); ++key)
+                    sum += half_to_float(
+                        a.weights[row * static_cast<size_t>(a.keys) + static_cast<size_t>(key)]);
+                const float kept =
+                    half_to_float(b.weights[row * static_cast<size_t>(b.numbers()) + static_cast<size_t>(n)]);
+                REQUIRE(std::abs(kept - sum) <= 2e-3F * sum + 1e-6F);
+            }
+        }
+    }
+    CHECK(teacher);
 }
 
 } // namespace parts_test

@@ -12,7 +12,7 @@ namespace refreshlab::test {
 std::shared_ptr<const LlamaModel> tiny_model(uint64_t seed, const TinyShape& shape, at::Device device) {
     ModelConfig config;
     config.model_type = "llama";
-    config.vocab_size = 4096;
+    config.vocab_size = shape.vocab;
     config.hidden_size = shape.hidden;
     config.intermediate_size = shape.intermediate;
     config.num_layers = shape.layers;

@@ -1,6 +1,9 @@
+#include "kernels/cuda/decode/attention_rows.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/dense.h"
+#include "kernels/shared/attention_bins.h"
 #include "kernels/shared/check.h"
+#include "kernels/shared/half_types.h"
 #include "tests/kernels/simt/decode_fixture.h"
 
 #include <algorithm>
@@ -392,6 +395,110 @@ TEST_CASE("attention through the list of all columns has the bits of the dense c
         REQUIRE(same_bits(listed.new_values, dense.new_values));
         REQUIRE(same_bits(listed.scores, dense.scores)); // what nobody wrote included
         REQUIRE(same_bits(listed.sums, dense.sums));
+    }
+}
+
+TEST_CASE("attention rows go to the host in bins by position, dense or through lists",
+          "[simt][decode][lists]") {
+    Random random(1218);
+    constexpr int64_t heads = 6, kv_heads = 2, taps = 2, layers = 3;
+    const std::vector<int64_t> window_of{40, 0, 700};
+    for (const int64_t position : {0, 30, 255, 256, 1100}) {
+        for (const bool listed : {false, true}) {
+            const int64_t bins = random.pick(std::vector<int64_t>{1, 3, 16, 256}), keys = position + 1;
+            const int64_t capacity = keys + random.between(0, 300);
+            const int64_t width = kernels::shared::bin_width(keys, bins),
+                          n = kernels::shared::num_bins(keys, width);
+            CAPTURE(position, listed, bins, width, capacity);
+            const std::vector<uint16_t> tapped{2, 0};
+            // What a head reads, by entry: positions ascending.
+            std::vector<std::vector<int32_t>> read(static_cast<size_t>(layers * kv_heads));
+            for (auto& positions : read)
+                for (int64_t p = 0; p < keys; ++p)
+                    if (!listed || p == position || random.between(0, 2) > 0)
+                        positions.push_back(static_cast<int32_t>(p));
+            const at::Tensor scores = at::full({taps, heads, capacity}, nan),
+                             sums = at::empty({taps, heads, 2});
+            at::Tensor expected = at::zeros({taps, heads, n});
+            for (int64_t tap = 0; tap < taps; ++tap) {
+                for (int64_t head = 0; head < heads; ++head) {
+                    const int64_t layer_of = tapped[static_cast<size_t>(tap)];
+                    const auto& positions = read[static_cast<size_t>(layer_of * kv_heads + head / 3)];
+                    const int64_t window = window_of[static_cast<size_t>(layer_of)];
+                    const int64_t first = window > 0 ? std::max<int64_t>(keys - window, 0) : 0;
+                    at::Tensor mine = random.normal({std::ssize(positions)}, 2.0);
+                    double most = -1e30, sum = 0;
+                    for (size_t i = 0; i < positions.size(); ++i)
+                        if (positions[i] >= first)
+                            most = std::max(most, mine[static_cast<int64_t>(i)].item<double>());
+                    for (size_t i = 0; i < positions.size(); ++i) {
+                        if (positions[i] < first) continue; // nobody has written such a score
+                        const double x = mine[static_cast<int64_t>(i)].item<double>();
+                        scores[tap][head][static_cast<int64_t>(i)] = x;
+                        sum += std::exp(x - most);
+                    }
+                    for (size_t i = 0; i < positions.size(); ++i)
+                        if (positions[i] >= first)
+                            expected[tap][head][positions[i] / width] +=
+                                std::exp(mine[static_cast<int64_t>(i)].item<double>() - most) / sum;
+                    sums[tap][head][0] = most;
+                    sums[tap][head][1] = sum;
+                }
+            }
+            const auto state = state_on_device(0, position);
+            const auto in_sums = floats_on_device(sums, "score sums");
+            const Array<float> in_scores(static_cast<size_t>(scores.numel()), "scores");
+            for (int64_t i = 0; i < scores.numel(); ++i) {
+                const float x = scores.const_data_ptr<float>()[i];
+                if (std::isnan(x)) continue;
+                in_scores.data()[i] = x;
+                simt::note_written(in_scores.data() + i, sizeof(float));
+            }
+            const Array<int64_t> windows(window_of, "windows", Contents::read_only);
+            const Array<kernels::ListEntry> entries(static_cast<size_t>(layers * kv_heads * capacity),
+                                                    "entries");
+            std::vector<int32_t> lengths;
+            for (const auto& positions : read) {
+                auto* const to = entries.data() + std::ssize(lengths) * capacity;
+                for (size_t i = 0; i < positions.size(); ++i)
+                    to[i] = {positions[i], 0};
+                simt::note_written(to, positions.size() * sizeof(kernels::ListEntry));
+                lengths.push_back(static_cast<int32_t>(positions.size()));
+            }
+            const Array<int32_t> counts(lengths, "counts", Contents::read_only);
+            std::vector<uint16_t> once;
+            simt::in_orders(2, [&](uint64_t order) {
+                const Array<uint16_t> halves(static_cast<size_t>(taps * heads * capacity), "halves");
+                gpu::AttentionRowsInputs in;
+                in.state = state.data();
+                in.scores = in_scores.data();
+                in.score_sums = in_sums.data();
+                in.windows = windows.data();
+                in.halves = halves.data();
+                in.taps = taps;
+                in.heads = heads;
+                in.capacity = capacity;
+                in.bins = bins;
+                std::ranges::copy(tapped, in.layers);
+                if (listed) {
+                    in.entries = entries.data();
+                    in.counts = counts.data();
+                    in.kv_heads = kv_heads;
+                }
+                gpu::launch_attention_rows(in, nullptr);
+                const std::vector<uint16_t> got = halves.values();
+                if (order == 0) once = got;
+                REQUIRE(got == once);
+                for (int64_t tap = 0; tap < taps; ++tap) {
+                    for (int64_t i = 0; i < heads * n; ++i) {
+                        const float want = expected[tap].view({-1})[i].item<float>();
+                        const float half = kernels::shared::half_to_float(
+                            got[static_cast<size_t>(tap * heads * capacity + i)]);
+                        REQUIRE(std::abs(half - want) <= 1e-3F * want + 1e-6F);
+                    }
+                }
+            });
+        }
     }
 }
 

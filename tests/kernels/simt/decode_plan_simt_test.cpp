@@ -71,14 +71,15 @@ TEST_CASE("a step whose attention rows go to the host is launched as planned", "
     shape.context = 300;
     shape.capacity = 520;
     shape.top_k = 3;
-    for (const int64_t taps : {1, 3}) {
+    for (const auto& [taps, bins] : {std::pair<int64_t, int64_t>{1, 0}, {3, 0}, {2, 256}, {1, 1000}}) {
         shape.taps = taps;
+        shape.bins = bins;
         const PlanModel m(shape);
         const auto decoder = gpu::make_decoder(m.model);
         const Array<float> logits(static_cast<size_t>(shape.vocab), "logits");
         std::vector<AttentionTap> wanted;
         for (int64_t l = 0; l < taps; ++l)
-            wanted.push_back({l, true, false});
+            wanted.push_back({l, true, false, bins});
         DeviceStep step;
         step.position = shape.context;
         step.logits = logits.data();

@@ -131,6 +131,7 @@ TEST_CASE("attention of many rows equals the reference, and a row keeps its bits
         check(random, type, {4, 1, 128, 17, random.between(0, 70), random.between(1, 40)});
         check(random, type, {2, 1, 80, 40, 5, 7});
         check(random, type, {16, 1, 256, 3, 61, 0});
+        check(random, type, {3, 1, 80, 35, 11, 0}); // a tile of 32 rows, and another
         check(random, type, {5, 1, 16 * random.between(1, 16), 9, random.between(0, 40), 0});
     }
 }

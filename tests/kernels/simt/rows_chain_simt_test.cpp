@@ -13,9 +13,11 @@ using Then = gpu::RowsProductInputs::Then;
 
 constexpr double eps = 1e-5;
 // The rows stand on both sides of the end of attention's first split.
-constexpr int64_t hidden = 64, ffn = 104, heads = 4, kv_heads = 2, head_dim = 32, vocab = 9, rows = 7,
+constexpr int64_t hidden = 72, ffn = 104, heads = 4, kv_heads = 2, head_dim = 32, vocab = 9, rows = 7,
                   first = kernels::rows::attention_split - 4, capacity = first + rows;
 constexpr int64_t all_heads = heads + 2 * kv_heads;
+/// Of the products that are made in parts: 64 inputs, and the rest.
+constexpr int64_t num_parts = 2;
 
 struct Model {
     Model(Random& random, WeightType type_)
@@ -82,7 +84,9 @@ struct Scratch {
         : bytes(static_cast<size_t>(kernels::bytes_of(type))) {}
     size_t bytes;
     Array<float> x{rows * hidden, "x"}, qkv{rows * all_heads * head_dim, "qkv"},
-        parts{static_cast<size_t>(kernels::rows::attention_parts(rows, heads, head_dim, capacity)), "parts"};
+        parts{static_cast<size_t>(std::max(kernels::rows::attention_parts(rows, heads, head_dim, capacity),
+                                           num_parts*rows*all_heads*head_dim)),
+              "parts of attention, or of a product"};
     Array<uint8_t> h{rows * hidden * bytes, "h"}, attended{rows * heads * head_dim * bytes, "attended"},
         inner{rows * ffn * bytes, "inner"};
 };
@@ -100,24 +104,37 @@ struct Layer {
     Array<int32_t> tokens;
 };
 
-/// A layer for rows [from, from + n); they come into x at their place.
-void pass(const Model& m, const Layer& layer, const Scratch& s, int64_t from, int64_t n) {
+/// A layer for rows [from, from + n); they come into x at their place. \param in_parts  products that may be; then the last is added at the end
+void pass(const Model& m, const Layer& layer, const Scratch& s, int64_t from, int64_t n, bool in_parts) {
     float* const x = s.x.data() + from * hidden;
+    const gpu::ProductParts parts =
+        in_parts ? gpu::ProductParts{num_parts, s.parts.data()} : gpu::ProductParts{};
     const auto product = [&](const TestMatrix& matrix, const void* in, void* out, int64_t stride, Then then,
                              const TestMatrix* up = nullptr) {
-        gpu::launch_rows_product({m.type, then, in, matrix.in_use.data, matrix.in_use.bias,
-                                  up == nullptr ? nullptr : up->in_use.data,
-                                  up == nullptr ? nullptr : up->in_use.bias, n, matrix.in_use.inputs,
-                                  matrix.in_use.outputs, out, stride, true},
-                                 nullptr);
+        gpu::RowsProductInputs made{m.type,
+                                    then,
+                                    in,
+                                    matrix.in_use.data,
+                                    matrix.in_use.bias,
+                                    up == nullptr ? nullptr : up->in_use.data,
+                                    up == nullptr ? nullptr : up->in_use.bias,
+                                    n,
+                                    matrix.in_use.inputs,
+                                    matrix.in_use.outputs,
+                                    out,
+                                    stride,
+                                    true};
+        if (then == Then::onto) made.parts = parts;
+        gpu::launch_rows_product(made, nullptr);
     };
-    const auto norm = [&] {
-        gpu::launch_rows_norm({m.type, x, m.norm.device.data(), eps, n, hidden, hidden, s.h.data(), true},
-                              nullptr);
+    const auto norm = [&](const gpu::ProductParts& onto) {
+        gpu::RowsNormInputs in{m.type, x, m.norm.device.data(), eps, n, hidden, hidden, s.h.data(), true};
+        in.parts = onto;
+        gpu::launch_rows_norm(in, nullptr);
     };
     gpu::launch_rows_embed(
         {m.type, m.embedding.device.data(), layer.tokens.data() + from, n, hidden, x, true}, nullptr);
-    norm();
+    norm({});
     const int64_t stride = all_heads * head_dim;
     const auto below = [](const TestMatrix& matrix) {
         return gpu::RowsProductInputs::Below{matrix.in_use.data, matrix.in_use.bias, matrix.in_use.outputs};
@@ -135,42 +152,67 @@ void pass(const Model& m, const Layer& layer, const Scratch& s, int64_t from, in
                               s.qkv.data(),
                               stride,
                               true,
-                              {below(m.k), below(m.v)}},
+                              {below(m.k), below(m.v)},
+                              kernels::MatrixForm::numbers,
+                              parts},
                              nullptr);
-    gpu::launch_rows_append({m.type, s.qkv.data(), m.head_norm.device.data(), m.head_norm.device.data(), eps,
-                             layer.cosines.data(), layer.sines.data(), layer.keys.data(), layer.values.data(),
-                             heads, kv_heads, head_dim, capacity, n, first + from, true},
-                            nullptr);
+    gpu::RowsAppendInputs append{m.type,
+                                 s.qkv.data(),
+                                 m.head_norm.device.data(),
+                                 m.head_norm.device.data(),
+                                 eps,
+                                 layer.cosines.data(),
+                                 layer.sines.data(),
+                                 layer.keys.data(),
+                                 layer.values.data(),
+                                 heads,
+                                 kv_heads,
+                                 head_dim,
+                                 capacity,
+                                 n,
+                                 first + from,
+                                 true};
+    append.parts = parts;
+    append.q_bias = m.q.in_use.bias;
+    append.k_bias = m.k.in_use.bias;
+    append.v_bias = m.v.in_use.bias;
+    gpu::launch_rows_append(append, nullptr);
     gpu::launch_rows_attention({m.type, s.qkv.data(), layer.keys.data(), layer.values.data(), heads, kv_heads,
                                 head_dim, capacity, n, first + from, 0, s.parts.data(), s.attended.data(),
                                 true},
                                nullptr);
     product(m.o, s.attended.data(), x, hidden, Then::onto);
-    norm();
+    norm(parts);
     product(m.gate, s.h.data(), s.inner.data(), ffn, Then::silu_mul, &m.up);
     product(m.down, s.inner.data(), x, hidden, Then::onto);
+    if (in_parts) norm(parts);
 }
 
 TEST_CASE("a layer of many rows is the references', and two passes have the bits of one", "[simt][rows]") {
     Random random(1331);
-    for (const WeightType type : weight_types) {
+    for (const auto& [type, in_parts] : {std::pair(WeightType::f32, false),
+                                         {WeightType::bf16, false},
+                                         {WeightType::bf16, true},
+                                         {WeightType::f16, true}}) {
         const Model m(random, type);
         const at::Tensor reference = expected(m);
         at::Tensor x, keys, values;
         const int64_t part = random.between(1, rows - 1);
         simt::in_orders(3, [&](uint64_t order) {
-            CAPTURE(static_cast<int>(type), order, part);
+            CAPTURE(static_cast<int>(type), in_parts, order, part);
             const Layer layer(m);
             const Scratch scratch(type);
             forget_launches();
             if (order == 1) {
-                pass(m, layer, scratch, 0, part);
-                pass(m, layer, scratch, part, rows - part);
+                pass(m, layer, scratch, 0, part, in_parts);
+                pass(m, layer, scratch, part, rows - part, in_parts);
             } else {
-                pass(m, layer, scratch, 0, rows);
+                pass(m, layer, scratch, 0, rows, in_parts);
             }
-            // Ten a pass, where two splits are merged; the first of two parts may see one.
-            require_dependent_launches(order == 1 ? 19 : 10, order == 1 ? 20 : 10);
+            // Ten a pass, where two splits are merged; the first of two parts may see one. And a norm that adds what down left in parts.
+            const size_t of_pass = in_parts ? 11 : 10;
+            require_dependent_launches(order == 1 ? 2 * of_pass - 1 : of_pass,
+                                       order == 1 ? 2 * of_pass : of_pass);
             const at::Tensor got = tensor_of(scratch.x, {rows, hidden});
             const at::Tensor k = tensor_of(layer.keys, m.keys.sizes(), dtype_of(type)),
                              v = tensor_of(layer.values, m.values.sizes(), dtype_of(type));

@@ -71,6 +71,34 @@ TEST_CASE("a pass's launches are those of its plan for every size of heads and m
     }
 }
 
+TEST_CASE("a pass whose products are made in parts is launched as planned", "[simt][rows]") {
+    for (const WeightType type : {WeightType::bf16, WeightType::f32}) {
+        decode::DecodeShape shape = small_model(type, 16);
+        shape.ffn = 2048; // down in two parts, by 16 bits
+        shape.capacity = 300;
+        for (const Logits logits : {Logits::none, Logits::last, Logits::all})
+            require_plan(shape, {3, 258, logits});
+        shape = small_model(type, 128); // q | k | v, o and down
+        shape.heads = 16;
+        shape.hidden = 2048;
+        shape.ffn = 3072;
+        shape.layers = 2;
+        shape.windows.clear();
+        shape.has_mlp = {false, true};
+        shape.vocab = 16;
+        shape.capacity = 20;
+        require_plan(shape, {2, 0, Logits::none});
+        require_plan(shape, {2, 0, Logits::last});
+    }
+    decode::DecodeShape shape = small_model(WeightType::bf16, 16);
+    shape.layers = 1;
+    shape.ffn = 5704; // blocks of six pairs of warps
+    shape.windows.clear();
+    shape.has_mlp.clear();
+    shape.capacity = 40;
+    require_plan(shape, {34, 0, Logits::all});
+}
+
 TEST_CASE("a pass over matrices in blocks, and one without some attention, are launched as planned",
           "[simt][rows]") {
     for (const MatrixForm form : {MatrixForm::q8_0, MatrixForm::q4_0, MatrixForm::q4_1}) {

@@ -65,6 +65,112 @@ TEST_CASE("the norm of many rows equals the reference", "[simt][rows]") {
     }
 }
 
+TEST_CASE("a norm adds the parts of a product to the residual first", "[simt][rows]") {
+    Random random(1305);
+    for (const WeightType type : weight_types) {
+        const int64_t hidden = random.pick(std::vector<int64_t>{8, 264, 1696}), rows = 4;
+        const int64_t count = random.between(2, 8);
+        const bool biased = random.between(0, 1) == 1;
+        CAPTURE(static_cast<int>(type), hidden, count, biased);
+        const at::Tensor x = random.normal({rows, hidden}, 2.0), parts = random.normal({count, rows, hidden});
+        const Weights norm(random, {hidden}, type, "norm", 0.3, 1.0), bias(random, {hidden}, type, "bias");
+        at::Tensor sum = parts[0].clone();
+        for (int64_t p = 1; p < count; ++p)
+            sum += parts[p];
+        if (biased) sum += bias.values;
+        const at::Tensor onto = x + sum;
+        const auto run = [&](const at::Tensor& of, const at::Tensor& of_parts, bool merged) {
+            const auto in_x = floats_on_device(of, "x", merged ? Contents::written : Contents::read_only);
+            const auto in_parts = floats_on_device(of_parts, "parts");
+            const Array<uint8_t> out(static_cast<size_t>(of.numel() * kernels::bytes_of(type)), "out");
+            gpu::RowsNormInputs in{type,   in_x.data(), norm.device.data(), eps,  of.size(0),
+                                   hidden, hidden,      out.data(),         false};
+            if (merged) {
+                in.parts = {count, in_parts.data()};
+                in.parts_bias = biased ? bias.device.data() : nullptr;
+            }
+            gpu::launch_rows_norm(in, nullptr);
+            return std::pair(tensor_of(in_x, of.sizes()), tensor_of(out, of.sizes(), dtype_of(type)));
+        };
+        // The same bits as of a residual that has been added to before, whatever rows there are.
+        const at::Tensor normed = run(onto, parts, false).second;
+        simt::in_orders(3, [&](uint64_t) {
+            const auto [residual, got] = run(x, parts, true);
+            REQUIRE(same_bits(residual, onto));
+            REQUIRE(same_bits(got, normed));
+        });
+        const auto [residual, got] = run(x.narrow(0, 1, 2), parts.narrow(1, 1, 2), true);
+        REQUIRE(same_bits(residual, onto.narrow(0, 1, 2)));
+        REQUIRE(same_bits(got, normed.narrow(0, 1, 2)));
+    }
+}
+
+TEST_CASE("q, k and v are taken from the parts of their product", "[simt][rows]") {
+    Random random(1306);
+    for (const WeightType type : weight_types) {
+        for (const int64_t heads : {3, 0}) { // a last layer makes keys and values alone
+            const int64_t kv_heads = 2, head_dim = 16 * random.between(1, 16), rows = 5, first = 3,
+                          capacity = 9;
+            const int64_t all = heads + 2 * kv_heads, count = random.between(2, 4);
+            const bool biased = random.between(0, 1) == 1, normed = random.between(0, 1) == 1;
+            CAPTURE(static_cast<int>(type), heads, head_dim, count, biased, normed);
+            const at::Tensor parts = random.normal({count, rows, all * head_dim});
+            const Weights bias(random, {all * head_dim}, type, "bias"),
+                norm(random, {head_dim}, type, "norm");
+            const auto cos = floats_on_device(random.normal({capacity, head_dim / 2}), "cos"),
+                       sin = floats_on_device(random.normal({capacity, head_dim / 2}), "sin");
+            at::Tensor sum = parts[0].clone();
+            for (int64_t p = 1; p < count; ++p)
+                sum += parts[p];
+            if (biased) sum += bias.values;
+            const auto of_parts = floats_on_device(parts, "parts");
+            const at::Tensor nothing = at::full({rows, all, head_dim}, nan);
+            const auto run = [&](bool merged) {
+                const auto qkv = floats_on_device(merged ? nothing : sum, "qkv", Contents::written);
+                const Array<uint8_t> k(
+                    static_cast<size_t>(kv_heads * capacity * head_dim * kernels::bytes_of(type)), "k"),
+                    v(k.size(), "v");
+                gpu::RowsAppendInputs in;
+                in.type = type;
+                in.qkv = qkv.data();
+                in.q_norm = in.k_norm = normed ? norm.device.data() : nullptr;
+                in.eps = eps;
+                in.cos = cos.data();
+                in.sin = sin.data();
+                in.k_cache = k.data();
+                in.v_cache = v.data();
+                in.heads = heads;
+                in.kv_heads = kv_heads;
+                in.head_dim = head_dim;
+                in.capacity = capacity;
+                in.rows = rows;
+                in.first = first;
+                if (merged) {
+                    const auto of_head = [&](int64_t head) -> const void* {
+                        return biased ? bias.device.data() + head * head_dim * kernels::bytes_of(type)
+                                      : nullptr;
+                    };
+                    in.parts = {count, of_parts.data()};
+                    in.q_bias = heads > 0 ? of_head(0) : nullptr;
+                    in.k_bias = of_head(heads);
+                    in.v_bias = of_head(heads + kv_heads);
+                }
+                gpu::launch_rows_append(in, nullptr);
+                const auto written = [&](const Array<uint8_t>& cache) {
+                    return tensor_of(cache, {kv_heads, capacity, head_dim}, dtype_of(type))
+                        .narrow(1, first, rows);
+                };
+                return std::array{tensor_of(qkv, {rows, all, head_dim}), written(k), written(v)};
+            };
+            const auto got = run(true), expected = run(false);
+            REQUIRE(same_bits(got[0].narrow(1, 0, heads), expected[0].narrow(1, 0, heads)));
+            REQUIRE(got[0].narrow(1, heads, 2 * kv_heads).isnan().all().item<bool>());
+            REQUIRE(same_bits(got[1], expected[1]));
+            REQUIRE(same_bits(got[2], expected[2]));
+        }
+    }
+}
+
 struct AppendCase {
     int64_t heads, kv_heads, head_dim, rows, first;
     bool normed;

@@ -70,8 +70,10 @@ void AttentionPanel::draw_head_title(UiContext& ctx, Frame& f, ImVec2 at, float 
     list->PushClipRect(at, ImVec2(at.x + width, at.y + 2 * line), true);
     const std::string name = fmt::format("Layer {}, head {}", ctx.selection.layer, ctx.selection.head);
     text_at(list, at, ctx.theme.text, name);
-    const std::string query = fmt::format("step {}, {}", format_thousands(f.query - f.prompt + 1),
-                                          position_label(*f.recording, f.query, attention_label_chars));
+    std::string query = fmt::format("step {}, {}", format_thousands(f.query - f.prompt + 1),
+                                    position_label(*f.recording, f.query, attention_label_chars));
+    const auto rows = f.recording->attention(f.query, m_colours.of() == AttentionOf::teacher);
+    if (rows && rows->bin > 1) query += fmt::format(", means of {} keys", format_thousands(rows->bin));
     const float query_x = text_width(name) + f.em; // whole or not at all: half a number is a wrong one
     if (query_x + text_width(query) <= width)
         text_at(list, ImVec2(at.x + query_x, at.y), ctx.theme.text_muted, query);

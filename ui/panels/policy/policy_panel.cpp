@@ -28,6 +28,8 @@ constexpr FireWording fire_wordings[] = {
     {OnFire::teacher_token, "teacher's token",
      "The token is drawn again from the teacher's last row: costs nothing more"},
     {OnFire::redraw, "redraw", "The token is drawn again over the refreshed cache: costs one student step"},
+    {OnFire::verify, "verify",
+     "Every token since the last refresh is judged: it stays, or the teacher's takes its place"},
 };
 
 /// Of a combo box that shows this text whole.
@@ -225,6 +227,12 @@ void PolicyPanel::draw_action(UiContext& ctx, const RefreshPolicy& policy) {
         ImGui::EndCombo();
     }
     muted_text(ctx, shown->help);
+    if (verifies(policy)) {
+        parameter_row(ctx, "verify.rule", column);
+        if (policy.verify.rule == VerifyRule::near_best) parameter_row(ctx, "verify.share", column);
+        if (policy.verify.rule == VerifyRule::top_k) parameter_row(ctx, "verify.rank", column);
+        parameter_row(ctx, "verify.splice", column);
+    }
     parameter_row(ctx, "window.size", column, "", "Splice at most");
     parameter_row(ctx, "refresh.lag", column, "", "Lands after");
 }

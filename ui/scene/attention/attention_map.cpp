@@ -1,5 +1,7 @@
 #include "ui/scene/attention/attention_map.h"
 
+#include "engine/base/check.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,13 +10,28 @@
 
 namespace refreshlab::ui {
 
-std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head) {
+std::span<const uint16_t> row_weights(const AttentionRows& rows, size_t row, std::vector<uint16_t>& shares) {
+    const auto numbers = static_cast<size_t>(rows.numbers());
+    RL_ASSERT((row + 1) * numbers <= rows.weights.size());
+    const auto kept = std::span(rows.weights).subspan(row * numbers, numbers);
+    if (rows.bin == 1) return kept;
+    const auto keys = static_cast<size_t>(rows.keys), bin = static_cast<size_t>(rows.bin);
+    shares.resize(keys);
+    for (size_t first = 0; first < keys; first += bin) {
+        const size_t of_bin = std::min(bin, keys - first);
+        std::fill_n(shares.begin() + static_cast<std::ptrdiff_t>(first), of_bin,
+                    float_to_half(half_to_float(kept[first / bin]) / static_cast<float>(of_bin)));
+    }
+    return shares;
+}
+
+std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head,
+                                       std::vector<uint16_t>& shares) {
     const auto found = std::ranges::find(rows.layers, layer);
     if (found == rows.layers.end() || head < 0 || head >= rows.heads) return {};
-    const auto index = static_cast<int64_t>(found - rows.layers.begin());
-    const auto begin = static_cast<size_t>((index * rows.heads + head) * rows.keys);
-    if (begin + static_cast<size_t>(rows.keys) > rows.weights.size()) return {};
-    return std::span(rows.weights).subspan(begin, static_cast<size_t>(rows.keys));
+    const auto row = static_cast<size_t>((found - rows.layers.begin()) * rows.heads + head);
+    if ((row + 1) * static_cast<size_t>(rows.numbers()) > rows.weights.size()) return {};
+    return row_weights(rows, row, shares);
 }
 
 QueryWindow next_window(const QueryWindow& before, int64_t prompt_length, int64_t shown, int64_t rows,
@@ -74,10 +91,11 @@ std::optional<AttentionMap::Row> AttentionMap::read_row(const Recording& recordi
     const auto rows = recording.attention(query, m_shape.of == AttentionOf::teacher);
     if (!rows) return std::nullopt;
     Row row = empty_row(rows->keys);
+    std::vector<uint16_t> shares;
     size_t at = 0;
     for (const int32_t layer : m_shape.layers) {
         for (const int32_t head : m_shape.heads) {
-            if (const auto weights = head_weights(*rows, layer, head); !weights.empty()) {
+            if (const auto weights = head_weights(*rows, layer, head, shares); !weights.empty()) {
                 merge_max(weights, m_key_factor,
                           std::span(row.cells).subspan(at * static_cast<size_t>(row.columns),
                                                        static_cast<size_t>(row.columns)));
@@ -199,7 +217,8 @@ std::vector<float> attention_row(const Recording& recording, int64_t query, Atte
     }
     const auto rows = recording.attention(query, of == AttentionOf::teacher);
     if (!rows) return {};
-    const auto weights = head_weights(*rows, layer, head);
+    std::vector<uint16_t> shares;
+    const auto weights = head_weights(*rows, layer, head, shares);
     std::vector<float> row(weights.size());
     std::ranges::transform(weights, row.begin(), half_to_float);
     return row;

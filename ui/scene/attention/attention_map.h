@@ -83,8 +83,14 @@ private:
             m_missing = 0;
 };
 
-/// Half weights of one head in the rows of a query, [keys]; nothing where this layer or head is not there.
-[[nodiscard]] std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head);
+/// Half weights of a row, [keys]. Of rows that are kept in bins each key has its share: the sum over the keys of its bin.
+/// \param row     layer by layer, head by head (asserted to be there)
+/// \param shares  memory for those; the result points to it or to the rows
+[[nodiscard]] std::span<const uint16_t> row_weights(const AttentionRows& rows, size_t row,
+                                                    std::vector<uint16_t>& shares);
+/// The same of one head in the rows of a query; nothing where this layer or head is not there.
+[[nodiscard]] std::span<const uint16_t> head_weights(const AttentionRows& rows, int32_t layer, int32_t head,
+                                                     std::vector<uint16_t>& shares);
 
 /// Weights of one head of one query (or their difference), [keys]; empty when they were not recorded.
 [[nodiscard]] std::vector<float> attention_row(const Recording& recording, int64_t query, AttentionOf of,

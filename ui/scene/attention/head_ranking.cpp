@@ -58,11 +58,12 @@ std::vector<double> HeadRanking::measure(const Recording& recording, int64_t que
     const auto rows = recording.attention(query, !both && m_question.teacher);
     const auto others = both ? recording.attention(query, true) : nullptr;
     std::vector<double> values;
+    std::vector<uint16_t> shares, shares_of_others;
     if (!rows || (both && !others)) return values;
     for (const int32_t layer : m_question.layers)
         for (const int32_t head : m_question.heads) {
-            const auto mine = head_weights(*rows, layer, head);
-            values.push_back(both ? row_distance(mine, head_weights(*others, layer, head))
+            const auto mine = head_weights(*rows, layer, head, shares);
+            values.push_back(both ? row_distance(mine, head_weights(*others, layer, head, shares_of_others))
                              : m_question.order == HeadOrder::off_sink ? row_off_sink(mine)
                                                                        : row_entropy(mine));
         }

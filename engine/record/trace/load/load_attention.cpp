@@ -1,5 +1,6 @@
 #include "engine/record/trace/load/checked_values.h"
 #include "engine/record/trace/load/run_source.h"
+#include "kernels/shared/attention_bins.h"
 
 #include <limits>
 #include <memory>
@@ -10,11 +11,22 @@ namespace {
 
 using sqlite::Statement;
 
-/// layers * heads * keys, each checked before; saturates where the product would not fit.
-int64_t count_of(int64_t layers, int64_t heads, int64_t keys) {
+/// layers * heads * numbers, each checked before; saturates where the product would not fit.
+int64_t count_of(int64_t layers, int64_t heads, int64_t numbers) {
     const int64_t rows = layers * heads;
-    return rows > 0 && keys > std::numeric_limits<int64_t>::max() / rows ? std::numeric_limits<int64_t>::max()
-                                                                         : rows * keys;
+    return rows > 0 && numbers > std::numeric_limits<int64_t>::max() / rows
+               ? std::numeric_limits<int64_t>::max()
+               : rows * numbers;
+}
+
+/// Keys of a number, of rows whose weights are so many bytes: their size says it.
+int64_t bin_of(const AttentionRows& rows, int64_t layers, size_t bytes) {
+    const auto all = static_cast<int64_t>(bytes / sizeof(uint16_t));
+    const int64_t heads = layers * rows.heads, numbers = heads > 0 ? all / heads : 0;
+    const bool whole = numbers == 0 || numbers >= rows.keys;
+    const int64_t bin = whole ? 1 : kernels::shared::width_of_bins(rows.keys, numbers);
+    if (bin == 0) throw Damage("attention in bins of no width");
+    return bin;
 }
 
 } // namespace
@@ -42,8 +54,9 @@ void load_attention(const RunSource& run, Recording& recording) {
         if (layers > 1 << 16 || attention->keys > max_id) throw Damage("attention of an absurd size");
         for (const int32_t layer : attention->layers)
             within(layer, 0, 1 << 16, "layer");
+        attention->bin = bin_of(*attention, layers, rows.blob(7).size());
         attention->weights = values<uint16_t, RowVector<uint16_t>>(
-            rows, 7, count_of(layers, attention->heads, attention->keys), "attention");
+            rows, 7, count_of(layers, attention->heads, attention->numbers()), "attention");
         recording.add_attention(std::move(attention));
     }
 }

@@ -2,6 +2,7 @@
 #include "engine/record/trace/load/checked_values.h"
 #include "engine/record/trace/load/run_source.h"
 #include "engine/record/trace/schema/trace_json.h"
+#include "engine/record/trace/schema/trace_schema.h"
 
 #include <algorithm>
 #include <memory>
@@ -11,6 +12,8 @@ namespace refreshlab::trace {
 namespace {
 
 using sqlite::Statement;
+
+constexpr int64_t most_drafted = 2 * longest_draft; ///< generous: another program may draft more
 
 void check_order(const Statement& row, size_t n) {
     within(row.integer(1), static_cast<int64_t>(n), static_cast<int64_t>(n), "number of an event");
@@ -66,6 +69,40 @@ void load_passes(const RunSource& run, Recording& recording) {
     }
 }
 
+void load_drafts(const RunSource& run, Recording& recording) {
+    if (run.version < table("drafts").since) return;
+    Statement rows(run.db, run.select("drafts", "n"));
+    rows.bind(0, run.number);
+    while (rows.step()) {
+        check_order(rows, recording.drafts().size());
+        DraftEvent e;
+        e.step = within(rows.integer(2), 0, last_boundary(recording), "step of a draft");
+        e.refresh_id = within32(rows.integer(3), 0, e.step, "refresh id");
+        // Its first token is settled at that boundary or pending there.
+        e.first_pos = within(rows.integer(4), 0, columns_at(recording, e.step), "first_pos of a draft");
+        e.instead = run.known_id(within32(rows.integer(5), -1, largest_id(recording), "token id"));
+        const auto count = static_cast<int64_t>(rows.blob(9).size() / sizeof(int32_t));
+        within(count, 1, most_drafted, "tokens of a draft");
+        e.rejected_read = within(rows.integer(6), 0, count, "rejected_read of a draft");
+        e.rejected_ms = number_or_nan(rows, 7);
+        e.teacher_ms = number_or_nan(rows, 8);
+        const auto ids = values<int32_t>(rows, 9, count, "a draft");
+        const auto stays = values<uint8_t>(rows, 10, count, "a draft");
+        const auto p_teacher = values<float>(rows, 11, count, "a draft");
+        const auto p_student = values<float>(rows, 12, count, "a draft");
+        const auto expected = values<float>(rows, 13, count, "a draft");
+        for (size_t i = 0; i < ids.size(); ++i) {
+            within(stays[i], 0, 1, "stays of a drafted token");
+            within(ids[i], 0, largest_id(recording), "token id");
+            e.tokens.push_back(
+                {run.known_id(ids[i]), stays[i] == 1, p_teacher[i], p_student[i], expected[i]});
+        }
+        if ((e.instead < 0) != (e.accepted() == count))
+            throw Damage("a draft is cut and has no token in its place, or the reverse");
+        recording.add_draft(std::move(e));
+    }
+}
+
 void load_commands(const RunSource& run, Recording& recording) {
     Statement rows(run.db, run.select("commands", "n"));
     rows.bind(0, run.number);
@@ -106,6 +143,7 @@ void load_drift(const RunSource& run, Recording& recording) {
 void load_events(const RunSource& run, Recording& recording) {
     load_refreshes(run, recording);
     load_passes(run, recording);
+    load_drafts(run, recording);
     load_commands(run, recording);
     load_drift(run, recording);
 }

@@ -33,6 +33,9 @@ using trace::within32;
 constexpr int64_t longest_token = int64_t{1}
                                   << 16; ///< bytes; those of real vocabularies have a few hundred at most
 
+/// A branch shares its parent's steps only where it has all of their drafts (has_steps_of).
+constexpr size_t every_draft = SIZE_MAX;
+
 /// RunEnd::stop_reason
 constexpr std::string_view stop_reasons[] = {"max_tokens",    "given_end", "stop_token",
                                              "context_limit", "cancelled", "failed"};
@@ -167,7 +170,7 @@ private:
         const auto count = [&](int column) {
             return static_cast<size_t>(within(row.integer(column), 0, int64_t{1} << 40, "inherited events"));
         };
-        return {count(5), count(6), count(7), count(8), count(15)};
+        return {count(5), count(6), count(7), count(8), count(15), every_draft};
     }
 
     /// The run that is being read.

@@ -24,6 +24,7 @@ bool has_steps_of(const Recording& parent, const Recording& branch) {
     const auto& inherited = branch.inherited();
     const bool events = inherited.refreshes <= up_to(parent.refreshes(), fork_step) &&
                         inherited.passes <= up_to(parent.passes(), fork_step) &&
+                        inherited.drafts == up_to(parent.drafts(), fork_step) &&
                         inherited.commands <= up_to(parent.commands(), fork_step) &&
                         inherited.cache_entries <= up_to(parent.cache_entries(), fork_step) &&
                         parent.info().has_cache_events == branch.info().has_cache_events;
@@ -50,8 +51,8 @@ double clock_offset(const Recording& parent, const Recording& branch) {
 
 bool same_rows(const std::shared_ptr<const AttentionRows>& a, const std::shared_ptr<const AttentionRows>& b) {
     if (a == b) return true;
-    return a && b && a->step == b->step && a->heads == b->heads && a->layers == b->layers &&
-           a->weights == b->weights;
+    return a && b && a->step == b->step && a->heads == b->heads && a->bin == b->bin &&
+           a->layers == b->layers && a->weights == b->weights;
 }
 
 } // namespace refreshlab::trace

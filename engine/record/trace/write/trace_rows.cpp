@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <vector>
 
 namespace refreshlab::trace {
 
@@ -41,6 +42,7 @@ TraceRows::TraceRows(sqlite::Database& db)
     , m_layers(db, insert_sql("layers"))
     , m_refresh(db, insert_sql("refreshes"))
     , m_pass(db, insert_sql("passes"))
+    , m_draft(db, insert_sql("drafts"))
     , m_command(db, insert_sql("commands"))
     , m_cache(db, insert_sql("cache"))
     , m_drift(db, insert_sql("drift"))
@@ -169,6 +171,35 @@ void TraceRows::pass(int64_t run, size_t n, const PassEvent& e) {
     s.bind(6, e.shadow ? 1 : 0);
     s.bind_number(7, e.kl_nats);
     s.bind_number(8, e.ms);
+    s.run();
+}
+
+void TraceRows::draft(int64_t run, size_t n, const DraftEvent& e) {
+    std::vector<int32_t> ids;
+    std::vector<uint8_t> stays;
+    std::vector<float> p_teacher, p_student, expected;
+    for (const DraftToken& token : e.tokens) {
+        ids.push_back(token.token_id);
+        stays.push_back(token.stays ? 1 : 0);
+        p_teacher.push_back(token.p_teacher);
+        p_student.push_back(token.p_student);
+        expected.push_back(token.expected);
+    }
+    auto& s = m_draft;
+    s.bind(0, run);
+    s.bind(1, static_cast<int64_t>(n));
+    s.bind(2, e.step);
+    s.bind(3, e.refresh_id);
+    s.bind(4, e.first_pos);
+    s.bind(5, e.instead);
+    s.bind(6, e.rejected_read);
+    s.bind_number(7, e.rejected_ms);
+    s.bind_number(8, e.teacher_ms);
+    s.bind_blob(9, bytes(ids));
+    s.bind_blob(10, bytes(stays));
+    s.bind_blob(11, bytes(p_teacher));
+    s.bind_blob(12, bytes(p_student));
+    s.bind_blob(13, bytes(expected));
     s.run();
 }
 

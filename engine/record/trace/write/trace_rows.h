@@ -41,6 +41,7 @@ public:
     void layers(int64_t run, int64_t step, std::string_view signal, std::span<const float> values);
     void refresh(int64_t run, size_t n, const RefreshEvent& event);
     void pass(int64_t run, size_t n, const PassEvent& event);
+    void draft(int64_t run, size_t n, const DraftEvent& event);
     void command(int64_t run, size_t n, const CommandEvent& event);
     /// \param steps  events of the entry's row that are told
     void cache(int64_t run, size_t n, const CacheEntry& entry, int64_t steps);
@@ -52,7 +53,7 @@ public:
 
 private:
     sqlite::Statement m_run, m_end, m_label, m_step, m_candidate, m_signal, m_layers, m_refresh, m_pass,
-        m_command, m_cache, m_drift, m_attention, m_delete_attention, m_token;
+        m_draft, m_command, m_cache, m_drift, m_attention, m_delete_attention, m_token;
 };
 
 } // namespace refreshlab::trace

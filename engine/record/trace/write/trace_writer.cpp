@@ -65,6 +65,7 @@ void TraceWriter::leave_to_parent(Run& run, const Recording& recording) {
     run.passes = inherited.passes;
     run.commands = inherited.commands;
     run.drifts = inherited.drifts;
+    run.drafts = inherited.drafts;
     while (run.layer_rows < recording.layer_rows().size() &&
            recording.layer_rows()[run.layer_rows].step <= fork_step)
         ++run.layer_rows;
@@ -91,8 +92,9 @@ bool TraceWriter::has_news(const Run& run) const {
     return !run.header_written || run.steps < r.steps() || run.filled < r.filled_values().size() ||
            run.refreshes < r.refreshes().size() || run.passes < r.passes().size() ||
            run.commands < r.commands().size() || run.drifts < r.drifts().size() ||
-           run.cache_entries < r.cache_entries().size() || rows_have_grown(run) ||
-           run.attention < r.attention_changes().size() || run.end_revision != r.end_revision();
+           run.drafts < r.drafts().size() || run.cache_entries < r.cache_entries().size() ||
+           rows_have_grown(run) || run.attention < r.attention_changes().size() ||
+           run.end_revision != r.end_revision();
 }
 
 void TraceWriter::write_new() {
@@ -113,7 +115,8 @@ void TraceWriter::write(Run& run) {
     // too. What belongs to the step in flight may come before its record, as it does in memory; nothing beyond it does.
     const uint64_t end_revision = r.end_revision();
     const Events events{r.refreshes().size(), r.passes().size(),        r.commands().size(),
-                        r.drifts().size(),    r.cache_entries().size(), r.attention_changes().size()};
+                        r.drifts().size(),    r.cache_entries().size(), r.attention_changes().size(),
+                        r.drafts().size()};
     const size_t filled = r.filled_values().size();
     const int64_t steps = r.steps();
     for (; run.steps < steps; ++run.steps)
@@ -203,6 +206,13 @@ void TraceWriter::write_events(Run& run, const Events& up_to) {
     }
     for (; run.passes < up_to.passes; ++run.passes)
         m_rows.pass(run.number, run.passes, r.passes()[run.passes]);
+    for (; run.drafts < up_to.drafts; ++run.drafts) {
+        const DraftEvent& e = r.drafts()[run.drafts];
+        m_rows.draft(run.number, run.drafts, e);
+        for (const DraftToken& token : e.tokens)
+            write_token(run, token.token_id);
+        write_token(run, e.instead);
+    }
     for (; run.commands < up_to.commands; ++run.commands)
         m_rows.command(run.number, run.commands, r.commands()[run.commands]);
     for (; run.drifts < up_to.drifts; ++run.drifts)

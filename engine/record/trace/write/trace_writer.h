@@ -56,7 +56,7 @@ private:
         bool header_written = false;
         int64_t steps = 0;
         size_t filled = 0, refreshes = 0, passes = 0, commands = 0, drifts = 0, attention = 0, layer_rows = 0,
-               cache_entries = 0;
+               cache_entries = 0, drafts = 0;
         /// A row of appends that may still grow, and how much of it is written; of the student and the teacher.
         struct OpenRow {
             size_t entry = 0;
@@ -71,7 +71,8 @@ private:
 
     /// How many of each to write.
     struct Events {
-        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0, attention = 0;
+        size_t refreshes = 0, passes = 0, commands = 0, drifts = 0, cache_entries = 0, attention = 0,
+               drafts = 0;
     };
 
     [[nodiscard]] int64_t number_of(const std::shared_ptr<const TokenTable>& table);
