@@ -59,8 +59,8 @@ private:
     static void draw_to_come(UiContext& ctx, const PlotStack& stack);
     /// Rows of the lane above the plots, pixels; 0 where a run has none.
     struct LaneRows {
-        float badges = 0, rug = 0, blocked = 0;
-        [[nodiscard]] float height() const { return badges + rug + blocked; }
+        float badges = 0, rug = 0, blocked = 0, cuts = 0;
+        [[nodiscard]] float height() const { return badges + rug + blocked + cuts; }
     };
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows);
     void draw_rug_row(UiContext& ctx, const PlotStack& stack, const LaneMarks& marks, float top, float height,
@@ -252,7 +252,8 @@ void SignalsPanel::draw(UiContext& ctx) {
     const LaneRows rows{.badges = std::round(em * 1.25F),
                         .rug =
                             ctx.marks.count(MarkLane::refresh) >= many_refreshes ? std::round(em * 0.75F) : 0,
-                        .blocked = ctx.marks.count(MarkLane::blocked) > 0 ? std::round(em * 0.5F) : 0};
+                        .blocked = ctx.marks.count(MarkLane::blocked) > 0 ? std::round(em * 0.5F) : 0,
+                        .cuts = ctx.marks.count(MarkLane::cut) > 0 ? std::round(em * 0.5F) : 0};
     const ImVec2 lane = ImGui::GetCursorScreenPos();
     ImGui::SetCursorScreenPos({lane.x, lane.y + rows.height()});
     stack.tips = m_tips;
@@ -334,7 +335,7 @@ void SignalsPanel::draw_to_come(UiContext& ctx, const PlotStack& stack) {
     ctx.landmarks.set("signals/to_come", {x, top, right - x, stack.bottom - top});
 }
 
-/// Letters of the refreshes, of many of them a rug below, and a paler rug of those that a limit held back.
+/// Letters of the refreshes, of many of them a rug below, a paler rug of those that a limit held back, and one of drafts that were cut.
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows) {
     if (stack.width <= 0 || !ctx.recording) return;
     const float left = stack.left, right = stack.left + stack.width;
@@ -348,6 +349,8 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
     draw_rug_row(ctx, stack, marks, at.y + rows.badges, rows.rug, "signals/rug");
     draw_rug_row(ctx, stack, in_sight(MarkLane::blocked), at.y + rows.badges + rows.rug, rows.blocked,
                  "signals/blocked");
+    draw_rug_row(ctx, stack, in_sight(MarkLane::cut), at.y + rows.height() - rows.cuts, rows.cuts,
+                 "signals/cuts");
     const float foot = at.y + rows.height();
     draw_change_ticks(ctx, {left, right, foot, ctx.time.x_min, ctx.time.x_max}, over, m_tips, "signals");
     if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;

@@ -221,7 +221,7 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
                 Approx(right[1].second - right[0].second).margin(0.02));
     CHECK(make_figure(request)->table().columns ==
           std::vector<std::string>{"step", "entropy_bits", "logprob", "top1_prob", "refreshed", "reason",
-                                   "held_back", "changes"});
+                                   "held_back", "draft_cut", "changes"});
     // The same by --right, which names the first plot's partner.
     FigureRequest by_option = request_of(run);
     by_option.views.signals = parse_plots("entropy_bits,logprob", "--signals");
@@ -285,7 +285,7 @@ TEST_CASE("crowded refreshes are a rug, and live changes are marked", "[figure][
     CHECK(marked.find("<g id=\"changes\">") != std::string::npos);
     CHECK_THAT(marked, ContainsSubstring("changed by hand"));
     const DataTable table = make_figure(request_of(few))->table();
-    CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", "", ""});
+    CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", "", "", ""});
     CHECK_THAT(table.rows[59].back(), ContainsSubstring("4"));
 }
 
@@ -309,8 +309,8 @@ TEST_CASE("a figure marks where a limit held a refresh back, as the window does"
     CHECK(all_matches(ticks, "<(path|line) ").size() == 5);
     CHECK_THAT(svg, ContainsSubstring("held back by a limit"));
     const DataTable table = make_figure(request)->table();
-    CHECK(table.rows[9] == std::vector<std::string>{"10", "7", "0", "", "the budget", ""});
-    CHECK(table.rows[10] == std::vector<std::string>{"11", "1", "0", "", "", ""});
+    CHECK(table.rows[9] == std::vector<std::string>{"10", "7", "0", "", "the budget", "", ""});
+    CHECK(table.rows[10] == std::vector<std::string>{"11", "1", "0", "", "", "", ""});
     CHECK(file_of(request_of(plain), FigureFormat::svg).find("held_back") == std::string::npos);
 }
 

@@ -138,7 +138,7 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
                                 .hidden_heads = {0}};
     settings.views.cache = {
         .map = CacheMap::entries, .rows = {3}, .quantity = DriftQuantity::values_max, .log = true};
-    settings.views.events.hidden = {false, true, true};
+    settings.views.events.hidden = {false, true, true, true};
     settings.views.distribution = {
         .signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
     const StoredLandscapeView landscape{"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
