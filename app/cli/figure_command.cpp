@@ -129,7 +129,7 @@ ui::FigureRequest request_of(const Options& options) {
             parse_name("--map", options.map, std::array{ui::CacheMap::entries, ui::CacheMap::drift});
     request.views.cache.rows.layer = options.layer;
     if (!options.signals.empty()) {
-        request.plots = ui::parse_plots(options.signals, "--signals");
+        request.views.signals = ui::parse_plots(options.signals, "--signals");
         request.all_signals = true;
     }
     if (!options.signal.empty())

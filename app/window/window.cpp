@@ -133,7 +133,7 @@ int take_picture(AppWindow& window, const EngineLink& engine, const WindowOption
         return 2;                                                 // bad input: no run, no picture
     }
     if (!options.signals.empty())
-        for (const std::string& name : ui::shown_signals(window.context().plots))
+        for (const std::string& name : ui::shown_signals(window.context().views.signals))
             (void)require_signal(window.context().signals(), name, "--signals");
     window.write_picture({*options.screenshot, options.panel, options.scale});
     spdlog::info("saved {}", visible_text(options.screenshot->string(), 4000));

@@ -10,7 +10,6 @@
 #include "ui/context/path_memory.h"
 #include "ui/context/toasts.h"
 #include "ui/scene/axes/playback.h"
-#include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/axes/time_view.h"
 #include "ui/scene/marks/step_marks.h"
 #include "ui/scene/policy/drafts.h"
@@ -57,7 +56,6 @@ struct UiContext {
     std::optional<int64_t> next_hovered_step; ///< written by panels in this frame
     TimeView time;
     Playback playback;
-    SignalPlots plots;
     Views views; ///< what is shown of each kind
     Drafts drafts;
     StepMarks marks; ///< of the shown recording
@@ -103,8 +101,9 @@ struct UiContext {
     }
     /// Which number of its layers a layered signal's plot shows, of those that the shown run has.
     [[nodiscard]] LayerPick layer_pick(const Signal& signal) const {
-        return signal.layered ? within(plots.of(signal.name).layers, recording ? recording->info().layers : 0)
-                              : LayerPick();
+        return signal.layered
+                   ? within(views.signals.of(signal.name).layers, recording ? recording->info().layers : 0)
+                   : LayerPick();
     }
     /// True when the shown run is the engine's and not a file's; also before the first run.
     [[nodiscard]] bool of_engine() const { return engine.recording() == recording; }

@@ -21,33 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a figure is of, beside the run that is looked at.
-enum class Needs : uint8_t {
-    nothing,
-    other_runs, ///< the ticked ones, or the one before
-    head,       ///< the chosen one of Attention
-    landscape,  ///< of the run's text
-};
-struct Kind {
-    const char* panel;  ///< of the window
-    const char* figure; ///< of figure_panels()
-    const char* words;
-    Needs needs = Needs::nothing;
-};
-constexpr std::array kinds = {
-    Kind{"Signals", "signals", "Signals over steps"},
-    Kind{"", "compare", "Two runs: signals and their difference", Needs::other_runs},
-    Kind{"Text", "text", "Text, coloured by a signal", Needs::head},
-    Kind{"Attention", "attention", "Attention of the shown head", Needs::head},
-    Kind{"", "attention", "Attention of all heads, or the best of a ranking"},
-    Kind{"Cache", "cache", "Cache: origins, ages, drift"},
-    Kind{"", "drift", "Drift alone"},
-    Kind{"Distribution", "distribution", "Distribution of a signal"},
-    Kind{"Performance", "spikes", "What refreshes cost"},
-    Kind{"Landscape", "landscape", "Landscape: what every refresh is worth", Needs::landscape},
-    Kind{"", "frontier", "Loss against refreshes", Needs::landscape},
-};
-
 struct Width {
     const char* words;
     double mm;
@@ -93,6 +66,7 @@ class FigureDialog final : public PathDialog {
 public:
     explicit FigureDialog(ShellState& state)
         : PathDialog(state.ctx, PathPicker::Want::save_file, "figure", "figure.svg") {
+        const auto kinds = figure_kinds();
         for (size_t i = 0; i < kinds.size(); ++i)
             if (!state.used_panel.empty() && state.used_panel == kinds[i].panel) m_kind = i;
     }
@@ -117,12 +91,15 @@ private:
         };
         name("Of");
         ImGui::SetNextItemWidth(em * 18);
-        if (ImGui::BeginCombo("##of", kinds[m_kind].words)) {
+        if (ImGui::BeginCombo("##of", std::string(kind().words).c_str())) {
+            const auto kinds = figure_kinds();
             for (size_t i = 0; i < kinds.size(); ++i)
-                if (offered(state, kinds[i]) && ImGui::Selectable(kinds[i].words, m_kind == i)) m_kind = i;
+                if (offered(state, kinds[i]) &&
+                    ImGui::Selectable(std::string(kinds[i].words).c_str(), m_kind == i))
+                    m_kind = i;
             ImGui::EndCombo();
         }
-        if (by_steps()) {
+        if (kind().by_steps) {
             ImGui::SameLine(0, em);
             ImGui::Checkbox("the steps in sight alone", &m_in_sight);
         }
@@ -145,22 +122,18 @@ private:
     }
 
     /// There is what the figure needs.
-    [[nodiscard]] static bool offered(const ShellState& state, const Kind& kind) {
-        if (kind.needs == Needs::other_runs) return state.runs.other().has_value();
-        if (kind.needs != Needs::landscape) return true;
+    [[nodiscard]] static bool offered(const ShellState& state, const FigureKind& kind) {
+        if (kind.needs == FigureNeeds::other_runs) return state.runs.other().has_value();
+        if (kind.needs != FigureNeeds::landscape) return true;
         return state.ctx.landscape != nullptr;
     }
 
-    [[nodiscard]] bool by_steps() const {
-        const std::string_view figure = kinds[m_kind].figure;
-        return figure != "attention" && figure != "cache" && figure != "drift" &&
-               kinds[m_kind].needs != Needs::landscape;
-    }
+    [[nodiscard]] const FigureKind& kind() const { return figure_kinds()[m_kind]; }
 
     [[nodiscard]] std::shared_ptr<const FigureRequest> request(const ShellState& state) const {
         const UiContext& ctx = state.ctx;
         auto request = std::make_shared<FigureRequest>();
-        request->panel = kinds[m_kind].figure;
+        request->panel = kind().name;
         const auto named = [&](const std::shared_ptr<const Recording>& run) {
             const RunConfig& config = run->info().config;
             const RunNode* node = state.runs.tree().find_id(run->info().id);
@@ -179,20 +152,19 @@ private:
             if (std::ranges::find(values, request->views.landscape.cells.value) == values.end())
                 request->views.landscape.cells.value = {};
         }
-        if (kinds[m_kind].needs ==
-            Needs::other_runs) { // the ticked runs, else the one that was looked at before
+        if (kind().needs ==
+            FigureNeeds::other_runs) { // the ticked runs, else the one that was looked at before
             std::vector<RunKey> others = state.runs.compared();
             if (const auto other = state.runs.other(); others.empty() && other) others.push_back(*other);
             for (const RunKey key : others)
                 request->runs.push_back(named(state.runs.recording(key)));
         }
-        request->plots = ctx.plots;
         const DistributionSignals counted = signals_of(ctx.views.distribution, ctx.signals(),
                                                        deciding_signal(*request->policy)); // as it is shown
         request->views.distribution.signal = ctx.signals()[counted.signal].name;
         request->views.distribution.other =
             counted.other ? std::string(ctx.signals()[*counted.other].name) : "";
-        if (by_steps() && m_in_sight) {
+        if (kind().by_steps && m_in_sight) {
             const StepRange steps = steps_in_sight(ctx.time, ctx.steps);
             if (steps.count() > 0) {
                 request->from = steps.first;
@@ -200,7 +172,7 @@ private:
             }
         }
         request->step = ctx.shown_step();
-        if (kinds[m_kind].needs == Needs::head)
+        if (kind().needs == FigureNeeds::head)
             request->head = std::pair(ctx.selection.layer, ctx.selection.head);
         return request;
     }
@@ -216,11 +188,6 @@ private:
                    .fonts = m_fonts};
         const FigureRequest& r = *q.request;
         const bool growing = ctx.decoding();
-        std::string picks;
-        for (const auto& [signal, choice] : r.plots.all())
-            if (choice.shown)
-                picks += fmt::format("{} {} {} {};", signal, to_string(choice.scale),
-                                     to_string(choice.layers), choice.beside);
         std::string runs;
         for (const FigureRun& run : r.runs)
             runs += fmt::format("{} {} {} ", run.recording->info().id, run.name,
@@ -228,8 +195,8 @@ private:
         if (r.landscape) runs += fmt::format("{} rows ", r.landscape->rows().size());
         runs += policy_to_json(*r.policy).dump();
         // A run that goes on is drawn anew once in a while, not at every step.
-        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_in_sight,
-                            pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps, picks,
+        q.key = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", m_kind, m_width, m_theme, m_in_sight,
+                            pixels_per_point, runs, growing ? ctx.steps / 16 : ctx.steps,
                             growing ? 0 : r.from.value_or(0), growing ? 0 : r.to.value_or(0),
                             growing ? 0 : r.step.value_or(0),
                             r.head ? fmt::format("{}.{}", r.head->first, r.head->second) : "");

@@ -154,10 +154,10 @@ public:
     bool draw(ShellState& state) override {
         // Of this moment: a plot that follows the run shows more when the button is pressed.
         m_steps = steps_in_sight(state.ctx.time, state.ctx.steps);
-        m_plotted = state.ctx.recording ? plotted_columns(state.ctx.plots, *state.ctx.recording)
+        m_plotted = state.ctx.recording ? plotted_columns(state.ctx.views.signals, *state.ctx.recording)
                                         : std::vector<PlottedSignal>();
         std::string names;
-        for (const size_t id : plotted_signals(state.ctx.plots, state.ctx.signals()))
+        for (const size_t id : plotted_signals(state.ctx.views.signals, state.ctx.signals()))
             names += fmt::format("{}{}", names.empty() ? "" : ", ", state.ctx.signals()[id].label);
         if (m_steps.count() > 0)
             muted_text(state.ctx, fmt::format("Steps {} to {} of {}", format_thousands(m_steps.first),

@@ -86,11 +86,11 @@ std::vector<PaletteDialog::Entry> PaletteDialog::entries(ShellState& state) {
     }
     for (const Signal& signal : state.ctx.signals()) {
         const std::string name(signal.name);
-        const bool shown = state.ctx.plots.of(name).shown;
+        const bool shown = state.ctx.views.signals.of(name).shown;
         list.push_back({fmt::format("{}: {}", shown ? "Hide plot" : "Plot", signal.label), "plot." + name,
                         std::string(signal.description), shown ? "plotted" : "", true,
                         [name, shown](ShellState& s) {
-                            s.ctx.plots.choose(name).shown = !shown;
+                            s.ctx.views.signals.choose(name).shown = !shown;
                             s.panel_open["Signals"] = true;
                             s.focus_panel = "Signals";
                             return false;

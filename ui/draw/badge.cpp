@@ -36,17 +36,18 @@ Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, f
     return {min.x, min.y, width, height};
 }
 
-void draw_reason_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, MarkLane lane,
-                       std::span<const TriggerHit> hits) {
-    const Colour colour = marker_colour(theme, hits);
-    const std::string text(1, reason_letter(hits));
-    if (lane != MarkLane::blocked) {
+void draw_mark_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height, MarkLane lane,
+                     size_t index) {
+    const Theme& theme = ctx.theme;
+    const Colour colour = mark_colour(theme, ctx.marks, lane, index);
+    const std::string text(1, lane == MarkLane::cut ? 'x' : reason_letter(ctx.marks.hits(lane, index)));
+    if (lane == MarkLane::refresh) {
         draw_badge(list, theme, centre, height, colour, text);
         return;
     }
     const float width = badge_width(height, text), size = height * 0.82F;
     const ImVec2 min(std::round(centre.x - width / 2), std::round(centre.y - height / 2));
-    list->AddRect(min, {min.x + width, min.y + height}, with_alpha(colour, held_back_alpha), height * 0.22F);
+    list->AddRect(min, {min.x + width, min.y + height}, colour, height * 0.22F);
     const ImVec2 extent = ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str());
     list->AddText(ImGui::GetFont(), size, {min.x + (width - extent.x) / 2, min.y + (height - extent.y) / 2},
                   theme.text_muted, text.c_str());

@@ -8,7 +8,6 @@
 
 #include <imgui.h>
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,10 @@ namespace refreshlab::ui {
 /// A small label with a letter or a count, centred, in the theme's one colour of tags' words; returns its box.
 Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, Colour colour,
                           const std::string& text);
-/// The letter of a refresh's reasons in their colour; of one that was held back only the outline.
-void draw_reason_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, MarkLane lane,
-                       std::span<const TriggerHit> hits);
+/// The letter of a refresh's reasons in their colour; of one that was held back, and of a draft that was cut (x), only the outline.
+/// \param lane  no change
+void draw_mark_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height, MarkLane lane,
+                     size_t index);
 /// The label of a group: of one reason as above; of several on a card, with their colours side by side along its foot, as wide as
 /// they are many.
 Landmarks::Box draw_group_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height,

@@ -1,6 +1,5 @@
 #include "ui/draw/rug.h"
 
-#include "ui/base/colour.h"
 #include "ui/scene/marks/rug.h"
 #include "ui/theme/run_colours.h"
 
@@ -42,10 +41,8 @@ void draw_rug(ImDrawList* list, const UiContext& ctx, const LaneMarks& marks, co
                 return row.bottom - height * static_cast<float>(count) / static_cast<float>(column.count());
             };
             const float foot = part(below), top = part(below + reason.count);
-            const Colour colour = marker_colour(ctx.theme, ctx.marks.hits(marks.lane, reason.index));
             list->AddRectFilled({left, top}, {right, foot},
-                                marks.lane == MarkLane::blocked ? with_alpha(colour, held_back_alpha)
-                                                                : colour);
+                                mark_colour(ctx.theme, ctx.marks, marks.lane, reason.index));
             below += reason.count;
         }
     }

@@ -61,13 +61,11 @@ std::string refresh_in_a_line(const UiContext& ctx, const RefreshEvent& event) {
                        format_thousands(event.spliced));
 }
 
-/// "[E] words", the letter as it stands above the plots.
-void badge_row(const UiContext& ctx, MarkLane lane, std::span<const TriggerHit> hits,
-               const std::string& words) {
+/// "[E] words", the badge as it stands above the plots.
+void badge_row(const UiContext& ctx, MarkLane lane, size_t index, const std::string& words) {
     const float line = ImGui::GetTextLineHeight();
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    draw_reason_badge(ImGui::GetWindowDrawList(), ctx.theme, {at.x + line / 2, at.y + line / 2}, line, lane,
-                      hits);
+    draw_mark_badge(ImGui::GetWindowDrawList(), ctx, {at.x + line / 2, at.y + line / 2}, line, lane, index);
     ImGui::Dummy({line, line});
     ImGui::SameLine();
     ImGui::TextUnformatted(words.c_str());
@@ -125,10 +123,10 @@ void end_plot_tip() {
     ImGui::EndTooltip();
 }
 
-void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t reasons) {
+void describe_refresh(const UiContext& ctx, size_t index, size_t reasons) {
     const Recording& recording = *ctx.recording;
-    badge_row(ctx, MarkLane::refresh, event.hits,
-              fmt::format("Refresh at step {}", format_thousands(event.step)));
+    const RefreshEvent& event = ctx.marks.refresh(index);
+    badge_row(ctx, MarkLane::refresh, index, fmt::format("Refresh at step {}", format_thousands(event.step)));
     if (!ImGui::BeginTable("##refresh", 2, ImGuiTableFlags_SizingFixedFit)) return;
     hit_rows(ctx, event.hits, event.fired_step, reasons);
     if (event.fired_step != event.step) {
@@ -163,13 +161,49 @@ void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t re
     ImGui::EndTable();
 }
 
-void describe_blocked(const UiContext& ctx, const BlockedFire& fire, size_t reasons) {
-    badge_row(ctx, MarkLane::blocked, fire.hits,
+void describe_blocked(const UiContext& ctx, size_t index, size_t reasons) {
+    const BlockedFire& fire = ctx.marks.blocked(index);
+    badge_row(ctx, MarkLane::blocked, index,
               fmt::format("No refresh at step {}", format_thousands(fire.step)));
     if (!ImGui::BeginTable("##blocked", 2, ImGuiTableFlags_SizingFixedFit)) return;
     hit_rows(ctx, fire.hits, fire.step, reasons);
     label_row(ctx, "Held back", fmt::format("by {}", limit_words(fire)));
     ImGui::EndTable();
+}
+
+void describe_cut(const UiContext& ctx, size_t index, size_t tokens) {
+    const DraftEvent& draft = ctx.marks.cut(index);
+    const TokenTable& table = ctx.recording->tokens();
+    badge_row(ctx, MarkLane::cut, index, fmt::format("Draft cut at step {}", format_thousands(draft.step)));
+    const auto stay = static_cast<size_t>(draft.accepted());
+    if (!ImGui::BeginTable("##cut", 2, ImGuiTableFlags_SizingFixedFit)) return;
+    label_row(ctx, "Stay", fmt::format("{} of {} drafted tokens", stay, draft.tokens.size()));
+    for (size_t i = stay; i < draft.tokens.size(); ++i) {
+        if (i - stay == tokens) {
+            label_row(ctx, "Went", fmt::format("and {} more", draft.tokens.size() - i));
+            break;
+        }
+        const DraftToken& token = draft.tokens[i];
+        label_row(ctx, i == stay ? "Rejected" : "Went with it",
+                  fmt::format("{}, teacher {}, student {}", token_label(table, token.token_id, 20),
+                              format_number(static_cast<double>(token.p_teacher)),
+                              format_number(static_cast<double>(token.p_student))));
+    }
+    label_row(ctx, "In its place", token_label(table, draft.instead, 20));
+    ImGui::EndTable();
+}
+
+void describe_marks_at(const UiContext& ctx, int64_t step) {
+    const auto tell = [&](MarkLane lane, auto describe) {
+        const auto index = ctx.marks.at(lane, step);
+        if (!index) return;
+        ImGui::Spacing();
+        ImGui::Separator();
+        describe(ctx, *index, SIZE_MAX);
+    };
+    tell(MarkLane::refresh, describe_refresh);
+    tell(MarkLane::blocked, describe_blocked);
+    tell(MarkLane::cut, describe_cut);
 }
 
 namespace {
@@ -193,10 +227,13 @@ void describe_crowd(const UiContext& ctx, const LaneMarks& marks, const MarkerGr
     const std::vector<ReasonShare> shares = reason_shares(ctx.marks, marks, group);
     int64_t others = 0;
     for (size_t i = 0; i < shares.size(); ++i) {
-        const auto hits = ctx.marks.hits(marks.lane, shares[i].index);
         if (i < most)
-            badge_row(ctx, marks.lane, hits,
-                      fmt::format("{}: {}", why(ctx, hits), format_thousands(shares[i].count)));
+            badge_row(ctx, marks.lane, shares[i].index,
+                      fmt::format("{}: {}",
+                                  marks.lane == MarkLane::cut
+                                      ? "rejected"
+                                      : why(ctx, ctx.marks.hits(marks.lane, shares[i].index)),
+                                  format_thousands(shares[i].count)));
         else
             others += shares[i].count;
     }
@@ -204,8 +241,9 @@ void describe_crowd(const UiContext& ctx, const LaneMarks& marks, const MarkerGr
     if (marks.lane == MarkLane::refresh) describe_work(ctx, marks, group);
 }
 
-/// "Entropy, 40 entries", "Entropy, held back by the budget".
+/// "Entropy, 40 entries", "Entropy, held back by the budget", "3 of 8 drafted tokens stay; ...".
 std::string in_short(const UiContext& ctx, MarkLane lane, size_t index) {
+    if (lane == MarkLane::cut) return cut_words(ctx.recording->tokens(), ctx.marks.cut(index));
     const std::string reason = why(ctx, ctx.marks.hits(lane, index));
     if (lane == MarkLane::blocked)
         return fmt::format("{}, held back by {}", reason, limit_words(ctx.marks.blocked(index)));
@@ -218,26 +256,30 @@ void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGro
                    const TipBox& plot) {
     if (!begin_plot_tip(plot)) return;
     constexpr size_t lines = 6;
-    const bool blocked = marks.lane == MarkLane::blocked;
     if (group.count() == 1) {
         const size_t index = marks.index[group.first];
-        if (blocked)
-            describe_blocked(ctx, ctx.marks.blocked(index), 2);
+        if (marks.lane == MarkLane::blocked)
+            describe_blocked(ctx, index, 2);
+        else if (marks.lane == MarkLane::cut)
+            describe_cut(ctx, index, 3);
         else
-            describe_refresh(ctx, ctx.marks.refresh(index), 2);
+            describe_refresh(ctx, index, 2);
         return end_plot_tip();
     }
     const auto step = [&](size_t i) { return format_thousands(ctx.marks.step(marks.lane, marks.index[i])); };
-    ImGui::TextUnformatted(fmt::format("{} refreshes{}, steps {} to {}",
-                                       format_thousands(static_cast<int64_t>(group.count())),
-                                       blocked ? " held back" : "", step(group.first), step(group.last))
+    const char* what = marks.lane == MarkLane::blocked ? "refreshes held back"
+                       : marks.lane == MarkLane::cut   ? "drafts cut"
+                                                       : "refreshes";
+    ImGui::TextUnformatted(fmt::format("{} {}, steps {} to {}",
+                                       format_thousands(static_cast<int64_t>(group.count())), what,
+                                       step(group.first), step(group.last))
                                .c_str());
     if (group.count() > lines) {
         describe_crowd(ctx, marks, group);
         return end_plot_tip();
     }
     for (size_t i = group.first; i <= group.last; ++i)
-        badge_row(ctx, marks.lane, ctx.marks.hits(marks.lane, marks.index[i]),
+        badge_row(ctx, marks.lane, marks.index[i],
                   fmt::format("step {}: {}", step(i), in_short(ctx, marks.lane, marks.index[i])));
     end_plot_tip();
 }
@@ -289,7 +331,7 @@ void signal_rows(const UiContext& ctx, int64_t step, SignalRows which, std::opti
     int room = which == SignalRows::all ? static_cast<int>(max_signals) : 6;
     for (size_t id = 0; id < ctx.signals().size() && room > 0; ++id) {
         const Signal& signal = ctx.signals()[id];
-        if (which == SignalRows::plotted && !ctx.plots.of(signal.name).shown) continue;
+        if (which == SignalRows::plotted && !ctx.views.signals.of(signal.name).shown) continue;
         if (about && signal.about != *about) continue;
         const float value = shown_value(ctx, id, step, token);
         if (is_absent(value)) continue;
@@ -307,6 +349,8 @@ void step_tooltip(const UiContext& ctx, int64_t step, const TipBox& plot) {
         ImGui::TextDisabled("%s", refresh_in_a_line(ctx, *event).c_str());
     if (const auto blocked = ctx.marks.at(MarkLane::blocked, step))
         ImGui::TextDisabled("No refresh: %s", in_short(ctx, MarkLane::blocked, *blocked).c_str());
+    if (const auto cut = ctx.marks.at(MarkLane::cut, step))
+        ImGui::TextDisabled("Draft cut: %s", in_short(ctx, MarkLane::cut, *cut).c_str());
     end_plot_tip();
 }
 

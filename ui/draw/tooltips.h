@@ -22,11 +22,17 @@ void end_plot_tip();
 /// Rows of one refresh in an open window: reason with value and threshold, what was spliced, milliseconds, what happened to the
 /// token.
 /// \param reasons  rows for triggers that held, at most
-void describe_refresh(const UiContext& ctx, const RefreshEvent& event, size_t reasons = SIZE_MAX);
+/// \param index  in its lane
+void describe_refresh(const UiContext& ctx, size_t index, size_t reasons = SIZE_MAX);
 /// Rows of a refresh that a limit held back: reasons with values and thresholds, and the limit.
-/// \param reasons  as above
-void describe_blocked(const UiContext& ctx, const BlockedFire& fire, size_t reasons = SIZE_MAX);
-/// A tooltip of one refresh, or of one that was held back; of a few, a line each; of a crowd, how many each reason has, and of
+void describe_blocked(const UiContext& ctx, size_t index, size_t reasons = SIZE_MAX);
+/// Rows of a draft that was cut: how many of its tokens stay, those that went with both models' probabilities, and what is in their
+/// place.
+/// \param tokens  rows for tokens that went, at most
+void describe_cut(const UiContext& ctx, size_t index, size_t tokens = SIZE_MAX);
+/// All of these of one step, in an open window, each under a line.
+void describe_marks_at(const UiContext& ctx, int64_t step);
+/// A tooltip of one refresh, one that was held back, or a draft that was cut; of a few, a line each; of a crowd, how many each reason has, and of
 /// refreshes their entries and time together.
 void marks_tooltip(const UiContext& ctx, const LaneMarks& marks, const MarkerGroup& group,
                    const TipBox& plot);

@@ -11,14 +11,49 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 namespace refreshlab::ui {
 
 namespace {
 
-constexpr std::array<std::string_view, 10> panels = {"signals",   "compare", "text",         "attention",
-                                                     "cache",     "drift",   "distribution", "spikes",
-                                                     "landscape", "frontier"};
+using Request = FigureRequest;
+
+/// A kind is one line here, and a function of kinds.h.
+constexpr std::array kinds = {
+    FigureKind{"signals", "Signals over steps", "Signals", FigureNeeds::nothing, true,
+               [](const Request& r) { return make_signals_figure(r, false); }},
+    FigureKind{"compare", "Two runs: signals and their difference", "", FigureNeeds::other_runs, true,
+               [](const Request& r) { return make_signals_figure(r, true); }},
+    FigureKind{"text", "Text, coloured as the panel", "Text", FigureNeeds::head, true, make_text_figure},
+    FigureKind{"attention", "Attention of the shown head", "Attention", FigureNeeds::head, false,
+               make_head_figure},
+    FigureKind{"attention", "Attention of all heads, or the best of a ranking", "", FigureNeeds::nothing,
+               false, make_heads_figure},
+    FigureKind{"cache", "Cache: origins, ages, entries or drift", "Cache", FigureNeeds::nothing, false,
+               [](const Request& r) { return make_cache_figure(r, true); }},
+    FigureKind{"drift", "Drift alone", "", FigureNeeds::nothing, false,
+               [](const Request& r) { return make_cache_figure(r, false); }},
+    FigureKind{"distribution", "Distribution of a signal", "Distribution", FigureNeeds::nothing, true,
+               make_distribution_figure},
+    FigureKind{"spikes", "What refreshes cost", "Performance", FigureNeeds::nothing, true,
+               make_spikes_figure},
+    FigureKind{"landscape", "Landscape: what every refresh is worth", "Landscape", FigureNeeds::landscape,
+               false, make_landscape_figure},
+    FigureKind{"frontier", "Loss against refreshes", "", FigureNeeds::landscape, false, make_frontier_figure},
+};
+
+/// Of kinds with one name the one whose head is there, or is not.
+const FigureKind& kind_of(const FigureRequest& request) {
+    const auto named = [&](const FigureKind& kind) { return kind.name == request.panel; };
+    const auto first = std::ranges::find_if(kinds, named);
+    if (first == kinds.end())
+        throw Error("drawing a figure", "--panel",
+                    fmt::format("\"{}\" is no panel", visible_text(request.panel, 60)),
+                    fmt::format("there are {}", fmt::join(figure_panels(), ", ")));
+    const auto next = std::ranges::find_if(std::next(first), kinds.end(), named);
+    return next != kinds.end() && !request.head ? *next : *first;
+}
 
 } // namespace
 
@@ -28,8 +63,15 @@ Views figure_views() {
     return views;
 }
 
-std::span<const std::string_view> figure_panels() {
-    return panels;
+std::span<const FigureKind> figure_kinds() {
+    return kinds;
+}
+
+std::vector<std::string_view> figure_panels() {
+    std::vector<std::string_view> names;
+    for (const FigureKind& kind : kinds)
+        if (std::ranges::find(names, kind.name) == names.end()) names.push_back(kind.name);
+    return names;
 }
 
 StepRange steps_of(const FigureRequest& request, const Recording& recording) {
@@ -88,24 +130,12 @@ std::string cell_text(float value) {
 }
 
 std::unique_ptr<Figure> make_figure(const FigureRequest& request) {
-    const std::string& panel = request.panel;
-    if (std::ranges::find(panels, panel) == panels.end())
-        throw Error("drawing a figure", "--panel", fmt::format("\"{}\" is no panel", visible_text(panel, 60)),
-                    fmt::format("there are {}", fmt::join(panels, ", ")));
+    const FigureKind& kind = kind_of(request);
     if (request.runs.empty()) throw Error("drawing a figure", {}, "there is no run to draw");
     for (const FigureRun& run : request.runs)
         if (run.recording->steps() == 0)
             throw Error("drawing a figure", run.name, "the run has no steps yet");
-    if (panel == "signals") return make_signals_figure(request, false);
-    if (panel == "compare") return make_signals_figure(request, true);
-    if (panel == "text") return make_text_figure(request);
-    if (panel == "attention") return request.head ? make_head_figure(request) : make_heads_figure(request);
-    if (panel == "cache") return make_cache_figure(request, true);
-    if (panel == "drift") return make_cache_figure(request, false);
-    if (panel == "distribution") return make_distribution_figure(request);
-    if (panel == "spikes") return make_spikes_figure(request);
-    if (panel == "landscape") return make_landscape_figure(request);
-    return make_frontier_figure(request);
+    return kind.make(request);
 }
 
 } // namespace refreshlab::ui

@@ -4,7 +4,6 @@
 #include "engine/record/recording/recording.h"
 #include "engine/record/tables/data_table.h"
 #include "ui/figure/pen.h"
-#include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/views/views.h"
 
 #include <atomic>
@@ -34,10 +33,9 @@ struct FigureRun {
 
 /// What a figure is of. Plain data: the command line and the window's panels fill it in.
 struct FigureRequest {
-    std::string panel = "signals";              ///< one of figure_panels()
+    std::string panel = "signals";              ///< a name of figure_kinds()
     std::vector<FigureRun> runs;                ///< at least one; the first is that of figures of one run
     std::shared_ptr<const Landscape> landscape; ///< of the first run; may be null
-    SignalPlots plots = first_signal_plots();   ///< signals, compare
     bool all_signals = false;        ///< a signal that was not measured is an error; else it is left out
     std::string right_axis;          ///< signals: this one goes on the first plot, with an axis on the right
     Views views = figure_views();    ///< what is shown of each kind
@@ -62,8 +60,26 @@ public:
     [[nodiscard]] virtual DataTable table() const = 0;
 };
 
-/// Names for --panel, in the order of the help.
-[[nodiscard]] std::span<const std::string_view> figure_panels();
+/// What a figure is of, beside the run that is looked at.
+enum class FigureNeeds : uint8_t {
+    nothing,
+    other_runs, ///< two runs or more
+    head,       ///< a chosen layer and head
+    landscape,  ///< of the run's text
+};
+/// A kind of figure. All that the command line, its help and the window's dialog know of kinds is here.
+struct FigureKind {
+    std::string_view name;  ///< for --panel; two kinds with one name differ in what they need
+    std::string_view words; ///< in the dialog
+    std::string_view panel; ///< of the window, which this kind prints; empty: none by itself
+    FigureNeeds needs = FigureNeeds::nothing;
+    bool by_steps = false; ///< of a part of the run: --from and --to, the steps in sight
+    std::unique_ptr<Figure> (*make)(const FigureRequest&) = nullptr;
+};
+/// In the order of the help and of the dialog.
+[[nodiscard]] std::span<const FigureKind> figure_kinds();
+/// Names for --panel, each once.
+[[nodiscard]] std::vector<std::string_view> figure_panels();
 
 /// Throws Error{bad_input}: an unknown panel (with the nearest name), a run without steps or without what the panel shows, steps
 /// that are not in it, heads and signals that do not exist.

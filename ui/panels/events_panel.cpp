@@ -95,10 +95,10 @@ void EventsPanel::next_in_line(float width) {
 /// A box for each lane that the run has, with its count.
 void EventsPanel::draw_choice(UiContext& ctx) {
     constexpr std::array<std::array<const char*, 2>, mark_lanes.size()> words = {
-        {{"refresh", "refreshes"}, {"held back", "held back"}, {"change", "changes"}}};
-    constexpr std::array tips = {"Refreshes that were made",
-                                 "Refreshes that a budget or a cool-down held back",
-                                 "What was changed by hand while the run went on"};
+        {{"refresh", "refreshes"}, {"held back", "held back"}, {"cut", "cuts"}, {"change", "changes"}}};
+    constexpr std::array tips = {
+        "Refreshes that were made", "Refreshes that a budget or a cool-down held back",
+        "Drafts of which the teacher rejected a token", "What was changed by hand while the run went on"};
     const float box = ImGui::GetFrameHeight();
     bool first = true;
     for (const MarkLane lane : mark_lanes) {
@@ -172,8 +172,8 @@ void EventsPanel::draw_table(UiContext& ctx) {
 void EventsPanel::draw_reason(UiContext& ctx, const EventRow& row, float line) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     if (row.lane != MarkLane::change)
-        draw_reason_badge(ImGui::GetWindowDrawList(), ctx.theme, {at.x + line / 2, at.y + line / 2},
-                          line * 0.95F, row.lane, ctx.marks.hits(row.lane, row.index));
+        draw_mark_badge(ImGui::GetWindowDrawList(), ctx, {at.x + line / 2, at.y + line / 2}, line * 0.95F,
+                        row.lane, row.index);
     ImGui::Dummy({line, line});
     ImGui::SameLine(0, line * 0.35F);
     ImGui::TextUnformatted(row.reason.c_str());

@@ -3,7 +3,6 @@
 #include "ui/draw/candidates.h"
 #include "ui/draw/tooltips.h"
 #include "ui/panels/panel.h"
-#include "ui/scene/marks/step_marks.h"
 #include "ui/scene/runs/run_set.h"
 #include "ui/scene/text/token_label.h"
 #include "ui/widgets/offer_run.h"
@@ -100,16 +99,7 @@ void InspectorPanel::draw(UiContext& ctx) {
         heading(ctx, "Caches", {});
         group(ctx, step, SignalAbout::session, "session");
     }
-    if (const RefreshEvent* event = recording.refresh_at(step)) {
-        ImGui::Spacing();
-        ImGui::Separator();
-        describe_refresh(ctx, *event);
-    }
-    if (const auto blocked = ctx.marks.at(MarkLane::blocked, step)) {
-        ImGui::Spacing();
-        ImGui::Separator();
-        describe_blocked(ctx, ctx.marks.blocked(*blocked));
-    }
+    describe_marks_at(ctx, step);
 }
 
 } // namespace

@@ -41,7 +41,7 @@ public:
         for (auto& [name, plot] : m_plots)
             plot.forget_run();
         m_preview.clear();
-        if (ctx.recording) show_gate_signals(ctx.plots, *ctx.recording);
+        if (ctx.recording) show_gate_signals(ctx.views.signals, *ctx.recording);
         m_gutter = m_right_gutter = 0;
         // A rewound run keeps the view; one that is shorter than the view's start begins again.
         if (ctx.time.follow || ctx.time.x_min > static_cast<double>(ctx.steps)) ctx.time.fit_request = true;
@@ -59,8 +59,8 @@ private:
     static void draw_to_come(UiContext& ctx, const PlotStack& stack);
     /// Rows of the lane above the plots, pixels; 0 where a run has none.
     struct LaneRows {
-        float badges = 0, rug = 0, blocked = 0;
-        [[nodiscard]] float height() const { return badges + rug + blocked; }
+        float badges = 0, rug = 0, blocked = 0, cuts = 0;
+        [[nodiscard]] float height() const { return badges + rug + blocked + cuts; }
     };
     void draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows);
     void draw_rug_row(UiContext& ctx, const PlotStack& stack, const LaneMarks& marks, float top, float height,
@@ -83,16 +83,16 @@ private:
 
 /// In which plot the signal is drawn: its own, or that of another plotted one, with an axis on the right.
 void SignalsPanel::draw_place(UiContext& ctx, const Signal& signal, float width) {
-    const Signal* host = ctx.find_signal_info(ctx.plots.of(signal.name).beside);
+    const Signal* host = ctx.find_signal_info(ctx.views.signals.of(signal.name).beside);
     ImGui::SetNextItemWidth(width);
     const std::string shown = host ? fmt::format("right of {}", host->label) : std::string("its own");
     if (ImGui::BeginCombo("##place", shown.c_str())) {
-        if (ImGui::Selectable("its own", !host)) ctx.plots.choose(signal.name).beside.clear();
-        for (const PlotPair& pair : plot_pairs(ctx.plots, ctx.signals())) {
+        if (ImGui::Selectable("its own", !host)) ctx.views.signals.choose(signal.name).beside.clear();
+        for (const PlotPair& pair : plot_pairs(ctx.views.signals, ctx.signals())) {
             const Signal& left = ctx.signals()[pair.left];
             if (left.name == signal.name || ctx.layer_pick(left).strip) continue;
             if (ImGui::Selectable(fmt::format("right of {}", left.label).c_str(), host == &left))
-                put_beside(ctx.plots, signal.name, left.name);
+                put_beside(ctx.views.signals, signal.name, left.name);
         }
         ImGui::EndCombo();
     }
@@ -119,7 +119,7 @@ void SignalsPanel::draw_signal_list(UiContext& ctx) {
     }
     for (size_t id = 0; id < ctx.signals().size(); ++id) {
         const Signal& signal = ctx.signals()[id];
-        PlotChoice& choice = ctx.plots.choose(signal.name);
+        PlotChoice& choice = ctx.views.signals.choose(signal.name);
         const float size = ImGui::GetFontSize() * 0.5F;
         const ImVec2 at = ImGui::GetCursorScreenPos();
         ImGui::GetWindowDrawList()->AddRectFilled(
@@ -197,7 +197,7 @@ std::vector<SignalPlot*> SignalsPanel::chosen_plots(UiContext& ctx) {
         plot.begin_frame(ctx, id);
         return plot;
     };
-    for (const PlotPair& pair : plot_pairs(ctx.plots, ctx.signals())) {
+    for (const PlotPair& pair : plot_pairs(ctx.views.signals, ctx.signals())) {
         SignalPlot& plot = begin(pair.left);
         if (pair.right) plot.set_guest(begin(*pair.right));
         plots.push_back(&plot);
@@ -252,7 +252,8 @@ void SignalsPanel::draw(UiContext& ctx) {
     const LaneRows rows{.badges = std::round(em * 1.25F),
                         .rug =
                             ctx.marks.count(MarkLane::refresh) >= many_refreshes ? std::round(em * 0.75F) : 0,
-                        .blocked = ctx.marks.count(MarkLane::blocked) > 0 ? std::round(em * 0.5F) : 0};
+                        .blocked = ctx.marks.count(MarkLane::blocked) > 0 ? std::round(em * 0.5F) : 0,
+                        .cuts = ctx.marks.count(MarkLane::cut) > 0 ? std::round(em * 0.5F) : 0};
     const ImVec2 lane = ImGui::GetCursorScreenPos();
     ImGui::SetCursorScreenPos({lane.x, lane.y + rows.height()});
     stack.tips = m_tips;
@@ -306,7 +307,7 @@ void SignalsPanel::draw_stack(UiContext& ctx, PlotStack& stack, const std::vecto
                                                                         : nullptr;
             if (hidden) {
                 const std::string name(hidden->info().name);
-                ctx.plots.choose(name).shown = false;
+                ctx.views.signals.choose(name).shown = false;
                 m_plots.erase(name); // it is not used again
                 break;
             }
@@ -334,7 +335,7 @@ void SignalsPanel::draw_to_come(UiContext& ctx, const PlotStack& stack) {
     ctx.landmarks.set("signals/to_come", {x, top, right - x, stack.bottom - top});
 }
 
-/// Letters of the refreshes, of many of them a rug below, and a paler rug of those that a limit held back.
+/// Letters of the refreshes, of many of them a rug below, a paler rug of those that a limit held back, and one of drafts that were cut.
 void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, const LaneRows& rows) {
     if (stack.width <= 0 || !ctx.recording) return;
     const float left = stack.left, right = stack.left + stack.width;
@@ -348,6 +349,8 @@ void SignalsPanel::draw_lane(UiContext& ctx, const PlotStack& stack, ImVec2 at, 
     draw_rug_row(ctx, stack, marks, at.y + rows.badges, rows.rug, "signals/rug");
     draw_rug_row(ctx, stack, in_sight(MarkLane::blocked), at.y + rows.badges + rows.rug, rows.blocked,
                  "signals/blocked");
+    draw_rug_row(ctx, stack, in_sight(MarkLane::cut), at.y + rows.height() - rows.cuts, rows.cuts,
+                 "signals/cuts");
     const float foot = at.y + rows.height();
     draw_change_ticks(ctx, {left, right, foot, ctx.time.x_min, ctx.time.x_max}, over, m_tips, "signals");
     if (!stack.hovered_marks || !m_drag.key().empty() || ImGui::IsMouseDown(ImGuiMouseButton_Left)) return;

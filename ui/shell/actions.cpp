@@ -363,7 +363,7 @@ std::string why_nothing_plotted(const ShellState& state, const UiContext& ctx) {
     const auto panel = state.panel_open.find("Signals");
     if (panel == state.panel_open.end() || !panel->second)
         return "The panel Signals is closed: open it under View > Panels";
-    if (plotted_signals(ctx.plots, ctx.signals()).empty()) return "No signal is chosen in Signals";
+    if (plotted_signals(ctx.views.signals, ctx.signals()).empty()) return "No signal is chosen in Signals";
     if (steps_in_sight(ctx.time, ctx.steps).count() < 1) return "Signals shows no step: press F for all";
     return {};
 }

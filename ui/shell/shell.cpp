@@ -69,21 +69,12 @@ Shell::Shell(EngineLink& engine, Host& host, Options options)
     std::string problem;
     choose_settings(state, problem);
     state.ctx.paths.folders = state.settings.folders;
-    set_axes(state.ctx.plots, state.settings.y_axes);
-    set_layers(state.ctx.plots, state.settings.layers);
-    set_sides(state.ctx.plots, state.settings.right_axes);
-    state.ctx.views.text = state.settings.text;
-    state.ctx.views.distribution = state.settings.distribution;
-    state.ctx.views.attention = state.settings.attention;
-    state.ctx.views.cache = state.settings.cache;
-    state.ctx.views.events = state.settings.events;
-    state.ctx.views.landscape = landscape_view(state.settings.landscape);
+    state.ctx.views = state.settings.views;
     if (state.options.paced)
         state.set_pace(state.options.pace.value_or(state.settings.pace));
     else
         state.settings.pace = 0; // as it is
-    if (state.settings.signals) set_shown(state.ctx.plots, *state.settings.signals);
-    if (state.options.plots) state.ctx.plots = *state.options.plots;
+    if (state.options.plots) state.ctx.views.signals = *state.options.plots;
     state.ctx.first_start_hints = state.options.first_start_hints && !state.settings.hints_seen;
     state.ctx.run_action = [this](std::string_view id) { m_impl->state.run(id); };
 

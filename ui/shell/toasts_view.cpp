@@ -20,7 +20,7 @@ constexpr size_t max_shown = 4;
 std::pair<std::string, std::string> line_hint(const UiContext& ctx, bool over) {
     for (const Trigger& trigger : ctx.drafts.policy().triggers) {
         const auto id = signal_id(trigger.signal);
-        if (!id || !ctx.plots.of(trigger.signal).shown) continue;
+        if (!id || !ctx.views.signals.of(trigger.signal).shown) continue;
         return {"Drag", fmt::format("the threshold line of {}: {}", signals()[*id].label,
                                     over ? "it tells what it would have done" : "refreshes follow it")};
     }

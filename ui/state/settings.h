@@ -1,15 +1,9 @@
 #pragma once
 
-#include "ui/scene/attention/attention_view.h"
-#include "ui/scene/landscape/landscape_view.h"
-#include "ui/scene/maps/cache_view.h"
-#include "ui/scene/marks/event_choice.h"
-#include "ui/scene/series/distribution_view.h"
-#include "ui/scene/text/text_view.h"
+#include "ui/scene/views/views.h"
 
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,26 +19,11 @@ struct Settings {
     bool hints_seen = false; ///< the card of the first start has been shown and answered
     int steps_at_once = 16;  ///< N of "Step N"
     double pace = 20;        ///< tokens per second of a run that is watched; 0 = as fast as it goes
-    /// Y axes of signals whose plot is not linear: name of the signal, "log" or "symlog". Names that this version does not
-    /// know are ignored where they are used.
-    std::map<std::string, std::string> y_axes;
-    /// The signals that are plotted; none: the usual ones.
-    std::optional<std::vector<std::string>> signals;
     /// Where each kind of file dialog was last: PathMemory::folders.
     std::map<std::string, std::string, std::less<>> folders;
     /// Teacher and student of the last started runs, the newest first.
     std::vector<std::pair<std::string, std::string>> recent_pairs;
-    /// Layered signals whose plot shows something else than the mean of the layers: "max", "layer 3", "strip", ...
-    std::map<std::string, std::string> layers;
-    /// Signals whose axis is on the right of another one's plot: name of the signal, name of that one.
-    std::map<std::string, std::string> right_axes;
-    TextView text;
-    AttentionView attention;
-    CacheView cache;
-    DistributionView distribution;
-    /// What is shown of a landscape: the value of its cells, colour ranges of one's own, staircases that are hidden.
-    StoredLandscapeView landscape;
-    EventChoice events;
+    Views views;
 };
 
 /// Reads folder/settings.json. A missing file gives the defaults. A damaged file gives the defaults as well and says so

@@ -27,7 +27,6 @@ ShellState::ShellState(EngineLink& engine, Host& host, ShellOptions shell_option
           .next_hovered_step = {},
           .time = {},
           .playback = {},
-          .plots = first_signal_plots(),
           .views = {},
           .drafts = {},
           .marks = {},
@@ -160,17 +159,8 @@ void ShellState::save_all() {
     if (folder.empty() || !options.restore_user_layout) return; // pictures and tests leave no trace
     try {
         settings.theme = ctx.theme.name;
-        settings.y_axes = changed_axes(ctx.plots);
-        settings.signals = shown_signals(ctx.plots);
-        settings.layers = changed_layers(ctx.plots);
-        settings.right_axes = changed_sides(ctx.plots);
         settings.folders = ctx.paths.folders;
-        settings.text = ctx.views.text;
-        settings.distribution = ctx.views.distribution;
-        settings.attention = ctx.views.attention;
-        settings.cache = ctx.views.cache;
-        settings.events = ctx.views.events;
-        settings.landscape = stored(ctx.views.landscape);
+        settings.views = ctx.views;
         store_settings(folder, settings);
         store_layout();
     } catch (const std::exception& e) {

@@ -78,9 +78,31 @@ Colour marker_colour(const Theme& theme, std::span<const TriggerHit> hits) {
     return theme.marker(first, reason_letter(hits));
 }
 
+namespace {
+constexpr float held_back_alpha = 0.5F;
+}
+
+Colour mark_colour(const Theme& theme, const StepMarks& all, MarkLane lane, size_t index) {
+    switch (lane) {
+    case MarkLane::refresh:
+        return marker_colour(theme, all.hits(lane, index));
+    case MarkLane::blocked:
+        return with_alpha(marker_colour(theme, all.hits(lane, index)), held_back_alpha);
+    case MarkLane::cut:
+        return theme.text_error;
+    case MarkLane::change:
+        break;
+    }
+    return theme.text_muted;
+}
+
+Colour held_back_colour(const Theme& theme) {
+    return with_alpha(theme.text_muted, held_back_alpha);
+}
+
 Colour group_colour(const Theme& theme, const StepMarks& all, const LaneMarks& marks,
                     const MarkerGroup& group) {
-    const auto colour = [&](size_t i) { return marker_colour(theme, all.hits(marks.lane, marks.index[i])); };
+    const auto colour = [&](size_t i) { return mark_colour(theme, all, marks.lane, marks.index[i]); };
     const Colour first = colour(group.first);
     for (size_t i = group.first + 1; i <= group.last; ++i)
         if (colour(i) != first) return theme.several;

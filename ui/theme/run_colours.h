@@ -27,10 +27,13 @@ namespace refreshlab::ui {
 /// Of a run that is compared with others, by RunNode::colour.
 [[nodiscard]] Colour run_colour(const Theme& theme, uint32_t colour);
 
-/// So much of its colour has a mark where a limit held the refresh back.
-inline constexpr float held_back_alpha = 0.5F;
+/// Of a mark: that of its reasons, paler where a limit held the refresh back; that of faults where a draft was cut; that of what is
+/// muted for changes.
+[[nodiscard]] Colour mark_colour(const Theme& theme, const StepMarks& all, MarkLane lane, size_t index);
+/// Of refreshes that a limit held back, whatever their reasons.
+[[nodiscard]] Colour held_back_colour(const Theme& theme);
 
-/// Of a refresh, or one that was held back, by its reasons.
+/// Of a refresh by its reasons.
 [[nodiscard]] Colour marker_colour(const Theme& theme, std::span<const TriggerHit> hits);
 /// Colour of merged markers: the common one, or that of several reasons.
 [[nodiscard]] Colour group_colour(const Theme& theme, const StepMarks& all, const LaneMarks& marks,

@@ -90,7 +90,7 @@ void bars_stay_in_small_windows(Robot& r) {
 /// By the menu of a plot; the threshold, its tag and the values come along.
 void an_axis_on_the_right(Robot& r) {
     r.start(with_threshold(r, 8), 60);
-    r.ctx().plots.choose("top1_prob").shown = true;
+    r.ctx().views.signals.choose("top1_prob").shown = true;
     r.frames(6);
     const auto menu = [&](const char* plot, const char* item) {
         const auto box = r.box(std::string("signals/plot/") + plot);
@@ -101,7 +101,7 @@ void an_axis_on_the_right(Robot& r) {
         r.frames(12);
     };
     menu("top1_prob", "//$FOCUSED/Right axis/Entropy (bits)");
-    GUI_CHECK(ui::changed_sides(r.ctx().plots).at("entropy_bits") == "top1_prob");
+    GUI_CHECK(ui::changed_sides(r.ctx().views.signals).at("entropy_bits") == "top1_prob");
     GUI_CHECK(!r.find(plot_mark)); // no plot of its own
     const auto plot = r.box("signals/right/entropy_bits");
     const auto inside = [&](float y) { return y > plot.y && y < plot.y + plot.height; };
@@ -141,7 +141,7 @@ void an_axis_on_the_right(Robot& r) {
     r.move_away();
     menu("top1_prob", "//$FOCUSED/Right axis/None");
     GUI_CHECK(r.find(plot_mark) && !r.find("signals/right/entropy_bits"));
-    r.ctx().plots.choose("top1_prob").shown = false;
+    r.ctx().views.signals.choose("top1_prob").shown = false;
     r.frames(6);
 }
 

@@ -114,12 +114,12 @@ void chosen_with_the_run(Robot& r) {
 }
 
 void similarity_is_dragged(Robot& r) {
-    const ui::SignalPlots before = r.ctx().plots;
+    const ui::SignalPlots before = r.ctx().views.signals;
     r.start(with_cache(r, "refreshkv", {{"partial", 24}, {"check_every", 4}, {"similarity", 0.5}}), 30);
     const std::string line = "signals/threshold/query_similarity";
     GUI_CHECK(r.until([&] { return r.find("signals/plot/query_similarity") && r.find(line); }));
     GUI_CHECK(r.find("signals/plot/full_step")); // a row a layer
-    GUI_CHECK(r.ctx().plots.of("full_step").layers.strip);
+    GUI_CHECK(r.ctx().views.signals.of("full_step").layers.strip);
     const auto plot = r.box("signals/plot/query_similarity"), at = r.box(line);
     r.move(plot.x + plot.width * 0.6F, at.y + at.height / 2);
     r.drag_by(0, -plot.height * 0.3F, 6);
@@ -139,7 +139,7 @@ void similarity_is_dragged(Robot& r) {
     r.step(1);
     for (const float value : r.recording()->layer_values(next, full))
         GUI_CHECK(value == 1.0F);
-    r.ctx().plots = before;
+    r.ctx().views.signals = before;
     r.frames(2);
 }
 

@@ -206,9 +206,49 @@ void held_back_is_seen(Robot& r) {
     r.click(r.box("events/choice/held_back"));
     r.frames(2);
     GUI_CHECK(!r.find("events/row/held_back/0") && r.find("events/row/changes/0"));
-    GUI_CHECK(r.ctx().views.events.hidden == (std::array{true, true, false}));
+    GUI_CHECK(r.ctx().views.events.hidden == (std::array{true, true, false, false}));
     r.click(r.box("events/row/changes/0"));
     GUI_CHECK(r.ctx().selection.step == marks.step(ui::MarkLane::change, 0));
+    r.ctx().views.events = {};
+    r.ctx().select_step(std::nullopt);
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
+/// Speculative decoding: what the teacher rejected stands in a row of its own.
+void cut_drafts_are_seen(Robot& r) {
+    RunConfig run = r.config();
+    run.policy = preset_policy("speculative");
+    r.start(run, 80);
+    r.frames(3);
+    const ui::StepMarks& marks = r.ctx().marks;
+    const size_t cuts = marks.count(ui::MarkLane::cut);
+    GUI_CHECK(cuts > 3);
+    const auto row = r.box("signals/cuts"), plot = r.box(plot_mark);
+    GUI_CHECK(row.y + row.height <= plot.y && row.height > 3);
+    const int64_t step = marks.step(ui::MarkLane::cut, cuts / 2);
+    const auto& time = r.ctx().time;
+    r.move(row.x + row.width * static_cast<float>((static_cast<double>(step) - time.x_min) /
+                                                  (time.x_max - time.x_min)),
+           row.y + row.height / 2);
+    r.frames(3);
+    GUI_CHECK(r.shows("Draft cut at step ") || r.shows("drafts cut, steps "));
+    r.te->MouseClick(0);
+    r.frames(2);
+    GUI_CHECK(r.ctx().selection.step.has_value());
+    r.ctx().select_step(step);
+    r.move_away();
+    r.te->WindowFocus("//Inspector");
+    r.frames(3);
+    const DraftEvent& draft = marks.cut(cuts / 2);
+    GUI_CHECK(r.shows("Draft cut at step " + std::to_string(step)));
+    GUI_CHECK(r.shows(std::to_string(draft.accepted()) + " of " + std::to_string(draft.tokens.size()) +
+                      " drafted tokens"));
+    r.te->WindowFocus("//Events");
+    r.frames(3);
+    r.click(r.box("events/choice/refreshes"));
+    r.frames(2);
+    GUI_CHECK(r.find("events/row/cuts/0") && r.shows("draft cut: "));
     r.ctx().views.events = {};
     r.ctx().select_step(std::nullopt);
     r.te->WindowFocus("//Performance");
@@ -222,6 +262,7 @@ std::vector<Case> event_cases() {
         {"events", "SG4 many refreshes are a rug above the plots, and no band over the curves",
          crowds_are_a_rug},
         {"events", "SG4 refreshes that a limit held back are marks of their own", held_back_is_seen},
+        {"events", "SG4 drafts that verification cut are marks of their own", cut_drafts_are_seen},
         {"events", "SG17 tooltips of a crowd have eight rows and keep off the middle",
          crowd_tooltips_are_short},
         {"events", "SG18 the table of events sorts, jumps, and goes out as CSV", table_of_events},

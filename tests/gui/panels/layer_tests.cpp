@@ -23,7 +23,7 @@ RunConfig with_attention_entropy(Robot& r) {
 
 /// Through the list of signals.
 void show(Robot& r, const std::string& signal) {
-    if (r.ctx().plots.of(signal).shown) return;
+    if (r.ctx().views.signals.of(signal).shown) return;
     r.te->ItemClick("//Signals/Choose signals");
     r.frames(2);
     const size_t id = r.ctx().signal_id(signal).value();
@@ -58,10 +58,10 @@ void hover(Robot& r, int64_t step, float y) {
 }
 
 void layers_as_curve_and_strip(Robot& r) {
-    const ui::SignalPlots before = r.ctx().plots;
+    const ui::SignalPlots before = r.ctx().views.signals;
     r.start(with_attention_entropy(r), 40);
     show(r, layered);
-    GUI_CHECK(r.ctx().plots.of(layered).shown && r.find(layered_mark));
+    GUI_CHECK(r.ctx().views.signals.of(layered).shown && r.find(layered_mark));
     const size_t id = signal_id(layered).value();
     const auto values = [&](int64_t step) { return r.recording()->layer_values(step, id); };
     const auto layers = static_cast<int64_t>(values(20).size());
@@ -75,12 +75,12 @@ void layers_as_curve_and_strip(Robot& r) {
     hover(r, 20, 0.9F);
     GUI_CHECK(r.shows(told(reduce_layers(values(20), Reduction::max))));
     choose_layers(r, "layer 1");
-    GUI_CHECK(r.ctx().plots.of(layered).layers.layer == 1);
+    GUI_CHECK(r.ctx().views.signals.of(layered).layers.layer == 1);
     hover(r, 20, 0.9F);
     GUI_CHECK(r.shows(told(values(20)[1])));
     // All of them: a strip, layer 0 at the top, with the value of the cell under the mouse.
     choose_layers(r, "strip");
-    GUI_CHECK(r.ctx().plots.of(layered).layers.strip);
+    GUI_CHECK(r.ctx().views.signals.of(layered).layers.strip);
     for (int64_t layer = 0; layer < layers; ++layer) {
         hover(r, 20, (static_cast<float>(layer) + 0.5F) / static_cast<float>(layers));
         GUI_CHECK(r.ctx().hovered_step == 20);
@@ -108,12 +108,12 @@ void layers_as_curve_and_strip(Robot& r) {
         }
     GUI_CHECK(high > low);
     GUI_CHECK(colour_distance(cell(low_step, low_layer), cell(high_step, high_layer)) > 200);
-    r.ctx().plots = before;
+    r.ctx().views.signals = before;
     r.frames(2);
 }
 
 void trigger_on_one_number(Robot& r) {
-    const ui::SignalPlots before = r.ctx().plots;
+    const ui::SignalPlots before = r.ctx().views.signals;
     r.start(with_attention_entropy(r), 30);
     show(r, layered);
     choose_layers(r, "max");
@@ -160,7 +160,7 @@ void trigger_on_one_number(Robot& r) {
     r.act("edit.undo");
     r.act("edit.undo");
     GUI_CHECK(r.until([&] { return trigger_of() == nullptr; }));
-    r.ctx().plots = before;
+    r.ctx().views.signals = before;
     r.frames(2);
 }
 
@@ -194,7 +194,7 @@ void card_chooses_layers(Robot& r) {
 }
 
 void published_signals_are_listed(Robot& r) {
-    const ui::SignalPlots before = r.ctx().plots;
+    const ui::SignalPlots before = r.ctx().views.signals;
     r.start(r.config(), 40);
     const auto id = r.recording()->signal_id("teacher_unread");
     GUI_CHECK(id && *id >= signals().size());
@@ -206,7 +206,7 @@ void published_signals_are_listed(Robot& r) {
            plot.y + plot.height - 4);
     GUI_CHECK(r.shows(ui::format_signal(r.recording()->signal(30, *id), r.recording()->signals()[*id].unit)));
     r.move_away();
-    r.ctx().plots = before;
+    r.ctx().views.signals = before;
     r.frames(2);
 }
 

@@ -274,7 +274,7 @@ void logarithmic_axes(Robot& r) {
     const auto share = [&] { return (plot.y + plot.height - middle(r.box(line_mark))) / plot.height; };
     const float linear_share = share();
     choose_axis(r, "Logarithmic y axis");
-    GUI_CHECK(r.ctx().plots.of("entropy_bits").scale == ui::AxisScale::log);
+    GUI_CHECK(r.ctx().views.signals.of("entropy_bits").scale == ui::AxisScale::log);
     // 4 of some 8 bits is in the upper part of the decades, and the line is still the same value.
     GUI_CHECK(share() > linear_share + 0.1F && share() < 1);
     GUI_CHECK(r.ctx().drafts.number(key) == 4.0);
@@ -297,7 +297,7 @@ void logarithmic_axes(Robot& r) {
     r.frames(3);
     GUI_CHECK(!r.find(line_mark));
     choose_axis(r, "Symlog y axis");
-    GUI_CHECK(r.ctx().plots.of("entropy_bits").scale == ui::AxisScale::symlog);
+    GUI_CHECK(r.ctx().views.signals.of("entropy_bits").scale == ui::AxisScale::symlog);
     GUI_CHECK(r.find(line_mark)); // here it has one
     r.act("edit.undo");
     GUI_CHECK(r.until([&] { return applied_threshold(r) == 4.0; }));
@@ -320,7 +320,7 @@ void logarithmic_axes(Robot& r) {
     r.te->SetRef("");
     r.te->KeyPress(ImGuiKey_Escape);
     r.frames(3);
-    GUI_CHECK(r.ctx().plots.of("entropy_bits").scale == ui::AxisScale::linear);
+    GUI_CHECK(r.ctx().views.signals.of("entropy_bits").scale == ui::AxisScale::linear);
     r.move_away();
     GUI_CHECK(std::abs(middle(r.box(line_mark)) - linear) <= 2);
 }

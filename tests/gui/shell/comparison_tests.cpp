@@ -273,9 +273,9 @@ void palette_finds_everything(Robot& r) {
     r.te->KeyCharsReplaceEnter("0.5");
     GUI_CHECK(r.until([&] { return r.status()->applied.sampler.temperature == 0.5; }));
     GUI_CHECK(!r.dialog_open("Find a command"));
-    GUI_CHECK(!r.ctx().plots.of("varentropy_bits2").shown);
+    GUI_CHECK(!r.ctx().views.signals.of("varentropy_bits2").shown);
     choose("plot varentropy");
-    GUI_CHECK(r.ctx().plots.of("varentropy_bits2").shown &&
+    GUI_CHECK(r.ctx().views.signals.of("varentropy_bits2").shown &&
               r.until(
                   [&] {
                       return r.find("signals/plot/varentropy_bits2") ||
@@ -283,7 +283,7 @@ void palette_finds_everything(Robot& r) {
                   },
                   20));
     choose("hide plot varentropy");
-    GUI_CHECK(!r.ctx().plots.of("varentropy_bits2").shown);
+    GUI_CHECK(!r.ctx().views.signals.of("varentropy_bits2").shown);
     choose("panel measure");
     GUI_CHECK(r.until([&] { return r.find("panel/Measure").has_value(); }, 20));
     // A switch has its two words; Esc goes back to the list first.

@@ -304,11 +304,11 @@ void plotted_values(Robot& r) {
     r.close_dialog("Export plotted values");
     GUI_CHECK(read_all(other) == "prompt,answer\n");
     // Where nothing is plotted there is nothing to write, and the reason is told.
-    const ui::SignalPlots shown = r.ctx().plots;
-    r.ctx().plots = {};
+    const ui::SignalPlots shown = r.ctx().views.signals;
+    r.ctx().views.signals = {};
     GUI_CHECK(!r.enabled("export.plotted"));
     GUI_CHECK(r.action("export.plotted").why_disabled(r.ctx()).find("No signal") != std::string::npos);
-    r.ctx().plots = shown;
+    r.ctx().views.signals = shown;
     r.act("view.fit");
     r.act("view.follow");
 }

@@ -76,7 +76,7 @@ inline ui::FigureRequest request_of(std::shared_ptr<const Recording> run,
     ui::FigureRequest request;
     request.panel = panel;
     request.runs.push_back({std::move(run), "the run"});
-    request.plots = ui::parse_plots("entropy_bits", "--signals");
+    request.views.signals = ui::parse_plots("entropy_bits", "--signals");
     return request;
 }
 

@@ -229,7 +229,7 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
         run->back_fill(logprob, t, std::vector<float>{-0.1F * static_cast<float>(t)});
     }
     FigureRequest request = request_of(run);
-    request.plots = parse_plots("entropy_bits+top1_prob,logprob", "--signals");
+    request.views.signals = parse_plots("entropy_bits+top1_prob,logprob", "--signals");
     const std::string svg = file_of(request, FigureFormat::svg);
     // Two plots, three curves; the one on the right lies in the plot of its host, with values of its own at the right.
     CHECK(all_matches(svg, "<g id=\"(plot_[a-z0-9_]+)\"").size() == 2);
@@ -244,13 +244,13 @@ TEST_CASE("a figure has the axes on the right that the plots have", "[figure][SG
                 Approx(right[1].second - right[0].second).margin(0.02));
     CHECK(make_figure(request)->table().columns ==
           std::vector<std::string>{"step", "entropy_bits", "logprob", "top1_prob", "refreshed", "reason",
-                                   "held_back", "changes"});
+                                   "held_back", "draft_cut", "changes"});
     // The same by --right, which names the first plot's partner.
     FigureRequest by_option = request_of(run);
-    by_option.plots = parse_plots("entropy_bits,logprob", "--signals");
+    by_option.views.signals = parse_plots("entropy_bits,logprob", "--signals");
     by_option.right_axis = "top1_prob";
     CHECK(points_of(file_of(by_option, FigureFormat::svg), "curve_top1_prob_1") == right);
-    by_option.plots = parse_plots("top1_prob", "--signals");
+    by_option.views.signals = parse_plots("top1_prob", "--signals");
     CHECK_THAT(refused([&] { static_cast<void>(make_figure(by_option)); }),
                ContainsSubstring("no plot of another signal"));
 }
@@ -308,7 +308,7 @@ TEST_CASE("crowded refreshes are a rug, and live changes are marked", "[figure][
     CHECK(marked.find("<g id=\"changes\">") != std::string::npos);
     CHECK_THAT(marked, ContainsSubstring("changed by hand"));
     const DataTable table = make_figure(request_of(few))->table();
-    CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", "", ""});
+    CHECK(table.rows[9] == std::vector<std::string>{"10", "0", "1", "E", "", "", ""});
     CHECK_THAT(table.rows[59].back(), ContainsSubstring("4"));
 }
 
@@ -332,8 +332,8 @@ TEST_CASE("a figure marks where a limit held a refresh back, as the window does"
     CHECK(all_matches(ticks, "<(path|line) ").size() == 5);
     CHECK_THAT(svg, ContainsSubstring("held back by a limit"));
     const DataTable table = make_figure(request)->table();
-    CHECK(table.rows[9] == std::vector<std::string>{"10", "7", "0", "", "the budget", ""});
-    CHECK(table.rows[10] == std::vector<std::string>{"11", "1", "0", "", "", ""});
+    CHECK(table.rows[9] == std::vector<std::string>{"10", "7", "0", "", "the budget", "", ""});
+    CHECK(table.rows[10] == std::vector<std::string>{"11", "1", "0", "", "", "", ""});
     CHECK(file_of(request_of(plain), FigureFormat::svg).find("held_back") == std::string::npos);
 }
 
@@ -353,7 +353,7 @@ TEST_CASE("all layers of a signal are a strip of a figure", "[figure][SG15]") {
         run->append(record, layers);
     }
     FigureRequest request = request_of(run);
-    request.plots = parse_plots("attention_entropy_bits.strip", "--signals");
+    request.views.signals = parse_plots("attention_entropy_bits.strip", "--signals");
     const std::string svg = file_of(request, FigureFormat::svg);
     const auto cells = all_matches(svg, "<image [^>]*width=\"([0-9.]+)\"");
     CHECK(cells.size() >= 2); // the strip and its scale of colours
@@ -494,8 +494,9 @@ TEST_CASE("sizes, names and requests that cannot be", "[figure]") {
     CHECK_THAT(no([](auto& r) { r.panel = "landscape"; }), ContainsSubstring("no landscape"));
     CHECK_THAT(no([](auto& r) { r.panel = "text", r.views.text.coloured_by = "entropy"; }),
                ContainsSubstring("entropy_bits"));
-    CHECK_THAT(no([](auto& r) { r.plots = parse_plots("mc_variance", "--signals"), r.all_signals = true; }),
-               ContainsSubstring("was not measured"));
+    CHECK_THAT(
+        no([](auto& r) { r.views.signals = parse_plots("mc_variance", "--signals"), r.all_signals = true; }),
+        ContainsSubstring("was not measured"));
     CHECK_THAT(refused([&] {
                    static_cast<void>(
                        file_of(request_of(run), FigureFormat::svg, parse_figure_size("84x20mm")));

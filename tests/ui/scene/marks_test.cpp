@@ -216,10 +216,43 @@ TEST_CASE("rows of events say what held a refresh back and what was changed", "[
     CHECK(csv.find("9,\"Entropy, held back by the budget\",7,6,,,") != std::string::npos);
 }
 
+TEST_CASE("drafts that were cut are marks with the token that went and what is in its place", "[plot][SG4]") {
+    const auto recording = run_with(30, {});
+    const auto add = [&](int64_t step, std::vector<bool> stays, int32_t instead) {
+        DraftEvent draft;
+        draft.step = step;
+        draft.instead = instead;
+        draft.teacher_ms = 2;
+        for (size_t i = 0; i < stays.size(); ++i)
+            draft.tokens.push_back({static_cast<int32_t>(i), stays[i], 0.25F, 0.5F, 0.5F});
+        recording->add_draft(draft);
+    };
+    add(4, {true, true, true}, -1); // all stay: no mark
+    add(6, {true, true, false, false}, 7);
+    add(20, {false, false}, 8);
+    const StepMarks marks(recording);
+    REQUIRE(marks.count(MarkLane::cut) == 2);
+    CHECK(marks.step(MarkLane::cut, 0) == 6);
+    CHECK(marks.at(MarkLane::cut, 20) == 1);
+    CHECK_FALSE(marks.at(MarkLane::cut, 4));
+    CHECK(marks.hits(MarkLane::cut, 0).empty());
+    // Token n is the n-th letter.
+    CHECK(cut_words(recording->tokens(), marks.cut(0)) == "2 of 4 drafted tokens stay; \"c\" became \"h\"");
+    CHECK(cut_words(recording->tokens(), marks.cut(1)) == "0 of 2 drafted tokens stay; \"a\" became \"i\"");
+    const EventRow row = event_row(*recording, 30, marks, MarkLane::cut, 0);
+    CHECK(row.reason == "draft cut: 2 of 4 stay");
+    CHECK(row.value == 0.25);
+    CHECK(row.threshold == 0.5);
+    CHECK(row.chosen_before == "\"c\"");
+    CHECK(row.chosen_after == "\"h\"");
+    CHECK(row.ms == 2);
+    CHECK(StepMarks(run_with(10, {})).count(MarkLane::cut) == 0);
+}
+
 TEST_CASE("the lanes that the table of events hides are kept by name", "[ui][SG18]") {
     CHECK(hidden_lanes({}).empty());
     EventChoice choice;
-    choice.hidden = {false, true, true};
+    choice.hidden = {false, true, false, true};
     CHECK(hidden_lanes(choice) == std::vector<std::string>{"held_back", "changes"});
     CHECK(without_lanes(hidden_lanes(choice)) == choice);
     CHECK(without_lanes({"of tomorrow"}) == EventChoice{});

@@ -120,26 +120,29 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     settings.layout_locked = true;
     settings.hints_seen = true;
     settings.steps_at_once = 7;
-    settings.y_axes = {{"mc_variance", "log"}, {"logprob", "symlog"}};
-    settings.layers = {{"attention_entropy_bits", "layer 3"}};
-    settings.signals = {"entropy_bits", "kept_positions"};
-    settings.text = {.coloured_by = "attention:head", .origins = true};
-    settings.attention = {.of = AttentionOf::difference,
-                          .range = AttentionRange::per_head,
-                          .log = false,
-                          .without_first = false,
-                          .map = "cividis",
-                          .rows = 128,
-                          .order = HeadOrder::off_sink,
-                          .best = 24,
-                          .read_missing = false,
-                          .hidden_layers = {1, 4},
-                          .hidden_heads = {0}};
-    settings.cache = {
+    SignalPlots& signals = settings.views.signals;
+    signals = parse_plots("entropy_bits+kept_positions", "a test");
+    set_axes(signals, {{"mc_variance", "log"}, {"logprob", "symlog"}});
+    set_layers(signals, {{"attention_entropy_bits", "layer 3"}});
+    settings.views.text = {.coloured_by = "attention:head", .origins = true};
+    settings.views.attention = {.of = AttentionOf::difference,
+                                .range = AttentionRange::per_head,
+                                .log = false,
+                                .without_first = false,
+                                .map = "cividis",
+                                .rows = 128,
+                                .order = HeadOrder::off_sink,
+                                .best = 24,
+                                .read_missing = false,
+                                .hidden_layers = {1, 4},
+                                .hidden_heads = {0}};
+    settings.views.cache = {
         .map = CacheMap::entries, .rows = {3}, .quantity = DriftQuantity::values_max, .log = true};
-    settings.events.hidden = {false, true, true};
-    settings.distribution = {.signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
-    settings.landscape = {"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
+    settings.views.events.hidden = {false, true, true, true};
+    settings.views.distribution = {
+        .signal = "kl_nats", .other = "mc_variance", .in_sight = true, .log = false};
+    const StoredLandscapeView landscape{"gain", {{"gain", {-1.5, 1.5}}, {"entropy_bits", {0, 3}}}, {"blind"}};
+    settings.views.landscape = landscape_view(landscape);
     settings.pace = 0; // as fast as it goes
     store_settings(folder.path, settings);
     std::string problem;
@@ -151,24 +154,26 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     CHECK(back.layout_locked);
     CHECK(back.hints_seen);
     CHECK(back.steps_at_once == 7);
-    CHECK(back.y_axes == settings.y_axes);
-    CHECK(back.layers == settings.layers);
-    CHECK(back.text == settings.text);
-    CHECK(back.distribution == settings.distribution);
-    CHECK(back.attention == settings.attention);
-    CHECK(back.cache == settings.cache);
-    CHECK(back.events == settings.events);
-    CHECK(back.landscape == settings.landscape);
-    const LandscapeView view = landscape_view(back.landscape);
+    CHECK(shown_signals(back.views.signals) == std::vector<std::string>{"entropy_bits", "kept_positions"});
+    CHECK(changed_axes(back.views.signals) == changed_axes(signals));
+    CHECK(changed_layers(back.views.signals) == changed_layers(signals));
+    CHECK(changed_sides(back.views.signals) == changed_sides(signals));
+    CHECK(changed_axes(signals).size() == 2);
+    CHECK(back.views.text == settings.views.text);
+    CHECK(back.views.distribution == settings.views.distribution);
+    CHECK(back.views.attention == settings.views.attention);
+    CHECK(back.views.cache == settings.views.cache);
+    CHECK(back.views.events == settings.views.events);
+    const LandscapeView& view = back.views.landscape;
     CHECK(view.cells.value == CellValue{CellValue::Kind::gain, {}});
     CHECK(view.cells.own_range() == ValueRange{-1.5, 1.5});
     CHECK((view.shows(StairsOf::run) && !view.shows(StairsOf::blind)));
-    CHECK(stored(view) == back.landscape);
+    CHECK(stored(view) == landscape);
     CHECK(back.pace == 0);
-    CHECK(back.signals == settings.signals);
-    settings.signals.reset(); // the usual ones
-    store_settings(folder.path, settings);
-    CHECK(!load_settings(folder.path, problem).signals);
+    // A file that says nothing of views has the usual ones.
+    write_file(folder.path / "settings.json", "{\"theme\": \"light\"}");
+    CHECK(load_settings(folder.path, problem).views == Views{});
+    CHECK(load_settings(folder.path, problem).theme == "light");
 }
 
 TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {

@@ -109,7 +109,7 @@ void SignalPlot::fit_values(const UiContext& ctx, PlotStack& stack, const Lines&
         thresholds.push_back(line.value);
     const int64_t vocab = ctx.recording ? ctx.recording->info().vocab_size : ctx.status->student.vocab_size;
     const ValueRange usual = usual_range(info(), vocab);
-    fit_axis(m_axis, ctx.plots.of(info().name).scale, seen_of_all(ctx, stack), thresholds, usual);
+    fit_axis(m_axis, ctx.views.signals.of(info().name).scale, seen_of_all(ctx, stack), thresholds, usual);
     const float room = ImGui::GetFontSize() * 0.3F; // a curve is less than a tenth of it thick
     clear_floor(m_axis, usual, static_cast<double>(room / std::max(height, 4 * room)));
 }
@@ -131,7 +131,7 @@ struct SignalPlot::Frame {
 
 /// Range and scale of this frame. \param height  of the plot area, pixels, near enough
 void SignalPlot::advance_axis(const UiContext& ctx, PlotStack& stack, const Lines& lines, float height) {
-    const AxisScale scale = m_pick.strip ? AxisScale::linear : ctx.plots.of(info().name).scale;
+    const AxisScale scale = m_pick.strip ? AxisScale::linear : ctx.views.signals.of(info().name).scale;
     if (stack.fit || m_axis.scale != scale) m_auto_y = true;
     if (m_auto_y && !m_held) fit_values(ctx, stack, lines, height);
     // ImPlot writes a linked axis back when a plot ends, so a range that a drag widened is set before the next one.

@@ -93,7 +93,7 @@ void SignalPlot::draw_zoom_box(UiContext& ctx) {
 }
 
 void SignalPlot::draw_axis_menu(UiContext& ctx) {
-    PlotChoice& plot = ctx.plots.choose(info().name);
+    PlotChoice& plot = ctx.views.signals.choose(info().name);
     if (info().layered && ImGui::BeginMenu("Layers")) {
         draw_layer_items(ctx, plot.layers);
         ImGui::EndMenu();
@@ -146,13 +146,13 @@ void SignalPlot::draw_copy_item(UiContext& ctx, const PlotStack& stack) {
 void SignalPlot::draw_right_menu(UiContext& ctx, const PlotStack& stack) {
     if (ImGui::BeginMenu("Right axis", !m_pick.strip)) {
         if (ImGui::MenuItem("None", nullptr, m_guest == nullptr) && m_guest)
-            put_beside(ctx.plots, m_guest->info().name, {});
+            put_beside(ctx.views.signals, m_guest->info().name, {});
         ImGui::Separator();
         for (const Signal& signal : ctx.signals()) {
             const bool is_guest = m_guest && m_guest->info().name == signal.name;
             if (signal.name == info().name || (!is_guest && ctx.layer_pick(signal).strip)) continue;
             if (ImGui::MenuItem(with_unit(signal.label, signal.unit).c_str(), nullptr, is_guest))
-                put_beside(ctx.plots, signal.name, info().name);
+                put_beside(ctx.views.signals, signal.name, info().name);
         }
         ImGui::EndMenu();
     }
@@ -166,7 +166,7 @@ void SignalPlot::draw_right_menu(UiContext& ctx, const PlotStack& stack) {
     right.draw_threshold_menu(ctx, right.threshold_lines_here(ctx));
     right.draw_copy_item(ctx, stack);
     ImGui::Separator();
-    if (ImGui::MenuItem("Plot of its own")) put_beside(ctx.plots, right.info().name, {});
+    if (ImGui::MenuItem("Plot of its own")) put_beside(ctx.views.signals, right.info().name, {});
     if (ImGui::MenuItem("Hide it")) right.m_hide = true;
     ImGui::EndMenu();
 }

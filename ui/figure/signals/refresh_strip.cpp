@@ -22,13 +22,13 @@ void draw_tick_row(const FigurePen& pen, const SignalsModel& model, MarkLane lan
                    double y) {
     const LaneMarks seen = model.marks_of(0, lane, marks);
     for (size_t i = 0; i < seen.x_px.size(); ++i) {
-        Colour colour = marker_colour(pen.style.theme, model.marks.front().hits(lane, seen.index[i]));
-        if (lane == MarkLane::blocked) colour = with_alpha(colour, held_back_alpha);
+        const Colour colour = mark_colour(pen.style.theme, model.marks.front(), lane, seen.index[i]);
         pen.canvas.line({seen.x_px[i], y}, {seen.x_px[i], y + tick_row - 1}, {colour, pen.style.line_pt});
     }
 }
 
-/// Below the letters: a tick of every refresh where they are many, of every one that a limit held back, and of every live change.
+/// Below the letters: a tick of every refresh where they are many, of every one that a limit held back, of every draft that was cut, and of
+/// every live change.
 void draw_ticks(const FigurePen& pen, const SignalsModel& model, const FigureRect& marks) {
     double y = marks.y + pen.style.small_pt * 1.5;
     if (model.rug) {
@@ -39,6 +39,11 @@ void draw_ticks(const FigurePen& pen, const SignalsModel& model, const FigureRec
     if (model.has(MarkLane::blocked)) {
         const FigureGroup group(pen.canvas, "held_back");
         draw_tick_row(pen, model, MarkLane::blocked, marks, y);
+        y += tick_row;
+    }
+    if (model.has(MarkLane::cut)) {
+        const FigureGroup group(pen.canvas, "cuts");
+        draw_tick_row(pen, model, MarkLane::cut, marks, y);
         y += tick_row;
     }
     if (!model.has(MarkLane::change)) return;
@@ -58,8 +63,8 @@ Colour colour_of_run(const FigurePen& pen, const SignalsModel& model, size_t run
 
 double refresh_strip_height(const FigurePen& pen, const SignalsModel& model) {
     if (model.runs.size() > 1) return tick_row * static_cast<double>(model.runs.size()) + 2;
-    const int rows =
-        (model.rug ? 1 : 0) + (model.has(MarkLane::blocked) ? 1 : 0) + (model.has(MarkLane::change) ? 1 : 0);
+    const int rows = (model.rug ? 1 : 0) + (model.has(MarkLane::blocked) ? 1 : 0) +
+                     (model.has(MarkLane::cut) ? 1 : 0) + (model.has(MarkLane::change) ? 1 : 0);
     return pen.style.small_pt * 1.5 + tick_row * rows;
 }
 

@@ -64,8 +64,10 @@ std::vector<LegendEntry> SignalsFigure::legend(const FigurePen& pen) const {
                 entries.push_back({side->title, colour_of(pen, *side, 0)});
     if (thresholds) entries.push_back({"threshold", pen.style.theme.text_muted, LegendEntry::Mark::dashed});
     if (m_model.has(MarkLane::blocked))
-        entries.push_back({"held back by a limit", with_alpha(pen.style.theme.text_muted, held_back_alpha),
-                           LegendEntry::Mark::box});
+        entries.push_back(
+            {"held back by a limit", held_back_colour(pen.style.theme), LegendEntry::Mark::box});
+    if (m_model.has(MarkLane::cut))
+        entries.push_back({"draft cut", pen.style.theme.text_error, LegendEntry::Mark::box});
     if (m_model.has(MarkLane::change))
         entries.push_back({"changed by hand", pen.style.theme.accent, LegendEntry::Mark::box});
     // What the letters of the refreshes mean.

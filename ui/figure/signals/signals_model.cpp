@@ -58,7 +58,7 @@ SignalsModel::SignalsModel(const FigureRequest& request, bool differences)
     const Recording& first = *runs[static_cast<size_t>(longest)].recording;
     range = steps_of(request, first);
     vocab = first.info().vocab_size;
-    SignalPlots wanted = request.plots;
+    SignalPlots wanted = request.views.signals;
     if (!request.right_axis.empty()) {
         if (!first.signal_id(request.right_axis))
             throw Error("drawing a figure", "--right",
@@ -200,7 +200,9 @@ DataTable SignalsModel::table() const {
     }
     const bool one = runs.size() == 1;
     const Recording& first = *runs.front().recording;
-    if (one) table.columns.insert(table.columns.end(), {"refreshed", "reason", "held_back", "changes"});
+    if (one)
+        table.columns.insert(table.columns.end(),
+                             {"refreshed", "reason", "held_back", "draft_cut", "changes"});
     std::vector<size_t> strips; // ids
     for (const Plot& plot : plots)
         if (plot.strip) strips.push_back(*first.signal_id(plot.signal.name));
@@ -217,6 +219,8 @@ DataTable SignalsModel::table() const {
             row.emplace_back(event ? std::string(1, reason_letter(event->hits)) : std::string());
             const auto blocked = marks.front().at(MarkLane::blocked, t);
             row.emplace_back(blocked ? limit_words(marks.front().blocked(*blocked)) : std::string_view());
+            const auto cut = marks.front().at(MarkLane::cut, t);
+            row.push_back(cut ? cut_words(first.tokens(), marks.front().cut(*cut)) : std::string());
             row.push_back(changes_at(t));
         }
         for (const size_t id : strips) {

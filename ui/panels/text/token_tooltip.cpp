@@ -39,14 +39,7 @@ void TextPanel::token_tooltip(UiContext& ctx, int64_t token) {
         if (const float gain = m_coloured.by() == ColouredText::By::gain ? m_coloured.value(token) : absent();
             !is_absent(gain))
             ImGui::TextDisabled("a refresh before it would gain %s", format_signal(gain, "nats").c_str());
-        if (const RefreshEvent* event = recording.refresh_at(step)) {
-            ImGui::Separator();
-            describe_refresh(ctx, *event);
-        }
-        if (const auto blocked = ctx.marks.at(MarkLane::blocked, step)) {
-            ImGui::Separator();
-            describe_blocked(ctx, ctx.marks.blocked(*blocked));
-        }
+        describe_marks_at(ctx, step);
     } else {
         ImGui::TextDisabled("ln p %s", format_number(recording.info().first_logprob).c_str());
     }

@@ -22,6 +22,7 @@ struct PlotChoice {
     LayerPick layers;                    ///< of a layered signal
     /// Drawn in the plot of this signal, with an axis of its own on the right; empty: a plot of its own.
     std::string beside = {};
+    friend bool operator==(const PlotChoice&, const PlotChoice&) = default;
 };
 
 /// What the Signals panel shows: its plots, the export of what is plotted and the settings share it. By name, because ids of
@@ -32,6 +33,7 @@ public:
     of(std::string_view signal) const; ///< the defaults where nothing was chosen
     [[nodiscard]] PlotChoice& choose(std::string_view signal);
     [[nodiscard]] const std::map<std::string, PlotChoice, std::less<>>& all() const { return m_choices; }
+    friend bool operator==(const SignalPlots&, const SignalPlots&) = default;
 
 private:
     std::map<std::string, PlotChoice, std::less<>> m_choices;

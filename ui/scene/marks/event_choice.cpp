@@ -5,7 +5,8 @@
 namespace refreshlab::ui {
 
 std::string_view lane_key(MarkLane lane) {
-    constexpr std::array<std::string_view, mark_lanes.size()> keys = {"refreshes", "held_back", "changes"};
+    constexpr std::array<std::string_view, mark_lanes.size()> keys = {"refreshes", "held_back", "cuts",
+                                                                      "changes"};
     return keys[static_cast<size_t>(lane)];
 }
 

@@ -101,6 +101,19 @@ EventRow event_row(const Recording& recording, int64_t steps, const StepMarks& m
         row.reason = fmt::format("{}, held back by {}", reason_label(signals, fire.hits), limit_words(fire));
         break;
     }
+    case MarkLane::cut: {
+        const DraftEvent& draft = marks.cut(index);
+        const DraftToken& first = draft.tokens[static_cast<size_t>(draft.accepted())];
+        row.reason = fmt::format("draft cut: {} of {} stay", draft.accepted(), draft.tokens.size());
+        row.value = static_cast<double>(first.p_teacher);
+        row.threshold = static_cast<double>(first.p_student);
+        row.value_text = fmt::format("teacher {}", format_number(row.value));
+        row.threshold_text = fmt::format("student {}", format_number(row.threshold));
+        row.ms = draft.teacher_ms;
+        row.chosen_before = label(first.token_id);
+        row.chosen_after = label(draft.instead);
+        break;
+    }
     case MarkLane::change:
         row.reason = "changed by hand: " + marks.change(index).words;
         break;

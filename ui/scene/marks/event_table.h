@@ -16,9 +16,11 @@ struct EventRow {
     MarkLane lane = MarkLane::refresh;
     size_t index = 0; ///< in its lane
     int64_t step = 0;
-    /// Labels of the signals that fired, "by hand"; "Entropy, held back by the budget"; "changed by hand: Entropy threshold: 5 bits".
+    /// Labels of the signals that fired, "by hand"; "Entropy, held back by the budget"; "draft cut: 3 of 8 stay"; "changed by hand:
+    /// Entropy threshold: 5 bits".
     std::string reason;
-    double value = 0, threshold = 0;        ///< of the first trigger; NaN where there is none
+    /// Of the first trigger; of a cut the teacher's and the student's probability of the token that went; NaN where there is none.
+    double value = 0, threshold = 0;
     std::string value_text, threshold_text; ///< with their unit; "-" where there is none
     double spliced = 0;                     ///< cache entries; NaN where it is no refresh
     double ms = 0;                          ///< teacher's pass, splice and redraw together; NaN as above

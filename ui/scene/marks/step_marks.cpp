@@ -1,7 +1,13 @@
 #include "ui/scene/marks/step_marks.h"
 
+#include "engine/base/check.h"
+#include "ui/scene/text/token_label.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace refreshlab::ui {
@@ -15,6 +21,8 @@ void StepMarks::clear() {
     m_recording.reset();
     m_changes.clear();
     m_blocked.clear();
+    m_cuts.clear();
+    m_drafts = 0;
     m_counts = {};
 }
 
@@ -25,9 +33,12 @@ void StepMarks::update(std::shared_ptr<const Recording> recording, int64_t steps
     }
     m_changes.update(*m_recording);
     m_blocked.update(*m_recording);
-    m_counts = {m_recording->refreshes().size(), m_blocked.all().size(), m_changes.all().size()};
+    for (const auto& drafts = m_recording->drafts(); m_drafts < drafts.size(); ++m_drafts)
+        if (drafts[m_drafts].accepted() < std::ssize(drafts[m_drafts].tokens)) m_cuts.push_back(m_drafts);
+    m_counts = {m_recording->refreshes().size(), m_blocked.all().size(), m_cuts.size(),
+                m_changes.all().size()};
     // Changes wait for the step that will feel them, and are told at once all the same.
-    for (const MarkLane lane : {MarkLane::refresh, MarkLane::blocked})
+    for (const MarkLane lane : {MarkLane::refresh, MarkLane::blocked, MarkLane::cut})
         m_counts[static_cast<size_t>(lane)] = first_from(lane, steps + 1);
 }
 
@@ -37,6 +48,8 @@ int64_t StepMarks::step(MarkLane lane, size_t i) const {
         return refresh(i).step;
     case MarkLane::blocked:
         return blocked(i).step;
+    case MarkLane::cut:
+        return cut(i).step;
     case MarkLane::change:
         break;
     }
@@ -66,6 +79,7 @@ std::span<const TriggerHit> StepMarks::hits(MarkLane lane, size_t i) const {
         return refresh(i).hits;
     case MarkLane::blocked:
         return blocked(i).hits;
+    case MarkLane::cut:
     case MarkLane::change:
         break;
     }
@@ -101,6 +115,15 @@ std::string reason_label(std::span<const Signal> signals, std::span<const Trigge
         }
     }
     return all.empty() ? "by hand" : all;
+}
+
+std::string cut_words(const TokenTable& tokens, const DraftEvent& draft) {
+    constexpr size_t chars = 20;
+    const int64_t stay = draft.accepted(), all = std::ssize(draft.tokens);
+    RL_ASSERT(stay < all);
+    const DraftToken& first = draft.tokens[static_cast<size_t>(stay)];
+    return fmt::format("{} of {} drafted tokens stay; {} became {}", stay, all,
+                       token_label(tokens, first.token_id, chars), token_label(tokens, draft.instead, chars));
 }
 
 std::string_view limit_words(const BlockedFire& fire) {

@@ -20,9 +20,11 @@ namespace refreshlab::ui {
 enum class MarkLane : uint8_t {
     refresh, ///< Recording::refreshes()
     blocked, ///< a limit held a refresh back (engine/record/export/blocked_fires.h)
+    cut,     ///< a refresh that verifies rejected a token of the draft (OnFire::verify)
     change,  ///< a person changed something
 };
-inline constexpr std::array mark_lanes = {MarkLane::refresh, MarkLane::blocked, MarkLane::change};
+inline constexpr std::array mark_lanes = {MarkLane::refresh, MarkLane::blocked, MarkLane::cut,
+                                          MarkLane::change};
 
 /// Marks of one lane in a plot: their numbers in the lane and their pixel columns, ascending.
 struct LaneMarks {
@@ -52,10 +54,11 @@ public:
     [[nodiscard]] size_t first_from(MarkLane lane, int64_t at) const;
     /// The mark of a step; of several the first.
     [[nodiscard]] std::optional<size_t> at(MarkLane lane, int64_t step) const;
-    /// Why: the triggers that fired, or would have. None for changes.
+    /// Why: the triggers that fired, or would have. None for cuts and changes.
     [[nodiscard]] std::span<const TriggerHit> hits(MarkLane lane, size_t i) const;
     [[nodiscard]] const RefreshEvent& refresh(size_t i) const { return m_recording->refreshes()[i]; }
     [[nodiscard]] const BlockedFire& blocked(size_t i) const { return m_blocked.all()[i]; }
+    [[nodiscard]] const DraftEvent& cut(size_t i) const { return m_recording->drafts()[m_cuts[i]]; }
     [[nodiscard]] const LiveChanges::Change& change(size_t i) const { return m_changes.all()[i]; }
     [[nodiscard]] const LiveChanges& changes() const { return m_changes; }
 
@@ -68,12 +71,17 @@ private:
     std::shared_ptr<const Recording> m_recording;
     LiveChanges m_changes;
     BlockedFires m_blocked;
+    std::vector<size_t> m_cuts; ///< of the recording's drafts those of which a token went
+    size_t m_drafts = 0;        ///< looked at
     std::array<size_t, mark_lanes.size()> m_counts{};
 };
 
 /// Reasons for a person: "Entropy, KL", "by hand", "scheduled".
 /// \param signals  the run's table: labels come from it
 [[nodiscard]] std::string reason_label(std::span<const Signal> signals, std::span<const TriggerHit> hits);
+/// "3 of 8 drafted tokens stay; " red" became " blue"".
+/// \param draft  of which a token went (asserted)
+[[nodiscard]] std::string cut_words(const TokenTable& tokens, const DraftEvent& draft);
 /// What held a refresh back: "the budget", "a cool-down", "the budget and a cool-down".
 [[nodiscard]] std::string_view limit_words(const BlockedFire& fire);
 

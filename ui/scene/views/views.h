@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ui/scene/attention/attention_view.h"
+#include "ui/scene/axes/signal_choice.h"
 #include "ui/scene/landscape/landscape_view.h"
 #include "ui/scene/maps/cache_view.h"
 #include "ui/scene/marks/event_choice.h"
@@ -12,6 +13,7 @@ namespace refreshlab::ui {
 /// What a person has chosen to see, a view for each kind of panel: the context has them, the settings file keeps them, and a figure's
 /// request is made with them. Plain data, compared as a whole.
 struct Views {
+    SignalPlots signals = first_signal_plots();
     TextView text;
     AttentionView attention;
     CacheView cache;

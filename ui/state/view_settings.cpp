@@ -1,0 +1,161 @@
+#include "ui/state/view_settings.h"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace refreshlab::ui {
+
+namespace {
+
+template <class T>
+void read(const nlohmann::json& json, const char* key, T& target) {
+    const auto found = json.find(key);
+    if (found != json.end()) target = found->get<T>();
+}
+
+/// A value by its name; one that this version does not know leaves the default.
+template <class T, size_t n>
+void read_name(const nlohmann::json& json, const char* key, T& target, const std::array<T, n>& values) {
+    std::string name;
+    read(json, key, name);
+    for (const T value : values)
+        if (to_string(value) == name) target = value;
+}
+
+AttentionView attention_of(const nlohmann::json& json) {
+    AttentionView view;
+    read_name(json, "of", view.of,
+              std::array{AttentionOf::student, AttentionOf::teacher, AttentionOf::difference});
+    read_name(json, "range", view.range,
+              std::array{AttentionRange::unit, AttentionRange::shared, AttentionRange::per_head});
+    read_name(json, "order", view.order,
+              std::array{HeadOrder::place, HeadOrder::focused, HeadOrder::spread, HeadOrder::off_sink,
+                         HeadOrder::differing});
+    read(json, "log", view.log);
+    read(json, "without_first", view.without_first);
+    read(json, "map", view.map);
+    read(json, "queries", view.rows);
+    read(json, "best", view.best);
+    read(json, "read_missing", view.read_missing);
+    read(json, "hidden_layers", view.hidden_layers);
+    read(json, "hidden_heads", view.hidden_heads);
+    return sane(std::move(view));
+}
+
+nlohmann::json json_of(const AttentionView& view) {
+    return {{"of", to_string(view.of)},
+            {"range", to_string(view.range)},
+            {"order", to_string(view.order)},
+            {"log", view.log},
+            {"without_first", view.without_first},
+            {"map", view.map},
+            {"queries", view.rows},
+            {"best", view.best},
+            {"read_missing", view.read_missing},
+            {"hidden_layers", view.hidden_layers},
+            {"hidden_heads", view.hidden_heads}};
+}
+
+CacheView cache_of(const nlohmann::json& json) {
+    CacheView view;
+    if (json.contains("map")) {
+        view.map = CacheMap::entries;
+        read_name(json, "map", *view.map, std::array{CacheMap::entries, CacheMap::drift});
+    }
+    if (const auto layer = json.find("layer"); layer != json.end()) view.rows.layer = layer->get<int64_t>();
+    read_name(json, "quantity", view.quantity,
+              std::array{DriftQuantity::mean, DriftQuantity::keys, DriftQuantity::values,
+                         DriftQuantity::keys_max, DriftQuantity::values_max});
+    read(json, "log", view.log);
+    return view;
+}
+
+nlohmann::json json_of(const CacheView& view) {
+    nlohmann::json json = {{"quantity", to_string(view.quantity)}, {"log", view.log}};
+    if (view.map) json["map"] = to_string(*view.map);
+    if (view.rows.layer) json["layer"] = *view.rows.layer;
+    return json;
+}
+
+/// The keys stand in the file itself, as they always have.
+SignalPlots signals_of(const nlohmann::json& settings) {
+    SignalPlots plots = first_signal_plots();
+    std::map<std::string, std::string> axes, layers, sides;
+    read(settings, "y_axes", axes);
+    read(settings, "layers", layers);
+    read(settings, "right_axes", sides);
+    set_axes(plots, axes);
+    set_layers(plots, layers);
+    set_sides(plots, sides);
+    if (const auto shown = settings.find("signals"); shown != settings.end())
+        set_shown(plots, shown->get<std::vector<std::string>>());
+    return plots;
+}
+
+TextView text_of(const nlohmann::json& json) {
+    TextView view;
+    read(json, "coloured_by", view.coloured_by);
+    read(json, "origins", view.origins);
+    return view;
+}
+
+DistributionView distribution_of(const nlohmann::json& json) {
+    DistributionView view;
+    read(json, "signal", view.signal);
+    read(json, "other", view.other);
+    read(json, "in_sight", view.in_sight);
+    read(json, "log", view.log);
+    return view;
+}
+
+LandscapeView landscape_of(const nlohmann::json& settings) {
+    StoredLandscapeView stored;
+    read(settings, "landscape_value", stored.value);
+    read(settings, "landscape_ranges", stored.ranges);
+    read(settings, "landscape_hidden", stored.hidden);
+    return landscape_view(stored);
+}
+
+} // namespace
+
+Views views_from_json(const nlohmann::json& settings) {
+    const auto part = [&](const char* key) {
+        const auto found = settings.find(key);
+        return found == settings.end() ? nlohmann::json::object() : *found;
+    };
+    std::vector<std::string> events_hidden;
+    read(settings, "events_hidden", events_hidden);
+    return {.signals = signals_of(settings),
+            .text = text_of(part("text")),
+            .attention = attention_of(part("attention")),
+            .cache = cache_of(part("cache")),
+            .distribution = distribution_of(part("distribution")),
+            .landscape = landscape_of(settings),
+            .events = without_lanes(events_hidden)};
+}
+
+void add_views(nlohmann::json& settings, const Views& views) {
+    settings["signals"] = shown_signals(views.signals);
+    settings["y_axes"] = changed_axes(views.signals);
+    settings["layers"] = changed_layers(views.signals);
+    settings["right_axes"] = changed_sides(views.signals);
+    settings["text"] = {{"coloured_by", views.text.coloured_by}, {"origins", views.text.origins}};
+    settings["attention"] = json_of(views.attention);
+    settings["cache"] = json_of(views.cache);
+    settings["distribution"] = {{"signal", views.distribution.signal},
+                                {"other", views.distribution.other},
+                                {"in_sight", views.distribution.in_sight},
+                                {"log", views.distribution.log}};
+    const StoredLandscapeView landscape = stored(views.landscape);
+    settings["landscape_value"] = landscape.value;
+    settings["landscape_ranges"] = landscape.ranges;
+    settings["landscape_hidden"] = landscape.hidden;
+    settings["events_hidden"] = hidden_lanes(views.events);
+}
+
+} // namespace refreshlab::ui
