@@ -312,7 +312,7 @@ public:
         pen.canvas.text(
             {place.x, map.bottom() + pen.style.small_pt + pen.small_line()},
             pen.fitted(fmt::format("{}{}each: queries of steps {} to {} downwards, keys 0 to {} to the right",
-                                       m_shown.bin_words(), m_shown.bin_words().empty() ? "" : "; ",
+                                   m_shown.bin_words(), m_shown.bin_words().empty() ? "" : "; ",
                                    window.first_query - before, window.last_query - before,
                                    window.keys() - 1),
                        pen.muted(), place.width),
