@@ -3,6 +3,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_file.h"
 #include "engine/base/json_text.h"
+#include "ui/state/json_value.h"
 #include "ui/state/view_settings.h"
 
 #include <fmt/format.h>
@@ -16,12 +17,6 @@ namespace {
 
 std::filesystem::path file_of(const std::filesystem::path& folder) {
     return folder / "settings.json";
-}
-
-template <class T>
-void read(const nlohmann::json& json, const char* key, T& target) {
-    const auto found = json.find(key);
-    if (found != json.end()) target = found->get<T>();
 }
 
 constexpr float scales[] = {0.75F, 0.9F, 1.0F, 1.1F, 1.25F, 1.5F, 1.75F, 2.0F, 2.5F, 3.0F};

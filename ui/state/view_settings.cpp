@@ -1,6 +1,6 @@
 #include "ui/state/view_settings.h"
 
-#include <nlohmann/json.hpp>
+#include "ui/state/json_value.h"
 
 #include <array>
 #include <map>
@@ -11,12 +11,6 @@
 namespace refreshlab::ui {
 
 namespace {
-
-template <class T>
-void read(const nlohmann::json& json, const char* key, T& target) {
-    const auto found = json.find(key);
-    if (found != json.end()) target = found->get<T>();
-}
 
 /// A value by its name; one that this version does not know leaves the default.
 template <class T, size_t n>
