@@ -25,7 +25,7 @@ constexpr std::array kinds = {
                [](const Request& r) { return make_signals_figure(r, false); }},
     FigureKind{"compare", "Two runs: signals and their difference", "", FigureNeeds::other_runs, true,
                [](const Request& r) { return make_signals_figure(r, true); }},
-    FigureKind{"text", "Text, coloured as the panel", "Text", FigureNeeds::head, true, make_text_figure},
+    FigureKind{"text", "Text, coloured by a signal", "Text", FigureNeeds::head, true, make_text_figure},
     FigureKind{"attention", "Attention of the shown head", "Attention", FigureNeeds::head, false,
                make_head_figure},
     FigureKind{"attention", "Attention of all heads, or the best of a ranking", "", FigureNeeds::nothing,
