@@ -235,7 +235,7 @@ void add_verification(std::vector<ParameterEntry>& table) {
     };
     of_policy(std::move(target));
     of_policy(plain(
-        boolean("verify.splice", "Splice what stays",
+        boolean("verify.splice", "Splice kept",
                 "Verification also splices the teacher's entries; off = the student drafts on its own, as in "
                 "speculative decoding."),
         [](auto& c) -> auto& { return c.policy.verify.splice; }));
