@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +125,37 @@ TEST_CASE("greedy and verified, the text is the teacher's for every draft and ev
     }
     CHECK(replaced > 1000);
     CHECK(stayed > 1000);
+}
+
+TEST_CASE("a verified run ends where the teacher's does, and for the same reason", "[verify]") {
+    TinyShape ending = shape;
+    ending.end_id = 3;
+    ending.max_position = 48;
+    std::map<std::string, int> reasons;
+    for (uint64_t round = 0; round < 12; ++round) {
+        const auto pair = tiny_pair(100 + round, 200 + round, ending, ending);
+        for (const int32_t limit : {9, 400}) {
+            RunConfig config = run_of({}, 0, limit);
+            config.ignore_stop = false;
+            config.mode = Mode::teacher;
+            const auto wanted = run(pair, config);
+            config.mode = Mode::overfill;
+            const auto policies = drafting_policies();
+            for (size_t i = round % 3; i < policies.size(); i += 3) {
+                config.policy = policies[i];
+                CAPTURE(round, limit, named(policies[i]));
+                const auto recording = run(pair, config);
+                REQUIRE(recording->token_ids() == wanted->token_ids());
+                REQUIRE(recording->end()->stop_reason == wanted->end()->stop_reason);
+                REQUIRE(recording->steps() == wanted->steps());
+                REQUIRE(first_difference(*recording, *replay(*recording, pair)).value_or("") == "");
+            }
+            ++reasons[wanted->end()->stop_reason];
+        }
+    }
+    CHECK(reasons["stop_token"] > 0);
+    CHECK(reasons["context_limit"] > 0);
+    CHECK(reasons["max_tokens"] > 0);
 }
 
 TEST_CASE("with teacher == student no token goes, and the text is the plain one", "[verify]") {
