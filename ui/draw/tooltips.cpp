@@ -79,7 +79,7 @@ void hit_rows(const UiContext& ctx, std::span<const TriggerHit> hits, int64_t fi
         if (++told == reasons && hits.size() > reasons)
             return label_row(ctx, "Reason", fmt::format("and {} more", hits.size() - reasons + 1));
         if (hit.trigger < 0 || hit.signal.empty()) {
-            label_row(ctx, "Reason", hit.signal == scheduled_hit ? "scheduled at this step" : "by hand");
+            label_row(ctx, "Reason", reason_label(ctx.signals(), std::span(&hit, 1)));
             continue;
         }
         const Signal* signal = ctx.find_signal_info(hit.signal);

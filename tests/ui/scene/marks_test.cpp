@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -167,6 +168,13 @@ TEST_CASE("marks stand in lanes by step and place, as far as steps are shown", "
     CHECK(marks.hits(MarkLane::blocked, 1).size() == 1);
     CHECK(reason_label(recording->signals(), marks.hits(MarkLane::blocked, 1)) == "Entropy");
     CHECK(limit_words(marks.blocked(1)) == "the budget");
+    const auto reason = [&](const std::string& signal) {
+        const TriggerHit hit = {.trigger = -1, .signal = signal};
+        return reason_label(recording->signals(), std::span(&hit, 1));
+    };
+    CHECK(reason("") == "by hand");
+    CHECK(reason(std::string(scheduled_hit)) == "scheduled");
+    CHECK(reason(std::string(draft_end_hit)) == "end of a draft");
     // A look at attention changes nothing, and a refresh by hand is no change of a setting.
     REQUIRE(marks.count(MarkLane::change) == 1);
     CHECK(marks.change(0).words == "Entropy threshold: 8 bits");

@@ -81,11 +81,8 @@ std::vector<LegendEntry> SignalsFigure::legend(const FigurePen& pen) const {
         std::string& words = letters[reason_letter(event.hits)];
         if (!words.empty()) continue;
         letters_colour[reason_letter(event.hits)] = marker_colour(pen.style.theme, event.hits);
-        words = !event.automatic ? "by hand" : event.hits.size() > 1 ? "several triggers" : "";
-        if (words.empty() && !event.hits.empty()) {
-            const auto id = recording.signal_id(event.hits.front().signal);
-            words = id ? std::string(recording.signals()[*id].label) : event.hits.front().signal;
-        }
+        words = event.hits.size() > 1 && event.automatic ? "several triggers"
+                                                         : reason_label(recording.signals(), event.hits);
     }
     for (const auto& [letter, words] : letters)
         entries.push_back({fmt::format("{} refresh: {}", letter, words), letters_colour[letter],

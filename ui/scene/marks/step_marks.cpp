@@ -107,6 +107,8 @@ std::string reason_label(std::span<const Signal> signals, std::span<const Trigge
         if (!all.empty()) all += ", ";
         if (hit.signal == scheduled_hit) {
             all += "scheduled";
+        } else if (hit.signal == draft_end_hit) {
+            all += "end of a draft";
         } else if (hit.trigger < 0 || hit.signal.empty()) {
             all += "by hand";
         } else {

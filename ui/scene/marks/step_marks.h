@@ -76,7 +76,7 @@ private:
     std::array<size_t, mark_lanes.size()> m_counts{};
 };
 
-/// Reasons for a person: "Entropy, KL", "by hand", "scheduled".
+/// Reasons for a person: "Entropy, KL", "by hand", "scheduled", "end of a draft".
 /// \param signals  the run's table: labels come from it
 [[nodiscard]] std::string reason_label(std::span<const Signal> signals, std::span<const TriggerHit> hits);
 /// "3 of 8 drafted tokens stay; " red" became " blue"".
