@@ -22,7 +22,9 @@
 #include <imgui.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace refreshlab::ui {
@@ -38,6 +40,10 @@ int64_t tick_distance(double steps_per_label) {
     return power * 10;
 }
 
+/// Lanes that have a row of ticks under the chart, and the names of their landmarks.
+constexpr std::array small_marks = {std::pair{MarkLane::blocked, "timeline/blocked"},
+                                    std::pair{MarkLane::cut, "timeline/cuts"}};
+
 /// The whole run in one strip: entropy, refreshes, the selected step to drag, the visible range to drag.
 class TimelinePanel final : public Panel {
 public:
@@ -49,7 +55,8 @@ private:
     /// Where things are in this frame, pixels.
     struct Strip {
         float left, right, marks, chart, axis, bottom; ///< tops of the three rows
-        float chart_end;                               ///< of the chart: above the row of what was held back
+        float chart_end;                               ///< of the chart: above the rows of small marks
+        float row;                                     ///< height of one of these
         double x_max;                                  ///< step at the right end; the left end is step 0
         [[nodiscard]] float x(double step) const {
             return left + static_cast<float>(step / x_max) * (right - left);
@@ -114,8 +121,11 @@ void TimelinePanel::draw(UiContext& ctx) {
     strip.axis = height > font * 2.2F ? strip.bottom - line - 2 : strip.bottom;
     strip.marks = at.y;
     strip.chart = height > font * 3.3F ? at.y + std::round(font * 1.05F) : at.y;
-    const bool held_back = ctx.marks.count(MarkLane::blocked) > 0 && strip.axis - strip.chart > font * 1.1F;
-    strip.chart_end = held_back ? strip.axis - std::round(font * 0.3F) : strip.axis;
+    strip.row = std::round(font * 0.3F);
+    const auto small = static_cast<float>(std::ranges::count_if(
+        small_marks, [&](const auto& mark) { return ctx.marks.count(mark.first) > 0; }));
+    strip.chart_end =
+        strip.axis - strip.chart > font * (0.8F + 0.3F * small) ? strip.axis - small * strip.row : strip.axis;
     strip.x_max = fitted_max(ctx.steps);
     draw_caption(rows, at, height);
     draw_buttons(ctx, {strip.right + font * 0.75F, at.y}, button, height);
@@ -336,10 +346,13 @@ void TimelinePanel::draw_marks(UiContext& ctx, const Strip& strip, bool hovered)
         draw_mark_rug(ctx, strip, marks, hovered);
     else
         draw_mark_letters(ctx, strip, marks, hovered);
-    if (strip.chart_end < strip.axis) // under the chart: what a limit held back
-        draw_rug_row(ctx, strip, in_sight(MarkLane::blocked),
-                     {strip.left, strip.right, strip.chart_end, strip.axis, 0, strip.x_max}, hovered,
-                     "timeline/blocked");
+    float top = strip.chart_end;
+    for (const auto& [lane, name] : small_marks) {
+        if (top >= strip.axis || ctx.marks.count(lane) == 0) continue;
+        draw_rug_row(ctx, strip, in_sight(lane),
+                     {strip.left, strip.right, top, top + strip.row, 0, strip.x_max}, hovered, name);
+        top += strip.row;
+    }
 }
 
 void TimelinePanel::draw_mark_lines(const UiContext& ctx, const Strip& strip, const LaneMarks& marks) {

@@ -224,6 +224,7 @@ void cut_drafts_are_seen(Robot& r) {
     const ui::StepMarks& marks = r.ctx().marks;
     const size_t cuts = marks.count(ui::MarkLane::cut);
     GUI_CHECK(cuts > 3);
+    GUI_CHECK(r.find("timeline/cuts") && !r.find("timeline/blocked"));
     const auto row = r.box("signals/cuts"), plot = r.box(plot_mark);
     GUI_CHECK(row.y + row.height <= plot.y && row.height > 3);
     const int64_t step = marks.step(ui::MarkLane::cut, cuts / 2);

@@ -64,15 +64,6 @@ std::shared_ptr<Recording> random_run(std::mt19937& random, bool evicted) {
     return recording;
 }
 
-RecordedCanvas drawn(const FigureRequest& request) {
-    RecordedCanvas canvas;
-    const FigureStyle style = paper();
-    const FigurePen pen{canvas, style};
-    const auto figure = make_figure(request);
-    figure->draw(pen, {0, 0, 240, figure->height(pen, 240)});
-    return canvas;
-}
-
 /// As the panel colours its grid, on a figure's theme.
 struct Panel {
     Panel(const Recording& recording, const AttentionView& view, int64_t step)

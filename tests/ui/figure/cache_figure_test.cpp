@@ -20,15 +20,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-RecordedCanvas drawn(const FigureRequest& request) {
-    RecordedCanvas canvas;
-    const FigureStyle style = paper();
-    const FigurePen pen{canvas, style};
-    const auto figure = make_figure(request);
-    figure->draw(pen, {0, 0, 240, figure->height(pen, 240)});
-    return canvas;
-}
-
 /// Drift of two layers over the four generated positions, K twice that of V.
 std::shared_ptr<Recording> drifting_run() {
     const auto run = empty_recording(Mode::overfill, 4);

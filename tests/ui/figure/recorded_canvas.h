@@ -1,6 +1,7 @@
 #pragma once
 
 // A canvas that keeps what is drawn on it, so that a suite can compare it with what the screen shows.
+#include "tests/ui/figure/figure_fixture.h"
 #include "ui/figure/canvas/canvas.h"
 
 #include <algorithm>
@@ -61,5 +62,15 @@ public:
 private:
     std::vector<std::string> m_groups;
 };
+
+/// A figure on paper, 240 points wide.
+inline RecordedCanvas drawn(const ui::FigureRequest& request) {
+    RecordedCanvas canvas;
+    const ui::FigureStyle style = paper();
+    const ui::FigurePen pen{canvas, style};
+    const auto figure = ui::make_figure(request);
+    figure->draw(pen, {0, 0, 240, figure->height(pen, 240)});
+    return canvas;
+}
 
 } // namespace refreshlab::test
