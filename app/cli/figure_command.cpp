@@ -115,18 +115,10 @@ ui::FigureRequest request_of(const Options& options) {
     ui::FigureRequest request;
     request.panel = options.panel;
     request.head = parse_head(options.head);
-    if (!options.of.empty())
-        request.views.attention.of = parse_name(
-            "--of", options.of,
-            std::array{ui::AttentionOf::student, ui::AttentionOf::teacher, ui::AttentionOf::difference});
+    if (!options.of.empty()) request.views.attention.of = parse_name("--of", options.of, ui::attention_sides);
     if (!options.drift.empty())
-        request.views.cache.quantity =
-            parse_name("--drift", options.drift,
-                       std::array{ui::DriftQuantity::mean, ui::DriftQuantity::keys, ui::DriftQuantity::values,
-                                  ui::DriftQuantity::keys_max, ui::DriftQuantity::values_max});
-    if (!options.map.empty())
-        request.views.cache.map =
-            parse_name("--map", options.map, std::array{ui::CacheMap::entries, ui::CacheMap::drift});
+        request.views.cache.quantity = parse_name("--drift", options.drift, ui::drift_quantities);
+    if (!options.map.empty()) request.views.cache.map = parse_name("--map", options.map, ui::cache_maps);
     request.views.cache.rows.layer = options.layer;
     if (!options.signals.empty()) {
         request.views.signals = ui::parse_plots(options.signals, "--signals");

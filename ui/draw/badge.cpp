@@ -25,32 +25,44 @@ std::vector<MarkerGroup> badge_groups(const LaneMarks& marks, float badge_height
     return merge_markers(marks.x_px, height + 2, 2 * wide);
 }
 
+namespace {
+
+/// Where a label of one text is drawn.
+Landmarks::Box badge_box(ImVec2 centre, float height, const std::string& text) {
+    const float width = badge_width(height, text);
+    return {std::round(centre.x - width / 2), std::round(centre.y - height / 2), width, height};
+}
+
+void badge_words(ImDrawList* list, const Landmarks::Box& box, Colour ink, const std::string& text) {
+    const float size = box.height * 0.82F;
+    const ImVec2 extent = ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str());
+    list->AddText(ImGui::GetFont(), size,
+                  {box.x + (box.width - extent.x) / 2, box.y + (box.height - extent.y) / 2}, ink,
+                  text.c_str());
+}
+
+} // namespace
+
 Landmarks::Box draw_badge(ImDrawList* list, const Theme& theme, ImVec2 centre, float height, Colour colour,
                           const std::string& text) {
-    const float width = badge_width(height, text), size = height * 0.82F;
-    const ImVec2 min(std::round(centre.x - width / 2), std::round(centre.y - height / 2));
-    list->AddRectFilled(min, {min.x + width, min.y + height}, theme.tag(colour), height * 0.22F);
-    const ImVec2 extent = ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str());
-    list->AddText(ImGui::GetFont(), size, {min.x + (width - extent.x) / 2, min.y + (height - extent.y) / 2},
-                  theme.tag_text, text.c_str());
-    return {min.x, min.y, width, height};
+    const Landmarks::Box box = badge_box(centre, height, text);
+    list->AddRectFilled({box.x, box.y}, {box.x + box.width, box.y + height}, theme.tag(colour),
+                        height * 0.22F);
+    badge_words(list, box, theme.tag_text, text);
+    return box;
 }
 
 void draw_mark_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height, MarkLane lane,
                      size_t index) {
-    const Theme& theme = ctx.theme;
-    const Colour colour = mark_colour(theme, ctx.marks, lane, index);
+    const Colour colour = mark_colour(ctx.theme, ctx.marks, lane, index);
     const std::string text(1, lane == MarkLane::cut ? 'x' : reason_letter(ctx.marks.hits(lane, index)));
     if (lane == MarkLane::refresh) {
-        draw_badge(list, theme, centre, height, colour, text);
+        draw_badge(list, ctx.theme, centre, height, colour, text);
         return;
     }
-    const float width = badge_width(height, text), size = height * 0.82F;
-    const ImVec2 min(std::round(centre.x - width / 2), std::round(centre.y - height / 2));
-    list->AddRect(min, {min.x + width, min.y + height}, colour, height * 0.22F);
-    const ImVec2 extent = ImGui::GetFont()->CalcTextSizeA(size, 1e6F, 0, text.c_str());
-    list->AddText(ImGui::GetFont(), size, {min.x + (width - extent.x) / 2, min.y + (height - extent.y) / 2},
-                  theme.text_muted, text.c_str());
+    const Landmarks::Box box = badge_box(centre, height, text);
+    list->AddRect({box.x, box.y}, {box.x + box.width, box.y + height}, colour, height * 0.22F);
+    badge_words(list, box, ctx.theme.text_muted, text);
 }
 
 Landmarks::Box draw_group_badge(ImDrawList* list, const UiContext& ctx, ImVec2 centre, float height,

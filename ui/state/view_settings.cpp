@@ -2,6 +2,7 @@
 
 #include "ui/state/json_value.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -13,23 +14,21 @@ namespace refreshlab::ui {
 namespace {
 
 /// A value by its name; one that this version does not know leaves the default.
+/// \return whether there was one
 template <class T, size_t n>
-void read_name(const nlohmann::json& json, const char* key, T& target, const std::array<T, n>& values) {
+bool read_name(const nlohmann::json& json, const char* key, T& target, const std::array<T, n>& values) {
     std::string name;
     read(json, key, name);
-    for (const T value : values)
-        if (to_string(value) == name) target = value;
+    const auto found = std::ranges::find_if(values, [&](const T value) { return to_string(value) == name; });
+    if (found != values.end()) target = *found;
+    return found != values.end();
 }
 
 AttentionView attention_of(const nlohmann::json& json) {
     AttentionView view;
-    read_name(json, "of", view.of,
-              std::array{AttentionOf::student, AttentionOf::teacher, AttentionOf::difference});
-    read_name(json, "range", view.range,
-              std::array{AttentionRange::unit, AttentionRange::shared, AttentionRange::per_head});
-    read_name(json, "order", view.order,
-              std::array{HeadOrder::place, HeadOrder::focused, HeadOrder::spread, HeadOrder::off_sink,
-                         HeadOrder::differing});
+    read_name(json, "of", view.of, attention_sides);
+    read_name(json, "range", view.range, attention_ranges);
+    read_name(json, "order", view.order, head_orders);
     read(json, "log", view.log);
     read(json, "without_first", view.without_first);
     read(json, "map", view.map);
@@ -57,14 +56,10 @@ nlohmann::json json_of(const AttentionView& view) {
 
 CacheView cache_of(const nlohmann::json& json) {
     CacheView view;
-    if (json.contains("map")) {
-        view.map = CacheMap::entries;
-        read_name(json, "map", *view.map, std::array{CacheMap::entries, CacheMap::drift});
-    }
+    CacheMap map{};
+    if (read_name(json, "map", map, cache_maps)) view.map = map;
     if (const auto layer = json.find("layer"); layer != json.end()) view.rows.layer = layer->get<int64_t>();
-    read_name(json, "quantity", view.quantity,
-              std::array{DriftQuantity::mean, DriftQuantity::keys, DriftQuantity::values,
-                         DriftQuantity::keys_max, DriftQuantity::values_max});
+    read_name(json, "quantity", view.quantity, drift_quantities);
     read(json, "log", view.log);
     return view;
 }

@@ -33,16 +33,15 @@ bool is_last_choice(const Recording& recording, int64_t t) {
 
 } // namespace
 
-BlockedFires::Policies::Policies(const RefreshPolicy& policy)
-    : limited(policy)
-    , no_budget(policy) {
+BlockedFires::Freed::Freed(const RefreshPolicy& policy)
+    : no_budget(policy) {
     no_budget.budget.refreshes.reset();
     const auto without_cooldown = [](RefreshPolicy of) {
         for (Trigger& trigger : of.triggers)
             trigger.cooldown = 0;
         return of;
     };
-    no_cooldown = without_cooldown(limited);
+    no_cooldown = without_cooldown(policy);
     free = without_cooldown(no_budget);
 }
 
@@ -71,7 +70,7 @@ void BlockedFires::obey_commands(const Recording& recording, int64_t step) {
     const size_t before = m_commands;
     for (const size_t n = commands.size(); m_commands < n && commands[m_commands].step <= step; ++m_commands)
         apply(m_config, commands[m_commands].json);
-    if (!m_policies || m_commands != before) m_policies.emplace(m_config.policy);
+    if (!m_freed || m_commands != before) m_freed.emplace(m_config.policy);
 }
 
 /// \return false: the boundary waits for a refresh that is under way
@@ -88,7 +87,7 @@ bool BlockedFires::judge(const Recording& recording, int64_t t) {
             land(recording);
         const bool fired_here = m_next < known && refreshes[m_next].fired_step == t,
                    in_flight = m_next < known && refreshes[m_next].fired_step < t;
-        const bool last = m_policies->limited.on_fire == OnFire::keep && is_last_choice(recording, t);
+        const bool last = m_config.policy.on_fire == OnFire::keep && is_last_choice(recording, t);
         if (!in_flight && !last && !ask(recording, t, fired_here && refreshes[m_next].automatic)) {
             m_in_flight = true;
             return false;
@@ -114,7 +113,7 @@ bool BlockedFires::ask(const Recording& recording, int64_t t, bool fired) {
     for (const size_t id : probed_signal_ids())
         known[id] = absent();
     LayerValues layers;
-    for (const Trigger& trigger : m_policies->limited.triggers) {
+    for (const Trigger& trigger : m_config.policy.triggers) {
         const auto id = find_signal(recording.signals(), trigger.signal);
         if (id && trigger.reduce != Reduction::mean) layers.set(*id, recording.layer_values(t, *id));
     }
@@ -126,7 +125,7 @@ bool BlockedFires::ask(const Recording& recording, int64_t t, bool fired) {
                             .signals = known,
                             .layers = &layers,
                             .table = recording.signals()};
-    if (decide(m_policies->limited, boundary).kind == Decision::Kind::probe) {
+    if (decide(m_config.policy, boundary).kind == Decision::Kind::probe) {
         for (const size_t id : probed_signal_ids()) {
             const float value = recording.signal(t, id);
             known[id] = is_absent(value) ? std::numeric_limits<float>::quiet_NaN() : value;
@@ -134,11 +133,11 @@ bool BlockedFires::ask(const Recording& recording, int64_t t, bool fired) {
         m_last_pass = t;
     }
     // The boundaries of drafts that were rejected are not in the recording, and a threshold may have moved by itself.
-    if (fired || m_policies->limited.on_fire == OnFire::verify) return true;
-    Decision free = decide(m_policies->free, boundary);
+    if (fired || m_config.policy.on_fire == OnFire::verify) return true;
+    Decision free = decide(m_freed->free, boundary);
     if (!free.automatic) return true;
-    const bool budget = !decide(m_policies->no_cooldown, boundary).automatic,
-               cooldown = !decide(m_policies->no_budget, boundary).automatic;
+    const bool budget = !decide(m_freed->no_cooldown, boundary).automatic,
+               cooldown = !decide(m_freed->no_budget, boundary).automatic;
     if (!budget && !cooldown) return false;
     m_blocked.push_back({t, budget, cooldown, std::move(free.hits)});
     return true;

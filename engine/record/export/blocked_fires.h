@@ -23,8 +23,8 @@ struct BlockedFire {
 /// Where a budget or a cool-down kept the policy of a run from firing, also while the run goes on. What was recorded at each
 /// boundary is judged again by the policy of that step, without its limits. A KL trigger is judged where its probe was made. Under
 /// `all` no probe is made while another trigger cools down, so nothing is known there; nor is anything of policies that verify. A
-/// boundary is judged when the step after it
-/// is there, or the run has ended: before that its choice might be the last one, which no refresh would change.
+/// boundary is judged when the step after it is there, or the run has ended: before that its choice might be the last one, which no
+/// refresh would change.
 /// Cost of update(): the boundaries that are new, times their triggers.
 /// Threads  one.
 class BlockedFires {
@@ -34,10 +34,10 @@ public:
     [[nodiscard]] std::span<const BlockedFire> all() const { return m_blocked; } ///< ascending
 
 private:
-    /// A policy, and the same without one of its limits or without both.
-    struct Policies {
-        explicit Policies(const RefreshPolicy& policy);
-        RefreshPolicy limited, no_budget, no_cooldown, free;
+    /// A policy without one of its limits, or without both.
+    struct Freed {
+        explicit Freed(const RefreshPolicy& policy);
+        RefreshPolicy no_budget, no_cooldown, free;
     };
     void obey_commands(const Recording& recording, int64_t step);
     [[nodiscard]] bool judge(const Recording& recording, int64_t step);
@@ -46,7 +46,7 @@ private:
 
     const Recording* m_recording = nullptr; ///< compared only
     RunConfig m_config;                     ///< after the commands so far
-    std::optional<Policies> m_policies;     ///< of it; none before the first boundary
+    std::optional<Freed> m_freed;           ///< of its policy; none before the first boundary
     size_t m_commands = 0;
     int64_t m_next_step = 1;
     size_t m_next = 0;                    ///< refresh that has not landed

@@ -141,6 +141,20 @@ void table_of_events(Robot& r) {
     r.frames(2);
 }
 
+/// Where a step stands in a row over the plots.
+float x_of_step(Robot& r, const ui::Landmarks::Box& row, double step) {
+    const auto& time = r.ctx().time;
+    return row.x + row.width * static_cast<float>((step - time.x_min) / (time.x_max - time.x_min));
+}
+
+/// As other cases find the window.
+void leave_events(Robot& r) {
+    r.ctx().views.events = {};
+    r.ctx().select_step(std::nullopt);
+    r.te->WindowFocus("//Performance");
+    r.frames(2);
+}
+
 /// A gate that holds at nearly every step and may fire once in a thousand tokens.
 void held_back_is_seen(Robot& r) {
     RunConfig run = r.config();
@@ -176,10 +190,7 @@ void held_back_is_seen(Robot& r) {
         }
         return found;
     };
-    const auto x_of = [&](double step) {
-        const auto& time = r.ctx().time;
-        return row.x + row.width * static_cast<float>((step - time.x_min) / (time.x_max - time.x_min));
-    };
+    const auto x_of = [&](double step) { return x_of_step(r, row, step); };
     GUI_CHECK(ticks(x_of(1), x_of(30.5)) > 20);
     GUI_CHECK(ticks(x_of(31), row.x + row.width) == 0);
     // The mouse asks, a click goes there, and the Inspector tells it at length.
@@ -209,10 +220,7 @@ void held_back_is_seen(Robot& r) {
     GUI_CHECK(r.ctx().views.events.hidden == (std::array{true, true, false, false}));
     r.click(r.box("events/row/changes/0"));
     GUI_CHECK(r.ctx().selection.step == marks.step(ui::MarkLane::change, 0));
-    r.ctx().views.events = {};
-    r.ctx().select_step(std::nullopt);
-    r.te->WindowFocus("//Performance");
-    r.frames(2);
+    leave_events(r);
 }
 
 /// Speculative decoding: what the teacher rejected stands in a row of its own.
@@ -228,10 +236,7 @@ void cut_drafts_are_seen(Robot& r) {
     const auto row = r.box("signals/cuts"), plot = r.box(plot_mark);
     GUI_CHECK(row.y + row.height <= plot.y && row.height > 3);
     const int64_t step = marks.step(ui::MarkLane::cut, cuts / 2);
-    const auto& time = r.ctx().time;
-    r.move(row.x + row.width * static_cast<float>((static_cast<double>(step) - time.x_min) /
-                                                  (time.x_max - time.x_min)),
-           row.y + row.height / 2);
+    r.move(x_of_step(r, row, static_cast<double>(step)), row.y + row.height / 2);
     r.frames(3);
     GUI_CHECK(r.shows("Draft cut at step ") || r.shows("drafts cut, steps "));
     r.te->MouseClick(0);
@@ -250,10 +255,7 @@ void cut_drafts_are_seen(Robot& r) {
     r.click(r.box("events/choice/refreshes"));
     r.frames(2);
     GUI_CHECK(r.find("events/row/cuts/0") && r.shows("draft cut: "));
-    r.ctx().views.events = {};
-    r.ctx().select_step(std::nullopt);
-    r.te->WindowFocus("//Performance");
-    r.frames(2);
+    leave_events(r);
 }
 
 } // namespace

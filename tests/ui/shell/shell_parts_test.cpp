@@ -174,6 +174,10 @@ TEST_CASE("settings come back as they were stored", "[ui]") {
     write_file(folder.path / "settings.json", "{\"theme\": \"light\"}");
     CHECK(load_settings(folder.path, problem).views == Views{});
     CHECK(load_settings(folder.path, problem).theme == "light");
+    // Nor do words of another version change one.
+    write_file(folder.path / "settings.json", "{\"cache\": {\"map\": \"of tomorrow\", \"quantity\": "
+                                              "\"sum\"}, \"attention\": {\"of\": \"nobody\"}}");
+    CHECK(load_settings(folder.path, problem).views == Views{});
 }
 
 TEST_CASE("damaged settings give the defaults and one line that names the file", "[ui]") {

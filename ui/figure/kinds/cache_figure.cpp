@@ -158,11 +158,9 @@ private:
         return scale;
     }
 
-    /// In the panel's order.
     [[nodiscard]] std::vector<LegendEntry> legend(const Theme& theme) const {
         std::vector<LegendEntry> all;
-        for (const Origin origin : {Origin::teacher_prefill, Origin::student_prefill, Origin::teacher_refresh,
-                                    Origin::student, Origin::teacher_decode, Origin::skipped})
+        for (const Origin origin : legend_origins)
             if (std::ranges::find(m_columns.origin, origin) != m_columns.origin.end())
                 all.push_back({origin_label(origin), column_colour(theme, origin) | alpha_mask,
                                LegendEntry::Mark::box});

@@ -44,7 +44,7 @@ void AttentionPanel::draw_model_choice(const Frame& f) {
     ImGui::SetNextItemWidth(6.8F * f.em);
     constexpr std::array names{"Student", "Teacher", "Difference"};
     if (ImGui::BeginCombo("##model", names[static_cast<size_t>(shown)])) {
-        for (const AttentionOf of : {AttentionOf::student, AttentionOf::teacher, AttentionOf::difference})
+        for (const AttentionOf of : attention_sides)
             if (ImGui::Selectable(names[static_cast<size_t>(of)], of == shown)) f.view->of = of;
         ImGui::EndCombo();
     }
@@ -80,11 +80,9 @@ void AttentionPanel::draw_toolbar(UiContext& ctx, Frame& f) {
 void AttentionPanel::draw_order_choice(const Frame& f) {
     ImGui::SetNextItemWidth(10 * f.em);
     if (ImGui::BeginCombo("##order", std::string(head_order_label(f.view->order)).c_str())) {
-        for (size_t i = 0; i < num_head_orders; ++i) {
-            const auto order = static_cast<HeadOrder>(i);
+        for (const HeadOrder order : head_orders)
             if (ImGui::Selectable(std::string(head_order_label(order)).c_str(), order == f.view->order))
                 f.view->order = order;
-        }
         ImGui::EndCombo();
     }
     ImGui::SetItemTooltip("All heads by layer, or the first of a ranking over the shown queries.\n"

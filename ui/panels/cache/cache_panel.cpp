@@ -129,7 +129,7 @@ void CachePanel::draw_quantity_choice(const Frame& f, float others) {
 void CachePanel::draw_map_choice(const Frame& f) {
     ImGui::SetNextItemWidth(6 * f.em);
     if (ImGui::BeginCombo("##map", f.map == CacheMap::entries ? "Entries" : "Drift")) {
-        for (const CacheMap choice : {CacheMap::entries, CacheMap::drift})
+        for (const CacheMap choice : cache_maps)
             if (ImGui::Selectable(choice == CacheMap::entries ? "Entries" : "Drift", choice == f.map))
                 f.view->map = choice;
         ImGui::EndCombo();
@@ -198,8 +198,7 @@ void CachePanel::draw_legend(UiContext& ctx, Frame& f) {
         ctx.landmarks.set({x, top, text_width(label), ImGui::GetTextLineHeight()}, "cache/legend/{}", label);
         x = std::round(x + text_width(label) + f.em * 0.9F);
     };
-    for (const Origin origin : {Origin::teacher_prefill, Origin::student_prefill, Origin::teacher_refresh,
-                                Origin::student, Origin::teacher_decode, Origin::skipped})
+    for (const Origin origin : legend_origins)
         if (present[static_cast<size_t>(origin)])
             entry(origin_label(origin), column_colour(ctx.theme, origin), false);
     if (f.map == CacheMap::drift) {

@@ -3,6 +3,7 @@
 #include "engine/record/recording/recording.h"
 #include "ui/scene/maps/heatmap.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +14,8 @@ namespace refreshlab::ui {
 
 /// Whose attention is shown. difference: teacher - student, for queries of which both rows are there.
 enum class AttentionOf : uint8_t { student, teacher, difference };
+inline constexpr std::array attention_sides = {AttentionOf::student, AttentionOf::teacher,
+                                               AttentionOf::difference};
 
 /// The rows that an attention map shows: query positions [first_query, last_query].
 struct QueryWindow {

@@ -81,8 +81,8 @@ std::string_view to_string(AttentionRange range) {
 }
 
 std::string_view to_string(HeadOrder order) {
-    constexpr std::array<std::string_view, num_head_orders> words = {"place", "focused", "spread", "off_sink",
-                                                                     "differing"};
+    constexpr std::array<std::string_view, head_orders.size()> words = {"place", "focused", "spread",
+                                                                        "off_sink", "differing"};
     return words[static_cast<size_t>(order)];
 }
 

@@ -4,6 +4,7 @@
 #include "ui/scene/attention/attention_map.h"
 #include "ui/scene/attention/head_ranking.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ enum class AttentionRange : uint8_t {
     shared,   ///< the largest weight of all heads
     per_head, ///< the largest weight of each head
 };
+inline constexpr std::array attention_ranges = {AttentionRange::unit, AttentionRange::shared,
+                                                AttentionRange::per_head};
 
 /// What a person has chosen to see of attention.
 struct AttentionView {

@@ -18,7 +18,7 @@ double weight(uint16_t half) {
 } // namespace
 
 std::string_view head_order_label(HeadOrder order) {
-    constexpr std::array<std::string_view, num_head_orders> labels = {
+    constexpr std::array<std::string_view, head_orders.size()> labels = {
         "By layer", "Lowest entropy", "Highest entropy", "Farthest from the sink", "Largest difference"};
     return labels[static_cast<size_t>(order)];
 }

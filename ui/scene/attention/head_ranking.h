@@ -3,6 +3,7 @@
 #include "engine/record/recording/recording.h"
 #include "ui/scene/attention/attention_map.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,7 +21,8 @@ enum class HeadOrder : uint8_t {
     off_sink, ///< most weight away from position 0 first: the distance (total variation) to a row that is all sink
     differing, ///< largest distance (total variation) between the teacher's and the student's row first
 };
-inline constexpr size_t num_head_orders = 5;
+inline constexpr std::array head_orders = {HeadOrder::place, HeadOrder::focused, HeadOrder::spread,
+                                           HeadOrder::off_sink, HeadOrder::differing};
 [[nodiscard]] std::string_view head_order_label(HeadOrder order); ///< "Lowest entropy"
 [[nodiscard]] std::string_view head_order_unit(HeadOrder order);  ///< of its values: "bits" or ""
 

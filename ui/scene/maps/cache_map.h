@@ -4,6 +4,7 @@
 #include "engine/record/recording/cache_state.h"
 #include "engine/record/recording/recording.h"
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -53,5 +54,9 @@ private:
 
 /// Words of the legend: "teacher prefill", "refreshed", "student", "skipped", ...
 [[nodiscard]] const char* origin_label(Origin origin);
+/// The origins that a legend may name, in its order.
+inline constexpr std::array legend_origins = {Origin::teacher_prefill, Origin::student_prefill,
+                                              Origin::teacher_refresh, Origin::student,
+                                              Origin::teacher_decode,  Origin::skipped};
 
 } // namespace refreshlab::ui

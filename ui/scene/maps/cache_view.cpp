@@ -31,7 +31,8 @@ std::string_view to_string(CacheMap map) {
 }
 
 std::string_view to_string(DriftQuantity quantity) {
-    constexpr std::array<std::string_view, 5> words = {"mean", "k", "v", "k_max", "v_max"};
+    constexpr std::array<std::string_view, drift_quantities.size()> words = {"mean", "k", "v", "k_max",
+                                                                             "v_max"};
     return words[static_cast<size_t>(quantity)];
 }
 

@@ -3,6 +3,7 @@
 #include "engine/record/recording/recording.h"
 #include "ui/scene/maps/cache_cells.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -14,9 +15,13 @@ enum class CacheMap : uint8_t {
     entries, ///< what became of each entry: read, held, gone
     drift,   ///< how far it was from the teacher's
 };
+inline constexpr std::array cache_maps = {CacheMap::entries, CacheMap::drift};
 
 /// Which number of a drift map is shown.
 enum class DriftQuantity : uint8_t { mean, keys, values, keys_max, values_max };
+inline constexpr std::array drift_quantities = {DriftQuantity::mean, DriftQuantity::keys,
+                                                DriftQuantity::values, DriftQuantity::keys_max,
+                                                DriftQuantity::values_max};
 
 /// What a person has chosen to see of a cache.
 struct CacheView {
